@@ -1,0 +1,3 @@
+module mailroom
+
+go 1.26

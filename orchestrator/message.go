@@ -1,0 +1,103 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Status is where a message stands. Source: contract, "The table".
+type Status string
+
+// The six statuses. Pending and retry are live: the router still has to act on them.
+const (
+	Pending   Status = "pending"
+	Retry     Status = "retry"
+	Delivered Status = "delivered"
+	Failed    Status = "failed"
+	Lapsed    Status = "expired" // named so because Expired is the error code
+	Cancelled Status = "cancelled"
+)
+
+// SystemSender is the sender of the router's own messages (bounces). No agent can have the name.
+const SystemSender = "system"
+
+// Everyone is the group that every known agent belongs to. No agent or stored group can have the name.
+const Everyone = "all"
+
+// Message is one row of agent_message, or of its archive. Times are RFC 3339 text as stored; "" is "not yet".
+type Message struct {
+	ID             string          `json:"message_id"`
+	Sender         string          `json:"sender"`
+	Recipient      string          `json:"recipient"`
+	Type           string          `json:"message_type"`
+	Payload        json.RawMessage `json:"payload"`
+	Status         Status          `json:"status"`
+	CreatedAt      string          `json:"created_at"`
+	DeliveredAt    string          `json:"delivered_at,omitempty"`
+	RetryCount     int             `json:"retry_count"`
+	MaxRetries     int             `json:"max_retries"`
+	Error          string          `json:"error_message,omitempty"`
+	Priority       int             `json:"priority"`
+	Summary        string          `json:"summary,omitempty"`
+	Context        string          `json:"context,omitempty"`
+	Action         string          `json:"action,omitempty"`
+	ThreadID       string          `json:"thread_id,omitempty"`
+	SessionID      string          `json:"session_id,omitempty"`
+	ReplyTo        string          `json:"reply_to,omitempty"`
+	Hops           int             `json:"hops,omitempty"`
+	MulticastID    string          `json:"multicast_id,omitempty"`
+	Group          string          `json:"multicast_target,omitempty"` // group that the sender named
+	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+	NextAttemptAt  string          `json:"next_attempt_at,omitempty"`
+	ExpiresAt      string          `json:"expires_at,omitempty"`
+	EndedAt        string          `json:"ended_at,omitempty"`
+	ReadAt         string          `json:"read_at,omitempty"`
+	AcknowledgedAt string          `json:"acknowledged_at,omitempty"`
+	LeaseOwner     string          `json:"lease_owner,omitempty"`
+	LeaseUntil     string          `json:"lease_until,omitempty"`
+	Crashes        int             `json:"crashes,omitempty"`
+	Held           bool            `json:"held,omitempty"`
+	TraceID        string          `json:"trace_id,omitempty"`
+	SpanID         string          `json:"span_id,omitempty"`
+	ArchivedAt     string          `json:"archived_at,omitempty"`
+
+	// Mark is what the transport noted with this message during an earlier attempt; see Attempt.Mark.
+	Mark string `json:"-"`
+
+	seq        int64
+	ttl        *int64 // seconds, the sender's own
+	leaseToken string
+	marks      string // all transports' marks, JSON
+}
+
+// Draft is a message about to be sent.
+type Draft struct {
+	Sender         string          // required: a known agent
+	Recipient      string          // required: a known agent or a group
+	Type           string          // any word, at most 64 bytes
+	Payload        json.RawMessage // one JSON value of at most MaxPayload bytes; nil is null
+	MaxRetries     *int            // 0 to 100; nil: the setting retry.max_retries
+	Priority       int             // -9 to 9, higher first
+	TTL            time.Duration   // whole seconds, 1 s to 30 days; 0: none, the settings decide
+	IdempotencyKey string          // a repeat with the same key and content answers with the first result
+	ReplyTo        string          // message that this one answers; must exist
+	Summary        string
+	Context        string
+	Action         string // "", "queue" or "interrupt"
+	ThreadID       string
+	SessionID      string
+	HoldUnknown    bool // keep a message to an unknown name until such an agent is added
+	RegisterSender bool // the sender proved its identity: add it if nobody knows it yet
+}
+
+// Sent is the answer to a Draft.
+type Sent struct {
+	MessageID   string   // of the only row; for a group the multicast id
+	MulticastID string   // "" unless the recipient is a group
+	MessageIDs  []string // one per recipient, in the order of Recipients
+	Recipients  []string // the agents that get it
+	Status      Status   // Pending
+	CreatedAt   string
+	Held        bool // kept for an agent that nobody has added yet
+	Idempotent  bool // true: nothing was sent now, this is the first send's answer
+}
