@@ -1,0 +1,149 @@
+// Package tracing writes down what happened: one command_trace row per command run and one message_trace row per event
+// in a message's life, always through the transaction of the change itself.
+//
+// Names and ids are OpenTelemetry's, so that the tables can be exported as they stand: 16-byte trace ids, 8-byte span
+// ids, lower-case hex, and attribute names of the messaging conventions.
+package tracing
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Span is one run of one command. It is safe for concurrent use through its methods; the exported fields are set by
+// Start and are not changed afterwards.
+type Span struct {
+	TraceID      string // 32 hex digits
+	SpanID       string // 16 hex digits
+	ParentSpanID string // 16 hex digits, or "" for a root
+	Name         string
+	Kind         Kind
+	Caller       string // agent that asked; "" is the administrator
+	Scheduled    bool   // started by a schedule: left out of the trace when it changed nothing
+
+	mu         sync.Mutex
+	started    time.Time
+	attributes map[string]any
+	saved      bool
+}
+
+// Kind is an OpenTelemetry span kind.
+type Kind string
+
+// The span kinds in use.
+const (
+	Internal Kind = "INTERNAL"
+	Producer Kind = "PRODUCER"
+	Consumer Kind = "CONSUMER"
+	Client   Kind = "CLIENT"
+	Server   Kind = "SERVER"
+)
+
+// Attribute names of the OpenTelemetry messaging conventions.
+const (
+	AttrSystem         = "messaging.system"
+	AttrOperation      = "messaging.operation.name"
+	AttrOperationType  = "messaging.operation.type"
+	AttrDestination    = "messaging.destination.name"
+	AttrMessageID      = "messaging.message.id"
+	AttrConversationID = "messaging.message.conversation_id"
+	AttrBatchCount     = "messaging.batch.message_count"
+	AttrErrorType      = "error.type"
+)
+
+type spanKey struct{}
+type parentKey struct{}
+
+type parent struct{ traceID, spanID string }
+
+// WithParent returns a context whose next span is a child of traceparent, a W3C Trace Context header of version 00. A
+// malformed one is ignored, as the specification asks (part 3.2.2).
+func WithParent(ctx context.Context, traceparent string) context.Context {
+	parts := strings.Split(strings.TrimSpace(traceparent), "-")
+	if len(parts) < 4 || len(parts[0]) != 2 || !isHex(parts[0]) || parts[0] == "ff" || (parts[0] == "00" && len(parts) != 4) {
+		return ctx
+	}
+	traceID, spanID := parts[1], parts[2]
+	if len(traceID) != 32 || len(spanID) != 16 || !isHex(traceID) || !isHex(spanID) ||
+		strings.Trim(traceID, "0") == "" || strings.Trim(spanID, "0") == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, parentKey{}, parent{traceID, spanID})
+}
+
+// Start begins a span named after a command. Its parent is the span already in ctx, else what WithParent put there.
+func Start(ctx context.Context, name string) (context.Context, *Span) {
+	s := &Span{Name: name, Kind: Internal, SpanID: newID(8)}
+	if up := FromContext(ctx); up != nil {
+		s.TraceID, s.ParentSpanID = up.TraceID, up.SpanID
+	} else if p, ok := ctx.Value(parentKey{}).(parent); ok {
+		s.TraceID, s.ParentSpanID = p.traceID, p.spanID
+	} else {
+		s.TraceID = newID(16)
+	}
+	return context.WithValue(ctx, spanKey{}, s), s
+}
+
+// FromContext returns the span of the command that is running, or nil.
+func FromContext(ctx context.Context) *Span {
+	s, _ := ctx.Value(spanKey{}).(*Span)
+	return s
+}
+
+// Set records an attribute; values are strings, numbers or booleans.
+func (s *Span) Set(name string, value any) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attributes == nil {
+		s.attributes = map[string]any{}
+	}
+	s.attributes[name] = value
+}
+
+// Begin sets the time of the start; a second call changes nothing.
+func (s *Span) Begin(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started.IsZero() {
+		s.started = at
+	}
+}
+
+// Saved reports whether a transaction that committed has written the span.
+func (s *Span) Saved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.saved
+}
+
+// MarkSaved notes that the transaction which wrote the span has committed.
+func (s *Span) MarkSaved() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved = true
+}
+
+// Traceparent returns the span as a W3C Trace Context header, for handing on to whatever the command starts.
+func (s *Span) Traceparent() string { return "00-" + s.TraceID + "-" + s.SpanID + "-01" }
+
+func newID(bytes int) string {
+	b := make([]byte, bytes)
+	rand.Read(b) // never fails; see crypto/rand
+	return hex.EncodeToString(b)
+}
+
+func isHex(s string) bool {
+	for _, c := range s {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,104 @@
+package tracing
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Execer runs one SQL statement within a transaction. It is the only thing that tracing needs of a database.
+type Execer interface {
+	Exec(query string, args ...any) (rows int64, err error)
+}
+
+// Layout is the form of every stored time: RFC 3339, UTC, three fractional digits, so that text order is time order.
+const Layout = "2006-01-02T15:04:05.000Z"
+
+// Save writes the span, or what changed of it since it was last written. end is the time to show as its end, status its
+// outcome so far ("" is OK), actor the process. It must run in a transaction; call MarkSaved when that has committed.
+func (s *Span) Save(x Execer, end time.Time, actor string, failure string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started.IsZero() || s.started.After(end) {
+		s.started = end
+	}
+	attributes := []byte("{}")
+	if len(s.attributes) > 0 {
+		var err error
+		if attributes, err = json.Marshal(s.attributes); err != nil {
+			return err
+		}
+	}
+	status := "OK"
+	if failure != "" {
+		status = "ERROR"
+	}
+	_, err := x.Exec(`
+		INSERT INTO command_trace (trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status,
+		                           status_message, actor, caller, attributes)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (span_id) DO UPDATE SET
+		    ended_at = excluded.ended_at, status = excluded.status, status_message = excluded.status_message,
+		    attributes = excluded.attributes`,
+		s.TraceID, s.SpanID, s.ParentSpanID, s.Name, string(s.Kind), s.started.UTC().Format(Layout),
+		end.UTC().Format(Layout), status, failure, actor, s.Caller, string(attributes))
+	return err
+}
+
+// EventName is a kind of thing that happens to a message. Source: contract, "The table".
+type EventName string
+
+// The events of message_trace.
+const (
+	Created       EventName = "created"
+	Adopted       EventName = "adopted"        // written or changed by hand, found and tidied up
+	Held          EventName = "held"           // waits for an agent of that name
+	Claimed       EventName = "claimed"        // leased for a delivery outside the database
+	Released      EventName = "released"       // the lease ended, or the hold, or the reading, without an outcome
+	AttemptFailed EventName = "attempt_failed" // one rung of the ladder
+	Overdue       EventName = "overdue"        // waits for longer than it should
+	Delivered     EventName = "delivered"
+	Read          EventName = "read"
+	Acknowledged  EventName = "acknowledged"
+	Expired       EventName = "expired"
+	Failed        EventName = "failed"
+	Cancelled     EventName = "cancelled"
+	Replayed      EventName = "replayed"
+	Archived      EventName = "archived"
+	Deleted       EventName = "deleted"
+)
+
+// Event is one row of message_trace.
+type Event struct {
+	MessageID string
+	At        string // in Layout
+	Name      EventName
+	OldStatus any // string, or nil when there was none
+	NewStatus any
+	Attempt   int // from 1; 0 when it belongs to none
+	Actor     string
+	SpanID    string
+	Error     string
+}
+
+// Record appends one event.
+func Record(x Execer, e Event) error {
+	_, err := x.Exec(`
+		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		e.MessageID, e.At, string(e.Name), e.OldStatus, e.NewStatus, e.Attempt, e.Actor, e.SpanID, e.Error)
+	return err
+}
+
+// RecordSet appends the same event for every row that from names, a SQL fragment such as
+// "agent_message WHERE seq IN (SELECT seq FROM temp.batch)". The rows' present status becomes old_status, and newStatus
+// the new one ("" leaves it as it is). The attempt is the one that is being made: the first for a row that never
+// failed, otherwise one more than its retries so far. e.MessageID, OldStatus, NewStatus and Attempt are not used.
+func RecordSet(x Execer, from string, newStatus string, e Event) error {
+	_, err := x.Exec(`
+		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error)
+		SELECT message_id, ?1, ?2, status, CASE ?3 WHEN '' THEN status ELSE ?3 END,
+		       CASE status WHEN 'pending' THEN 1 WHEN 'retry' THEN retry_count + 2 ELSE 0 END, ?4, ?5, ?6
+		FROM `+from,
+		e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error)
+	return err
+}
