@@ -92,13 +92,14 @@ func Record(x Execer, e Event) error {
 // RecordSet appends the same event for every row that from names, a SQL fragment such as
 // "agent_message WHERE seq IN (SELECT seq FROM temp.batch)". The rows' present status becomes old_status, and newStatus
 // the new one ("" leaves it as it is). The attempt is the one that is being made: the first for a row that never
-// failed, otherwise one more than its retries so far. e.MessageID, OldStatus, NewStatus and Attempt are not used.
-func RecordSet(x Execer, from string, newStatus string, e Event) error {
+// failed, otherwise one more than its retries so far. e.MessageID, OldStatus, NewStatus and Attempt are not used. args
+// are the values of the parameters of from, which are numbered from ?7.
+func RecordSet(x Execer, from string, newStatus string, e Event, args ...any) error {
 	_, err := x.Exec(`
 		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error)
 		SELECT message_id, ?1, ?2, status, CASE ?3 WHEN '' THEN status ELSE ?3 END,
 		       CASE status WHEN 'pending' THEN 1 WHEN 'retry' THEN retry_count + 2 ELSE 0 END, ?4, ?5, ?6
 		FROM `+from,
-		e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error)
+		append([]any{e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error}, args...)...)
 	return err
 }

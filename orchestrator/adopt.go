@@ -1,0 +1,176 @@
+package orchestrator
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"mailroom/tracing"
+)
+
+// adoptBatch bounds the rows that one transaction adopts.
+const adoptBatch = 500
+
+// adopt reconciles rows that the engine did not write, or whose status was changed by hand: traced_status differs from
+// status, which a partial index finds at once. It brings them into our form and notes them in the trace. more is true
+// when there are further ones. Source: contract, "What others wrote is adopted".
+func (t *tx) adopt() (more bool, err error) {
+	rows, err := t.untraced(adoptBatch)
+	if err != nil {
+		return false, err
+	}
+	for i := range rows {
+		if err := t.adoptRow(&rows[i]); err != nil {
+			return false, err
+		}
+	}
+	return len(rows) == adoptBatch, nil
+}
+
+// foreignRow is a row as somebody else wrote it.
+type foreignRow struct {
+	seq                                   int64
+	id, sender, recipient, status, traced string
+	payload, messageType                  driver.Value
+	createdAt, deliveredAt, nextAttemptAt string
+	endedAt, expiresAt                    string
+	retryCount, maxRetries, ttl           driver.Value
+	errorMessage                          driver.Value
+	attempts                              int64
+}
+
+func (t *tx) untraced(limit int) (rows []foreignRow, err error) {
+	err = t.query(`
+		SELECT seq, message_id, sender, recipient, status, traced_status, payload, message_type, created_at, delivered_at,
+		       next_attempt_at, ended_at, expires_at, retry_count, max_retries, ttl_seconds, error_message
+		FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT ?`,
+		func(row []driver.Value) error {
+			rows = append(rows, foreignRow{
+				seq: asInt(row[0]), id: asText(row[1]), sender: asText(row[2]), recipient: asText(row[3]), status: asText(row[4]),
+				traced: asText(row[5]), payload: row[6], messageType: row[7], createdAt: asText(row[8]), deliveredAt: asText(row[9]),
+				nextAttemptAt: asText(row[10]), endedAt: asText(row[11]), expiresAt: asText(row[12]), retryCount: row[13],
+				maxRetries: row[14], ttl: row[15], errorMessage: row[16],
+			})
+			return nil
+		}, limit)
+	return rows, err
+}
+
+// adoptRow brings one row into our form.
+func (t *tx) adoptRow(f *foreignRow) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	status, why := f.meaning()
+	created := t.adoptedTime(f.createdAt)
+	event := t.event(tracing.Adopted, why)
+	event.MessageID, event.NewStatus = f.id, string(status)
+	if f.traced != "" {
+		event.OldStatus = f.traced
+	}
+	if err := tracing.Record(t, event); err != nil {
+		return err
+	}
+
+	ended, delivered, review, next := "", any(nil), "", ""
+	expires := f.expiresAt
+	if parseStamp(expires).IsZero() {
+		lifetime := conf.settings.ExpireAfter
+		if seconds := asInt(f.ttl); f.ttl != nil && seconds > 0 {
+			lifetime = secondsUpTo(seconds, MaxTTL)
+		}
+		expires = stamp(parseStamp(created).Add(lifetime))
+	}
+	switch status {
+	case Pending:
+		review = t.now
+	case Retry:
+		review = t.now
+		if at, ok := adoptTime(f.nextAttemptAt); ok {
+			next = at
+		}
+	case Delivered:
+		ended = t.adoptedTime(f.deliveredAt)
+		delivered = ended
+		if f.ttl != nil {
+			review = expires
+		}
+	default:
+		ended = t.adoptedTime(f.endedAt)
+		if f.deliveredAt != "" {
+			delivered = t.adoptedTime(f.deliveredAt)
+		}
+	}
+	maxRetries := asInt(f.maxRetries)
+	if f.maxRetries == nil || maxRetries < 0 {
+		maxRetries = int64(conf.settings.MaxRetries)
+	}
+	_, err = t.Exec(`
+		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,
+		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
+		       retry_count = ?13, max_retries = ?14, error_message = ?15, lease_token = '', lease_until = '', lease_owner = ''
+		WHERE seq = ?1`,
+		f.seq, status, strings.ToLower(strings.TrimSpace(f.sender)), strings.ToLower(strings.TrimSpace(f.recipient)),
+		adoptedText(f.messageType), adoptedPayload(f.payload), created, delivered, ended, next, review, expires,
+		max(0, min(asInt(f.retryCount), 1_000_000)), min(maxRetries, 1_000_000), adoptedText(f.errorMessage))
+	if status == Pending || status == Retry {
+		t.ring = true
+	}
+	return err
+}
+
+// meaning says which status a hand-written one stands for, and why if it was not clear. An unknown word on a new row is
+// taken as a send; on a row that the engine knows it is undone, since guessing could deliver or lose the message.
+func (f *foreignRow) meaning() (Status, string) {
+	switch s := Status(strings.ToLower(strings.TrimSpace(f.status))); s {
+	case Pending, Retry, Delivered, Failed, Lapsed, Cancelled:
+		return s, ""
+	case "":
+		if f.traced == "" {
+			return Pending, ""
+		}
+	}
+	if f.traced == "" {
+		return Pending, fmt.Sprintf("unknown status %q taken as pending", clip(f.status))
+	}
+	return Status(f.traced), fmt.Sprintf("unknown status %q undone", clip(f.status))
+}
+
+// clip shortens foreign text for a message.
+func clip(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "..."
+	}
+	return s
+}
+
+// adoptedTime turns a foreign time into ours; one that is missing or makes no sense is now.
+func (t *tx) adoptedTime(s string) string {
+	if at, ok := adoptTime(s); ok {
+		return at
+	}
+	return t.now
+}
+
+// adoptedPayload turns what somebody wrote as payload into JSON text: nothing is null, and what is no JSON is a JSON
+// string. JSON text stays as it is, digit for digit.
+func adoptedPayload(v driver.Value) string {
+	if v == nil {
+		return "null"
+	}
+	text := asText(v)
+	if utf8.ValidString(text) && json.Valid([]byte(text)) {
+		return text
+	}
+	return string(quoted(text))
+}
+
+func adoptedText(v driver.Value) any {
+	if v == nil {
+		return nil
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(asText(v), "\x00", ""), "\uFFFD")
+}

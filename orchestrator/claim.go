@@ -1,0 +1,138 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"mailroom/tracing"
+)
+
+// claim is a set of rows of one recipient that this process holds under one lease.
+type claim struct {
+	agent    *Agent
+	messages []Message
+	token    string
+	timeout  time.Duration
+}
+
+// claimNext leases what a worker delivers next to one recipient: rows in the order in which they must arrive, at most as
+// many as the transport takes at once. A row that needs care is taken alone: one whose process died before, or that
+// carries a transport's mark. nil means that nothing is due.
+//
+// At most one lease of a sender and recipient is live at a time, which keeps their order; a message on the ladder does
+// not hold back those behind it. Source: contract, "What is promised", 3.
+func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
+	conf, err := t.config()
+	if err != nil {
+		return nil, err
+	}
+	agent := conf.agents[recipient]
+	if agent == nil {
+		return nil, nil
+	}
+	size := conf.settings.ClaimSize
+	if o.ClaimSize > 0 {
+		size = o.ClaimSize
+	}
+	marked := ""
+	if t.r.setTransport(agent) != nil {
+		marked = ` AND delivery_marks <> ''` // the rest is delivered set-based
+	} else if transport, _ := t.r.transportOf(agent.Deliver); transport != nil {
+		size = min(size, transport.MaxBatch())
+	}
+	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message m
+		WHERE `+due+` AND recipient = ?2`+marked+`
+		  AND NOT EXISTS (SELECT 1 FROM agent_message l
+		                  WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)
+		ORDER BY priority DESC, seq LIMIT ?3`, t.clockText, recipient, size)
+	if err != nil || len(ms) == 0 {
+		return nil, err
+	}
+	ms = ms[:careful(ms)]
+	c := &claim{agent: agent, messages: ms, timeout: agent.timeout(&conf.settings)}
+	if o.Timeout > 0 {
+		c.timeout = o.Timeout
+	}
+	return c, t.lease(c)
+}
+
+// careful returns how many of the rows may be delivered together: all before the first that must be alone.
+func careful(ms []Message) int {
+	for i := range ms {
+		if ms[i].Crashes > 0 || ms[i].marks != "" {
+			return max(i, 1)
+		}
+	}
+	return len(ms)
+}
+
+// lease marks the rows of a claim as held by this process.
+func (t *tx) lease(c *claim) error {
+	token, err := t.r.writer.newID("", t.clock)
+	if err != nil {
+		return err
+	}
+	c.token = token
+	seqs := make([]int64, len(c.messages))
+	for i := range c.messages {
+		seqs[i] = c.messages[i].seq
+	}
+	if err := t.setBatch(seqs...); err != nil {
+		return err
+	}
+	if err := t.note(inBatch, tracing.Claimed, ""); err != nil {
+		return err
+	}
+	_, err = t.Exec(`
+		UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4
+		WHERE seq IN (SELECT seq FROM temp.batch) AND `+due,
+		t.clockText, c.token, stamp(t.clock.Add(c.timeout+leaseGrace)), t.r.instance)
+	return err
+}
+
+// mark stores a transport's note with every row of the claim, if this process still holds all of them.
+func (r *Router) mark(ctx context.Context, c *claim, target, note string) error {
+	return r.write(ctx, func(t *tx) error {
+		for i := range c.messages {
+			m := &c.messages[i]
+			held, err := t.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ?`, m.seq, c.token)
+			if err != nil {
+				return err
+			}
+			if held == 0 {
+				return ErrLeaseLost
+			}
+			if err := t.addMark(m, target, note); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// addMark stores the note of one transport with a row, beside those of others.
+func (t *tx) addMark(m *Message, target, note string) error {
+	marks := map[string]string{}
+	if m.marks != "" {
+		if err := json.Unmarshal([]byte(m.marks), &marks); err != nil {
+			marks = map[string]string{} // written by hand; it says nothing
+		}
+	}
+	marks[target] = note
+	text, err := json.Marshal(marks)
+	if err != nil {
+		return err
+	}
+	_, err = t.Exec(`UPDATE agent_message SET delivery_marks = ? WHERE seq = ?`, string(text), m.seq)
+	return err
+}
+
+// marksOf returns the notes that transports left with a message, by target.
+func (m *Message) marksOf() map[string]string {
+	marks := map[string]string{}
+	if m.marks != "" && json.Unmarshal([]byte(m.marks), &marks) != nil {
+		return nil
+	}
+	return marks
+}

@@ -1,0 +1,290 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"os"
+	"time"
+
+	"mailroom/tracing"
+)
+
+// clearBatch is the most rows that one transaction of retention touches, and clearPause the pause between two of them:
+// senders never wait long, and the WAL stays small. Source: engine.md, "Growth".
+const (
+	clearBatch = 500
+	clearPause = 2 * time.Millisecond
+)
+
+// ClearOptions say what retention removes.
+type ClearOptions struct {
+	OlderThan time.Duration // age of what has ended; 0: the setting retention.ended
+	Progress  func(done, total int64)
+}
+
+// Cleared is what retention removed.
+type Cleared struct {
+	Deleted        int64            // rows that left agent_message, archived ones included
+	Statuses       map[Status]int64 // the same by status
+	ArchiveDeleted int64            // rows that left the archive
+	FreedBytes     int64            // given back to the file system, measured after a checkpoint; never negative
+}
+
+// ClearOld applies the retention rules: it archives delivered messages, deletes failed, expired and cancelled ones (noting
+// each in the trace), and deletes what has been in the archive for long enough. It works in small transactions, so that
+// senders never wait for it, and then gives free pages back to the file system. It can be interrupted and run again.
+func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) {
+	cleared := Cleared{Statuses: map[Status]int64{Delivered: 0, Failed: 0, Lapsed: 0, Cancelled: 0}}
+	conf, err := r.configuration()
+	if err != nil {
+		return cleared, err
+	}
+	age := o.OlderThan
+	if age == 0 {
+		age = conf.settings.KeepEnded
+	}
+	before := r.size()
+	if err := r.tidyAll(ctx); err != nil {
+		return cleared, err
+	}
+	cutoff := stamp(r.now().Add(-age))
+	total, err := r.countEnded(cutoff)
+	if err != nil {
+		return cleared, err
+	}
+	err = r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearEnded(cutoff) }, func(n int64, removed map[Status]int64) {
+		cleared.Deleted += n
+		for status, n := range removed {
+			cleared.Statuses[status] += n
+		}
+		if o.Progress != nil {
+			o.Progress(cleared.Deleted, total)
+		}
+	})
+	if err != nil {
+		return cleared, err
+	}
+	archived := stamp(r.now().Add(-conf.settings.KeepArchived))
+	err = r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearArchive(archived) }, func(n int64, _ map[Status]int64) {
+		cleared.ArchiveDeleted += n
+	})
+	if err != nil {
+		return cleared, err
+	}
+	if cleared.Deleted+cleared.ArchiveDeleted > 0 {
+		if err := r.shrink(ctx); err != nil {
+			return cleared, err
+		}
+	}
+	cleared.FreedBytes = max(0, before-r.size())
+	return cleared, nil
+}
+
+func (r *Router) countEnded(cutoff string) (n int64, err error) {
+	err = r.read(func(c *conn) error {
+		n, err = c.number(`SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?`, cutoff)
+		return err
+	})
+	return n, err
+}
+
+// inBatches runs step in one transaction after the other, with a pause between them, until it touches fewer rows than a
+// batch holds.
+func (r *Router) inBatches(ctx context.Context, step func(t *tx) (int64, error), done func(n int64, removed map[Status]int64)) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		var n int64
+		var removed map[Status]int64
+		err := r.write(ctx, func(t *tx) (err error) {
+			t.removed = map[Status]int64{}
+			n, err = step(t)
+			removed = t.removed
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		done(n, removed)
+		if n < clearBatch {
+			return nil
+		}
+		pause(ctx, clearPause)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// clearEnded removes one batch of rows that ended before cutoff.
+func (t *tx) clearEnded(cutoff string) (int64, error) {
+	if err := t.setBatch(); err != nil {
+		return 0, err
+	}
+	n, err := t.Exec(`
+		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message
+		WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT ?`, cutoff, clearBatch)
+	if err != nil || n == 0 {
+		return n, err
+	}
+	for _, status := range []Status{Delivered, Failed, Lapsed, Cancelled} {
+		count, err := t.number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND status = ?`, status)
+		if err != nil {
+			return 0, err
+		}
+		t.removed[status] += count
+	}
+	keys, err := t.keysIn("agent_message")
+	if err != nil {
+		return 0, err
+	}
+	const delivered = "seq IN (SELECT seq FROM temp.batch) AND status = 'delivered'"
+	const others = "seq IN (SELECT seq FROM temp.batch) AND status <> 'delivered'"
+	if err := t.note(selection{where: delivered}, tracing.Archived, ""); err != nil {
+		return 0, err
+	}
+	if err := t.note(selection{where: others}, tracing.Deleted, ""); err != nil {
+		return 0, err
+	}
+	for _, statement := range []string{
+		`INSERT INTO agent_message_archive (` + archiveColumns + `, archived_at)
+		 SELECT ` + archiveColumns + `, ?1 FROM agent_message WHERE ` + delivered,
+		`DELETE FROM agent_inbox WHERE ?1 <> '' AND read_at <> '' AND (message_id, recipient) IN
+		     (SELECT message_id, recipient FROM agent_message WHERE ` + delivered + `)`,
+		`DELETE FROM agent_message WHERE ?1 <> '' AND seq IN (SELECT seq FROM temp.batch)`,
+	} {
+		if _, err := t.Exec(statement, t.now); err != nil {
+			return 0, err
+		}
+	}
+	return n, t.dropKeys(keys)
+}
+
+// sentKey is an idempotency key and who used it.
+type sentKey struct{ sender, key string }
+
+// keysIn lists the idempotency keys of the rows of temp.batch.
+func (t *tx) keysIn(table string) (keys []sentKey, err error) {
+	err = t.query(`SELECT DISTINCT sender, idempotency_key FROM `+table+`
+		WHERE seq IN (SELECT seq FROM temp.batch) AND idempotency_key IS NOT NULL`, func(row []driver.Value) error {
+		keys = append(keys, sentKey{asText(row[0]), asText(row[1])})
+		return nil
+	})
+	return keys, err
+}
+
+// dropKeys forgets the idempotency keys whose last row has gone, archive included.
+func (t *tx) dropKeys(keys []sentKey) error {
+	for _, k := range keys {
+		if _, err := t.Exec(`
+			DELETE FROM idempotency WHERE sender = ?1 AND key = ?2
+			  AND NOT EXISTS (SELECT 1 FROM agent_message WHERE sender = ?1 AND idempotency_key = ?2)
+			  AND NOT EXISTS (SELECT 1 FROM agent_message_archive WHERE sender = ?1 AND idempotency_key = ?2)`,
+			k.sender, k.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// archiveColumns are the columns that agent_message and its archive share.
+const archiveColumns = `message_id, sender, recipient, message_type, payload, status, created_at, delivered_at,
+	retry_count, max_retries, error_message, seq, traced_status, next_attempt_at, review_at, expires_at, ended_at,
+	ttl_seconds, priority, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id,
+	multicast_target, idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes,
+	delivery_marks, trace_id, span_id`
+
+// clearArchive removes one batch of rows that were archived before cutoff, and what hangs on them.
+func (t *tx) clearArchive(cutoff string) (int64, error) {
+	if err := t.setBatch(); err != nil {
+		return 0, err
+	}
+	n, err := t.Exec(`
+		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message_archive
+		WHERE archived_at < ? ORDER BY archived_at LIMIT ?`, cutoff, clearBatch)
+	if err != nil || n == 0 {
+		return n, err
+	}
+	const batch = "seq IN (SELECT seq FROM temp.batch)"
+	if err := tracing.RecordSet(t, "agent_message_archive WHERE "+batch, "", t.event(tracing.Deleted, "")); err != nil {
+		return 0, err
+	}
+	keys, err := t.keysIn("agent_message_archive")
+	if err != nil {
+		return 0, err
+	}
+	for _, statement := range []string{
+		`DELETE FROM agent_inbox WHERE (message_id, recipient) IN
+		     (SELECT message_id, recipient FROM agent_message_archive WHERE ` + batch + `)`,
+		`DELETE FROM agent_message_archive WHERE ` + batch,
+	} {
+		if _, err := t.Exec(statement); err != nil {
+			return 0, err
+		}
+	}
+	return n, t.dropKeys(keys)
+}
+
+// ClearTraces deletes the trace of every message whose row and archive have been gone for at least olderThan (0: the
+// setting retention.trace), as a whole, and command spans of that age. It returns how many rows of each it deleted.
+func (r *Router) ClearTraces(ctx context.Context, olderThan time.Duration) (messages, commands int64, err error) {
+	conf, err := r.configuration()
+	if err != nil {
+		return 0, 0, err
+	}
+	if olderThan == 0 {
+		olderThan = conf.settings.KeepTraces
+	}
+	cutoff := stamp(r.now().Add(-olderThan))
+	var rows int64
+	err = r.inBatches(ctx, func(t *tx) (n int64, err error) {
+		n, rows, err = t.clearMessageTraces(cutoff)
+		return n, err
+	}, func(int64, map[Status]int64) { messages += rows })
+	if err != nil {
+		return messages, 0, err
+	}
+	err = r.inBatches(ctx, func(t *tx) (int64, error) {
+		return t.Exec(`DELETE FROM command_trace WHERE id IN
+			(SELECT id FROM command_trace WHERE started_at < ? ORDER BY started_at LIMIT ?)`, cutoff, clearBatch)
+	}, func(n int64, _ map[Status]int64) { commands += n })
+	if err == nil && messages+commands > 0 {
+		err = r.shrink(ctx)
+	}
+	return messages, commands, err
+}
+
+// clearMessageTraces deletes the traces of one batch of messages that are gone. An id that somebody has used again by
+// hand is alive, and keeps its trace.
+func (t *tx) clearMessageTraces(cutoff string) (ids, rows int64, err error) {
+	gone, err := t.texts(`
+		SELECT message_id FROM message_trace g WHERE event = 'deleted' AND at < ?1
+		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = g.message_id)
+		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = g.message_id)
+		ORDER BY at LIMIT ?2`, cutoff, clearBatch)
+	for _, id := range gone {
+		n, err := t.Exec(`DELETE FROM message_trace WHERE message_id = ?`, id)
+		if err != nil {
+			return 0, 0, err
+		}
+		rows += n
+	}
+	return int64(len(gone)), rows, err
+}
+
+// size is what the database takes on disk, its WAL included.
+func (r *Router) size() (bytes int64) {
+	for _, suffix := range []string{"", "-wal"} {
+		if info, err := os.Stat(r.path + suffix); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return bytes
+}

@@ -1,0 +1,108 @@
+package orchestrator
+
+import (
+	"database/sql/driver"
+	"sync"
+)
+
+// configVersion is the row of settings whose value changes whenever agents, groups or settings do.
+const configVersion = "config.version"
+
+// config is what the engine must know for every message: who there is, and the settings. It is read anew only when its
+// version changed, and never modified once loaded, so that it may be shared.
+type config struct {
+	version  string
+	stored   map[string]string // settings that differ from their defaults
+	settings Settings
+	agents   map[string]*Agent
+	names    []string            // of agents, in order
+	groups   map[string][]string // members in order of joining
+}
+
+type configCache struct {
+	mu   sync.Mutex
+	conf *config
+}
+
+// config returns the configuration as this transaction sees it.
+func (t *tx) config() (*config, error) {
+	if t.conf != nil {
+		return t.conf, nil
+	}
+	conf, err := t.r.config.load(t.conn)
+	t.conf = conf
+	return conf, err
+}
+
+// configuration returns the configuration as a reader sees it now.
+func (r *Router) configuration() (conf *config, err error) {
+	err = r.read(func(c *conn) error {
+		conf, err = r.config.load(c)
+		return err
+	})
+	return conf, err
+}
+
+func (cache *configCache) load(c *conn) (*config, error) {
+	version, _, err := c.text(`SELECT value FROM settings WHERE key = '` + configVersion + `'`)
+	if err != nil {
+		return nil, err
+	}
+	cache.mu.Lock()
+	have := cache.conf
+	cache.mu.Unlock()
+	if have != nil && have.version == version {
+		return have, nil
+	}
+	fresh, err := readConfig(c, version)
+	if err != nil {
+		return nil, err
+	}
+	cache.mu.Lock()
+	cache.conf = fresh
+	cache.mu.Unlock()
+	return fresh, nil
+}
+
+func readConfig(c *conn, version string) (*config, error) {
+	conf := &config{version: version, stored: map[string]string{}, agents: map[string]*Agent{}, groups: map[string][]string{}}
+	err := c.query(`SELECT key, value FROM settings`, func(row []driver.Value) error {
+		conf.stored[asText(row[0])] = asText(row[1])
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	conf.settings = settingsFrom(conf.stored)
+	err = c.query(`SELECT `+agentColumns+` FROM agents ORDER BY name`, func(row []driver.Value) error {
+		a := scanAgent(row)
+		conf.agents[a.Name] = a
+		conf.names = append(conf.names, a.Name)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = c.query(`SELECT g.name, coalesce(m.agent, '') FROM groups g LEFT JOIN group_members m ON m.group_name = g.name
+		ORDER BY g.name, m.position`, func(row []driver.Value) error {
+		name, member := asText(row[0]), asText(row[1])
+		if member == "" {
+			conf.groups[name] = nil
+		} else {
+			conf.groups[name] = append(conf.groups[name], member)
+		}
+		return nil
+	})
+	return conf, err
+}
+
+// configChanged makes every process read the configuration again. The new version is random and not counted: a counter
+// that was rolled back and used again would pass for known.
+func (t *tx) configChanged() error {
+	id, err := t.r.writer.newID("", t.clock)
+	if err != nil {
+		return err
+	}
+	t.conf, t.ring, t.traced = nil, true, true
+	return t.storeSetting(configVersion, id)
+}

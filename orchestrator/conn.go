@@ -1,0 +1,185 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+)
+
+// conn is one connection with its prepared statements. The engine talks to the driver directly, without database/sql
+// between them: the statements are hot, and one transaction at a time owns the connection anyway. Not safe for
+// concurrent use.
+type conn struct {
+	raw   *sqlite3.SQLiteConn
+	stmts map[string]*sqlite3.SQLiteStmt
+	args  []driver.NamedValue
+}
+
+func openConn(dsn string) (*conn, error) {
+	c, err := (&sqlite3.SQLiteDriver{}).Open(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{raw: c.(*sqlite3.SQLiteConn), stmts: map[string]*sqlite3.SQLiteStmt{}}, nil
+}
+
+func (c *conn) close() error {
+	for _, s := range c.stmts {
+		s.Close()
+	}
+	return c.raw.Close()
+}
+
+// script runs statements that are separated by semicolons and take no arguments.
+func (c *conn) script(text string) error {
+	_, err := c.raw.Exec(text, nil)
+	return err
+}
+
+// maxStatements bounds the prepared statements that a connection keeps; the engine has fewer, only ad hoc ones pile up.
+const maxStatements = 256
+
+func (c *conn) prepare(query string) (*sqlite3.SQLiteStmt, error) {
+	if s := c.stmts[query]; s != nil {
+		return s, nil
+	}
+	if len(c.stmts) >= maxStatements {
+		for q, s := range c.stmts {
+			s.Close()
+			delete(c.stmts, q)
+		}
+	}
+	s, err := c.raw.Prepare(query)
+	if err != nil {
+		return nil, fmt.Errorf("%w in %s", err, query)
+	}
+	stmt := s.(*sqlite3.SQLiteStmt)
+	c.stmts[query] = stmt
+	return stmt, nil
+}
+
+// bind turns arguments into what the driver takes. Never bind a time.Time: the driver would write it its own way.
+func (c *conn) bind(args []any) []driver.NamedValue {
+	c.args = c.args[:0]
+	for i, a := range args {
+		switch v := a.(type) {
+		case int:
+			a = int64(v)
+		case Status:
+			a = string(v)
+		case *int64:
+			if a = nil; v != nil {
+				a = *v
+			}
+		}
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+	}
+	return c.args
+}
+
+// Exec runs one statement and returns how many rows it changed. It has the shape that package tracing writes through.
+func (c *conn) Exec(query string, args ...any) (int64, error) {
+	s, err := c.prepare(query)
+	if err != nil {
+		return 0, err
+	}
+	res, err := s.ExecContext(context.Background(), c.bind(args))
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// query runs one statement and calls each with every row. The values are only valid during the call, but strings may be
+// kept. each may run other statements, not the same one.
+func (c *conn) query(query string, each func(row []driver.Value) error, args ...any) (err error) {
+	s, err := c.prepare(query)
+	if err != nil {
+		return err
+	}
+	rows, err := s.QueryContext(context.Background(), c.bind(args))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := rows.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	row := make([]driver.Value, len(rows.Columns()))
+	for {
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := each(row); err != nil {
+			return err
+		}
+	}
+}
+
+// text returns the first column of the first row as text; found is false when there is no row.
+func (c *conn) text(query string, args ...any) (value string, found bool, err error) {
+	err = c.query(query, func(row []driver.Value) error {
+		if !found {
+			value, found = asText(row[0]), true
+		}
+		return nil
+	}, args...)
+	return value, found, err
+}
+
+// number returns the first column of the first row as an integer, 0 when there is no row.
+func (c *conn) number(query string, args ...any) (n int64, err error) {
+	err = c.query(query, func(row []driver.Value) error {
+		n = asInt(row[0])
+		return nil
+	}, args...)
+	return n, err
+}
+
+// texts returns the first column of every row.
+func (c *conn) texts(query string, args ...any) (values []string, err error) {
+	err = c.query(query, func(row []driver.Value) error {
+		values = append(values, asText(row[0]))
+		return nil
+	}, args...)
+	return values, err
+}
+
+// asText reads a column that should be text. Others may have written a number or a blob into it.
+func asText(v driver.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+func asInt(v driver.Value) int64 {
+	switch v := v.(type) {
+	case int64:
+		return v
+	case float64:
+		return int64(v)
+	case bool:
+		if v {
+			return 1
+		}
+	case string:
+		var n int64
+		fmt.Sscan(v, &n)
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,73 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Heartbeat is how often a daemon should say that it is there. One that was silent for three times as long is gone.
+const Heartbeat = 10 * time.Second
+
+// Daemon is one `mailroom serve`.
+type Daemon struct {
+	Instance  string `json:"instance"`
+	Host      string `json:"host"`
+	PID       int    `json:"pid"`
+	StartedAt string `json:"started_at"`
+	SeenAt    string `json:"seen_at"`
+	Listening string `json:"listening"` // address of its HTTP endpoint; "" is none
+}
+
+// Beat records that this process is a running daemon. Call it at start and every Heartbeat.
+func (r *Router) Beat(ctx context.Context, listening string) error {
+	host, _ := os.Hostname()
+	return r.write(ctx, func(t *tx) error {
+		if _, err := t.Exec(`DELETE FROM daemons WHERE seen_at < ?`, stamp(t.clock.Add(-day))); err != nil {
+			return err
+		}
+		_, err := t.Exec(`
+			INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
+			ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at, listening = excluded.listening,
+			    pid = excluded.pid, host = excluded.host`,
+			r.instance, host, os.Getpid(), t.clockText, listening)
+		return err
+	})
+}
+
+// Leave records that this process is no daemon any more.
+func (r *Router) Leave(ctx context.Context) error {
+	return r.write(ctx, func(t *tx) error {
+		_, err := t.Exec(`DELETE FROM daemons WHERE instance = ?`, r.instance)
+		return err
+	})
+}
+
+// Daemons lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
+func (r *Router) Daemons(ctx context.Context) (list []Daemon, err error) {
+	err = r.read(func(c *conn) error {
+		list, err = c.daemons(r.now())
+		return err
+	})
+	return list, err
+}
+
+func (c *conn) daemons(now time.Time) ([]Daemon, error) {
+	host, _ := os.Hostname()
+	list := []Daemon{}
+	err := c.query(`SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at`,
+		func(row []driver.Value) error {
+			d := Daemon{
+				Instance: asText(row[0]), Host: asText(row[1]), PID: int(asInt(row[2])), StartedAt: asText(row[3]),
+				SeenAt: asText(row[4]), Listening: asText(row[5]),
+			}
+			if d.Host == host && syscall.Kill(d.PID, 0) == syscall.ESRCH {
+				return nil
+			}
+			list = append(list, d)
+			return nil
+		}, stamp(now.Add(-3*Heartbeat)))
+	return list, err
+}

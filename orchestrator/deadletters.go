@@ -1,0 +1,111 @@
+package orchestrator
+
+import (
+	"context"
+
+	"mailroom/tracing"
+)
+
+// DeadLetterFilter selects dead letters; the zero value selects all.
+type DeadLetterFilter struct {
+	Recipient string
+	Sender    string
+	Since     string // created at or after, as stored
+	Limit     int    // at most, newest first
+}
+
+// DeadLetters lists messages that failed or expired, newest first, and how many there are in all.
+func (r *Router) DeadLetters(ctx context.Context, f DeadLetterFilter) (ms []Message, total int64, err error) {
+	const where = ` FROM agent_message WHERE status IN ('failed','expired')
+		AND (?1 = '' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND (?3 = '' OR created_at >= ?3)`
+	err = r.read(func(c *conn) error {
+		if total, err = c.number(`SELECT count(*)`+where, f.Recipient, f.Sender, f.Since); err != nil {
+			return err
+		}
+		ms, err = c.messages(`SELECT `+messageColumns+where+` ORDER BY seq DESC LIMIT ?4`, f.Recipient, f.Sender, f.Since, f.Limit)
+		return err
+	})
+	return ms, total, err
+}
+
+// Replay puts dead letters back at the foot of the ladder: pending, with no retries made; their earlier attempts stay in
+// the trace. An explicit ttl starts anew. by is the agent that asks and must be the sender; "" is the administrator.
+// Errors: not_found, permission_denied, conflict for a message that is no dead letter, unknown_recipient when nobody has
+// the recipient's name.
+func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message, err error) {
+	err = r.write(ctx, func(t *tx) error {
+		replayed = nil
+		ms, err := t.mustFind(id)
+		if err != nil {
+			return err
+		}
+		for i := range ms {
+			m := &ms[i]
+			if m.Status != Failed && m.Status != Lapsed {
+				continue
+			}
+			if by != "" && m.Sender != by {
+				return Errorf(PermissionDenied, "%s was sent by %s; only its sender can replay it", m.ID, m.Sender)
+			}
+			if err := t.replay(m); err != nil {
+				return err
+			}
+			replayed = append(replayed, *m)
+		}
+		if len(replayed) == 0 {
+			return Errorf(Conflict, "%s is %s; only a failed or expired message can be replayed", ms[0].ID, ms[0].Status)
+		}
+		return nil
+	})
+	return replayed, err
+}
+
+// ReplayAll replays every dead letter that the filter selects, up to its limit. Those whose recipient nobody knows are
+// left as they are and counted in skipped.
+func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []Message, skipped int, err error) {
+	ms, _, err := r.DeadLetters(ctx, f)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := len(ms) - 1; i >= 0; i-- { // oldest first
+		again, err := r.Replay(ctx, ms[i].ID, "")
+		switch CodeOf(err) {
+		case UnknownRecipient, Conflict, NotFound:
+			if err != nil {
+				skipped++
+				continue
+			}
+		}
+		if err != nil {
+			return replayed, skipped, err
+		}
+		replayed = append(replayed, again...)
+	}
+	return replayed, skipped, nil
+}
+
+func (t *tx) replay(m *Message) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	if conf.agents[m.Recipient] == nil {
+		return Errorf(UnknownRecipient, "%s cannot be replayed: nobody is known as %q", m.ID, m.Recipient).
+			WithHint("Add the agent with `mailroom agent add %s`, or send the message anew", m.Recipient)
+	}
+	if _, err := t.Exec(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient); err != nil {
+		return err
+	}
+	if _, err := t.changeStatus(bySeq(m.seq), change{to: Pending, event: tracing.Replayed}); err != nil {
+		return err
+	}
+	lifetime := conf.settings.ExpireAfter
+	if m.ttl != nil {
+		lifetime = secondsUpTo(*m.ttl, MaxTTL)
+	}
+	from := parseStamp(t.now)
+	_, err = t.Exec(`UPDATE agent_message SET expires_at = ?, review_at = ? WHERE seq = ?`,
+		stamp(from.Add(lifetime)), stamp(from.Add(min(lifetime, conf.settings.OverdueAfter))), m.seq)
+	m.Status, m.RetryCount, m.Error, t.ring = Pending, 0, "", true
+	return err
+}

@@ -1,0 +1,258 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// DeliverOptions say what a delivery run does. The zero value delivers everything that is due.
+type DeliverOptions struct {
+	Recipient string        // only this one; "" is everybody
+	Timeout   time.Duration // longest attempt, 1 s to 1 h; 0: the agent's, or the setting delivery.timeout
+	ClaimSize int           // messages of one claim, never a cap; 0: the setting
+	// Background returns once the inboxes are served; other deliveries go on by themselves, and Close waits for them.
+	Background bool
+}
+
+// Delivery is what a delivery run did.
+type Delivery struct {
+	Delivered int
+	Failed    int // attempts that failed, not messages given up
+	Expired   int
+	Summary   []RecipientDelivery // by recipient, in order of name
+	Errors    []FailedAttempt
+}
+
+// RecipientDelivery is one recipient's part of a run.
+type RecipientDelivery struct {
+	Recipient string `json:"recipient"`
+	Delivered int    `json:"delivered"`
+	Failed    int    `json:"failed"`
+}
+
+// FailedAttempt is one attempt that failed.
+type FailedAttempt struct {
+	Code       Code   `json:"error"` // delivery_failed or delivery_timeout
+	Message    string `json:"message"`
+	MessageID  string `json:"message_id"`
+	Recipient  string `json:"recipient"`
+	RetryCount int    `json:"retry_count"`
+	RetryAt    string `json:"will_retry_at,omitempty"` // "" when it was the last
+}
+
+// maxErrors bounds the failed attempts that a run reports one by one.
+const maxErrors = 1000
+
+// tally collects what the workers of one run did.
+type tally struct {
+	mu        sync.Mutex
+	delivered map[string]int
+	failed    map[string]int
+	errors    []FailedAttempt
+	fault     error // of the database, not of a recipient
+}
+
+func newTally() *tally { return &tally{delivered: map[string]int{}, failed: map[string]int{}} }
+
+func (y *tally) deliver(recipient string, n int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if n > 0 {
+		y.delivered[recipient] += n
+	}
+}
+
+func (y *tally) fail(attempts ...FailedAttempt) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, a := range attempts {
+		y.failed[a.Recipient]++
+		if len(y.errors) < maxErrors {
+			y.errors = append(y.errors, a)
+		}
+	}
+}
+
+func (y *tally) databaseFault(err error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.fault == nil {
+		y.fault = err
+	}
+}
+
+func (y *tally) delivery() Delivery {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	names := map[string]bool{}
+	for name := range y.delivered {
+		names[name] = true
+	}
+	for name := range y.failed {
+		names[name] = true
+	}
+	d := Delivery{Summary: []RecipientDelivery{}, Errors: slices.Clone(y.errors)}
+	for name := range names {
+		d.Summary = append(d.Summary, RecipientDelivery{name, y.delivered[name], y.failed[name]})
+		d.Delivered += y.delivered[name]
+		d.Failed += y.failed[name]
+	}
+	slices.SortFunc(d.Summary, func(a, b RecipientDelivery) int { return strings.Compare(a.Recipient, b.Recipient) })
+	return d
+}
+
+// DeliverAll delivers everything that is due: first to inboxes, set-based and exactly once, then through the other
+// transports, each recipient by itself so that a slow one delays nobody. It may run in many processes at once. A failed
+// attempt is part of the result and not an error; errors are those of the database.
+func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, error) {
+	o.Recipient = strings.ToLower(o.Recipient)
+	work, err := r.anythingDue()
+	if err != nil || !work {
+		return newTally().delivery(), err
+	}
+	if err := r.tidyAll(ctx); err != nil {
+		return Delivery{}, err
+	}
+	y := newTally()
+	others, err := r.deliverInboxes(ctx, o, y)
+	if err != nil {
+		return y.delivery(), err
+	}
+	var done []<-chan struct{}
+	for _, recipient := range others {
+		if d := r.startWorker(ctx, recipient, o, y); d != nil {
+			done = append(done, d)
+		}
+	}
+	if !o.Background {
+		for _, d := range done {
+			<-d
+		}
+		// What failed on the way may have sent reports to inboxes.
+		if len(done) > 0 && o.Recipient == "" {
+			if _, err := r.deliverInboxes(ctx, o, y); err != nil {
+				return y.delivery(), err
+			}
+		}
+	}
+	y.mu.Lock()
+	err = y.fault
+	y.mu.Unlock()
+	return y.delivery(), err
+}
+
+// anythingDue looks, without the write lock, whether a delivery run would have anything to do. It costs microseconds,
+// so that it can be asked every second.
+func (r *Router) anythingDue() (found bool, err error) {
+	now := stamp(r.now())
+	err = r.read(func(c *conn) error {
+		n, err := c.number(`
+			SELECT EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND lease_until <= ?1)`, now)
+		if err != nil || n != 0 {
+			found = n != 0
+			return err
+		}
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
+		// A rung beyond the highest possible comes from a clock that was set back; tidy brings it down.
+		rung := stamp(r.now().Add(conf.settings.highestRung()))
+		if n, err = c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE status = 'retry' AND next_attempt_at > ?)`, rung); err != nil || n != 0 {
+			found = n != 0
+			return err
+		}
+		found, err = c.anyDue(now)
+		return err
+	})
+	return found, err
+}
+
+// anyDue looks for one live row that may be taken now. It walks from recipient to recipient along the index of live
+// rows.
+func (c *conn) anyDue(now string) (bool, error) {
+	for recipient := ""; ; {
+		next, found, err := c.nextRecipient(recipient)
+		if err != nil || !found {
+			return false, err
+		}
+		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+due+` AND recipient = ?2)`, now, next)
+		if err != nil || n != 0 {
+			return n != 0, err
+		}
+		recipient = next
+	}
+}
+
+// nextRecipient returns the next name after one that has live rows.
+func (c *conn) nextRecipient(after string) (string, bool, error) {
+	return c.text(`SELECT recipient FROM agent_message WHERE `+live+` AND recipient > ? ORDER BY recipient LIMIT 1`, after)
+}
+
+// dueRecipients lists who has something that may be taken now.
+func (c *conn) dueRecipients(now string) (names []string, err error) {
+	for recipient := ""; ; {
+		next, found, err := c.nextRecipient(recipient)
+		if err != nil || !found {
+			return names, err
+		}
+		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+due+` AND recipient = ?2)`, now, next)
+		if err != nil {
+			return nil, err
+		}
+		if n != 0 {
+			names = append(names, next)
+		}
+		recipient = next
+	}
+}
+
+// tidyAll runs tidy until there is nothing left to tidy.
+func (r *Router) tidyAll(ctx context.Context) error {
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := r.write(ctx, func(t *tx) (err error) {
+			more, err = t.tidy()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startWorker begins to deliver to one recipient through a transport outside the database, unless a worker of this
+// process is at it already. The returned channel is closed when the worker has nothing more to do.
+func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOptions, y *tally) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.delivering[recipient] {
+		return nil
+	}
+	r.delivering[recipient] = true
+	done := make(chan struct{})
+	r.workers.Add(1)
+	goSafe("delivery to "+recipient, r.log, func() {
+		defer close(done)
+		defer r.workers.Done()
+		defer func() {
+			r.mu.Lock()
+			delete(r.delivering, recipient)
+			r.mu.Unlock()
+		}()
+		if err := r.deliverTo(ctx, recipient, o, y); err != nil && !errors.Is(err, context.Canceled) {
+			r.log.Error("delivery stopped; the next run goes on", "recipient", recipient, "error", err)
+			y.databaseFault(err)
+		}
+	})
+	return done
+}

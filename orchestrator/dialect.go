@@ -1,0 +1,115 @@
+package orchestrator
+
+import (
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+)
+
+// This file holds what is SQLite's own: how a connection is opened, and what its errors mean.
+
+// applicationID marks a file as Mailroom's in its header ("MAIL").
+const applicationID = 0x4d41494c
+
+// writerDSN opens a read-write connection. The busy timeout comes first, so that the statements after it wait; the
+// timeout itself is short, since waiting one's turn is the turnstile's business and the writer tries again by itself.
+// synchronous=FULL makes a commit durable before it returns; the driver's own default in WAL mode would lose it on a
+// power cut. auto_vacuum is set when the file is made and never here: it would make every open a write.
+func writerDSN(path string) string {
+	return fileURI(path, url.Values{
+		"mode":          {"rw"},
+		"_busy_timeout": {"250"},
+		"_txlock":       {"immediate"},
+		"_sync":         {"FULL"},
+		"_mutex":        {"no"},
+	})
+}
+
+// readerDSN opens a connection that cannot write. With immutable, the file is read as it stands, which works on a
+// read-only disk and is sound only while nobody can write there.
+func readerDSN(path string, immutable bool) string {
+	q := url.Values{
+		"mode":          {"ro"},
+		"_busy_timeout": {"2000"},
+		"_query_only":   {"true"},
+		"_mutex":        {"no"},
+	}
+	if immutable {
+		q.Set("immutable", "1")
+	}
+	return fileURI(path, q)
+}
+
+func fileURI(path string, q url.Values) string {
+	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: q.Encode()}
+	return u.String()
+}
+
+// isBusy reports whether another connection holds a lock that err ran into: trying again can help.
+func isBusy(err error) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked)
+}
+
+func sqliteCode(err error) sqlite3.ErrNo {
+	var e sqlite3.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}
+
+// databaseError gives an error of the database its code and the advice what to do. An error that already carries a code
+// passes through.
+func databaseError(path string, err error) error {
+	var own *Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	fail := func(code Code, message, hint string) error {
+		return &Error{Code: code, Message: message, Hint: hint, Err: err}
+	}
+	switch sqliteCode(err) {
+	case sqlite3.ErrBusy, sqlite3.ErrLocked:
+		return fail(Busy, "the database "+path+" is locked by another program; nothing was written",
+			"Try again; if it stays locked, `mailroom doctor` says who has it open")
+	case sqlite3.ErrFull:
+		return fail(Unavailable, "the disk that holds "+path+" is full; nothing was written",
+			"Free some space (`mailroom clear_old` helps once there is a little) and try again")
+	case sqlite3.ErrNotADB:
+		return fail(Unavailable, path+" is not a SQLite database", "Name another file with --db, or move this one away")
+	case sqlite3.ErrCorrupt:
+		return fail(Unavailable, "the database "+path+" is damaged",
+			"Run `mailroom doctor`, and `mailroom restore FILE` with the last good backup")
+	case sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrAuth:
+		return fail(Unavailable, "the database "+path+" cannot be written", "Check the permissions of the file and of its folder")
+	case sqlite3.ErrCantOpen:
+		return fail(Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
+	case sqlite3.ErrIoErr:
+		return fail(Unavailable, "the disk that holds "+path+" reports an error; nothing was written",
+			"Check the disk; `mailroom doctor` checks the database")
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrNotExist) {
+		return fail(Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
+	}
+	return err
+}
+
+// whyNotOpen looks at the file system for the reason that SQLite does not give.
+func whyNotOpen(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return "It is a folder: name a file in it, such as " + strings.TrimRight(path, "/") + "/mailroom.db"
+	case errors.Is(err, fs.ErrNotExist):
+		return "There is no such file, and it could not be made: check the permissions of its folder"
+	case err != nil:
+		return "Check the path and its permissions (" + err.Error() + ")"
+	}
+	return "Check the permissions of the file and of its folder"
+}

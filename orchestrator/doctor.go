@@ -1,0 +1,182 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Finding is the result of one check of the doctor.
+type Finding struct {
+	Check string `json:"check"`
+	Level string `json:"level"` // ok, note, problem
+	Says  string `json:"says"`
+	Do    string `json:"do,omitempty"`
+}
+
+// Doctor checks the file, the tables and what waits in them. It only reads, and goes on after a check that fails.
+func (r *Router) Doctor(ctx context.Context) []Finding {
+	d := &doctor{r: r}
+	d.file()
+	d.fileSystem()
+	d.content()
+	return d.findings
+}
+
+type doctor struct {
+	r        *Router
+	findings []Finding
+}
+
+func (d *doctor) add(check, level, says, do string) {
+	d.findings = append(d.findings, Finding{check, level, says, do})
+}
+
+func (d *doctor) file() {
+	info, err := os.Stat(d.r.path)
+	if err != nil {
+		d.add("file", "note", "there is no database at "+d.r.path+" yet", "It is made by the first command that needs it, or by `mailroom init`")
+		return
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		d.add("permissions", "note", fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode), "chmod 600 "+d.r.path)
+	} else {
+		d.add("permissions", "ok", "only its owner can reach the database", "")
+	}
+	folder := filepath.Dir(d.r.path)
+	probe, err := os.CreateTemp(folder, ".mailroom-doctor-*")
+	if err != nil {
+		d.add("folder", "problem", "nothing can be written beside the database: "+err.Error(), "Check the permissions and the space of "+folder)
+		return
+	}
+	probe.Close()
+	os.Remove(probe.Name())
+	d.add("folder", "ok", "files can be written beside the database", "")
+}
+
+func (d *doctor) fileSystem() {
+	kind, network := fileSystemOf(filepath.Dir(d.r.path))
+	switch {
+	case network:
+		d.add("file system", "problem", "the database is on a network file system ("+kind+"): its locks are not reliable and WAL does not work there",
+			"Move it to a local disk and name it with --db")
+	case kind != "":
+		d.add("file system", "ok", "local ("+kind+")", "")
+	}
+}
+
+func (d *doctor) content() {
+	if !d.r.exists() {
+		return
+	}
+	err := d.r.read(func(c *conn) error {
+		problems, err := c.texts(`PRAGMA integrity_check(10)`)
+		if err != nil {
+			return err
+		}
+		if len(problems) == 1 && problems[0] == "ok" {
+			d.add("integrity", "ok", "SQLite finds the file whole", "")
+		} else {
+			d.add("integrity", "problem", strings.Join(problems, "; "),
+				"Save what can be read with `sqlite3 "+d.r.path+" .recover`, then `mailroom restore FILE` with the last good backup")
+		}
+		if err := d.settings(c); err != nil {
+			return err
+		}
+		return d.messages(c)
+	})
+	if err != nil {
+		d.add("database", "problem", err.Error(), "")
+	}
+}
+
+func (d *doctor) settings(c *conn) error {
+	mode, _, err := c.text(`PRAGMA journal_mode`)
+	if err != nil {
+		return err
+	}
+	if mode != "wal" && mode != "off" && mode != "memory" {
+		d.add("journal", "problem", "the journal mode is "+mode+": readers and writers block each other", "sqlite3 "+d.r.path+" 'PRAGMA journal_mode=WAL'")
+	} else {
+		d.add("journal", "ok", "write-ahead log", "")
+	}
+	if wal := d.r.walSize(); wal > 256<<20 {
+		d.add("wal size", "problem", fmt.Sprintf("the write-ahead log has %d MB: some reader keeps it from being folded", wal>>20),
+			"`mailroom checkpoint --truncate`; if it stays, end the program that holds a read transaction")
+	}
+	return nil
+}
+
+// messages looks for what an operator should know about the rows.
+func (d *doctor) messages(c *conn) error {
+	now := stamp(d.r.now())
+	conf, err := d.r.config.load(c)
+	if err != nil {
+		return err
+	}
+	overdue := stamp(d.r.now().Add(-conf.settings.OverdueAfter))
+	daemons, err := c.daemons(d.r.now())
+	if err != nil {
+		return err
+	}
+	if len(daemons) == 0 {
+		d.add("daemon", "note", "no daemon runs: messages are delivered when somebody runs deliver_all or waits for them", "`mailroom serve`, or the systemd unit in the README")
+	} else {
+		d.add("daemon", "ok", plural(len(daemons), "daemon")+" running", "")
+	}
+	for _, check := range []struct {
+		name, level, says, do, query string
+		args                         []any
+	}{
+		{"overdue", "problem", "%d messages are undelivered for longer than " + FormatDuration(conf.settings.OverdueAfter),
+			"`mailroom sql --named overdue` lists them, `mailroom why ID` says what holds each",
+			`SELECT count(*) FROM agent_message WHERE ` + live + ` AND created_at < ?`, []any{overdue}},
+		{"dead letters", "note", "%d dead letters", "`mailroom dead_letters list`, then `mailroom dead_letters replay ID`",
+			`SELECT count(*) FROM agent_message WHERE status IN ('failed','expired')`, nil},
+		{"leases", "note", "%d leases ran out and wait for the next delivery run", "`mailroom deliver_all`",
+			`SELECT count(*) FROM agent_message WHERE lease_token <> '' AND lease_until <= ?`, []any{now}},
+		{"unknown recipients", "problem", "undelivered messages wait for %d names that nobody has", "`mailroom status` shows them; `mailroom agent add NAME`",
+			`SELECT count(DISTINCT recipient) FROM agent_message WHERE ` + live + ` AND recipient NOT IN (SELECT name FROM agents)`, nil},
+		{"trace", "problem", "%d messages have no trace", "They were written by hand and not adopted yet: run `mailroom deliver_all`",
+			`SELECT count(*) FROM agent_message m WHERE traced_status <> '' AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, nil},
+	} {
+		n, err := c.number(check.query, check.args...)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			d.add(check.name, check.level, fmt.Sprintf(check.says, n), check.do)
+		} else {
+			d.add(check.name, "ok", "none", "")
+		}
+	}
+	return d.agents(c, conf)
+}
+
+// agents checks that every agent's transport exists and takes its address.
+func (d *doctor) agents(c *conn, conf *config) error {
+	bad := 0
+	for _, name := range conf.names {
+		for _, target := range []string{conf.agents[name].Deliver, conf.agents[name].Fallback} {
+			if target == "" {
+				continue
+			}
+			if _, err := d.r.checkDeliver(target); err != nil {
+				bad++
+				d.add("transport of "+name, "problem", err.Error(), "`mailroom agent add "+name+" --deliver ...`")
+			}
+		}
+	}
+	var views int64
+	err := c.query(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`, func(row []driver.Value) error {
+		views = asInt(row[0])
+		return nil
+	})
+	if err == nil && bad == 0 {
+		d.add("agents", "ok", fmt.Sprintf("%s, %d inbox views", plural(len(conf.names), "agent"), views), "")
+	}
+	return err
+}

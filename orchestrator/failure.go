@@ -1,0 +1,64 @@
+package orchestrator
+
+import (
+	"encoding/json"
+
+	"mailroom/tracing"
+)
+
+// attemptFailed ends the attempt that m is making: it goes back on the ladder, or is given up. It returns when the next
+// attempt is due, "" when there is none. permanent gives up at once. m must be live, and still be what the caller read.
+func (t *tx) attemptFailed(m *Message, reason string, permanent bool) (retryAt string, err error) {
+	conf, err := t.config()
+	if err != nil {
+		return "", err
+	}
+	wait, more := conf.settings.nextRung(m)
+	if permanent || !more {
+		if err := t.note(bySeq(m.seq), tracing.AttemptFailed, reason); err != nil {
+			return "", err
+		}
+		return "", t.giveUp(m, reason)
+	}
+	retryAt = stamp(t.clock.Add(wait))
+	_, err = t.changeStatus(bySeq(m.seq), change{to: Retry, event: tracing.AttemptFailed, failure: reason, next: retryAt})
+	return retryAt, err
+}
+
+// giveUp makes a dead letter of a live message and tells its sender.
+func (t *tx) giveUp(m *Message, reason string) error {
+	if _, err := t.changeStatus(bySeq(m.seq), change{to: Failed, event: tracing.Failed, failure: reason}); err != nil {
+		return err
+	}
+	attempts := m.attempt()
+	return t.bounce(m, DeliveryFailed, reason, attempts)
+}
+
+// bounce sends one error_report to the sender of a message that failed or expired. The router's own messages never
+// bounce, and a sender that nobody knows cannot get one. Source: contract, "The ladder and retention".
+func (t *tx) bounce(m *Message, code Code, reason string, attempts int) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	if m.Sender == SystemSender || !conf.settings.Bounce || conf.agents[m.Sender] == nil {
+		return nil
+	}
+	retries := attempts - 1
+	payload, err := json.Marshal(map[string]any{
+		"error": code, "message": reason, "message_id": m.ID, "recipient": m.Recipient, "message_type": m.Type,
+		"retry_count": retries,
+	})
+	if err != nil {
+		return err
+	}
+	id, err := t.r.writer.newID("msg-", t.clock)
+	if err != nil {
+		return err
+	}
+	d := Draft{Sender: SystemSender, Recipient: m.Sender, Type: "error_report", Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID}
+	row := insertion{draft: &d, id: id, recipient: m.Sender, status: Pending, maxRetries: conf.settings.MaxRetries}
+	row.expire(t, &conf.settings)
+	t.ring = true
+	return t.insert(&row)
+}

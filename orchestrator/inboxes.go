@@ -1,0 +1,251 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mailroom/tracing"
+)
+
+// deliverInboxes delivers everything due to recipients whose transport is a table, and returns the names of the other
+// recipients that have something due. Rows of recipients that nobody knows fail their attempt here.
+func (r *Router) deliverInboxes(ctx context.Context, o DeliverOptions, y *tally) (others []string, err error) {
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var batch *inboxBatch
+		err := r.write(ctx, func(t *tx) (err error) {
+			batch = &inboxBatch{tx: t, delivered: map[string]int{}, others: nil, left: o.ClaimSize}
+			return batch.run(o.Recipient)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for recipient, n := range batch.delivered {
+			y.deliver(recipient, n)
+		}
+		y.fail(batch.failed...)
+		others, more = batch.others, batch.more
+	}
+	return others, nil
+}
+
+// inboxBatch is one transaction's worth of set-based delivery.
+type inboxBatch struct {
+	*tx
+	left      int // rows that may still be taken
+	more      bool
+	delivered map[string]int
+	failed    []FailedAttempt
+	others    []string
+}
+
+// run serves one recipient after the other until the batch is full.
+func (b *inboxBatch) run(only string) error {
+	conf, err := b.config()
+	if err != nil {
+		return err
+	}
+	if b.left <= 0 {
+		b.left = conf.settings.ClaimSize
+	}
+	names := []string{only}
+	if only == "" {
+		if names, err = b.dueRecipients(b.clockText); err != nil {
+			return err
+		}
+	}
+	for _, recipient := range names {
+		if b.left <= 0 {
+			b.more = true
+			return nil
+		}
+		agent := conf.agents[recipient]
+		if agent == nil {
+			err = b.failUnknown(recipient)
+		} else if set := b.r.setTransport(agent); set != nil {
+			err = b.serve(recipient, agent, set)
+		} else {
+			b.others = append(b.others, recipient)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setTransport returns the agent's transport if that is a table, else nil.
+func (r *Router) setTransport(a *Agent) SetTransport {
+	scheme, _, _ := strings.Cut(a.Deliver, ":")
+	set, _ := r.transports[scheme].(SetTransport)
+	return set
+}
+
+// serve delivers what is due to one recipient.
+func (b *inboxBatch) serve(recipient string, agent *Agent, set SetTransport) error {
+	limit := b.left
+	n, err := b.selectDue(recipient, limit)
+	if err != nil {
+		return err
+	}
+	b.left -= n
+	b.more = b.more || b.left <= 0
+	if n > 0 {
+		err = b.deliverSet(set)
+		if err == nil {
+			b.delivered[recipient] += n
+		} else if b.rowsFault(err) {
+			err = b.halve(recipient, agent, set)
+		}
+	}
+	if err != nil || n == limit {
+		return err
+	}
+	marked, err := b.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+due+` AND recipient = ?2 AND delivery_marks <> '')`,
+		b.clockText, recipient)
+	if marked != 0 {
+		b.others = append(b.others, recipient)
+	}
+	return err
+}
+
+// selectDue fills the temporary table batch with the rows to deliver, highest priority first, in the order of sending.
+// Rows whose sender has a delivery to the same recipient under way are left for later, to keep their order; rows that
+// carry a transport's mark are left to a worker, which asks that transport first.
+func (t *tx) selectDue(recipient string, limit int) (int, error) {
+	if err := t.setBatch(); err != nil {
+		return 0, err
+	}
+	n, err := t.Exec(`
+		INSERT INTO temp.batch (seq)
+		SELECT seq FROM agent_message m
+		WHERE `+due+` AND recipient = ?2 AND delivery_marks = ''
+		  AND NOT EXISTS (SELECT 1 FROM agent_message l
+		                  WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)
+		ORDER BY priority DESC, seq LIMIT ?3`, t.clockText, recipient, limit)
+	return int(n), err
+}
+
+// deliverSet delivers the rows of temp.batch and settles them, or does nothing.
+func (t *tx) deliverSet(set SetTransport) error {
+	if _, err := t.Exec("SAVEPOINT deliver"); err != nil {
+		return err
+	}
+	err := set.DeliverSet(func(query string, args ...any) error {
+		_, err := t.Exec(query, args...)
+		return err
+	}, t.now)
+	if err == nil {
+		_, err = t.changeStatus(inBatch, change{to: Delivered, event: tracing.Delivered})
+	}
+	if err != nil {
+		if t.raw.AutoCommit() {
+			return err
+		}
+		if _, rerr := t.Exec("ROLLBACK TO deliver"); rerr != nil {
+			return rerr
+		}
+	}
+	if _, rerr := t.Exec("RELEASE deliver"); rerr != nil {
+		return rerr
+	}
+	return err
+}
+
+// rowsFault reports whether a set-based delivery failed because of its rows, and not because of the disk or a lock.
+func (t *tx) rowsFault(err error) bool {
+	if t.raw.AutoCommit() || isBusy(err) {
+		return false
+	}
+	var own *Error
+	return !errors.As(databaseError(t.r.path, err), &own)
+}
+
+// halve delivers the rows of temp.batch in ever smaller sets, so that a row which breaks its set is found, fails alone,
+// and holds back nobody.
+func (b *inboxBatch) halve(recipient string, agent *Agent, set SetTransport) error {
+	var seqs []int64
+	err := b.query(`SELECT seq FROM temp.batch ORDER BY seq`, func(row []driver.Value) error {
+		seqs = append(seqs, asInt(row[0]))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.deliverParts(recipient, agent, set, seqs)
+}
+
+func (b *inboxBatch) deliverParts(recipient string, agent *Agent, set SetTransport, seqs []int64) error {
+	if err := b.setBatch(seqs...); err != nil {
+		return err
+	}
+	err := b.deliverSet(set)
+	switch {
+	case err == nil:
+		b.delivered[recipient] += len(seqs)
+		return nil
+	case !b.rowsFault(err):
+		return err
+	case len(seqs) == 1:
+		return b.failAlone(seqs[0], agent, err)
+	}
+	half := len(seqs) / 2
+	if err := b.deliverParts(recipient, agent, set, seqs[:half]); err != nil {
+		return err
+	}
+	return b.deliverParts(recipient, agent, set, seqs[half:])
+}
+
+// failAlone sends the row that broke its set up the ladder. If its agent has a fallback, the row gets a mark instead,
+// and a worker tries that.
+func (b *inboxBatch) failAlone(seq int64, agent *Agent, cause error) error {
+	ms, err := b.messages(`SELECT `+messageColumns+` FROM agent_message WHERE seq = ?`, seq)
+	if err != nil || len(ms) == 0 {
+		return err
+	}
+	reason := fmt.Sprintf("the inbox refused it: %v", cause)
+	if agent.Fallback != "" {
+		return b.addMark(&ms[0], agent.Deliver, reason)
+	}
+	return b.failOne(&ms[0], DeliveryFailed, reason, false)
+}
+
+func (b *inboxBatch) failOne(m *Message, code Code, reason string, permanent bool) error {
+	retryAt, err := b.attemptFailed(m, reason, permanent)
+	b.failed = append(b.failed, failedAttempt(m, code, reason, retryAt))
+	return err
+}
+
+// failedAttempt describes an attempt of m that has just failed. The text counts attempts, retry_count the retries made.
+func failedAttempt(m *Message, code Code, reason, retryAt string) FailedAttempt {
+	attempts := "1 attempt"
+	if n := m.attempt(); n > 1 {
+		attempts = fmt.Sprintf("%d attempts", n)
+	}
+	return FailedAttempt{
+		Code: code, Message: "Failed to deliver message after " + attempts + ": " + reason, MessageID: m.ID,
+		Recipient: m.Recipient, RetryCount: m.attempt() - 1, RetryAt: retryAt,
+	}
+}
+
+// failUnknown sends what somebody wrote by hand for a name that nobody has up the ladder, where it fails in the end.
+func (b *inboxBatch) failUnknown(recipient string) error {
+	ms, err := b.messages(`SELECT `+messageColumns+` FROM agent_message WHERE `+due+` AND recipient = ?2
+		ORDER BY priority DESC, seq LIMIT ?3`, b.clockText, recipient, b.left)
+	if err != nil {
+		return err
+	}
+	b.left -= len(ms)
+	b.more = b.more || b.left <= 0
+	for i := range ms {
+		if err := b.failOne(&ms[i], DeliveryFailed, fmt.Sprintf("nobody is known as %q", recipient), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package orchestrator
+
+import (
+	"context"
+	"slices"
+)
+
+// Backlog is what waits for one recipient.
+type Backlog struct {
+	Recipient string
+	Pending   int       // the whole backlog
+	Messages  []Message // the oldest of it
+}
+
+// Poll lists what waits for a recipient, by time of creation, at most n messages (1 to 1000). It changes nothing, and
+// works on a read-only disk. Error: not_found for a name that nobody has and for which nothing waits.
+func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, error) {
+	recipient, err := CheckName("recipient", recipient)
+	if err != nil {
+		return Backlog{}, err
+	}
+	b := Backlog{Recipient: recipient, Messages: []Message{}}
+	err = r.read(func(c *conn) error {
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
+		count, err := c.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND recipient = ?`, recipient)
+		if err != nil {
+			return err
+		}
+		if b.Pending = int(count); count == 0 {
+			if conf.agents[recipient] == nil {
+				return Errorf(UnknownRecipient, "nobody is known as %q, and nothing waits for that name", recipient).
+					WithHint("%s", didYouMean(recipient, conf.names))
+			}
+			return nil
+		}
+		b.Messages, err = c.messages(`SELECT `+messageColumns+` FROM agent_message
+			WHERE `+live+` AND recipient = ? ORDER BY created_at, seq LIMIT ?`, recipient, n)
+		return err
+	})
+	return b, err
+}
+
+// findMessages returns the rows that an id names: one message, or all of a send to a group. Rows that retention has
+// archived are found too.
+func (c *conn) findMessages(id string) ([]Message, error) {
+	ms, err := c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE message_id = ?`, id)
+	if err != nil || len(ms) > 0 {
+		return ms, err
+	}
+	for _, table := range []string{"agent_message", "agent_message_archive"} {
+		found, err := c.messages(`SELECT `+messageColumns+` FROM `+table+` WHERE multicast_id = ? ORDER BY seq`, id)
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, found...)
+	}
+	if len(ms) > 0 {
+		slices.SortFunc(ms, func(a, b Message) int { return int(a.seq - b.seq) })
+		return ms, nil
+	}
+	return c.messages(`SELECT `+messageColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
+}
+
+// mustFind is findMessages with code not_found when there are none.
+func (c *conn) mustFind(id string) ([]Message, error) {
+	ms, err := c.findMessages(id)
+	if err != nil {
+		return nil, err
+	}
+	if len(ms) == 0 {
+		return nil, Errorf(NotFound, "there is no message %q", clip(id)).
+			WithHint("`mailroom sql \"SELECT message_id, recipient, status FROM agent_message ORDER BY seq DESC LIMIT 10\"` lists the latest")
+	}
+	return ms, nil
+}
+
+// Find returns the messages that an id names; see findMessages. Error: not_found.
+func (r *Router) Find(ctx context.Context, id string) (ms []Message, err error) {
+	err = r.read(func(c *conn) error {
+		ms, err = c.mustFind(id)
+		return err
+	})
+	return ms, err
+}

@@ -1,0 +1,206 @@
+package orchestrator
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+)
+
+// credentials are tables that audit queries cannot read.
+var credentials = map[string]bool{"tokens": true}
+
+// queryTimeout ends an audit query that runs for too long.
+const queryTimeout = 60 * time.Second
+
+// Table is the answer of an audit query.
+type Table struct {
+	Columns   []string
+	Rows      []Row
+	Truncated bool // there were more rows than asked for
+}
+
+// Row is one row of a Table. It marshals as a JSON object whose keys are the columns, in their order.
+type Row struct {
+	Columns []string
+	Values  []any // nil, int64, float64, string
+}
+
+// MarshalJSON keeps the order of the columns.
+func (row Row) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	b.WriteByte('{')
+	for i, column := range row.Columns {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := enc.Encode(column); err != nil {
+			return nil, err
+		}
+		b.Truncate(b.Len() - 1) // the newline that Encode adds
+		b.WriteByte(':')
+		if err := enc.Encode(row.Values[i]); err != nil {
+			return nil, err
+		}
+		b.Truncate(b.Len() - 1)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// Query runs one SELECT for an audit and returns at most limit rows. It runs on a connection of its own that cannot
+// write and whose authorizer allows nothing but reading tables and calling functions, so that no statement can attach,
+// create or change a file, or read credentials. Parameters are bound to ?1, ?2, ... Errors: invalid_params for a
+// statement that is wrong or not allowed, timeout of a minute as unavailable.
+func (r *Router) Query(ctx context.Context, statement string, limit int, params ...any) (Table, error) {
+	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
+		return Table{}, Errorf(InvalidParams, "the query holds a NUL or is not valid UTF-8")
+	}
+	// A pooled reader makes sure that the file exists and has this version's tables.
+	if err := r.read(func(*conn) error { return nil }); err != nil {
+		return Table{}, err
+	}
+	c, _, err := r.tryReader(false)
+	if err != nil && canOnlyRead(err) && !walExists(r.path) {
+		c, _, err = r.tryReader(true)
+	}
+	if err != nil {
+		return Table{}, databaseError(r.path, err)
+	}
+	defer c.close()
+	r.mu.Lock()
+	watch := r.watch
+	r.mu.Unlock()
+	c.raw.RegisterAuthorizer(func(op int, arg1, arg2, _ string) int {
+		return authorizeAudit(op, arg1, arg2, watch)
+	})
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	return c.audit(ctx, statement, limit, params)
+}
+
+// authorizeAudit is the allow-list of Query.
+func authorizeAudit(op int, arg1, arg2 string, watch observer) int {
+	switch op {
+	case sqlite3.SQLITE_SELECT, sqliteRecursive:
+		return sqlite3.SQLITE_OK
+	case sqlite3.SQLITE_READ:
+		if credentials[strings.ToLower(arg1)] {
+			return sqlite3.SQLITE_DENY
+		}
+		if watch != nil && !strings.HasPrefix(arg1, "pragma_") {
+			watch("read", arg1)
+		}
+		return sqlite3.SQLITE_OK
+	case sqlite3.SQLITE_FUNCTION:
+		if strings.EqualFold(arg2, "load_extension") {
+			return sqlite3.SQLITE_DENY
+		}
+		return sqlite3.SQLITE_OK
+	}
+	return sqlite3.SQLITE_DENY
+}
+
+// sqliteRecursive is SQLITE_RECURSIVE, which the driver does not name.
+const sqliteRecursive = 33
+
+func (c *conn) audit(ctx context.Context, statement string, limit int, params []any) (Table, error) {
+	s, err := c.raw.Prepare(statement)
+	if err != nil {
+		return Table{}, queryError(ctx, err)
+	}
+	defer s.Close()
+	stmt := s.(*sqlite3.SQLiteStmt)
+	if !stmt.Readonly() {
+		return Table{}, Errorf(InvalidParams, "the query is not read-only").WithHint("sql takes one SELECT")
+	}
+	if want := stmt.NumInput(); want != len(params) {
+		return Table{}, Errorf(InvalidParams, "the query has %d parameters, and %d values were given", want, len(params))
+	}
+	rows, err := stmt.QueryContext(ctx, c.bind(params))
+	if err != nil {
+		return Table{}, queryError(ctx, err)
+	}
+	defer rows.Close()
+	table := Table{Columns: unique(rows.Columns()), Rows: []Row{}}
+	dest := make([]driver.Value, len(table.Columns))
+	for {
+		err := rows.Next(dest)
+		if errors.Is(err, io.EOF) {
+			return table, nil
+		}
+		if err != nil {
+			return Table{}, queryError(ctx, err)
+		}
+		if len(table.Rows) == limit {
+			table.Truncated = true
+			return table, nil
+		}
+		values := make([]any, len(dest))
+		for i, v := range dest {
+			values[i] = auditValue(v)
+		}
+		table.Rows = append(table.Rows, Row{table.Columns, values})
+	}
+}
+
+// auditValue turns a column into what JSON can show.
+func auditValue(v driver.Value) any {
+	switch v := v.(type) {
+	case []byte:
+		return strings.ToValidUTF8(string(v), "\uFFFD")
+	case time.Time:
+		return stamp(v)
+	case string:
+		return strings.ToValidUTF8(v, "\uFFFD")
+	}
+	return v
+}
+
+// unique makes column names usable as JSON keys: a repeated one gets a number.
+func unique(columns []string) []string {
+	seen := map[string]int{}
+	names := make([]string, len(columns))
+	for i, name := range columns {
+		seen[name]++
+		names[i] = name
+		for n := seen[name]; n > 1; n++ {
+			candidate := name + "_" + string(rune('0'+n%10))
+			if seen[candidate] == 0 {
+				names[i], n = candidate, 0
+				seen[candidate]++
+				break
+			}
+		}
+	}
+	return names
+}
+
+func queryError(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return Errorf(Unavailable, "the query ran for more than %s and was ended", FormatDuration(queryTimeout)).
+			WithHint("Narrow it down, for example by message_id or by time")
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	code := sqliteCode(err)
+	if code == sqlite3.ErrAuth {
+		return &Error{Code: InvalidParams, Message: "the query does something other than reading", Err: err,
+			Hint: "sql takes one SELECT over the tables of this database"}
+	}
+	if code == sqlite3.ErrError || code == sqlite3.ErrRange || code == 0 {
+		return &Error{Code: InvalidParams, Message: "the query is not valid", Err: err,
+			Hint: "`mailroom sql \"SELECT name FROM sqlite_schema\"` lists the tables; schema.sql explains them"}
+	}
+	return err
+}

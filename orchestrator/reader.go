@@ -1,0 +1,136 @@
+package orchestrator
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+)
+
+// maxReaders bounds the connections that a process keeps for reading.
+const maxReaders = 4
+
+// readers is a small pool of connections that cannot write.
+type readers struct {
+	r    *Router
+	mu   sync.Mutex
+	free []*conn
+}
+
+// read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
+// connection, and must not write to a slow client while it has it: an open snapshot keeps the WAL from being folded.
+func (r *Router) read(fn func(c *conn) error) error {
+	c, err := r.readers.take()
+	if err != nil {
+		return databaseError(r.path, err)
+	}
+	if err := c.script("BEGIN"); err != nil {
+		c.close()
+		return databaseError(r.path, err)
+	}
+	defer r.readers.give(c)
+	return databaseError(r.path, fn(c))
+}
+
+func (p *readers) take() (*conn, error) {
+	p.mu.Lock()
+	if n := len(p.free); n > 0 {
+		c := p.free[n-1]
+		p.free = p.free[:n-1]
+		p.mu.Unlock()
+		return c, nil
+	}
+	p.mu.Unlock()
+	return p.r.openReader()
+}
+
+func (p *readers) give(c *conn) {
+	if c.script("ROLLBACK") != nil {
+		c.close()
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free) >= maxReaders {
+		c.close()
+		return
+	}
+	p.free = append(p.free, c)
+}
+
+func (p *readers) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, c := range p.free {
+		errs = append(errs, c.close())
+	}
+	p.free = nil
+	return errors.Join(errs...)
+}
+
+// openReader opens a connection for reading. A file that does not exist yet, or is of an older version, is made and
+// migrated through the writer first. On a disk where nothing can be written, a database that was closed cleanly is read
+// as it stands.
+func (r *Router) openReader() (*conn, error) {
+	r.mu.Lock()
+	opened := r.opened
+	r.mu.Unlock()
+	if !opened {
+		if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
+			if err := r.writer.open(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	c, version, err := r.tryReader(false)
+	if err != nil && canOnlyRead(err) && !walExists(r.path) {
+		c, version, err = r.tryReader(true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if version < schemaVersion {
+		c.close()
+		if err := r.writer.open(); err != nil {
+			return nil, err
+		}
+		if c, _, err = r.tryReader(false); err != nil {
+			return nil, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watch != nil {
+		r.watch.attach(c)
+	}
+	return c, nil
+}
+
+func (r *Router) tryReader(immutable bool) (*conn, int, error) {
+	c, err := openConn(readerDSN(r.path, immutable))
+	if err != nil {
+		return nil, 0, err
+	}
+	version, err := checkVersion(c)
+	if err != nil {
+		c.close()
+		return nil, 0, err
+	}
+	return c, version, nil
+}
+
+func canOnlyRead(err error) bool {
+	switch sqliteCode(err) {
+	case sqlite3.ErrCantOpen, sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrIoErr, sqlite3.ErrFull:
+		return true
+	}
+	return false
+}
+
+func walExists(path string) bool {
+	info, err := os.Stat(path + "-wal")
+	return err == nil && info.Size() > 0
+}

@@ -1,0 +1,159 @@
+package orchestrator
+
+import (
+	"fmt"
+	"time"
+
+	"mailroom/tracing"
+)
+
+// reviewBatch bounds the rows that one transaction reviews.
+const reviewBatch = 500
+
+// maxLease is the longest lease that can be given: the longest delivery timeout and its grace.
+const maxLease = time.Hour + leaseGrace
+
+// leaseGrace is how much longer than the delivery timeout a lease lasts, so that the worker itself is the first to call
+// an attempt too long.
+const leaseGrace = 30 * time.Second
+
+// tidy does what must be done before anything is claimed, cleared or read: it adopts what others wrote, takes back
+// leases whose process died, undoes what a clock set forward and back has done, and expires what is overdue. recipient
+// limits the expiry to one recipient unless it is "". more is true when a further transaction is needed.
+func (t *tx) tidy() (more bool, err error) {
+	adopting, err := t.adopt()
+	if err != nil {
+		return false, err
+	}
+	if err := t.clampTimes(); err != nil {
+		return false, err
+	}
+	if err := t.endLeases(); err != nil {
+		return false, err
+	}
+	reviewing, err := t.review()
+	return adopting || reviewing, err
+}
+
+// clampTimes brings rungs and leases that lie further ahead than any could be back to what the clock allows.
+func (t *tx) clampTimes() error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	rung := stamp(t.clock.Add(conf.settings.highestRung()))
+	if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = ?1 WHERE status = 'retry' AND next_attempt_at > ?1`, rung); err != nil {
+		return err
+	}
+	lease := stamp(t.clock.Add(maxLease))
+	_, err = t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE lease_token <> '' AND lease_until > ?1`, lease)
+	return err
+}
+
+// endLeases takes back the rows of leases that ran out: their process died. That costs no rung, but is counted; each
+// time the count reaches the setting delivery.crashes_per_rung, it is a failed attempt, so that a message which kills
+// the process that delivers it comes to an end.
+func (t *tx) endLeases() error {
+	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message
+		WHERE lease_token <> '' AND lease_until <= ? ORDER BY seq LIMIT 500`, t.clockText)
+	if err != nil || len(ms) == 0 {
+		return err
+	}
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	for i := range ms {
+		m := &ms[i]
+		reason := fmt.Sprintf("the lease of %s ran out: its process died or stalled", m.LeaseOwner)
+		if err := t.note(bySeq(m.seq), tracing.Released, reason); err != nil {
+			return err
+		}
+		if _, err := t.Exec(`
+			UPDATE agent_message SET lease_token = '', lease_until = '', lease_owner = '', crashes = crashes + 1
+			WHERE seq = ?`, m.seq); err != nil {
+			return err
+		}
+		if m.Crashes++; m.Crashes%conf.settings.CrashesPerRung == 0 {
+			reason := fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)
+			if _, err := t.attemptFailed(m, reason, false); err != nil {
+				return err
+			}
+		}
+	}
+	t.ring = true
+	return nil
+}
+
+// review looks at rows whose review is due: it expires those whose time is over and reports those that wait for too
+// long, once.
+func (t *tx) review() (more bool, err error) {
+	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message
+		WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT ?`, t.clockText, reviewBatch)
+	if err != nil {
+		return false, err
+	}
+	for i := range ms {
+		if err := t.reviewRow(&ms[i]); err != nil {
+			return false, err
+		}
+	}
+	return len(ms) == reviewBatch, nil
+}
+
+func (t *tx) reviewRow(m *Message) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	next := ""
+	isLive := m.Status == Pending || m.Status == Retry
+	over := m.ExpiresAt != "" && m.ExpiresAt <= t.clockText
+	switch {
+	case isLive && m.leaseToken != "":
+		next = m.LeaseUntil // it is being delivered now; look again when that must have ended
+	case isLive && over:
+		return t.lapse(m, "not delivered before it expired at "+m.ExpiresAt)
+	case m.Status == Delivered && m.ttl != nil && m.ReadAt == "" && over:
+		return t.lapse(m, "not read before it expired at "+m.ExpiresAt)
+	case isLive:
+		next = m.ExpiresAt
+		overdueAt := parseStamp(m.CreatedAt).Add(conf.settings.OverdueAfter)
+		if overdueAt.After(t.clock) {
+			next = min(next, stamp(overdueAt))
+		} else if err := t.reportOverdue(m); err != nil {
+			return err
+		}
+	case m.Status == Delivered && m.ttl != nil && m.ReadAt == "":
+		next = m.ExpiresAt
+	}
+	_, err = t.Exec(`UPDATE agent_message SET review_at = ? WHERE seq = ?`, next, m.seq)
+	return err
+}
+
+// reportOverdue notes that a message waits for longer than it should. It spends no rung and is noted once.
+func (t *tx) reportOverdue(m *Message) error {
+	noted, err := t.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'overdue'`, m.ID)
+	if err != nil || noted > 0 {
+		return err
+	}
+	return t.note(bySeq(m.seq), tracing.Overdue, "undelivered since "+m.CreatedAt)
+}
+
+// lapse expires a message, takes it out of the inbox it was in, and tells its sender.
+func (t *tx) lapse(m *Message, reason string) error {
+	if m.Status == Delivered {
+		if _, err := t.Exec(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient); err != nil {
+			return err
+		}
+	}
+	if _, err := t.changeStatus(bySeq(m.seq), change{to: Lapsed, event: tracing.Expired, failure: reason}); err != nil {
+		return err
+	}
+	return t.bounce(m, Expired, reason, m.attempt())
+}
+
+// secondsUpTo turns seconds into a duration that is at most limit.
+func secondsUpTo(seconds int64, limit time.Duration) time.Duration {
+	return time.Duration(min(seconds, int64(limit/time.Second))) * time.Second
+}

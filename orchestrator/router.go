@@ -1,0 +1,223 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"mailroom/tracing"
+)
+
+// Options say how to open a database.
+type Options struct {
+	// Path of the database file. It is made, with its folder, when it does not exist.
+	Path string
+	// Instance is recorded as lease owner and trace actor. "": HOST-PID.
+	Instance string
+	// Now is the clock. nil: time.Now.
+	Now func() time.Time
+	// Transports by scheme ("inbox", "jsonl"). An agent whose scheme is missing here fails its deliveries.
+	Transports map[string]Transport
+	// Log gets what an operator should know. nil: slog.Default().
+	Log *slog.Logger
+	// Bell wakes daemons and waiters. nil: unix sockets beside the database.
+	Bell Bell
+	// BusyTimeout bounds the wait for another program's write lock. 0: 10 s.
+	BusyTimeout time.Duration
+}
+
+// Router is an open database and the engine on it. It is safe for concurrent use; writes that are asked for at the same
+// time share one transaction and one fsync. Several processes may have the same file open.
+type Router struct {
+	path       string
+	instance   string
+	now        func() time.Time
+	transports map[string]Transport
+	log        *slog.Logger
+	bell       Bell
+	busy       time.Duration
+
+	writer  *writer
+	readers readers
+	config  configCache
+
+	mu         sync.Mutex
+	opened     bool     // the file is there, in WAL mode and of this version
+	watch      observer // see Watch
+	workers    sync.WaitGroup
+	delivering map[string]bool // recipients that a worker of this process is delivering to
+}
+
+// Open prepares a Router. It touches the disk only as far as needed to refuse a path that cannot be a database; the
+// file itself is opened, and made, by the first command that needs it.
+func Open(ctx context.Context, o Options) (*Router, error) {
+	if strings.ContainsRune(o.Path, 0) || o.Path == "" {
+		return nil, Errorf(InvalidParams, "the path of the database is empty or holds a NUL").WithHint("Name a file with --db")
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, Errorf(Unavailable, "%s cannot be a database: it is not a regular file", path).WithHint("%s", whyNotOpen(path))
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // the same file by two names must have one turnstile and one bell
+	}
+	r := &Router{
+		path: path, instance: o.Instance, now: o.Now, transports: o.Transports, log: o.Log, bell: o.Bell,
+		busy: o.BusyTimeout, delivering: map[string]bool{},
+	}
+	if r.instance == "" {
+		host, _ := os.Hostname()
+		r.instance = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	if r.log == nil {
+		r.log = slog.Default()
+	}
+	if r.busy == 0 {
+		r.busy = 10 * time.Second
+	}
+	if r.bell == nil {
+		r.bell = newBell(path, r.log)
+	}
+	r.writer = &writer{r: r, turn: newTurnstile(path)}
+	r.readers.r = r
+	return r, nil
+}
+
+// Path returns the absolute path of the database file.
+func (r *Router) Path() string { return r.path }
+
+// Instance returns the name under which this process appears as lease owner and trace actor.
+func (r *Router) Instance() string { return r.instance }
+
+// Now reads the router's clock.
+func (r *Router) Now() time.Time { return r.now() }
+
+// Beside opens another database with the same transports, clock and log.
+func (r *Router) Beside(ctx context.Context, path string) (*Router, error) {
+	return Open(ctx, Options{
+		Path: path, Instance: r.instance, Now: r.now, Transports: r.transports, Log: r.log, BusyTimeout: r.busy,
+	})
+}
+
+// Close waits for deliveries under way, then closes the connections. The last process to close a database also folds
+// the WAL into it. Nothing may be called afterwards.
+func (r *Router) Close() error {
+	r.workers.Wait()
+	return errors.Join(r.readers.close(), r.writer.close())
+}
+
+// openWriter opens the connection that writes, making and migrating the file first where needed. Many processes may do
+// this at once: they queue at the turnstile, and what SQLite still refuses as busy is tried again.
+func (r *Router) openWriter() (*conn, error) {
+	if err := os.MkdirAll(filepath.Dir(r.path), 0o700); err != nil {
+		return nil, databaseError(r.path, err)
+	}
+	var c *conn
+	open := func() (err error) {
+		if err = createEmpty(r.path); err != nil {
+			return backoff.Permanent(err)
+		}
+		if c, err = openConn(writerDSN(r.path)); err != nil {
+			return retryable(err)
+		}
+		if err = r.ready(c); err != nil {
+			c.close()
+			return retryable(err)
+		}
+		return nil
+	}
+	if err := backoff.Retry(open, r.patience(context.Background())); err != nil {
+		return nil, databaseError(r.path, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened = true
+	if r.watch != nil {
+		r.watch.attach(c)
+	}
+	return c, nil
+}
+
+// ready makes sure that an open file is in WAL mode and has the tables of this version.
+func (r *Router) ready(c *conn) error {
+	version, err := checkVersion(c)
+	if err != nil {
+		return err
+	}
+	if version < schemaVersion {
+		leave := r.writer.turn.enter(r.busy)
+		defer leave()
+		if err := prepareFile(c); err != nil {
+			return err
+		}
+		if err := migrate(c); err != nil {
+			return err
+		}
+	}
+	return c.script("PRAGMA temp_store = MEMORY; CREATE TEMP TABLE batch (seq INTEGER PRIMARY KEY)")
+}
+
+// patience is how the engine waits for a lock that another program holds: jittered, growing from 1 ms to 50 ms, for at
+// most the busy timeout.
+func (r *Router) patience(ctx context.Context) backoff.BackOffContext {
+	b := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(time.Millisecond),
+		backoff.WithMaxInterval(50*time.Millisecond),
+		backoff.WithMaxElapsedTime(r.busy),
+	)
+	return backoff.WithContext(b, ctx)
+}
+
+// retryable keeps a busy error for another try and ends on every other.
+func retryable(err error) error {
+	if err == nil || isBusy(err) {
+		return err
+	}
+	return backoff.Permanent(err)
+}
+
+// EndSpan writes the end of a command's span. A failure to write it does not fail the command: the changes that matter
+// carried the span with them in their own transactions. A scheduled run that changed nothing leaves no row; the span of
+// a command that only reads is written if that is possible at once.
+func (r *Router) EndSpan(ctx context.Context, span *tracing.Span, failure error, readOnly bool) {
+	if failure == nil && (span.Saved() || span.Scheduled) {
+		return
+	}
+	if failure != nil && readOnly && !r.exists() {
+		return
+	}
+	text := ""
+	if failure != nil {
+		text = failure.Error()
+		span.Set(tracing.AttrErrorType, string(CodeOf(failure)))
+	}
+	patience := r.busy
+	if readOnly {
+		patience = 250 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	err := r.write(ctx, func(t *tx) error { return span.Save(t, t.clock, r.instance, text) })
+	if err != nil {
+		r.log.Debug("a command's span could not be written", "command", span.Name, "error", err)
+	}
+}
+
+func (r *Router) exists() bool {
+	_, err := os.Stat(r.path)
+	return err == nil
+}

@@ -1,0 +1,64 @@
+package orchestrator
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+)
+
+// live is the condition under which the router still has to act on a row. It must stand in every statement that should
+// use the partial indexes to the letter: SQLite compares the text of the condition.
+const live = "status IN ('pending','retry')"
+
+// due is the condition under which a live row may be taken now. ?1 is the clock.
+const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0"
+
+// messageColumns are what scanMessage reads, in its order.
+const messageColumns = `seq, message_id, sender, recipient, message_type, payload, status, created_at, delivered_at,
+	retry_count, max_retries, error_message, priority, summary, context, action, thread_id, session_id, reply_to, hops,
+	multicast_id, multicast_target, idempotency_key, next_attempt_at, expires_at, ended_at, read_at, acknowledged_at,
+	lease_owner, lease_until, lease_token, crashes, held, trace_id, span_id, ttl_seconds, delivery_marks`
+
+func scanMessage(row []driver.Value) Message {
+	m := Message{
+		seq: asInt(row[0]), ID: asText(row[1]), Sender: asText(row[2]), Recipient: asText(row[3]), Type: asText(row[4]),
+		Payload: json.RawMessage(asText(row[5])), Status: Status(asText(row[6])), CreatedAt: asText(row[7]),
+		DeliveredAt: asText(row[8]), RetryCount: int(asInt(row[9])), MaxRetries: int(asInt(row[10])), Error: asText(row[11]),
+		Priority: int(asInt(row[12])), Summary: asText(row[13]), Context: asText(row[14]), Action: asText(row[15]),
+		ThreadID: asText(row[16]), SessionID: asText(row[17]), ReplyTo: asText(row[18]), Hops: int(asInt(row[19])),
+		MulticastID: asText(row[20]), Group: asText(row[21]), IdempotencyKey: asText(row[22]), NextAttemptAt: asText(row[23]),
+		ExpiresAt: asText(row[24]), EndedAt: asText(row[25]), ReadAt: asText(row[26]), AcknowledgedAt: asText(row[27]),
+		LeaseOwner: asText(row[28]), LeaseUntil: asText(row[29]), leaseToken: asText(row[30]), Crashes: int(asInt(row[31])),
+		Held: asInt(row[32]) != 0, TraceID: asText(row[33]), SpanID: asText(row[34]), marks: asText(row[36]),
+	}
+	if !json.Valid(m.Payload) {
+		m.Payload = quoted(string(m.Payload)) // written by hand and not adopted yet
+	}
+	if row[35] != nil {
+		ttl := asInt(row[35])
+		m.ttl = &ttl
+	}
+	return m
+}
+
+// quoted returns s as a JSON string; invalid UTF-8 becomes U+FFFD.
+func quoted(s string) json.RawMessage {
+	b, _ := json.Marshal(s) // a string always marshals
+	return b
+}
+
+// attempt is the number of the delivery attempt that would be, or is being, made.
+func (m *Message) attempt() int {
+	if m.Status == Retry {
+		return m.RetryCount + 2
+	}
+	return 1
+}
+
+// messages runs a query whose columns are messageColumns.
+func (c *conn) messages(query string, args ...any) (ms []Message, err error) {
+	err = c.query(query, func(row []driver.Value) error {
+		ms = append(ms, scanMessage(row))
+		return nil
+	}, args...)
+	return ms, err
+}

@@ -1,0 +1,128 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"time"
+)
+
+// Doorbell is the schedule spec that stands for "whenever anybody sends, and whenever something is due".
+const Doorbell = "@doorbell"
+
+// Schedule is a command that `mailroom serve` runs by itself.
+type Schedule struct {
+	Name      string          `json:"name"`
+	Spec      string          `json:"spec"` // a cron expression in local time, @every 1s, @daily, ..., or Doorbell
+	Command   string          `json:"command"`
+	Params    json.RawMessage `json:"params"`
+	Enabled   bool            `json:"enabled"`
+	LastRunAt string          `json:"last_run_at"` // "" for never; runs more often than every minute are not recorded
+	CreatedAt string          `json:"created_at"`
+}
+
+// presetSchedules stand in a new database. Source: contract, "The ladder and retention".
+var presetSchedules = []Schedule{
+	{Name: "deliver_all", Spec: "@every 1s", Command: "deliver_all", Params: json.RawMessage(`{"wait":false}`)},
+	{Name: "deliver_on_doorbell", Spec: Doorbell, Command: "deliver_all", Params: json.RawMessage(`{"wait":false}`)},
+	{Name: "clear_old", Spec: "0 3 * * *", Command: "clear_old", Params: json.RawMessage(`{}`)},
+	{Name: "clear_traces", Spec: "30 3 * * *", Command: "clear_traces", Params: json.RawMessage(`{}`)},
+	{Name: "checkpoint", Spec: "@every 5m", Command: "checkpoint", Params: json.RawMessage(`{}`)},
+}
+
+// presetGroups exist empty in a new database. Source: contract, "Who is known".
+var presetGroups = []string{"builders", "council", "intelligence"}
+
+// seed writes what a new database begins with.
+func seed(c *conn) error {
+	now := stamp(time.Now())
+	for _, s := range presetSchedules {
+		if _, err := c.Exec(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?)`,
+			s.Name, s.Spec, s.Command, string(s.Params), now); err != nil {
+			return err
+		}
+	}
+	for _, g := range presetGroups {
+		if _, err := c.Exec(`INSERT INTO groups (name, created_at) VALUES (?, ?)`, g, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Schedules lists the schedules by name.
+func (r *Router) Schedules(ctx context.Context) (list []Schedule, err error) {
+	err = r.read(func(c *conn) error {
+		list = []Schedule{}
+		return c.query(`SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`,
+			func(row []driver.Value) error {
+				list = append(list, Schedule{
+					Name: asText(row[0]), Spec: asText(row[1]), Command: asText(row[2]), Params: json.RawMessage(asText(row[3])),
+					Enabled: asInt(row[4]) != 0, LastRunAt: asText(row[5]), CreatedAt: asText(row[6]),
+				})
+				return nil
+			})
+	})
+	return list, err
+}
+
+// AddSchedule adds a schedule, or replaces the one of that name. Spec, command and params must have been checked.
+func (r *Router) AddSchedule(ctx context.Context, s Schedule) (Schedule, error) {
+	name, err := CheckName("schedule", s.Name)
+	if err != nil {
+		return Schedule{}, err
+	}
+	s.Name, s.Enabled, s.LastRunAt = name, true, ""
+	err = r.write(ctx, func(t *tx) error {
+		s.CreatedAt = t.now
+		_, err := t.Exec(`
+			INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, command = excluded.command, params = excluded.params,
+			    enabled = 1, last_run_at = '', created_at = excluded.created_at`,
+			s.Name, s.Spec, s.Command, string(s.Params), s.CreatedAt)
+		if err != nil {
+			return err
+		}
+		return t.configChanged()
+	})
+	return s, err
+}
+
+// RemoveSchedule deletes a schedule. Error: not_found.
+func (r *Router) RemoveSchedule(ctx context.Context, name string) error {
+	return r.write(ctx, func(t *tx) error {
+		n, err := t.Exec(`DELETE FROM schedules WHERE name = ?`, name)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			names, err := t.texts(`SELECT name FROM schedules ORDER BY name`)
+			if err != nil {
+				return err
+			}
+			return Errorf(NotFound, "there is no schedule %q", name).WithHint("%s", didYouMean(name, names))
+		}
+		return t.configChanged()
+	})
+}
+
+// ClaimRun records that a schedule runs for the time slot at. It returns false when another daemon has recorded that
+// slot, or a later one: only one of several daemons on one file runs a daily command.
+func (r *Router) ClaimRun(ctx context.Context, name string, at time.Time) (mine bool, err error) {
+	slot := stamp(at)
+	err = r.write(ctx, func(t *tx) error {
+		n, err := t.Exec(`UPDATE schedules SET last_run_at = ?1 WHERE name = ?2 AND last_run_at < ?1 AND enabled = 1`, slot, name)
+		mine = n > 0
+		return err
+	})
+	return mine, err
+}
+
+// ConfigVersion changes whenever agents, groups, settings or schedules do.
+func (r *Router) ConfigVersion(ctx context.Context) (version string, err error) {
+	err = r.read(func(c *conn) error {
+		version, _, err = c.text(`SELECT value FROM settings WHERE key = '` + configVersion + `'`)
+		return err
+	})
+	return version, err
+}

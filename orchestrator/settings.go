@@ -1,0 +1,234 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Settings are the values in force: what the table settings holds, and the defaults for the rest.
+type Settings struct {
+	Ladder          []time.Duration // waits before attempts 2, 3, 4; the last one repeats
+	MaxRetries      int             // of a message that does not say
+	DeliveryTimeout time.Duration
+	ClaimSize       int // messages of one claim
+	CrashesPerRung  int // leases that may run out before it costs a rung
+	ExpireAfter     time.Duration
+	OverdueAfter    time.Duration
+	KeepEnded       time.Duration // clear_old
+	KeepArchived    time.Duration
+	KeepTraces      time.Duration
+	BacklogLimit    int // live messages of one recipient; 0: none
+	MaxHops         int
+	WALLimit        int64 // bytes at which checkpoint truncates
+	Bounce          bool
+}
+
+// Setting describes one setting: its key, what it means, its default and its bounds.
+type Setting struct {
+	Key     string `json:"key"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Bounds  string `json:"bounds"`
+	About   string `json:"about"`
+
+	parse func(s *Settings, value string) error
+}
+
+// settingList is the catalogue of settings. Source: contract, "The ladder and retention".
+var settingList = []Setting{
+	{Key: "retry.ladder", Default: "30s,60s,120s", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
+		About: "waits before the second, third, ... attempt; the last one repeats",
+		parse: func(s *Settings, v string) (err error) { s.Ladder, err = parseLadder(v); return err }},
+	integer("retry.max_retries", "3", 0, 100, "retries of a message that does not say", func(s *Settings) *int { return &s.MaxRetries }),
+	span("delivery.timeout", "300s", time.Second, time.Hour, "longest delivery attempt, for agents without a timeout of their own", func(s *Settings) *time.Duration { return &s.DeliveryTimeout }),
+	integer("delivery.claim_size", "1000", 1, 10000, "messages taken in one transaction", func(s *Settings) *int { return &s.ClaimSize }),
+	integer("delivery.crashes_per_rung", "3", 1, 100, "deliveries whose process died before that counts as a failed attempt", func(s *Settings) *int { return &s.CrashesPerRung }),
+	span("expiry.undelivered", "7d", time.Minute, 3650*day, "undelivered messages without a ttl expire after this", func(s *Settings) *time.Duration { return &s.ExpireAfter }),
+	span("overdue.after", "5m", time.Second, 30*day, "undelivered messages are reported as overdue after this", func(s *Settings) *time.Duration { return &s.OverdueAfter }),
+	span("retention.ended", "7d", 0, 3650*day, "delivered messages are archived, failed, expired and cancelled ones deleted after this", func(s *Settings) *time.Duration { return &s.KeepEnded }),
+	span("retention.archive", "90d", 0, 3650*day, "archived messages are deleted after this", func(s *Settings) *time.Duration { return &s.KeepArchived }),
+	span("retention.trace", "90d", 0, 3650*day, "the trace of a message is deleted this long after the message", func(s *Settings) *time.Duration { return &s.KeepTraces }),
+	integer("backlog.limit", "0", 0, math.MaxInt32, "undelivered messages of one recipient at which sends to it are refused; 0: no limit", func(s *Settings) *int { return &s.BacklogLimit }),
+	integer("hops.limit", "64", 1, 10000, "answers to answers before the router calls it a loop", func(s *Settings) *int { return &s.MaxHops }),
+	{Key: "bounce", Default: "on", Bounds: "on or off", About: "send an error_report to the sender of a message that failed or expired",
+		parse: func(s *Settings, v string) error {
+			if v != "on" && v != "off" {
+				return fmt.Errorf("%q is neither on nor off", v)
+			}
+			s.Bounce = v == "on"
+			return nil
+		}},
+	{Key: "wal.limit", Default: "67108864", Bounds: "1048576 to 17179869184 bytes", About: "size of the write-ahead log at which checkpoint truncates it",
+		parse: func(s *Settings, v string) error {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || n < 1<<20 || n > 16<<30 {
+				return fmt.Errorf("%q is not a whole number within the bounds", v)
+			}
+			s.WALLimit = n
+			return nil
+		}},
+}
+
+const day = 24 * time.Hour
+
+func integer(key, preset string, low, high int, about string, field func(*Settings) *int) Setting {
+	return Setting{Key: key, Default: preset, Bounds: fmt.Sprintf("%d to %d", low, high), About: about,
+		parse: func(s *Settings, v string) error {
+			n, err := strconv.Atoi(v)
+			if err != nil || n < low || n > high {
+				return fmt.Errorf("%q is not a whole number from %d to %d", v, low, high)
+			}
+			*field(s) = n
+			return nil
+		}}
+}
+
+func span(key, preset string, low, high time.Duration, about string, field func(*Settings) *time.Duration) Setting {
+	return Setting{Key: key, Default: preset, Bounds: FormatDuration(low) + " to " + FormatDuration(high), About: about,
+		parse: func(s *Settings, v string) error {
+			d, err := ParseDuration(v)
+			if err != nil {
+				return err
+			}
+			if d < low || d > high {
+				return fmt.Errorf("%q is not from %s to %s", v, FormatDuration(low), FormatDuration(high))
+			}
+			*field(s) = d
+			return nil
+		}}
+}
+
+func parseLadder(v string) ([]time.Duration, error) {
+	var rungs []time.Duration
+	for part := range strings.SplitSeq(v, ",") {
+		d, err := ParseDuration(strings.TrimSpace(part))
+		if err != nil {
+			return nil, err
+		}
+		if d < 10*time.Millisecond || d > day {
+			return nil, fmt.Errorf("%q is not from 10ms to 24h", part)
+		}
+		rungs = append(rungs, d)
+	}
+	if len(rungs) > 20 {
+		return nil, fmt.Errorf("%d durations are more than 20", len(rungs))
+	}
+	return rungs, nil
+}
+
+// ParseDuration reads Go's durations (30s, 1h30m), days (7d) and bare numbers of seconds (300).
+func ParseDuration(s string) (time.Duration, error) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/int64(time.Second) {
+		return time.Duration(n) * time.Second, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseInt(days, 10, 32); err == nil && n >= 0 && n <= 36500 {
+			return time.Duration(n) * day, nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is not a duration such as 30s, 5m, 12h, 7d", s)
+	}
+	return d, nil
+}
+
+// FormatDuration writes a duration the way ParseDuration reads it.
+func FormatDuration(d time.Duration) string {
+	if d >= day && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// settingsFrom applies stored values over the defaults. A stored value that this version cannot read keeps its default.
+func settingsFrom(stored map[string]string) Settings {
+	var s Settings
+	for _, def := range settingList {
+		if err := def.parse(&s, def.Default); err != nil {
+			panic("default of " + def.Key + ": " + err.Error())
+		}
+		if v, ok := stored[def.Key]; ok {
+			before := s
+			if def.parse(&s, v) != nil {
+				s = before
+			}
+		}
+	}
+	return s
+}
+
+func findSetting(key string) (Setting, error) {
+	for _, def := range settingList {
+		if def.Key == key {
+			return def, nil
+		}
+	}
+	keys := make([]string, len(settingList))
+	for i, def := range settingList {
+		keys[i] = def.Key
+	}
+	return Setting{}, Errorf(NotFound, "there is no setting %q", key).WithHint("%s", didYouMean(key, keys))
+}
+
+// Settings lists all settings with their present values.
+func (r *Router) Settings(ctx context.Context) ([]Setting, error) {
+	conf, err := r.configuration()
+	if err != nil {
+		return nil, err
+	}
+	list := slices.Clone(settingList)
+	for i := range list {
+		list[i].Value = list[i].Default
+		if v, ok := conf.stored[list[i].Key]; ok {
+			list[i].Value = v
+		}
+	}
+	return list, nil
+}
+
+// SetSetting changes a setting; "" as value goes back to the default. It takes effect in every process at its next
+// transaction. Errors: not_found for an unknown key, invalid_params for a value out of bounds.
+func (r *Router) SetSetting(ctx context.Context, key, value string) (Setting, error) {
+	def, err := findSetting(key)
+	if err != nil {
+		return Setting{}, err
+	}
+	def.Value = value
+	if value == "" {
+		def.Value = def.Default
+	}
+	var scratch Settings
+	if err := def.parse(&scratch, def.Value); err != nil {
+		return Setting{}, Errorf(InvalidParams, "setting %s: %v", key, err).WithHint("Bounds: %s", def.Bounds)
+	}
+	return def, r.write(ctx, func(t *tx) error {
+		if value == "" {
+			if _, err := t.Exec(`DELETE FROM settings WHERE key = ?`, key); err != nil {
+				return err
+			}
+		} else if err := t.storeSetting(key, value); err != nil {
+			return err
+		}
+		return t.configChanged()
+	})
+}
+
+func (t *tx) storeSetting(key, value string) error {
+	_, err := t.Exec(`
+		INSERT INTO settings (key, value, updated_at) VALUES (?, ?, ?)
+		ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`, key, value, t.now)
+	return err
+}

@@ -1,0 +1,104 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+)
+
+// State is the whole in one look.
+type State struct {
+	Database   string             `json:"database"`
+	Bytes      int64              `json:"database_bytes"`
+	WALBytes   int64              `json:"wal_bytes"`
+	Totals     map[string]int64   `json:"totals"` // rows of agent_message by status, and "archived"
+	Recipients []RecipientBacklog `json:"recipients"`
+	Unread     int64              `json:"unread"` // delivered to inboxes and not read
+	Overdue    int64              `json:"overdue"`
+	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review
+	Daemons    []Daemon           `json:"daemons"`
+}
+
+// RecipientBacklog is what waits for one recipient.
+type RecipientBacklog struct {
+	Recipient string `json:"recipient"`
+	Known     bool   `json:"known"`
+	Pending   int64  `json:"pending"`
+	Retry     int64  `json:"retry"`
+	Leased    int64  `json:"leased"` // being delivered right now
+	Held      int64  `json:"held"`   // waiting for an agent of that name
+	Unread    int64  `json:"unread"`
+	OldestAt  string `json:"oldest_at,omitempty"` // of what is undelivered
+	NextAt    string `json:"next_attempt_at,omitempty"`
+}
+
+// Status reports the backlog per recipient, the totals and the daemons that run.
+func (r *Router) Status(ctx context.Context) (State, error) {
+	s := State{Database: r.path, Totals: map[string]int64{}, Recipients: []RecipientBacklog{}}
+	next, err := r.nextDue("")
+	if err != nil {
+		return s, err
+	}
+	if !next.IsZero() {
+		s.NextDueAt = stamp(next)
+	}
+	err = r.read(func(c *conn) error {
+		for _, status := range []Status{Pending, Retry, Delivered, Failed, Lapsed, Cancelled} {
+			s.Totals[string(status)] = 0
+		}
+		err := c.query(`SELECT coalesce(status, 'pending'), count(*) FROM agent_message GROUP BY status`, func(row []driver.Value) error {
+			s.Totals[asText(row[0])] += asInt(row[1])
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if s.Totals["archived"], err = c.number(`SELECT count(*) FROM agent_message_archive`); err != nil {
+			return err
+		}
+		if s.Recipients, s.Unread, err = r.backlogs(c); err != nil {
+			return err
+		}
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
+		overdue := stamp(r.now().Add(-conf.settings.OverdueAfter))
+		if s.Overdue, err = c.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND created_at < ?`, overdue); err != nil {
+			return err
+		}
+		s.Daemons, err = c.daemons(r.now())
+		return err
+	})
+	s.Bytes, s.WALBytes = r.size()-r.walSize(), r.walSize()
+	return s, err
+}
+
+// backlogs reports every recipient that is known or for which something waits.
+func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err error) {
+	conf, err := r.config.load(c)
+	if err != nil {
+		return nil, 0, err
+	}
+	list = []RecipientBacklog{}
+	err = c.query(`
+		SELECT recipient, sum(pending), sum(retry), sum(leased), sum(held), sum(unread), coalesce(min(oldest), ''), coalesce(min(next), '')
+		FROM (
+		    SELECT recipient, sum(status = 'pending') AS pending, sum(status = 'retry') AS retry, sum(lease_token <> '') AS leased,
+		           sum(held) AS held, 0 AS unread, min(created_at) AS oldest, min(nullif(next_attempt_at, '')) AS next
+		    FROM agent_message WHERE status IN ('pending','retry') GROUP BY recipient
+		    UNION ALL
+		    SELECT recipient, 0, 0, 0, 0, count(*), NULL, NULL FROM agent_inbox WHERE read_at = '' GROUP BY recipient
+		    UNION ALL
+		    SELECT name, 0, 0, 0, 0, 0, NULL, NULL FROM agents)
+		GROUP BY recipient ORDER BY recipient`, func(row []driver.Value) error {
+		b := RecipientBacklog{
+			Recipient: asText(row[0]), Pending: asInt(row[1]), Retry: asInt(row[2]), Leased: asInt(row[3]), Held: asInt(row[4]),
+			Unread: asInt(row[5]), OldestAt: asText(row[6]), NextAt: asText(row[7]),
+		}
+		b.Known = conf.agents[b.Recipient] != nil
+		unread += b.Unread
+		list = append(list, b)
+		return nil
+	})
+	return list, unread, err
+}

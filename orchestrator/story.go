@@ -1,0 +1,290 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Story is everything that is known of one message, told by the trace tables.
+type Story struct {
+	Message  Message       `json:"message"`
+	Gone     bool          `json:"gone,omitempty"` // deleted by retention; only the trace is left
+	Receipts []Receipt     `json:"receipts"`
+	Events   []StoryEvent  `json:"events"`
+	Commands []CommandSpan `json:"commands"` // that had a part in it, by start
+}
+
+// StoryEvent is one row of message_trace.
+type StoryEvent struct {
+	ID        int64  `json:"id"`
+	At        string `json:"at"`
+	Event     string `json:"event"`
+	OldStatus string `json:"old_status,omitempty"`
+	NewStatus string `json:"new_status,omitempty"`
+	Attempt   int64  `json:"attempt,omitempty"`
+	Actor     string `json:"actor,omitempty"`
+	SpanID    string `json:"span_id,omitempty"`
+	Error     string `json:"error,omitempty"`
+}
+
+// CommandSpan is one row of command_trace.
+type CommandSpan struct {
+	TraceID       string          `json:"trace_id"`
+	SpanID        string          `json:"span_id"`
+	ParentSpanID  string          `json:"parent_span_id,omitempty"`
+	Name          string          `json:"name"`
+	Kind          string          `json:"kind"`
+	StartedAt     string          `json:"started_at"`
+	EndedAt       string          `json:"ended_at"`
+	Status        string          `json:"status"`
+	StatusMessage string          `json:"status_message,omitempty"`
+	Actor         string          `json:"actor"`
+	Caller        string          `json:"caller,omitempty"`
+	Attributes    json.RawMessage `json:"attributes"`
+}
+
+// Receipt says that something has happened to a message, when, and how that is known. Nothing is reported beyond what
+// is known. Source: dialects.md, "All of them".
+type Receipt struct {
+	What     string `json:"what"` // created, delivered, read, acknowledged, answered
+	At       string `json:"at"`
+	Evidence string `json:"evidence"`
+}
+
+// Stories tells what happened to the message that an id names, or to each message of a send to a group, even after
+// retention has deleted the rows. Error: not_found.
+func (r *Router) Stories(ctx context.Context, id string) (stories []Story, err error) {
+	err = r.read(func(c *conn) error {
+		stories = nil
+		ms, err := c.findMessages(id)
+		if err != nil {
+			return err
+		}
+		gone := len(ms) == 0
+		if gone {
+			ms = []Message{{ID: id}}
+		}
+		for _, m := range ms {
+			s, err := c.story(m)
+			if err != nil {
+				return err
+			}
+			s.Gone = gone
+			stories = append(stories, s)
+		}
+		if gone && len(stories[0].Events) == 0 {
+			_, err := c.mustFind(id)
+			return err
+		}
+		return nil
+	})
+	return stories, err
+}
+
+func (c *conn) story(m Message) (Story, error) {
+	s := Story{Message: m, Receipts: []Receipt{}, Events: []StoryEvent{}, Commands: []CommandSpan{}}
+	err := c.query(`
+		SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error
+		FROM message_trace WHERE message_id = ? ORDER BY id`, func(row []driver.Value) error {
+		s.Events = append(s.Events, StoryEvent{
+			ID: asInt(row[0]), At: asText(row[1]), Event: asText(row[2]), OldStatus: asText(row[3]), NewStatus: asText(row[4]),
+			Attempt: asInt(row[5]), Actor: asText(row[6]), SpanID: asText(row[7]), Error: asText(row[8]),
+		})
+		return nil
+	}, m.ID)
+	if err != nil {
+		return s, err
+	}
+	err = c.query(`
+		SELECT trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes
+		FROM command_trace WHERE span_id IN (SELECT span_id FROM message_trace WHERE message_id = ? AND span_id <> '')
+		ORDER BY id`, func(row []driver.Value) error {
+		s.Commands = append(s.Commands, CommandSpan{
+			TraceID: asText(row[0]), SpanID: asText(row[1]), ParentSpanID: asText(row[2]), Name: asText(row[3]), Kind: asText(row[4]),
+			StartedAt: asText(row[5]), EndedAt: asText(row[6]), Status: asText(row[7]), StatusMessage: asText(row[8]),
+			Actor: asText(row[9]), Caller: asText(row[10]), Attributes: json.RawMessage(asText(row[11])),
+		})
+		return nil
+	}, m.ID)
+	if err != nil {
+		return s, err
+	}
+	s.Receipts, err = c.receipts(&m)
+	return s, err
+}
+
+// receipts collects what is known to have happened to m, each with its evidence.
+func (c *conn) receipts(m *Message) ([]Receipt, error) {
+	list := []Receipt{}
+	add := func(what, at, evidence string) {
+		if at != "" {
+			list = append(list, Receipt{what, at, evidence})
+		}
+	}
+	add("created", m.CreatedAt, "agent_message.created_at")
+	add("delivered", m.DeliveredAt, "agent_message.delivered_at")
+	add("read", m.ReadAt, "agent_message.read_at")
+	add("acknowledged", m.AcknowledgedAt, "agent_message.acknowledged_at")
+	err := c.query(`
+		SELECT message_id, created_at FROM agent_message WHERE reply_to = ?1 AND sender = ?2
+		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to = ?1 AND sender = ?2
+		ORDER BY 2 LIMIT 1`, func(row []driver.Value) error {
+		add("answered", asText(row[1]), "reply_to of "+asText(row[0]))
+		return nil
+	}, m.ID, m.Recipient)
+	return list, err
+}
+
+// Reason says what holds a message and what would free it.
+type Reason struct {
+	MessageID     string    `json:"message_id"`
+	Sender        string    `json:"sender"`
+	Recipient     string    `json:"recipient"`
+	Status        Status    `json:"status"`
+	Where         string    `json:"where"` // where the message is
+	Rule          string    `json:"rule"`  // which rule keeps it there
+	NextAttemptAt string    `json:"next_attempt_at,omitempty"`
+	Fix           string    `json:"fix"` // what would free it; "" when nothing needs to be done
+	LastError     string    `json:"last_error,omitempty"`
+	Attempts      int       `json:"attempts"`
+	Overdue       bool      `json:"overdue,omitempty"`
+	Receipts      []Receipt `json:"receipts"`
+}
+
+// Why explains, for each message that an id names, where it is, which rule keeps it there, when the next attempt is, and
+// what would free it. Error: not_found.
+func (r *Router) Why(ctx context.Context, id string) (reasons []Reason, err error) {
+	err = r.read(func(c *conn) error {
+		reasons = nil
+		ms, err := c.mustFind(id)
+		if err != nil {
+			return err
+		}
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
+		daemons, err := c.daemons(r.now())
+		if err != nil {
+			return err
+		}
+		for i := range ms {
+			reason, err := c.explain(r, conf, &ms[i], len(daemons))
+			if err != nil {
+				return err
+			}
+			reasons = append(reasons, reason)
+		}
+		return nil
+	})
+	return reasons, err
+}
+
+func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason, error) {
+	why := Reason{
+		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, NextAttemptAt: m.NextAttemptAt, LastError: m.Error,
+	}
+	n, err := c.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, m.ID)
+	if err != nil {
+		return why, err
+	}
+	why.Attempts = int(n)
+	if m.DeliveredAt != "" {
+		why.Attempts++
+	}
+	if why.Receipts, err = c.receipts(m); err != nil {
+		return why, err
+	}
+	switch m.Status {
+	case Delivered:
+		why.explainDelivered(conf, m)
+	case Failed:
+		why.Where = "among the dead letters"
+		why.Rule = fmt.Sprintf("it failed for good after %s", plural(why.Attempts, "attempt"))
+		if why.Attempts == 0 {
+			why.Rule = "it was refused when it was sent"
+		}
+		why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
+		if conf.agents[m.Recipient] == nil {
+			why.Fix = "Add the agent with `mailroom agent add " + m.Recipient + "`, then `mailroom dead_letters replay " + m.ID + "`"
+		}
+	case Lapsed:
+		why.Where, why.Rule = "among the dead letters", "it expired: "+m.Error
+		why.Fix = "`mailroom dead_letters replay " + m.ID + "` sends it again"
+	case Cancelled:
+		why.Where, why.Rule = "nowhere", "its sender took it back"
+	default:
+		return why, c.explainLive(r, conf, m, daemons, &why)
+	}
+	return why, nil
+}
+
+func (why *Reason) explainDelivered(conf *config, m *Message) {
+	why.Where = "in the inbox of " + m.Recipient
+	if a := conf.agents[m.Recipient]; a != nil && a.Deliver != "inbox" && !strings.HasPrefix(a.Deliver, "inbox:") {
+		why.Where = "with " + m.Recipient + ", through " + a.Deliver
+	}
+	switch {
+	case m.AcknowledgedAt != "":
+		why.Rule = "delivered, read and acknowledged"
+	case m.ReadAt != "":
+		why.Rule = "delivered and read; not acknowledged"
+	default:
+		why.Rule = "delivered; nothing has been heard of its being read"
+		why.Fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+		if m.ttl != nil {
+			why.Rule += "; it expires unread at " + m.ExpiresAt
+		}
+	}
+}
+
+// explainLive explains a message that the router still has to act on.
+func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why *Reason) error {
+	now := stamp(r.now())
+	overdueAt := parseStamp(m.CreatedAt).Add(conf.settings.OverdueAfter)
+	why.Overdue = m.CreatedAt != "" && overdueAt.Before(r.now())
+	why.Where = "in agent_message, undelivered"
+	deliver := "Run `mailroom deliver_all`, or keep `mailroom serve` running"
+	if daemons > 0 {
+		deliver = "A daemon is running and takes it within seconds; if not, look at its log"
+	}
+	ahead, err := c.number(`SELECT count(*) FROM agent_message WHERE lease_token <> '' AND recipient = ? AND sender = ? AND seq <> ?`,
+		m.Recipient, m.Sender, m.seq)
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.Held:
+		why.Rule = "it is held until somebody has the name " + m.Recipient
+		why.Fix = "`mailroom agent add " + m.Recipient + "` or `mailroom cancel " + m.ID + "`"
+	case m.leaseToken != "" && m.LeaseUntil > now:
+		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil)
+		why.Fix = "Wait. If that process has died, the message is due again when the lease ends"
+	case m.leaseToken != "":
+		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled", m.LeaseOwner, m.LeaseUntil)
+		why.Fix = deliver
+	case conf.agents[m.Recipient] == nil:
+		why.Rule = "nobody is known as " + m.Recipient + "; it climbs the ladder and then fails"
+		why.Fix = "`mailroom agent add " + m.Recipient + "`"
+	case m.NextAttemptAt > now:
+		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", plural(m.attempt()-1, "attempt"), m.attempt(), m.NextAttemptAt)
+		why.Fix = "Remove the cause (" + m.Error + "); the next attempt comes by itself"
+	case ahead > 0:
+		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender, m.Recipient)
+		why.Fix = "Wait for that delivery"
+	default:
+		why.Rule = "it is due now, and the next delivery run takes it"
+		why.Fix = deliver
+	}
+	return nil
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

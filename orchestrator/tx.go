@@ -1,0 +1,152 @@
+package orchestrator
+
+import (
+	"context"
+	"time"
+
+	"mailroom/tracing"
+)
+
+// tx is one request within a write transaction. There is one clock reading for the whole transaction, taken once the
+// write lock is held.
+type tx struct {
+	*conn
+	r   *Router
+	ctx context.Context
+
+	// clock is the reading itself: leases and rungs are measured with it, so that a clock set forward and back strands
+	// nothing. now is what is stored: never earlier than what was stored last, so that a clock set back reorders nothing.
+	clock     time.Time
+	clockText string
+	now       string
+
+	spanID string
+	traced bool     // something was written for which the command's span must be there
+	ring   bool     // ring the bell after the commit
+	after  []func() // run after the commit
+	conf   *config
+
+	removed map[Status]int64 // by retention, for its report
+}
+
+// newTx reads the clock and the last time stored.
+func (w *writer) newTx() (*tx, error) {
+	t := &tx{conn: w.c, r: w.r, clock: w.r.now()}
+	t.clockText = stamp(t.clock)
+	t.now = t.clockText
+	last, _, err := w.c.text(`SELECT at FROM message_trace ORDER BY id DESC LIMIT 1`)
+	if err != nil {
+		return nil, err
+	}
+	if len(last) == len(t.now) && last > t.now {
+		t.now = last
+	}
+	return t, nil
+}
+
+// forRequest returns the transaction as one request sees it.
+func (t *tx) forRequest(ctx context.Context) *tx {
+	own := *t
+	own.ctx = ctx
+	if span := tracing.FromContext(ctx); span != nil {
+		own.spanID = span.SpanID
+		span.Begin(t.clock)
+	}
+	return &own
+}
+
+// finish writes the command's span if the request changed anything. It is part of the request.
+func (t *tx) finish() error {
+	span := tracing.FromContext(t.ctx)
+	if span == nil || !t.traced {
+		return nil
+	}
+	t.after = append(t.after, span.MarkSaved)
+	return span.Save(t, t.clock, t.r.instance, "")
+}
+
+// event fills in what all events of this request share.
+func (t *tx) event(name tracing.EventName, failure string) tracing.Event {
+	t.traced = true
+	return tracing.Event{Name: name, At: t.now, Actor: t.r.instance, SpanID: t.spanID, Error: failure}
+}
+
+// selection is a set of rows of agent_message: a condition, in which ?7 stands for arg if there is one.
+type selection struct {
+	where string
+	args  []any
+}
+
+// inBatch selects the rows whose seq stands in the temporary table batch.
+var inBatch = selection{where: "seq IN (SELECT seq FROM temp.batch)"}
+
+// bySeq selects one row.
+func bySeq(seq int64) selection { return selection{"seq = ?7", []any{seq}} }
+
+// note records an event that leaves the status of the rows as it is.
+func (t *tx) note(rows selection, name tracing.EventName, failure string) error {
+	return tracing.RecordSet(t, "agent_message WHERE "+rows.where, "", t.event(name, failure), rows.args...)
+}
+
+// change is one change of status.
+type change struct {
+	to      Status
+	event   tracing.EventName
+	failure string // goes into the trace, and into error_message if it is not empty
+	// next is when a retry is due.
+	next string
+	// retries is what retry_count becomes: "" counts the attempt that is ending if it was a retry.
+	retries string
+}
+
+// changeStatus makes every change of status there is, and writes the trace rows that tell of it, in this transaction.
+// It ends a lease, and keeps the columns that only mean something in a certain status. It returns how many rows there
+// were. Source: contract, "One function makes every change of status".
+func (t *tx) changeStatus(rows selection, c change) (int64, error) {
+	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.where, string(c.to), t.event(c.event, c.failure), rows.args...); err != nil {
+		return 0, err
+	}
+	retries := c.retries
+	if retries == "" {
+		retries = "retry_count + (status = 'retry')"
+	}
+	var set string
+	failure := `CASE ?3 WHEN '' THEN error_message ELSE ?3 END`
+	switch c.to {
+	case Delivered:
+		failure = `NULL`
+		set = `delivered_at = ?1, ended_at = ?1, retry_count = ` + retries + `,
+		       review_at = CASE WHEN ttl_seconds IS NULL THEN '' ELSE expires_at END, next_attempt_at = ''`
+	case Retry:
+		set = `next_attempt_at = ?4, retry_count = ` + retries
+	case Pending:
+		failure = `NULL`
+		set = `next_attempt_at = '', ended_at = '', delivered_at = NULL, retry_count = 0, crashes = 0, delivery_marks = '',
+		       read_at = '', review_at = ?1`
+	case Failed:
+		set = `ended_at = ?1, review_at = '', next_attempt_at = '', retry_count = ` + retries
+	default:
+		set = `ended_at = ?1, review_at = '', next_attempt_at = ''`
+	}
+	args := []any{t.now, c.to, c.failure, c.next}
+	if len(rows.args) > 0 {
+		args = append(append(args, nil, nil), rows.args...) // those of the condition begin at ?7
+	}
+	return t.Exec(`
+		UPDATE agent_message SET status = ?2, traced_status = ?2, lease_token = '', lease_until = '', lease_owner = '',
+		       error_message = `+failure+`, `+set+`
+		WHERE `+rows.where, args...)
+}
+
+// setBatch fills the temporary table batch.
+func (t *tx) setBatch(seqs ...int64) error {
+	if _, err := t.Exec(`DELETE FROM temp.batch`); err != nil {
+		return err
+	}
+	for _, seq := range seqs {
+		if _, err := t.Exec(`INSERT INTO temp.batch (seq) VALUES (?)`, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"time"
+
+	"mailroom/tracing"
+)
+
+// WaitOptions say what to wait for.
+type WaitOptions struct {
+	Recipient string
+	Timeout   time.Duration // 0: do not wait, only take what is there
+	Limit     int           // messages at most, 1 to 1000
+}
+
+// Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
+// as read in the same transaction. It delivers what is due to this recipient on the way. When there are none it waits
+// until one comes or the timeout ends; no messages and no error is a wait that timed out. Each message goes to exactly
+// one of several waiters. Errors: unknown_recipient, busy; context.Cause(ctx) when ctx ended.
+//
+// An agent whose transport is not its inbox gets here only what that transport has not taken.
+func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
+	recipient, err := CheckName("recipient", o.Recipient)
+	if err != nil {
+		return nil, err
+	}
+	deadline := r.now().Add(o.Timeout)
+	if ms, err := r.take(ctx, recipient, o.Limit); err != nil || len(ms) > 0 || o.Timeout <= 0 {
+		return ms, err
+	}
+	rings, stop, err := r.bell.Listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	for {
+		ms, err := r.take(ctx, recipient, o.Limit)
+		if err != nil || len(ms) > 0 {
+			return ms, err
+		}
+		left := deadline.Sub(r.now())
+		if left <= 0 {
+			return nil, nil
+		}
+		next, err := r.nextDue(recipient)
+		if err != nil {
+			return nil, err
+		}
+		if !next.IsZero() {
+			left = min(left, max(next.Sub(r.now()), time.Millisecond))
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-rings:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+		timer.Stop()
+	}
+}
+
+// take reads what there is, without waiting. It looks with a reader first: an idle waiter never takes the write lock.
+func (r *Router) take(ctx context.Context, recipient string, limit int) (ms []Message, err error) {
+	there, err := r.anythingFor(recipient)
+	if err != nil || !there {
+		return nil, err
+	}
+	for more := true; more && len(ms) == 0; {
+		err = r.write(ctx, func(t *tx) (err error) {
+			ms = nil
+			if more, err = t.tidy(); err != nil || more {
+				return err // what has expired must be out of the inbox before anything is read
+			}
+			if err := t.deliverForReading(recipient); err != nil {
+				return err
+			}
+			ms, err = t.readUnread(recipient, limit)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ms, nil
+}
+
+// anythingFor looks whether taking could find something.
+func (r *Router) anythingFor(recipient string) (there bool, err error) {
+	now := stamp(r.now())
+	err = r.read(func(c *conn) error {
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
+		if conf.agents[recipient] == nil {
+			return Errorf(UnknownRecipient, "nobody is known as %q", recipient).
+				WithHint("%s", didYouMean(recipient, conf.names))
+		}
+		n, err := c.number(`
+			SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+due+` AND recipient = ?2)
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND recipient = ?2 AND lease_until <= ?1)`,
+			now, recipient)
+		there = n != 0
+		return err
+	})
+	return there, err
+}
+
+// nextDue returns when the next retry of a recipient ("" is everybody) is due, or the next review or lease, whichever
+// comes first; the zero time when nothing is planned.
+func (r *Router) nextDue(recipient string) (at time.Time, err error) {
+	err = r.read(func(c *conn) error {
+		var next string
+		if recipient == "" {
+			next, _, err = c.text(`
+				SELECT min(at) FROM (
+				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE status = 'retry'
+				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
+				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE lease_token <> '')`)
+		} else {
+			next, _, err = c.text(`
+				SELECT min(next_attempt_at) FROM agent_message
+				WHERE `+live+` AND recipient = ? AND next_attempt_at <> '' AND lease_token = ''`, recipient)
+		}
+		at = parseStamp(next)
+		return err
+	})
+	return at, err
+}
+
+// deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read.
+func (t *tx) deliverForReading(recipient string) error {
+	inbox, ok := t.r.transports["inbox"].(SetTransport)
+	if !ok {
+		return nil
+	}
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	if conf.agents[recipient] == nil {
+		return Errorf(UnknownRecipient, "nobody is known as %q", recipient)
+	}
+	n, err := t.selectDue(recipient, conf.settings.ClaimSize)
+	if err != nil || n == 0 {
+		return err
+	}
+	batch := &inboxBatch{tx: t, delivered: map[string]int{}, left: n}
+	if err := t.deliverSet(inbox); err != nil {
+		if !t.rowsFault(err) {
+			return err
+		}
+		return batch.halve(recipient, conf.agents[recipient], inbox)
+	}
+	return nil
+}
+
+// readUnread marks unread messages of an inbox as read and returns them.
+func (t *tx) readUnread(recipient string, limit int) ([]Message, error) {
+	ms, err := t.unread(recipient, limit)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ms {
+		m := &ms[i]
+		m.ReadAt = t.now
+		if err := t.markRead(m, t.now, tracing.Read, ""); err != nil {
+			return nil, err
+		}
+	}
+	return ms, nil
+}
+
+// unread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts as a
+// message of which only the payload is known.
+func (t *tx) unread(recipient string, limit int) (ms []Message, err error) {
+	type orphan struct{ id, payload, deliveredAt string }
+	var orphans []orphan
+	err = t.query(`
+		SELECT i.message_id, i.payload, i.delivered_at FROM agent_inbox i
+		WHERE i.recipient = ? AND i.read_at = ''
+		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id)
+		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id)
+		ORDER BY i.rowid LIMIT ?`, func(row []driver.Value) error {
+		orphans = append(orphans, orphan{asText(row[0]), adoptedPayload(row[1]), asText(row[2])})
+		return nil
+	}, recipient, limit)
+	if err != nil {
+		return nil, err
+	}
+	ms, err = t.messages(`
+		SELECT `+messageColumns+` FROM (
+		    SELECT `+messageColumns+` FROM agent_message WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
+		    UNION ALL
+		    SELECT `+messageColumns+` FROM agent_message_archive
+		    WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = ''))
+		WHERE recipient = ?1 AND status = 'delivered'
+		ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT ?2`, recipient, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range orphans {
+		if len(ms) >= limit {
+			break
+		}
+		ms = append(ms, Message{ID: o.id, Recipient: recipient, Payload: []byte(o.payload), Status: Delivered, DeliveredAt: o.deliveredAt})
+	}
+	return ms, nil
+}
+
+// markRead sets, or with at "" takes back, the time at which a message was read, and notes it.
+func (t *tx) markRead(m *Message, at string, event tracing.EventName, why string) error {
+	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID, m.Recipient); err != nil {
+		return err
+	}
+	for _, table := range []string{"agent_message", "agent_message_archive"} {
+		if _, err := t.Exec(`
+			UPDATE `+table+` SET read_at = ?1,
+			       review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END
+			WHERE message_id = ?2`, at, m.ID); err != nil {
+			return err
+		}
+	}
+	e := t.event(event, why)
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
+}
+
+// Unread takes back the reading of messages whose answer could not be written, so that the next reader gets them.
+func (r *Router) Unread(ctx context.Context, ms []Message) error {
+	return r.write(ctx, func(t *tx) error {
+		for i := range ms {
+			if err := t.markRead(&ms[i], "", tracing.Released, "the answer could not be written; unread again"); err != nil {
+				return err
+			}
+		}
+		t.ring = true
+		return nil
+	})
+}
