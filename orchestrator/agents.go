@@ -302,7 +302,7 @@ func (t *tx) failWaiting(name string) (int64, error) {
 		return 0, err
 	}
 	for i := range ms {
-		if err := t.giveUp(&ms[i], "the agent "+name+" was removed"); err != nil {
+		if err := t.giveUp(&ms[i], "the agent "+name+" was removed", false); err != nil {
 			return 0, err
 		}
 	}

@@ -18,25 +18,28 @@ func (t *tx) attemptFailed(m *Message, reason string, permanent bool) (retryAt s
 		if err := t.note(bySeq(m.seq), tracing.AttemptFailed, reason); err != nil {
 			return "", err
 		}
-		return "", t.giveUp(m, reason)
+		return "", t.giveUp(m, reason, true)
 	}
 	retryAt = stamp(t.clock.Add(wait))
-	_, err = t.changeStatus(bySeq(m.seq), change{to: Retry, event: tracing.AttemptFailed, failure: reason, next: retryAt})
+	_, err = t.changeStatus(bySeq(m.seq), change{to: Retry, attempted: true, event: tracing.AttemptFailed, failure: reason, next: retryAt})
 	return retryAt, err
 }
 
-// giveUp makes a dead letter of a live message and tells its sender.
-func (t *tx) giveUp(m *Message, reason string) error {
-	if _, err := t.changeStatus(bySeq(m.seq), change{to: Failed, event: tracing.Failed, failure: reason}); err != nil {
+// giveUp makes a dead letter of a live message and tells its sender. attempted says that an attempt ends with it.
+func (t *tx) giveUp(m *Message, reason string, attempted bool) error {
+	retries := m.attempt() - 1
+	if !attempted {
+		retries = m.RetryCount
+	}
+	if _, err := t.changeStatus(bySeq(m.seq), change{to: Failed, event: tracing.Failed, failure: reason, attempted: attempted}); err != nil {
 		return err
 	}
-	attempts := m.attempt()
-	return t.bounce(m, DeliveryFailed, reason, attempts)
+	return t.bounce(m, DeliveryFailed, reason, retries)
 }
 
 // bounce sends one error_report to the sender of a message that failed or expired. The router's own messages never
 // bounce, and a sender that nobody knows cannot get one. Source: contract, "The ladder and retention".
-func (t *tx) bounce(m *Message, code Code, reason string, attempts int) error {
+func (t *tx) bounce(m *Message, code Code, reason string, retries int) error {
 	conf, err := t.config()
 	if err != nil {
 		return err
@@ -44,7 +47,6 @@ func (t *tx) bounce(m *Message, code Code, reason string, attempts int) error {
 	if m.Sender == SystemSender || !conf.settings.Bounce || conf.agents[m.Sender] == nil {
 		return nil
 	}
-	retries := attempts - 1
 	payload, err := json.Marshal(map[string]any{
 		"error": code, "message": reason, "message_id": m.ID, "recipient": m.Recipient, "message_type": m.Type,
 		"retry_count": retries,

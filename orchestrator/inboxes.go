@@ -141,7 +141,7 @@ func (t *tx) deliverSet(set SetTransport) error {
 		return err
 	}, t.now)
 	if err == nil {
-		_, err = t.changeStatus(inBatch, change{to: Delivered, event: tracing.Delivered})
+		_, err = t.changeStatus(inBatch, change{to: Delivered, attempted: true, event: tracing.Delivered})
 	}
 	if err != nil {
 		if t.raw.AutoCommit() {

@@ -150,7 +150,7 @@ func (t *tx) lapse(m *Message, reason string) error {
 	if _, err := t.changeStatus(bySeq(m.seq), change{to: Lapsed, event: tracing.Expired, failure: reason}); err != nil {
 		return err
 	}
-	return t.bounce(m, Expired, reason, m.attempt())
+	return t.bounce(m, Expired, reason, m.RetryCount)
 }
 
 // secondsUpTo turns seconds into a duration that is at most limit.

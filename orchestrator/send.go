@@ -362,13 +362,13 @@ func (t *tx) refuse(conf *config, d *Draft, code Code, role, name string) (Sent,
 	refusal := Errorf(code, "nobody is known as %s %q", role, name)
 	hint := didYouMean(name, append(append([]string(nil), conf.names...), conf.groupNames()...))
 	if hint == "" {
-		hint = "Add the agent with `mailroom agent add " + name + "`"
+		hint = "Add the agent with `mailroom agent add " + name + "`."
 	}
 	id, err := t.r.writer.newID("msg-", t.clock)
 	if err != nil {
 		return Sent{}, nil, err
 	}
-	refusal.WithHint("%s. The message is kept as dead letter %s", strings.TrimSuffix(hint, "."), id)
+	refusal.WithHint("%s The message is kept as dead letter %s", hint, id)
 	refusal.MessageID, refusal.Recipient = id, d.Recipient
 	unkeyed := *d
 	unkeyed.IdempotencyKey = "" // a refused send does not use its key up

@@ -95,8 +95,8 @@ type change struct {
 	failure string // goes into the trace, and into error_message if it is not empty
 	// next is when a retry is due.
 	next string
-	// retries is what retry_count becomes: "" counts the attempt that is ending if it was a retry.
-	retries string
+	// attempted says that a delivery attempt ends with this change; if it was a retry, it counts.
+	attempted bool
 }
 
 // changeStatus makes every change of status there is, and writes the trace rows that tell of it, in this transaction.
@@ -106,27 +106,24 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.where, string(c.to), t.event(c.event, c.failure), rows.args...); err != nil {
 		return 0, err
 	}
-	retries := c.retries
-	if retries == "" {
+	retries := "retry_count"
+	if c.attempted {
 		retries = "retry_count + (status = 'retry')"
 	}
 	var set string
-	failure := `CASE ?3 WHEN '' THEN error_message ELSE ?3 END`
 	switch c.to {
 	case Delivered:
-		failure = `NULL`
 		set = `delivered_at = ?1, ended_at = ?1, retry_count = ` + retries + `,
-		       review_at = CASE WHEN ttl_seconds IS NULL THEN '' ELSE expires_at END, next_attempt_at = ''`
+		       review_at = CASE WHEN ttl_seconds IS NULL THEN '' ELSE expires_at END`
 	case Retry:
-		set = `next_attempt_at = ?4, retry_count = ` + retries
+		set = `retry_count = ` + retries
 	case Pending:
-		failure = `NULL`
-		set = `next_attempt_at = '', ended_at = '', delivered_at = NULL, retry_count = 0, crashes = 0, delivery_marks = '',
+		set = `ended_at = '', delivered_at = NULL, retry_count = 0, crashes = 0, delivery_marks = '',
 		       read_at = '', review_at = ?1`
 	case Failed:
-		set = `ended_at = ?1, review_at = '', next_attempt_at = '', retry_count = ` + retries
+		set = `ended_at = ?1, review_at = '', retry_count = ` + retries
 	default:
-		set = `ended_at = ?1, review_at = '', next_attempt_at = ''`
+		set = `ended_at = ?1, review_at = ''`
 	}
 	args := []any{t.now, c.to, c.failure, c.next}
 	if len(rows.args) > 0 {
@@ -134,7 +131,8 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 	}
 	return t.Exec(`
 		UPDATE agent_message SET status = ?2, traced_status = ?2, lease_token = '', lease_until = '', lease_owner = '',
-		       error_message = `+failure+`, `+set+`
+		       next_attempt_at = ?4, error_message = CASE WHEN ?2 IN ('delivered','pending') THEN NULL
+		                                                  WHEN ?3 = '' THEN error_message ELSE ?3 END, `+set+`
 		WHERE `+rows.where, args...)
 }
 

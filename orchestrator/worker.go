@@ -327,7 +327,7 @@ func (t *tx) settleDelivered(m *Message, out outcome) error {
 	} else if out.reason != "" {
 		how = out.reason
 	}
-	_, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, event: tracing.Delivered, failure: how})
+	_, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, event: tracing.Delivered, failure: how})
 	return err
 }
 
