@@ -1,0 +1,101 @@
+package commands
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Card is the front matter of a command's Markdown card, in the form of document 004, and its text.
+type Card struct {
+	Command       string   `yaml:"command" json:"command"`
+	Agent         string   `yaml:"agent" json:"agent"`
+	Action        string   `yaml:"action" json:"action"`
+	Description   string   `yaml:"description" json:"description"`
+	Rights        string   `yaml:"rights" json:"rights"` // self or admin: who may run it over MCP and HTTP
+	Tables        Tables   `yaml:"tables" json:"tables"`
+	RequiredTools []string `yaml:"required_tools" json:"required_tools"`
+	CFRCompliance []any    `yaml:"cfr_compliance" json:"cfr_compliance"`
+
+	Body string `yaml:"-" json:"-"` // Markdown
+}
+
+// Tables are the tables that a command may touch, besides the standing ones: agents, groups, group_members, settings,
+// command_trace and message_trace. A test runs every command under SQLite's authorizer and holds it to them.
+type Tables struct {
+	Read  []string `yaml:"read" json:"read"`
+	Write []string `yaml:"write" json:"write"`
+}
+
+const fence = "---\n"
+
+// splitCard parts the front matter from the body.
+func splitCard(text string) (front, body string, err error) {
+	rest, ok := strings.CutPrefix(text, fence)
+	if !ok {
+		return "", "", fmt.Errorf("it does not open with front matter")
+	}
+	front, body, ok = strings.Cut(rest, "\n"+fence)
+	if !ok {
+		return "", "", fmt.Errorf("its front matter does not end")
+	}
+	return front, strings.TrimSpace(body), nil
+}
+
+// parseCard reads and checks a card.
+func parseCard(text string) (*Card, error) {
+	front, body, err := splitCard(text)
+	if err != nil {
+		return nil, err
+	}
+	card := &Card{Body: body}
+	if err := yaml.NewDecoder(bytes.NewReader([]byte(front)), yaml.Strict()).Decode(card); err != nil {
+		return nil, fmt.Errorf("front matter: %w", err)
+	}
+	switch {
+	case card.Command == "" || card.Agent == "" || card.Action == "" || card.Description == "":
+		return nil, fmt.Errorf("front matter: command, agent, action and description must be there")
+	case !slices.Contains([]string{"self", "admin"}, card.Rights):
+		return nil, fmt.Errorf("front matter: rights is %q; it is self or admin", card.Rights)
+	case body == "":
+		return nil, fmt.Errorf("there is no text below the front matter")
+	}
+	return card, nil
+}
+
+// pathOf reads the command's place on the command line from the line `command: orchestrator.agent add`, without the
+// cost of reading the whole front matter at every start.
+func pathOf(text string, v *Vocabulary) ([]string, error) {
+	name := frontLine(text, "command")
+	_, path, ok := strings.Cut(name, ".")
+	if !ok || path == "" {
+		return nil, fmt.Errorf("front matter: command is %q; it is orchestrator.NAME", name)
+	}
+	words := strings.Fields(path)
+	if !v.TopLevel {
+		words = append([]string{v.Name}, words...)
+	}
+	return words, nil
+}
+
+// frontLine returns the value of a one-line key of the front matter.
+func frontLine(text, key string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, key+": "); ok {
+			return strings.Trim(strings.TrimSpace(value), `"`)
+		}
+	}
+	return ""
+}
+
+// Summary is the one-line description of the command.
+func (d *Definition) Summary() string { return frontLine(d.text, "description") }
+
+// Help is the text of the card below its front matter, in Markdown.
+func (d *Definition) Help() string {
+	_, body, _ := splitCard(d.text)
+	return body
+}

@@ -1,0 +1,72 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mailroom/orchestrator"
+)
+
+// Catalogue is the ordered list of all commands. It is immutable and safe for concurrent use.
+type Catalogue struct {
+	list   []*Definition
+	byName map[string]*Definition
+}
+
+// NewCatalogue collects definitions in the order in which they are shown. Two commands with one name, or one place on
+// the command line, panic.
+func NewCatalogue(vocabularies ...[]*Definition) *Catalogue {
+	c := &Catalogue{byName: map[string]*Definition{}}
+	paths := map[string]string{}
+	for _, list := range vocabularies {
+		for _, d := range list {
+			key := foldName(d.Name)
+			if other := c.byName[key]; other != nil {
+				panic("two commands have the name " + d.Name)
+			}
+			path := foldName(strings.Join(d.Path, " "))
+			if other, ok := paths[path]; ok {
+				panic(fmt.Sprintf("%s and %s are both called as %s", other, d.Name, d.CommandLine()))
+			}
+			c.byName[key], paths[path] = d, d.Name
+			c.list = append(c.list, d)
+		}
+	}
+	return c
+}
+
+// All returns the commands in order.
+func (c *Catalogue) All() []*Definition { return slices.Clone(c.list) }
+
+// Lookup finds a command by name, with '-' or '_', in any case, with or without "orchestrator." in front. Error:
+// unknown_command, with the near names.
+func (c *Catalogue) Lookup(name string) (*Definition, error) {
+	if d := c.byName[foldName(strings.TrimPrefix(strings.ToLower(name), "orchestrator."))]; d != nil {
+		return d, nil
+	}
+	names := make([]string, len(c.list))
+	for i, d := range c.list {
+		names[i] = d.Name
+	}
+	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", clip(name))
+	near := orchestrator.Nearest(name, names)
+	if len(near) == 0 {
+		return nil, e.WithHint("`mailroom commands` lists them")
+	}
+	e.Details = map[string]any{"near": near}
+	return nil, e.WithHint("Did you mean %s?", strings.Join(near, " or "))
+}
+
+// foldName brings a name into the one form in which names are compared.
+func foldName(name string) string {
+	return strings.ToLower(strings.NewReplacer("-", "_", " ", "_").Replace(name))
+}
+
+// clip shortens what somebody sent, for a message.
+func clip(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "..."
+	}
+	return s
+}

@@ -1,0 +1,204 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+)
+
+// maxParams bounds the JSON of one call: the largest payload, and room for the rest.
+const maxParams = orchestrator.MaxPayload + 256<<10
+
+// decodeParams fills the struct that into points to from a JSON object. It is strict: unknown and repeated keys, wrong
+// types, values out of bounds, trailing data, NUL and invalid UTF-8 are errors that name the parameter. An empty raw
+// stands for {}.
+func decodeParams(raw json.RawMessage, params []Param, fold bool, into any) error {
+	values, err := objectOf(raw, params, fold)
+	if err != nil {
+		return err
+	}
+	target := reflect.ValueOf(into).Elem()
+	for i := range params {
+		p := &params[i]
+		value, given := values[p.Name]
+		switch {
+		case given && string(value) == "null" && p.Kind != JSON:
+			given = false // JSON's way of leaving something out
+		case !given && p.Default != "":
+			value, given = p.defaultJSON(), true
+		}
+		if !given {
+			if p.Required {
+				return p.invalid("it is missing (%s)", p.Desc)
+			}
+			continue
+		}
+		field := target.Field(p.index)
+		if p.pointer {
+			field.Set(reflect.New(field.Type().Elem()))
+			field = field.Elem()
+		}
+		if err := p.decode(value, field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Param) defaultJSON() json.RawMessage {
+	if p.Kind == String {
+		quoted, _ := Marshal(p.Default)
+		return quoted
+	}
+	return json.RawMessage(p.Default)
+}
+
+// objectOf splits a JSON object into its keys.
+func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.RawMessage, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, nil
+	}
+	if len(raw) > maxParams {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters have %d bytes; at most %d are allowed", len(raw), maxParams)
+	}
+	if !utf8.Valid(raw) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are not valid UTF-8")
+	}
+	if bytes.IndexByte(raw, 0) >= 0 {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters hold a NUL byte")
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if token, err := dec.Token(); err != nil {
+		return nil, notJSON(err)
+	} else if token != json.Delim('{') {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are not a JSON object")
+	}
+	values := map[string]json.RawMessage{}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, notJSON(err)
+		}
+		key, _ := token.(string)
+		name, err := knownName(key, params, fold)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := values[name]; twice {
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s: it is given twice", name)
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, notJSON(err)
+		}
+		values[name] = value
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, notJSON(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "something follows the JSON object of the parameters")
+	}
+	return values, nil
+}
+
+func notJSON(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("it ends too early")
+	}
+	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the parameters are not JSON", Err: err}
+}
+
+// knownName finds the parameter that a key names.
+func knownName(key string, params []Param, fold bool) (string, error) {
+	names := make([]string, len(params))
+	for i := range params {
+		if params[i].Name == key || (fold && strings.EqualFold(params[i].Name, key)) {
+			return params[i].Name, nil
+		}
+		names[i] = params[i].Name
+	}
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "there is no parameter %q", clip(key))
+	e.Details = map[string]any{"parameter": clip(key)}
+	if near := orchestrator.Nearest(strings.ToLower(key), names); len(near) > 0 {
+		return "", e.WithHint("Did you mean %s?", strings.Join(near, " or "))
+	}
+	if len(names) == 0 {
+		return "", e.WithHint("The command has none")
+	}
+	return "", e.WithHint("Known: %s", strings.Join(names, ", "))
+}
+
+// decode puts one JSON value into a field.
+func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
+	switch p.Kind {
+	case JSON:
+		field.SetBytes(bytes.Clone(value))
+		return p.inBounds(float64(len(value)), fmt.Sprintf("it has %d bytes, which", len(value)))
+	case String:
+		var s string
+		if err := json.Unmarshal(value, &s); err != nil {
+			return p.wrongType(value, "a text")
+		}
+		s, err := p.checkText(s)
+		field.SetString(s)
+		return err
+	case Boolean:
+		var b bool
+		if err := json.Unmarshal(value, &b); err != nil {
+			return p.wrongType(value, "true or false")
+		}
+		field.SetBool(b)
+	case Integer, Span:
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		if err != nil {
+			what := "a whole number"
+			if p.Kind == Span {
+				what = "a whole number of seconds"
+			}
+			return p.wrongType(value, what)
+		}
+		field.SetInt(n)
+		return p.inBounds(float64(n), strconv.FormatInt(n, 10))
+	case Number:
+		var n float64
+		if err := json.Unmarshal(value, &n); err != nil {
+			return p.wrongType(value, "a number")
+		}
+		field.SetFloat(n)
+		return p.inBounds(n, string(value))
+	case List:
+		return p.decodeList(value, field)
+	}
+	return nil
+}
+
+func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
+	var list []string
+	if err := json.Unmarshal(value, &list); err != nil {
+		return p.wrongType(value, "a list of texts")
+	}
+	element := *p
+	element.Min, element.Max = nil, nil // they bound the list
+	for i, s := range list {
+		s, err := element.checkText(s)
+		if err != nil {
+			return err
+		}
+		list[i] = s
+	}
+	field.Set(reflect.ValueOf(list))
+	return p.inBounds(float64(len(list)), fmt.Sprintf("it has %d elements, which", len(list)))
+}
+
+func (p *Param) wrongType(value json.RawMessage, want string) error {
+	return p.invalid("%s is not %s", clip(string(value)), want)
+}

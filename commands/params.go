@@ -1,0 +1,223 @@
+package commands
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// Seconds is a span of time: a whole number of seconds in JSON; on the command line also 30s, 10m, 2h, 30d.
+type Seconds int64
+
+// Duration returns it as a time.Duration.
+func (s Seconds) Duration() time.Duration { return time.Duration(s) * time.Second }
+
+// Kind is how a parameter is written.
+type Kind string
+
+// The kinds of parameters.
+const (
+	String  Kind = "string"
+	Integer Kind = "integer"
+	Number  Kind = "number"
+	Boolean Kind = "boolean"
+	List    Kind = "array" // of strings
+	JSON    Kind = "json"  // any JSON value
+	Span    Kind = "seconds"
+)
+
+// Param describes one parameter, as its struct tags declare it:
+//
+//	json:"batch_size,omitempty"   its name; with omitempty it may be left out
+//	desc:"messages at most"       what it is; required
+//	check:"min=1,max=1000"        bounds: of a number, or of the bytes of a text or the elements of a list
+//	                              also agent, agent|group, id, oneof=a|b
+//	default:"10"                  its value when it is left out
+//	arg:"1"                       its place among the arguments on the command line; rest takes all that follow
+type Param struct {
+	Name     string
+	Desc     string
+	Kind     Kind
+	Required bool
+	Default  string
+	Arg      string
+	Min, Max *float64
+	OneOf    []string
+	NameOf   string // agent, agent|group or id
+
+	index   int
+	pointer bool
+}
+
+var (
+	rawType     = reflect.TypeFor[json.RawMessage]()
+	secondsType = reflect.TypeFor[Seconds]()
+	stringsType = reflect.TypeFor[[]string]()
+)
+
+// paramsOf reads the tags of a params struct.
+func paramsOf(zero any) ([]Param, error) {
+	t := reflect.TypeOf(zero)
+	if t.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("params are %s and no struct", t)
+	}
+	var params []Param
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			return nil, fmt.Errorf("field %s has no name in JSON", field.Name)
+		}
+		p := Param{
+			Name: name, Desc: field.Tag.Get("desc"), Default: field.Tag.Get("default"), Arg: field.Tag.Get("arg"), index: i,
+		}
+		if p.Desc == "" {
+			return nil, fmt.Errorf("parameter %s has no description", name)
+		}
+		kind := field.Type
+		if kind.Kind() == reflect.Pointer {
+			kind, p.pointer = kind.Elem(), true
+		}
+		var err error
+		if p.Kind, err = kindOf(kind); err != nil {
+			return nil, fmt.Errorf("parameter %s: %w", name, err)
+		}
+		p.Required = !strings.Contains(options, "omitempty") && p.Default == ""
+		if err := p.readChecks(field.Tag.Get("check")); err != nil {
+			return nil, fmt.Errorf("parameter %s: %w", name, err)
+		}
+		params = append(params, p)
+	}
+	return params, nil
+}
+
+func kindOf(t reflect.Type) (Kind, error) {
+	switch {
+	case t == rawType:
+		return JSON, nil
+	case t == secondsType:
+		return Span, nil
+	case t == stringsType:
+		return List, nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return String, nil
+	case reflect.Int, reflect.Int64:
+		return Integer, nil
+	case reflect.Float64:
+		return Number, nil
+	case reflect.Bool:
+		return Boolean, nil
+	}
+	return "", fmt.Errorf("type %s is not one that a parameter can have", t)
+}
+
+func (p *Param) readChecks(tag string) error {
+	if tag == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(tag, ",") {
+		key, value, _ := strings.Cut(part, "=")
+		switch key {
+		case "min", "max":
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return fmt.Errorf("check %q: %w", part, err)
+			}
+			if key == "min" {
+				p.Min = &n
+			} else {
+				p.Max = &n
+			}
+		case "oneof":
+			p.OneOf = strings.Split(value, "|")
+		case "agent", "agent|group", "id":
+			p.NameOf = key
+		default:
+			return fmt.Errorf("check %q is unknown", part)
+		}
+	}
+	return nil
+}
+
+// Flag is the parameter's flag on the command line, without dashes: threadId and BATCH_SIZE give thread-id, batch-size.
+func (p *Param) Flag() string {
+	var b strings.Builder
+	for i, c := range p.Name {
+		switch {
+		case c == '_':
+			b.WriteByte('-')
+		case c >= 'A' && c <= 'Z':
+			if i > 0 {
+				b.WriteByte('-')
+			}
+			b.WriteRune(c + 'a' - 'A')
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+// Bounds says in words what the parameter may be; "" when anything of its kind may stand.
+func (p *Param) Bounds() string {
+	what := map[Kind]string{String: " bytes", JSON: " bytes", List: " elements", Span: " seconds"}[p.Kind]
+	switch {
+	case len(p.OneOf) > 0:
+		return strings.Join(p.OneOf, ", ")
+	case p.Min != nil && p.Max != nil:
+		return fmt.Sprintf("%s to %s%s", plain(*p.Min), plain(*p.Max), what)
+	case p.Min != nil:
+		return fmt.Sprintf("at least %s%s", plain(*p.Min), what)
+	case p.Max != nil:
+		return fmt.Sprintf("at most %s%s", plain(*p.Max), what)
+	}
+	return ""
+}
+
+func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+// invalid is the error for a parameter that is not as it must be.
+func (p *Param) invalid(format string, args ...any) error {
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", p.Name, fmt.Sprintf(format, args...))
+	e.Details = map[string]any{"parameter": p.Name}
+	return e
+}
+
+// inBounds checks a number, or the length of something.
+func (p *Param) inBounds(n float64, shown string) error {
+	if (p.Min != nil && n < *p.Min) || (p.Max != nil && n > *p.Max) {
+		return p.invalid("%s is out of bounds: %s", shown, p.Bounds())
+	}
+	return nil
+}
+
+// checkText validates a text and brings a name into its one form.
+func (p *Param) checkText(s string) (string, error) {
+	if strings.ContainsRune(s, 0) {
+		return "", p.invalid("it holds a NUL")
+	}
+	switch p.NameOf {
+	case "agent", "agent|group":
+		name, err := orchestrator.CheckName(p.NameOf, s)
+		if err != nil {
+			return "", p.invalid("%s", err)
+		}
+		return name, nil
+	case "id":
+		if s == "" || len(s) > 256 {
+			return "", p.invalid("it has %d bytes; an id has 1 to 256", len(s))
+		}
+	}
+	if len(p.OneOf) > 0 && !slices.Contains(p.OneOf, s) {
+		return "", p.invalid("%q is none of %s", clip(s), p.Bounds())
+	}
+	return s, p.inBounds(float64(len(s)), fmt.Sprintf("it has %d bytes, which", len(s)))
+}

@@ -1,0 +1,17 @@
+package commands
+
+import "context"
+
+type progressKey struct{}
+
+// WithProgress returns a context whose commands report how far they are. report may be called from several goroutines.
+func WithProgress(ctx context.Context, report func(done, total int64, unit string)) context.Context {
+	return context.WithValue(ctx, progressKey{}, report)
+}
+
+// Progress reports that done of total units are through; a total of 0 is unknown. It does nothing when nobody listens.
+func Progress(ctx context.Context, done, total int64, unit string) {
+	if report, ok := ctx.Value(progressKey{}).(func(done, total int64, unit string)); ok {
+		report(done, total, unit)
+	}
+}

@@ -1,0 +1,240 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// Answer is what a command that succeeded says. As JSON it is one object: success and action first, then the result's
+// own keys.
+type Answer struct {
+	Action string
+	Result any
+}
+
+// MarshalJSON implements json.Marshaler.
+func (a Answer) MarshalJSON() ([]byte, error) {
+	body, err := Marshal(a.Result)
+	if err != nil {
+		return nil, err
+	}
+	action, err := Marshal(a.Action)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"success":true,"action":%s`, action)
+	if rest := bytes.TrimPrefix(body, []byte("{")); len(rest) > 1 {
+		b.WriteByte(',')
+		b.Write(rest)
+	} else {
+		b.WriteByte('}')
+	}
+	return b.Bytes(), nil
+}
+
+// Named is a result that answers under another action than its command's: a dispatcher's.
+type Named interface{ ActionName() string }
+
+// Unwritten is a result that must be taken back when it could not be written to whoever asked.
+type Unwritten interface {
+	Unwritten(ctx context.Context, env Env) error
+}
+
+// Marshal writes JSON without escaping <, > and &, and without a trailing newline.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+type scheduledKey struct{}
+
+// Scheduled marks a context whose commands a schedule runs: a run that changes nothing leaves no trace.
+func Scheduled(ctx context.Context) context.Context {
+	return context.WithValue(ctx, scheduledKey{}, true)
+}
+
+// Guard, when a test sets it before anything runs, is asked around every run of a command. release is called after the
+// handler; its error fails the command.
+var Guard func(d *Definition, r *orchestrator.Router) (release func() error)
+
+// Run decodes the parameters strictly, checks the caller's right, and runs the handler within a span. Its errors carry
+// a code; one without is a bug, reported as internal with the trace id. A panic of the handler is such a bug.
+func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Answer, error) {
+	if err := d.permit(env.Caller); err != nil {
+		return Answer{}, err
+	}
+	ctx, span := d.begin(ctx, env)
+	result, err := d.guarded(ctx, env, func() (any, error) { return d.run(ctx, env, raw) })
+	d.end(ctx, env, span, err)
+	if err != nil {
+		return Answer{}, withTrace(err, span)
+	}
+	answer := Answer{Action: d.Name, Result: result}
+	if named, ok := result.(Named); ok {
+		answer.Action = named.ActionName()
+	}
+	return answer, nil
+}
+
+// permit refuses a command that only administrators may run.
+func (d *Definition) permit(caller Caller) error {
+	if caller.Admin {
+		return nil
+	}
+	card, err := d.Card()
+	if err != nil {
+		return err
+	}
+	if card.Rights != "self" {
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is for administrators", d.Name)
+	}
+	return nil
+}
+
+func (d *Definition) begin(ctx context.Context, env Env) (context.Context, *tracing.Span) {
+	ctx, span := tracing.Start(ctx, d.Name)
+	span.Kind, span.Caller = d.kind, env.Caller.Name
+	span.Scheduled, _ = ctx.Value(scheduledKey{}).(bool)
+	span.Set(tracing.AttrSystem, "mailroom")
+	span.Set(tracing.AttrOperation, d.Name)
+	if env.Router != nil {
+		span.Begin(env.Router.Now())
+	}
+	return ctx, span
+}
+
+func (d *Definition) end(ctx context.Context, env Env, span *tracing.Span, err error) {
+	if env.Router == nil {
+		return
+	}
+	readOnly := false
+	if card, cerr := d.Card(); cerr == nil {
+		readOnly = len(card.Tables.Write) == 0
+	}
+	env.Router.EndSpan(ctx, span, err, readOnly)
+}
+
+// guarded runs a handler, turns its panic into an error and asks the Guard.
+func (d *Definition) guarded(ctx context.Context, env Env, run func() (any, error)) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, fmt.Errorf("panic in %s: %v\n%s", d.Name, p, debug.Stack())
+		}
+	}()
+	if Guard != nil && env.Router != nil {
+		release := Guard(d, env.Router)
+		defer func() {
+			if gerr := release(); gerr != nil && err == nil {
+				result, err = nil, gerr
+			}
+		}()
+	}
+	return run()
+}
+
+// withTrace makes an error without a code an internal one, and says under which trace to look for it.
+func withTrace(err error, span *tracing.Span) error {
+	var own *orchestrator.Error
+	if errors.As(err, &own) && own.Code != orchestrator.Internal {
+		return err
+	}
+	if errors.Is(err, context.Canceled) {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "interrupted", Err: err}
+	}
+	return &orchestrator.Error{
+		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: err, Hint: "Report it with the trace id " + span.TraceID,
+		Details: map[string]any{"trace_id": span.TraceID},
+	}
+}
+
+// batchRunner runs many params of one command at once.
+type batchRunner func(ctx context.Context, env Env, lines []json.RawMessage, atomic bool) ([]Answer, []error)
+
+// WithBatch gives the command a second handler for many params at once, in one transaction where that can be. Results
+// and errors have one element per params.
+func (t Typed[P, R]) WithBatch(run func(ctx context.Context, env Env, ps []P, atomic bool) ([]R, []error)) Typed[P, R] {
+	t.batch = func(ctx context.Context, env Env, lines []json.RawMessage, atomic bool) ([]Answer, []error) {
+		answers, errs := make([]Answer, len(lines)), make([]error, len(lines))
+		var ps []P
+		var places []int
+		for i, raw := range lines {
+			var p P
+			if errs[i] = decodeParams(raw, t.Params, t.vocabulary.FoldCase, &p); errs[i] == nil {
+				ps, places = append(ps, p), append(places, i)
+			}
+		}
+		if len(ps) == 0 || (atomic && len(ps) < len(lines)) {
+			return answers, errs
+		}
+		results, failures := run(ctx, env, ps, atomic)
+		for j, i := range places {
+			if errs[i] = failures[j]; errs[i] == nil {
+				answers[i] = Answer{Action: t.Name, Result: results[j]}
+			}
+		}
+		return answers, errs
+	}
+	return t
+}
+
+// TakesBatch reports whether RunBatch can be called.
+func (d *Definition) TakesBatch() bool { return d.batch != nil }
+
+// RunBatch is Run for many params, under one span. With atomic, one bad params means that nothing is done; the good ones
+// then have neither an answer nor an error of their own.
+func (d *Definition) RunBatch(ctx context.Context, env Env, lines []json.RawMessage, atomic bool) ([]Answer, []error) {
+	answers, errs := make([]Answer, len(lines)), make([]error, len(lines))
+	if err := d.permit(env.Caller); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return answers, errs
+	}
+	ctx, span := d.begin(ctx, env)
+	span.Set(tracing.AttrBatchCount, len(lines))
+	_, err := d.guarded(ctx, env, func() (any, error) {
+		answers, errs = d.batch(ctx, env, lines, atomic)
+		return nil, nil
+	})
+	failed := err
+	for i := range errs {
+		if err != nil {
+			errs[i] = err
+		}
+		if errs[i] != nil {
+			failed = errs[i]
+			errs[i] = withTrace(errs[i], span)
+		}
+	}
+	d.end(ctx, env, span, failed)
+	return answers, errs
+}
+
+// ActAs returns who acts: the agent that the parameters name, or the caller itself when they name none. A caller with a
+// name cannot act for another.
+func ActAs(caller Caller, named string) (string, error) {
+	switch {
+	case named == "" && caller.Name == "":
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "it is not said which agent this is for").
+			WithHint("Name the agent in the parameters, with --as or in MAILROOM_AGENT")
+	case named == "":
+		return caller.Name, nil
+	case caller.Name != "" && named != caller.Name:
+		return "", orchestrator.Errorf(orchestrator.PermissionDenied, "%s cannot act for %s", caller.Name, named).
+			WithHint("Leave the name out, or ask without --as and MAILROOM_AGENT")
+	}
+	return named, nil
+}

@@ -1,0 +1,56 @@
+package commands
+
+import (
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Schema is the JSON Schema of the command's parameters, for tools that check or offer them.
+func (d *Definition) Schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{
+		Type: "object", Description: d.Summary(), Properties: map[string]*jsonschema.Schema{},
+		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+	}
+	for i := range d.Params {
+		p := &d.Params[i]
+		s.Properties[p.Name] = p.schema()
+		s.PropertyOrder = append(s.PropertyOrder, p.Name)
+		if p.Required {
+			s.Required = append(s.Required, p.Name)
+		}
+	}
+	return s
+}
+
+func (p *Param) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Description: p.Desc}
+	if p.Default != "" {
+		s.Default = p.defaultJSON()
+	}
+	for _, v := range p.OneOf {
+		s.Enum = append(s.Enum, v)
+	}
+	switch p.Kind {
+	case JSON: // anything
+	case Span, Integer:
+		s.Type, s.Minimum, s.Maximum = "integer", p.Min, p.Max
+	case Number:
+		s.Type, s.Minimum, s.Maximum = "number", p.Min, p.Max
+	case List:
+		s.Type, s.Items = "array", &jsonschema.Schema{Type: "string"}
+		s.MinItems, s.MaxItems = whole(p.Min), whole(p.Max)
+	case String:
+		s.Type = "string"
+		s.MinLength = whole(p.Min) // the upper bound is in bytes, which JSON Schema cannot say
+	default:
+		s.Type = string(p.Kind)
+	}
+	return s
+}
+
+func whole(n *float64) *int {
+	if n == nil {
+		return nil
+	}
+	i := int(*n)
+	return &i
+}
