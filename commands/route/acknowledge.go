@@ -1,0 +1,34 @@
+package route
+
+import (
+	"context"
+
+	"mailroom/commands"
+)
+
+// AcknowledgeParams name the message that was dealt with.
+type AcknowledgeParams struct {
+	MessageID string `json:"message_id" desc:"message that its recipient has dealt with" check:"id" arg:"1"`
+}
+
+// AcknowledgeResult tells when it was acknowledged first.
+type AcknowledgeResult struct {
+	MessageID      string `json:"message_id"`
+	Recipient      string `json:"recipient"`
+	Status         string `json:"status"`
+	ReadAt         string `json:"read_at"`
+	AcknowledgedAt string `json:"acknowledged_at"`
+}
+
+var acknowledgeCommand = commands.Define(vocabulary, "acknowledge", acknowledge)
+
+// acknowledge is idempotent: a repeat answers with the first time.
+func acknowledge(ctx context.Context, env commands.Env, p AcknowledgeParams) (AcknowledgeResult, error) {
+	m, err := env.Router.Acknowledge(ctx, p.MessageID, env.Caller.Name)
+	if err != nil {
+		return AcknowledgeResult{}, err
+	}
+	return AcknowledgeResult{
+		MessageID: m.ID, Recipient: m.Recipient, Status: string(m.Status), ReadAt: m.ReadAt, AcknowledgedAt: m.AcknowledgedAt,
+	}, nil
+}

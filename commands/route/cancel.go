@@ -1,0 +1,34 @@
+package route
+
+import (
+	"context"
+
+	"mailroom/commands"
+)
+
+// CancelParams name the message to take back.
+type CancelParams struct {
+	MessageID string `json:"message_id" desc:"message, or multicast_id of a send to a group" check:"id" arg:"1"`
+}
+
+// CancelResult lists what was taken back.
+type CancelResult struct {
+	MessageID string   `json:"message_id"`
+	Status    string   `json:"status"` // cancelled
+	Cancelled []string `json:"cancelled"`
+}
+
+var cancelCommand = commands.Define(vocabulary, "cancel", cancel)
+
+// cancel takes back what was not delivered yet.
+func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult, error) {
+	ms, err := env.Router.Cancel(ctx, p.MessageID, env.Caller.Name)
+	if err != nil {
+		return CancelResult{}, err
+	}
+	r := CancelResult{MessageID: p.MessageID, Status: string(ms[0].Status)}
+	for i := range ms {
+		r.Cancelled = append(r.Cancelled, ms[i].ID)
+	}
+	return r, nil
+}

@@ -1,0 +1,50 @@
+package route
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// ClearOldParams say what retention removes. Source: document 004, "Operation 4: Clear Old Messages".
+type ClearOldParams struct {
+	OlderThanDays *int `json:"older_than_days,omitempty" desc:"age of what has ended; left out: the setting retention.ended" check:"min=0,max=3650"`
+}
+
+// ClearOldResult is document 004's answer. messages_deleted and deleted_statuses count rows that left agent_message;
+// delivered ones are in the archive.
+type ClearOldResult struct {
+	Deleted        int64            `json:"messages_deleted"`
+	FreedMB        float64          `json:"disk_space_freed_mb"`
+	Statuses       map[string]int64 `json:"deleted_statuses"`
+	ArchiveDeleted int64            `json:"archive_deleted"`
+	Timestamp      string           `json:"timestamp"`
+}
+
+var clearOldCommand = commands.Define(vocabulary, "clear_old", clearOld)
+
+// clearOld applies the retention rules.
+func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOldResult, error) {
+	o := orchestrator.ClearOptions{Progress: func(done, total int64) { commands.Progress(ctx, done, total, "messages") }}
+	if p.OlderThanDays != nil {
+		o.OlderThan = time.Duration(*p.OlderThanDays) * 24 * time.Hour
+		if o.OlderThan == 0 {
+			o.OlderThan = time.Millisecond // everything that has ended; 0 means the setting
+		}
+	}
+	cleared, err := env.Router.ClearOld(ctx, o)
+	if err != nil {
+		return ClearOldResult{}, err
+	}
+	r := ClearOldResult{
+		Deleted: cleared.Deleted, FreedMB: math.Round(float64(cleared.FreedBytes)/(1<<20)*1000) / 1000,
+		Statuses: map[string]int64{}, ArchiveDeleted: cleared.ArchiveDeleted, Timestamp: timestamp(env),
+	}
+	for status, n := range cleared.Statuses {
+		r.Statuses[string(status)] = n
+	}
+	return r, nil
+}

@@ -1,0 +1,48 @@
+package route
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// DeliverAllParams say what a delivery run does. Source: document 004, "Operation 2: Deliver All Pending Messages".
+type DeliverAllParams struct {
+	Recipient string           `json:"recipient,omitempty" desc:"deliver to this agent only" check:"agent"`
+	Timeout   commands.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"longest attempt; left out: the agent's own, or the setting delivery.timeout" check:"min=1,max=3600"`
+	BatchSize int              `json:"batch_size,omitempty" desc:"messages of one claim; never a cap on the run; left out: the setting delivery.claim_size" check:"min=1,max=10000"`
+	Wait      bool             `json:"wait,omitempty" desc:"wait for slow transports; without it the run answers once the inboxes are served" default:"true"`
+}
+
+// DeliverAllResult is document 004's answer. Errors are the attempts of this run that failed.
+type DeliverAllResult struct {
+	Delivered int                              `json:"messages_delivered"`
+	Failed    int                              `json:"messages_failed"`
+	Summary   []orchestrator.RecipientDelivery `json:"delivery_summary"`
+	Errors    []AttemptError                   `json:"errors,omitempty"`
+	Timestamp string                           `json:"timestamp"`
+}
+
+// AttemptError is document 004's error object for one failed attempt.
+type AttemptError struct {
+	Success bool `json:"success"` // always false
+	orchestrator.FailedAttempt
+}
+
+var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll)
+
+// deliverAll drains what is due. Failed attempts do not fail the run.
+func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (DeliverAllResult, error) {
+	d, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{
+		Recipient: p.Recipient, Timeout: p.Timeout.Duration(), ClaimSize: p.BatchSize, Background: !p.Wait,
+	})
+	if err != nil {
+		return DeliverAllResult{}, err
+	}
+	r := DeliverAllResult{Delivered: d.Delivered, Failed: d.Failed, Summary: d.Summary, Timestamp: timestamp(env)}
+	for _, failed := range d.Errors {
+		r.Errors = append(r.Errors, AttemptError{FailedAttempt: failed})
+	}
+	return r, nil
+}

@@ -1,0 +1,59 @@
+package route
+
+import (
+	"context"
+	"encoding/json"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// PollParams names whose backlog to list. Source: document 004, "Operation 1: Poll Messages for Agent".
+type PollParams struct {
+	Recipient string `json:"recipient" desc:"agent whose undelivered messages to list" check:"agent"`
+	BatchSize int    `json:"batch_size,omitempty" desc:"messages to list at most" check:"min=1,max=1000" default:"10"`
+}
+
+// PollResult is document 004's answer.
+type PollResult struct {
+	Recipient string          `json:"recipient"`
+	Pending   int             `json:"messages_pending"`
+	Messages  []PolledMessage `json:"messages"`
+	Timestamp string          `json:"timestamp"`
+}
+
+// PolledMessage is one undelivered message.
+type PolledMessage struct {
+	MessageID     string          `json:"message_id"`
+	Sender        string          `json:"sender"`
+	Type          string          `json:"message_type"`
+	Payload       json.RawMessage `json:"payload"`
+	CreatedAt     string          `json:"created_at"`
+	Status        string          `json:"status"`
+	RetryCount    int             `json:"retry_count"`
+	Priority      int             `json:"priority"`
+	NextAttemptAt string          `json:"next_attempt_at,omitempty"`
+	Error         string          `json:"error_message,omitempty"`
+}
+
+var pollCommand = commands.Define(vocabulary, "poll", poll)
+
+// poll lists and changes nothing.
+func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, error) {
+	backlog, err := env.Router.Poll(ctx, p.Recipient, p.BatchSize)
+	if err != nil {
+		return PollResult{}, err
+	}
+	r := PollResult{Recipient: backlog.Recipient, Pending: backlog.Pending, Messages: []PolledMessage{}, Timestamp: timestamp(env)}
+	for i := range backlog.Messages {
+		r.Messages = append(r.Messages, polled(&backlog.Messages[i]))
+	}
+	return r, nil
+}
+
+func polled(m *orchestrator.Message) PolledMessage {
+	return PolledMessage{
+		MessageID: m.ID, Sender: m.Sender, Type: m.Type, Payload: m.Payload, CreatedAt: m.CreatedAt, Status: string(m.Status),
+		RetryCount: m.RetryCount, Priority: m.Priority, NextAttemptAt: m.NextAttemptAt, Error: m.Error,
+	}
+}

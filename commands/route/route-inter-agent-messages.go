@@ -1,0 +1,81 @@
+package route
+
+import (
+	"context"
+	"encoding/json"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// RouteParams are all keys of document 004's command. Any of them may stand with any action; an action takes those that
+// mean something to it. Source: document 004, "Parameters" and "Message Operations".
+type RouteParams struct {
+	Action         string           `json:"action" desc:"what to do" check:"oneof=poll|deliver|deliver_all|send|clear|clear_old"`
+	Recipient      string           `json:"recipient,omitempty" desc:"agent, or group to send to" check:"agent|group"`
+	BatchSize      int              `json:"batch_size,omitempty" desc:"poll: messages to list at most (10); deliver_all: messages of one claim" check:"min=1,max=1000"`
+	Timeout        commands.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"deliver_all: longest attempt" check:"min=1,max=3600"`
+	InstanceID     string           `json:"orchestrator_instance_id,omitempty" desc:"recorded in the trace as an attribute of the run" check:"min=1,max=128"`
+	Sender         string           `json:"sender,omitempty" desc:"send: agent that sends" check:"agent"`
+	Type           string           `json:"message_type,omitempty" desc:"send: any word" check:"min=1,max=64"`
+	Payload        json.RawMessage  `json:"payload,omitempty" desc:"send: any JSON value, at most 1 MiB"`
+	MaxRetries     *int             `json:"max_retries,omitempty" desc:"send: retries before it fails" check:"min=0,max=100"`
+	Priority       int              `json:"priority,omitempty" desc:"send: higher goes first" check:"min=-9,max=9"`
+	TTL            commands.Seconds `json:"ttl_seconds,omitempty" desc:"send: expires undelivered or unread after this long" check:"min=1,max=2592000"`
+	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"send: a repeat with this key sends nothing" check:"max=256"`
+	OlderThanDays  *int             `json:"older_than_days,omitempty" desc:"clear_old: age of what has ended" check:"min=0,max=3650"`
+}
+
+// RouteResult is the answer of the action that ran.
+type RouteResult struct {
+	action string
+	answer any
+}
+
+// ActionName is the action that ran, in the document's spelling.
+func (r RouteResult) ActionName() string { return r.action }
+
+// MarshalJSON writes the action's own answer.
+func (r RouteResult) MarshalJSON() ([]byte, error) { return commands.Marshal(r.answer) }
+
+var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", routeMessages)
+
+// routeMessages is document 004's one command with four actions: a dispatcher over the commands of their names.
+func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteResult, error) {
+	commands.Annotate(ctx, "orchestrator.instance_id", p.InstanceID)
+	switch p.Action {
+	case "poll":
+		if p.Recipient == "" {
+			return RouteResult{}, missing("recipient", "poll")
+		}
+		if p.BatchSize == 0 {
+			p.BatchSize = 10
+		}
+		answer, err := poll(ctx, env, PollParams{Recipient: p.Recipient, BatchSize: p.BatchSize})
+		return RouteResult{"poll", answer}, err
+	case "deliver", "deliver_all":
+		answer, err := deliverAll(ctx, env, DeliverAllParams{Recipient: p.Recipient, Timeout: p.Timeout, BatchSize: p.BatchSize, Wait: true})
+		return RouteResult{"deliver_all", answer}, err
+	case "send":
+		if p.Recipient == "" {
+			return RouteResult{}, missing("recipient", "send")
+		}
+		if p.Type == "" {
+			return RouteResult{}, missing("message_type", "send")
+		}
+		answer, err := send(ctx, env, SendParams{
+			Sender: p.Sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries,
+			Priority: p.Priority, TTL: p.TTL, IdempotencyKey: p.IdempotencyKey,
+		})
+		return RouteResult{"send", answer}, err
+	default:
+		answer, err := clearOld(ctx, env, ClearOldParams{OlderThanDays: p.OlderThanDays})
+		return RouteResult{"clear_old", answer}, err
+	}
+}
+
+func missing(parameter, action string) error {
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: it is missing; action %s needs it", parameter, action)
+	e.Details = map[string]any{"parameter": parameter}
+	return e
+}

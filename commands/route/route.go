@@ -1,0 +1,32 @@
+// Package route is the vocabulary of document 004: one command per action on agent_message, and the dispatcher that the
+// document itself describes.
+package route
+
+import (
+	"embed"
+
+	"mailroom/commands"
+	"mailroom/tracing"
+)
+
+//go:embed *.md
+var cards embed.FS
+
+var vocabulary = &commands.Vocabulary{Name: "route", Cards: cards, FoldCase: true, TopLevel: true}
+
+// Definitions lists the commands in the order in which they are shown.
+func Definitions() []*commands.Definition {
+	return []*commands.Definition{
+		sendCommand.Definition,
+		pollCommand.Definition,
+		deliverAllCommand.Definition,
+		clearOldCommand.Definition,
+		waitCommand.Definition,
+		cancelCommand.Definition,
+		acknowledgeCommand.Definition,
+		routeCommand.Definition,
+	}
+}
+
+// timestamp is the time of an answer.
+func timestamp(env commands.Env) string { return env.Router.Now().UTC().Format(tracing.Layout) }

@@ -1,0 +1,106 @@
+package route
+
+import (
+	"context"
+	"encoding/json"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// SendParams asks for one message to one agent, or to every member of a group.
+// Source: document 004, "Operation 3: Send Message".
+type SendParams struct {
+	Sender         string           `json:"sender,omitempty" desc:"agent that sends; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
+	Recipient      string           `json:"recipient" desc:"agent or group" check:"agent|group"`
+	Type           string           `json:"message_type" desc:"task_assignment, error_report, ...: any word" check:"min=1,max=64"`
+	Payload        json.RawMessage  `json:"payload,omitempty" desc:"any JSON value, at most 1 MiB; left out it is null"`
+	MaxRetries     *int             `json:"max_retries,omitempty" desc:"retries before it fails; left out: the setting retry.max_retries" check:"min=0,max=100"`
+	Priority       int              `json:"priority,omitempty" desc:"higher goes first" check:"min=-9,max=9"`
+	TTL            commands.Seconds `json:"ttl_seconds,omitempty" desc:"expires undelivered or unread after this long" check:"min=1,max=2592000"`
+	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"a repeat of the same send with this key sends nothing and answers with the first result" check:"max=256"`
+	ReplyTo        string           `json:"reply_to,omitempty" desc:"message_id that this one answers" check:"max=256"`
+	HoldUnknown    bool             `json:"hold_unknown,omitempty" desc:"keep a message to a name that nobody has yet, until that agent is added"`
+}
+
+// SendResult is document 004's answer, and what a send to a group adds to it.
+type SendResult struct {
+	MessageID   string   `json:"message_id"`
+	Sender      string   `json:"sender"`
+	Recipient   string   `json:"recipient"`
+	Type        string   `json:"message_type"`
+	Status      string   `json:"status"`
+	CreatedAt   string   `json:"created_at"`
+	MulticastID string   `json:"multicast_id,omitempty"`
+	MessageIDs  []string `json:"message_ids,omitempty"`
+	Recipients  []string `json:"recipients,omitempty"`
+	Held        bool     `json:"held,omitempty"`
+	Idempotent  bool     `json:"idempotent,omitempty"`
+
+	noDaemon bool
+}
+
+var sendCommand = commands.Define(vocabulary, "send", send).WithBatch(sendBatch)
+
+// send is durable when it returns: a kill or power loss afterwards loses nothing.
+func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, error) {
+	draft, err := p.draft(env.Caller)
+	if err != nil {
+		return SendResult{}, err
+	}
+	sent, err := env.Router.Send(ctx, draft)
+	if err != nil {
+		return SendResult{}, err
+	}
+	return sendResult(&draft, &sent), nil
+}
+
+// sendBatch sends many messages in one transaction.
+func sendBatch(ctx context.Context, env commands.Env, ps []SendParams, atomic bool) ([]SendResult, []error) {
+	drafts := make([]orchestrator.Draft, len(ps))
+	results, errs := make([]SendResult, len(ps)), make([]error, len(ps))
+	var places []int
+	for i := range ps {
+		draft, err := ps[i].draft(env.Caller)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		drafts[len(places)] = draft
+		places = append(places, i)
+	}
+	if atomic && len(places) < len(ps) {
+		return results, errs
+	}
+	drafts = drafts[:len(places)]
+	sent, failures := env.Router.SendBatch(ctx, drafts, atomic)
+	for j, i := range places {
+		if errs[i] = failures[j]; errs[i] == nil {
+			results[i] = sendResult(&drafts[j], &sent[j])
+		}
+	}
+	return results, errs
+}
+
+func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
+	sender, err := commands.ActAs(caller, p.Sender)
+	if err != nil {
+		return orchestrator.Draft{}, err
+	}
+	return orchestrator.Draft{
+		Sender: sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries, Priority: p.Priority,
+		TTL: p.TTL.Duration(), IdempotencyKey: p.IdempotencyKey, ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,
+		SessionID: caller.Session, RegisterSender: caller.Name != "",
+	}, nil
+}
+
+func sendResult(d *orchestrator.Draft, sent *orchestrator.Sent) SendResult {
+	r := SendResult{
+		MessageID: sent.MessageID, Sender: d.Sender, Recipient: d.Recipient, Type: d.Type, Status: string(sent.Status),
+		CreatedAt: sent.CreatedAt, Held: sent.Held, Idempotent: sent.Idempotent,
+	}
+	if sent.MulticastID != "" {
+		r.MulticastID, r.MessageIDs, r.Recipients = sent.MulticastID, sent.MessageIDs, sent.Recipients
+	}
+	return r
+}

@@ -1,0 +1,47 @@
+package route
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// WaitParams say whose messages to wait for.
+type WaitParams struct {
+	Recipient string           `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
+	Timeout   commands.Seconds `json:"timeout,omitempty" desc:"how long to wait when there are none" check:"min=0,max=86400" default:"30"`
+	BatchSize int              `json:"batch_size,omitempty" desc:"messages to take at most" check:"min=1,max=1000" default:"10"`
+}
+
+// WaitResult holds the messages, which are marked as read. A wait that ended without one is not an error.
+type WaitResult struct {
+	Recipient string                 `json:"recipient"`
+	Count     int                    `json:"count"`
+	Messages  []orchestrator.Message `json:"messages"`
+	TimedOut  bool                   `json:"timed_out"`
+	Timestamp string                 `json:"timestamp"`
+}
+
+var waitCommand = commands.Define(vocabulary, "wait", wait)
+
+// wait takes unread messages, or waits for some.
+func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, error) {
+	recipient, err := commands.ActAs(env.Caller, p.Recipient)
+	if err != nil {
+		return WaitResult{}, err
+	}
+	ms, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: recipient, Timeout: p.Timeout.Duration(), Limit: p.BatchSize})
+	if err != nil {
+		return WaitResult{}, err
+	}
+	if ms == nil {
+		ms = []orchestrator.Message{}
+	}
+	return WaitResult{Recipient: recipient, Count: len(ms), Messages: ms, TimedOut: len(ms) == 0, Timestamp: timestamp(env)}, nil
+}
+
+// Unwritten makes the messages unread again when the answer that carries them could not be written.
+func (r WaitResult) Unwritten(ctx context.Context, env commands.Env) error {
+	return env.Router.Unread(ctx, r.Messages)
+}
