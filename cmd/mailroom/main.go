@@ -1,0 +1,64 @@
+// Command mailroom hands messages between agents, around one SQLite table.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"mailroom/commands"
+	"mailroom/commands/admin"
+	"mailroom/commands/route"
+	"mailroom/commands/surface"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+)
+
+func main() { os.Exit(run()) }
+
+// run wires the program together and returns its exit status.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return surface.Standard(config()).Run(ctx, os.Args)
+}
+
+// config is what the program is made of.
+func config() surface.Config {
+	return surface.Config{
+		Catalogue: commands.NewCatalogue(route.Definitions(), admin.Definitions()),
+		Open:      open,
+		Version:   version(),
+	}
+}
+
+// transports are the ways in which a message leaves.
+func transports() map[string]orchestrator.Transport {
+	return map[string]orchestrator.Transport{
+		"inbox": transport.Inbox{},
+		"jsonl": transport.JSONL{},
+	}
+}
+
+func open(ctx context.Context, path string, log *slog.Logger) (*orchestrator.Router, error) {
+	return orchestrator.Open(ctx, orchestrator.Options{
+		Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Transports: transports(), Log: log,
+	})
+}
+
+// version is the module version of a released build, otherwise the commit.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && (info.Main.Version == "" || info.Main.Version == "(devel)") {
+			return s.Value
+		}
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,161 @@
+package commands
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+)
+
+// Text writes for people, on a terminal. What comes from messages is made harmless: control characters cannot drive the
+// terminal.
+type Text struct {
+	Out   io.Writer
+	Color bool
+	Width int // columns of the terminal; 0 is unknown
+
+	err error
+}
+
+// Texter is a result that has a form for people of its own.
+type Texter interface{ Text(w *Text) }
+
+// Err returns the first error of writing.
+func (w *Text) Err() error { return w.err }
+
+// Printf writes a text; arguments that are strings are made harmless first.
+func (w *Text) Printf(format string, args ...any) {
+	for i, a := range args {
+		if s, ok := a.(string); ok {
+			args[i] = Harmless(s)
+		}
+	}
+	w.raw(fmt.Sprintf(format, args...))
+}
+
+func (w *Text) raw(s string) {
+	if w.err == nil {
+		_, w.err = io.WriteString(w.Out, s)
+	}
+}
+
+// Style is a way of standing out.
+type Style string
+
+// The styles, as SGR parameters.
+const (
+	Bold   Style = "1"
+	Dim    Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+)
+
+// Paint returns s in a style, or as it is where colours are off. s is made harmless.
+func (w *Text) Paint(style Style, s string) Painted {
+	s = Harmless(s)
+	if !w.Color || s == "" {
+		return Painted(s)
+	}
+	return Painted("\x1b[" + string(style) + "m" + s + "\x1b[0m")
+}
+
+// Painted is text that is harmless already.
+type Painted string
+
+// StatusStyle is the style in which a message status or a level is shown.
+func StatusStyle(status string) Style {
+	switch status {
+	case "delivered", "ok", "read", "acknowledged", "OK":
+		return Green
+	case "failed", "expired", "problem", "attempt_failed", "ERROR":
+		return Red
+	case "retry", "overdue", "note", "released":
+		return Yellow
+	}
+	return ""
+}
+
+// Status returns a status in its style.
+func (w *Text) Status(status string) Painted {
+	style := StatusStyle(status)
+	if style == "" {
+		return Painted(Harmless(status))
+	}
+	return w.Paint(style, status)
+}
+
+// Table writes rows in columns under a header. Cells are made harmless, and cut where the terminal would break them.
+func (w *Text) Table(header []string, rows [][]string) {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(header, "\t"))
+	limit := w.cellLimit(len(header))
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = cut(strings.ReplaceAll(Harmless(cell), "\n", " "), limit)
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	t.Flush()
+	head, body, _ := strings.Cut(b.String(), "\n")
+	w.raw(string(w.Paint(Bold, strings.TrimRight(head, " "))) + "\n" + trimLines(body))
+}
+
+func trimLines(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return b.String()
+}
+
+// cellLimit is how wide a cell may be so that one long cell does not push the others off the terminal.
+func (w *Text) cellLimit(columns int) int {
+	if w.Width == 0 || columns == 0 {
+		return 0
+	}
+	return max(20, w.Width/2)
+}
+
+func cut(s string, limit int) string {
+	runes := []rune(s)
+	if limit == 0 || len(runes) <= limit {
+		return s
+	}
+	return string(runes[:limit-1]) + "…"
+}
+
+// Fields writes key and value lines, the values aligned. Pairs whose value is empty are left out.
+func (w *Text) Fields(pairs ...[2]string) {
+	width := 0
+	for _, p := range pairs {
+		if p[1] != "" {
+			width = max(width, len(p[0]))
+		}
+	}
+	for _, p := range pairs {
+		if p[1] != "" {
+			w.Printf("%s%s  %s\n", w.Paint(Dim, p[0]), strings.Repeat(" ", width-len(p[0])), p[1])
+		}
+	}
+}
+
+// Harmless replaces control characters, so that a message cannot move the cursor or change colours. Line ends and tabs
+// stay.
+func Harmless(s string) string {
+	bad := func(r rune) bool {
+		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
+	}
+	if strings.IndexFunc(s, bad) < 0 {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if bad(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
