@@ -134,3 +134,19 @@ func walExists(path string) bool {
 	info, err := os.Stat(path + "-wal")
 	return err == nil && info.Size() > 0
 }
+
+// detectChanges watches for commits of any connection but its own, through SQLite's data_version: 3 us a look.
+func (r *Router) detectChanges() (changed func() bool, stop func()) {
+	c, err := r.openReader()
+	if err != nil {
+		return func() bool { return true }, func() {}
+	}
+	last, _ := c.number("PRAGMA data_version")
+	changed = func() bool {
+		now, err := c.number("PRAGMA data_version")
+		differs := err != nil || now != last
+		last = now
+		return differs
+	}
+	return changed, func() { c.close() }
+}

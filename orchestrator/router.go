@@ -90,7 +90,9 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 		r.busy = 10 * time.Second
 	}
 	if r.bell == nil {
-		r.bell = newBell(path, r.log)
+		bell := newBell(path, r.log)
+		bell.detector = r.detectChanges
+		r.bell = bell
 	}
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
 	r.readers.r = r

@@ -1,0 +1,43 @@
+// Package transport holds the ways in which a message leaves the router: one file each.
+package transport
+
+import (
+	"context"
+	"errors"
+
+	"mailroom/orchestrator"
+)
+
+// Inbox is the transport into the table agent_inbox. It delivers within the transaction that claims and settles, so it
+// is exactly-once by construction. Its address is empty: `--deliver inbox`.
+type Inbox struct{}
+
+// Check accepts no address.
+func (Inbox) Check(address string) (string, error) {
+	if address != "" {
+		return "", errors.New("the inbox takes no address: write inbox")
+	}
+	return "", nil
+}
+
+// MaxBatch is the largest set of one transaction.
+func (Inbox) MaxBatch() int { return 1000 }
+
+// Deliver is never called: the router uses DeliverSet.
+func (Inbox) Deliver(_ context.Context, a orchestrator.Attempt) []error {
+	errs := make([]error, len(a.Messages))
+	for i := range errs {
+		errs[i] = errors.New("the inbox delivers in sets only")
+	}
+	return errs
+}
+
+// DeliverSet copies the messages of temp.batch into agent_inbox, in the order in which they are to be read. A message
+// that is there already, because somebody set its row back by hand, stays as it is.
+func (Inbox) DeliverSet(exec func(query string, args ...any) error, at string) error {
+	return exec(`
+		INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at)
+		SELECT recipient, message_id, payload, ? FROM agent_message
+		WHERE seq IN (SELECT seq FROM temp.batch) ORDER BY priority DESC, seq
+		ON CONFLICT (message_id, recipient) DO NOTHING`, at)
+}
