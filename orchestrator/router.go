@@ -122,6 +122,12 @@ func (r *Router) Close() error {
 	return errors.Join(r.readers.close(), r.writer.close())
 }
 
+// Create makes the database if it is not there yet, and reports whether it did.
+func (r *Router) Create(ctx context.Context) (created bool, err error) {
+	created = !r.exists()
+	return created, r.writer.open()
+}
+
 // openWriter opens the connection that writes, making and migrating the file first where needed. Many processes may do
 // this at once: they queue at the turnstile, and what SQLite still refuses as busy is tried again.
 func (r *Router) openWriter() (*conn, error) {

@@ -1,0 +1,83 @@
+package admin
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"mailroom/commands"
+)
+
+// CommandsParams name one command, or none for the list.
+type CommandsParams struct {
+	Name string `json:"name,omitempty" desc:"command to describe; without it all are listed" check:"max=128" arg:"1"`
+}
+
+// CommandsResult is the list, or one command in full.
+type CommandsResult struct {
+	Commands []CommandSummary `json:"commands,omitempty"`
+	Command  *CommandDetail   `json:"command,omitempty"`
+}
+
+// CommandSummary is one line of the list.
+type CommandSummary struct {
+	Name        string `json:"name"`
+	Use         string `json:"use"`
+	Description string `json:"description"`
+}
+
+// CommandDetail is a command's card and the schema of its parameters.
+type CommandDetail struct {
+	*commands.Card
+	Name       string             `json:"name"`
+	Vocabulary string             `json:"vocabulary"`
+	Use        string             `json:"use"`
+	Parameters *jsonschema.Schema `json:"parameters"`
+	Text       string             `json:"text"`
+}
+
+var commandsCommand = commands.Define(vocabulary, "commands", listCommands).NeedsNoDatabase()
+
+// listCommands describes what can be asked.
+func listCommands(_ context.Context, env commands.Env, p CommandsParams) (CommandsResult, error) {
+	if p.Name != "" {
+		d, err := env.Catalogue.Lookup(p.Name)
+		if err != nil {
+			return CommandsResult{}, err
+		}
+		card, err := d.Card()
+		if err != nil {
+			return CommandsResult{}, err
+		}
+		return CommandsResult{Command: &CommandDetail{
+			Card: card, Name: d.Name, Vocabulary: d.Vocabulary().Name, Use: d.CommandLine(), Parameters: d.Schema(), Text: card.Body,
+		}}, nil
+	}
+	var r CommandsResult
+	for _, d := range env.Catalogue.All() {
+		r.Commands = append(r.Commands, CommandSummary{Name: d.Name, Use: d.CommandLine(), Description: d.Summary()})
+	}
+	return r, nil
+}
+
+// Text shows the list as a table, or the card as it is.
+func (r CommandsResult) Text(w *commands.Text) {
+	if r.Command != nil {
+		w.Printf("%s\n\nrights: %s · reads: %s · writes: %s\n", r.Command.Text, r.Command.Rights,
+			orNothing(r.Command.Tables.Read), orNothing(r.Command.Tables.Write))
+		return
+	}
+	rows := make([][]string, len(r.Commands))
+	for i, c := range r.Commands {
+		rows[i] = []string{c.Use, c.Description}
+	}
+	w.Table([]string{"COMMAND", "WHAT IT DOES"}, rows)
+}
+
+func orNothing(tables []string) string {
+	if len(tables) == 0 {
+		return "nothing"
+	}
+	return strings.Join(tables, ", ")
+}

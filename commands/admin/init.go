@@ -1,0 +1,38 @@
+package admin
+
+import (
+	"context"
+	"path/filepath"
+
+	"mailroom/commands"
+)
+
+// InitParams say where the project is.
+type InitParams struct {
+	Folder string `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"." arg:"1"`
+}
+
+// InitResult says where the database is now.
+type InitResult struct {
+	Database string `json:"database"`
+	Created  bool   `json:"created"`
+}
+
+var initCommand = commands.Define(vocabulary, "init", initProject).WithDatabaseAt(func(p InitParams) string {
+	return filepath.Join(p.Folder, ".mailroom", "mailroom.db")
+})
+
+// initProject makes the database of a project, which every mailroom command below that folder finds by itself.
+func initProject(ctx context.Context, env commands.Env, _ InitParams) (InitResult, error) {
+	created, err := env.Router.Create(ctx)
+	return InitResult{Database: env.Router.Path(), Created: created}, err
+}
+
+// Text says it in a sentence.
+func (r InitResult) Text(w *commands.Text) {
+	if r.Created {
+		w.Printf("Made %s. Commands run in that project find it by themselves.\n", r.Database)
+	} else {
+		w.Printf("%s is there already.\n", r.Database)
+	}
+}
