@@ -1,8 +1,10 @@
 package orchestrator
 
 import (
+	"bytes"
 	"database/sql/driver"
 	"encoding/json"
+	"strings"
 )
 
 // live is the condition under which the router still has to act on a row. It must stand in every statement that should
@@ -42,8 +44,11 @@ func scanMessage(row []driver.Value) Message {
 
 // quoted returns s as a JSON string; invalid UTF-8 becomes U+FFFD.
 func quoted(s string) json.RawMessage {
-	b, _ := json.Marshal(s) // a string always marshals
-	return b
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(strings.ToValidUTF8(s, "\uFFFD")) // a string always encodes
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // attempt is the number of the delivery attempt that would be, or is being, made.

@@ -1,0 +1,139 @@
+package orchestrator_test
+
+import (
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// A program that knows only document 004 sends with an INSERT, looks with the document's SELECT and settles with its
+// UPDATE; the router takes part in all of it and the trace tells so.
+func TestDocumentByHand(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "code_developer")
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1','architect','code_developer','{"n":1}')`)
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at)
+		VALUES ('m2','architect','code_developer','spec_ready','{"n":1.50}','pending',CURRENT_TIMESTAMP)`)
+	db := openPlain(t, f.path)
+	rows, err := db.Query(`SELECT message_id, sender, recipient, message_type, payload, retry_count FROM agent_message
+		WHERE recipient = ? AND status IN ('pending', 'retry') ORDER BY created_at ASC LIMIT ?`, "code_developer", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for rows.Next() {
+		n++
+	}
+	rows.Close()
+	want(t, "rows of the document's SELECT", n, 2)
+	// The document's own delivery of m2.
+	f.sql(`INSERT INTO code_developer_inbox (message_id, payload) VALUES ('m2', '{"n":1.50}')`)
+	f.sql(`UPDATE agent_message SET status = 'delivered', delivered_at = CURRENT_TIMESTAMP WHERE message_id = 'm2'`)
+	want(t, "delivered by the router", f.deliver().Delivered, 1)
+	wantRows(t, f.rows(`SELECT message_id, payload FROM agent_inbox ORDER BY message_id`), `m1 {"n":1}`, `m2 {"n":1.50}`)
+	wantRows(t, f.rows(`SELECT message_id, event, old_status, new_status FROM message_trace ORDER BY message_id, id`),
+		"m1 adopted <nil> pending", "m1 delivered pending delivered", "m2 adopted <nil> delivered")
+	wantRows(t, f.rows(`SELECT payload FROM code_developer_inbox ORDER BY message_id`), `{"n":1}`, `{"n":1.50}`)
+}
+
+func TestAdoptionNormalises(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "builder")
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, created_at, retry_count, max_retries) VALUES
+		('utc', 'Architect', 'BUILDER', NULL, '2025-10-26 10:30:00', NULL, NULL),
+		('zone', 'architect', 'builder', 'plain "text"', '2025-10-26T10:30:00+02:00', -5, -1),
+		('frac', 'architect', 'builder', '12345678901234567890.10', '2025-10-26T10:30:00.123456Z', 0, 3),
+		('junk', 'architect', 'builder', x'ff00', 'yesterday', 'many', 3)`)
+	f.setting("expiry.undelivered", "3650d")
+	f.deliver()
+	wantRows(t, f.rows(`SELECT message_id, sender, recipient, payload, created_at, retry_count, max_retries, status FROM agent_message ORDER BY seq`),
+		"utc architect builder null 2025-10-26T10:30:00.000Z 0 3 delivered",
+		`zone architect builder "plain \"text\"" 2025-10-26T08:30:00.000Z 0 3 delivered`,
+		"frac architect builder 12345678901234567890.10 2025-10-26T10:30:00.123Z 0 3 delivered",
+		`junk architect builder "`+"\uFFFD"+`\u0000" 2026-01-02T03:04:05.000Z 0 3 delivered`)
+}
+
+func TestAdoptionOfStatuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "builder")
+	back := f.send("architect", "builder")
+	f.deliver()
+	f.sql(`UPDATE agent_message SET status = 'pending' WHERE message_id = ?`, back)
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, status) VALUES ('new', 'architect', 'builder', 'Queued'), ('null', 'architect', 'builder', NULL)`)
+	odd := f.send("architect", "builder")
+	f.sql(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, odd)
+	f.deliver()
+	for _, id := range []string{back, "new", "null", odd} {
+		want(t, "status of "+id, f.message(id).Status, orchestrator.Delivered)
+	}
+	want(t, "inbox rows of the one set back by hand", len(f.rows(`SELECT 1 FROM agent_inbox WHERE message_id = ?`, back)), 1)
+	wantRows(t, f.rows(`SELECT error FROM message_trace WHERE event = 'adopted' AND error <> '' ORDER BY message_id`),
+		`unknown status "done" undone`, `unknown status "Queued" taken as pending`)
+}
+
+// A row that breaks its set is found by halving and climbs alone.
+func TestBadRowFailsAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "builder")
+	var ids []string
+	for range 20 {
+		ids = append(ids, f.send("architect", "builder"))
+	}
+	f.sql(`CREATE TRIGGER refuse BEFORE INSERT ON agent_inbox WHEN NEW.message_id = '` + ids[7] + `' BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
+	d := f.deliver()
+	want(t, "delivered", d.Delivered, 19)
+	want(t, "failed", d.Failed, 1)
+	want(t, "status", f.message(ids[7]).Status, orchestrator.Retry)
+	want(t, "who failed", d.Errors[0].MessageID, ids[7])
+}
+
+// An inbox that refuses a message is where document 004's fallback file takes over.
+func TestFallbackOfAnInbox(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "builder")
+	file := "jsonl:" + t.TempDir() + "/builder.jsonl"
+	f.add(orchestrator.AgentUpdate{Name: "builder", Fallback: &file})
+	id, other := f.send("architect", "builder"), f.send("architect", "builder")
+	f.sql(`CREATE TRIGGER refuse BEFORE INSERT ON agent_inbox WHEN NEW.message_id = '` + id + `' BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
+	f.deliver()
+	want(t, "status", f.message(id).Status, orchestrator.Delivered)
+	want(t, "status of the other", f.message(other).Status, orchestrator.Delivered)
+	wantRows(t, f.rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event IN ('attempt_failed','delivered') ORDER BY id`, id),
+		"attempt_failed not this one", "delivered by the fallback "+file)
+}
+
+func TestExpiryAndOverdue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "reader")
+	f.addWired("builder")
+	f.wire.set(failing("down"))
+	f.setting("retry.max_retries", "100")
+	f.setting("retry.ladder", "24h")
+	short := f.send("architect", "builder", func(d *orchestrator.Draft) { d.TTL = 10 * time.Minute })
+	long := f.send("architect", "builder")
+	unread := f.send("architect", "reader", func(d *orchestrator.Draft) { d.TTL = time.Hour })
+	kept := f.send("architect", "reader")
+	f.deliver()
+	f.clock.advance(5*time.Minute + time.Second)
+	f.deliver()
+	f.deliver()
+	want(t, "overdue events", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
+	f.clock.advance(5 * time.Minute)
+	f.deliver()
+	want(t, "ttl passed undelivered", f.message(short).Status, orchestrator.Lapsed)
+	f.clock.advance(time.Hour)
+	ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "reader", Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "ttl passed unread", f.message(unread).Status, orchestrator.Lapsed)
+	if len(ms) != 1 || ms[0].ID != kept {
+		t.Errorf("read %v; want only %s", ms, kept)
+	}
+	f.clock.advance(7 * 24 * time.Hour)
+	f.deliver()
+	want(t, "seven days undelivered", f.message(long).Status, orchestrator.Lapsed)
+	want(t, "overdue events in the end", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
+	want(t, "reports to the sender", len(f.rows(`SELECT 1 FROM agent_message WHERE sender = 'system' AND json_extract(payload, '$.error') = 'expired'`)), 3)
+}

@@ -1,0 +1,288 @@
+package orchestrator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+func TestOrderAndPriority(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "reader")
+	f.addWired("b")
+	var wired, read []string
+	for i := range 10 {
+		priority := func(d *orchestrator.Draft) { d.Priority = i % 2 }
+		wired = append(wired, f.send("a", "b", priority))
+		read = append(read, f.send("a", "reader", priority))
+	}
+	byPriority := func(ids []string) (ordered []string) {
+		for _, odd := range []int{1, 0} {
+			for i, id := range ids {
+				if i%2 == odd {
+					ordered = append(ordered, id)
+				}
+			}
+		}
+		return ordered
+	}
+	f.deliver()
+	if got := f.wire.ids(); !slices.Equal(got, byPriority(wired)) {
+		t.Errorf("arrived as %v; want %v", got, byPriority(wired))
+	}
+	ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "reader", Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range ms {
+		got = append(got, m.ID)
+	}
+	if !slices.Equal(got, byPriority(read)) {
+		t.Errorf("read as %v; want %v", got, byPriority(read))
+	}
+}
+
+// While one worker has a message of a pair under a lease, no other may take the next one of that pair.
+func TestOneLiveLeasePerPair(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "c")
+	f.addWired("b")
+	other := f.open()
+	entered, release := make(chan struct{}), make(chan struct{})
+	first := f.send("a", "b")
+	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+		if a.Messages[0].ID == first {
+			close(entered)
+			<-release
+		}
+		return make([]error, len(a.Messages))
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.DeliverAll(t.Context(), orchestrator.DeliverOptions{})
+	}()
+	<-entered
+	second, fromC := f.send("a", "b"), f.send("c", "b")
+	if _, err := other.DeliverAll(t.Context(), orchestrator.DeliverOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "the pair's next message", f.message(second).Status, orchestrator.Pending)
+	want(t, "another sender's message", f.message(fromC).Status, orchestrator.Delivered)
+	close(release)
+	<-done
+	f.deliver()
+	if got := f.wire.ids(); !slices.Equal(got, []string{fromC, first, second}) {
+		t.Errorf("arrived as %v; want %v", got, []string{fromC, first, second})
+	}
+}
+
+// A worker whose lease ran out changes nothing with its late result, and the trace says so.
+func TestLateResultIsFenced(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	id := f.send("a", "b")
+	other := f.open()
+	f.wire.set(func(ctx context.Context, a orchestrator.Attempt) []error {
+		f.clock.advance(time.Hour) // it stalls past its lease
+		f.wire.set(func(context.Context, orchestrator.Attempt) []error { return []error{errors.New("busy")} })
+		if _, err := other.DeliverAll(t.Context(), orchestrator.DeliverOptions{}); err != nil {
+			t.Error(err)
+		}
+		if err := a.Mark(ctx, "late"); !errors.Is(err, orchestrator.ErrLeaseLost) {
+			t.Errorf("marking with a lost lease: %v", err)
+		}
+		return []error{nil}
+	})
+	f.deliver()
+	want(t, "status", f.message(id).Status, orchestrator.Retry)
+	late := f.rows(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'released' ORDER BY id DESC LIMIT 1`, id)
+	if len(late) != 1 || !strings.Contains(late[0], "late result ignored") {
+		t.Errorf("the late result is not traced: %v", late)
+	}
+}
+
+// A slow recipient delays nobody else, and the inboxes go first.
+func TestSlowRecipientDelaysNobody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "inboxed")
+	f.addWired("slow")
+	f.addWired("fast")
+	entered, release := make(chan struct{}), make(chan struct{})
+	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+		if a.Recipient == "slow" {
+			close(entered)
+			<-release
+		}
+		return make([]error, len(a.Messages))
+	})
+	slow := f.send("a", "slow")
+	if _, err := f.DeliverAll(t.Context(), orchestrator.DeliverOptions{Background: true}); err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	quick := []string{f.send("a", "inboxed"), f.send("a", "fast")}
+	f.deliver() // waits for its own workers only
+	for _, id := range quick {
+		want(t, "status of "+id, f.message(id).Status, orchestrator.Delivered)
+	}
+	want(t, "status of the slow one", f.message(slow).Status, orchestrator.Pending)
+	close(release)
+}
+
+// A message whose process died during delivery is taken alone, and its transport is asked first.
+func TestRecoveryAsksTheTransport(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	path := t.TempDir() + "/b.jsonl"
+	target := "jsonl:" + path
+	f.add(orchestrator.AgentUpdate{Name: "b", Deliver: &target})
+	id := f.send("a", "b")
+	f.deliver()
+	// The crash: the line is on disk and the settlement is not.
+	f.sql(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead', lease_until = ? WHERE message_id = ?`,
+		f.clock.now().Format("2006-01-02T15:04:05.000Z"), id)
+	f.clock.advance(time.Second)
+	want(t, "delivered", f.deliver().Delivered, 1)
+	want(t, "lines", len(fileLines(t, path)), 1)
+	m := f.message(id)
+	want(t, "crashes", m.Crashes, 1)
+}
+
+func TestWaitersShareMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	const messages = 40
+	var mu sync.Mutex
+	seen := map[string]int{}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 4 {
+		r := f.Router
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				ms, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour})
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				for _, m := range ms {
+					seen[m.ID]++
+				}
+				if len(seen) == messages {
+					cancel()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for range messages {
+		f.send("a", "b")
+	}
+	wg.Wait()
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%s went to %d waiters", id, n)
+		}
+	}
+	want(t, "messages read", len(seen), messages)
+}
+
+func TestWaitReturnsNothingAtItsEnd(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "b")
+	ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1})
+	if err != nil || len(ms) != 0 {
+		t.Errorf("%v %v", ms, err)
+	}
+	_, err = f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "nobody", Limit: 1})
+	wantCode(t, err, orchestrator.UnknownRecipient)
+}
+
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	id := f.send("a", "b")
+	ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1})
+	if err != nil || len(ms) != 1 {
+		t.Fatal(ms, err)
+	}
+	if err := f.Unread(t.Context(), ms); err != nil {
+		t.Fatal(err)
+	}
+	again, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1})
+	if err != nil || len(again) != 1 || again[0].ID != id {
+		t.Errorf("after being unread: %v %v", again, err)
+	}
+	wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "delivered", "read", "released", "read")
+}
+
+// Deliveries that are claimed when the process is asked to stop are finished; nothing more is claimed.
+func TestStoppingFinishesWhatIsClaimed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	first, second := f.send("a", "b"), f.send("a", "b")
+	ctx, stop := context.WithCancel(t.Context())
+	f.wire.set(func(context.Context, orchestrator.Attempt) []error {
+		stop()
+		return []error{nil}
+	})
+	f.DeliverAll(ctx, orchestrator.DeliverOptions{})
+	want(t, "claimed", f.message(first).Status, orchestrator.Delivered)
+	want(t, "not claimed", f.message(second).Status, orchestrator.Pending)
+	want(t, "leases", len(f.rows(`SELECT 1 FROM agent_message WHERE lease_token <> ''`)), 0)
+}
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	f.setting("retry.max_retries", "0")
+	f.wire.set(failing("down"))
+	id := f.send("a", "b")
+	f.deliver()
+	_, err := f.Replay(t.Context(), id, "b")
+	wantCode(t, err, orchestrator.PermissionDenied)
+	f.wire.set(nil)
+	if _, err := f.Replay(t.Context(), id, "a"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "retry_count", f.message(id).RetryCount, 0)
+	f.deliver()
+	want(t, "status", f.message(id).Status, orchestrator.Delivered)
+	want(t, "failed attempts in the trace", len(f.rows(`SELECT 1 FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id)), 1)
+	_, err = f.Replay(t.Context(), id, "")
+	wantCode(t, err, orchestrator.Conflict)
+	_, err = f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "nobody"})
+	var e *orchestrator.Error
+	errors.As(err, &e)
+	_, err = f.Replay(t.Context(), e.MessageID, "")
+	wantCode(t, err, orchestrator.UnknownRecipient)
+}
+
+func TestRemoveAgent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	id := f.send("a", "b")
+	_, err := f.RemoveAgent(t.Context(), "b", false)
+	wantCode(t, err, orchestrator.Conflict)
+	failed, err := f.RemoveAgent(t.Context(), "b", true)
+	if err != nil || failed != 1 {
+		t.Fatal(failed, err)
+	}
+	m := f.message(id)
+	want(t, "status", m.Status, orchestrator.Failed)
+	want(t, "retry_count", m.RetryCount, 0)
+	want(t, "views", fmt.Sprint(f.rows(`SELECT name FROM sqlite_schema WHERE name LIKE 'b\_inbox%' ESCAPE '\'`)), "[]")
+}

@@ -1,0 +1,227 @@
+package orchestrator_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"mailroom/orchestrator"
+)
+
+func TestUnknownNames(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "builder")
+	_, err := f.Send(t.Context(), orchestrator.Draft{Sender: "architect", Recipient: "bilder"})
+	wantCode(t, err, orchestrator.UnknownRecipient)
+	if !strings.Contains(err.Error(), "Did you mean builder or builders?") {
+		t.Errorf("no suggestion in %q", err)
+	}
+	_, err = f.Send(t.Context(), orchestrator.Draft{Sender: "arkitect", Recipient: "builder"})
+	wantCode(t, err, orchestrator.UnknownSender)
+	wantRows(t, f.rows(`SELECT recipient, status FROM dead_letter ORDER BY message_id`), "bilder failed", "builder failed")
+	var e *orchestrator.Error
+	if !errors.As(err, &e) || len(f.rows(`SELECT 1 FROM dead_letter WHERE message_id = ?`, e.MessageID)) != 1 {
+		t.Errorf("%v does not name the dead letter", err)
+	}
+	want(t, "delivered", f.deliver().Delivered, 0)
+}
+
+func TestHoldUnknown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect")
+	id := f.send("architect", "later", func(d *orchestrator.Draft) { d.HoldUnknown = true })
+	f.deliver()
+	want(t, "held", f.message(id).Held, true)
+	want(t, "status", f.message(id).Status, orchestrator.Pending)
+	f.add(orchestrator.AgentUpdate{Name: "later"})
+	want(t, "delivered", f.deliver().Delivered, 1)
+	wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "held", "released", "delivered")
+}
+
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	if _, err := f.SetGroup(t.Context(), "builders", []string{"b", "c", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "Builders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(sent.Recipients, []string{"b", "c"}) || sent.MulticastID == "" || len(sent.MessageIDs) != 2 {
+		t.Errorf("sent %+v", sent)
+	}
+	everyone, err := f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "recipients of all", len(everyone.Recipients), 3)
+	_, err = f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "council"})
+	wantCode(t, err, orchestrator.InvalidParams)
+	want(t, "delivered", f.deliver().Delivered, 5)
+	cancelled, err := f.Cancel(t.Context(), sent.MulticastID, "a")
+	wantCode(t, err, orchestrator.Conflict)
+	want(t, "cancelled", len(cancelled), 0)
+}
+
+func TestIdempotency(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Type: "x", Payload: []byte(`{"n": 1}`), IdempotencyKey: "k"}
+	first, err := f.Send(t.Context(), draft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft.Payload = []byte(`{"n":1}`) // the same, written otherwise
+	again, err := f.Send(t.Context(), draft)
+	if err != nil || again.MessageID != first.MessageID || !again.Idempotent {
+		t.Fatalf("repeat: %+v %v", again, err)
+	}
+	draft.Payload = []byte(`{"n":2}`)
+	_, err = f.Send(t.Context(), draft)
+	wantCode(t, err, orchestrator.Conflict)
+	draft.Recipient, draft.IdempotencyKey = "nobody", "fresh"
+	_, err = f.Send(t.Context(), draft)
+	wantCode(t, err, orchestrator.UnknownRecipient)
+	draft.Recipient = "b" // a refused send has not used its key up
+	if sent, err := f.Send(t.Context(), draft); err != nil || sent.Idempotent {
+		t.Errorf("after a refusal: %+v %v", sent, err)
+	}
+}
+
+// Fifty sends of one key at once, over two connections, make one message.
+func TestIdempotencyAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	routers := []*orchestrator.Router{f.Router, f.open()}
+	ids := make([]string, 50)
+	var wg sync.WaitGroup
+	for i := range ids {
+		wg.Go(func() {
+			sent, err := routers[i%2].Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b", IdempotencyKey: "k"})
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = sent.MessageID
+		})
+	}
+	wg.Wait()
+	slices.Sort(ids)
+	want(t, "different ids", len(slices.Compact(ids)), 1)
+	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 1)
+}
+
+func TestHopsEndALoop(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.setting("hops.limit", "3")
+	id := f.send("a", "b")
+	for range 3 {
+		id = f.send("b", "a", func(d *orchestrator.Draft) { d.ReplyTo = id })
+	}
+	_, err := f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b", ReplyTo: id})
+	wantCode(t, err, orchestrator.Conflict)
+	_, err = f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b", ReplyTo: "msg-none"})
+	wantCode(t, err, orchestrator.NotFound)
+}
+
+func TestBacklogLimit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.setting("backlog.limit", "2")
+	f.send("a", "b")
+	f.send("a", "b")
+	_, err := f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b"})
+	wantCode(t, err, orchestrator.Unavailable)
+	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 2)
+	f.deliver()
+	f.send("a", "b")
+}
+
+func TestBatchAndAtomic(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	drafts := []orchestrator.Draft{
+		{Sender: "a", Recipient: "b"}, {Sender: "a", Recipient: "nobody"}, {Sender: "a", Recipient: "b", Payload: []byte("{")}, {Sender: "a", Recipient: "b"},
+	}
+	_, errs := f.SendBatch(t.Context(), drafts, false)
+	for i, code := range []orchestrator.Code{"", orchestrator.UnknownRecipient, orchestrator.InvalidParams, ""} {
+		if code == "" {
+			want(t, fmt.Sprint("error ", i), errs[i], nil)
+		} else {
+			wantCode(t, errs[i], code)
+		}
+	}
+	want(t, "sent", len(f.rows(`SELECT 1 FROM agent_message WHERE status = 'pending'`)), 2)
+	for _, bad := range []int{1, 2} {
+		_, errs = f.SendBatch(t.Context(), []orchestrator.Draft{drafts[0], drafts[bad], drafts[3]}, true)
+		for i, err := range errs {
+			if err == nil {
+				t.Errorf("atomic with draft %d: no error for element %d", bad, i)
+			}
+		}
+	}
+	want(t, "rows after atomic batches", len(f.rows(`SELECT 1 FROM agent_message`)), 3)
+}
+
+func TestBadDrafts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	ok := orchestrator.Draft{Sender: "a", Recipient: "b"}
+	for name, change := range map[string]func(*orchestrator.Draft){
+		"injection":     func(d *orchestrator.Draft) { d.Recipient = "x'; DROP TABLE agent_message" },
+		"path":          func(d *orchestrator.Draft) { d.Recipient = "../x" },
+		"long name":     func(d *orchestrator.Draft) { d.Sender = strings.Repeat("a", 1<<20) },
+		"no JSON":       func(d *orchestrator.Draft) { d.Payload = []byte("hello") },
+		"trailing JSON": func(d *orchestrator.Draft) { d.Payload = []byte("{} {}") },
+		"too large":     func(d *orchestrator.Draft) { d.Payload = []byte(`"` + strings.Repeat("x", 1<<20) + `"`) },
+		"invalid UTF-8": func(d *orchestrator.Draft) { d.Payload = []byte("\"\xff\"") },
+		"NUL":           func(d *orchestrator.Draft) { d.Type = "a\x00b" },
+		"long type":     func(d *orchestrator.Draft) { d.Type = strings.Repeat("t", 65) },
+		"priority":      func(d *orchestrator.Draft) { d.Priority = 10 },
+		"ttl":           func(d *orchestrator.Draft) { d.TTL = 31 * 24 * 3600e9 },
+		"action":        func(d *orchestrator.Draft) { d.Action = "shout" },
+	} {
+		d := ok
+		change(&d)
+		_, err := f.Send(t.Context(), d)
+		if orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 0)
+}
+
+func TestCancelAndAcknowledge(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	id := f.send("a", "b")
+	_, err := f.Cancel(t.Context(), id, "b")
+	wantCode(t, err, orchestrator.PermissionDenied)
+	_, err = f.Acknowledge(t.Context(), id, "b")
+	wantCode(t, err, orchestrator.Conflict)
+	if _, err := f.Cancel(t.Context(), id, "a"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "delivered", f.deliver().Delivered, 0)
+	second := f.send("a", "b")
+	f.deliver()
+	_, err = f.Cancel(t.Context(), second, "a")
+	wantCode(t, err, orchestrator.Conflict)
+	_, err = f.Acknowledge(t.Context(), second, "a")
+	wantCode(t, err, orchestrator.PermissionDenied)
+	m, err := f.Acknowledge(t.Context(), second, "b")
+	if err != nil || m.ReadAt == "" {
+		t.Fatalf("%+v %v", m, err)
+	}
+	again, err := f.Acknowledge(t.Context(), second, "b")
+	if err != nil || again.AcknowledgedAt != m.AcknowledgedAt {
+		t.Errorf("again: %+v %v", again, err)
+	}
+	want(t, "acknowledged events", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'acknowledged'`)), 1)
+	_, err = f.Cancel(t.Context(), "msg-none", "")
+	wantCode(t, err, orchestrator.NotFound)
+}
