@@ -1,0 +1,283 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	_ "github.com/mattn/go-sqlite3"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+var update = flag.Bool("update", false, "write what the scripts see into their golden files")
+
+// TestMain lets the test binary stand in for the program: scripts run it as `mailroom`, in a process of its own.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"mailroom": scripted})
+}
+
+// scripted is main with the guard on the tables that each card declares.
+func scripted() {
+	commands.Guard = guardTables
+	os.Exit(run())
+}
+
+// standingTables may be touched by every command. Source: dialects.md, "route".
+var standingTables = []string{
+	"agents", "groups", "group_members", "settings", "command_trace", "message_trace",
+	"sqlite_schema", "sqlite_master", "sqlite_sequence", "sqlite_temp_master", "sqlite_temp_schema",
+}
+
+// guardTables fails a command that touches a table which its card does not declare.
+func guardTables(d *commands.Definition, r *orchestrator.Router) (release func() error) {
+	card, err := d.Card()
+	if err != nil {
+		return func() error { return err }
+	}
+	var strays []string
+	stop := r.Watch(func(op, table string) {
+		allowed := card.Tables.Write
+		if op == "read" {
+			allowed = append(slices.Clone(card.Tables.Read), card.Tables.Write...)
+		}
+		if slices.Contains(standingTables, table) || slices.Contains(allowed, table) {
+			return
+		}
+		if stray := op + " " + table; !slices.Contains(strays, stray) {
+			strays = append(strays, stray)
+		}
+	})
+	return func() error {
+		stop()
+		if len(strays) > 0 {
+			return fmt.Errorf("the card of %s does not declare: %s", d.Name, strings.Join(strays, ", "))
+		}
+		return nil
+	}
+}
+
+// TestScripts runs every script below testdata/script.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Files:               scripts(t),
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("XDG_STATE_HOME", "")
+			e.Setenv("MAILROOM_DB", filepath.Join(e.WorkDir, "mailroom.db"))
+			e.Setenv("MAILROOM_AGENT", "")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": cmdStatus, "json": cmdJSON, "sql": cmdSQL, "keep": cmdKeep, "signal": cmdSignal,
+		},
+	})
+}
+
+func scripts(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir("testdata/script", func(path string, entry os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".txtar") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	return files
+}
+
+// cmdStatus runs a program and checks its exit status: status N PROGRAM ARGS...
+func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N program args...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if err != nil {
+		var exit interface{ ExitCode() int }
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d; want %d", got, want)
+	}
+}
+
+// cmdJSON compares a value of the last line of standard output: json PATH WANT, as in json messages.0.payload.n 1. WANT
+// is compared with the value as JSON, or with a string's text; "-" as PATH is the whole object.
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: json path want")
+	}
+	got, ok := lookup(ts, args[0])
+	same := ok && got == args[1]
+	if same == neg {
+		ts.Fatalf("%s is %s", args[0], got)
+	}
+}
+
+// cmdKeep puts a value of the last line of standard output into an environment variable: keep PATH NAME.
+func cmdKeep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: keep path NAME")
+	}
+	got, ok := lookup(ts, args[0])
+	if !ok {
+		ts.Fatalf("there is no %s", args[0])
+	}
+	ts.Setenv(args[1], got)
+}
+
+// lookup finds a value in the last line of standard output.
+func lookup(ts *testscript.TestScript, path string) (string, bool) {
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
+	dec := json.NewDecoder(strings.NewReader(lines[len(lines)-1]))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		ts.Fatalf("standard output is not JSON: %v", err)
+	}
+	for _, key := range strings.Split(path, ".") {
+		if path == "-" {
+			break
+		}
+		switch at := v.(type) {
+		case map[string]any:
+			next, ok := at[key]
+			if !ok {
+				return "missing", false
+			}
+			v = next
+		case []any:
+			if key == "#" {
+				v = json.Number(strconv.Itoa(len(at)))
+				continue
+			}
+			i, err := strconv.Atoi(key)
+			if err != nil || i >= len(at) {
+				return "missing", false
+			}
+			v = at[i]
+		default:
+			return "missing", false
+		}
+	}
+	if s, ok := v.(string); ok {
+		return s, true
+	}
+	b, err := commands.Marshal(v)
+	ts.Check(err)
+	return string(b), true
+}
+
+// cmdSQL runs a statement on a database the way another program does, and prints its rows, columns separated by |:
+// sql FILE STATEMENT.
+func cmdSQL(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: sql file statement")
+	}
+	db, err := sql.Open("sqlite3", "file:"+ts.MkAbs(args[0])+"?_busy_timeout=10000")
+	ts.Check(err)
+	defer db.Close()
+	rows, err := db.Query(args[1])
+	if (err != nil) != neg {
+		ts.Fatalf("%v", err)
+	}
+	if err != nil {
+		return
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	ts.Check(err)
+	for rows.Next() {
+		cells := make([]sql.NullString, len(columns))
+		targets := make([]any, len(columns))
+		for i := range cells {
+			targets[i] = &cells[i]
+		}
+		ts.Check(rows.Scan(targets...))
+		texts := make([]string, len(cells))
+		for i, c := range cells {
+			texts[i] = c.String
+		}
+		fmt.Fprintln(ts.Stdout(), strings.Join(texts, "|"))
+	}
+	ts.Check(rows.Err())
+}
+
+// cmdSignal sends a signal to the process whose number a file holds: signal TERM FILE.
+func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: signal TERM|INT|KILL file")
+	}
+	number := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}[args[0]]
+	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[1])))
+	ts.Check(err)
+	ts.Check(syscall.Kill(pid, number))
+}
+
+// TestEveryCommandOwnsAScript holds every command to a script of its name.
+func TestEveryCommandOwnsAScript(t *testing.T) {
+	t.Parallel()
+	for _, d := range config().Catalogue.All() {
+		path := filepath.Join("testdata", "script", d.Name+".txtar")
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Errorf("%s has no script: %v", d.Name, err)
+			continue
+		}
+		if !strings.Contains(string(content), strings.Join(d.Path, " ")) && !strings.Contains(string(content), d.Name) {
+			t.Errorf("%s never runs %s", path, d.CommandLine())
+		}
+	}
+}
+
+// TestCards reads every card in full.
+func TestCards(t *testing.T) {
+	t.Parallel()
+	for _, d := range config().Catalogue.All() {
+		card, err := d.Card()
+		if err != nil {
+			t.Errorf("%s: %v", d.Name, err)
+			continue
+		}
+		if want := strings.ReplaceAll(d.Name, "-", "_"); card.Action != want {
+			t.Errorf("%s: action is %s; want %s", d.Name, card.Action, want)
+		}
+		for _, section := range []string{"## Purpose", "## Parameters", "## Usage notes", "## Examples"} {
+			if !strings.Contains(card.Body, section) {
+				t.Errorf("%s: the card has no section %q", d.Name, section)
+			}
+		}
+		for i := range d.Params {
+			name := d.Params[i].Name
+			if !strings.Contains(card.Body, name) && !strings.Contains(card.Body, strings.ToUpper(name)) {
+				t.Errorf("%s: the card does not mention the parameter %s", d.Name, name)
+			}
+		}
+		if _, err := d.Schema().Resolve(nil); err != nil {
+			t.Errorf("%s: schema: %v", d.Name, err)
+		}
+	}
+}
