@@ -45,12 +45,8 @@ func splitCard(text string) (front, body string, err error) {
 	return front, strings.TrimSpace(body), nil
 }
 
-// parseCard reads and checks a card.
-func parseCard(text string) (*Card, error) {
-	front, body, err := splitCard(text)
-	if err != nil {
-		return nil, err
-	}
+// parseCard reads and checks a card's front matter.
+func parseCard(front, body string) (*Card, error) {
 	card := &Card{Body: body}
 	if err := yaml.NewDecoder(bytes.NewReader([]byte(front)), yaml.Strict()).Decode(card); err != nil {
 		return nil, fmt.Errorf("front matter: %w", err)
@@ -66,10 +62,22 @@ func parseCard(text string) (*Card, error) {
 	return card, nil
 }
 
-// pathOf reads the command's place on the command line from the line `command: orchestrator.agent add`, without the
-// cost of reading the whole front matter at every start.
-func pathOf(text string, v *Vocabulary) ([]string, error) {
-	name := frontLine(text, "command")
+// cardKeys must all stand in the front matter, be it with an empty list.
+var cardKeys = []string{"command", "agent", "action", "description", "rights", "tables", "required_tools", "cfr_compliance"}
+
+// checkKeys finds a front matter that lacks a key, without the cost of parsing every card at every start.
+func checkKeys(front string) error {
+	for _, key := range cardKeys {
+		if !strings.HasPrefix(front, key+":") && !strings.Contains(front, "\n"+key+":") {
+			return fmt.Errorf("front matter: %s is missing", key)
+		}
+	}
+	return nil
+}
+
+// pathOf reads the command's place on the command line from the line `command: orchestrator.agent add`.
+func pathOf(front string, v *Vocabulary) ([]string, error) {
+	name := frontLine(front, "command")
 	_, path, ok := strings.Cut(name, ".")
 	if !ok || path == "" {
 		return nil, fmt.Errorf("front matter: command is %q; it is orchestrator.NAME", name)
@@ -82,8 +90,8 @@ func pathOf(text string, v *Vocabulary) ([]string, error) {
 }
 
 // frontLine returns the value of a one-line key of the front matter.
-func frontLine(text, key string) string {
-	for line := range strings.Lines(text) {
+func frontLine(front, key string) string {
+	for line := range strings.Lines(front) {
 		if value, ok := strings.CutPrefix(line, key+": "); ok {
 			return strings.Trim(strings.TrimSpace(value), `"`)
 		}
@@ -92,10 +100,7 @@ func frontLine(text, key string) string {
 }
 
 // Summary is the one-line description of the command.
-func (d *Definition) Summary() string { return frontLine(d.text, "description") }
+func (d *Definition) Summary() string { return frontLine(d.front, "description") }
 
 // Help is the text of the card below its front matter, in Markdown.
-func (d *Definition) Help() string {
-	_, body, _ := splitCard(d.text)
-	return body
-}
+func (d *Definition) Help() string { return d.body }

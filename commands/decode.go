@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"mailroom/orchestrator"
@@ -29,10 +31,10 @@ func decodeParams(raw json.RawMessage, params []Param, fold bool, into any) erro
 	for i := range params {
 		p := &params[i]
 		value, given := values[p.Name]
-		switch {
-		case given && string(value) == "null" && p.Kind != JSON:
+		if string(value) == "null" && p.Kind != JSON {
 			given = false // JSON's way of leaving something out
-		case !given && p.Default != "":
+		}
+		if !given && p.Default != "" {
 			value, given = p.defaultJSON(), true
 		}
 		if !given {
@@ -93,7 +95,7 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 			return nil, err
 		}
 		if _, twice := values[name]; twice {
-			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s: it is given twice", name)
+			return nil, (&Param{Name: name}).invalid("it is given twice")
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
@@ -144,11 +146,11 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 		field.SetBytes(bytes.Clone(value))
 		return p.inBounds(float64(len(value)), fmt.Sprintf("it has %d bytes, which", len(value)))
 	case String:
-		var s string
-		if err := json.Unmarshal(value, &s); err != nil {
-			return p.wrongType(value, "a text")
+		s, err := p.text(value)
+		if err != nil {
+			return err
 		}
-		s, err := p.checkText(s)
+		s, err = p.checkText(s)
 		field.SetString(s)
 		return err
 	case Boolean:
@@ -159,6 +161,9 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 		field.SetBool(b)
 	case Integer, Span:
 		n, err := strconv.ParseInt(string(value), 10, 64)
+		if errors.Is(err, strconv.ErrRange) {
+			return p.invalid("%s is out of bounds: %s", clip(string(value)), cmp.Or(p.Bounds(), "64 bits"))
+		}
 		if err != nil {
 			what := "a whole number"
 			if p.Kind == Span {
@@ -182,14 +187,19 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 }
 
 func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
-	var list []string
-	if err := json.Unmarshal(value, &list); err != nil {
+	var values []json.RawMessage
+	if err := json.Unmarshal(value, &values); err != nil {
 		return p.wrongType(value, "a list of texts")
 	}
 	element := *p
 	element.Min, element.Max = nil, nil // they bound the list
-	for i, s := range list {
-		s, err := element.checkText(s)
+	list := make([]string, len(values))
+	for i := range values {
+		s, err := element.text(values[i])
+		if err != nil {
+			return err
+		}
+		s, err = element.checkText(s)
 		if err != nil {
 			return err
 		}
@@ -197,6 +207,48 @@ func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
 	}
 	field.Set(reflect.ValueOf(list))
 	return p.inBounds(float64(len(list)), fmt.Sprintf("it has %d elements, which", len(list)))
+}
+
+// text reads a JSON string. One that is no Unicode text, since half of a surrogate pair stands alone in it, is refused:
+// the standard decoder would put another character in its place.
+func (p *Param) text(value json.RawMessage) (s string, err error) {
+	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
+		return "", p.wrongType(value, "a text")
+	}
+	if strings.ContainsRune(s, utf8.RuneError) && loneSurrogate(value) {
+		return "", p.invalid("it holds half of a surrogate pair, which is no character")
+	}
+	return s, nil
+}
+
+// loneSurrogate reports whether a valid JSON string holds an escape such as \ud800 without its other half.
+func loneSurrogate(value []byte) bool {
+	for i := 0; i < len(value); i++ {
+		if value[i] != '\\' {
+			continue
+		}
+		i++ // the escaped character; for \uXXXX four digits follow
+		if value[i] != 'u' {
+			continue
+		}
+		first := escaped(value[i+1:])
+		i += 4
+		if !utf16.IsSurrogate(first) {
+			continue
+		}
+		rest := value[i+1:]
+		if !bytes.HasPrefix(rest, []byte(`\u`)) || utf16.DecodeRune(first, escaped(rest[2:])) == utf8.RuneError {
+			return true
+		}
+		i += 6
+	}
+	return false
+}
+
+// escaped reads the four hex digits of an escape.
+func escaped(digits []byte) rune {
+	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // valid JSON
+	return rune(n)
 }
 
 func (p *Param) wrongType(value json.RawMessage, want string) error {

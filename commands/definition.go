@@ -50,14 +50,14 @@ type Definition struct {
 
 	vocabulary *Vocabulary
 	card       func() (*Card, error)
-	text       string // of the card
+	front      string // front matter of the card, without its fences
+	body       string // Markdown of the card
 	kind       tracing.Kind
 	noDatabase bool
 	database   func(raw json.RawMessage) string
 	run        func(ctx context.Context, env Env, raw json.RawMessage) (any, error)
 	check      func(raw json.RawMessage) error
 	batch      batchRunner
-	newParams  func() any
 }
 
 // Typed is a definition that still knows its types, as Define returns it.
@@ -76,12 +76,10 @@ func Define[P, R any](v *Vocabulary, name string, run func(context.Context, Env,
 	if err != nil {
 		panic(fmt.Sprintf("command %s: %v", name, err))
 	}
-	d := &Definition{Name: name, Params: params, vocabulary: v, text: string(text), kind: tracing.Internal}
-	if d.Path, err = pathOf(d.text, v); err != nil {
+	d := &Definition{Name: name, Params: params, vocabulary: v, kind: tracing.Internal}
+	if err := d.readCard(string(text)); err != nil {
 		panic(fmt.Sprintf("card %s.md: %v", name, err))
 	}
-	d.card = sync.OnceValues(func() (*Card, error) { return parseCard(d.text) })
-	d.newParams = func() any { return new(P) }
 	decode := func(raw json.RawMessage) (p P, err error) {
 		return p, decodeParams(raw, params, v.FoldCase, &p)
 	}
@@ -97,6 +95,19 @@ func Define[P, R any](v *Vocabulary, name string, run func(context.Context, Env,
 		return run(ctx, env, p)
 	}
 	return Typed[P, R]{d}
+}
+
+// readCard takes from a card what every start needs, and leaves the rest until somebody asks for it.
+func (d *Definition) readCard(text string) (err error) {
+	if d.front, d.body, err = splitCard(text); err != nil {
+		return err
+	}
+	if err := checkKeys(d.front); err != nil {
+		return err
+	}
+	d.card = sync.OnceValues(func() (*Card, error) { return parseCard(d.front, d.body) })
+	d.Path, err = pathOf(d.front, d.vocabulary)
+	return err
 }
 
 // Kind sets the OpenTelemetry kind of the command's span; INTERNAL without it.

@@ -37,7 +37,7 @@ func ExitStatus(err error) int {
 	if err == nil {
 		return 0
 	}
-	return standings[orchestrator.CodeOf(err)].exit
+	return standingOf(err).exit
 }
 
 // HTTPStatus maps an error to the status of an HTTP answer, 200 for nil.
@@ -45,7 +45,15 @@ func HTTPStatus(err error) int {
 	if err == nil {
 		return 200
 	}
-	return standings[orchestrator.CodeOf(err)].http
+	return standingOf(err).http
+}
+
+// standingOf looks an error's code up. A code that the table lacks is a bug, and counts as one.
+func standingOf(err error) standing {
+	if s, ok := standings[orchestrator.CodeOf(err)]; ok {
+		return s
+	}
+	return standings[orchestrator.Internal]
 }
 
 // Failure is the answer of a command that failed, in document 004's form.

@@ -92,9 +92,44 @@ func paramsOf(zero any) ([]Param, error) {
 		if err := p.readChecks(field.Tag.Get("check")); err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", name, err)
 		}
+		if err := p.checkDefault(kind); err != nil {
+			return nil, fmt.Errorf("default of parameter %w", err)
+		}
 		params = append(params, p)
 	}
-	return params, nil
+	return params, checkClashes(params)
+}
+
+// checkDefault holds the default to the parameter's own bounds.
+func (p *Param) checkDefault(t reflect.Type) error {
+	if p.Default == "" {
+		return nil
+	}
+	return p.decode(p.defaultJSON(), reflect.New(t).Elem())
+}
+
+// checkClashes finds two parameters with one flag or one place among the arguments. Flags do not tell case, so that
+// their names are apart in a vocabulary that folds it, too.
+func checkClashes(params []Param) error {
+	flags, places := map[string]bool{}, map[string]bool{}
+	for i := range params {
+		p := &params[i]
+		if flags[p.Flag()] {
+			return fmt.Errorf("two parameters have the flag --%s", p.Flag())
+		}
+		flags[p.Flag()] = true
+		if p.Arg == "" {
+			continue
+		}
+		if p.Arg != "rest" && (len(p.Arg) != 1 || p.Arg < "1" || p.Arg > "9") {
+			return fmt.Errorf("parameter %s: arg %q is neither 1 to 9 nor rest", p.Name, p.Arg)
+		}
+		if places[p.Arg] {
+			return fmt.Errorf("two parameters are argument %s", p.Arg)
+		}
+		places[p.Arg] = true
+	}
+	return nil
 }
 
 func kindOf(t reflect.Type) (Kind, error) {
@@ -155,7 +190,7 @@ func (p *Param) Flag() string {
 		case c == '_':
 			b.WriteByte('-')
 		case c >= 'A' && c <= 'Z':
-			if i > 0 {
+			if i > 0 && p.Name[i-1] >= 'a' && p.Name[i-1] <= 'z' {
 				b.WriteByte('-')
 			}
 			b.WriteRune(c + 'a' - 'A')

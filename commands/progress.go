@@ -15,3 +15,17 @@ func Progress(ctx context.Context, done, total int64, unit string) {
 		report(done, total, unit)
 	}
 }
+
+type narratorKey struct{}
+
+// WithNarrator returns a context whose commands may tell what they do while they do it.
+func WithNarrator(ctx context.Context, w *Text) context.Context {
+	return context.WithValue(ctx, narratorKey{}, w)
+}
+
+// Narrate tells something to whoever watches; it does nothing when nobody does.
+func Narrate(ctx context.Context, tell func(w *Text)) {
+	if w, ok := ctx.Value(narratorKey{}).(*Text); ok {
+		tell(w)
+	}
+}

@@ -151,8 +151,11 @@ func withTrace(err error, span *tracing.Span) error {
 	if errors.As(err, &own) && own.Code != orchestrator.Internal {
 		return err
 	}
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, context.Canceled):
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "interrupted", Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "not done in the time that the caller gave it", Err: err}
 	}
 	return &orchestrator.Error{
 		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: err, Hint: "Report it with the trace id " + span.TraceID,

@@ -40,11 +40,26 @@ func (p *Param) schema() *jsonschema.Schema {
 		s.MinItems, s.MaxItems = whole(p.Min), whole(p.Max)
 	case String:
 		s.Type = "string"
-		s.MinLength = whole(p.Min) // the upper bound is in bytes, which JSON Schema cannot say
+		setLengths(s, p)
 	default:
 		s.Type = string(p.Kind)
 	}
 	return s
+}
+
+// setLengths bounds a text. Ours are bounds in bytes and a schema's are in characters, of which there may be fewer: so the
+// upper one holds, and of the lower one only that the text is not empty. The schema never refuses what Run takes.
+func setLengths(s *jsonschema.Schema, p *Param) {
+	s.MaxLength = whole(p.Max)
+	if p.Min != nil && *p.Min >= 1 {
+		s.MinLength = new(1)
+	}
+	switch p.NameOf {
+	case "agent", "agent|group":
+		s.Pattern = "^[A-Za-z][A-Za-z0-9_-]{0,56}$"
+	case "id":
+		s.MinLength, s.MaxLength = new(1), new(256)
+	}
 }
 
 func whole(n *float64) *int {

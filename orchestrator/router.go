@@ -205,8 +205,8 @@ func (r *Router) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 	if failure == nil && (span.Saved() || span.Scheduled) {
 		return
 	}
-	if failure != nil && readOnly && !r.exists() {
-		return
+	if readOnly && !r.exists() {
+		return // a database is not made for the sake of a reader's span
 	}
 	text := ""
 	if failure != nil {

@@ -232,3 +232,17 @@ func (t *tx) storeSetting(key, value string) error {
 		ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`, key, value, t.now)
 	return err
 }
+
+// Setting returns one setting with its present value. Error: not_found, with the near keys.
+func (r *Router) Setting(ctx context.Context, key string) (Setting, error) {
+	if _, err := findSetting(key); err != nil {
+		return Setting{}, err
+	}
+	list, err := r.Settings(ctx)
+	for _, s := range list {
+		if s.Key == key {
+			return s, err
+		}
+	}
+	return Setting{}, err
+}

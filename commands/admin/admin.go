@@ -16,7 +16,31 @@ var vocabulary = &commands.Vocabulary{Name: "admin", Cards: cards, FoldCase: tru
 // Definitions lists the commands in the order in which they are shown.
 func Definitions() []*commands.Definition {
 	return []*commands.Definition{
+		statusCommand.Definition,
+		agentAddCommand.Definition,
+		agentListCommand.Definition,
+		agentShowCommand.Definition,
+		agentRemoveCommand.Definition,
+		groupSetCommand.Definition,
+		groupListCommand.Definition,
+		deadLettersListCommand.Definition,
+		deadLettersReplayCommand.Definition,
+		traceCommand.Definition,
+		whyCommand.Definition,
+		sqlCommand.Definition,
+		settingListCommand.Definition,
+		settingGetCommand.Definition,
+		settingSetCommand.Definition,
+		scheduleListCommand.Definition,
+		scheduleAddCommand.Definition,
+		scheduleRemoveCommand.Definition,
 		commandsCommand.Definition,
 		initCommand.Definition,
+		backupCommand.Definition,
+		restoreCommand.Definition,
+		checkpointCommand.Definition,
+		clearTracesCommand.Definition,
+		doctorCommand.Definition,
+		demoCommand.Definition,
 	}
 }

@@ -36,6 +36,9 @@ func (p *Program) runCommand(c *cli.Context, d *commands.Definition) error {
 func (p *Program) call(c *cli.Context, d *commands.Definition, raw json.RawMessage) error {
 	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env, out *printer) error {
 		ctx, finish := p.progress(ctx, out)
+		if out.text {
+			ctx = commands.WithNarrator(ctx, p.people(p.Out, p.OutTerminal))
+		}
 		answer, err := d.Run(ctx, env, raw)
 		finish()
 		if err != nil {

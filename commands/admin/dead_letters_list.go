@@ -1,0 +1,47 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// DeadLettersListParams select dead letters.
+type DeadLettersListParams struct {
+	Recipient string `json:"recipient,omitempty" desc:"only those to this name" check:"agent"`
+	Sender    string `json:"sender,omitempty" desc:"only those from this name" check:"agent"`
+	Limit     int    `json:"limit,omitempty" desc:"how many at most, newest first" check:"min=1,max=1000" default:"50"`
+}
+
+// DeadLettersListResult lists dead letters, newest first; total counts all that were selected.
+type DeadLettersListResult struct {
+	Total       int64                  `json:"total"`
+	DeadLetters []orchestrator.Message `json:"dead_letters"`
+}
+
+var deadLettersListCommand = commands.Define(vocabulary, "dead_letters_list", deadLettersList)
+
+func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListParams) (DeadLettersListResult, error) {
+	ms, total, err := env.Router.DeadLetters(ctx, orchestrator.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit})
+	if ms == nil {
+		ms = []orchestrator.Message{}
+	}
+	return DeadLettersListResult{Total: total, DeadLetters: ms}, err
+}
+
+// Text shows a table.
+func (r DeadLettersListResult) Text(w *commands.Text) {
+	if r.Total == 0 {
+		w.Printf("No dead letters.\n")
+		return
+	}
+	rows := make([][]string, len(r.DeadLetters))
+	for i, m := range r.DeadLetters {
+		rows[i] = []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), m.EndedAt, m.Error}
+	}
+	w.Table([]string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, rows)
+	if int64(len(rows)) < r.Total {
+		w.Printf("%d of %d; --limit shows more.\n", len(rows), r.Total)
+	}
+}

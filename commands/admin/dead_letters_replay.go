@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// DeadLettersReplayParams name a dead letter, or select many.
+type DeadLettersReplayParams struct {
+	MessageID string `json:"message_id,omitempty" desc:"dead letter, or multicast_id of a send to a group" check:"id" arg:"1"`
+	All       bool   `json:"all,omitempty" desc:"replay all that recipient and sender select"`
+	Recipient string `json:"recipient,omitempty" desc:"with all: only those to this name" check:"agent"`
+	Sender    string `json:"sender,omitempty" desc:"with all: only those from this name" check:"agent"`
+	Limit     int    `json:"limit,omitempty" desc:"with all: how many at most" check:"min=1,max=100000" default:"1000"`
+}
+
+// DeadLettersReplayResult says what is pending again. Skipped are those whose recipient nobody knows.
+type DeadLettersReplayResult struct {
+	Replayed []string `json:"replayed"`
+	Skipped  int      `json:"skipped"`
+}
+
+var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters_replay", deadLettersReplay)
+
+func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (DeadLettersReplayResult, error) {
+	r := DeadLettersReplayResult{Replayed: []string{}}
+	if p.All == (p.MessageID != "") {
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "message_id: name one dead letter, or say all").
+			WithHint("`mailroom dead_letters replay ID`, or --all with --recipient or --sender")
+	}
+	var ms []orchestrator.Message
+	var err error
+	if p.All {
+		filter := orchestrator.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit}
+		if env.Caller.Name != "" {
+			filter.Sender = env.Caller.Name
+		}
+		ms, r.Skipped, err = env.Router.ReplayAll(ctx, filter)
+	} else {
+		ms, err = env.Router.Replay(ctx, p.MessageID, env.Caller.Name)
+	}
+	for i := range ms {
+		r.Replayed = append(r.Replayed, ms[i].ID)
+	}
+	return r, err
+}

@@ -1,0 +1,37 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// DoctorResult is what was found. Healthy is false when a finding is a problem.
+type DoctorResult struct {
+	Healthy  bool                   `json:"healthy"`
+	Database string                 `json:"database"`
+	Findings []orchestrator.Finding `json:"findings"`
+}
+
+var doctorCommand = commands.Define(vocabulary, "doctor", doctor)
+
+// doctor reads only, and goes on after a check that fails.
+func doctor(ctx context.Context, env commands.Env, _ NoParams) (DoctorResult, error) {
+	r := DoctorResult{Healthy: true, Database: env.Router.Path(), Findings: env.Router.Doctor(ctx)}
+	for _, f := range r.Findings {
+		r.Healthy = r.Healthy && f.Level != "problem"
+	}
+	return r, nil
+}
+
+// Text shows one line per check, and below it what to do.
+func (r DoctorResult) Text(w *commands.Text) {
+	w.Printf("%s\n", r.Database)
+	for _, f := range r.Findings {
+		w.Printf("%s  %s: %s\n", w.Status(f.Level), f.Check, f.Says)
+		if f.Do != "" {
+			w.Printf("    %s\n", f.Do)
+		}
+	}
+}

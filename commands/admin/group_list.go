@@ -1,0 +1,30 @@
+package admin
+
+import (
+	"context"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// GroupListResult lists the groups.
+type GroupListResult struct {
+	Groups []orchestrator.Group `json:"groups"`
+}
+
+var groupListCommand = commands.Define(vocabulary, "group_list", groupList)
+
+func groupList(ctx context.Context, env commands.Env, _ NoParams) (GroupListResult, error) {
+	groups, err := env.Router.Groups(ctx)
+	return GroupListResult{Groups: groups}, err
+}
+
+// Text shows a table.
+func (r GroupListResult) Text(w *commands.Text) {
+	rows := make([][]string, len(r.Groups))
+	for i, g := range r.Groups {
+		rows[i] = []string{g.Name, strings.Join(g.Members, ", ")}
+	}
+	w.Table([]string{"GROUP", "MEMBERS"}, rows)
+}

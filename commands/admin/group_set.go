@@ -1,0 +1,27 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// GroupSetParams say who is in a group.
+type GroupSetParams struct {
+	Name    string   `json:"name" desc:"name of the group" check:"agent|group" arg:"1"`
+	Members []string `json:"members,omitempty" desc:"agents in it, all of them; none empties it" check:"agent" arg:"rest"`
+}
+
+// GroupSetResult is the group as it is now.
+type GroupSetResult struct {
+	Group orchestrator.Group `json:"group"`
+}
+
+var groupSetCommand = commands.Define(vocabulary, "group_set", groupSet)
+
+// groupSet replaces the members; repeating it changes nothing.
+func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSetResult, error) {
+	group, err := env.Router.SetGroup(ctx, p.Name, p.Members)
+	return GroupSetResult{Group: group}, err
+}

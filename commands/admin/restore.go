@@ -1,0 +1,27 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+)
+
+// RestoreParams name a backup.
+type RestoreParams struct {
+	File  string `json:"file" desc:"backup to restore" check:"min=1,max=4096" arg:"1"`
+	Force bool   `json:"force,omitempty" desc:"even if undelivered messages are there"`
+}
+
+// RestoreResult says what is there now, and where that is which was there before.
+type RestoreResult struct {
+	Messages int64  `json:"messages"`
+	Previous string `json:"previous,omitempty"`
+}
+
+var restoreCommand = commands.Define(vocabulary, "restore", restore)
+
+// restore is one transaction: other processes need not be stopped.
+func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreResult, error) {
+	r, err := env.Router.Restore(ctx, p.File, p.Force)
+	return RestoreResult(r), err
+}

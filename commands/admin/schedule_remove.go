@@ -1,0 +1,23 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+)
+
+// ScheduleRemoveParams name a schedule.
+type ScheduleRemoveParams struct {
+	Name string `json:"name" desc:"schedule to remove" check:"agent|group" arg:"1"`
+}
+
+// ScheduleRemoveResult names what is gone.
+type ScheduleRemoveResult struct {
+	Name string `json:"name"`
+}
+
+var scheduleRemoveCommand = commands.Define(vocabulary, "schedule_remove", scheduleRemove)
+
+func scheduleRemove(ctx context.Context, env commands.Env, p ScheduleRemoveParams) (ScheduleRemoveResult, error) {
+	return ScheduleRemoveResult(p), env.Router.RemoveSchedule(ctx, p.Name)
+}

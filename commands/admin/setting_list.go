@@ -1,0 +1,29 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// SettingListResult lists all settings.
+type SettingListResult struct {
+	Settings []orchestrator.Setting `json:"settings"`
+}
+
+var settingListCommand = commands.Define(vocabulary, "setting_list", settingList)
+
+func settingList(ctx context.Context, env commands.Env, _ NoParams) (SettingListResult, error) {
+	list, err := env.Router.Settings(ctx)
+	return SettingListResult{Settings: list}, err
+}
+
+// Text shows a table.
+func (r SettingListResult) Text(w *commands.Text) {
+	rows := make([][]string, len(r.Settings))
+	for i, s := range r.Settings {
+		rows[i] = []string{s.Key, s.Value, s.Bounds, s.About}
+	}
+	w.Table([]string{"SETTING", "VALUE", "BOUNDS", "WHAT IT IS"}, rows)
+}

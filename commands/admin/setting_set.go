@@ -1,0 +1,25 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// SettingSetParams change one setting.
+type SettingSetParams struct {
+	Key     string `json:"key" desc:"setting to change" check:"min=1,max=64" arg:"1"`
+	Value   string `json:"value,omitempty" desc:"new value" check:"max=256" arg:"2"`
+	Default bool   `json:"default,omitempty" desc:"go back to the default"`
+}
+
+var settingSetCommand = commands.Define(vocabulary, "setting_set", settingSet)
+
+// settingSet takes effect in every process at its next transaction.
+func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (orchestrator.Setting, error) {
+	if p.Default == (p.Value != "") {
+		return orchestrator.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or say default")
+	}
+	return env.Router.SetSetting(ctx, p.Key, p.Value)
+}

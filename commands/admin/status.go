@@ -1,0 +1,53 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// StatusResult is the whole in one look.
+type StatusResult struct{ orchestrator.State }
+
+var statusCommand = commands.Define(vocabulary, "status", status)
+
+func status(ctx context.Context, env commands.Env, _ NoParams) (StatusResult, error) {
+	state, err := env.Router.Status(ctx)
+	return StatusResult{state}, err
+}
+
+// Text shows the backlog as a table, and the rest in lines.
+func (r StatusResult) Text(w *commands.Text) {
+	w.Fields(
+		[2]string{"database", r.Database},
+		[2]string{"on disk", fmt.Sprintf("%.1f MB, and %.1f MB of log", float64(r.Bytes)/(1<<20), float64(r.WALBytes)/(1<<20))},
+		[2]string{"messages", fmt.Sprintf("%d pending, %d retry, %d delivered, %d failed, %d expired, %d cancelled, %d archived",
+			r.Totals["pending"], r.Totals["retry"], r.Totals["delivered"], r.Totals["failed"], r.Totals["expired"],
+			r.Totals["cancelled"], r.Totals["archived"])},
+		[2]string{"next due", r.NextDueAt},
+	)
+	for _, d := range r.Daemons {
+		w.Printf("daemon %s (process %d) since %s %s\n", d.Instance, d.PID, d.StartedAt, d.Listening)
+	}
+	if len(r.Daemons) == 0 {
+		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: messages are delivered by deliver_all, or when somebody waits for them."))
+	}
+	if r.Overdue > 0 {
+		w.Printf("%s\n", w.Paint(commands.Red, fmt.Sprintf("%d messages are overdue; `mailroom sql --named overdue` lists them.", r.Overdue)))
+	}
+	if len(r.Recipients) == 0 {
+		return
+	}
+	rows := make([][]string, len(r.Recipients))
+	for i, b := range r.Recipients {
+		name := b.Recipient
+		if !b.Known {
+			name += " (unknown)"
+		}
+		rows[i] = []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased), fmt.Sprint(b.Held), fmt.Sprint(b.Unread), b.OldestAt}
+	}
+	w.Printf("\n")
+	w.Table([]string{"RECIPIENT", "PENDING", "RETRY", "LEASED", "HELD", "UNREAD", "OLDEST"}, rows)
+}

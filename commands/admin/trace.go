@@ -1,0 +1,152 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// MessageIDParams name a message, or a send to a group.
+type MessageIDParams struct {
+	MessageID string `json:"message_id" desc:"message, or multicast_id of a send to a group" check:"id" arg:"1"`
+}
+
+// TraceResult is the story of each message.
+type TraceResult struct {
+	Stories []orchestrator.Story `json:"stories"`
+}
+
+var traceCommand = commands.Define(vocabulary, "trace", trace)
+
+func trace(ctx context.Context, env commands.Env, p MessageIDParams) (TraceResult, error) {
+	stories, err := env.Router.Stories(ctx, p.MessageID)
+	return TraceResult{Stories: stories}, err
+}
+
+// Text shows each story as a tree: the message, the commands that had a part in it, and what each of them did.
+func (r TraceResult) Text(w *commands.Text) {
+	for i := range r.Stories {
+		if i > 0 {
+			w.Printf("\n")
+		}
+		writeStory(w, &r.Stories[i])
+	}
+}
+
+func writeStory(w *commands.Text, s *orchestrator.Story) {
+	m := &s.Message
+	if s.Gone {
+		w.Printf("%s  deleted by retention; its trace is left\n", w.Paint(commands.Bold, m.ID))
+	} else {
+		w.Printf("%s  %s  %s → %s  %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, m.Recipient, w.Status(string(m.Status)))
+	}
+	if len(s.Events) == 0 {
+		w.Printf("└─ no events yet: it was written by hand, and no delivery run has come by\n")
+		return
+	}
+	start := parseTime(s.Events[0].At)
+	runs := groupByRun(s)
+	for i, run := range runs {
+		branch, trunk := "├─", "│  "
+		if i == len(runs)-1 {
+			branch, trunk = "└─", "   "
+		}
+		w.Printf("%s %s\n", branch, run.title(w, start))
+		for j, e := range run.events {
+			leaf := "├─"
+			if j == len(run.events)-1 {
+				leaf = "└─"
+			}
+			w.Printf("%s%s %s\n", trunk, leaf, eventLine(w, &e, start))
+		}
+	}
+	for _, receipt := range s.Receipts {
+		w.Printf("   %s %s (%s)\n", w.Paint(commands.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At, receipt.Evidence)
+	}
+}
+
+// run is a command's part in a story.
+type run struct {
+	span   *orchestrator.CommandSpan
+	actor  string
+	events []orchestrator.StoryEvent
+}
+
+// groupByRun collects neighbouring events of one command run.
+func groupByRun(s *orchestrator.Story) (runs []run) {
+	spans := map[string]*orchestrator.CommandSpan{}
+	for i := range s.Commands {
+		spans[s.Commands[i].SpanID] = &s.Commands[i]
+	}
+	last := "none yet"
+	for _, e := range s.Events {
+		key := e.SpanID + "/" + e.Actor
+		if key != last {
+			runs = append(runs, run{span: spans[e.SpanID], actor: e.Actor})
+			last = key
+		}
+		at := &runs[len(runs)-1]
+		at.events = append(at.events, e)
+	}
+	return runs
+}
+
+func (r *run) title(w *commands.Text, start time.Time) commands.Painted {
+	at := since(start, r.events[0].At)
+	if r.span == nil {
+		return w.Paint(commands.Bold, "engine") + commands.Painted(commands.Harmless(" of "+r.actor+"  "+at))
+	}
+	text := " by " + r.actor
+	if r.span.Caller != "" {
+		text += " for " + r.span.Caller
+	}
+	text += fmt.Sprintf("  %s  %s  trace %s", since(start, r.span.StartedAt), took(r.span), r.span.TraceID)
+	title := w.Paint(commands.Bold, r.span.Name) + commands.Painted(commands.Harmless(text))
+	if r.span.Status == "ERROR" {
+		title += "  " + w.Paint(commands.Red, r.span.StatusMessage)
+	}
+	return title
+}
+
+func eventLine(w *commands.Text, e *orchestrator.StoryEvent, start time.Time) commands.Painted {
+	style := commands.StatusStyle(e.Event)
+	name := fmt.Sprintf("%-14s", e.Event)
+	line := commands.Painted(name)
+	if style != "" {
+		line = w.Paint(style, name)
+	}
+	text := "  " + e.At + "  " + since(start, e.At)
+	if e.OldStatus != e.NewStatus && e.OldStatus != "" {
+		text += "  " + e.OldStatus + " → " + e.NewStatus
+	}
+	if e.Attempt > 0 {
+		text += fmt.Sprintf("  attempt %d", e.Attempt)
+	}
+	if e.Error != "" {
+		text += "  " + strings.ReplaceAll(e.Error, "\n", " ")
+	}
+	return line + commands.Painted(commands.Harmless(text))
+}
+
+func parseTime(s string) time.Time {
+	t, _ := time.Parse(tracing.Layout, s) // the zero time for what cannot be read
+	return t
+}
+
+// since shows a time relative to the start of the story.
+func since(start time.Time, at string) string {
+	d := parseTime(at).Sub(start)
+	if d < 0 {
+		return fmt.Sprintf("-%.3f s", -d.Seconds())
+	}
+	return fmt.Sprintf("+%.3f s", d.Seconds())
+}
+
+func took(s *orchestrator.CommandSpan) string {
+	return fmt.Sprintf("took %.3f s", max(0, parseTime(s.EndedAt).Sub(parseTime(s.StartedAt)).Seconds()))
+}

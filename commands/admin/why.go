@@ -1,0 +1,47 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// WhyResult explains each message.
+type WhyResult struct {
+	Reasons []orchestrator.Reason `json:"reasons"`
+}
+
+var whyCommand = commands.Define(vocabulary, "why", why)
+
+func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, error) {
+	reasons, err := env.Router.Why(ctx, p.MessageID)
+	return WhyResult{Reasons: reasons}, err
+}
+
+// Text explains in one screen.
+func (r WhyResult) Text(w *commands.Text) {
+	for i, reason := range r.Reasons {
+		if i > 0 {
+			w.Printf("\n")
+		}
+		w.Printf("%s from %s to %s is %s.\n", w.Paint(commands.Bold, reason.MessageID), reason.Sender, reason.Recipient, w.Status(string(reason.Status)))
+		overdue := ""
+		if reason.Overdue {
+			overdue = "yes"
+		}
+		w.Fields(
+			[2]string{"where", reason.Where},
+			[2]string{"why", reason.Rule},
+			[2]string{"next attempt", reason.NextAttemptAt},
+			[2]string{"what helps", reason.Fix},
+			[2]string{"last error", reason.LastError},
+			[2]string{"attempts", fmt.Sprint(reason.Attempts)},
+			[2]string{"overdue", overdue},
+		)
+		for _, receipt := range reason.Receipts {
+			w.Printf("%s %s\n", w.Paint(commands.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package commands
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+)
+
+func TestDecodeTakes(t *testing.T) {
+	t.Parallel()
+	zero := 0
+	base := everything{Word: "red", Count: 10}
+	with := func(change func(*everything)) everything {
+		e := base
+		change(&e)
+		return e
+	}
+	for _, test := range []struct {
+		name, raw string
+		want      everything
+	}{
+		{"nothing at all", ``, base},
+		{"no keys", `{}`, base},
+		{"white space around", " \n{ } \n", base},
+		{"null leaves out", `{"word":null,"count":null,"yes":null,"maybe":null,"list":null}`, base},
+		{"a name is folded", `{"agent":"Code_Developer"}`, with(func(e *everything) { e.Agent = "code_developer" })},
+		{"a value over its default", `{"word":"green","count":1}`, with(func(e *everything) { e.Word, e.Count = "green", 1 })},
+		{"bounds are part of what is allowed", `{"text":"ab","count":1000,"ratio":1.5}`, with(func(e *everything) { e.Text, e.Count, e.Ratio = "ab", 1000, 1.5 })},
+		{"a pointer tells 0 from absent", `{"maybe":0}`, with(func(e *everything) { e.Maybe = &zero })},
+		{"a payload digit for digit", `{"any":{"n":1.10,"big":12345678901234567890}}`, with(func(e *everything) { e.Any = json.RawMessage(`{"n":1.10,"big":12345678901234567890}`) })},
+		{"a payload that is null", `{"any":null}`, with(func(e *everything) { e.Any = json.RawMessage(`null`) })},
+		{"seconds", `{"wait_seconds":60}`, with(func(e *everything) { e.Wait = 60 })},
+		{"a list", `{"list":["a","b"]}`, with(func(e *everything) { e.List = []string{"a", "b"} })},
+		{"a list of names", `{"agents":["A","b"]}`, with(func(e *everything) { e.Element = []string{"a", "b"} })},
+		{"a pair of surrogates", `{"text":"\ud83d\ude00"}`, with(func(e *everything) { e.Text = "😀" })},
+		{"the replacement character itself", `{"text":"\ufffd"}`, with(func(e *everything) { e.Text = "\ufffd" })},
+		{"a backslash before what looks like an escape", `{"text":"\ufffd\\ud8"}`, with(func(e *everything) { e.Text = "\ufffd" + `\ud8` })},
+		{"keys in another case", `{"COUNT":7,"Yes":true}`, with(func(e *everything) { e.Count, e.Yes = 7, true })},
+	} {
+		got, err := decodeInto[everything](t, test.raw, true)
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		} else if !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %+v; want %+v", test.name, got, test.want)
+		}
+	}
+}
+
+// TestDecodeRefuses holds each refusal to naming what is wrong, and with what bound.
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, raw, says string }{
+		{"an unknown key", `{"cuont":1}`, `"cuont". Did you mean count`},
+		{"an unknown key far from all", `{"zzzzzzzz":1}`, "Known: agent, word"},
+		{"a key twice", `{"count":1,"count":1}`, "count: it is given twice"},
+		{"a key twice in two cases", `{"count":1,"COUNT":1}`, "count: it is given twice"},
+		{"trailing data", `{} {}`, "something follows"},
+		{"a list", `[]`, "not a JSON object"},
+		{"a text", `"x"`, "not a JSON object"},
+		{"half an object", `{"count":`, "ends too early"},
+		{"no JSON", `{count:1}`, "not JSON"},
+		{"invalid UTF-8", "{\"text\":\"a\xff\"}", "not valid UTF-8"},
+		{"a NUL byte", "{\"text\":\"a\x00\"}", "NUL"},
+		{"an escaped NUL", `{"text":"a\u0000b"}`, "text: it holds a NUL"},
+		{"half a surrogate pair", `{"text":"a\ud800"}`, "text: it holds half"},
+		{"the other half first", `{"text":"\ude00\ud83d"}`, "text: it holds half"},
+		{"a number for a text", `{"text":1}`, "text: 1 is not a text"},
+		{"a text for a number", `{"count":"1"}`, `count: "1" is not a whole number`},
+		{"a fraction for a whole number", `{"count":1.5}`, "count: 1.5 is not a whole number"},
+		{"too low", `{"count":0}`, "count: 0 is out of bounds: 1 to 1000"},
+		{"too high", `{"count":1001}`, "count: 1001 is out of bounds: 1 to 1000"},
+		{"higher than a computer counts", `{"count":99999999999999999999}`, "count: 99999999999999999999 is out of bounds: 1 to 1000"},
+		{"a default does not hide a bound", `{"word":"blue"}`, `word: "blue" is none of red, green`},
+		{"a ratio too high", `{"ratio":1.6}`, "at most 1.5"},
+		{"a text for a switch", `{"yes":"true"}`, "true or false"},
+		{"a text too short", `{"text":"a"}`, "it has 1 bytes, which is out of bounds: 2 to 8"},
+		{"a text too long in bytes", `{"text":"ÄÖÜÄÖ"}`, "it has 10 bytes"},
+		{"an empty id", `{"id":""}`, "an id has 1 to 256"},
+		{"a text for a list", `{"list":"a"}`, "a list of texts"},
+		{"null within a list", `{"list":["a",null]}`, "list: null is not a text"},
+		{"too many elements", `{"list":["a","b","c"]}`, "it has 3 elements"},
+		{"a bad name within a list", `{"agents":["a","../x"]}`, "agents:"},
+		{"a name with SQL in it", `{"agent":"x'; DROP TABLE"}`, "is not a name"},
+		{"a name that is a path", `{"agent":"../x"}`, "is not a name"},
+		{"a name of a megabyte", `{"agent":"` + strings.Repeat("a", 1<<20) + `"}`, "has 1048576 bytes"},
+		{"a payload too large", `{"any":"` + strings.Repeat("a", 40) + `"}`, "any: it has 42 bytes"},
+		{"params too large", `{"any":"` + strings.Repeat("a", maxParams) + `"}`, "at most"},
+		{"a key of a megabyte", `{"` + strings.Repeat("a", 1<<20) + `":1}`, "there is no parameter"},
+	} {
+		_, err := decodeInto[everything](t, test.raw, true)
+		codeIs(t, err, orchestrator.InvalidParams)
+		if err != nil && (!strings.Contains(err.Error(), test.says) || len(err.Error()) > 600) {
+			t.Errorf("%s: %.700v; want it to say %q", test.name, err, test.says)
+		}
+	}
+}
+
+func TestDecodeKeepsCaseApartWithoutFolding(t *testing.T) {
+	t.Parallel()
+	_, err := decodeInto[everything](t, `{"COUNT":1}`, false)
+	codeIs(t, err, orchestrator.InvalidParams)
+	if err != nil && !strings.Contains(err.Error(), "Did you mean count?") {
+		t.Errorf("%v; want the right spelling", err)
+	}
+}
+
+func TestDecodeMissesWhatIsRequired(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{``, `{}`, `{"name":null}`} {
+		_, err := decodeInto[needy](t, raw, true)
+		codeIs(t, err, orchestrator.InvalidParams)
+		if err != nil && !strings.Contains(err.Error(), "name: it is missing (a name that must be there)") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
+// FuzzDecode: whatever comes in, decoding ends without a panic, refuses with invalid_params alone, and what it takes is
+// valid text that decodes to the same again.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{
+		``, `{}`, `{"count":1,"COUNT":2}`, `{"text":"\ud800"}`, `{"text":"\u0000"}`, `{"any":[1,2,{"a":null}]}`, `{"list":["a",null]}`,
+		`{"agent":"Code_Developer","yes":true,"ratio":1e-3,"wait_seconds":7}`, `{} x`, `[`, "{\"text\":\"\xff\"}", `{"count":9223372036854775808}`,
+		`{"text":"\\\ud83d\ude00"}`, `{"maybe":null,"id":"msg-1"}`,
+	} {
+		f.Add(seed, true)
+		f.Add(seed, false)
+	}
+	f.Fuzz(func(t *testing.T, raw string, fold bool) {
+		got, err := decodeInto[everything](t, raw, fold)
+		if err != nil {
+			codeIs(t, err, orchestrator.InvalidParams)
+			return
+		}
+		if !utf8.ValidString(got.Text) || strings.ContainsRune(got.Text, 0) {
+			t.Errorf("%q gave the text %q", raw, got.Text)
+		}
+		again, err := Marshal(got)
+		if err != nil {
+			t.Fatalf("%q decodes to what is no JSON: %v", raw, err)
+		}
+		back, err := decodeInto[everything](t, string(again), false)
+		if err != nil {
+			t.Fatalf("%q gave %s, which is refused: %v", raw, again, err)
+		}
+		third, err := Marshal(back)
+		if err != nil || string(third) != string(again) {
+			t.Errorf("%q gave %s, then %s", raw, again, third)
+		}
+	})
+}

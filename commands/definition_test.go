@@ -1,0 +1,190 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"mailroom/orchestrator"
+)
+
+// panicOf returns what f panics with, and "" if it does not.
+func panicOf(f func()) (text string) {
+	defer func() {
+		if p := recover(); p != nil {
+			text = fmt.Sprint(p)
+		}
+	}()
+	f()
+	return ""
+}
+
+func without(key string) string {
+	var kept []string
+	for line := range strings.Lines(goodCard) {
+		if !strings.HasPrefix(line, key+":") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+func TestDefineRefusesWrongCards(t *testing.T) {
+	t.Parallel()
+	cards := map[string]string{
+		"":                            "has no card",
+		"# try\n":                     "does not open with front matter",
+		"---\n" + front + "\n# try\n": "does not end",
+		strings.Replace(goodCard, "orchestrator.try", "try", 1): "it is orchestrator.NAME",
+	}
+	for _, key := range cardKeys {
+		cards[without(key)] = key + " is missing"
+	}
+	for card, says := range cards {
+		v := vocabularyOf("try", card)
+		if card == "" {
+			v.Cards = fstest.MapFS{}
+		}
+		if got := panicOf(func() { Define(v, "try", nothing[struct{}]) }); !strings.Contains(got, says) {
+			t.Errorf("the card %q panics with %q; want %q", card, got, says)
+		}
+	}
+}
+
+// badParams panics with says when params of type P are defined.
+func badParams[P any](t *testing.T, says string) {
+	t.Helper()
+	got := panicOf(func() { Define(vocabularyOf("try", goodCard), "try", nothing[P]) })
+	if !strings.Contains(got, says) {
+		t.Errorf("panics with %q; want %q", got, says)
+	}
+}
+
+func TestDefineRefusesWrongParams(t *testing.T) {
+	t.Parallel()
+	badParams[string](t, "no struct")
+	badParams[struct {
+		A string `desc:"x"`
+	}](t, "no name in JSON")
+	badParams[struct {
+		A string `json:"a"`
+	}](t, "has no description")
+	badParams[struct {
+		A map[string]int `json:"a" desc:"x"`
+	}](t, "not one that a parameter can have")
+	badParams[struct {
+		A int `json:"a" desc:"x" check:"most=1"`
+	}](t, `"most=1" is unknown`)
+	badParams[struct {
+		A int `json:"a" desc:"x" check:"min=one"`
+	}](t, "min=one")
+	badParams[struct {
+		A int `json:"a" desc:"x" check:"max=5" default:"6"`
+	}](t, "default of parameter a: 6 is out of bounds")
+	badParams[struct {
+		A string `json:"a" desc:"x" check:"oneof=x|y" default:"z"`
+	}](t, "none of x, y")
+	badParams[struct {
+		A string `json:"threadId" desc:"x"`
+		B string `json:"thread_id" desc:"x"`
+	}](t, "two parameters have the flag --thread-id")
+	badParams[struct {
+		A string `json:"a" desc:"x" arg:"1"`
+		B string `json:"b" desc:"x" arg:"1"`
+	}](t, "two parameters are argument 1")
+	badParams[struct {
+		A string `json:"a" desc:"x" arg:"first"`
+	}](t, "neither 1 to 9 nor rest")
+}
+
+func TestCardOfADefinition(t *testing.T) {
+	t.Parallel()
+	d := Define(vocabularyOf("try", goodCard), "try", nothing[struct{}])
+	card, err := d.Card()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if card.Description != "Try something" || d.Summary() != card.Description || d.Help() != "# try\n\nTries." || card.Body != d.Help() {
+		t.Errorf("card %+v, summary %q, help %q", card, d.Summary(), d.Help())
+	}
+	for _, bad := range []string{
+		strings.Replace(goodCard, "rights: self", "rights: everybody", 1),
+		strings.Replace(goodCard, "agent: orchestrator", "agent: orchestrator\ncolour: red", 1),
+		strings.Replace(goodCard, "action: try", "action:", 1),
+		"---\n" + front + "---\n\n",
+	} {
+		d := Define(vocabularyOf("try", bad), "try", nothing[struct{}])
+		if _, err := d.Card(); err == nil {
+			t.Errorf("%q is taken for a card", bad)
+		}
+	}
+}
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	nested := strings.Replace(goodCard, "orchestrator.try", "orchestrator.agent add", 1)
+	v := vocabularyOf("agent_add", nested)
+	if got := Define(v, "agent_add", nothing[struct{}]).CommandLine(); got != "mailroom agent add" {
+		t.Errorf("called as %q", got)
+	}
+	v.TopLevel = false
+	if got := Define(v, "agent_add", nothing[struct{}]).CommandLine(); got != "mailroom test agent add" {
+		t.Errorf("called as %q", got)
+	}
+}
+
+func TestCatalogueRefusesClashes(t *testing.T) {
+	t.Parallel()
+	try := Define(vocabularyOf("try", goodCard), "try", nothing[struct{}]).Definition
+	same := Define(vocabularyOf("TRY", goodCard), "TRY", nothing[struct{}]).Definition
+	place := Define(vocabularyOf("other", goodCard), "other", nothing[struct{}]).Definition
+	if got := panicOf(func() { NewCatalogue([]*Definition{try}, []*Definition{same}) }); !strings.Contains(got, "two commands have the name TRY") {
+		t.Errorf("panics with %q", got)
+	}
+	if got := panicOf(func() { NewCatalogue([]*Definition{try, place}) }); !strings.Contains(got, "try and other are both called as mailroom try") {
+		t.Errorf("panics with %q", got)
+	}
+}
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	named := func(name string) *Definition {
+		card := strings.Replace(goodCard, "orchestrator.try", "orchestrator."+name, 1)
+		return Define(vocabularyOf(name, card), name, nothing[struct{}]).Definition
+	}
+	c := NewCatalogue([]*Definition{named("deliver_all"), named("route-inter-agent-messages")})
+	for _, name := range []string{"deliver_all", "deliver-all", "Deliver_All", "orchestrator.deliver-all", "ORCHESTRATOR.deliver_all"} {
+		if d, err := c.Lookup(name); err != nil || d.Name != "deliver_all" {
+			t.Errorf("%s finds %v, %v", name, d, err)
+		}
+	}
+	for _, name := range []string{"route_inter_agent_messages", "orchestrator.route-inter-agent-messages"} {
+		if d, err := c.Lookup(name); err != nil || d.Name != "route-inter-agent-messages" {
+			t.Errorf("%s finds %v, %v", name, d, err)
+		}
+	}
+	_, err := c.Lookup("delver_all")
+	codeIs(t, err, orchestrator.UnknownCommand)
+	if err != nil && !strings.Contains(err.Error(), "Did you mean deliver_all?") {
+		t.Errorf("%v; want the near name", err)
+	}
+	_, err = c.Lookup(strings.Repeat("x", 1<<20))
+	codeIs(t, err, orchestrator.UnknownCommand)
+	if err != nil && len(err.Error()) > 300 {
+		t.Errorf("the error repeats a name of a megabyte")
+	}
+}
+
+func TestFlag(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"threadId": "thread-id", "batch_size": "batch-size", "BATCH_SIZE": "batch-size", "timeoutMs": "timeout-ms",
+		"sessionId": "session-id", "reply_to": "reply-to", "to": "to", "agentID": "agent-id", "URL": "url",
+	} {
+		p := Param{Name: name}
+		if got := p.Flag(); got != want {
+			t.Errorf("%s is --%s; want --%s", name, got, want)
+		}
+	}
+}
