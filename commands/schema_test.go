@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSchemaRefusesNothingThatRunTakes compares the schema, which tools check by, with the decoder.
+// TestSchemaAgreesWithTheDecoder compares the schema, which tools check by, with the decoder.
 func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 	t.Parallel()
 	d := Define(vocabularyOf("try", goodCard), "try", nothing[everything])
