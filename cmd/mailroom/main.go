@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/urfave/cli/v2"
+
 	"mailroom/commands"
 	"mailroom/commands/admin"
 	"mailroom/commands/route"
@@ -31,6 +33,7 @@ func config() surface.Config {
 	return surface.Config{
 		Catalogue: commands.NewCatalogue(route.Definitions(), admin.Definitions()),
 		Open:      open,
+		Extra:     []func(*surface.Program) *cli.Command{surface.ServeCommand},
 		Version:   version(),
 	}
 }

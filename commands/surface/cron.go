@@ -1,0 +1,225 @@
+package surface
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// reloadEvery is how often the scheduler looks whether the schedules were changed.
+const reloadEvery = time.Second
+
+// claimFrom is the period from which on only one of several daemons makes a run. More frequent ones are cheap, and a
+// claim would cost more than they do.
+const claimFrom = time.Minute
+
+// scheduler runs the commands of the table schedules.
+type scheduler struct {
+	env     commands.Env
+	metrics *metrics
+
+	cron    *cron.Cron
+	version string
+	entries []cron.EntryID
+	bells   []*job
+	jobs    sync.WaitGroup
+}
+
+// job is one schedule as it runs.
+type job struct {
+	s        *scheduler
+	ctx      context.Context
+	schedule orchestrator.Schedule
+	command  *commands.Definition
+	plan     cron.Schedule // nil for the doorbell
+	running  sync.Mutex
+}
+
+func newScheduler(env commands.Env, m *metrics) *scheduler {
+	log := cronLog{env.Log}
+	return &scheduler{env: env, metrics: m, cron: cron.New(cron.WithLogger(log), cron.WithChain(cron.Recover(log), cron.SkipIfStillRunning(log)))}
+}
+
+// run runs the schedules until ctx ends, then waits for the runs under way.
+func (s *scheduler) run(ctx context.Context) error {
+	wakeups, stop, err := s.env.Router.Wakeups(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := s.load(ctx, true); err != nil {
+		return err
+	}
+	s.cron.Start()
+	reload := time.NewTicker(reloadEvery)
+	defer reload.Stop()
+	s.ring(ctx) // what came while nobody listened
+	for {
+		select {
+		case <-ctx.Done():
+			<-s.cron.Stop().Done()
+			s.jobs.Wait()
+			return nil
+		case <-wakeups:
+			s.ring(ctx)
+		case <-reload.C:
+			if err := s.load(ctx, false); err != nil {
+				s.env.Log.Warn("the schedules cannot be read; the old ones go on", "error", err)
+			}
+		}
+	}
+}
+
+// load reads the schedules if they have changed. Runs under way go on. At the start, runs that were missed are made up.
+func (s *scheduler) load(ctx context.Context, start bool) error {
+	version, err := s.env.Router.ConfigVersion(ctx)
+	if err != nil || (!start && version == s.version) {
+		return err
+	}
+	list, err := s.env.Router.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range s.entries {
+		s.cron.Remove(id)
+	}
+	s.version, s.entries, s.bells = version, nil, nil
+	for _, schedule := range list {
+		if schedule.Enabled {
+			s.add(ctx, schedule, start)
+		}
+	}
+	return nil
+}
+
+// add takes up one schedule. One that cannot run is logged and left out.
+func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, start bool) {
+	j := &job{s: s, ctx: ctx, schedule: schedule}
+	var err error
+	if j.command, err = s.env.Catalogue.Lookup(schedule.Command); err == nil {
+		err = j.command.Check(schedule.Params)
+	}
+	if err == nil && schedule.Spec == orchestrator.Doorbell {
+		s.bells = append(s.bells, j)
+		return
+	}
+	if err == nil {
+		j.plan, err = cron.ParseStandard(schedule.Spec)
+	}
+	if err != nil {
+		s.env.Log.Error("a schedule cannot run", "schedule", schedule.Name, "error", err)
+		return
+	}
+	s.entries = append(s.entries, s.cron.Schedule(j.plan, j))
+	if start && j.missed(s.env.Router.Now()) {
+		s.env.Log.Info("making up for a missed run", "schedule", schedule.Name, "last_run_at", schedule.LastRunAt)
+		s.start(j)
+	}
+}
+
+// missed reports whether a run was due while nothing ran. Only plans tied to the clock can miss one; @every cannot.
+func (j *job) missed(now time.Time) bool {
+	if _, every := j.plan.(cron.ConstantDelaySchedule); every {
+		return false
+	}
+	last, err := time.Parse(time.RFC3339, j.schedule.LastRunAt)
+	if err != nil {
+		if last, err = time.Parse(time.RFC3339, j.schedule.CreatedAt); err != nil {
+			return false
+		}
+	}
+	return j.plan.Next(last.Local()).Before(now)
+}
+
+// ring runs what is to be run whenever something came.
+func (s *scheduler) ring(ctx context.Context) {
+	for _, j := range s.bells {
+		if ctx.Err() == nil {
+			j.Run()
+		}
+	}
+}
+
+// start runs a job in the background.
+func (s *scheduler) start(j *job) {
+	s.jobs.Add(1)
+	guarded(s.env.Log, "schedule "+j.schedule.Name, func() {
+		defer s.jobs.Done()
+		j.Run()
+	})
+}
+
+// Run makes one run; cron calls it.
+func (j *job) Run() {
+	if !j.running.TryLock() || j.ctx.Err() != nil {
+		return
+	}
+	defer j.running.Unlock()
+	log := j.s.env.Log.With("schedule", j.schedule.Name, "command", j.command.Name)
+	if j.plan != nil && !j.claim(log) {
+		return
+	}
+	started := time.Now()
+	_, err := j.command.Run(commands.Scheduled(j.ctx), j.s.env, j.schedule.Params)
+	j.s.metrics.ran(j.command.Name, time.Since(started), err)
+	switch {
+	case err == nil:
+		log.Debug("ran", "seconds", time.Since(started).Seconds())
+	case !errors.Is(err, context.Canceled):
+		log.Error("a scheduled run failed", "error", err)
+	}
+}
+
+// claim makes sure that only one of several daemons makes a run.
+func (j *job) claim(log *slog.Logger) bool {
+	now := j.s.env.Router.Now()
+	slot := now
+	if every, ok := j.plan.(cron.ConstantDelaySchedule); ok {
+		if every.Delay < claimFrom {
+			return true
+		}
+		slot = now.Truncate(every.Delay)
+	} else {
+		slot = j.latestSlot(now)
+	}
+	mine, err := j.s.env.Router.ClaimRun(j.ctx, j.schedule.Name, slot)
+	if err != nil {
+		log.Error("a scheduled run could not be claimed", "error", err)
+	}
+	return mine && err == nil
+}
+
+// latestSlot is the time for which this run is made: the last one that the plan names, up to now.
+func (j *job) latestSlot(now time.Time) time.Time {
+	from := now.Add(-time.Minute)
+	for _, back := range []time.Duration{time.Hour, 24 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour} {
+		if !j.plan.Next(from.Local()).After(now) {
+			break
+		}
+		from = now.Add(-back)
+	}
+	slot := j.plan.Next(from.Local())
+	for next := j.plan.Next(slot); !next.After(now); next = j.plan.Next(next) {
+		slot = next
+	}
+	if slot.After(now) {
+		return now
+	}
+	return slot
+}
+
+// cronLog hands what cron says on to the log.
+type cronLog struct{ log *slog.Logger }
+
+func (l cronLog) Info(msg string, kv ...any) { l.log.Debug("cron: "+msg, kv...) }
+
+func (l cronLog) Error(err error, msg string, kv ...any) {
+	l.log.Error("cron: "+msg, append(kv, "error", err)...)
+}

@@ -1,0 +1,174 @@
+package surface
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// exitWithin is how long a daemon may take to stop: an attempt under way has 6 s to end, then it is given back.
+const exitWithin = 9 * time.Second
+
+// Listening is the first line that a daemon writes to standard output.
+type Listening struct {
+	Listening string `json:"listening"` // address of its endpoints; "" without --listen
+	Database  string `json:"database"`
+	Instance  string `json:"instance"`
+	PID       int    `json:"pid"`
+}
+
+// ServeCommand is the daemon: it runs the schedules, wakes up at every ring of the bell, and answers health checks.
+func ServeCommand(p *Program) *cli.Command {
+	return &cli.Command{
+		Name: "serve", Usage: "Run the daemon: deliver, retry and clean up as scheduled", HideHelpCommand: true, OnUsageError: usageError,
+		Description: "Runs until SIGTERM or SIGINT, finishes the deliveries under way and exits within 10 seconds. Several daemons\n" +
+			"on one database do no harm. `mailroom schedule list` shows what it runs.\n\nExample:\n\n    mailroom serve --listen 127.0.0.1:9464",
+		Flags: []cli.Flag{&cli.StringFlag{Name: "listen", Usage: "loopback `ADDRESS` for /healthz, /readyz and /metrics; port 0 picks a free one"}},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments: %q", c.Args().First()))
+			}
+			if err := p.serve(c); err != nil {
+				return p.failWith(c, err)
+			}
+			return nil
+		},
+	}
+}
+
+func (p *Program) serve(c *cli.Context) error {
+	log, err := p.logger(c)
+	if err != nil {
+		return err
+	}
+	router, err := p.open(c, "", log)
+	if err != nil {
+		return err
+	}
+	d := &daemon{p: p, log: log, router: router}
+	d.env = commands.Env{Router: router, Caller: commands.Caller{Admin: true, Session: "default"}, Log: log, Catalogue: p.Catalogue}
+	if _, err := router.Create(c.Context); err != nil {
+		return err
+	}
+	d.metrics = newMetrics(router, p.Version)
+	if address := c.String("listen"); address != "" {
+		if d.health, err = listenHealth(address, router, d.metrics, log); err != nil {
+			router.Close()
+			return err
+		}
+	}
+	return d.run(c)
+}
+
+// daemon is a running `mailroom serve`.
+type daemon struct {
+	p       *Program
+	log     *slog.Logger
+	router  *orchestrator.Router
+	env     commands.Env
+	metrics *metrics
+	health  *health
+}
+
+func (d *daemon) run(c *cli.Context) error {
+	ctx := c.Context
+	hello := Listening{Database: d.router.Path(), Instance: d.router.Instance(), PID: os.Getpid()}
+	if d.health != nil {
+		hello.Listening = d.health.address
+	}
+	if err := d.router.Beat(ctx, hello.Listening); err != nil {
+		d.log.Warn("the daemon could not be recorded", "error", err)
+	}
+	out, err := d.p.printer(c)
+	if err != nil {
+		return err
+	}
+	if err := out.hello(hello); err != nil {
+		return err
+	}
+	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening)
+	var beats sync.WaitGroup
+	beats.Add(1)
+	guarded(d.log, "heartbeat", func() {
+		defer beats.Done()
+		d.beat(ctx, hello.Listening)
+	})
+	failure := newScheduler(d.env, d.metrics).run(ctx)
+	beats.Wait()
+	return d.stop(failure)
+}
+
+// stop ends the daemon: deliveries under way are finished or given back, and the database is closed.
+func (d *daemon) stop(failure error) error {
+	d.log.Info("stopping: finishing what is claimed")
+	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
+	defer cancel()
+	d.health.close(ctx)
+	closed := make(chan error, 1)
+	guarded(d.log, "closing", func() {
+		d.router.Drain()
+		if err := d.router.Leave(ctx); err != nil {
+			d.log.Warn("the daemon could not be signed off", "error", err)
+		}
+		closed <- d.router.Close()
+	})
+	select {
+	case err := <-closed:
+		if failure == nil {
+			failure = err
+		}
+	case <-ctx.Done():
+		d.log.Error("a delivery does not end; its lease will run out and the message is due again")
+	}
+	return failure
+}
+
+// beat tells the database that the daemon is there, until ctx ends.
+func (d *daemon) beat(ctx context.Context, listening string) {
+	ticker := time.NewTicker(orchestrator.Heartbeat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := d.router.Beat(ctx, listening); err != nil && ctx.Err() == nil {
+				d.log.Warn("the daemon could not be recorded", "error", err)
+			}
+		}
+	}
+}
+
+// hello writes the first line of a daemon.
+func (o *printer) hello(h Listening) error {
+	if !o.text {
+		return o.line(h)
+	}
+	w := o.p.people(o.p.Out, o.p.OutTerminal)
+	w.Printf("Serving %s as %s. Stop with Ctrl-C.\n", h.Database, h.Instance)
+	if h.Listening != "" {
+		w.Printf("Health and metrics: %s/healthz /readyz /metrics\n", h.Listening)
+	}
+	return w.Err()
+}
+
+// guarded starts a goroutine that logs a panic instead of ending the process with status 2.
+func guarded(log *slog.Logger, name string, f func()) {
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				log.Error("a goroutine panicked", "goroutine", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+		}()
+		f()
+	}()
+}
