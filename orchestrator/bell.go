@@ -5,51 +5,80 @@ import (
 	"sync"
 )
 
-// Bell wakes whoever waits for messages: daemons and `wait`. It is only a hint. A ring may be lost, so that listeners
-// also look by themselves now and then; and it may come for nothing.
+// Bell wakes those who wait for messages. A ring says "look again" and nothing more: it may be heard once for many
+// rings, and now and then for none. A message is never lost with a lost ring, since the database is what counts and
+// every listener looks there from time to time anyway. All methods are safe for concurrent use.
 type Bell interface {
-	// Ring wakes all listeners, in this process and in others. It is called after a commit that made something due. It
-	// never blocks and never fails.
+	// Ring wakes all listeners, in this process and in others. Call it after the commit that made work due. It never
+	// blocks and never fails.
 	Ring()
-	// Listen returns a channel that gets a value after every ring; several rings may become one. stop ends it. Safe for
-	// concurrent use.
+
+	// Listen returns a channel on which rings arrive, and a function that ends the listening. The channel holds one
+	// ring: more of them that come before it is read are one. It is never closed. Whatever was committed before Listen
+	// returned may ring or not, so look once after it returned, then wait. Listening ends when stop is called, which
+	// may be done more than once, or when ctx ends. Once stop has returned, nothing of it is left behind. The error is
+	// context.Cause(ctx) when ctx has ended already; there is no other.
 	Listen(ctx context.Context) (rings <-chan struct{}, stop func(), err error)
 }
 
-// localBell rings within one process only.
-type localBell struct {
-	mu        sync.Mutex
-	listeners map[chan struct{}]bool
+// listeners are the channels of those who listen in this process. The zero value has none. Safe for concurrent use.
+type listeners struct {
+	mu   sync.Mutex
+	open map[chan struct{}]bool
 }
 
-// NewLocalBell returns a bell that reaches this process only, through channels. It suits tests that run in a bubble of
-// testing/synctest, and databases that only one process uses.
-func NewLocalBell() Bell { return &localBell{listeners: map[chan struct{}]bool{}} }
+func (l *listeners) add() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		l.open = map[chan struct{}]bool{}
+	}
+	rings := make(chan struct{}, 1)
+	l.open[rings] = true
+	return rings
+}
 
-func (b *localBell) Ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for c := range b.listeners {
-		wake(c)
+// remove returns how many are left.
+func (l *listeners) remove(rings chan struct{}) (left int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, rings)
+	return len(l.open)
+}
+
+func (l *listeners) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for rings := range l.open {
+		select {
+		case rings <- struct{}{}:
+		default: // has a ring that it has not heard yet
+		}
 	}
 }
 
-func (b *localBell) Listen(context.Context) (<-chan struct{}, func(), error) {
-	c := make(chan struct{}, 1)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.listeners[c] = true
-	return c, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.listeners, c)
-	}, nil
+// stopOnce returns a function that calls end once, when it is called or when ctx ends.
+func stopOnce(ctx context.Context, end func()) (stop func()) {
+	once := sync.OnceFunc(end)
+	forget := context.AfterFunc(ctx, once)
+	return func() {
+		forget()
+		once()
+	}
 }
 
-// wake makes sure that a value is in a channel of capacity one.
-func wake(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// NewLocalBell returns a bell that is heard in this process alone. It is made of channels only, so it works inside a
+// testing/synctest bubble.
+func NewLocalBell() Bell { return &localBell{} }
+
+type localBell struct{ listeners listeners }
+
+func (b *localBell) Ring() { b.listeners.wake() }
+
+func (b *localBell) Listen(ctx context.Context) (<-chan struct{}, func(), error) {
+	if ctx.Err() != nil {
+		return nil, func() {}, context.Cause(ctx)
 	}
+	rings := b.listeners.add()
+	return rings, stopOnce(ctx, func() { b.listeners.remove(rings) }), nil
 }

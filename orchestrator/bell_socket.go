@@ -2,212 +2,171 @@ package orchestrator
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// bellPoll is how often a listener looks whether somebody has written without ringing.
-	bellPoll = time.Second
-	// bellCheck is how often a listener looks whether its name is still there.
-	bellCheck = 5 * time.Second
-	// bellDead is the age past which a name that refuses a ring is removed; a younger one may be about to listen.
-	bellDead = 10 * time.Second
-)
-
-// socketBell is a folder of unix datagram sockets beside the database, one per listener. Ringing sends a byte to each:
-// 0.2 ms until the listener runs. For writers who do not know the bell there is a hint on the write-ahead log (see
-// hints), and behind that a slow poll. Where no socket can be made (a read-only folder), only those are left.
-// Source: engine.md, "Waking up".
+// socketBell is the doorbell of a database: a folder DBPATH-bell in which every listening process has a unix datagram
+// socket. Ringing sends each of them one byte. A process has one ear (see ear) however many listen in it.
+//
+// It only ever saves time. Without it (a read-only folder, a writer that knows nothing of it) the ear's own ways of
+// noticing a commit remain.
 type socketBell struct {
 	folder string
 	wal    string
 	log    *slog.Logger
 
-	// detector begins to watch for changes of the database: changed says whether there was one since the last call. nil:
-	// every look rings.
+	// detector begins to watch the database for changes, so that a hint or a poll rings only if somebody committed:
+	// changed says whether there was a commit since detector, or changed, was called last, and stop ends that. The calls
+	// of one pair never overlap, stop is called once, and no changed after it. nil: every look rings. Set it before the
+	// first Listen.
 	detector func() (changed func() bool, stop func())
+
+	// poll is how often an ear looks without any hint, and whether its socket is still there. Set it before the first
+	// Listen.
+	poll time.Duration
+
+	local listeners
+	own   atomic.Pointer[string] // the name of this process's socket, nil without one
+
+	mu  sync.Mutex
+	ear *ear // nil while nobody listens
 }
 
-func newBell(path string, log *slog.Logger) *socketBell {
-	return &socketBell{folder: path + "-bell", wal: path + "-wal", log: log}
+// newBell returns the bell of the database at dbPath. It touches nothing before the first Listen.
+func newBell(dbPath string, log *slog.Logger) *socketBell {
+	return &socketBell{folder: dbPath + "-bell", wal: dbPath + "-wal", log: log, poll: time.Second}
 }
 
-// Ring sends one byte to every listener. A full queue means that the listener has been rung already; every other failure
-// is left to its poll.
-func (b *socketBell) Ring() {
-	names, err := readNames(b.folder)
-	if err != nil || len(names) == 0 {
-		return
-	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	dir, err := openFolder(b.folder)
-	if err != nil {
-		return
-	}
-	defer dir.Close()
-	for _, name := range names {
-		err := unix.Sendto(fd, []byte{1}, unix.MSG_DONTWAIT, &unix.SockaddrUnix{Name: socketPath(dir, name)})
-		if errors.Is(err, unix.ECONNREFUSED) {
-			b.removeDead(name)
-		}
-	}
-}
-
-// removeDead removes the name of a listener that is gone.
-func (b *socketBell) removeDead(name string) {
-	path := filepath.Join(b.folder, name)
-	if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > bellDead {
-		os.Remove(path)
-	}
-}
-
-func readNames(folder string) ([]string, error) {
-	dir, err := os.Open(folder)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return dir.Readdirnames(0)
-}
-
-func openFolder(folder string) (*os.File, error) {
-	fd, err := unix.Open(folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), folder), nil
-}
-
-// Listen makes a socket of this listener's own, and watches the write-ahead log besides.
+// Listen implements Bell. Where no socket can be made it falls back silently.
 func (b *socketBell) Listen(ctx context.Context) (<-chan struct{}, func(), error) {
-	ctx, cancel := context.WithCancel(ctx)
-	rings := make(chan struct{}, 1)
-	done := make(chan struct{})
-	fd, name := b.bind()
-	changed, stopDetector := func() bool { return true }, func() {}
-	if b.detector != nil {
-		changed, stopDetector = b.detector()
+	if ctx.Err() != nil {
+		return nil, func() {}, context.Cause(ctx)
 	}
-	goSafe("doorbell", b.log, func() {
-		defer close(done)
-		defer stopDetector()
-		b.listen(ctx, fd, name, rings, changed)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rings := b.local.add()
+	if b.ear == nil {
+		b.ear = openEar(b)
+	}
+	stop := stopOnce(ctx, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.local.remove(rings) == 0 {
+			b.ear.close()
+			b.ear = nil
+		}
 	})
-	return rings, func() {
-		cancel()
-		<-done
-	}, nil
+	return rings, stop, nil
 }
 
-// bind makes the socket; -1 when none can be had.
-func (b *socketBell) bind() (fd int, name string) {
-	if err := os.Mkdir(b.folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return -1, ""
-	}
-	dir, err := openFolder(b.folder)
+// Ring implements Bell.
+//
+// A listener binds its socket before it looks into the database, and we read the folder after the commit: whoever is
+// missing in the folder will see the commit when it looks.
+func (b *socketBell) Ring() {
+	b.local.wake()
+	dir, err := openBellFolder(b.folder)
 	if err != nil {
-		return -1, ""
+		return // nobody ever listened
 	}
-	defer dir.Close()
-	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		return -1, ""
-	}
-	unix.CloseOnExec(fd)
-	random := make([]byte, 8)
-	rand.Read(random)
-	name = hex.EncodeToString(random)
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: socketPath(dir, name)}); err != nil {
-		unix.Close(fd)
-		return -1, ""
-	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
-		return -1, ""
-	}
-	return fd, name
-}
-
-// listen turns datagrams, hints and polls into wake-ups until ctx ends.
-func (b *socketBell) listen(ctx context.Context, fd int, name string, rings chan struct{}, changed func() bool) {
-	rung := make(chan struct{}, 1)
-	stopReading := b.read(fd, rung)
-	defer func() {
-		stopReading()
-		if name != "" {
-			os.Remove(filepath.Join(b.folder, name))
+	defer unix.Close(dir)
+	own, socket := b.own.Load(), -1
+	for _, name := range namesIn(dir) {
+		if own != nil && name == *own {
+			continue // local.wake was its ring
 		}
-	}()
-	hints, stopHints := b.hints()
-	defer stopHints()
-	poll, check := time.NewTicker(bellPoll), time.NewTicker(bellCheck)
-	defer poll.Stop()
-	defer check.Stop()
-	var looks *lookAgain
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-rung:
-			wake(rings)
-		case <-hints:
-			looks = looks.start()
-		case <-looks.due():
-			if changed() {
-				wake(rings)
-			}
-			looks = looks.next()
-		case <-poll.C:
-			if changed() {
-				wake(rings)
-			}
-		case <-check.C:
-			if name == "" || !b.gone(name) {
-				continue
-			}
-			stopReading()
-			fd, name = b.bind()
-			stopReading = b.read(fd, rung)
-		}
-	}
-}
-
-func (b *socketBell) gone(name string) bool {
-	_, err := os.Lstat(filepath.Join(b.folder, name))
-	return errors.Is(err, os.ErrNotExist)
-}
-
-// read waits for datagrams on a socket of ours and closes it when stopped.
-func (b *socketBell) read(fd int, rung chan struct{}) (stop func()) {
-	if fd < 0 {
-		return func() {}
-	}
-	file := os.NewFile(uintptr(fd), "doorbell") // non-blocking: reads go through the runtime's poller, and end on Close
-	done := make(chan struct{})
-	goSafe("doorbell socket", b.log, func() {
-		defer close(done)
-		buffer := make([]byte, 16)
-		for {
-			if _, err := file.Read(buffer); err != nil {
+		if socket < 0 {
+			if socket, err = datagramSocket(); err != nil {
 				return
 			}
-			wake(rung)
+			defer unix.Close(socket)
 		}
-	})
-	return func() {
-		file.Close()
-		<-done
+		b.ringOne(socket, dir, name)
 	}
+}
+
+// ringOne sends one byte. A full queue means that the listener has rings it has not heard yet. A refusal means that its
+// process died, or that the socket is being bound this moment. What else may be wrong is not the ringer's business.
+func (b *socketBell) ringOne(socket, dir int, name string) {
+	address := socketAddress(b.folder, dir, name)
+	if address == "" {
+		return
+	}
+	err := unix.Sendto(socket, []byte{1}, unix.MSG_DONTWAIT, &unix.SockaddrUnix{Name: address})
+	if errors.Is(err, unix.ECONNREFUSED) {
+		removeDead(dir, name)
+	}
+}
+
+// deadAfter is how old a socket that refuses must be to count as dead.
+const deadAfter = 10 * time.Second
+
+// removeDead removes the name of a socket that nobody has open. Names are random, so nobody will bind it again.
+func removeDead(dir int, name string) {
+	var s unix.Stat_t
+	if unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW) != nil || s.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return // connecting to a file that is no socket is refused as well
+	}
+	if time.Since(time.Unix(s.Mtim.Unix())) > deadAfter {
+		unix.Unlinkat(dir, name, 0)
+	}
+}
+
+// maxSocketPath is the size of the field that takes a socket's path, its final NUL included.
+const maxSocketPath = len(unix.RawSockaddrUnix{}.Path)
+
+// socketAddress returns the path by which the kernel takes a socket in the folder, which is open as dir: the plain one
+// if it is short enough, else on Linux one by way of the descriptor. "" if there is none.
+func socketAddress(folder string, dir int, name string) string {
+	if plain := folder + "/" + name; len(plain) < maxSocketPath {
+		return plain
+	}
+	if runtime.GOOS != "linux" {
+		return ""
+	}
+	return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name
+}
+
+func openBellFolder(folder string) (dir int, err error) {
+	for {
+		dir, err = unix.Open(folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return dir, err
+		}
+	}
+}
+
+// namesIn lists an open folder, as far as that works.
+func namesIn(dir int) (names []string) {
+	var buf [4096]byte
+	for {
+		n, err := unix.ReadDirent(dir, buf[:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return names
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+}
+
+// datagramSocket opens a socket that no child process inherits.
+func datagramSocket() (int, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fd)
+	}
+	return fd, err
 }

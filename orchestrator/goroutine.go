@@ -5,13 +5,18 @@ import (
 	"runtime/debug"
 )
 
-// goSafe starts a goroutine that logs a panic instead of ending the process with status 2, which hosts of agents read as
-// "block".
+// goSafe starts f in a goroutine of its own. All goroutines start here: a panic that nobody recovers ends the program
+// with status 2, which Mailroom never uses, so a panic of f is logged with its stack and ends f alone. What f must leave
+// behind in any case (a closed channel, a released lock) belongs into its own deferred calls. A nil log is
+// slog.Default().
 func goSafe(name string, log *slog.Logger, f func()) {
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				log.Error("a goroutine panicked", "goroutine", name, "panic", p, "stack", string(debug.Stack()))
+				if log == nil {
+					log = slog.Default()
+				}
+				log.Error("a goroutine panicked; this is a bug", "goroutine", name, "panic", p, "stack", string(debug.Stack()))
 			}
 		}()
 		f()

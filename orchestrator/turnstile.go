@@ -2,112 +2,156 @@ package orchestrator
 
 import (
 	"errors"
-	"log/slog"
-	"os"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// turnstile lets the processes that write one database pass one after the other. SQLite's own waiting starves: with eight
-// processes one waited for 1.9 s of 2 s. It is fairness, not correctness: whoever cannot pass in time goes on without,
-// since a stopped holder must not halt everybody, and BEGIN IMMEDIATE still keeps writers apart. The lock is a flock on a
-// file of its own; the database, its -wal and its -shm must never be opened and closed here, which would drop SQLite's
-// locks. Source: engine.md, "SQLite settings".
+// turnstile lets the processes that write one database take turns. SQLite's own lock is correct but unfair: a process
+// may find it taken again and again. The turnstile is fairness and nothing more, so whatever goes wrong with it (a
+// read-only folder, a file system without flock, a process that was stopped inside) means going on without it.
 //
-// enter is called by one goroutine at a time.
+// It is a flock on a file of its own, DBPATH-turnstile, which stays when all are gone: to remove it would split those
+// who wait from those who come. It never touches the database, its -wal or its -shm, since closing any descriptor of
+// those would drop the locks that SQLite holds on them.
+//
+// One goroutine at a time enters. A flock belongs to the open file, not to the goroutine: a second flock on the same
+// open file succeeds at once. That is why at most one call is ever waiting in the kernel, and why nobody tries the
+// lock while it does.
 type turnstile struct {
 	path string
 
 	mu      sync.Mutex
-	file    *os.File
-	waiting chan struct{} // closed when a helper that was left behind has let go again; nil when there is none
-	useless bool          // the lock file cannot be had
+	open    bool
+	fd      int
+	held    bool          // this process is inside
+	waiting chan struct{} // not nil: a helper waits in the kernel; it is closed when the helper is done
+	wanted  bool          // somebody still waits for that helper
+	closed  bool
 }
 
+// newTurnstile returns the turnstile of the database at path. It touches nothing before the first enter.
 func newTurnstile(path string) *turnstile { return &turnstile{path: path + "-turnstile"} }
 
-// enter waits for its turn, for at most bound, and returns what ends it. It never fails.
-func (s *turnstile) enter(bound time.Duration) (leave func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.ready() {
-		return func() {}
+// enter waits for this process's turn, for at most bound, and returns the function that ends it. It never fails: when
+// the turn does not come in time it returns too, and leave then does nothing. From then on, until the process that
+// holds the turnstile up lets go, enter does not wait at all, so that one stopped process does not slow down each
+// single write of the others. To enter while inside is to stay inside; the first leave ends it.
+func (t *turnstile) enter(bound time.Duration) (leave func()) {
+	t.mu.Lock()
+	if t.held {
+		t.mu.Unlock()
+		return t.leave
 	}
-	fd := int(s.file.Fd())
-	switch err := flock(fd, unix.LOCK_EX|unix.LOCK_NB); {
+	if t.waiting != nil || !t.opened() {
+		t.mu.Unlock()
+		return leaveNothing
+	}
+	err := flock(t.fd, unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		t.held = true
+		t.mu.Unlock()
+		return t.leave
+	}
+	if !errors.Is(err, unix.EWOULDBLOCK) || bound <= 0 {
+		t.mu.Unlock()
+		return leaveNothing
+	}
+	done := make(chan struct{})
+	t.waiting, t.wanted = done, true
+	t.mu.Unlock()
+	goSafe("turnstile", nil, func() { t.wait(done) })
+	return t.await(done, bound)
+}
+
+// leaveNothing ends a turn that never came.
+func leaveNothing() {}
+
+// wait gets the lock for whoever wants it. If nobody does any more, it gives it back at once.
+func (t *turnstile) wait(done chan struct{}) {
+	defer close(done)
+	err := flock(t.fd, unix.LOCK_EX)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting = nil
+	switch {
+	case t.closed:
+		t.shut()
+	case err == nil && t.wanted:
+		t.held = true
 	case err == nil:
-		return func() { flock(fd, unix.LOCK_UN) }
-	case !errors.Is(err, unix.EWOULDBLOCK):
-		return func() {}
+		flock(t.fd, unix.LOCK_UN)
 	}
-	return s.wait(fd, bound)
 }
 
-// ready opens the lock file. A helper left behind by an earlier wait still waits on the same open file, where a second
-// flock would succeed without excluding anybody: until it has let go, there is no turnstile.
-func (s *turnstile) ready() bool {
-	if s.waiting != nil {
-		select {
-		case <-s.waiting:
-			s.waiting = nil
-		default:
-			return false
-		}
-	}
-	if s.file == nil && !s.useless {
-		file, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o600)
-		s.file, s.useless = file, err != nil
-	}
-	return !s.useless
-}
-
-// wait queues in a helper goroutine, since a flock cannot be given up. Past the bound the helper is left behind, and
-// lets go as soon as it gets the lock.
-func (s *turnstile) wait(fd int, bound time.Duration) (leave func()) {
-	turn, abandoned, gone := make(chan error), make(chan struct{}), make(chan struct{})
-	goSafe("turnstile", slog.Default(), func() {
-		defer close(gone)
-		err := flock(fd, unix.LOCK_EX)
-		select {
-		case turn <- err:
-		case <-abandoned:
-			if err == nil {
-				flock(fd, unix.LOCK_UN)
-			}
-		}
-	})
+// await waits for the helper, and abandons it when the bound is reached.
+func (t *turnstile) await(done <-chan struct{}, bound time.Duration) (leave func()) {
 	timer := time.NewTimer(bound)
 	defer timer.Stop()
 	select {
-	case err := <-turn:
-		if err != nil {
-			return func() {}
-		}
-		return func() { flock(fd, unix.LOCK_UN) }
+	case <-done:
 	case <-timer.C:
-		close(abandoned)
-		s.waiting = gone
-		return func() {}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wanted = false
+	if t.held {
+		return t.leave
+	}
+	return leaveNothing
+}
+
+// leave lets the next process in.
+func (t *turnstile) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held {
+		t.held = false
+		flock(t.fd, unix.LOCK_UN)
 	}
 }
 
+// close gives everything back. If a helper still waits in the kernel, the file is its to close: the number of a closed
+// descriptor may belong to another file by the time the helper returns.
+func (t *turnstile) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	if t.waiting == nil {
+		t.shut()
+	}
+}
+
+func (t *turnstile) shut() {
+	if t.open {
+		flock(t.fd, unix.LOCK_UN) // a child that is being started may have the file open for another moment
+		unix.Close(t.fd)
+		t.open, t.held = false, false
+	}
+}
+
+// opened opens the file if need be. A failure is not remembered: the folder may be made later. The file is opened for
+// reading, which is enough for flock; O_NONBLOCK keeps a fifo of that name from blocking.
+func (t *turnstile) opened() bool {
+	if t.open || t.closed {
+		return t.open
+	}
+	for {
+		fd, err := unix.Open(t.path, unix.O_RDONLY|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		t.fd, t.open = fd, err == nil
+		return t.open
+	}
+}
+
+// flock is flock(2), repeated when a signal interrupts it.
 func flock(fd, how int) error {
 	for {
 		if err := unix.Flock(fd, how); !errors.Is(err, unix.EINTR) {
 			return err
 		}
-	}
-}
-
-// close gives the lock file back. While a helper still waits on it, the file is left to it and to the end of the
-// process.
-func (s *turnstile) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.file != nil && s.ready() {
-		s.file.Close()
-		s.file = nil
 	}
 }
