@@ -39,7 +39,10 @@ func (r *Router) wakeups(ctx context.Context, rings <-chan struct{}, out chan st
 		case <-rings:
 		case <-timer.C:
 		}
-		wake(out)
+		select {
+		case out <- struct{}{}:
+		default: // one is waiting already
+		}
 		timer.Reset(r.untilDue())
 	}
 }

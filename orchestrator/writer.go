@@ -157,9 +157,10 @@ func (w *writer) commitBatch(batch []*request) (outcomes []error) {
 		fillErrors(outcomes, err)
 		return outcomes
 	}
-	leave := w.turn.enter(w.r.busy)
-	err := w.transaction(batch, outcomes)
-	leave()
+	err := func() error {
+		defer w.turn.enter(w.r.busy)()
+		return w.transaction(batch, outcomes)
+	}()
 	if err != nil {
 		fillErrors(outcomes, databaseError(w.r.path, err))
 		return outcomes
