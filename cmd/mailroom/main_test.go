@@ -125,7 +125,7 @@ func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // cmdJSON compares a value of the last line of standard output: json PATH WANT, as in json messages.0.payload.n 1. WANT
-// is compared with the value as JSON, or with a string's text; "-" as PATH is the whole object.
+// is compared with the value as JSON, or with a string's text. len is the length of a list, and "-" the whole object.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: json path want")
@@ -170,7 +170,7 @@ func lookup(ts *testscript.TestScript, path string) (string, bool) {
 			}
 			v = next
 		case []any:
-			if key == "#" {
+			if key == "len" {
 				v = json.Number(strconv.Itoa(len(at)))
 				continue
 			}
