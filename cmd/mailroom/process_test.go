@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// office is a database that real processes use at once.
+type office struct {
+	t  *testing.T
+	db string
+}
+
+func newOffice(t *testing.T, agents ...string) *office {
+	t.Helper()
+	o := &office{t: t, db: filepath.Join(t.TempDir(), "mailroom.db")}
+	for _, a := range agents {
+		o.run(append([]string{"agent", "add"}, strings.Fields(a)...)...)
+	}
+	return o
+}
+
+// command is one process on the database. TestMain has put `mailroom` into the PATH.
+func (o *office) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("mailroom", args...)
+	cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+filepath.Dir(o.db))
+	return cmd
+}
+
+// run runs one process to its end and returns its answer.
+func (o *office) run(args ...string) map[string]any {
+	o.t.Helper()
+	out, err := o.command(args...).Output()
+	if err != nil {
+		o.t.Fatalf("mailroom %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(out, &answer); err != nil {
+		o.t.Fatalf("mailroom %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return answer
+}
+
+// rows runs a query the way another program does; columns are separated by |.
+func (o *office) rows(query string) (list []string) {
+	o.t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+o.db+"?_busy_timeout=20000")
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(query)
+	if err != nil {
+		o.t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for rows.Next() {
+		cells, targets := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		for i := range cells {
+			targets[i] = &cells[i]
+		}
+		if err := rows.Scan(targets...); err != nil {
+			o.t.Fatal(err)
+		}
+		texts := make([]string, len(cells))
+		for i := range cells {
+			texts[i] = cells[i].String
+		}
+		list = append(list, strings.Join(texts, "|"))
+	}
+	return list
+}
+
+// sender is a `mailroom send --stdin` to which a test talks line by line.
+type sender struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func (o *office) startSender() (*sender, error) {
+	s := &sender{cmd: o.command("send", "--stdin")}
+	var err error
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.cmd.Stderr = os.Stderr
+	s.out = bufio.NewScanner(out)
+	s.out.Buffer(nil, 4<<20)
+	return s, s.cmd.Start()
+}
+
+// say writes one message.
+func (s *sender) say(from, to, payload string) error {
+	_, err := fmt.Fprintf(s.in, `{"sender":%q,"recipient":%q,"message_type":"note","payload":%s}`+"\n", from, to, payload)
+	return err
+}
+
+// heard reads one answer and returns the id of the message that is on disk now; ok is false when the process has ended.
+func (s *sender) heard() (id string, ok bool, err error) {
+	if !s.out.Scan() {
+		return "", false, s.out.Err()
+	}
+	var answer struct {
+		Success   bool   `json:"success"`
+		MessageID string `json:"message_id"`
+	}
+	if err := json.Unmarshal(s.out.Bytes(), &answer); err != nil || !answer.Success {
+		return "", false, fmt.Errorf("answer %q: %v", s.out.Text(), err)
+	}
+	return answer.MessageID, true, nil
+}
+
+// checkHistory holds the database to what must be true of any: it is whole, and the trace agrees with the table.
+func (o *office) checkHistory() {
+	o.t.Helper()
+	if got := o.rows("PRAGMA integrity_check"); len(got) != 1 || got[0] != "ok" {
+		o.t.Errorf("integrity_check: %v", got)
+	}
+	for _, name := range []string{"trace_disagrees", "duplicate_deliveries", "messages_without_trace"} {
+		if rows := o.run("sql", "--named", name)["rows"].([]any); len(rows) > 0 {
+			o.t.Errorf("audit %s: %v", name, rows[:min(len(rows), 5)])
+		}
+	}
+	if got := o.rows(`SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1 WHERE b.at < a.at LIMIT 5`); len(got) > 0 {
+		o.t.Errorf("times in the trace go backwards after rows %v", got)
+	}
+}
+
+// lines counts how often each message stands in a file of lines. A torn line is none.
+func (o *office) lines(path string) map[string]int {
+	o.t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		o.t.Fatal(err)
+	}
+	count := map[string]int{}
+	for line := range strings.Lines(string(content)) {
+		var m struct {
+			MessageID string `json:"message_id"`
+		}
+		if json.Unmarshal([]byte(line), &m) == nil && m.MessageID != "" {
+			count[m.MessageID]++
+		}
+	}
+	return count
+}
