@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"context"
 	"strings"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -22,11 +23,13 @@ func (r *Router) setObserver(o observer) {
 	r.mu.Lock()
 	r.watch = o
 	r.mu.Unlock()
-	r.writer.openMu.Lock()
-	if r.writer.c != nil {
-		o.attach(r.writer.c)
+	if r.writer.isOpen() {
+		// Within a request of its own, since nobody else uses the connection then.
+		r.write(context.Background(), func(t *tx) error {
+			o.attach(t.conn)
+			return errClosing
+		})
 	}
-	r.writer.openMu.Unlock()
 	r.readers.mu.Lock()
 	defer r.readers.mu.Unlock()
 	for _, c := range r.readers.free {

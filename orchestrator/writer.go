@@ -328,13 +328,16 @@ func (w *writer) open() error {
 	return nil
 }
 
+func (w *writer) isOpen() bool {
+	w.openMu.Lock()
+	defer w.openMu.Unlock()
+	return w.c != nil
+}
+
 // close waits for the leader, and closes.
 func (w *writer) close() error {
 	defer w.turn.close()
-	w.openMu.Lock()
-	opened := w.c != nil
-	w.openMu.Unlock()
-	if !opened {
+	if !w.isOpen() {
 		return nil
 	}
 	w.r.write(context.Background(), func(*tx) error { return errClosing })
@@ -345,6 +348,7 @@ func (w *writer) close() error {
 	return err
 }
 
+// errClosing undoes a request that only wanted the connection to itself.
 var errClosing = errors.New("closing")
 
 // newID makes a message id: the prefix and a ULID that is greater than all made before by this process. It is called
