@@ -15,7 +15,7 @@ type Catalogue struct {
 }
 
 // NewCatalogue collects definitions in the order in which they are shown. Two commands with one name, or one place on
-// the command line, panic.
+// the command line, panic; so does one whose place is a group of others.
 func NewCatalogue(vocabularies ...[]*Definition) *Catalogue {
 	c := &Catalogue{byName: map[string]*Definition{}}
 	paths := map[string]string{}
@@ -31,6 +31,13 @@ func NewCatalogue(vocabularies ...[]*Definition) *Catalogue {
 			}
 			c.byName[key], paths[path] = d, d.Name
 			c.list = append(c.list, d)
+		}
+	}
+	for _, d := range c.list {
+		for i := 1; i < len(d.Path); i++ {
+			if leaf, ok := paths[foldName(strings.Join(d.Path[:i], " "))]; ok {
+				panic(fmt.Sprintf("%s hides the command %s", d.CommandLine(), leaf))
+			}
 		}
 	}
 	return c

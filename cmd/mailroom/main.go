@@ -25,6 +25,10 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	// A reader that went away must be an error of the write, not the end of the process: what the answer marked as read
+	// has to be unmarked. Notify, since a child process would inherit an ignored signal.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return surface.Standard(config()).Run(ctx, os.Args)
 }
 

@@ -8,115 +8,168 @@ import (
 	"mailroom/orchestrator"
 )
 
-// reorder brings a command line into the order that the flag parser wants: global flags, the command, its flags, its
-// arguments. People write them in any order, and "-5" can be the value of a flag. What follows "--" are arguments.
-func reorder(app *cli.App, args []string) ([]string, error) {
-	r := &reordering{global: flagTable(app.Flags), all: allFlags(app.Commands), list: app.Commands}
-	for i := 1; i < len(args); i++ {
-		word := args[i]
-		switch {
-		case word == "--":
-			r.arguments = append(r.arguments, args[i+1:]...)
-			i = len(args)
-		case word == "--generate-bash-completion":
-			r.completion = true
-		case len(word) > 1 && word[0] == '-':
-			i += r.flag(word, args[i+1:])
-		default:
-			r.word(word)
-		}
-	}
-	if err := r.checkFlags(); err != nil {
-		return nil, err
-	}
-	out := append([]string{args[0]}, r.globals...)
-	out = append(out, r.path...)
-	out = append(out, r.flags...)
-	if r.completion {
-		return append(append(out, r.arguments...), "--generate-bash-completion"), nil
-	}
-	if len(r.arguments) > 0 {
-		out = append(append(out, "--"), r.arguments...)
-	}
-	return out, nil
-}
-
-type reordering struct {
-	global, all map[string]bool // name of a flag, and whether it takes a value
-	list        []*cli.Command  // commands that may come next
-	current     *cli.Command
+// line is a command line that has been read. People write flags, arguments and global flags in any order, and "-5" can
+// be the value of a flag; the flag parser wants global flags, the command, its flags, its arguments.
+type line struct {
+	program string
+	flagsOf map[string]bool // global flags, and whether each takes a value
+	root    []*cli.Command
+	next    []*cli.Command // commands that may come next
+	current *cli.Command
 
 	globals, path, flags, arguments []string
 	named                           []string // flags given to the command, without dashes
-	completion                      bool
+	waiting                         string   // the last flag, when its value is missing
+	help                            bool     // mailroom help COMMAND
 }
 
+// readArgs sorts the words behind the program's name. What follows "--" are arguments.
+func readArgs(app *cli.App, program string, words []string) *line {
+	l := &line{program: program, flagsOf: flagTable(app.Flags), root: app.Commands, next: app.Commands}
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		switch {
+		case word == "--":
+			l.arguments = append(l.arguments, words[i+1:]...)
+			return l
+		case len(word) > 1 && word[0] == '-':
+			i += l.flag(word, words[i+1:])
+		default:
+			l.word(word)
+		}
+	}
+	return l
+}
+
+// argv is the line in the flag parser's order.
+func (l *line) argv() []string {
+	out := append([]string{l.program}, l.globals...)
+	out = append(out, l.path...)
+	out = append(out, l.flags...)
+	if l.help {
+		return append(out, "--help")
+	}
+	if len(l.arguments) > 0 {
+		out = append(append(out, "--"), l.arguments...)
+	}
+	return out
+}
+
+// name is how the command is called.
+func (l *line) name() string { return strings.Join(append([]string{"mailroom"}, l.path...), " ") }
+
 // word takes a word that is no flag: the next part of the command's name, or an argument.
-func (r *reordering) word(word string) {
-	if len(r.arguments) == 0 {
-		for _, c := range r.list {
-			if c.HasName(word) || c.HasName(strings.ReplaceAll(strings.ToLower(word), "-", "_")) {
-				r.path, r.current, r.list = append(r.path, c.Name), c, c.Subcommands
+func (l *line) word(word string) {
+	if len(l.arguments) == 0 {
+		for _, c := range l.next {
+			if sameName(c.Name, word) {
+				l.path, l.current, l.next = append(l.path, c.Name), c, c.Subcommands
 				return
 			}
 		}
+		if word == "help" && l.current == nil && !l.help {
+			l.help = true
+			return
+		}
 	}
-	r.arguments = append(r.arguments, word)
+	l.arguments = append(l.arguments, word)
+}
+
+// sameName compares names of commands: in any case, with '-' or '_'.
+func sameName(a, b string) bool {
+	return strings.EqualFold(strings.ReplaceAll(a, "-", "_"), strings.ReplaceAll(b, "-", "_"))
 }
 
 // flag takes a flag, and returns how many of the following words are its value.
-func (r *reordering) flag(word string, rest []string) int {
+func (l *line) flag(word string, rest []string) int {
 	name, _, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
-	own := map[string]bool{}
-	if r.current != nil {
-		own = flagTable(r.current.Flags)
+	own, takes := false, false
+	if l.current != nil {
+		takes, own = flagTable(l.current.Flags)[name]
 	}
-	takes, isOwn := own[name]
-	isGlobal := false
-	if !isOwn {
-		takes, isGlobal = r.global[name]
+	global := false
+	if !own {
+		takes, global = l.flagsOf[name]
 	}
-	if !isOwn && !isGlobal {
-		takes = r.all[name] // before its command is named
+	if !own && !global && l.current == nil {
+		takes = takesValue(l.root, name) // its command is named further on
 	}
 	words := []string{word}
-	if takes && !joined && len(rest) > 0 {
-		words = append(words, rest[0])
+	if takes && !joined {
+		if len(rest) == 0 {
+			l.waiting = name
+		} else {
+			words = append(words, rest[0])
+		}
 	}
-	if isGlobal {
-		r.globals = append(r.globals, words...)
+	if global {
+		l.globals = append(l.globals, words...)
 	} else {
-		r.flags = append(r.flags, words...)
-		r.named = append(r.named, name)
+		l.flags = append(l.flags, words...)
+		l.named = append(l.named, name)
 	}
 	return len(words) - 1
 }
 
-// checkFlags refuses flags that the command does not have, naming the near ones.
-func (r *reordering) checkFlags() error {
-	if r.completion {
-		return nil
+// global returns the value of a global flag, "" if it is not given.
+func (l *line) global(name string) (value string) {
+	for i, word := range l.globals {
+		key, joined, ok := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		switch {
+		case !strings.HasPrefix(word, "-") || key != name:
+		case ok:
+			value = joined
+		case i+1 < len(l.globals):
+			value = l.globals[i+1]
+		}
+	}
+	return value
+}
+
+// check refuses a command that does not exist, and flags that the command does not have, naming the near ones.
+func (l *line) check() error {
+	if len(l.arguments) > 0 && (l.current == nil || len(l.current.Subcommands) > 0) {
+		return l.unknownCommand()
 	}
 	own := map[string]bool{}
-	where := "mailroom"
-	if r.current != nil {
-		own, where = flagTable(r.current.Flags), "mailroom "+strings.Join(r.path, " ")
+	if l.current != nil {
+		own = flagTable(l.current.Flags)
 	}
-	for _, name := range r.named {
-		if _, ok := own[name]; ok || name == "help" || name == "h" || name == "version" || name == "v" {
+	for _, name := range l.named {
+		if _, ok := own[name]; ok || name == "help" || name == "h" || (l.current == nil && (name == "version" || name == "v")) {
 			continue
 		}
 		var names []string
 		for known := range own {
 			names = append(names, known)
 		}
-		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag --%s", where, name)
+		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag --%s", l.name(), name)
 		if near := orchestrator.Nearest(name, names); len(near) > 0 {
 			return e.WithHint("Did you mean --%s?", strings.Join(near, " or --"))
 		}
-		return e.WithHint("`%s --help` lists them", where)
+		return e.WithHint("`%s --help` lists them", l.name())
+	}
+	if l.waiting != "" {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "--%s needs a value", l.waiting)
 	}
 	return nil
+}
+
+func (l *line) unknownCommand() error {
+	names := make([]string, len(l.next))
+	for i, c := range l.next {
+		names[i] = c.Name
+	}
+	word := l.arguments[0]
+	if len(word) > 64 {
+		word = strings.ToValidUTF8(word[:64], "") + "..."
+	}
+	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", l.name()+" "+word)
+	if near := orchestrator.Nearest(word, names); len(near) > 0 {
+		e.Details = map[string]any{"near": near}
+		return e.WithHint("Did you mean %s?", strings.Join(near, " or "))
+	}
+	return e.WithHint("`%s --help` lists them", l.name())
 }
 
 // flagTable says of each flag whether it takes a value.
@@ -131,15 +184,12 @@ func flagTable(flags []cli.Flag) map[string]bool {
 	return table
 }
 
-func allFlags(list []*cli.Command) map[string]bool {
-	table := map[string]bool{}
+// takesValue reports whether a flag takes a value in any of the commands.
+func takesValue(list []*cli.Command, name string) bool {
 	for _, c := range list {
-		for name, takes := range flagTable(c.Flags) {
-			table[name] = takes
-		}
-		for name, takes := range allFlags(c.Subcommands) {
-			table[name] = takes
+		if flagTable(c.Flags)[name] || takesValue(c.Subcommands, name) {
+			return true
 		}
 	}
-	return table
+	return false
 }

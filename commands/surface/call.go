@@ -1,16 +1,15 @@
 package surface
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"sort"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -21,15 +20,34 @@ import (
 // runCommand runs one command of the catalogue with the flags and arguments of a command line.
 func (p *Program) runCommand(c *cli.Context, d *commands.Definition) error {
 	if d.TakesBatch() && c.Bool("stdin") {
+		if err := onlyLines(c, d); err != nil {
+			return p.failWith(c, err)
+		}
 		return p.withEnv(c, d, nil, func(ctx context.Context, env commands.Env, out *printer) error {
 			return p.runLines(ctx, env, d, c.Bool("atomic"), out)
 		})
 	}
 	raw, err := p.paramsOf(c, d)
+	if err == nil && d.TakesBatch() && c.Bool("atomic") {
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "--atomic goes with --stdin")
+	}
 	if err != nil {
 		return p.failWith(c, err)
 	}
 	return p.call(c, d, raw)
+}
+
+// onlyLines refuses parameters beside --stdin, where each line has its own.
+func onlyLines(c *cli.Context, d *commands.Definition) error {
+	for i := range d.Params {
+		if flag := d.Params[i].Flag(); c.IsSet(flag) {
+			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s cannot stand beside --stdin: the parameters are in the lines", flag)
+		}
+	}
+	if c.NArg() > 0 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%q cannot stand beside --stdin: the parameters are in the lines", c.Args().First())
+	}
+	return nil
 }
 
 // call runs one command and prints its answer.
@@ -44,14 +62,28 @@ func (p *Program) call(c *cli.Context, d *commands.Definition, raw json.RawMessa
 		if err != nil {
 			return err
 		}
-		if err := out.answer(answer); err != nil {
-			if back, ok := answer.Result.(commands.Unwritten); ok {
-				err = errors.Join(err, back.Unwritten(context.WithoutCancel(ctx), env))
-			}
-			return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the answer could not be written", Err: err}
-		}
-		return nil
+		return hand(ctx, env, out, answer)
 	})
+}
+
+// hand writes an answer. One that cannot be written takes back what it marked.
+func hand(ctx context.Context, env commands.Env, out *printer, answer commands.Answer) error {
+	err := out.answer(answer)
+	if err == nil {
+		return nil
+	}
+	if back, ok := answer.Result.(commands.Unwritten); ok {
+		err = errors.Join(err, back.Unwritten(context.WithoutCancel(ctx), env))
+	}
+	return notWritten(err)
+}
+
+// notWritten is the error of an answer that could not be written; nil stays nil.
+func notWritten(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the answer could not be written", Err: err}
 }
 
 // withEnv opens what a command needs, runs it, closes, and turns an error into its answer and exit status.
@@ -68,7 +100,11 @@ func (p *Program) withEnv(c *cli.Context, d *commands.Definition, raw json.RawMe
 		return p.failWith(c, err)
 	}
 	if d.UsesDatabase() {
-		if env.Router, err = p.open(c, d.DatabaseAt(raw), env.Log); err != nil {
+		path := d.DatabaseAt(raw)
+		if path != "" && c.IsSet("db") {
+			return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "--db does not go with %s, which says itself where the database is", d.CommandLine()))
+		}
+		if env.Router, err = p.open(c, path, env.Log); err != nil {
 			return p.failWith(c, err)
 		}
 	}
@@ -87,6 +123,9 @@ func (p *Program) withEnv(c *cli.Context, d *commands.Definition, raw json.RawMe
 func (p *Program) open(c *cli.Context, path string, log *slog.Logger) (*orchestrator.Router, error) {
 	if path == "" {
 		var err error
+		if c.IsSet("db") && c.String("db") == "" {
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "--db is empty").WithHint("Name a file, or leave it out")
+		}
 		if path, err = p.databasePath(c.String("db")); err != nil {
 			return nil, err
 		}
@@ -94,23 +133,18 @@ func (p *Program) open(c *cli.Context, path string, log *slog.Logger) (*orchestr
 	return p.Open(c.Context, path, log)
 }
 
-// failWith writes the answer of a command that failed.
-func (p *Program) failWith(c *cli.Context, err error) error {
+// failWith writes the answer of a command that failed; nil stays nil.
+func (p *Program) failWith(_ *cli.Context, err error) error {
 	var done exit
-	if errors.As(err, &done) {
+	if err == nil || errors.As(err, &done) {
 		return err
 	}
-	return exit(p.fail(c, err))
+	return exit(p.fail(err))
 }
 
 // fail writes the answer of a command that failed, in document 004's form, and returns the exit status.
-func (p *Program) fail(c *cli.Context, err error) int {
-	out := &printer{p: p, text: p.OutTerminal}
-	if c != nil {
-		if asked, perr := p.printer(c); perr == nil {
-			out = asked
-		}
-	}
+func (p *Program) fail(err error) int {
+	out := &printer{p: p, text: p.output == "text" || (p.output != "json" && p.OutTerminal)}
 	out.failure(err)
 	return commands.ExitStatus(err)
 }
@@ -141,7 +175,7 @@ func (p *Program) paramsOf(c *cli.Context, d *commands.Definition) (json.RawMess
 		if param.Arg == "rest" {
 			taken = args
 		}
-		value, err := p.argument(param, taken)
+		value, err := p.argument(c.Context, param, taken)
 		if err != nil {
 			return nil, err
 		}
@@ -170,40 +204,47 @@ func (p *Program) flagValue(c *cli.Context, param *commands.Param) (json.RawMess
 	case commands.Boolean:
 		return commands.Marshal(c.Bool(param.Flag()))
 	case commands.List:
-		return commands.Marshal(c.StringSlice(param.Flag()))
+		return list(param, c.StringSlice(param.Flag()))
 	}
-	return p.scalar(param, c.String(param.Flag()))
+	return p.scalar(c.Context, param, c.String(param.Flag()))
 }
 
-func (p *Program) argument(param *commands.Param, words []string) (json.RawMessage, error) {
+func (p *Program) argument(ctx context.Context, param *commands.Param, words []string) (json.RawMessage, error) {
 	if param.Kind == commands.List {
-		return commands.Marshal(words)
+		return list(param, words)
 	}
-	if len(words) > 1 {
-		var line bytes.Buffer
-		for i, w := range words {
-			if i > 0 {
-				line.WriteByte(' ')
-			}
-			line.WriteString(w)
+	return p.scalar(ctx, param, strings.Join(words, " "))
+}
+
+func list(param *commands.Param, words []string) (json.RawMessage, error) {
+	for _, word := range words {
+		if !utf8.ValidString(word) {
+			return nil, notUTF8(param)
 		}
-		words = []string{line.String()}
 	}
-	return p.scalar(param, words[0])
+	return commands.Marshal(words)
+}
+
+// notUTF8 refuses a word of the command line that JSON could only carry by changing it.
+func notUTF8(param *commands.Param) error {
+	return badValue(param.Name, errors.New("it is not valid UTF-8"), "")
 }
 
 // scalar turns the text of a flag or argument into JSON.
-func (p *Program) scalar(param *commands.Param, text string) (json.RawMessage, error) {
+func (p *Program) scalar(ctx context.Context, param *commands.Param, text string) (json.RawMessage, error) {
+	if !utf8.ValidString(text) && (param.Kind != commands.JSON || !strings.HasPrefix(text, "@")) {
+		return nil, notUTF8(param)
+	}
 	switch param.Kind {
 	case commands.JSON:
-		return p.jsonText(param.Name, text)
+		return p.jsonText(ctx, param.Name, text)
 	case commands.Span:
 		d, err := orchestrator.ParseDuration(text)
 		if err != nil {
-			return nil, badFlag(param, err)
+			return nil, badValue(param.Name, err, "")
 		}
 		if d%1e9 != 0 {
-			return nil, badFlag(param, fmt.Errorf("%q is not a whole number of seconds", text))
+			return nil, badValue(param.Name, fmt.Errorf("%q is not a whole number of seconds", text), "")
 		}
 		return json.RawMessage(strconv.FormatInt(int64(d/1e9), 10)), nil
 	case commands.Integer, commands.Number, commands.Boolean:
@@ -213,46 +254,4 @@ func (p *Program) scalar(param *commands.Param, text string) (json.RawMessage, e
 		return json.RawMessage(text), nil
 	}
 	return commands.Marshal(text)
-}
-
-func badFlag(param *commands.Param, err error) error {
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %v", param.Name, err)
-	e.Details = map[string]any{"parameter": param.Name}
-	return e
-}
-
-// jsonText reads a JSON value: itself, @FILE, or - for standard input.
-func (p *Program) jsonText(name, text string) (json.RawMessage, error) {
-	var content []byte
-	var err error
-	switch {
-	case text == "-":
-		content, err = io.ReadAll(io.LimitReader(p.In, maxInput))
-	case len(text) > 0 && text[0] == '@':
-		content, err = readFile(text[1:])
-	default:
-		content = []byte(text)
-	}
-	if err != nil {
-		return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: name, Err: err, Hint: "Name a file that can be read after the @"}
-	}
-	content = bytes.TrimSpace(content)
-	if !json.Valid(content) {
-		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: it is not JSON", name)
-		e.Details = map[string]any{"parameter": name}
-		return nil, e.WithHint(`A bare text needs quotes of its own: '"hello"'`)
-	}
-	return content, nil
-}
-
-// maxInput bounds what is read for one value; the decoder has tighter bounds, and says so.
-const maxInput = 8 << 20
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxInput))
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -37,20 +38,34 @@ type Program struct {
 	ErrTerminal bool
 	Width       int // of the terminal; 0 is unknown
 	Getenv      func(string) string
+
+	definitions map[*cli.Command]*commands.Definition
+	output      string // what --output asks for
+	inputTaken  bool   // a parameter has been read from standard input
 }
 
 // Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2.
 func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	defer func() {
 		if e := recover(); e != nil {
-			status = p.fail(nil, fmt.Errorf("panic: %v", e))
+			fmt.Fprintf(p.Err, "%s", debug.Stack())
+			status = p.fail(fmt.Errorf("panic: %v", e))
 		}
 	}()
 	ctx = tracing.WithParent(ctx, p.Getenv("TRACEPARENT"))
 	app := p.app()
-	argv, err := reorder(app, args)
+	if len(args) > 1 && args[1] == completeWord {
+		p.complete(app, args[2:])
+		return 0
+	}
+	line := readArgs(app, args[0], args[1:])
+	p.output = line.global("output")
+	err := line.check()
 	if err == nil {
-		err = app.RunContext(ctx, argv)
+		if c := line.current; c != nil && p.definitions[c] != nil {
+			c.Description = helpText(p.definitions[c].Help())
+		}
+		err = app.RunContext(ctx, line.argv())
 	}
 	var done exit
 	switch {
@@ -59,7 +74,7 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	case errors.As(err, &done):
 		return int(done)
 	}
-	return p.fail(nil, err)
+	return p.fail(err)
 }
 
 // exit is a status whose answer has been written already.
@@ -72,22 +87,22 @@ func (p *Program) app() *cli.App {
 	app := &cli.App{
 		Name: "mailroom", HelpName: "mailroom", Version: p.Version,
 		Usage:                     "messages between agents, around one SQLite table",
+		UsageText:                 "mailroom COMMAND [--flags] [arguments]\nmailroom help COMMAND",
 		Flags:                     globalFlags(),
-		EnableBashCompletion:      true,
 		DisableSliceFlagSeparator: true,
 		HideHelpCommand:           true,
 		Writer:                    p.Out, ErrWriter: p.Err, Reader: p.In,
 		ExitErrHandler: func(*cli.Context, error) {}, // Run sets the exit status
 		OnUsageError:   usageError,
-		CommandNotFound: func(*cli.Context, string) {
-		},
-		Action: func(c *cli.Context) error { return p.noCommand(c, p.app().Commands, "mailroom") },
+		Action:         func(c *cli.Context) error { return noCommand(c, "", nil) },
 	}
+	p.definitions = map[*cli.Command]*commands.Definition{}
+	global := flagTable(app.Flags)
 	tree := &group{}
 	for _, d := range p.Catalogue.All() {
-		tree.add(d.Path, p.command(d))
+		tree.add(d.Path, p.command(d, global))
 	}
-	app.Commands = tree.commands(p, "mailroom")
+	app.Commands = tree.commands("")
 	app.Commands = append(app.Commands, p.invokeCommand(), p.completionCommand(), p.manCommand())
 	for _, extra := range p.Extra {
 		app.Commands = append(app.Commands, extra(p))
@@ -98,11 +113,11 @@ func (p *Program) app() *cli.App {
 // globalFlags may stand anywhere on the command line.
 func globalFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "db", Usage: "`FILE` of the database", DefaultText: "see DATABASE"},
+		&cli.StringFlag{Name: "db", Usage: "`FILE` of the database", DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
 		&cli.StringFlag{Name: "as", Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator"},
 		&cli.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to", DefaultText: "default"},
-		&cli.StringFlag{Name: "output", Usage: "`json|text`", DefaultText: "text on a terminal, otherwise json"},
-		&cli.StringFlag{Name: "log-level", Usage: "`debug|info|warn|error` of what goes to standard error", DefaultText: "warn"},
+		&cli.StringFlag{Name: "output", Usage: "how to answer: `json|text`", DefaultText: "text on a terminal, otherwise json"},
+		&cli.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error", DefaultText: "warn"},
 	}
 }
 
@@ -129,34 +144,33 @@ func (g *group) add(path []string, c *cli.Command) {
 	g.groups[path[0]].add(path[1:], c)
 }
 
-func (g *group) commands(p *Program, prefix string) (list []*cli.Command) {
+func (g *group) commands(prefix string) (list []*cli.Command) {
 	for _, name := range g.names {
 		c := g.leaves[name]
 		if sub := g.groups[name]; sub != nil {
-			path := prefix + " " + name
-			children := sub.commands(p, path)
+			path := strings.TrimSpace(prefix + " " + name)
 			c = &cli.Command{
-				Name: name, Usage: "see `" + path + " --help`", Subcommands: children, HideHelpCommand: true, OnUsageError: usageError,
-				Action: func(ctx *cli.Context) error { return p.noCommand(ctx, children, path) },
+				Name: name, Usage: strings.Join(sub.names, ", "), Subcommands: sub.commands(path), HideHelpCommand: true, OnUsageError: usageError,
+				Action: func(ctx *cli.Context) error { return noCommand(ctx, path, sub.names) },
 			}
-			c.Usage = strings.Join(sub.names, ", ")
-		}
-		if dashed := strings.ReplaceAll(name, "_", "-"); dashed != name {
-			c.Aliases = append(c.Aliases, dashed)
 		}
 		list = append(list, c)
 	}
 	return list
 }
 
-// command derives one command of the command line from its definition.
-func (p *Program) command(d *commands.Definition) *cli.Command {
+// command derives one command of the command line from its definition. A flag that clashes with a global one panics.
+func (p *Program) command(d *commands.Definition, global map[string]bool) *cli.Command {
 	c := &cli.Command{
-		Name: d.Path[len(d.Path)-1], Usage: d.Summary(), ArgsUsage: argsUsage(d), Description: d.Help(),
-		HideHelpCommand: true, OnUsageError: usageError,
+		Name: d.Path[len(d.Path)-1], Usage: d.Summary(), UsageText: usageText(d), HideHelpCommand: true, OnUsageError: usageError,
 		Action: func(ctx *cli.Context) error { return p.runCommand(ctx, d) },
 	}
+	p.definitions[c] = d
 	for i := range d.Params {
+		flag := d.Params[i].Flag()
+		if _, taken := global[flag]; taken || flag == "help" || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) {
+			panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
+		}
 		c.Flags = append(c.Flags, flagOf(&d.Params[i]))
 	}
 	if d.TakesBatch() {
@@ -164,30 +178,14 @@ func (p *Program) command(d *commands.Definition) *cli.Command {
 			&cli.BoolFlag{Name: "stdin", Usage: "read params as JSON objects from standard input, one a line, and answer each with a line"},
 			&cli.BoolFlag{Name: "atomic", Usage: "with --stdin: do all or nothing"})
 	}
-	c.BashComplete = p.complete(d)
 	return c
-}
-
-func argsUsage(d *commands.Definition) string {
-	var words []string
-	for _, param := range positional(d) {
-		word := strings.ToUpper(param.Name)
-		if param.Arg == "rest" {
-			word += "..."
-		}
-		if !param.Required {
-			word = "[" + word + "]"
-		}
-		words = append(words, word)
-	}
-	return strings.Join(words, " ")
 }
 
 // flagOf makes the flag of a parameter. All but switches and lists take a text: the surface turns it into JSON, so that
 // the one strict decoder judges it.
 func flagOf(param *commands.Param) cli.Flag {
 	usage := param.Desc
-	if bounds := param.Bounds(); bounds != "" && len(param.OneOf) == 0 {
+	if bounds := param.Bounds(); bounds != "" {
 		usage += " (" + bounds + ")"
 	}
 	name := param.Flag()
@@ -205,30 +203,6 @@ func flagOf(param *commands.Param) cli.Flag {
 func usageError(_ *cli.Context, err error, _ bool) error {
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: strings.TrimPrefix(err.Error(), "flag provided but not defined: "),
 		Hint: "`--help` after the command lists its flags"}
-}
-
-// noCommand answers a command line that names no command, or one that there is not.
-func (p *Program) noCommand(c *cli.Context, list []*cli.Command, prefix string) error {
-	name := c.Args().First()
-	if name == "" {
-		if err := cli.ShowSubcommandHelp(c); err != nil {
-			return err
-		}
-		if prefix == "mailroom" {
-			return nil
-		}
-		return exit(64)
-	}
-	var names []string
-	for _, sub := range list {
-		names = append(names, sub.Name)
-	}
-	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", prefix+" "+name)
-	if near := orchestrator.Nearest(name, names); len(near) > 0 {
-		e.Details = map[string]any{"near": near}
-		return e.WithHint("Did you mean %s?", strings.Join(near, " or "))
-	}
-	return e.WithHint("`%s --help` lists them", prefix)
 }
 
 // logger is the log of one command, on standard error.

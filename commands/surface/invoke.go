@@ -16,7 +16,6 @@ func (p *Program) invokeCommand() *cli.Command {
 			"are {}; - reads them from standard input.\n\nExample:\n\n" +
 			`    mailroom invoke route-inter-agent-messages '{"ACTION":"poll","RECIPIENT":"code_developer","BATCH_SIZE":10}'`,
 		HideHelpCommand: true, OnUsageError: usageError,
-		BashComplete: func(c *cli.Context) { p.completeNames(c) },
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 || c.NArg() > 2 {
 				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "invoke takes a name and one JSON object").
@@ -28,7 +27,7 @@ func (p *Program) invokeCommand() *cli.Command {
 			}
 			raw := json.RawMessage("{}")
 			if c.NArg() == 2 {
-				if raw, err = p.jsonText("parameters", c.Args().Get(1)); err != nil {
+				if raw, err = p.jsonText(c.Context, "parameters", c.Args().Get(1)); err != nil {
 					return p.failWith(c, err)
 				}
 			}

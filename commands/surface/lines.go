@@ -36,7 +36,11 @@ func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.De
 	lines := make(chan numbered, linesPerBatch)
 	go func() {
 		defer close(lines)
-		defer func() { _ = recover() }() // a reader that panics ends the input
+		defer func() {
+			if e := recover(); e != nil {
+				pass(ctx, lines, numbered{err: fmt.Errorf("panic while reading standard input: %v", e)})
+			}
+		}()
 		readLines(ctx, p.In, lines)
 	}()
 	ctx, finish := p.progress(ctx, out)
@@ -45,26 +49,43 @@ func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.De
 	if atomic {
 		return run.atomic(lines)
 	}
-	for first := range lines {
-		batch := append(run.batch[:0], first)
-	fill:
-		for len(batch) < linesPerBatch {
-			select {
-			case next, ok := <-lines:
-				if !ok {
-					break fill
-				}
-				batch = append(batch, next)
-			default:
-				break fill // nothing more is there now
-			}
+	for {
+		batch, err := nextBatch(ctx, lines)
+		if err != nil {
+			return err
 		}
-		run.batch = batch
+		if len(batch) == 0 {
+			return run.end()
+		}
 		if err := run.some(batch); err != nil {
 			return err
 		}
 	}
-	return run.end()
+}
+
+// nextBatch waits for a line, and takes what is there behind it. An empty batch is the end of the input.
+func nextBatch(ctx context.Context, lines <-chan numbered) (batch []numbered, err error) {
+	select {
+	case first, ok := <-lines:
+		if !ok {
+			return nil, nil
+		}
+		batch = append(batch, first)
+	case <-ctx.Done():
+		return nil, interrupted(ctx.Err())
+	}
+	for len(batch) < linesPerBatch {
+		select {
+		case next, ok := <-lines:
+			if !ok {
+				return batch, nil
+			}
+			batch = append(batch, next)
+		default:
+			return batch, nil // nothing more is there now
+		}
+	}
+	return batch, nil
 }
 
 // lineRun is one run over the lines of standard input.
@@ -74,10 +95,9 @@ type lineRun struct {
 	env   commands.Env
 	d     *commands.Definition
 	out   *printer
-	batch []numbered
 	done  int64
 	bad   int
-	worst error // of the database, which ends the run
+	worst error // not a line's fault, but the database's or a bug: it ends the run
 }
 
 // some runs one batch and writes its answers.
@@ -85,21 +105,15 @@ func (r *lineRun) some(batch []numbered) error {
 	answers, errs := r.run(batch, false)
 	for i, line := range batch {
 		if errs[i] == nil {
-			if err := r.out.answer(answers[i]); err != nil {
+			if err := hand(r.ctx, r.env, r.out, answers[i]); err != nil {
 				return err
 			}
 			continue
 		}
 		r.report(line.number, errs[i])
-		switch orchestrator.CodeOf(errs[i]) {
-		case orchestrator.Busy, orchestrator.Unavailable, orchestrator.Internal:
-			if r.worst == nil {
-				r.worst = errs[i]
-			}
-		}
 	}
 	if r.worst != nil {
-		return exit(commands.ExitStatus(r.worst)) // the rest would meet the same
+		return r.end() // the rest would meet the same
 	}
 	r.done += int64(len(batch))
 	commands.Progress(r.ctx, r.done, 0, "lines")
@@ -129,8 +143,15 @@ func (r *lineRun) run(batch []numbered, atomic bool) ([]commands.Answer, []error
 // atomic runs all lines together, or none.
 func (r *lineRun) atomic(lines <-chan numbered) error {
 	var all []numbered
-	for line := range lines {
-		all = append(all, line)
+	for {
+		batch, err := nextBatch(r.ctx, lines)
+		if err != nil {
+			return err
+		}
+		if len(batch) == 0 {
+			break
+		}
+		all = append(all, batch...)
 	}
 	answers, errs := r.run(all, true)
 	for i := range all {
@@ -142,7 +163,7 @@ func (r *lineRun) atomic(lines <-chan numbered) error {
 		return r.end()
 	}
 	for i := range all {
-		if err := r.out.answer(answers[i]); err != nil {
+		if err := hand(r.ctx, r.env, r.out, answers[i]); err != nil {
 			return err
 		}
 	}
@@ -152,6 +173,12 @@ func (r *lineRun) atomic(lines <-chan numbered) error {
 // report writes the answer of a line that was refused, with its number.
 func (r *lineRun) report(number int, err error) {
 	r.bad++
+	switch orchestrator.CodeOf(err) {
+	case orchestrator.Busy, orchestrator.Unavailable, orchestrator.Internal:
+		if r.worst == nil {
+			r.worst = err
+		}
+	}
 	var e *orchestrator.Error
 	if !errors.As(err, &e) {
 		e = &orchestrator.Error{Code: orchestrator.Internal, Message: err.Error()}
@@ -168,6 +195,9 @@ func (r *lineRun) report(number int, err error) {
 }
 
 func (r *lineRun) end() error {
+	if r.worst != nil {
+		return exit(commands.ExitStatus(r.worst))
+	}
 	if r.bad > 0 {
 		return badLines
 	}
@@ -188,15 +218,19 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- numbered) {
 			line.err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "reading standard input", Err: err}
 		}
 		if len(bytes.TrimSpace(raw)) > 0 || line.err != nil {
-			select {
-			case lines <- line:
-			case <-ctx.Done():
-				return
-			}
+			pass(ctx, lines, line)
 		}
-		if err != nil {
+		if err != nil || ctx.Err() != nil {
 			return
 		}
+	}
+}
+
+// pass hands a line on, unless nobody takes lines any more.
+func pass(ctx context.Context, lines chan<- numbered, line numbered) {
+	select {
+	case lines <- line:
+	case <-ctx.Done():
 	}
 }
 

@@ -15,7 +15,7 @@ func (p *Program) manCommand() *cli.Command {
 		Name: "man", Usage: "Print the man page", HideHelpCommand: true, OnUsageError: usageError,
 		Description: "Example:\n\n    mailroom man > ~/.local/share/man/man1/mailroom.1",
 		Action: func(c *cli.Context) error {
-			return writeMan(p.Out, p.Catalogue)
+			return p.failWith(c, notWritten(writeMan(p.Out, p.Catalogue)))
 		},
 	}
 }
@@ -33,15 +33,46 @@ func writeMan(out io.Writer, catalogue *commands.Catalogue) error {
 	}
 	b.WriteString(".SH COMMANDS\n")
 	for _, d := range catalogue.All() {
-		fmt.Fprintf(&b, ".SS %s %s\n%s.\n", roff(strings.Join(d.Path, " ")), roff(argsUsage(d)), roff(d.Summary()))
+		fmt.Fprintf(&b, ".SS %s %s\n%s\n", roff(strings.Join(d.Path, " ")), roff(argsUsage(d)), paragraphs(section(d.Help(), "Purpose")))
 		for i := range d.Params {
 			param := &d.Params[i]
 			fmt.Fprintf(&b, ".TP\n.B \\-\\-%s\n%s\n", roff(param.Flag()), roff(manUsage(param)))
 		}
 	}
+	b.WriteString(manEnvironment)
 	b.WriteString(".SH EXIT STATUS\n0 done, 1 delivery failed, 64 wrong parameters, 65 conflict or bad lines, 66 not known, 70 a bug, 75 database not to be had, 77 not allowed. Never 2.\n")
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+const manEnvironment = `.SH ENVIRONMENT
+.TP
+.B MAILROOM_DB
+file of the database
+.TP
+.B MAILROOM_AGENT
+agent that asks, as with \-\-as
+.TP
+.B ORCHESTRATOR_INSTANCE_ID
+name of this process as lease owner and trace actor; otherwise HOST\-PID
+.TP
+.B TRACEPARENT
+W3C trace context of whoever calls: the parent of the command's span
+.TP
+.B NO_COLOR
+no colours
+`
+
+// paragraphs is Markdown prose in roff.
+func paragraphs(text string) string {
+	var b strings.Builder
+	for i, paragraph := range strings.Split(text, "\n\n") {
+		if i > 0 {
+			b.WriteString(".PP\n")
+		}
+		b.WriteString(roff(strings.ReplaceAll(paragraph, "`", "")) + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 func manUsage(param *commands.Param) string {

@@ -1,0 +1,98 @@
+package surface
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"mailroom/orchestrator"
+)
+
+// maxInput bounds what is read for one value; the decoder has tighter bounds, and says so.
+const maxInput = 8 << 20
+
+// jsonText reads a JSON value: itself, @FILE, or - for standard input.
+func (p *Program) jsonText(ctx context.Context, name, text string) (json.RawMessage, error) {
+	content := []byte(text)
+	var err error
+	switch {
+	case text == "-":
+		content, err = p.standardInput(ctx)
+	case len(text) > 0 && text[0] == '@':
+		content, err = readFile(text[1:])
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, interrupted(err)
+	}
+	if err != nil {
+		return nil, badValue(name, err, "")
+	}
+	content = bytes.TrimSpace(content)
+	if len(content) == 0 {
+		return nil, badValue(name, fmt.Errorf("there is nothing to read"), "It must be JSON")
+	}
+	if err := json.Unmarshal(content, new(json.RawMessage)); err != nil {
+		return nil, badValue(name, fmt.Errorf("it is not JSON: %w", err), `A bare text needs quotes of its own: '"hello"'`)
+	}
+	return content, nil
+}
+
+// interrupted is the error of a command that was told to stop.
+func interrupted(err error) error {
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "interrupted", Err: err}
+}
+
+// badValue is the error for a parameter whose value could not be had.
+func badValue(name string, err error, hint string) error {
+	return &orchestrator.Error{
+		Code: orchestrator.InvalidParams, Message: name, Err: err, Hint: hint, Details: map[string]any{"parameter": name},
+	}
+}
+
+// standardInput reads all of standard input. It can be read once; a wait for somebody to type ends with ctx.
+func (p *Program) standardInput(ctx context.Context) ([]byte, error) {
+	if p.inputTaken {
+		return nil, fmt.Errorf("standard input can be one parameter only")
+	}
+	p.inputTaken = true
+	type outcome struct {
+		content []byte
+		err     error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() {
+			if e := recover(); e != nil {
+				done <- outcome{err: fmt.Errorf("panic while reading standard input: %v", e)}
+			}
+		}()
+		content, err := readBounded(p.In)
+		done <- outcome{content, err}
+	}()
+	select {
+	case o := <-done:
+		return o.content, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readBounded(f)
+}
+
+func readBounded(r io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err == nil && len(content) > maxInput {
+		err = fmt.Errorf("it has more than %d bytes", maxInput)
+	}
+	return content, err
+}
