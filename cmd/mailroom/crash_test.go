@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// crashRounds is how often processes are killed. Every round kills a sender, a daemon and a clear_old.
-const crashRounds = 20
+// crashRounds is how often a sender and a clear_old are killed, and daemonKills how many daemons are in each round.
+const crashRounds, daemonKills = 20, 6
 
 // Processes are killed with SIGKILL in a loop, while they send, deliver to inboxes and files, and clear old messages.
 // Afterwards every acknowledged message is there exactly once, the file is whole, and the trace agrees with the table.
@@ -44,6 +44,7 @@ func TestKill(t *testing.T) {
 			t.Errorf("%s stands %d times in the file", id, n)
 		}
 	}
+	t.Logf("%d acknowledged; %s deliveries died with their process", len(acks), o.rows(`SELECT count(*) FROM message_trace WHERE event = 'released'`)[0])
 	if left := o.rows(`SELECT count(*) FROM agent_message WHERE status NOT IN ('delivered')`)[0]; left != "0" {
 		t.Errorf("%s messages are not delivered", left)
 	}
@@ -57,12 +58,8 @@ func (o *office) crashRound(random *rand.Rand, round int, acks map[string]string
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	daemon, clearing := o.command("serve"), o.command("clear_old", "--older-than-days", "0")
-	for _, p := range []*exec.Cmd{daemon, clearing} {
-		if err := p.Start(); err != nil {
-			o.t.Fatal(err)
-		}
-	}
+	clearing := o.started("clear_old", "--older-than-days", "0")
+	daemon := o.started("serve")
 	const messages = 300
 	var writing sync.WaitGroup
 	writing.Go(func() {
@@ -72,14 +69,22 @@ func (o *office) crashRound(random *rand.Rand, round int, acks map[string]string
 			}
 		}
 	})
-	kills := map[int][]*exec.Cmd{}
-	for _, p := range []*exec.Cmd{daemon, clearing, s.cmd} {
-		at := random.IntN(messages)
-		kills[at] = append(kills[at], p)
+	endOfSender, endOfClearing := messages/2+random.IntN(messages/2), random.IntN(messages/2)
+	endsOfDaemons := map[int]bool{}
+	for range daemonKills {
+		endsOfDaemons[random.IntN(endOfSender)] = true
 	}
 	for i := 0; i < messages; i++ {
-		for _, p := range kills[i] {
-			p.Process.Kill()
+		if i == endOfSender {
+			s.cmd.Process.Kill()
+		}
+		if i == endOfClearing {
+			clearing.Process.Kill()
+		}
+		if endsOfDaemons[i] {
+			daemon.Process.Kill()
+			daemon.Wait()
+			daemon = o.started("serve")
 		}
 		id, ok, err := s.heard()
 		if err != nil {
@@ -100,6 +105,16 @@ func (o *office) crashRound(random *rand.Rand, round int, acks map[string]string
 	if round%3 == 2 {
 		o.afterCrash()
 	}
+}
+
+// started starts a process.
+func (o *office) started(args ...string) *exec.Cmd {
+	o.t.Helper()
+	cmd := o.command(args...)
+	if err := cmd.Start(); err != nil {
+		o.t.Fatal(err)
+	}
+	return cmd
 }
 
 func recipientOf(i int) string { return []string{"filed", "inboxed", "filed"}[i%3] }
