@@ -1,0 +1,261 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The house rules that a program can check. Source: ARCHITECTURE.md.
+
+// mayImport says which packages of ours each package may import. A vocabulary is any folder of commands/ that is not
+// named here.
+var mayImport = map[string][]string{
+	"":                              {},
+	"tracing":                       {},
+	"orchestrator":                  {"", "tracing"},
+	"orchestrator/transport":        {"orchestrator"},
+	"orchestrator/orchestratortest": {"", "tracing", "orchestrator"},
+	"commands":                      {"orchestrator", "tracing"},
+	"commands/VOCABULARY":           {"commands", "orchestrator", "tracing"},
+	"commands/surface":              {"commands", "orchestrator", "tracing"},
+}
+
+// forbiddenFolders are names under which anything could stand, so that nothing can be found.
+var forbiddenFolders = []string{"util", "utils", "common", "helpers", "misc", "internal", "pkg", "shared"}
+
+// source is one Go file of the repository.
+type source struct {
+	path   string // from the top, with /
+	folder string
+	test   bool
+	files  *token.FileSet
+	syntax *ast.File
+}
+
+// sources parses every Go file of the repository.
+func sources(t *testing.T) (list []source) {
+	t.Helper()
+	top := filepath.Join("..", "..")
+	set := token.NewFileSet()
+	err := filepath.WalkDir(top, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == "testdata" || (strings.HasPrefix(entry.Name(), ".") && file != top)) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") {
+			return nil
+		}
+		syntax, err := parser.ParseFile(set, file, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		from, err := filepath.Rel(top, file)
+		if err != nil {
+			return err
+		}
+		from = filepath.ToSlash(from)
+		folder := path.Dir(from)
+		if folder == "." {
+			folder = ""
+		}
+		list = append(list, source{path: from, folder: folder, test: strings.HasSuffix(file, "_test.go"), files: set, syntax: syntax})
+		return nil
+	})
+	if err != nil || len(list) == 0 {
+		t.Fatalf("no sources: %v", err)
+	}
+	return list
+}
+
+// rule returns the name under which a folder stands in mayImport.
+func rule(folder string) string {
+	parent, name := path.Split(folder)
+	if parent == "commands/" && name != "surface" {
+		return "commands/VOCABULARY"
+	}
+	return folder
+}
+
+// TestImportsRunOneWay: cmd, then surface, then the vocabularies, then commands, then orchestrator, then the root and
+// tracing. Only cmd puts them together.
+func TestImportsRunOneWay(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.test || strings.HasPrefix(s.folder, "cmd/") || s.folder == "bench" {
+			continue
+		}
+		allowed, known := mayImport[rule(s.folder)]
+		if !known {
+			t.Errorf("%s is in a folder that no rule of mayImport is for", s.path)
+		}
+		for _, spec := range s.syntax.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			ours, isOurs := strings.CutPrefix(name+"/", "mailroom/")
+			if ours = strings.TrimSuffix(ours, "/"); isOurs && !slices.Contains(allowed, ours) {
+				t.Errorf("%s imports %s; it may import only %q of ours", s.path, name, allowed)
+			}
+		}
+	}
+}
+
+// TestFoldersHaveASubject refuses folders that are named after nothing.
+func TestFoldersHaveASubject(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		for name := range strings.SplitSeq(s.folder, "/") {
+			if slices.Contains(forbiddenFolders, name) {
+				t.Errorf("%s stands in %s/, which says nothing about it", s.path, name)
+			}
+		}
+	}
+}
+
+// TestEverythingExportedIsDocumented: packages, types, functions, methods of exported types, variables and constants.
+// A group of variables or constants may share a comment.
+func TestEverythingExportedIsDocumented(t *testing.T) {
+	t.Parallel()
+	documented := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		documented[s.folder] = documented[s.folder] || s.syntax.Doc.Text() != ""
+		for _, name := range undocumented(s.syntax) {
+			t.Errorf("%s: %s has no doc comment", s.path, name)
+		}
+	}
+	for folder, has := range documented {
+		if !has {
+			t.Errorf("the package in %q has no doc comment", folder)
+		}
+	}
+}
+
+// undocumented lists the exported names of a file that lack a comment.
+func undocumented(file *ast.File) (names []string) {
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && d.Doc.Text() == "" && exportedReceiver(d) && !wellKnown(d) {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				names = append(names, undocumentedSpec(d, spec)...)
+			}
+		}
+	}
+	return names
+}
+
+func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) (names []string) {
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		if s.Name.IsExported() && d.Doc.Text() == "" && s.Doc.Text() == "" {
+			names = append(names, s.Name.Name)
+		}
+	case *ast.ValueSpec:
+		for _, name := range s.Names {
+			if name.IsExported() && d.Doc.Text() == "" && s.Doc.Text() == "" && s.Comment.Text() == "" {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// wellKnown reports whether a method's name says it all, since the standard library gives it its meaning.
+func wellKnown(d *ast.FuncDecl) bool {
+	return d.Recv != nil && slices.Contains([]string{"Error", "Unwrap", "String"}, d.Name.Name)
+}
+
+// exportedReceiver reports whether a function is no method, or one of an exported type.
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	t := d.Recv.List[0].Type
+	for {
+		switch of := t.(type) {
+		case *ast.StarExpr:
+			t = of.X
+		case *ast.IndexExpr:
+			t = of.X
+		case *ast.IndexListExpr:
+			t = of.X
+		case *ast.Ident:
+			return of.IsExported()
+		default:
+			return true
+		}
+	}
+}
+
+// TestGoroutinesRecover: a panic that nobody recovers ends the process with status 2, which hosts of agents read as
+// "block". So what a goroutine of the program runs recovers, by itself or within the helper that starts it.
+func TestGoroutinesRecover(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			if start, ok := n.(*ast.GoStmt); ok && !mentions(start, "recover") {
+				t.Errorf("%s: the goroutine does not recover from a panic", s.files.Position(start.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// TestTestsDoNotSleep: tests wait for signals, never for time.
+func TestTestsDoNotSleep(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if !s.test {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok || call.Sel.Name != "Sleep" {
+				return true
+			}
+			if of, isName := call.X.(*ast.Ident); isName && of.Name == "time" {
+				t.Errorf("%s: a test sleeps", s.files.Position(call.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// mentions reports whether a name is used anywhere below a node.
+func mentions(node ast.Node, name string) (found bool) {
+	ast.Inspect(node, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && id.Name == name {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// TestRepositoryHasItsDoors holds the top of the repository to the names that newcomers are told.
+func TestRepositoryHasItsDoors(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"commands", "orchestrator", "schema.sql", "cmd", "tracing", "go.mod", "go.sum"} {
+		if _, err := os.Stat(filepath.Join("..", "..", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// exitStatus waits for a process and returns its exit status; -1 is a process that a signal ended.
+func exitStatus(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// TestWaitUnmarksWhenNobodyReads: whoever asked has closed its end of the pipe. The process must live on to mark the
+// message as unread again.
+func TestWaitUnmarksWhenNobodyReads(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "a", "b")
+	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note")
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	defer in.Close()
+	wait := o.command("wait", "--recipient", "b", "--timeout", "0")
+	wait.Stdout = in
+	if err := wait.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if got := exitStatus(t, wait); got != 75 {
+		t.Errorf("exit status %d; want 75", got)
+	}
+	if got := o.run("wait", "--recipient", "b", "--timeout", "0")["count"]; got != 1.0 {
+		t.Errorf("the next wait takes %v messages; want 1", got)
+	}
+}
+
+// TestLinesAreAnsweredOneByOne: a line is answered while standard input stays open, and SIGINT ends the wait for more.
+func TestLinesAreAnsweredOneByOne(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "a", "b")
+	send := o.command("send", "--stdin")
+	in, err := send.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := send.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := send.Start(); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(out)
+	for range 3 {
+		if _, err := io.WriteString(in, `{"sender":"a","recipient":"b","message_type":"note"}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := answers.ReadString('\n')
+		if err != nil || !strings.Contains(answer, `"success":true`) {
+			t.Fatalf("answer %q, %v", answer, err)
+		}
+	}
+	if err := send.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(answers)
+	if err != nil || !strings.Contains(string(rest), `"error":"unavailable"`) {
+		t.Errorf("the last answer is %q, %v", rest, err)
+	}
+	if got := exitStatus(t, send); got != 75 {
+		t.Errorf("exit status %d; want 75", got)
+	}
+	if got := o.rows("SELECT count(*) FROM agent_message"); got[0] != "3" {
+		t.Errorf("%s messages were sent; want 3", got[0])
+	}
+}
