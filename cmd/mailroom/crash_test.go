@@ -62,8 +62,15 @@ func (o *office) crashRound(random *rand.Rand, round int, acks map[string]string
 	daemon := o.started("serve")
 	const messages = 300
 	var writing sync.WaitGroup
+	window := make(chan bool, 30) // messages under way: the sender is in the middle of its work when it is killed
+	ended := make(chan struct{})
 	writing.Go(func() {
 		for i := range messages {
+			select {
+			case window <- true:
+			case <-ended:
+				return
+			}
 			if s.say("a", recipientOf(i), fmt.Sprintf(`{"round":%d,"n":%d}`, round, i)) != nil {
 				return // it was killed
 			}
@@ -94,7 +101,9 @@ func (o *office) crashRound(random *rand.Rand, round int, acks map[string]string
 			break
 		}
 		acks[id] = recipientOf(i)
+		<-window
 	}
+	close(ended)
 	for _, p := range []*exec.Cmd{daemon, clearing, s.cmd} {
 		p.Process.Kill()
 	}
