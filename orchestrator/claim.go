@@ -69,7 +69,7 @@ func careful(ms []Message) int {
 
 // lease marks the rows of a claim as held by this process.
 func (t *tx) lease(c *claim) error {
-	token, err := t.r.writer.newID("", t.clock)
+	token, err := t.newID("")
 	if err != nil {
 		return err
 	}

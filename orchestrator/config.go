@@ -99,7 +99,7 @@ func readConfig(c *conn, version string) (*config, error) {
 // configChanged makes every process read the configuration again. The new version is random and not counted: a counter
 // that was rolled back and used again would pass for known.
 func (t *tx) configChanged() error {
-	id, err := t.r.writer.newID("", t.clock)
+	id, err := t.newID("")
 	if err != nil {
 		return err
 	}

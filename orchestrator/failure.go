@@ -54,7 +54,7 @@ func (t *tx) bounce(m *Message, code Code, reason string, retries int) error {
 	if err != nil {
 		return err
 	}
-	id, err := t.r.writer.newID("msg-", t.clock)
+	id, err := t.newID("msg-")
 	if err != nil {
 		return err
 	}

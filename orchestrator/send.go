@@ -255,7 +255,7 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 	}
 	row.expire(t, &conf.settings)
 	if isGroup {
-		id, err := t.r.writer.newID("mc-", t.clock)
+		id, err := t.newID("mc-")
 		if err != nil {
 			return sent, err
 		}
@@ -263,7 +263,7 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 		sent.MulticastID, sent.MessageID = id, id
 	}
 	for _, recipient := range recipients {
-		id, err := t.r.writer.newID("msg-", t.clock)
+		id, err := t.newID("msg-")
 		if err != nil {
 			return sent, err
 		}
@@ -364,7 +364,7 @@ func (t *tx) refuse(conf *config, d *Draft, code Code, role, name string) (Sent,
 	if hint == "" {
 		hint = "Add the agent with `mailroom agent add " + name + "`."
 	}
-	id, err := t.r.writer.newID("msg-", t.clock)
+	id, err := t.newID("msg-")
 	if err != nil {
 		return Sent{}, nil, err
 	}

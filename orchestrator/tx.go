@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"mailroom/tracing"
 )
 
@@ -63,6 +65,21 @@ func (t *tx) finish() error {
 	}
 	t.after = append(t.after, span.MarkSaved)
 	return span.Save(t, t.clock, t.r.instance, "")
+}
+
+// newID makes an id: the prefix and a ULID that is greater than all made before by this process, also when the clock was
+// set back. The write lock is held, so that ids sort in the order of sending.
+func (t *tx) newID(prefix string) (string, error) {
+	w := t.r.writer
+	ms := ulid.Timestamp(parseStamp(t.now))
+	id, err := ulid.New(ms, w.entropy)
+	if err != nil {
+		w.entropy = newEntropy() // the counter of this millisecond ran over
+		if id, err = ulid.New(ms, w.entropy); err != nil {
+			return "", err
+		}
+	}
+	return prefix + id.String(), nil
 }
 
 // event fills in what all events of this request share.

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/oklog/ulid/v2"
@@ -350,18 +349,5 @@ func (w *writer) close() error {
 
 // errClosing undoes a request that only wanted the connection to itself.
 var errClosing = errors.New("closing")
-
-// newID makes a message id: the prefix and a ULID that is greater than all made before by this process. It is called
-// with the write lock held, so that ids sort in the order of sending.
-func (w *writer) newID(prefix string, at time.Time) (string, error) {
-	id, err := ulid.New(ulid.Timestamp(at), w.entropy)
-	if err != nil {
-		w.entropy = newEntropy() // the counter of this millisecond ran over
-		if id, err = ulid.New(ulid.Timestamp(at), w.entropy); err != nil {
-			return "", err
-		}
-	}
-	return prefix + id.String(), nil
-}
 
 func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(ulid.DefaultEntropy(), 0) }
