@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -49,6 +50,7 @@ func guardTables(d *commands.Definition, r *orchestrator.Router) (release func()
 	if err != nil {
 		return func() error { return err }
 	}
+	var mu sync.Mutex // deliveries run in goroutines of their own
 	var strays []string
 	stop := r.Watch(func(op, table string) {
 		allowed := card.Tables.Write
@@ -58,12 +60,16 @@ func guardTables(d *commands.Definition, r *orchestrator.Router) (release func()
 		if slices.Contains(standingTables, table) || slices.Contains(allowed, table) {
 			return
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if stray := op + " " + table; !slices.Contains(strays, stray) {
 			strays = append(strays, stray)
 		}
 	})
 	return func() error {
 		stop()
+		mu.Lock()
+		defer mu.Unlock()
 		if len(strays) > 0 {
 			return fmt.Errorf("the card of %s does not declare: %s", d.Name, strings.Join(strays, ", "))
 		}
@@ -264,6 +270,9 @@ func TestCards(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", d.Name, err)
 			continue
+		}
+		if card.Description != d.Summary() || card.Body != d.Help() {
+			t.Errorf("%s: its one-line description %q is not the card's %q", d.Name, d.Summary(), card.Description)
 		}
 		if want := strings.ReplaceAll(d.Name, "-", "_"); card.Action != want {
 			t.Errorf("%s: action is %s; want %s", d.Name, card.Action, want)
