@@ -23,6 +23,12 @@ func WithNarrator(ctx context.Context, w *Text) context.Context {
 	return context.WithValue(ctx, narratorKey{}, w)
 }
 
+// Narrated reports whether somebody watches: whether the answer is for people.
+func Narrated(ctx context.Context) bool {
+	_, ok := ctx.Value(narratorKey{}).(*Text)
+	return ok
+}
+
 // Narrate tells something to whoever watches; it does nothing when nobody does.
 func Narrate(ctx context.Context, tell func(w *Text)) {
 	if w, ok := ctx.Value(narratorKey{}).(*Text); ok {

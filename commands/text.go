@@ -93,7 +93,7 @@ func (w *Text) Table(header []string, rows [][]string) {
 	fmt.Fprintln(t, strings.Join(header, "\t"))
 	limit := w.cellLimit(len(header))
 	for _, row := range rows {
-		cells := make([]string, len(row))
+		cells := make([]string, max(len(row), len(header))) // tabwriter aligns only rows that have all cells
 		for i, cell := range row {
 			cells[i] = cut(strings.ReplaceAll(Harmless(cell), "\n", " "), limit)
 		}

@@ -38,7 +38,6 @@ type foreignRow struct {
 	endedAt, expiresAt                    string
 	retryCount, maxRetries, ttl           driver.Value
 	errorMessage                          driver.Value
-	attempts                              int64
 }
 
 func (t *tx) untraced(limit int) (rows []foreignRow, err error) {

@@ -123,6 +123,9 @@ func (c *conn) audit(ctx context.Context, statement string, limit int, params []
 	if !stmt.Readonly() {
 		return Table{}, Errorf(InvalidParams, "the query is not read-only").WithHint("sql takes one SELECT")
 	}
+	if !c.single(statement) {
+		return Table{}, Errorf(InvalidParams, "the query is more than one statement").WithHint("sql takes one SELECT")
+	}
 	if want := stmt.NumInput(); want != len(params) {
 		return Table{}, Errorf(InvalidParams, "the query has %d parameters, and %d values were given", want, len(params))
 	}
@@ -151,6 +154,17 @@ func (c *conn) audit(ctx context.Context, statement string, limit int, params []
 		}
 		table.Rows = append(table.Rows, Row{table.Columns, values})
 	}
+}
+
+// single reports whether a query that could be prepared is one statement. The driver prepares the first and says nothing
+// of what follows; as a subquery, several are a syntax error.
+func (c *conn) single(statement string) bool {
+	s, err := c.raw.Prepare("SELECT * FROM (" + strings.TrimRight(statement, "; \t\r\n") + "\n)")
+	if err != nil {
+		return false
+	}
+	s.Close()
+	return true
 }
 
 // auditValue turns a column into what JSON can show.

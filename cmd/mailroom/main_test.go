@@ -57,6 +57,9 @@ func guardTables(d *commands.Definition, r *orchestrator.Router) (release func()
 		if op == "read" {
 			allowed = append(slices.Clone(card.Tables.Read), card.Tables.Write...)
 		}
+		if strings.HasSuffix(table, "_inbox") && table != "agent_inbox" {
+			return // an agent's view, which comes and goes with the agent
+		}
 		if slices.Contains(standingTables, table) || slices.Contains(allowed, table) {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/tracing"
 )
 
 // DeliverAllParams say what a delivery run does. Source: document 004, "Operation 2: Deliver All Pending Messages".
@@ -30,7 +31,7 @@ type AttemptError struct {
 	orchestrator.FailedAttempt
 }
 
-var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll)
+var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll).Kind(tracing.Consumer)
 
 // deliverAll drains what is due. Failed attempts do not fail the run.
 func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (DeliverAllResult, error) {

@@ -6,6 +6,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/tracing"
 )
 
 // SendParams asks for one message to one agent, or to every member of a group.
@@ -37,10 +38,10 @@ type SendResult struct {
 	Held        bool     `json:"held,omitempty"`
 	Idempotent  bool     `json:"idempotent,omitempty"`
 
-	noDaemon bool
+	noDaemon bool // for people only
 }
 
-var sendCommand = commands.Define(vocabulary, "send", send).WithBatch(sendBatch)
+var sendCommand = commands.Define(vocabulary, "send", send).WithBatch(sendBatch).Kind(tracing.Producer)
 
 // send is durable when it returns: a kill or power loss afterwards loses nothing.
 func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, error) {
@@ -52,7 +53,25 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	if err != nil {
 		return SendResult{}, err
 	}
-	return sendResult(&draft, &sent), nil
+	r := sendResult(&draft, &sent)
+	if commands.Narrated(ctx) {
+		daemons, err := env.Router.Daemons(ctx)
+		r.noDaemon = err == nil && len(daemons) == 0
+	}
+	return r, nil
+}
+
+// Text says it in a sentence, and who will deliver.
+func (r SendResult) Text(w *commands.Text) {
+	w.Printf("%s to %s is %s, on disk since %s.\n", w.Paint(commands.Bold, r.MessageID), r.Recipient, w.Status(r.Status), r.CreatedAt)
+	switch {
+	case r.Idempotent:
+		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
+	case r.Held:
+		w.Printf("It is held until somebody has the name %s.\n", r.Recipient)
+	case r.noDaemon:
+		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+" waits for messages."))
+	}
 }
 
 // sendBatch sends many messages in one transaction.

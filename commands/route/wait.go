@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/tracing"
 )
 
 // WaitParams say whose messages to wait for.
@@ -23,7 +24,7 @@ type WaitResult struct {
 	Timestamp string                 `json:"timestamp"`
 }
 
-var waitCommand = commands.Define(vocabulary, "wait", wait)
+var waitCommand = commands.Define(vocabulary, "wait", wait).Kind(tracing.Consumer)
 
 // wait takes unread messages, or waits for some.
 func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, error) {

@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -20,7 +21,6 @@ type line struct {
 	globals, path, flags, arguments []string
 	named                           []string // flags given to the command, without dashes
 	waiting                         string   // the last flag, when its value is missing
-	help                            bool     // mailroom help COMMAND
 }
 
 // readArgs sorts the words behind the program's name. What follows "--" are arguments.
@@ -46,9 +46,6 @@ func (l *line) argv() []string {
 	out := append([]string{l.program}, l.globals...)
 	out = append(out, l.path...)
 	out = append(out, l.flags...)
-	if l.help {
-		return append(out, "--help")
-	}
 	if len(l.arguments) > 0 {
 		out = append(append(out, "--"), l.arguments...)
 	}
@@ -67,8 +64,8 @@ func (l *line) word(word string) {
 				return
 			}
 		}
-		if word == "help" && l.current == nil && !l.help {
-			l.help = true
+		if word == "help" && l.current == nil && !l.has("help", "h") {
+			l.globals = append(l.globals, "--help")
 			return
 		}
 	}
@@ -126,17 +123,21 @@ func (l *line) global(name string) (value string) {
 	return value
 }
 
-// check refuses a command that does not exist, and flags that the command does not have, naming the near ones.
-func (l *line) check() error {
-	if len(l.arguments) > 0 && (l.current == nil || len(l.current.Subcommands) > 0) {
-		return l.unknownCommand()
-	}
+// has reports whether a global switch is given under one of its names.
+func (l *line) has(names ...string) bool {
+	return slices.ContainsFunc(l.globals, func(word string) bool {
+		return strings.HasPrefix(word, "-") && slices.Contains(names, strings.TrimLeft(word, "-"))
+	})
+}
+
+// checkFlags refuses flags that the command does not have, naming the near ones.
+func (l *line) checkFlags() error {
 	own := map[string]bool{}
 	if l.current != nil {
 		own = flagTable(l.current.Flags)
 	}
 	for _, name := range l.named {
-		if _, ok := own[name]; ok || name == "help" || name == "h" || (l.current == nil && (name == "version" || name == "v")) {
+		if _, ok := own[name]; ok {
 			continue
 		}
 		var names []string
@@ -155,7 +156,11 @@ func (l *line) check() error {
 	return nil
 }
 
-func (l *line) unknownCommand() error {
+// checkCommand refuses a command that does not exist, naming the near ones.
+func (l *line) checkCommand() error {
+	if len(l.arguments) == 0 || (l.current != nil && len(l.current.Subcommands) == 0) {
+		return nil
+	}
 	names := make([]string, len(l.next))
 	for i, c := range l.next {
 		names[i] = c.Name

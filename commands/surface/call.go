@@ -88,10 +88,7 @@ func notWritten(err error) error {
 
 // withEnv opens what a command needs, runs it, closes, and turns an error into its answer and exit status.
 func (p *Program) withEnv(c *cli.Context, d *commands.Definition, raw json.RawMessage, run func(context.Context, commands.Env, *printer) error) (err error) {
-	out, err := p.printer(c)
-	if err != nil {
-		return p.failWith(c, err)
-	}
+	out := p.printer()
 	env := commands.Env{Catalogue: p.Catalogue}
 	if env.Log, err = p.logger(c); err != nil {
 		return p.failWith(c, err)
@@ -144,8 +141,7 @@ func (p *Program) failWith(_ *cli.Context, err error) error {
 
 // fail writes the answer of a command that failed, in document 004's form, and returns the exit status.
 func (p *Program) fail(err error) int {
-	out := &printer{p: p, text: p.output == "text" || (p.output != "json" && p.OutTerminal)}
-	out.failure(err)
+	p.printer().failure(err)
 	return commands.ExitStatus(err)
 }
 

@@ -58,15 +58,7 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 		p.complete(app, args[2:])
 		return 0
 	}
-	line := readArgs(app, args[0], args[1:])
-	p.output = line.global("output")
-	err := line.check()
-	if err == nil {
-		if c := line.current; c != nil && p.definitions[c] != nil {
-			c.Description = helpText(p.definitions[c].Help())
-		}
-		err = app.RunContext(ctx, line.argv())
-	}
+	err := p.dispatch(ctx, app, readArgs(app, args[0], args[1:]))
 	var done exit
 	switch {
 	case err == nil:
@@ -75,6 +67,30 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 		return int(done)
 	}
 	return p.fail(err)
+}
+
+// dispatch answers a command line that has been read.
+func (p *Program) dispatch(ctx context.Context, app *cli.App, l *line) error {
+	p.output = l.global("output")
+	switch p.output {
+	case "", "json", "text":
+	default:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "output: %q is neither json nor text", p.output)
+	}
+	if err := l.checkCommand(); err != nil {
+		return err
+	}
+	switch {
+	case l.has("help", "h"):
+		return p.help(app, l)
+	case l.has("version", "v"):
+		_, err := fmt.Fprintf(p.Out, "mailroom version %s\n", p.Version)
+		return notWritten(err)
+	}
+	if err := l.checkFlags(); err != nil {
+		return err
+	}
+	return app.RunContext(ctx, l.argv())
 }
 
 // exit is a status whose answer has been written already.
@@ -90,12 +106,13 @@ func (p *Program) app() *cli.App {
 		UsageText:                 "mailroom COMMAND [--flags] [arguments]\nmailroom help COMMAND",
 		Flags:                     globalFlags(),
 		DisableSliceFlagSeparator: true,
-		HideHelpCommand:           true,
+		HideHelp:                  true, // --help and --version are ours: urfave's are shared by all programs of a process
+		HideVersion:               true,
 		Writer:                    p.Out, ErrWriter: p.Err, Reader: p.In,
 		ExitErrHandler: func(*cli.Context, error) {}, // Run sets the exit status
 		OnUsageError:   usageError,
-		Action:         func(c *cli.Context) error { return noCommand(c, "", nil) },
 	}
+	app.Action = func(*cli.Context) error { return p.help(app, &line{}) }
 	p.definitions = map[*cli.Command]*commands.Definition{}
 	global := flagTable(app.Flags)
 	tree := &group{}
@@ -106,6 +123,9 @@ func (p *Program) app() *cli.App {
 	app.Commands = append(app.Commands, p.invokeCommand(), p.completionCommand(), p.manCommand())
 	for _, extra := range p.Extra {
 		app.Commands = append(app.Commands, extra(p))
+	}
+	for _, c := range app.Commands {
+		c.HideHelp = true
 	}
 	return app
 }
@@ -118,6 +138,8 @@ func globalFlags() []cli.Flag {
 		&cli.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to", DefaultText: "default"},
 		&cli.StringFlag{Name: "output", Usage: "how to answer: `json|text`", DefaultText: "text on a terminal, otherwise json"},
 		&cli.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error", DefaultText: "warn"},
+		&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help", DisableDefaultText: true},
+		&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "show the version", DisableDefaultText: true},
 	}
 }
 
@@ -150,10 +172,11 @@ func (g *group) commands(prefix string) (list []*cli.Command) {
 		if sub := g.groups[name]; sub != nil {
 			path := strings.TrimSpace(prefix + " " + name)
 			c = &cli.Command{
-				Name: name, Usage: strings.Join(sub.names, ", "), Subcommands: sub.commands(path), HideHelpCommand: true, OnUsageError: usageError,
-				Action: func(ctx *cli.Context) error { return noCommand(ctx, path, sub.names) },
+				Name: name, Usage: strings.Join(sub.names, ", "), Subcommands: sub.commands(path),
+				Action: func(*cli.Context) error { return noCommand(path, sub.names) },
 			}
 		}
+		c.HideHelp, c.OnUsageError = true, usageError
 		list = append(list, c)
 	}
 	return list
@@ -162,21 +185,21 @@ func (g *group) commands(prefix string) (list []*cli.Command) {
 // command derives one command of the command line from its definition. A flag that clashes with a global one panics.
 func (p *Program) command(d *commands.Definition, global map[string]bool) *cli.Command {
 	c := &cli.Command{
-		Name: d.Path[len(d.Path)-1], Usage: d.Summary(), UsageText: usageText(d), HideHelpCommand: true, OnUsageError: usageError,
+		Name: d.Path[len(d.Path)-1], Usage: d.Summary(), UsageText: usageText(d),
 		Action: func(ctx *cli.Context) error { return p.runCommand(ctx, d) },
 	}
 	p.definitions[c] = d
 	for i := range d.Params {
 		flag := d.Params[i].Flag()
-		if _, taken := global[flag]; taken || flag == "help" || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) {
+		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) {
 			panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
 		}
 		c.Flags = append(c.Flags, flagOf(&d.Params[i]))
 	}
 	if d.TakesBatch() {
 		c.Flags = append(c.Flags,
-			&cli.BoolFlag{Name: "stdin", Usage: "read params as JSON objects from standard input, one a line, and answer each with a line"},
-			&cli.BoolFlag{Name: "atomic", Usage: "with --stdin: do all or nothing"})
+			&cli.BoolFlag{Name: "stdin", Usage: "read params as JSON objects from standard input, one a line, and answer each with a line", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "atomic", Usage: "with --stdin: do all or nothing", DisableDefaultText: true})
 	}
 	return c
 }
@@ -191,7 +214,7 @@ func flagOf(param *commands.Param) cli.Flag {
 	name := param.Flag()
 	switch param.Kind {
 	case commands.Boolean:
-		return &cli.BoolFlag{Name: name, Usage: usage, Value: param.Default == "true"}
+		return &cli.BoolFlag{Name: name, Usage: usage, Value: param.Default == "true", DisableDefaultText: param.Default != "true"}
 	case commands.List:
 		return &cli.StringSliceFlag{Name: name, Usage: usage}
 	case commands.JSON:

@@ -49,8 +49,8 @@ complete -c mailroom -a '(__mailroom_complete)'
 func (p *Program) completionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "completion", Usage: "Print a completion script for bash, zsh or fish", ArgsUsage: "bash|zsh|fish",
-		Description:     "Example:\n\n    source <(mailroom completion bash)",
-		HideHelpCommand: true, OnUsageError: usageError,
+		Description: "Example:\n\n    source <(mailroom completion bash)",
+		HideHelp:    true, OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			script, ok := completionScripts[c.Args().First()]
 			if !ok || c.NArg() != 1 {
@@ -91,8 +91,7 @@ func (p *Program) candidates(app *cli.App, before *line, current string) (list [
 	if before.current != nil {
 		list = flagCandidates(before.current.Flags)
 	}
-	list = append(list, flagCandidates(app.Flags)...)
-	return append(list, candidate{"--help", "show help"})
+	return append(list, flagCandidates(app.Flags)...)
 }
 
 func flagCandidates(flags []cli.Flag) (list []candidate) {

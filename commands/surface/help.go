@@ -1,7 +1,9 @@
 package surface
 
 import (
+	"fmt"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
@@ -58,11 +60,51 @@ func section(body, title string) string {
 	return strings.TrimSpace(text)
 }
 
-// noCommand answers a command line that names a group only, or nothing at all.
-func noCommand(c *cli.Context, path string, names []string) error {
-	if path == "" {
-		return cli.ShowAppHelp(c)
+// help shows how a command, a group or the whole program is called.
+func (p *Program) help(app *cli.App, l *line) error {
+	c := l.current
+	if c == nil {
+		c = &cli.Command{Name: "", Usage: app.Usage, UsageText: app.UsageText, Subcommands: app.Commands}
 	}
+	usage, text := c.UsageText, c.Description
+	if d := p.definitions[c]; d != nil {
+		text = helpText(d.Help())
+	}
+	if usage == "" {
+		usage = strings.TrimSpace(l.name() + " " + strings.TrimSpace("[--flags] "+c.ArgsUsage))
+	}
+	w := p.people(p.Out, p.OutTerminal)
+	w.Printf("%s - %s\n", w.Paint(commands.Bold, l.name()), c.Usage)
+	helpPart(w, "Usage", "  "+strings.ReplaceAll(usage, "\n", "\n  ")+"\n")
+	if text != "" {
+		w.Printf("\n%s\n", text)
+	}
+	helpPart(w, "Commands", helpColumns(c.Subcommands, func(sub *cli.Command) string { return sub.Name + "\t" + sub.Usage }))
+	helpPart(w, "Flags", helpColumns(c.Flags, cli.Flag.String))
+	helpPart(w, "Global flags, anywhere on the line", helpColumns(app.Flags, cli.Flag.String))
+	return notWritten(w.Err())
+}
+
+// helpPart writes a titled part of a help; nothing when there is nothing in it.
+func helpPart(w *commands.Text, title, text string) {
+	if text != "" {
+		w.Printf("\n%s\n%s", w.Paint(commands.Bold, title+":"), text)
+	}
+}
+
+// helpColumns lays out lines of two columns, a tab between them.
+func helpColumns[T any](list []T, line func(T) string) string {
+	var b strings.Builder
+	columns := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	for _, item := range list {
+		fmt.Fprintln(columns, "  "+line(item))
+	}
+	columns.Flush()
+	return b.String()
+}
+
+// noCommand answers a command line that names a group only.
+func noCommand(path string, names []string) error {
 	return orchestrator.Errorf(orchestrator.InvalidParams, "mailroom %s is a group of commands", path).
 		WithHint("Say which: %s", strings.Join(names, ", "))
 }

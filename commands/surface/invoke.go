@@ -15,7 +15,7 @@ func (p *Program) invokeCommand() *cli.Command {
 		Description: "NAME may be written with - or _, with or without `orchestrator.` in front. Without JSON the parameters\n" +
 			"are {}; - reads them from standard input.\n\nExample:\n\n" +
 			`    mailroom invoke route-inter-agent-messages '{"ACTION":"poll","RECIPIENT":"code_developer","BATCH_SIZE":10}'`,
-		HideHelpCommand: true, OnUsageError: usageError,
+		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 || c.NArg() > 2 {
 				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "invoke takes a name and one JSON object").

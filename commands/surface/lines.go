@@ -33,6 +33,8 @@ type numbered struct {
 // is on disk. It never waits for more input while lines are there to be run. With atomic all lines are read first, and
 // all are run or none.
 func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.Definition, atomic bool, out *printer) error {
+	ctx, finish := p.progress(ctx, out)
+	defer finish()
 	lines := make(chan numbered, linesPerBatch)
 	go func() {
 		defer close(lines)
@@ -43,8 +45,6 @@ func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.De
 		}()
 		readLines(ctx, p.In, lines)
 	}()
-	ctx, finish := p.progress(ctx, out)
-	defer finish()
 	run := &lineRun{p: p, ctx: ctx, env: env, d: d, out: out}
 	if atomic {
 		return run.atomic(lines)

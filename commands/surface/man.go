@@ -12,7 +12,7 @@ import (
 
 func (p *Program) manCommand() *cli.Command {
 	return &cli.Command{
-		Name: "man", Usage: "Print the man page", HideHelpCommand: true, OnUsageError: usageError,
+		Name: "man", Usage: "Print the man page", OnUsageError: usageError,
 		Description: "Example:\n\n    mailroom man > ~/.local/share/man/man1/mailroom.1",
 		Action: func(c *cli.Context) error {
 			return p.failWith(c, notWritten(writeMan(p.Out, p.Catalogue)))

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"mailroom/commands"
@@ -23,18 +22,8 @@ type printer struct {
 }
 
 // printer decides how to answer: as --output says, otherwise text on a terminal and JSON elsewhere.
-func (p *Program) printer(c *cli.Context) (*printer, error) {
-	out := &printer{p: p, text: p.OutTerminal}
-	switch o := c.String("output"); o {
-	case "":
-	case "json":
-		out.text = false
-	case "text":
-		out.text = true
-	default:
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "output: %q is neither json nor text", o)
-	}
-	return out, nil
+func (p *Program) printer() *printer {
+	return &printer{p: p, text: p.output == "text" || (p.output != "json" && p.OutTerminal)}
 }
 
 // people returns a writer of text for people on w.

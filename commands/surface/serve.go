@@ -88,11 +88,7 @@ func (d *daemon) run(c *cli.Context) error {
 	if err := d.router.Beat(ctx, hello.Listening); err != nil {
 		d.log.Warn("the daemon could not be recorded", "error", err)
 	}
-	out, err := d.p.printer(c)
-	if err != nil {
-		return err
-	}
-	if err := out.hello(hello); err != nil {
+	if err := d.p.printer().hello(hello); err != nil {
 		return err
 	}
 	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening)
