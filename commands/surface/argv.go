@@ -16,7 +16,8 @@ type line struct {
 	flagsOf map[string]bool // global flags, and whether each takes a value
 	root    []*cli.Command
 	next    []*cli.Command // commands that may come next
-	current *cli.Command
+	chain   []*cli.Command // groups, and the command
+	current *cli.Command   // last of the chain
 
 	globals, path, flags, arguments []string
 	named                           []string // flags given to the command, without dashes
@@ -52,6 +53,18 @@ func (l *line) argv() []string {
 	return out
 }
 
+// only leaves nothing in the tree but the way to the command, since the flag parser sets up all that it is given.
+func (l *line) only(app *cli.App) {
+	app.Commands = nil
+	for i, c := range l.chain {
+		if i == 0 {
+			app.Commands = []*cli.Command{c}
+		} else {
+			l.chain[i-1].Subcommands = []*cli.Command{c}
+		}
+	}
+}
+
 // name is how the command is called.
 func (l *line) name() string { return strings.Join(append([]string{"mailroom"}, l.path...), " ") }
 
@@ -60,7 +73,7 @@ func (l *line) word(word string) {
 	if len(l.arguments) == 0 {
 		for _, c := range l.next {
 			if sameName(c.Name, word) {
-				l.path, l.current, l.next = append(l.path, c.Name), c, c.Subcommands
+				l.path, l.chain, l.current, l.next = append(l.path, c.Name), append(l.chain, c), c, c.Subcommands
 				return
 			}
 		}

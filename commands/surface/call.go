@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -148,9 +149,10 @@ func (p *Program) fail(err error) int {
 // paramsOf turns flags and arguments into the JSON of the params. It only converts; the definition judges.
 func (p *Program) paramsOf(c *cli.Context, d *commands.Definition) (json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
+	given := c.LocalFlagNames()
 	for i := range d.Params {
 		param := &d.Params[i]
-		if !c.IsSet(param.Flag()) {
+		if !slices.Contains(given, param.Flag()) {
 			continue
 		}
 		value, err := p.flagValue(c, param)

@@ -90,6 +90,10 @@ func (p *Program) dispatch(ctx context.Context, app *cli.App, l *line) error {
 	if err := l.checkFlags(); err != nil {
 		return err
 	}
+	if l.current == nil {
+		return p.help(app, l)
+	}
+	l.only(app)
 	return app.RunContext(ctx, l.argv())
 }
 
@@ -112,7 +116,6 @@ func (p *Program) app() *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {}, // Run sets the exit status
 		OnUsageError:   usageError,
 	}
-	app.Action = func(*cli.Context) error { return p.help(app, &line{}) }
 	p.definitions = map[*cli.Command]*commands.Definition{}
 	global := flagTable(app.Flags)
 	tree := &group{}

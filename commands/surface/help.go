@@ -71,7 +71,10 @@ func (p *Program) help(app *cli.App, l *line) error {
 		text = helpText(d.Help())
 	}
 	if usage == "" {
-		usage = strings.TrimSpace(l.name() + " " + strings.TrimSpace("[--flags] "+c.ArgsUsage))
+		usage = l.name() + " " + strings.TrimSpace("[--flags] "+c.ArgsUsage)
+		if len(c.Subcommands) > 0 {
+			usage = l.name() + " COMMAND [--flags] [arguments]"
+		}
 	}
 	w := p.people(p.Out, p.OutTerminal)
 	w.Printf("%s - %s\n", w.Paint(commands.Bold, l.name()), c.Usage)
