@@ -46,13 +46,12 @@ type Program struct {
 
 // Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2.
 func (p *Program) Run(ctx context.Context, args []string) (status int) {
+	ctx = tracing.WithParent(ctx, p.Getenv("TRACEPARENT"))
 	defer func() {
 		if e := recover(); e != nil {
-			fmt.Fprintf(p.Err, "%s", debug.Stack())
-			status = p.fail(fmt.Errorf("panic: %v", e))
+			status = p.fail(p.bug(ctx, e))
 		}
 	}()
-	ctx = tracing.WithParent(ctx, p.Getenv("TRACEPARENT"))
 	app := p.app()
 	if len(args) > 1 && args[1] == completeWord {
 		p.complete(app, args[2:])
@@ -67,6 +66,17 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 		return int(done)
 	}
 	return p.fail(err)
+}
+
+// bug is the error of a panic outside every command. No span was there to record it: standard error gets the stack, under
+// the trace id that the answer names.
+func (p *Program) bug(ctx context.Context, panicked any) error {
+	_, span := tracing.Start(ctx, "mailroom")
+	fmt.Fprintf(p.Err, "mailroom: panic in trace %s: %v\n%s", span.TraceID, panicked, debug.Stack())
+	return &orchestrator.Error{
+		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: fmt.Errorf("panic: %v", panicked),
+		Hint: "Report it with the trace id " + span.TraceID, Details: map[string]any{"trace_id": span.TraceID},
+	}
 }
 
 // dispatch answers a command line that has been read.
