@@ -163,13 +163,6 @@ func withTrace(err error, span *tracing.Span) error {
 	}
 }
 
-// Annotate adds an attribute to the span of the command that runs; an empty text adds nothing.
-func Annotate(ctx context.Context, name, value string) {
-	if value != "" {
-		tracing.FromContext(ctx).Set(name, value)
-	}
-}
-
 // batchRunner runs many params of one command at once.
 type batchRunner func(ctx context.Context, env Env, lines []json.RawMessage, atomic bool) ([]Answer, []error)
 

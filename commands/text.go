@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Text writes for people, on a terminal. What comes from messages is made harmless: control characters cannot drive the
@@ -86,12 +87,17 @@ func (w *Text) Status(status string) Painted {
 	return w.Paint(style, status)
 }
 
-// Table writes rows in columns under a header. Cells are made harmless, and cut where the terminal would break them.
+// Table writes rows in columns under a header. Cells are made harmless, and long ones cut. Where the terminal is too
+// narrow for the columns, each row is a block of lines instead, and nothing is cut.
 func (w *Text) Table(header []string, rows [][]string) {
+	limit := w.cellLimit(len(header))
+	if w.Width > 0 && tableWidth(header, rows, limit) > w.Width {
+		w.blocks(header, rows)
+		return
+	}
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(header, "\t"))
-	limit := w.cellLimit(len(header))
 	for _, row := range rows {
 		cells := make([]string, max(len(row), len(header))) // tabwriter aligns only rows that have all cells
 		for i, cell := range row {
@@ -102,6 +108,35 @@ func (w *Text) Table(header []string, rows [][]string) {
 	t.Flush()
 	head, body, _ := strings.Cut(b.String(), "\n")
 	w.raw(string(w.Paint(Bold, strings.TrimRight(head, " "))) + "\n" + trimLines(body))
+}
+
+// tableWidth is how many columns a table needs whose cells are cut at limit.
+func tableWidth(header []string, rows [][]string, limit int) int {
+	total := 2 * (len(header) - 1)
+	for i, title := range header {
+		width := utf8.RuneCountInString(title)
+		for _, row := range rows {
+			if i < len(row) {
+				width = max(width, min(limit, utf8.RuneCountInString(row[i])))
+			}
+		}
+		total += width
+	}
+	return total
+}
+
+// blocks writes each row as lines of title and cell.
+func (w *Text) blocks(header []string, rows [][]string) {
+	for i, row := range rows {
+		if i > 0 {
+			w.raw("\n")
+		}
+		pairs := make([][2]string, 0, len(header))
+		for j, cell := range row[:min(len(row), len(header))] {
+			pairs = append(pairs, [2]string{strings.ToLower(header[j]), strings.ReplaceAll(cell, "\n", " ")})
+		}
+		w.Fields(pairs...)
+	}
 }
 
 func trimLines(s string) string {

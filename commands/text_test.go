@@ -52,6 +52,20 @@ func TestTableCutsLongCells(t *testing.T) {
 	}
 }
 
+func TestTableBecomesBlocksWhereItDoesNotFit(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	w := &Text{Out: &b, Width: 30}
+	w.Table([]string{"MESSAGE", "ERROR", "FROM"}, [][]string{
+		{"msg-01M7XCRABXBSEP4S8QH8Y0B8AV", "", "a"}, {"msg-01M7XCRACAR6H2P93R2A5P2MCZ", "two\nlines that are long", "b"},
+	})
+	want := "message  msg-01M7XCRABXBSEP4S8QH8Y0B8AV\nfrom     a\n\n" +
+		"message  msg-01M7XCRACAR6H2P93R2A5P2MCZ\nerror    two lines that are long\nfrom     b\n"
+	if b.String() != want {
+		t.Errorf("%q; want %q", b.String(), want)
+	}
+}
+
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }

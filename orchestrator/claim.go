@@ -87,7 +87,7 @@ func (t *tx) lease(c *claim) error {
 	_, err = t.Exec(`
 		UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4
 		WHERE seq IN (SELECT seq FROM temp.batch) AND `+due,
-		t.clockText, c.token, stamp(t.clock.Add(c.timeout+leaseGrace)), t.r.instance)
+		t.clockText, c.token, stamp(t.clock.Add(c.timeout+leaseGrace)), t.actor)
 	return err
 }
 

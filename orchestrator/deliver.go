@@ -107,9 +107,12 @@ func (y *tally) delivery() Delivery {
 
 // DeliverAll delivers everything that is due: first to inboxes, set-based and exactly once, then through the other
 // transports, each recipient by itself so that a slow one delays nobody. It may run in many processes at once. A failed
-// attempt is part of the result and not an error; errors are those of the database.
+// attempt is part of the result and not an error. Errors: unknown_recipient, and those of the database.
 func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, error) {
 	o.Recipient = strings.ToLower(o.Recipient)
+	if err := r.checkRecipient(o.Recipient); err != nil {
+		return Delivery{}, err
+	}
 	work, err := r.anythingDue()
 	if err != nil || !work {
 		return newTally().delivery(), err
@@ -143,6 +146,15 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 	err = y.fault
 	y.mu.Unlock()
 	return y.delivery(), err
+}
+
+// checkRecipient refuses a name that nobody has and for which nothing waits: a typo.
+func (r *Router) checkRecipient(name string) error {
+	if name == "" {
+		return nil
+	}
+	_, err := r.Poll(context.Background(), name, 1)
+	return err
 }
 
 // anythingDue looks, without the write lock, whether a delivery run would have anything to do. It costs microseconds,

@@ -22,6 +22,7 @@ type tx struct {
 	clockText string
 	now       string
 
+	actor  string // lease owner and trace actor
 	spanID string
 	traced bool     // something was written for which the command's span must be there
 	ring   bool     // ring the bell after the commit
@@ -29,6 +30,17 @@ type tx struct {
 	conf   *config
 
 	removed map[Status]int64 // by retention, for its report
+}
+
+type instanceKey struct{}
+
+// WithInstance returns a context whose commands appear under another name than the process's own as lease owner and
+// trace actor: the ORCHESTRATOR_INSTANCE_ID of one call. "" changes nothing.
+func WithInstance(ctx context.Context, instance string) context.Context {
+	if instance == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, instanceKey{}, instance)
 }
 
 // newTx reads the clock and the last time stored.
@@ -49,7 +61,10 @@ func (w *writer) newTx() (*tx, error) {
 // forRequest returns the transaction as one request sees it.
 func (t *tx) forRequest(ctx context.Context) *tx {
 	own := *t
-	own.ctx = ctx
+	own.ctx, own.actor = ctx, t.r.instance
+	if instance, ok := ctx.Value(instanceKey{}).(string); ok {
+		own.actor = instance
+	}
 	if span := tracing.FromContext(ctx); span != nil {
 		own.spanID = span.SpanID
 		span.Begin(t.clock)
@@ -64,7 +79,7 @@ func (t *tx) finish() error {
 		return nil
 	}
 	t.after = append(t.after, span.MarkSaved)
-	return span.Save(t, t.clock, t.r.instance, "")
+	return span.Save(t, t.clock, t.actor, "")
 }
 
 // newID makes an id: the prefix and a ULID that is greater than all made before by this process, also when the clock was
@@ -85,7 +100,7 @@ func (t *tx) newID(prefix string) (string, error) {
 // event fills in what all events of this request share.
 func (t *tx) event(name tracing.EventName, failure string) tracing.Event {
 	t.traced = true
-	return tracing.Event{Name: name, At: t.now, Actor: t.r.instance, SpanID: t.spanID, Error: failure}
+	return tracing.Event{Name: name, At: t.now, Actor: t.actor, SpanID: t.spanID, Error: failure}
 }
 
 // selection is a set of rows of agent_message: a condition, in which ?7 stands for arg if there is one.

@@ -13,6 +13,7 @@ type WaitOptions struct {
 	Recipient string
 	Timeout   time.Duration // 0: do not wait, only take what is there
 	Limit     int           // messages at most, 1 to 1000
+	Register  bool          // the recipient proved its identity: add it if nobody knows it yet
 }
 
 // Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
@@ -25,6 +26,11 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 	recipient, err := CheckName("recipient", o.Recipient)
 	if err != nil {
 		return nil, err
+	}
+	if o.Register {
+		if err := r.register(ctx, recipient); err != nil {
+			return nil, err
+		}
 	}
 	deadline := r.now().Add(o.Timeout)
 	if ms, err := r.take(ctx, recipient, o.Limit); err != nil || len(ms) > 0 || o.Timeout <= 0 {
@@ -61,6 +67,16 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 		}
 		timer.Stop()
 	}
+}
+
+// register adds an agent that acts for the first time.
+func (r *Router) register(ctx context.Context, name string) error {
+	conf, err := r.configuration()
+	if err != nil || conf.agents[name] != nil {
+		return err
+	}
+	_, _, err = r.AddAgent(ctx, AgentUpdate{Name: name, By: name})
+	return err
 }
 
 // take reads what there is, without waiting. It looks with a reader first: an idle waiter never takes the write lock.

@@ -15,7 +15,7 @@ type RouteParams struct {
 	Recipient      string           `json:"recipient,omitempty" desc:"agent, or group to send to" check:"agent|group"`
 	BatchSize      int              `json:"batch_size,omitempty" desc:"poll: messages to list at most (10); deliver_all: messages of one claim" check:"min=1,max=1000"`
 	Timeout        commands.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"deliver_all: longest attempt" check:"min=1,max=3600"`
-	InstanceID     string           `json:"orchestrator_instance_id,omitempty" desc:"recorded in the trace as an attribute of the run" check:"min=1,max=128"`
+	InstanceID     string           `json:"orchestrator_instance_id,omitempty" desc:"recorded as lease owner and trace actor of this run" check:"min=1,max=128"`
 	Sender         string           `json:"sender,omitempty" desc:"send: agent that sends" check:"agent"`
 	Type           string           `json:"message_type,omitempty" desc:"send: any word" check:"min=1,max=64"`
 	Payload        json.RawMessage  `json:"payload,omitempty" desc:"send: any JSON value, at most 1 MiB"`
@@ -42,7 +42,7 @@ var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", rou
 
 // routeMessages is document 004's one command with four actions: a dispatcher over the commands of their names.
 func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteResult, error) {
-	commands.Annotate(ctx, "orchestrator.instance_id", p.InstanceID)
+	ctx = orchestrator.WithInstance(ctx, p.InstanceID)
 	switch p.Action {
 	case "poll":
 		if p.Recipient == "" {

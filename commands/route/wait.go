@@ -32,7 +32,9 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
-	ms, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: recipient, Timeout: p.Timeout.Duration(), Limit: p.BatchSize})
+	ms, err := env.Router.Wait(ctx, orchestrator.WaitOptions{
+		Recipient: recipient, Timeout: p.Timeout.Duration(), Limit: p.BatchSize, Register: env.Caller.Name != "",
+	})
 	if err != nil {
 		return WaitResult{}, err
 	}
