@@ -147,6 +147,15 @@ func TestCatalogueRefusesClashes(t *testing.T) {
 	}
 }
 
+func TestCatalogueRefusesACommandThatIsAGroup(t *testing.T) {
+	t.Parallel()
+	agent := Define(vocabularyOf("agent", strings.Replace(goodCard, "orchestrator.try", "orchestrator.agent", 1)), "agent", nothing[struct{}]).Definition
+	add := Define(vocabularyOf("agent_add", strings.Replace(goodCard, "orchestrator.try", "orchestrator.agent add", 1)), "agent_add", nothing[struct{}]).Definition
+	if got := panicOf(func() { NewCatalogue([]*Definition{add, agent}) }); !strings.Contains(got, "mailroom agent add hides the command agent") {
+		t.Errorf("panics with %q", got)
+	}
+}
+
 func TestLookup(t *testing.T) {
 	t.Parallel()
 	named := func(name string) *Definition {
