@@ -215,14 +215,13 @@ func (d *demonstration) story() (err error) {
 	if err != nil {
 		return err
 	}
-	values, err := audit.bind(nil, d.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
+	table, err := audit.run(d.ctx, d.Router, 100, nil)
 	if err != nil {
 		return err
 	}
-	table, err := d.Query(d.ctx, audit.SQL, 100, values...)
 	d.result.Audit = table.Rows
-	commands.Narrate(d.ctx, func(w *commands.Text) { SQLResult{Columns: table.Columns, Rows: table.Rows}.Text(w) })
-	return err
+	commands.Narrate(d.ctx, table.Text)
+	return nil
 }
 
 // Text ends the narration, which was printed while it happened.

@@ -1,7 +1,9 @@
 -- What is undelivered, by recipient.
--- ?1 now. Columns: recipient, pending, retry, leased, oldest_at, oldest_seconds.
+-- A recipient with a long tail here has nobody delivering to it, or a transport that fails: see retries_by_recipient.
+-- columns: recipient, pending, retry, leased, oldest_at, oldest_seconds
 SELECT recipient, sum(status = 'pending') AS pending, sum(status = 'retry') AS retry, sum(lease_token <> '') AS leased,
-       min(created_at) AS oldest_at, CAST(round((julianday(?1) - julianday(min(created_at))) * 86400) AS INTEGER) AS oldest_seconds
+       min(created_at) AS oldest_at,
+       CAST(round((julianday(?1) - julianday(min(created_at))) * 86400) AS INTEGER) AS oldest_seconds
 FROM agent_message
 WHERE status IN ('pending','retry')
 GROUP BY recipient ORDER BY recipient

@@ -1,9 +1,10 @@
 -- How often each command ran over the last hours, and how long it took.
--- params: 24
--- ?1 now, ?2 hours. Columns: name, runs, errors, mean_seconds, longest_seconds.
+-- Runs of a schedule that changed nothing leave no trace, so they are not counted.
+-- params: hours=24
+-- columns: name, runs, errors, mean_seconds, longest_seconds
 SELECT name, count(*) AS runs, sum(status = 'ERROR') AS errors,
        round(avg((julianday(ended_at) - julianday(started_at)) * 86400), 3) AS mean_seconds,
        round(max((julianday(ended_at) - julianday(started_at)) * 86400), 3) AS longest_seconds
 FROM command_trace
 WHERE started_at >= strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '-' || ?2 || ' hours') AND ended_at <> ''
-GROUP BY name ORDER BY runs DESC, name
+GROUP BY name ORDER BY longest_seconds DESC, name

@@ -1,6 +1,7 @@
 -- Messages that failed or expired within the last hours, newest first.
--- params: 24
--- ?1 now, ?2 hours. Columns: ended_at, message_id, sender, recipient, message_type, status, retries, reason.
+-- They are deleted after 7 days, so more than 168 hours show no more.
+-- params: hours=24
+-- columns: ended_at, message_id, sender, recipient, message_type, status, retries, reason
 SELECT ended_at, message_id, sender, recipient, message_type, status, retry_count AS retries, error_message AS reason
 FROM agent_message
 WHERE status IN ('failed','expired') AND ended_at >= strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '-' || ?2 || ' hours')

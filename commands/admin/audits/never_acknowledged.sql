@@ -1,6 +1,7 @@
 -- Messages that were read some minutes ago and not acknowledged since.
--- params: 60
--- ?1 now, ?2 minutes. Columns: message_id, sender, recipient, read_at.
+-- Their readers may have died over them: what was read is given to nobody else.
+-- params: minutes=60
+-- columns: message_id, sender, recipient, read_at
 SELECT message_id, sender, recipient, read_at
 FROM agent_message
 WHERE read_at <> '' AND acknowledged_at = '' AND read_at < strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '-' || ?2 || ' minutes')

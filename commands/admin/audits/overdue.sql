@@ -1,6 +1,7 @@
 -- Undelivered messages that have waited for longer than some minutes, oldest first.
--- params: 5
--- ?1 now, ?2 minutes. Columns: message_id, sender, recipient, status, created_at, waiting_seconds, next_attempt_at, last_error.
+-- `mailroom why ID` says what holds each.
+-- params: minutes=5
+-- columns: message_id, sender, recipient, status, created_at, waiting_seconds, next_attempt_at, last_error
 SELECT message_id, sender, recipient, status, created_at,
        CAST(round((julianday(?1) - julianday(created_at)) * 86400) AS INTEGER) AS waiting_seconds,
        next_attempt_at, error_message AS last_error

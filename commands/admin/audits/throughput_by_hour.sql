@@ -1,8 +1,12 @@
--- Messages created, delivered and failed by hour over the last hours.
--- params: 24
--- ?1 now, ?2 hours. Columns: hour, created, delivered, failed.
-SELECT substr(at, 1, 13) || ':00Z' AS hour, sum(event IN ('created','adopted') AND old_status IS NULL) AS created,
-       sum(event = 'delivered') AS delivered, sum(event IN ('failed','expired')) AS failed
+-- Messages created, delivered, given up and read in each of the last hours.
+-- Hours are UTC; one in which nothing happened is left out. A refused send is created and given up at once.
+-- params: hours=24
+-- columns: hour, created, delivered, given_up, was_read
+SELECT substr(at, 1, 13) || ':00Z' AS hour,
+       sum(event = 'created' OR (event = 'adopted' AND old_status IS NULL)) AS created,
+       sum(event = 'delivered') AS delivered,
+       sum(new_status IN ('failed','expired') AND old_status IS NOT new_status) AS given_up,
+       sum(event = 'read') AS was_read
 FROM message_trace
 WHERE at >= strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '-' || ?2 || ' hours')
 GROUP BY hour ORDER BY hour

@@ -1,6 +1,7 @@
--- Delivered messages of a type that nobody has answered, oldest first.
--- params: question
--- ?1 now, ?2 message_type. Columns: message_id, sender, recipient, delivered_at, waiting_seconds.
+-- Delivered messages of a type that their recipient has not answered, oldest first.
+-- An answer is a message from the recipient whose reply_to is the id.
+-- params: message_type=question
+-- columns: message_id, sender, recipient, delivered_at, waiting_seconds
 SELECT message_id, sender, recipient, delivered_at,
        CAST(round((julianday(?1) - julianday(delivered_at)) * 86400) AS INTEGER) AS waiting_seconds
 FROM agent_message m

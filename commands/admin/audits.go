@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+//go:embed audits/*.sql
+var auditFiles embed.FS
+
+// Audit is a query that ships with the product: a file of audits/. The comment at its head is one line that says what
+// it answers, lines that say what to make of it, `params: NAME=DEFAULT ...` if it takes any, and `columns: ...`. In the
+// query ?1 is the present time, ?2 the first parameter, and so on.
+type Audit struct {
+	Name    string       `json:"name"`
+	About   string       `json:"about"`
+	Notes   string       `json:"notes"`
+	Params  []AuditParam `json:"params"`
+	Columns []string     `json:"columns"`
+	SQL     string       `json:"sql"`
+
+	usesNow bool
+}
+
+// AuditParam is a parameter of an audit. One whose default is a whole number takes nothing else.
+type AuditParam struct {
+	Name    string `json:"name"`
+	Default string `json:"default"`
+}
+
+var audits = readAudits()
+
+// readAudits reads the files, in the order of their names. A wrong one panics: it is a mistake in the program, found at
+// its start.
+func readAudits() (list []Audit) {
+	files, err := fs.Glob(auditFiles, "audits/*.sql")
+	if err != nil {
+		panic(err)
+	}
+	for _, file := range files {
+		text, err := fs.ReadFile(auditFiles, file)
+		if err != nil {
+			panic(err)
+		}
+		a := Audit{Name: strings.TrimSuffix(path.Base(file), ".sql"), Params: []AuditParam{}, SQL: string(text)}
+		if err := a.readHead(); err != nil {
+			panic(fmt.Sprintf("%s: %v", file, err))
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// readHead takes the description from the comment lines at the top.
+func (a *Audit) readHead() error {
+	rest := a.SQL
+	var notes []string
+	for strings.HasPrefix(rest, "-- ") {
+		line, after, _ := strings.Cut(rest, "\n")
+		rest, line = after, strings.TrimPrefix(line, "-- ")
+		key, value, _ := strings.Cut(line, ": ")
+		switch {
+		case a.About == "":
+			a.About = line
+		case key == "columns":
+			a.Columns = strings.Split(value, ", ")
+		case key == "params":
+			for _, field := range strings.Fields(value) {
+				name, preset, ok := strings.Cut(field, "=")
+				if !ok {
+					return fmt.Errorf("parameter %s has no default", name)
+				}
+				a.Params = append(a.Params, AuditParam{name, preset})
+			}
+		default:
+			notes = append(notes, line)
+		}
+	}
+	a.Notes, a.usesNow = strings.Join(notes, " "), strings.Contains(rest, "?1")
+	if a.About == "" || a.Notes == "" || a.Columns == nil {
+		return fmt.Errorf("its head does not say what it answers, what to make of it, and in which columns")
+	}
+	return nil
+}
+
+// findAudit finds an audit by name, with '-' or '_', in any case. Error: not_found, with the near names.
+func findAudit(name string) (*Audit, error) {
+	folded := strings.ReplaceAll(strings.ToLower(name), "-", "_")
+	names := make([]string, len(audits))
+	for i := range audits {
+		if audits[i].Name == folded {
+			return &audits[i], nil
+		}
+		names[i] = audits[i].Name
+	}
+	e := orchestrator.Errorf(orchestrator.NotFound, "there is no named query %q", name)
+	if near := orchestrator.Nearest(folded, names); len(near) > 0 {
+		return nil, e.WithHint("Did you mean %s?", strings.Join(near, " or "))
+	}
+	return nil, e.WithHint("`mailroom sql --list` lists them")
+}
+
+// run asks the query; given are the values of its first parameters, and the others have their defaults. The present
+// time is the router's clock, so that a known history gives known rows.
+func (a *Audit) run(ctx context.Context, r *orchestrator.Router, limit int, given []string) (SQLResult, error) {
+	values, err := a.bind(given)
+	if err != nil {
+		return SQLResult{Rows: []orchestrator.Row{}}, err
+	}
+	if a.usesNow || len(values) > 0 {
+		values = append([]any{r.Now().UTC().Format(tracing.Layout)}, values...)
+	}
+	return tableOf(r.Query(ctx, a.SQL, limit, values...))
+}
+
+// bind returns the values of ?2, ?3, ...
+func (a *Audit) bind(given []string) (values []any, err error) {
+	if len(given) > len(a.Params) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "params: %s takes %d, and %d were given", a.Name, len(a.Params), len(given))
+	}
+	for i, p := range a.Params {
+		value := p.Default
+		if i < len(given) {
+			value = given[i]
+		}
+		if isCount(p.Default) && !isCount(value) {
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "params: %s of %s is a whole number from 0 to 1000000, and not %q", p.Name, a.Name, value)
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+func isCount(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n >= 0 && n <= 1_000_000
+}

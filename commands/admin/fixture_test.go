@@ -1,0 +1,182 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3"
+
+	"mailroom/commands"
+	"mailroom/commands/route"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+)
+
+// clock is a clock that only moves when it is told to.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) set(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = at
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// gate is a transport whose deliveries wait until they are let through. It tells when one has begun.
+type gate struct {
+	begun   chan struct{}
+	through chan struct{} // closed: open
+	pass    func()        // called by each delivery that goes through
+}
+
+func newGate(pass func()) *gate {
+	return &gate{begun: make(chan struct{}, 16), through: make(chan struct{}), pass: pass}
+}
+
+func (*gate) Check(address string) (string, error) { return address, nil }
+func (*gate) MaxBatch() int                        { return 1 }
+
+func (g *gate) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	g.begun <- struct{}{}
+	select {
+	case <-g.through:
+		g.pass()
+		return make([]error, len(a.Messages))
+	case <-ctx.Done():
+		return []error{ctx.Err()}
+	}
+}
+
+// fixture is a database on a real file, asked through commands as a surface would.
+type fixture struct {
+	t         *testing.T
+	path      string
+	clock     *clock // nil: real time
+	catalogue *commands.Catalogue
+	router    *orchestrator.Router
+}
+
+// newFixture makes one. c may be nil, for real time; more are transports besides the real ones.
+func newFixture(t *testing.T, c *clock, more map[string]orchestrator.Transport) *fixture {
+	t.Helper()
+	f := &fixture{
+		t: t, path: filepath.Join(t.TempDir(), "mailroom.db"), clock: c,
+		catalogue: commands.NewCatalogue(route.Definitions(), Definitions()),
+	}
+	f.router = f.open("first", more)
+	return f
+}
+
+// open opens the file as a process called instance would. more are transports besides the real ones.
+func (f *fixture) open(instance string, more map[string]orchestrator.Transport) *orchestrator.Router {
+	f.t.Helper()
+	transports := map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}}
+	for scheme, t := range more {
+		transports[scheme] = t
+	}
+	o := orchestrator.Options{
+		Path: f.path, Instance: instance, Transports: transports, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
+	}
+	if f.clock != nil {
+		o.Now = f.clock.now
+	}
+	r, err := orchestrator.Open(f.t.Context(), o)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			f.t.Errorf("closing: %v", err)
+		}
+	})
+	return r
+}
+
+// try runs a command on a router as the administrator.
+func (f *fixture) try(r *orchestrator.Router, command, params string) (commands.Answer, error) {
+	f.t.Helper()
+	d, err := f.catalogue.Lookup(command)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	env := commands.Env{Router: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: f.catalogue}
+	return d.Run(f.t.Context(), env, json.RawMessage(params))
+}
+
+// ask runs a command that must succeed, and returns its result.
+func ask[R any](f *fixture, command, params string) (result R) {
+	f.t.Helper()
+	answer, err := f.try(f.router, command, params)
+	if err != nil {
+		f.t.Fatalf("%s %s: %v", command, params, err)
+	}
+	result, ok := answer.Result.(R)
+	if !ok {
+		f.t.Fatalf("%s answers with a %T", command, answer.Result)
+	}
+	return result
+}
+
+// refused runs a command that must fail with a code.
+func (f *fixture) refused(command, params string, code orchestrator.Code) *orchestrator.Error {
+	f.t.Helper()
+	_, err := f.try(f.router, command, params)
+	if orchestrator.CodeOf(err) != code || err == nil {
+		f.t.Fatalf("%s %s: %v; want %s", command, params, err, code)
+	}
+	return err.(*orchestrator.Error)
+}
+
+// send sends a message and returns its id. more are further parameters, as JSON members with a comma in front.
+func (f *fixture) send(sender, recipient, kind, more string) string {
+	f.t.Helper()
+	params := `{"sender":"` + sender + `","recipient":"` + recipient + `","message_type":"` + kind + `"` + more + `}`
+	return ask[route.SendResult](f, "send", params).MessageID
+}
+
+// plain opens the database the way a program does that only knows SQLite.
+func (f *fixture) plain() *sql.DB {
+	f.t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+f.path+"?_busy_timeout=10000")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// byHand changes the database the way another program does.
+func (f *fixture) byHand(statement string, args ...any) {
+	f.t.Helper()
+	if _, err := f.plain().Exec(statement, args...); err != nil {
+		f.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// text is a result's form for people, without colours.
+func text(r commands.Texter) string {
+	var b bytes.Buffer
+	r.Text(&commands.Text{Out: &b})
+	return b.String()
+}
