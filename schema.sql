@@ -104,7 +104,7 @@ CREATE INDEX agent_message_idempotency ON agent_message (sender, idempotency_key
 -- agent_message_archive: delivered messages that retention moved out of the way, kept for 90 days more. The same columns
 -- in the same order, and when it was moved.
 CREATE TABLE agent_message_archive (
-    message_id        TEXT NOT NULL UNIQUE,
+    message_id        TEXT NOT NULL,                   -- not unique: others may use an id again once it was archived
     sender            TEXT NOT NULL,
     recipient         TEXT NOT NULL,
     message_type      TEXT,
@@ -145,6 +145,7 @@ CREATE TABLE agent_message_archive (
     span_id           TEXT NOT NULL,
     archived_at       TEXT NOT NULL
 );
+CREATE INDEX agent_message_archive_message ON agent_message_archive (message_id);
 CREATE INDEX agent_message_archive_archived ON agent_message_archive (archived_at);
 CREATE INDEX agent_message_archive_multicast ON agent_message_archive (multicast_id)
     WHERE multicast_id IS NOT NULL;

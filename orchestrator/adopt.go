@@ -35,7 +35,7 @@ type foreignRow struct {
 	id, sender, recipient, status, traced string
 	payload, messageType                  driver.Value
 	createdAt, deliveredAt, nextAttemptAt string
-	endedAt, expiresAt                    string
+	endedAt                               string
 	retryCount, maxRetries, ttl           driver.Value
 	errorMessage                          driver.Value
 }
@@ -43,14 +43,14 @@ type foreignRow struct {
 func (t *tx) untraced(limit int) (rows []foreignRow, err error) {
 	err = t.query(`
 		SELECT seq, message_id, sender, recipient, status, traced_status, payload, message_type, created_at, delivered_at,
-		       next_attempt_at, ended_at, expires_at, retry_count, max_retries, ttl_seconds, error_message
+		       next_attempt_at, ended_at, retry_count, max_retries, ttl_seconds, error_message
 		FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT ?`,
 		func(row []driver.Value) error {
 			rows = append(rows, foreignRow{
 				seq: asInt(row[0]), id: asText(row[1]), sender: asText(row[2]), recipient: asText(row[3]), status: asText(row[4]),
 				traced: asText(row[5]), payload: row[6], messageType: row[7], createdAt: asText(row[8]), deliveredAt: asText(row[9]),
-				nextAttemptAt: asText(row[10]), endedAt: asText(row[11]), expiresAt: asText(row[12]), retryCount: row[13],
-				maxRetries: row[14], ttl: row[15], errorMessage: row[16],
+				nextAttemptAt: asText(row[10]), endedAt: asText(row[11]), retryCount: row[12],
+				maxRetries: row[13], ttl: row[14], errorMessage: row[15],
 			})
 			return nil
 		}, limit)
@@ -75,14 +75,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 	}
 
 	ended, delivered, review, next := "", any(nil), "", ""
-	expires := f.expiresAt
-	if parseStamp(expires).IsZero() {
-		lifetime := conf.settings.ExpireAfter
-		if seconds := asInt(f.ttl); f.ttl != nil && seconds > 0 {
-			lifetime = secondsUpTo(seconds, MaxTTL)
-		}
-		expires = stamp(parseStamp(created).Add(lifetime))
-	}
+	expires := t.adoptedExpiry(f, &conf.settings, created)
 	switch status {
 	case Pending:
 		review = t.now
@@ -119,6 +112,21 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		t.ring = true
 	}
 	return err
+}
+
+// adoptedExpiry is when an adopted row expires. Its seven days begin when the router first sees it, however old the time
+// is that somebody wrote, and anew when somebody sets it back; a ttl of its own begins with the message.
+func (t *tx) adoptedExpiry(f *foreignRow, s *Settings, created string) string {
+	now := parseStamp(t.now)
+	seconds := asInt(f.ttl)
+	if f.ttl == nil || seconds <= 0 {
+		return stamp(now.Add(s.ExpireAfter))
+	}
+	from := now
+	if f.traced == "" {
+		from = parseStamp(created)
+	}
+	return stamp(from.Add(secondsUpTo(seconds, MaxTTL)))
 }
 
 // meaning says which status a hand-written one stands for, and why if it was not clear. An unknown word on a new row is

@@ -45,7 +45,6 @@ func TestAdoptionNormalises(t *testing.T) {
 		('zone', 'architect', 'builder', 'plain "text"', '2025-10-26T10:30:00+02:00', -5, -1),
 		('frac', 'architect', 'builder', '12345678901234567890.10', '2025-10-26T10:30:00.123456Z', 0, 3),
 		('junk', 'architect', 'builder', x'ff00', 'yesterday', 'many', 3)`)
-	f.setting("expiry.undelivered", "3650d")
 	f.deliver()
 	wantRows(t, f.rows(`SELECT message_id, sender, recipient, payload, created_at, retry_count, max_retries, status FROM agent_message ORDER BY seq`),
 		"utc architect builder null 2025-10-26T10:30:00.000Z 0 3 delivered",

@@ -72,6 +72,15 @@ func TestRetention(t *testing.T) {
 		t.Errorf("reading from the archive: %v %v", ms, err)
 	}
 
+	// Somebody uses the id again, by hand: both are kept.
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient) VALUES (?, 'a', 'b')`, delivered)
+	f.deliver()
+	f.clock.advance(7*24*time.Hour + time.Millisecond)
+	want(t, "archived under a used id", f.clear(orchestrator.ClearOptions{}).Statuses[orchestrator.Delivered], 1)
+	want(t, "archived rows", len(f.rows(`SELECT 1 FROM agent_message_archive`)), 2)
+	f.sql(`DELETE FROM agent_message_archive WHERE seq = (SELECT max(seq) FROM agent_message_archive)`)
+	f.sql(`DELETE FROM message_trace WHERE message_id = ? AND id > (SELECT max(id) - 3 FROM message_trace)`, delivered)
+
 	f.clock.advance(90*24*time.Hour + time.Millisecond)
 	want(t, "deleted from the archive", f.clear(orchestrator.ClearOptions{}).ArchiveDeleted, 1)
 	want(t, "keys", len(f.rows(`SELECT 1 FROM idempotency`)), 0)
