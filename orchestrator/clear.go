@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"os"
 	"time"
 
@@ -165,33 +164,6 @@ func (t *tx) clearEnded(cutoff string) (int64, error) {
 		}
 	}
 	return n, t.dropKeys(keys)
-}
-
-// sentKey is an idempotency key and who used it.
-type sentKey struct{ sender, key string }
-
-// keysIn lists the idempotency keys of the rows of temp.batch.
-func (t *tx) keysIn(table string) (keys []sentKey, err error) {
-	err = t.query(`SELECT DISTINCT sender, idempotency_key FROM `+table+`
-		WHERE seq IN (SELECT seq FROM temp.batch) AND idempotency_key IS NOT NULL`, func(row []driver.Value) error {
-		keys = append(keys, sentKey{asText(row[0]), asText(row[1])})
-		return nil
-	})
-	return keys, err
-}
-
-// dropKeys forgets the idempotency keys whose last row has gone, archive included.
-func (t *tx) dropKeys(keys []sentKey) error {
-	for _, k := range keys {
-		if _, err := t.Exec(`
-			DELETE FROM idempotency WHERE sender = ?1 AND key = ?2
-			  AND NOT EXISTS (SELECT 1 FROM agent_message WHERE sender = ?1 AND idempotency_key = ?2)
-			  AND NOT EXISTS (SELECT 1 FROM agent_message_archive WHERE sender = ?1 AND idempotency_key = ?2)`,
-			k.sender, k.key); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // archiveColumns are the columns that agent_message and its archive share.

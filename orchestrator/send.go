@@ -1,29 +1,11 @@
 package orchestrator
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"database/sql/driver"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
-	"time"
-	"unicode/utf8"
 
 	"mailroom/tracing"
-)
-
-// Bounds of a message. Source: contract, "The table".
-const (
-	MaxPayload  = 1 << 20 // bytes of JSON
-	MaxType     = 64      // bytes
-	MaxPriority = 9
-	MaxTTL      = 30 * day
-	maxKey      = 256     // bytes of an idempotency key, a message id, a thread or session id
-	maxText     = 8 << 10 // bytes of summary and context
 )
 
 // Send takes a message, or one per member of a group, and returns when it is on disk: a kill or a power cut afterwards
@@ -142,58 +124,6 @@ func (t *tx) sendOne(d *Draft, sent *Sent, failure *error, several bool) error {
 	return nil
 }
 
-// check validates a draft and brings it into the form in which it is stored.
-func (d Draft) check() (Draft, error) {
-	var err error
-	if d.Sender, err = CheckName("sender", d.Sender); err != nil {
-		return d, err
-	}
-	if d.Recipient, err = CheckName("recipient", d.Recipient); err != nil {
-		return d, err
-	}
-	if d.Payload == nil {
-		d.Payload = json.RawMessage("null")
-	}
-	if len(d.Payload) > MaxPayload {
-		return d, Errorf(InvalidParams, "payload has %d bytes; at most %d are allowed", len(d.Payload), MaxPayload).
-			WithHint("Write the content to a file and send its path")
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, d.Payload); err != nil {
-		return d, &Error{Code: InvalidParams, Message: "payload is not JSON", Err: err, Hint: `A bare text needs quotes: '"hello"'`}
-	}
-	d.Payload = compact.Bytes()
-	if !utf8.Valid(d.Payload) {
-		return d, Errorf(InvalidParams, "payload is not valid UTF-8")
-	}
-	for _, text := range []struct {
-		name, value string
-		limit       int
-	}{
-		{"message_type", d.Type, MaxType}, {"idempotency_key", d.IdempotencyKey, maxKey}, {"reply_to", d.ReplyTo, maxKey},
-		{"thread_id", d.ThreadID, maxKey}, {"session_id", d.SessionID, maxKey}, {"summary", d.Summary, maxText},
-		{"context", d.Context, maxText},
-	} {
-		switch {
-		case len(text.value) > text.limit:
-			return d, Errorf(InvalidParams, "%s has %d bytes; at most %d are allowed", text.name, len(text.value), text.limit)
-		case strings.ContainsRune(text.value, 0) || !utf8.ValidString(text.value):
-			return d, Errorf(InvalidParams, "%s holds a NUL or is not valid UTF-8", text.name)
-		}
-	}
-	switch {
-	case d.Priority < -MaxPriority || d.Priority > MaxPriority:
-		return d, Errorf(InvalidParams, "priority is %d; it goes from %d to %d", d.Priority, -MaxPriority, MaxPriority)
-	case d.MaxRetries != nil && (*d.MaxRetries < 0 || *d.MaxRetries > 100):
-		return d, Errorf(InvalidParams, "max_retries is %d; it goes from 0 to 100", *d.MaxRetries)
-	case d.TTL != 0 && (d.TTL < time.Second || d.TTL > MaxTTL):
-		return d, Errorf(InvalidParams, "ttl_seconds is %d; it goes from 1 to %d", int64(d.TTL/time.Second), int64(MaxTTL/time.Second))
-	case d.Action != "" && d.Action != "queue" && d.Action != "interrupt":
-		return d, Errorf(InvalidParams, "action is %q; it is queue or interrupt", d.Action)
-	}
-	return d, nil
-}
-
 // send stores the rows of one draft. refusal is an error for the sender that left a dead letter behind, which must be
 // committed; err undoes everything.
 func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
@@ -284,79 +214,6 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 	return sent, nil
 }
 
-// insertion is one row about to be stored.
-type insertion struct {
-	draft                        *Draft
-	id, recipient                string
-	status                       Status
-	failure                      string
-	maxRetries, hops             int
-	held                         bool
-	multicastID, multicastTarget string
-	expiresAt, reviewAt          string
-	ttl                          any
-}
-
-// expire sets when the row expires, and when the router next looks at it: when it is overdue, or earlier if it expires.
-func (row *insertion) expire(t *tx, s *Settings) {
-	created := parseStamp(t.now)
-	lifetime := s.ExpireAfter
-	if row.draft.TTL > 0 {
-		lifetime = row.draft.TTL
-		row.ttl = int64(row.draft.TTL / time.Second)
-	}
-	row.expiresAt = stamp(created.Add(lifetime))
-	row.reviewAt = stamp(created.Add(min(lifetime, s.OverdueAfter)))
-}
-
-// insert stores one row and its first event.
-func (t *tx) insert(row *insertion) error {
-	d := row.draft
-	var failure any
-	endedAt := ""
-	if row.status == Failed {
-		failure, endedAt, row.reviewAt = row.failure, t.now, ""
-	}
-	traceID := ""
-	if span := tracing.FromContext(t.ctx); span != nil {
-		traceID = span.TraceID
-	}
-	held := 0
-	if row.held {
-		held = 1
-	}
-	_, err := t.Exec(`
-		INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, retry_count,
-		    max_retries, error_message, traced_status, review_at, expires_at, ended_at, ttl_seconds, priority, held, summary,
-		    context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key,
-		    trace_id, span_id)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?6, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-		    ?22, ?23, ?24, ?25, ?26, ?27)`,
-		row.id, d.Sender, row.recipient, d.Type, string(d.Payload), row.status, t.now, row.maxRetries, failure, row.reviewAt,
-		row.expiresAt, endedAt, row.ttl, d.Priority, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
-		null(d.SessionID), null(d.ReplyTo), row.hops, null(row.multicastID), null(row.multicastTarget),
-		null(d.IdempotencyKey), traceID, t.spanID)
-	if err != nil {
-		return err
-	}
-	event := t.event(tracing.Created, row.failure)
-	event.MessageID, event.NewStatus = row.id, string(row.status)
-	if err := tracing.Record(t, event); err != nil || !row.held {
-		return err
-	}
-	event.Name, event.Error = tracing.Held, "nobody is known as "+row.recipient
-	event.OldStatus = event.NewStatus
-	return tracing.Record(t, event)
-}
-
-// null is the SQL NULL for an empty text.
-func null(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
-
 // refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing.
 func (t *tx) refuse(conf *config, d *Draft, code Code, role, name string) (Sent, error, error) {
 	refusal := Errorf(code, "nobody is known as %s %q", role, name)
@@ -418,44 +275,4 @@ func (t *tx) checkBacklog(conf *config, recipients []string) error {
 		}
 	}
 	return nil
-}
-
-// hash tells whether two sends with one idempotency key are the same.
-func (d *Draft) hash() string {
-	same := *d
-	same.RegisterSender = false
-	b, _ := json.Marshal(same) // plain fields and checked JSON always marshal
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
-
-// firstResult looks for an earlier send with the draft's idempotency key.
-func (t *tx) firstResult(d *Draft, hash string) (sent Sent, found bool, err error) {
-	var have, result string
-	err = t.query(`SELECT params_hash, result FROM idempotency WHERE sender = ? AND key = ?`, func(row []driver.Value) error {
-		have, result, found = asText(row[0]), asText(row[1]), true
-		return nil
-	}, d.Sender, d.IdempotencyKey)
-	switch {
-	case err != nil || !found:
-		return sent, false, err
-	case have != hash:
-		return sent, false, Errorf(Conflict, "the idempotency key %q was used by %s for another message", d.IdempotencyKey, d.Sender).
-			WithHint("Use a new key for a new message")
-	}
-	if err := json.Unmarshal([]byte(result), &sent); err != nil {
-		return sent, false, err
-	}
-	sent.Idempotent = true
-	return sent, true, nil
-}
-
-func (t *tx) keepResult(d *Draft, hash string, sent Sent) error {
-	result, err := json.Marshal(sent)
-	if err != nil {
-		return err
-	}
-	_, err = t.Exec(`INSERT INTO idempotency (sender, key, params_hash, result, created_at) VALUES (?, ?, ?, ?, ?)`,
-		d.Sender, d.IdempotencyKey, hash, string(result), t.now)
-	return err
 }

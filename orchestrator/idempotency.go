@@ -1,0 +1,75 @@
+package orchestrator
+
+import (
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// hash tells whether two sends with one idempotency key are the same.
+func (d *Draft) hash() string {
+	same := *d
+	same.RegisterSender = false
+	b, _ := json.Marshal(same) // plain fields and checked JSON always marshal
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// firstResult looks for an earlier send with the draft's idempotency key.
+func (t *tx) firstResult(d *Draft, hash string) (sent Sent, found bool, err error) {
+	var have, result string
+	err = t.query(`SELECT params_hash, result FROM idempotency WHERE sender = ? AND key = ?`, func(row []driver.Value) error {
+		have, result, found = asText(row[0]), asText(row[1]), true
+		return nil
+	}, d.Sender, d.IdempotencyKey)
+	switch {
+	case err != nil || !found:
+		return sent, false, err
+	case have != hash:
+		return sent, false, Errorf(Conflict, "the idempotency key %q was used by %s for another message", d.IdempotencyKey, d.Sender).
+			WithHint("Use a new key for a new message")
+	}
+	if err := json.Unmarshal([]byte(result), &sent); err != nil {
+		return sent, false, err
+	}
+	sent.Idempotent = true
+	return sent, true, nil
+}
+
+func (t *tx) keepResult(d *Draft, hash string, sent Sent) error {
+	result, err := json.Marshal(sent)
+	if err != nil {
+		return err
+	}
+	_, err = t.Exec(`INSERT INTO idempotency (sender, key, params_hash, result, created_at) VALUES (?, ?, ?, ?, ?)`,
+		d.Sender, d.IdempotencyKey, hash, string(result), t.now)
+	return err
+}
+
+// sentKey is an idempotency key and who used it.
+type sentKey struct{ sender, key string }
+
+// keysIn lists the idempotency keys of the rows of temp.batch.
+func (t *tx) keysIn(table string) (keys []sentKey, err error) {
+	err = t.query(`SELECT DISTINCT sender, idempotency_key FROM `+table+`
+		WHERE seq IN (SELECT seq FROM temp.batch) AND idempotency_key IS NOT NULL`, func(row []driver.Value) error {
+		keys = append(keys, sentKey{asText(row[0]), asText(row[1])})
+		return nil
+	})
+	return keys, err
+}
+
+// dropKeys forgets the idempotency keys whose last row has gone, archive included.
+func (t *tx) dropKeys(keys []sentKey) error {
+	for _, k := range keys {
+		if _, err := t.Exec(`
+			DELETE FROM idempotency WHERE sender = ?1 AND key = ?2
+			  AND NOT EXISTS (SELECT 1 FROM agent_message WHERE sender = ?1 AND idempotency_key = ?2)
+			  AND NOT EXISTS (SELECT 1 FROM agent_message_archive WHERE sender = ?1 AND idempotency_key = ?2)`,
+			k.sender, k.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
