@@ -1,0 +1,245 @@
+package surface
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// ticking is a vocabulary of one command that tells a channel of each of its runs.
+func ticking(t *testing.T, runs chan<- string) *commands.Catalogue {
+	t.Helper()
+	type params struct {
+		Mark string `json:"mark,omitempty" desc:"what to tell"`
+	}
+	run := func(_ context.Context, _ commands.Env, p params) (struct{}, error) {
+		runs <- p.Mark
+		return struct{}{}, nil
+	}
+	tick := commands.Define(vocabulary("tick", "tick"), "tick", run)
+	return commands.NewCatalogue([]*commands.Definition{tick.Definition})
+}
+
+// fakeTime is a clock that only moves when it is told to.
+type fakeTime struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (f *fakeTime) now() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at
+}
+
+func (f *fakeTime) set(at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.at = at
+}
+
+func openRouter(t *testing.T, path string, now func() time.Time) *orchestrator.Router {
+	t.Helper()
+	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
+		Path: path, Now: now, Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler), Instance: t.Name(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// clearSchedules leaves only what the test adds.
+func clearSchedules(t *testing.T, r *orchestrator.Router) {
+	t.Helper()
+	list, err := r.Schedules(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if err := r.RemoveSchedule(t.Context(), s.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startScheduler runs a scheduler until the test ends.
+func startScheduler(t *testing.T, r *orchestrator.Router, catalogue *commands.Catalogue) (stop func()) {
+	t.Helper()
+	env := commands.Env{Router: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- newScheduler(env, newMetrics(r, "test")).run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func addSchedule(t *testing.T, r *orchestrator.Router, name, spec string) {
+	t.Helper()
+	if _, err := r.AddSchedule(t.Context(), orchestrator.Schedule{Name: name, Spec: spec, Command: "tick", Params: []byte(`{"mark":"` + name + `"}`)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A daily run that was due while nothing ran is made up at the start, by one of two daemons; nothing else is.
+func TestMissedRunIsMadeUpOnce(t *testing.T) {
+	t.Parallel()
+	clock := &fakeTime{at: time.Date(2026, 5, 1, 12, 0, 0, 0, time.Local)}
+	path := filepath.Join(t.TempDir(), "mailroom.db")
+	r := openRouter(t, path, clock.now)
+	clearSchedules(t, r)
+	addSchedule(t, r, "daily", "0 3 * * *")
+	addSchedule(t, r, "yearly", "0 3 1 1 *")
+	addSchedule(t, r, "bell", orchestrator.Doorbell)
+	clock.set(time.Date(2026, 5, 3, 12, 0, 0, 0, time.Local))
+	runs := make(chan string, 100)
+	catalogue := ticking(t, runs)
+	stopFirst, stopSecond := startScheduler(t, r, catalogue), startScheduler(t, openRouter(t, path, clock.now), catalogue)
+	seen := map[string]int{}
+	for seen["bell"] < 2 || seen["daily"] < 1 {
+		seen[<-runs]++
+	}
+	stopFirst()
+	stopSecond()
+	close(runs)
+	for mark := range runs {
+		seen[mark]++
+	}
+	if seen["daily"] != 1 || seen["yearly"] != 0 {
+		t.Errorf("runs: %v; want the daily one once, the yearly one never", seen)
+	}
+	list, err := r.Schedules(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		want := ""
+		if s.Name == "daily" {
+			want = time.Date(2026, 5, 3, 3, 0, 0, 0, time.Local).UTC().Format("2006-01-02T15:04:05.000Z")
+		}
+		if s.LastRunAt != want {
+			t.Errorf("%s last ran at %q; want %q", s.Name, s.LastRunAt, want)
+		}
+	}
+}
+
+// A schedule that is added while the daemon runs is taken up; one that cannot run is left out and harms nobody.
+func TestSchedulesAreReadAgain(t *testing.T) {
+	t.Parallel()
+	r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
+	clearSchedules(t, r)
+	runs := make(chan string, 100)
+	startScheduler(t, r, ticking(t, runs))
+	if _, err := r.AddSchedule(t.Context(), orchestrator.Schedule{Name: "broken", Spec: "never", Command: "nothing", Params: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	addSchedule(t, r, "often", "@every 1s")
+	if mark := <-runs; mark != "often" {
+		t.Errorf("%s ran", mark)
+	}
+}
+
+func TestLatestSlot(t *testing.T) {
+	t.Parallel()
+	r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
+	env := commands.Env{Router: r, Log: slog.New(slog.DiscardHandler), Catalogue: ticking(t, make(chan string, 1))}
+	s := newScheduler(env, newMetrics(r, "test"))
+	at := func(text string) time.Time {
+		when, err := time.ParseInLocation("2006-01-02 15:04:05", text, time.Local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when
+	}
+	for _, c := range []struct{ spec, now, want string }{
+		{"0 3 * * *", "2026-05-03 03:00:00", "2026-05-03 03:00:00"},
+		{"0 3 * * *", "2026-05-03 02:59:59", "2026-05-02 03:00:00"},
+		{"*/5 * * * *", "2026-05-03 03:07:30", "2026-05-03 03:05:00"},
+		{"0 3 1 * *", "2026-05-03 12:00:00", "2026-05-01 03:00:00"},
+		{"0 3 1 1 *", "2026-05-03 12:00:00", "2026-01-01 03:00:00"},
+	} {
+		s.entries, s.bells = nil, nil
+		j := &job{s: s, schedule: orchestrator.Schedule{Name: "x", Spec: c.spec}}
+		var err error
+		if j.plan, err = cron.ParseStandard(c.spec); err != nil {
+			t.Fatal(err)
+		}
+		if got := j.latestSlot(at(c.now)); !got.Equal(at(c.want)) {
+			t.Errorf("%s at %s: slot %s; want %s", c.spec, c.now, got, c.want)
+		}
+	}
+}
+
+// The endpoints are for this machine only, and say when the database cannot be had.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "mailroom.db")
+	r := openRouter(t, path, nil)
+	log := slog.New(slog.DiscardHandler)
+	for _, address := range []string{"0.0.0.0:0", "[::]:0", "example.org:80", "nowhere"} {
+		if _, err := listenHealth(address, r, newMetrics(r, "test"), log); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+			t.Errorf("listening on %s: %v", address, err)
+		}
+	}
+	h, err := listenHealth("127.0.0.1:0", r, newMetrics(r, "test"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.close(context.Background()) })
+	get := func(path, host string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", h.address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(body)
+	}
+	for _, c := range []struct {
+		path, host string
+		status     int
+	}{{"/healthz", "", 200}, {"/readyz", "", 200}, {"/metrics", "", 200}, {"/healthz", "evil.example", 403}, {"/readyz", "localhost", 200}, {"/", "", 404}} {
+		if got, body := get(c.path, c.host); got != c.status {
+			t.Errorf("GET %s as %q: %d %s; want %d", c.path, c.host, got, body, c.status)
+		}
+	}
+	broken := openRouter(t, filepath.Join(t.TempDir(), "no", "file"), nil)
+	if err := os.WriteFile(filepath.Dir(broken.Path()), nil, 0o600); err != nil { // a file where its folder should be
+		t.Fatal(err)
+	}
+	sick, err := listenHealth("127.0.0.1:0", broken, newMetrics(broken, "test"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sick.close(context.Background()) })
+	h.address = sick.address
+	if status, body := get("/readyz", ""); status != 503 || body == "" {
+		t.Errorf("/readyz without a database: %d %s", status, body)
+	}
+}
