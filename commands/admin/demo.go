@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/tracing"
 )
 
 // DemoResult says what happened and where to look at it.
@@ -38,7 +41,13 @@ func demo(ctx context.Context, env commands.Env, _ NoParams) (DemoResult, error)
 	if err != nil {
 		return DemoResult{}, err
 	}
-	d := &demonstration{ctx: ctx, Router: router, late: filepath.Join(folder, "late")}
+	env.Router = router
+	// The commands that it runs have no watcher of their own: it tells itself what they do.
+	quiet, stop := context.WithCancelCause(tracing.WithParent(context.Background(), tracing.FromContext(ctx).Traceparent()))
+	defer stop(nil)
+	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
+	d := &demonstration{ctx: ctx, quiet: quiet, env: env, late: filepath.Join(folder, "late")}
+	d.types, d.attempts = map[string]string{}, map[string]int{}
 	d.result.Database, d.result.File = router.Path(), filepath.Join(d.late, "project_manager.jsonl")
 	for _, step := range []func() error{d.agents, d.sends, d.ladder, d.deadLetter, d.reading, d.story} {
 		if err := step(); err != nil {
@@ -49,14 +58,41 @@ func demo(ctx context.Context, env commands.Env, _ NoParams) (DemoResult, error)
 	return d.result, router.Close()
 }
 
-// demonstration is a running demo.
+// demonstration is a running demo. It runs commands of the catalogue on its own database, as anybody could.
 type demonstration struct {
-	*orchestrator.Router
-	ctx    context.Context
+	ctx    context.Context // of the demo, with whoever watches
+	quiet  context.Context // of the commands that it runs
+	env    commands.Env
 	late   string // folder that is missing at first
 	result DemoResult
 
-	climber, doomed, task string // message ids
+	climber, doomed, task string            // message ids
+	types                 map[string]string // of messages, by id
+	attempts              map[string]int    // that failed, by message id
+}
+
+// run runs a command, and puts what it answers into answer unless that is nil.
+func (d *demonstration) run(command string, params map[string]any, answer any) error {
+	definition, err := d.env.Catalogue.Lookup(command)
+	if err != nil {
+		return err
+	}
+	if params == nil {
+		params = map[string]any{}
+	}
+	raw, err := commands.Marshal(params)
+	if err != nil {
+		return err
+	}
+	got, err := definition.Run(d.quiet, d.env, raw)
+	if err != nil || answer == nil {
+		return err
+	}
+	text, err := commands.Marshal(got)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
 }
 
 // step begins a new step.
@@ -76,16 +112,15 @@ func (d *demonstration) say(format string, args ...any) {
 func (d *demonstration) agents() error {
 	d.step("1. Four agents, one of whom cannot be reached yet")
 	file := "jsonl:" + d.result.File
-	for _, u := range []orchestrator.AgentUpdate{
-		{Name: "orchestrator"}, {Name: "architect"}, {Name: "code_developer"}, {Name: "project_manager", Deliver: &file},
+	for _, agent := range [][2]string{
+		{"orchestrator", "inbox"}, {"architect", "inbox"}, {"code_developer", "inbox"}, {"project_manager", file},
 	} {
-		a, _, err := d.AddAgent(d.ctx, u)
-		if err != nil {
+		if err := d.run("agent_add", map[string]any{"name": agent[0], "deliver": agent[1]}, nil); err != nil {
 			return err
 		}
-		d.say("%-16s gets its messages in %s", a.Name, a.Deliver)
+		d.say("%-16s gets its messages in %s", agent[0], agent[1])
 	}
-	if _, err := d.SetSetting(d.ctx, "retry.ladder", "250ms,500ms,1s"); err != nil {
+	if err := d.run("setting_set", map[string]any{"key": "retry.ladder", "value": "250ms,500ms,1s"}, nil); err != nil {
 		return err
 	}
 	d.say("the folder %s does not exist, so deliveries to project_manager fail", d.late)
@@ -95,35 +130,56 @@ func (d *demonstration) agents() error {
 
 func (d *demonstration) sends() error {
 	d.step("2. Messages are sent; each is on disk before its sender hears so")
-	one := 1
 	for _, m := range []struct {
-		id    *string
-		draft orchestrator.Draft
+		id     *string
+		params map[string]any
 	}{
-		{&d.task, orchestrator.Draft{Sender: "orchestrator", Recipient: "code_developer", Type: "task_assignment",
-			Payload: []byte(`{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high"}`)}},
-		{nil, orchestrator.Draft{Sender: "architect", Recipient: "code_developer", Type: "spec_ready", Payload: []byte(`{"spec_id":"SPEC-031"}`)}},
-		{&d.climber, orchestrator.Draft{Sender: "orchestrator", Recipient: "project_manager", Type: "status_update", Payload: []byte(`{"open_tasks":3}`)}},
-		{&d.doomed, orchestrator.Draft{Sender: "architect", Recipient: "project_manager", Type: "question", Payload: []byte(`{"text":"May SPEC-032 wait?"}`), MaxRetries: &one}},
+		{&d.task, message("orchestrator", "code_developer", "task_assignment", `{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high"}`)},
+		{nil, message("architect", "code_developer", "spec_ready", `{"spec_id":"SPEC-031"}`)},
+		{&d.climber, message("orchestrator", "project_manager", "status_update", `{"open_tasks":3}`)},
+		{&d.doomed, message("architect", "project_manager", "question", `{"text":"May SPEC-032 wait?"}`)},
 	} {
-		sent, err := d.Send(d.ctx, m.draft)
-		if err != nil {
+		if m.id == &d.doomed {
+			m.params["max_retries"] = 1
+		}
+		var sent struct {
+			MessageID string `json:"message_id"`
+		}
+		if err := d.run("send", m.params, &sent); err != nil {
 			return err
 		}
 		if m.id != nil {
 			*m.id = sent.MessageID
 		}
-		d.say("%s  %s → %s  %s", sent.MessageID, m.draft.Sender, m.draft.Recipient, m.draft.Type)
+		d.types[sent.MessageID] = m.params["message_type"].(string)
+		d.say("%s  %s → %s  %s", sent.MessageID, m.params["sender"], m.params["recipient"], m.params["message_type"])
 	}
 	return nil
+}
+
+// message returns the params of a send.
+func message(sender, recipient, kind, payload string) map[string]any {
+	return map[string]any{"sender": sender, "recipient": recipient, "message_type": kind, "payload": json.RawMessage(payload)}
+}
+
+// delivery is what the demo reads in an answer of deliver_all.
+type delivery struct {
+	Delivered int                              `json:"messages_delivered"`
+	Summary   []orchestrator.RecipientDelivery `json:"delivery_summary"`
+	Errors    []orchestrator.FailedAttempt     `json:"errors"`
+}
+
+// mail is what the demo reads in an answer of poll or wait.
+type mail struct {
+	Messages []orchestrator.Message `json:"messages"`
 }
 
 // ladder delivers until nothing waits any more, and removes the cause of the failures in between.
 func (d *demonstration) ladder() error {
 	d.step("3. Delivery; a recipient that fails climbs the ladder")
 	for attempt := 1; ; attempt++ {
-		run, err := d.DeliverAll(d.ctx, orchestrator.DeliverOptions{})
-		if err != nil {
+		var run delivery
+		if err := d.run("deliver_all", nil, &run); err != nil {
 			return err
 		}
 		for _, s := range run.Summary {
@@ -131,12 +187,8 @@ func (d *demonstration) ladder() error {
 				d.say("delivered %d to %s", s.Delivered, s.Recipient)
 			}
 		}
-		for _, e := range run.Errors {
-			if e.RetryAt == "" {
-				d.say("%s: %s; given up, a dead letter", e.MessageID, e.Message)
-			} else {
-				d.say("%s: %s; again at %s", e.MessageID, e.Message, e.RetryAt)
-			}
+		for i := range run.Errors {
+			d.sayFailed(&run.Errors[i])
 		}
 		if attempt == 3 {
 			if err := os.Mkdir(d.late, 0o700); err != nil {
@@ -144,26 +196,39 @@ func (d *demonstration) ladder() error {
 			}
 			d.say("(the folder is made now: the cause is gone)")
 		}
-		backlog, err := d.Poll(d.ctx, "project_manager", 1)
-		if err != nil {
+		var next mail
+		if err := d.run("poll", map[string]any{"recipient": "project_manager", "batch_size": 1}, &next); err != nil {
 			return err
 		}
-		if backlog.Pending == 0 {
+		if len(next.Messages) == 0 {
 			return nil
 		}
-		if err := d.waitUntil(backlog.Messages[0].NextAttemptAt); err != nil {
+		if err := d.waitUntil(next.Messages[0].NextAttemptAt); err != nil {
 			return err
 		}
 	}
 }
 
+// sayFailed tells of an attempt that failed, and of its reason the first time.
+func (d *demonstration) sayFailed(e *orchestrator.FailedAttempt) {
+	if len(d.attempts) == 0 {
+		d.say("(%s)", e.Message)
+	}
+	d.attempts[e.MessageID]++
+	next := "given up: a dead letter"
+	if at, err := time.Parse(tracing.Layout, e.RetryAt); err == nil {
+		next = fmt.Sprintf("the next one is %s later", max(0, at.Sub(d.env.Router.Now())).Round(10*time.Millisecond))
+	}
+	d.say("%s to %s: attempt %d failed; %s", d.types[e.MessageID], e.Recipient, d.attempts[e.MessageID], next)
+}
+
 // waitUntil waits until a stored time has come.
 func (d *demonstration) waitUntil(at string) error {
-	due, err := time.Parse(time.RFC3339, at)
+	due, err := time.Parse(tracing.Layout, at)
 	if err != nil {
 		return nil // due now
 	}
-	timer := time.NewTimer(due.Sub(d.Now()))
+	timer := time.NewTimer(due.Sub(d.env.Router.Now()))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -175,47 +240,75 @@ func (d *demonstration) waitUntil(at string) error {
 
 func (d *demonstration) deadLetter() error {
 	d.step("4. A dead letter told its sender, and can be replayed")
-	reports, err := d.Wait(d.ctx, orchestrator.WaitOptions{Recipient: "architect", Limit: 10})
-	if err != nil {
+	var reports mail
+	if err := d.run("wait", map[string]any{"recipient": "architect", "timeout": 0}, &reports); err != nil {
 		return err
 	}
-	for _, m := range reports {
+	for _, m := range reports.Messages {
 		d.say("architect got %s from %s: %s", m.Type, m.Sender, m.Payload)
 	}
-	if _, err := d.Replay(d.ctx, d.doomed, ""); err != nil {
+	if err := d.run("dead_letters_replay", map[string]any{"message_id": d.doomed}, nil); err != nil {
 		return err
 	}
-	run, err := d.DeliverAll(d.ctx, orchestrator.DeliverOptions{})
+	var run delivery
+	err := d.run("deliver_all", nil, &run)
 	d.say("replayed %s: delivered %d", d.doomed, run.Delivered)
 	return err
 }
 
 func (d *demonstration) reading() error {
 	d.step("5. Reading marks as read, in the transaction that answers")
-	ms, err := d.Wait(d.ctx, orchestrator.WaitOptions{Recipient: "code_developer", Limit: 10})
-	if err != nil {
+	var got mail
+	if err := d.run("wait", map[string]any{"recipient": "code_developer", "timeout": 0}, &got); err != nil {
 		return err
 	}
-	for _, m := range ms {
+	for _, m := range got.Messages {
 		d.say("code_developer read %s from %s: %s", m.Type, m.Sender, m.Payload)
 	}
-	m, err := d.Acknowledge(d.ctx, d.task, "code_developer")
-	d.say("and acknowledged %s at %s", d.task, m.AcknowledgedAt)
-	return err
-}
-
-func (d *demonstration) story() (err error) {
-	d.step("6. The trace of the message that climbed the ladder")
-	if d.result.Stories, err = d.Stories(d.ctx, d.climber); err != nil {
+	if err := d.run("acknowledge", map[string]any{"message_id": d.task}, nil); err != nil {
 		return err
 	}
-	commands.Narrate(d.ctx, func(w *commands.Text) { TraceResult{Stories: d.result.Stories}.Text(w) })
-	d.step("7. An audit in plain SQL: retries_by_recipient")
-	audit, err := findAudit("retries_by_recipient")
+	d.say("and acknowledged %s", d.task)
+	return d.waiting()
+}
+
+// waiting lets an agent wait for a message that is only sent a moment later.
+func (d *demonstration) waiting() error {
+	d.say("now code_developer waits; its inbox is empty")
+	sent := make(chan error, 1)
+	time.AfterFunc(300*time.Millisecond, func() {
+		err := errors.New("the sender panicked")
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("%w: %v", err, p)
+			}
+			sent <- err
+		}()
+		_, err = d.env.Router.Send(d.quiet, orchestrator.Draft{Sender: "orchestrator", Recipient: "code_developer",
+			Type: "dependency_unblocked", Payload: []byte(`{"task_id":"TASK-31-2","unblocked_by":"TASK-31-1"}`)})
+	})
+	var got mail
+	err := d.run("wait", map[string]any{"recipient": "code_developer", "timeout": 10}, &got)
+	if err := errors.Join(<-sent, err); err != nil {
+		return err
+	}
+	for _, m := range got.Messages {
+		late := d.env.Router.Now().Sub(parseTime(m.CreatedAt)).Round(time.Millisecond)
+		d.say("0.3 s later somebody sends %s, and %s after that code_developer has it: %s", m.Type, late, m.Payload)
+	}
+	return nil
+}
+
+func (d *demonstration) story() error {
+	d.step("6. The trace of the message that climbed the ladder")
+	story, err := trace(d.quiet, d.env, MessageIDParams{MessageID: d.climber})
 	if err != nil {
 		return err
 	}
-	table, err := audit.run(d.ctx, d.Router, 100, nil)
+	d.result.Stories = story.Stories
+	commands.Narrate(d.ctx, story.Text)
+	d.step("7. An audit in plain SQL: retries_by_recipient")
+	table, err := runSQL(d.quiet, d.env, SQLParams{Named: "retries_by_recipient", Limit: 100})
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,11 @@ func writeStory(w *commands.Text, s *orchestrator.Story) {
 	if s.Gone {
 		w.Printf("%s  deleted by retention; its trace is left\n", w.Paint(commands.Bold, m.ID))
 	} else {
-		w.Printf("%s  %s  %s → %s  %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, m.Recipient, w.Status(string(m.Status)))
+		kind := ""
+		if m.Type != "" {
+			kind = "  " + m.Type
+		}
+		w.Printf("%s%s  %s → %s  %s\n", w.Paint(commands.Bold, m.ID), kind, m.Sender, m.Recipient, w.Status(string(m.Status)))
 	}
 	if len(s.Events) == 0 {
 		w.Printf("└─ no events yet: it was written by hand, and no delivery run has come by\n")

@@ -1,0 +1,170 @@
+package admin
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"mailroom/orchestrator"
+)
+
+// load sends from several goroutines and two routers until it is stopped.
+type load struct {
+	f    *fixture
+	stop chan struct{}
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex
+	grown  *sync.Cond
+	acked  []string // ids whose sends were answered with success
+	failed error
+}
+
+const senders = 4
+
+// startLoad begins to send from a to b.
+func startLoad(f *fixture) *load {
+	f.t.Helper()
+	l := &load{f: f, stop: make(chan struct{})}
+	l.grown = sync.NewCond(&l.mu)
+	routers := []*orchestrator.Router{f.router, f.open("second", nil)}
+	for i := range senders {
+		l.wg.Add(1)
+		go l.send(routers[i%len(routers)])
+	}
+	f.t.Cleanup(l.end)
+	return l
+}
+
+func (l *load) send(r *orchestrator.Router) {
+	defer l.wg.Done()
+	for {
+		select {
+		case <-l.stop:
+			return
+		default:
+		}
+		sent, err := r.Send(l.f.t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b", Type: "load", Payload: []byte(`{"n":1}`)})
+		l.mu.Lock()
+		if err != nil {
+			l.failed = err
+		} else {
+			l.acked = append(l.acked, sent.MessageID)
+		}
+		l.grown.Broadcast()
+		l.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// more waits until n further sends were acknowledged, and returns all that have been.
+func (l *load) more(n int) []string {
+	l.f.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for want := len(l.acked) + n; len(l.acked) < want && l.failed == nil; {
+		l.grown.Wait()
+	}
+	if l.failed != nil {
+		l.f.t.Fatalf("a send failed: %v", l.failed)
+	}
+	return append([]string(nil), l.acked...)
+}
+
+// end stops the load; a second call changes nothing.
+func (l *load) end() {
+	l.mu.Lock()
+	select {
+	case <-l.stop:
+	default:
+		close(l.stop)
+	}
+	l.mu.Unlock()
+	l.wg.Wait()
+}
+
+// idsIn opens a database on its own, checks that it is whole, and returns the ids of its messages.
+func idsIn(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+file+"?_busy_timeout=10000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var verdict string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		t.Fatalf("%s is not whole: %s %v", file, verdict, err)
+	}
+	rows, err := db.Query("SELECT message_id FROM agent_message")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	ids := map[string]bool{}
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		ids[id] = true
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+func newPair(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t, nil, nil)
+	ask[any](f, "agent_add", `{"name":"a"}`)
+	ask[any](f, "agent_add", `{"name":"b"}`)
+	return f
+}
+
+// TestBackupUnderLoad: a copy that is made while others send is whole, and holds every message whose send had been
+// acknowledged before the backup began, with its trace.
+func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
+	f := newPair(t)
+	l := startLoad(f)
+	for i := range 3 {
+		before := l.more(40)
+		file := filepath.Join(t.TempDir(), "copy.db")
+		b := ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)
+		ids := idsIn(t, file)
+		for _, id := range before {
+			if !ids[id] {
+				t.Fatalf("backup %d lacks %s, which was acknowledged before it began", i, id)
+			}
+		}
+		if int64(len(ids)) != b.Messages {
+			t.Errorf("backup %d holds %d messages and says %d", i, len(ids), b.Messages)
+		}
+		if info, err := os.Stat(file); err != nil || info.Size() != b.Bytes || info.Mode().Perm() != 0o600 {
+			t.Errorf("backup %d: %v, %v; want %d bytes and mode 0600", i, info, err, b.Bytes)
+		}
+		copied, err := f.router.Beside(t.Context(), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer copied.Close()
+		for _, name := range []string{"messages_without_trace", "trace_disagrees"} {
+			a, err := findAudit(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err := a.run(t.Context(), copied, 10, nil); err != nil || len(r.Rows) > 0 {
+				t.Errorf("backup %d: %s: %v %v", i, name, r.Rows, err)
+			}
+		}
+	}
+	l.end()
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(f.path), ".mailroom-backup-*")); len(left) > 0 {
+		t.Errorf("the backups left %q behind", left)
+	}
+}

@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator"
+)
+
+// TestRestoreWhileOthersHaveTheFileOpen: another process, with the file open and its configuration in memory, sees what
+// was restored and goes on with that.
+func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
+	t.Parallel()
+	f := newPair(t)
+	kept := f.send("a", "b", "note", "")
+	file := filepath.Join(t.TempDir(), "copy.db")
+	ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)
+
+	other := f.open("other", nil)
+	if _, _, err := other.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "late"}); err != nil {
+		t.Fatal(err)
+	}
+	later, err := other.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "late"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.refused("restore", `{"file":"`+file+`"}`, orchestrator.Conflict)
+	r := ask[RestoreResult](f, "restore", `{"file":"`+file+`","force":true}`)
+	if before := idsIn(t, r.Previous); r.Messages != 1 || !before[kept] || !before[later.MessageID] {
+		t.Errorf("%d messages restored; %s holds %v", r.Messages, r.Previous, before)
+	}
+
+	if _, err := other.Find(t.Context(), later.MessageID); orchestrator.CodeOf(err) != orchestrator.NotFound {
+		t.Errorf("the other process still finds what came after the backup: %v", err)
+	}
+	if _, err := other.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "late"}); orchestrator.CodeOf(err) != orchestrator.UnknownRecipient {
+		t.Errorf("the other process still knows an agent that the backup does not: %v", err)
+	}
+	if _, err := other.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {
+		t.Errorf("the other process cannot send: %v", err)
+	}
+	ms, err := other.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10})
+	if err != nil || len(ms) != 2 || ms[0].ID != kept {
+		t.Errorf("the other process reads %v, %v", ms, err)
+	}
+	idsIn(t, f.path)
+}
+
+// TestRestoreRefuses: nothing is touched unless the backup is whole and ours.
+func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
+	f := newPair(t)
+	file := filepath.Join(t.TempDir(), "copy.db")
+	ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := filepath.Join(t.TempDir(), "newer.db")
+	if err := os.WriteFile(newer, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite3", newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("PRAGMA user_version = 99"); err != nil {
+		t.Fatal(err)
+	}
+	torn := filepath.Join(t.TempDir(), "torn.db")
+	if err := os.WriteFile(torn, whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sent := f.send("a", "b", "note", "")
+	for _, bad := range []string{newer, torn} {
+		f.refused("restore", `{"file":"`+bad+`","force":true}`, orchestrator.Unavailable)
+	}
+	f.refused("restore", `{"file":"`+t.TempDir()+`","force":true}`, orchestrator.InvalidParams)
+	f.refused("restore", `{"file":"`+f.path+`","force":true}`, orchestrator.InvalidParams)
+	if !idsIn(t, f.path)[sent] {
+		t.Error("a refused restore changed the database")
+	}
+	saved, err := filepath.Glob(f.path + ".before-restore-*")
+	if err != nil || len(saved) > 0 {
+		t.Errorf("a refused restore left %s, %v", strings.Join(saved, " "), err)
+	}
+}

@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// id returns the id of a labelled message.
+func (h *history) id(label string) string {
+	h.t.Helper()
+	for i := 0; i < len(h.labels); i += 2 {
+		if h.labels[i+1] == label {
+			return h.labels[i]
+		}
+	}
+	h.t.Fatalf("nothing is labelled %s", label)
+	return ""
+}
+
+// tell returns the text form of trace for a labelled message of the known history.
+func (h *history) tell(label string) string {
+	h.t.Helper()
+	shown := text(ask[TraceResult](h.fixture, "trace", `{"message_id":"`+h.id(label)+`"}`))
+	shown = strings.NewReplacer(h.labels...).Replace(shown)
+	return strings.ReplaceAll(traceIDs.ReplaceAllString(shown, "TRACE"), day, "")
+}
+
+// TestTraceAsATree: the message, below it the commands with their durations and traces, below each what it did.
+func TestTraceAsATree(t *testing.T) {
+	t.Parallel()
+	h := knownHistory(t)
+	h.label("by-hand", "by-hand")
+	for label, want := range map[string]string{
+		"m5-given-up": `m5-given-up  report  architect → clerk  failed
+├─ send by first  +0.000 s  took 0.000 s  trace TRACE
+│  └─ created         10:10:00.000Z  +0.000 s
+├─ deliver_all by first  +0.000 s  took 0.000 s  trace TRACE
+│  ├─ claimed         10:10:00.000Z  +0.000 s  attempt 1
+│  └─ attempt_failed  10:10:00.000Z  +0.000 s  pending → retry  attempt 1  the folder DIR/late does not exist; make it, and the next attempt gets through
+└─ deliver_all by first  +30.000 s  took 0.000 s  trace TRACE
+   ├─ claimed         10:10:30.000Z  +30.000 s  attempt 2
+   ├─ attempt_failed  10:10:30.000Z  +30.000 s  attempt 2  the folder DIR/late does not exist; make it, and the next attempt gets through
+   └─ failed          10:10:30.000Z  +30.000 s  retry → failed  attempt 2  the folder DIR/late does not exist; make it, and the next attempt gets through
+   created      10:10:00.000Z (agent_message.created_at)
+`,
+		"m8-crash": `m8-crash  job  architect → press  delivered
+├─ send by first  +0.000 s  took 0.000 s  trace TRACE
+│  └─ created         10:20:00.000Z  +0.000 s
+├─ engine of stuck  +0.000 s
+│  └─ claimed         10:20:00.000Z  +0.000 s  attempt 1
+└─ deliver_all by first  +600.000 s  took 2.000 s  trace TRACE
+   ├─ released        10:30:00.000Z  +600.000 s  attempt 1  the lease of stuck ran out: its process died or stalled
+   ├─ overdue         10:30:00.000Z  +600.000 s  attempt 1  undelivered since 10:20:00.000Z
+   ├─ claimed         10:30:00.000Z  +600.000 s  attempt 1
+   └─ delivered       10:30:02.000Z  +602.000 s  pending → delivered  attempt 1
+   created      10:20:00.000Z (agent_message.created_at)
+   delivered    10:30:02.000Z (agent_message.delivered_at)
+`,
+		"m10-again": `m10-again  note  clerk → architect  delivered
+├─ send by first  +0.000 s  took 0.000 s  trace TRACE
+│  └─ created         10:40:00.000Z  +0.000 s
+├─ deliver_all by first  +0.000 s  took 0.000 s  trace TRACE
+│  └─ delivered       10:40:00.000Z  +0.000 s  pending → delivered  attempt 1
+└─ deliver_all by first  +60.000 s  took 0.000 s  trace TRACE
+   ├─ adopted         10:41:00.000Z  +60.000 s  delivered → pending
+   └─ delivered       10:41:00.000Z  +60.000 s  pending → delivered  attempt 1
+   created      10:40:00.000Z (agent_message.created_at)
+   delivered    10:41:00.000Z (agent_message.delivered_at)
+`,
+		"by-hand": `by-hand  architect → builder  pending
+└─ no events yet: it was written by hand, and no delivery run has come by
+`,
+	} {
+		if got := h.tell(label); got != want {
+			t.Errorf("%s:\n%s\nwant:\n%s", label, got, want)
+		}
+	}
+}
+
+// TestTraceOutlivesItsMessage: when retention has deleted the row, the story is still told.
+func TestTraceOutlivesItsMessage(t *testing.T) {
+	t.Parallel()
+	h := knownHistory(t)
+	h.clock.advance(8 * 24 * time.Hour)
+	ask[any](h.fixture, "clear_old", `{}`)
+	got := h.tell("m5-given-up")
+	for _, want := range []string{"m5-given-up  deleted by retention; its trace is left\n", "retry → failed", "└─ clear_old by first", "└─ deleted "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+}
+
+// TestWhyFitsOnAScreen: 24 lines say where a message is, which rule keeps it there, and what would help.
+func TestWhyFitsOnAScreen(t *testing.T) {
+	t.Parallel()
+	h := knownHistory(t)
+	for label, want := range map[string]string{
+		"m2-unanswered": "nothing has been heard of its being read",
+		"m3-question":   "delivered, read and acknowledged",
+		"m5-given-up":   "it failed for good after 2 attempts",
+		"m9-typo":       "it was refused when it was sent",
+		"m11-expired":   "not delivered before it expired",
+		"m13-climbing":  "it is due now",
+		"m14-printed":   "stuck is delivering it; its lease ends at 2026-01-02T12:03:30.000Z",
+		"m15-plotted":   "the lease of stuck ended at 2026-01-02T11:59:00.000Z without a result",
+		"m16-waiting":   "it is due now",
+	} {
+		shown := text(ask[WhyResult](h.fixture, "why", `{"message_id":"`+h.id(label)+`"}`))
+		if lines := strings.Count(shown, "\n"); lines > 24 || !strings.Contains(shown, want) {
+			t.Errorf("%s: %d lines, and %q is missing in\n%s", label, lines, want, shown)
+		}
+	}
+}
