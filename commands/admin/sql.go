@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"mailroom/commands"
@@ -31,6 +32,9 @@ var sqlCommand = commands.Define(vocabulary, "sql", runSQL)
 // runSQL answers audits. It cannot write, attach or read credentials, whoever asks.
 func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, error) {
 	r := SQLResult{Rows: []orchestrator.Row{}}
+	if p.List && (p.Query != "" || p.Named != "" || len(p.Params) > 0) {
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "list: it goes with no query, named or params")
+	}
 	if p.List {
 		r.Named = audits
 		return r, nil
@@ -53,9 +57,17 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, erro
 	return tableOf(env.Router.Query(ctx, p.Query, p.Limit, params...))
 }
 
+// tableOf makes a result of what a query gave. SQLite knows infinite numbers (9e999) and JSON does not: they become text.
 func tableOf(t orchestrator.Table, err error) (SQLResult, error) {
 	if err != nil {
 		return SQLResult{Rows: []orchestrator.Row{}}, err
+	}
+	for _, row := range t.Rows {
+		for i, v := range row.Values {
+			if n, ok := v.(float64); ok && math.IsInf(n, 0) {
+				row.Values[i] = fmt.Sprintf("%+v", n)
+			}
+		}
 	}
 	return SQLResult{Columns: t.Columns, Rows: t.Rows, Truncated: t.Truncated}, nil
 }
