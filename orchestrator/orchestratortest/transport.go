@@ -1,0 +1,374 @@
+// Package orchestratortest holds the suites that every implementation of the router's interfaces must pass. A test of
+// the implementation calls the suite with a function that makes it a fresh fixture.
+package orchestratortest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"mailroom/orchestrator"
+)
+
+// Fixture is one transport and one recipient of its own, with nothing delivered yet. What can be nil is for transports
+// to which it does not apply.
+type Fixture struct {
+	Transport orchestrator.Transport
+	Address   string // canonical: what Check returns
+
+	// Refused are addresses that Check must refuse.
+	Refused []string
+
+	// Arrived returns what the recipient has, in order of arrival, each as often as it is there.
+	Arrived func(t *testing.T) []Arrival
+
+	// Tear leaves what a process leaves that is killed while it writes; nil if nothing can be half-written.
+	Tear func(t *testing.T)
+
+	// Lose removes what Recover looks for, as a rotation does; nil if that cannot happen. Every function of the list is
+	// another way, tried by itself.
+	Lose []func(t *testing.T)
+
+	// Block keeps every delivery to the address from getting through until release is called; nil if nothing can.
+	Block func(t *testing.T) (release func())
+}
+
+// Arrival is one message as the recipient got it.
+type Arrival struct {
+	ID      string
+	Payload json.RawMessage // compact
+}
+
+// ExerciseTransport runs the suite: everything that orchestrator.Transport promises and, for a transport that is an
+// orchestrator.Recoverer, that no crash between the mark and the settlement makes a message arrive twice or never. It
+// is for transports outside the database; one that is an orchestrator.SetTransport is delivered to in sets.
+func ExerciseTransport(t *testing.T, fixture func(t *testing.T) Fixture) {
+	tests := []struct {
+		name string
+		run  func(t *testing.T, f *office)
+	}{
+		{"Check", checksAddresses},
+		{"Order", keepsOrder},
+		{"LargestBatch", takesItsLargestBatch},
+		{"Payloads", carriesPayloads},
+		{"BadMessageFailsAlone", failsBadMessagesAlone},
+		{"EndedContext", obeysEndedContext},
+		{"Blocked", givesUpWhenBlocked},
+		{"Concurrent", servesConcurrentAttempts},
+	}
+	first := fixture(t)
+	if _, ok := first.Transport.(orchestrator.Recoverer); ok {
+		tests = append(tests, recoveryTests...)
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, &office{Fixture: fixture(t)})
+		})
+	}
+	if _, ok := first.Transport.(orchestrator.Recoverer); !ok {
+		return
+	}
+	for i := range first.Lose {
+		t.Run(fmt.Sprintf("LostEvidence/%d", i), func(t *testing.T) {
+			t.Parallel()
+			f := &office{Fixture: fixture(t)}
+			reportsLostEvidence(t, f, f.Lose[i])
+		})
+	}
+}
+
+// office is a fixture and the ledger that stands for the router's table.
+type office struct {
+	Fixture
+	mu    sync.Mutex
+	notes map[string]string // what Mark stored, by message id
+	lost  bool              // the lease is another's: Mark refuses
+	die   bool              // the process dies within Mark, once the note is stored
+}
+
+// message makes a message of the suite. Ids are unique within a test.
+func message(id string, payload string) orchestrator.Message {
+	return orchestrator.Message{
+		ID: id, Sender: "architect", Recipient: "builder", Type: "note", Payload: json.RawMessage(payload),
+		Status: orchestrator.Pending, CreatedAt: "2025-10-26T10:30:00.000Z", MaxRetries: 3,
+	}
+}
+
+func numbered(prefix string, n int) (ms []orchestrator.Message) {
+	for i := range n {
+		ms = append(ms, message(fmt.Sprintf("%s-%04d", prefix, i), fmt.Sprintf(`{"n":%d}`, i)))
+	}
+	return ms
+}
+
+// attempt is an attempt at messages whose marks go into the ledger.
+func (f *office) attempt(ms ...orchestrator.Message) orchestrator.Attempt {
+	return orchestrator.Attempt{
+		Recipient: "builder", Address: f.Address, Messages: ms,
+		Mark: func(ctx context.Context, note string) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.lost {
+				return orchestrator.ErrLeaseLost
+			}
+			if f.notes == nil {
+				f.notes = map[string]string{}
+			}
+			for i := range ms {
+				f.notes[ms[i].ID] = note
+			}
+			if f.die {
+				panic(death{})
+			}
+			return nil
+		},
+	}
+}
+
+// death is the panic that stands for the end of the process.
+type death struct{}
+
+// deliver makes one attempt and returns its errors, of which there must be one per message.
+func (f *office) deliver(t *testing.T, ctx context.Context, ms ...orchestrator.Message) []error {
+	t.Helper()
+	errs := f.Transport.Deliver(ctx, f.attempt(ms...))
+	if len(errs) != len(ms) {
+		t.Fatalf("Deliver returned %d errors for %d messages", len(errs), len(ms))
+	}
+	return errs
+}
+
+// mustDeliver makes one attempt that must succeed.
+func (f *office) mustDeliver(t *testing.T, ms ...orchestrator.Message) {
+	t.Helper()
+	for i, err := range f.deliver(t, t.Context(), ms...) {
+		if err != nil {
+			t.Fatalf("%s: %v", ms[i].ID, err)
+		}
+	}
+}
+
+// mustArrive checks what the recipient has: these messages, each once, in this order.
+func (f *office) mustArrive(t *testing.T, ms ...orchestrator.Message) {
+	t.Helper()
+	var got, want []string
+	for _, a := range f.Arrived(t) {
+		got = append(got, a.ID)
+	}
+	for i := range ms {
+		want = append(want, ms[i].ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("arrived: %s\nwant: %s", strings.Join(got, " "), strings.Join(want, " "))
+	}
+}
+
+func checksAddresses(t *testing.T, f *office) {
+	got, err := f.Transport.Check(f.Address)
+	if err != nil || got != f.Address {
+		t.Errorf("Check(%q) = %q, %v: a canonical address must stay what it is", f.Address, got, err)
+	}
+	for _, address := range f.Refused {
+		if got, err := f.Transport.Check(address); err == nil {
+			t.Errorf("Check(%q) = %q, which must be refused", address, got)
+		}
+	}
+	f.mustArrive(t)
+}
+
+func keepsOrder(t *testing.T, f *office) {
+	// Not in the order of their ids, which says nothing.
+	ms := numbered("m", 9)
+	slices.Reverse(ms)
+	size := f.Transport.MaxBatch()
+	if size < 1 {
+		t.Fatalf("MaxBatch() = %d", size)
+	}
+	for batch := range slices.Chunk(ms, min(size, 4)) {
+		f.mustDeliver(t, batch...)
+	}
+	f.mustArrive(t, ms...)
+}
+
+func takesItsLargestBatch(t *testing.T, f *office) {
+	ms := numbered("m", f.Transport.MaxBatch())
+	f.mustDeliver(t, ms...)
+	f.mustArrive(t, ms...)
+}
+
+// payloads are JSON texts that a careless transport would change.
+func payloads() []string {
+	return []string{
+		`null`, `true`, `""`, `"text"`, `[]`, `{}`,
+		`12345678901234567890.12345678901234567890`, `1e400`, `-0.0`, `1E+2`,
+		`"<b>&amp;</b> \u003c"`, `"line\nbreak and \u2028 and \u0000"`, "\"\u2028\u2029\u0085\"",
+		`"Grüße, 世界, 👩‍👩‍👧"`, `"\ud83d\ude00 \ud83d"`,
+		`{"message_id":"m-0000","z":1,"a":{"z":[1,2,{"message_id":"m-0001"}]},"z":2}`,
+		`"` + strings.Repeat("x", 1<<20-2) + `"`,
+		`[` + strings.Repeat(`"é\\",`, 150_000) + `0]`,
+	}
+}
+
+func carriesPayloads(t *testing.T, f *office) {
+	var ms []orchestrator.Message
+	for i, payload := range payloads() {
+		ms = append(ms, message(fmt.Sprintf("m-%04d", i), payload))
+	}
+	spaced := message("spaced", " {\n\t\"a\" : [ 1 , 2 ]\r\n} ")
+	ms = append(ms, spaced)
+	for batch := range slices.Chunk(ms, min(f.Transport.MaxBatch(), 7)) {
+		f.mustDeliver(t, batch...)
+	}
+	f.mustArrive(t, ms...)
+	for i, a := range f.Arrived(t) {
+		var want bytes.Buffer
+		if err := json.Compact(&want, ms[i].Payload); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(a.Payload, want.Bytes()) {
+			t.Errorf("%s arrived as %.200s, want %.200s", a.ID, a.Payload, want.Bytes())
+		}
+	}
+}
+
+// failsBadMessagesAlone sends what only a foreign writer can have put into the table.
+func failsBadMessagesAlone(t *testing.T, f *office) {
+	good := numbered("good", 3)
+	bad := []orchestrator.Message{message("no-json", `{"half":`), message("no-utf8", "\"\xff\""), message("id\xff", `1`)}
+	ms := []orchestrator.Message{good[0], bad[0], bad[1], good[1], bad[2], good[2]}
+	for batch := range slices.Chunk(ms, min(f.Transport.MaxBatch(), len(ms))) {
+		for i, err := range f.deliver(t, t.Context(), batch...) {
+			if isBad := !strings.HasPrefix(batch[i].ID, "good"); isBad != (err != nil) {
+				t.Errorf("%q: %v", batch[i].ID, err)
+			}
+		}
+	}
+	for _, err := range f.deliver(t, t.Context(), bad[0]) {
+		if err == nil {
+			t.Error("a batch of nothing but a bad message was delivered")
+		}
+	}
+	f.mustArrive(t, good...)
+}
+
+func obeysEndedContext(t *testing.T, f *office) {
+	cause := errors.New("the process is stopping")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	ms := numbered("m", min(3, f.Transport.MaxBatch()))
+	for i, err := range f.deliver(t, ctx, ms...) {
+		if err == nil {
+			t.Errorf("%s was delivered after the context had ended", ms[i].ID)
+		}
+	}
+	f.mustArrive(t)
+	f.mustDeliver(t, ms...)
+	f.mustArrive(t, ms...)
+}
+
+// Watched is a context that tells when somebody begins to wait for its end.
+type Watched struct {
+	context.Context
+	Cancel context.CancelFunc
+	once   sync.Once
+	asked  chan struct{}
+}
+
+// Watch makes a context that ends with the test or with Cancel.
+func Watch(t *testing.T) *Watched {
+	ctx, cancel := context.WithCancel(t.Context())
+	return &Watched{Context: ctx, Cancel: cancel, asked: make(chan struct{})}
+}
+
+// Done is that of context.Context.
+func (w *Watched) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.asked) })
+	return w.Context.Done()
+}
+
+// Run runs something with the context in a goroutine, and returns as soon as that waits for the context's end, or has
+// come to its own. wait returns when it has.
+func (w *Watched) Run(do func(ctx context.Context)) (wait func()) {
+	over := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer close(over)
+		do(w)
+	})
+	select {
+	case <-w.asked:
+	case <-over:
+	}
+	return running.Wait
+}
+
+// givesUpWhenBlocked ends the context of an attempt that waits: it must come back, and leave nothing behind.
+func givesUpWhenBlocked(t *testing.T, f *office) {
+	if f.Block == nil {
+		return
+	}
+	release := f.Block(t)
+	ms := numbered("m", min(3, f.Transport.MaxBatch()))
+	var errs []error
+	ctx := Watch(t)
+	wait := ctx.Run(func(ctx context.Context) { errs = f.Transport.Deliver(ctx, f.attempt(ms...)) })
+	f.mustArrive(t)
+	ctx.Cancel()
+	wait()
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("%s was delivered although nothing could get through", ms[i].ID)
+		}
+	}
+	f.mustArrive(t)
+	wait = Watch(t).Run(func(ctx context.Context) { errs = f.Transport.Deliver(ctx, f.attempt(ms...)) })
+	f.mustArrive(t)
+	release()
+	wait()
+	for i, err := range errs {
+		if err != nil {
+			t.Errorf("%s, once released: %v", ms[i].ID, err)
+		}
+	}
+	f.mustArrive(t, ms...)
+}
+
+// servesConcurrentAttempts delivers from several goroutines, as agents do that share an address. Each one's order is
+// kept.
+func servesConcurrentAttempts(t *testing.T, f *office) {
+	const writers, rounds = 4, 5
+	size := min(3, f.Transport.MaxBatch())
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for r := range rounds {
+				ms := numbered(fmt.Sprintf("w%d-r%d", w, r), size)
+				for i, err := range f.Transport.Deliver(t.Context(), f.attempt(ms...)) {
+					if err != nil {
+						t.Errorf("%s: %v", ms[i].ID, err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	last, count := map[string]string{}, 0
+	for _, a := range f.Arrived(t) {
+		writer, rest, _ := strings.Cut(a.ID, "-")
+		if rest <= last[writer] {
+			t.Errorf("%s arrived after %s-%s", a.ID, writer, last[writer])
+		}
+		last[writer] = rest
+		count++
+	}
+	if want := writers * rounds * size; count != want {
+		t.Errorf("%d messages arrived, not %d", count, want)
+	}
+}

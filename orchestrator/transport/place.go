@@ -1,0 +1,103 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+)
+
+// place is the note that an attempt leaves with its messages before it writes: from where on in which file its lines
+// are, and by what that file is known again.
+type place struct {
+	Device   uint64 `json:"device"`
+	Inode    uint64 `json:"inode"`
+	Born     int64  `json:"born"`     // ns since 1970; 0: the file system does not say. An inode number is used again
+	Size     int64  `json:"size"`     // the lines are from here on
+	Modified int64  `json:"modified"` // ns since 1970
+	Tail     string `json:"tail"`     // fingerprint of what stands before Size
+	First    string `json:"first"`    // id of the first message of the attempt
+
+	// Nothing: the attempt came to an end and left nothing of its messages in the file.
+	Nothing bool `json:"nothing,omitempty"`
+}
+
+// tailLength is how much of what stands before the noted size goes into its fingerprint: enough to hold a message id.
+const tailLength = 4096
+
+// placeOf describes the file as it is now. The caller holds the lock.
+func placeOf(file *os.File) (p place, err error) {
+	var s unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &s); err != nil {
+		return p, fmt.Errorf("looking at %s: %w", file.Name(), err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return p, err
+	}
+	p = place{
+		Device: uint64(s.Dev), Inode: s.Ino, Born: born(file), Size: s.Size, Modified: info.ModTime().UnixNano(),
+	}
+	p.Tail, err = fingerprint(file, p.Size)
+	return p, err
+}
+
+// fingerprint returns the hash of the bytes before an offset.
+func fingerprint(file *os.File, end int64) (string, error) {
+	tail := make([]byte, min(end, tailLength))
+	if _, err := file.ReadAt(tail, end-int64(len(tail))); err != nil {
+		return "", fmt.Errorf("reading %s: %w", file.Name(), err)
+	}
+	sum := sha256.Sum256(tail)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// note is the place as text, for Attempt.Mark.
+func (p place) note() (string, error) {
+	text, err := json.Marshal(p)
+	return string(text), err
+}
+
+// stillIn checks that the file is the noted one and holds what it held then. An error that is ErrUndecidable says what
+// became of it.
+func (p place) stillIn(file *os.File, now place) error {
+	// The number of a device may change when the machine starts anew; inode and birth together say enough.
+	same := now.Inode == p.Inode && now.Born == p.Born && (p.Born != 0 || now.Device == p.Device)
+	if !same {
+		return undecidable(file.Name(), "another file has its name now, since it was rotated or made anew")
+	}
+	if now.Size < p.Size {
+		return undecidable(file.Name(), fmt.Sprintf("it was cut from %d bytes to %d", p.Size, now.Size))
+	}
+	tail, err := fingerprint(file, p.Size)
+	if err != nil {
+		return err
+	}
+	if tail != p.Tail {
+		return undecidable(file.Name(), "what stood in it was replaced")
+	}
+	return nil
+}
+
+// conclusive reports whether a search that found nothing proves that nothing was written. It does, unless the file was
+// empty at the time of the note: then it could have been emptied again since, which leaves no trace in it but the time
+// of its last change. A first line that begins as the attempt's own does shows that it was not.
+func (p place) conclusive(now place, first []byte) bool {
+	if p.Size > 0 || now.Modified == p.Modified {
+		return true
+	}
+	start := startOfLine(p.First)
+	return len(first) > 0 && (bytes.HasPrefix(first, start) || bytes.HasPrefix(start, first))
+}
+
+// undecidable says what happened to the file and what to do.
+func undecidable(path, what string) error {
+	return fmt.Errorf("an attempt to write to %s never reported back, and %s: %w. Look for the message where its lines went;"+
+		" if it is not there, replay it", path, what, orchestrator.ErrUndecidable)
+}
