@@ -34,8 +34,10 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 	var err error
 	if p.All {
 		filter := orchestrator.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit}
-		if env.Caller.Name != "" {
-			filter.Sender = env.Caller.Name
+		if env.Caller.Name != "" { // an agent replays what it has sent itself
+			if filter.Sender, err = commands.ActAs(env.Caller, p.Sender); err != nil {
+				return r, err
+			}
 		}
 		ms, r.Skipped, err = env.Router.ReplayAll(ctx, filter)
 	} else {
@@ -45,4 +47,15 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 		r.Replayed = append(r.Replayed, ms[i].ID)
 	}
 	return r, err
+}
+
+// Text says it in a sentence, and names the messages.
+func (r DeadLettersReplayResult) Text(w *commands.Text) {
+	w.Printf("Replayed %d, skipped %d.\n", len(r.Replayed), r.Skipped)
+	for _, id := range r.Replayed {
+		w.Printf("%s\n", id)
+	}
+	if r.Skipped > 0 {
+		w.Printf("Nobody is known under the names of the skipped ones' recipients; add them with `mailroom agent add NAME`.\n")
+	}
 }

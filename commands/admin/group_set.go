@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"strings"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -24,4 +25,13 @@ var groupSetCommand = commands.Define(vocabulary, "group_set", groupSet)
 func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSetResult, error) {
 	group, err := env.Router.SetGroup(ctx, p.Name, p.Members)
 	return GroupSetResult{Group: group}, err
+}
+
+// Text says it in a sentence.
+func (r GroupSetResult) Text(w *commands.Text) {
+	if len(r.Group.Members) == 0 {
+		w.Printf("%s has no members now; nobody can send to it.\n", r.Group.Name)
+		return
+	}
+	w.Printf("%s: %s.\n", r.Group.Name, strings.Join(r.Group.Members, ", "))
 }
