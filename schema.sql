@@ -263,7 +263,7 @@ CREATE INDEX message_trace_failed ON message_trace (at)
 
 
 -- settings: what differs from the defaults. `mailroom setting list` shows all of them with their bounds.
--- The row 'config.version' is a counter: it changes with every change of agents, groups or settings.
+-- The row 'config.version' changes with every change of agents, groups, settings or schedules.
 CREATE TABLE settings (
     key               TEXT PRIMARY KEY,
     value             TEXT NOT NULL,

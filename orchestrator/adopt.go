@@ -31,6 +31,7 @@ func (t *tx) adopt() (more bool, err error) {
 
 // foreignRow is a row as somebody else wrote it.
 type foreignRow struct {
+	blobID                                bool // the id is no text
 	seq                                   int64
 	id, sender, recipient, status, traced string
 	payload, messageType                  driver.Value
@@ -46,8 +47,10 @@ func (t *tx) untraced(limit int) (rows []foreignRow, err error) {
 		       next_attempt_at, ended_at, retry_count, max_retries, ttl_seconds, error_message
 		FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT ?`,
 		func(row []driver.Value) error {
+			_, blobID := row[1].([]byte)
 			rows = append(rows, foreignRow{
-				seq: asInt(row[0]), id: asText(row[1]), sender: asText(row[2]), recipient: asText(row[3]), status: asText(row[4]),
+				blobID: blobID,
+				seq:    asInt(row[0]), id: asText(row[1]), sender: asText(row[2]), recipient: asText(row[3]), status: asText(row[4]),
 				traced: asText(row[5]), payload: row[6], messageType: row[7], createdAt: asText(row[8]), deliveredAt: asText(row[9]),
 				nextAttemptAt: asText(row[10]), endedAt: asText(row[11]), retryCount: row[12],
 				maxRetries: row[13], ttl: row[14], errorMessage: row[15],
@@ -61,6 +64,9 @@ func (t *tx) untraced(limit int) (rows []foreignRow, err error) {
 func (t *tx) adoptRow(f *foreignRow) error {
 	conf, err := t.config()
 	if err != nil {
+		return err
+	}
+	if err := t.adoptID(f); err != nil {
 		return err
 	}
 	status, why := f.meaning()
@@ -114,10 +120,28 @@ func (t *tx) adoptRow(f *foreignRow) error {
 	return err
 }
 
+// adoptID makes text of an id that somebody wrote as a blob, which no text would ever match. If another message has that
+// id, it gets its number behind it.
+func (t *tx) adoptID(f *foreignRow) error {
+	if !f.blobID {
+		return nil
+	}
+	f.id = strings.ToValidUTF8(f.id, "\uFFFD")
+	taken, err := t.number(`SELECT count(*) FROM agent_message WHERE message_id = ? AND seq <> ?`, f.id, f.seq)
+	if err != nil {
+		return err
+	}
+	if taken > 0 {
+		f.id = fmt.Sprintf("%s-%d", f.id, f.seq)
+	}
+	_, err = t.Exec(`UPDATE agent_message SET message_id = ? WHERE seq = ?`, f.id, f.seq)
+	return err
+}
+
 // adoptedExpiry is when an adopted row expires. Its seven days begin when the router first sees it, however old the time
 // is that somebody wrote, and anew when somebody sets it back; a ttl of its own begins with the message.
 func (t *tx) adoptedExpiry(f *foreignRow, s *Settings, created string) string {
-	now := parseStamp(t.now)
+	now := t.clock
 	seconds := asInt(f.ttl)
 	if f.ttl == nil || seconds <= 0 {
 		return stamp(now.Add(s.ExpireAfter))

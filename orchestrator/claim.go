@@ -94,21 +94,30 @@ func (t *tx) lease(c *claim) error {
 // mark stores a transport's note with every row of the claim, if this process still holds all of them.
 func (r *Router) mark(ctx context.Context, c *claim, target, note string) error {
 	return r.write(ctx, func(t *tx) error {
+		if err := t.stillHeld(c); err != nil {
+			return err
+		}
 		for i := range c.messages {
-			m := &c.messages[i]
-			held, err := t.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ?`, m.seq, c.token)
-			if err != nil {
-				return err
-			}
-			if held == 0 {
-				return ErrLeaseLost
-			}
-			if err := t.addMark(m, target, note); err != nil {
+			if err := t.addMark(&c.messages[i], target, note); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// stillHeld fails with ErrLeaseLost unless this process still holds every row of the claim.
+func (t *tx) stillHeld(c *claim) error {
+	for i := range c.messages {
+		held, err := t.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ?`, c.messages[i].seq, c.token)
+		if err != nil {
+			return err
+		}
+		if held == 0 {
+			return ErrLeaseLost
+		}
+	}
+	return nil
 }
 
 // addMark stores the note of one transport with a row, beside those of others.

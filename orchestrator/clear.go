@@ -233,6 +233,9 @@ func (r *Router) ClearTraces(ctx context.Context, olderThan time.Duration) (mess
 	return messages, commands, err
 }
 
+// tracesPerBatch is how many messages' traces one transaction deletes; a message has about ten rows.
+const tracesPerBatch = clearBatch / 10
+
 // clearMessageTraces deletes the traces of one batch of messages that are gone. An id that somebody has used again by
 // hand is alive, and keeps its trace.
 func (t *tx) clearMessageTraces(cutoff string) (ids, rows int64, err error) {
@@ -240,7 +243,7 @@ func (t *tx) clearMessageTraces(cutoff string) (ids, rows int64, err error) {
 		SELECT message_id FROM message_trace g WHERE event = 'deleted' AND at < ?1
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = g.message_id)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = g.message_id)
-		ORDER BY at LIMIT ?2`, cutoff, clearBatch)
+		ORDER BY at LIMIT ?2`, cutoff, tracesPerBatch)
 	for _, id := range gone {
 		n, err := t.Exec(`DELETE FROM message_trace WHERE message_id = ?`, id)
 		if err != nil {
@@ -248,7 +251,10 @@ func (t *tx) clearMessageTraces(cutoff string) (ids, rows int64, err error) {
 		}
 		rows += n
 	}
-	return int64(len(gone)), rows, err
+	if len(gone) == tracesPerBatch {
+		ids = clearBatch // there are more
+	}
+	return ids, rows, err
 }
 
 // size is what the database takes on disk, its WAL included.

@@ -17,6 +17,8 @@ type conn struct {
 	raw   *sqlite3.SQLiteConn
 	stmts map[string]*sqlite3.SQLiteStmt
 	args  []driver.NamedValue
+
+	immutable bool // reads the file as it stands; not to be kept
 }
 
 func openConn(dsn string) (*conn, error) {
@@ -47,12 +49,6 @@ func (c *conn) prepare(query string) (*sqlite3.SQLiteStmt, error) {
 	if s := c.stmts[query]; s != nil {
 		return s, nil
 	}
-	if len(c.stmts) >= maxStatements {
-		for q, s := range c.stmts {
-			s.Close()
-			delete(c.stmts, q)
-		}
-	}
 	s, err := c.raw.Prepare(query)
 	if err != nil {
 		return nil, fmt.Errorf("%w in %s", err, query)
@@ -60,6 +56,17 @@ func (c *conn) prepare(query string) (*sqlite3.SQLiteStmt, error) {
 	stmt := s.(*sqlite3.SQLiteStmt)
 	c.stmts[query] = stmt
 	return stmt, nil
+}
+
+// trim forgets prepared statements when ad hoc ones have piled up. No statement may be in use.
+func (c *conn) trim() {
+	if len(c.stmts) < maxStatements {
+		return
+	}
+	for q, s := range c.stmts {
+		s.Close()
+		delete(c.stmts, q)
+	}
 }
 
 // bind turns arguments into what the driver takes. Never bind a time.Time: the driver would write it its own way.

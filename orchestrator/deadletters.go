@@ -103,7 +103,7 @@ func (t *tx) replay(m *Message) error {
 	if m.ttl != nil {
 		lifetime = secondsUpTo(*m.ttl, MaxTTL)
 	}
-	from := parseStamp(t.now)
+	from := t.clock
 	_, err = t.Exec(`UPDATE agent_message SET expires_at = ?, review_at = ? WHERE seq = ?`,
 		stamp(from.Add(lifetime)), stamp(from.Add(min(lifetime, conf.settings.OverdueAfter))), m.seq)
 	m.Status, m.RetryCount, m.Error, t.ring = Pending, 0, "", true

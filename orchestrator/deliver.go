@@ -165,7 +165,8 @@ func (r *Router) anythingDue() (found bool, err error) {
 		n, err := c.number(`
 			SELECT EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
 			    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
-			    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND lease_until <= ?1)`, now)
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND (lease_until <= ?1 OR lease_until > ?2))`,
+			now, stamp(r.now().Add(maxLease)))
 		if err != nil || n != 0 {
 			found = n != 0
 			return err

@@ -18,6 +18,12 @@ func (t *tx) attemptFailed(m *Message, reason string, permanent bool) (retryAt s
 		if err := t.note(bySeq(m.seq), tracing.AttemptFailed, reason); err != nil {
 			return "", err
 		}
+		if permanent {
+			// Nothing can tell any more whether it arrived. Whoever replays it accepts that it may arrive again.
+			if _, err := t.Exec(`UPDATE agent_message SET delivery_marks = '' WHERE seq = ?`, m.seq); err != nil {
+				return "", err
+			}
+		}
 		return "", t.giveUp(m, reason, true)
 	}
 	retryAt = stamp(t.clock.Add(wait))

@@ -21,7 +21,7 @@ type insertion struct {
 
 // expire sets when the row expires, and when the router next looks at it: when it is overdue, or earlier if it expires.
 func (row *insertion) expire(t *tx, s *Settings) {
-	created := parseStamp(t.now)
+	created := t.clock
 	lifetime := s.ExpireAfter
 	if row.draft.TTL > 0 {
 		lifetime = row.draft.TTL

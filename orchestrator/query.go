@@ -69,10 +69,7 @@ func (r *Router) Query(ctx context.Context, statement string, limit int, params 
 	if err := r.read(func(*conn) error { return nil }); err != nil {
 		return Table{}, err
 	}
-	c, _, err := r.tryReader(false)
-	if err != nil && canOnlyRead(err) && !walExists(r.path) {
-		c, _, err = r.tryReader(true)
-	}
+	c, _, err := r.tryAnyReader()
 	if err != nil {
 		return Table{}, databaseError(r.path, err)
 	}

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
+	"golang.org/x/sys/unix"
 )
 
 // maxReaders bounds the connections that a process keeps for reading.
@@ -39,6 +41,7 @@ func (p *readers) take() (*conn, error) {
 	if n := len(p.free); n > 0 {
 		c := p.free[n-1]
 		p.free = p.free[:n-1]
+		c.trim()
 		p.mu.Unlock()
 		return c, nil
 	}
@@ -47,7 +50,7 @@ func (p *readers) take() (*conn, error) {
 }
 
 func (p *readers) give(c *conn) {
-	if c.script("ROLLBACK") != nil {
+	if c.script("ROLLBACK") != nil || c.immutable {
 		c.close()
 		return
 	}
@@ -85,10 +88,7 @@ func (r *Router) openReader() (*conn, error) {
 			}
 		}
 	}
-	c, version, err := r.tryReader(false)
-	if err != nil && canOnlyRead(err) && !walExists(r.path) {
-		c, version, err = r.tryReader(true)
-	}
+	c, version, err := r.tryAnyReader()
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +114,7 @@ func (r *Router) tryReader(immutable bool) (*conn, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	c.immutable = immutable
 	version, err := checkVersion(c)
 	if err != nil {
 		c.close()
@@ -122,10 +123,23 @@ func (r *Router) tryReader(immutable bool) (*conn, int, error) {
 	return c, version, nil
 }
 
-func canOnlyRead(err error) bool {
+// tryAnyReader opens a reader; where nothing can be written beside the database, one that takes the file as it stands.
+func (r *Router) tryAnyReader() (*conn, int, error) {
+	c, version, err := r.tryReader(false)
+	if err != nil && r.nothingCanBeWritten(err) && !walExists(r.path) {
+		c, version, err = r.tryReader(true)
+	}
+	return c, version, err
+}
+
+// nothingCanBeWritten tells a disk that is read-only or full from a passing failure. Only there may a file be read as it
+// stands: SQLite then neither locks it nor looks whether it changes.
+func (r *Router) nothingCanBeWritten(err error) bool {
 	switch sqliteCode(err) {
-	case sqlite3.ErrCantOpen, sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrIoErr, sqlite3.ErrFull:
+	case sqlite3.ErrFull:
 		return true
+	case sqlite3.ErrCantOpen, sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrIoErr:
+		return unix.Access(filepath.Dir(r.path), unix.W_OK) != nil
 	}
 	return false
 }

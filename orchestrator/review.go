@@ -18,8 +18,8 @@ const maxLease = time.Hour + leaseGrace
 const leaseGrace = 30 * time.Second
 
 // tidy does what must be done before anything is claimed, cleared or read: it adopts what others wrote, takes back
-// leases whose process died, undoes what a clock set forward and back has done, and expires what is overdue. recipient
-// limits the expiry to one recipient unless it is "". more is true when a further transaction is needed.
+// leases whose process died, undoes what a clock set forward and back has done, and expires what is overdue. more is true
+// when a further transaction is needed.
 func (t *tx) tidy() (more bool, err error) {
 	adopting, err := t.adopt()
 	if err != nil {
@@ -28,11 +28,12 @@ func (t *tx) tidy() (more bool, err error) {
 	if err := t.clampTimes(); err != nil {
 		return false, err
 	}
-	if err := t.endLeases(); err != nil {
+	ending, err := t.endLeases()
+	if err != nil {
 		return false, err
 	}
 	reviewing, err := t.review()
-	return adopting || reviewing, err
+	return adopting || ending || reviewing, err
 }
 
 // clampTimes brings rungs and leases that lie further ahead than any could be back to what the clock allows.
@@ -53,36 +54,36 @@ func (t *tx) clampTimes() error {
 // endLeases takes back the rows of leases that ran out: their process died. That costs no rung, but is counted; each
 // time the count reaches the setting delivery.crashes_per_rung, it is a failed attempt, so that a message which kills
 // the process that delivers it comes to an end.
-func (t *tx) endLeases() error {
+func (t *tx) endLeases() (more bool, err error) {
 	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message
-		WHERE lease_token <> '' AND lease_until <= ? ORDER BY seq LIMIT 500`, t.clockText)
+		WHERE lease_token <> '' AND lease_until <= ? ORDER BY seq LIMIT ?`, t.clockText, reviewBatch)
 	if err != nil || len(ms) == 0 {
-		return err
+		return false, err
 	}
 	conf, err := t.config()
 	if err != nil {
-		return err
+		return false, err
 	}
 	for i := range ms {
 		m := &ms[i]
 		reason := fmt.Sprintf("the lease of %s ran out: its process died or stalled", m.LeaseOwner)
 		if err := t.note(bySeq(m.seq), tracing.Released, reason); err != nil {
-			return err
+			return false, err
 		}
 		if _, err := t.Exec(`
 			UPDATE agent_message SET lease_token = '', lease_until = '', lease_owner = '', crashes = crashes + 1
 			WHERE seq = ?`, m.seq); err != nil {
-			return err
+			return false, err
 		}
 		if m.Crashes++; m.Crashes%conf.settings.CrashesPerRung == 0 {
 			reason := fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)
 			if _, err := t.attemptFailed(m, reason, false); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
 	t.ring = true
-	return nil
+	return len(ms) == reviewBatch, nil
 }
 
 // review looks at rows whose review is due: it expires those whose time is over and reports those that wait for too

@@ -110,6 +110,7 @@ func (t *tx) sendOne(d *Draft, sent *Sent, failure *error, several bool) error {
 		if CodeOf(err) == Internal || t.raw.AutoCommit() || !several {
 			return err
 		}
+		t.conf = nil // what the message had changed of it is undone
 		if _, rerr := t.Exec("ROLLBACK TO message"); rerr != nil {
 			return rerr
 		}

@@ -150,7 +150,7 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 	case Retry:
 		set = `retry_count = ` + retries
 	case Pending:
-		set = `ended_at = '', delivered_at = NULL, retry_count = 0, crashes = 0, delivery_marks = '',
+		set = `ended_at = '', delivered_at = NULL, retry_count = 0, crashes = 0,
 		       read_at = '', review_at = ?1`
 	case Failed:
 		set = `ended_at = ?1, review_at = '', retry_count = ` + retries

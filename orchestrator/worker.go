@@ -206,6 +206,9 @@ func (r *Router) tryTarget(ctx context.Context, c *claim, target string) []outco
 // trySet delivers one message through a table, for the worker of an agent whose table refused it before.
 func (r *Router) trySet(ctx context.Context, c *claim, set SetTransport) outcome {
 	err := r.write(ctx, func(t *tx) error {
+		if err := t.stillHeld(c); err != nil {
+			return err
+		}
 		if err := t.setBatch(c.messages[0].seq); err != nil {
 			return err
 		}

@@ -25,7 +25,8 @@ type writer struct {
 	mu      sync.Mutex
 	queue   []*request
 	leading bool
-	last    int // size of the last batch
+	last    int  // size of the last batch
+	closed  bool // no request is taken any more
 
 	// Owned by the leader.
 	c       *conn
@@ -58,9 +59,21 @@ var errLead = errors.New("lead")
 // what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
 // outcome is awaited. An error of fn is returned as it is.
 func (r *Router) write(ctx context.Context, fn func(*tx) error) error {
-	w := r.writer
+	if ctx.Err() != nil {
+		return gaveUp(ctx)
+	}
+	return r.writer.submit(ctx, fn, false)
+}
+
+// submit queues a request and sees to its outcome. The last request is the one that closes the writer.
+func (w *writer) submit(ctx context.Context, fn func(*tx) error, last bool) error {
 	q := &request{ctx: ctx, fn: fn, done: make(chan error, 1)}
 	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return &Error{Code: Unavailable, Message: "the database is closed"}
+	}
+	w.closed = last
 	w.queue = append(w.queue, q)
 	if !w.leading {
 		w.leading = true
@@ -203,9 +216,9 @@ func (w *writer) transaction(batch []*request, outcomes []error) error {
 	}
 }
 
-// begin takes the write lock. The patience ends with the busy timeout, or earlier when no request is left that would
-// wait: a batch waits as long as its most patient member.
+// begin takes the write lock. The patience ends with the busy timeout, for a request that is alone also with its context.
 func (w *writer) begin(batch []*request) error {
+	w.c.trim()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if len(batch) == 1 {
@@ -286,8 +299,13 @@ func call(fn func(*tx) error, t *tx) (err error) {
 	return t.finish()
 }
 
-// committed runs what waited for the commit, and rings once for all.
+// committed runs what waited for the commit, and rings once for all. Its panic must not pass for a failed commit.
 func (w *writer) committed(batch []*request, outcomes []error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.r.log.Error("panic after a commit", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
 	ring := false
 	for i, q := range batch {
 		if outcomes[i] == nil && q.tx != nil {
@@ -339,9 +357,15 @@ func (w *writer) close() error {
 	if !w.isOpen() {
 		return nil
 	}
-	w.r.write(context.Background(), func(*tx) error { return errClosing })
+	// Behind the last request nobody uses the connection any more.
+	if err := w.submit(context.Background(), func(*tx) error { return errClosing }, true); err != errClosing {
+		return err
+	}
 	w.openMu.Lock()
 	defer w.openMu.Unlock()
+	if w.c == nil {
+		return nil
+	}
 	err := w.c.close()
 	w.c = nil
 	return err
