@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/cenkalti/backoff/v4"
+	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
 // Backup is a copy of the database in one file.
@@ -156,21 +159,43 @@ func (r *Router) Restore(ctx context.Context, file string, force bool) (Restored
 	if done.Messages, err = checkBackup(source); err != nil {
 		return Restored{}, err
 	}
-	total, waiting, damaged := r.presentContent()
-	if waiting > 0 && !force {
-		return Restored{}, Errorf(Conflict, "the database holds %d undelivered messages, which the backup would replace", waiting).
-			WithHint("Deliver them first, or repeat with --force: the database is saved beside itself before it is replaced")
-	}
-	if total > 0 {
-		done.Previous = fmt.Sprintf("%s.before-restore-%s", r.path, r.now().UTC().Format("20060102T150405.000"))
-		if _, err := r.BackupTo(ctx, done.Previous, false); err != nil {
-			return Restored{}, err
-		}
-	}
-	if damaged != nil {
+	if _, _, damaged := r.presentContent(); damaged != nil { // also makes the database if there is none
 		return Restored{}, r.replaceDamaged(damaged)
 	}
-	return done, r.copyFrom(source)
+	leave := r.writer.turn.enter(r.busy)
+	defer leave()
+	x, err := r.beginReplacing(ctx, source)
+	if err != nil {
+		return Restored{}, err
+	}
+	// From here on nobody else can write: what is saved now is all that the backup replaces.
+	if done.Previous, err = r.savePrevious(ctx, force); err != nil {
+		x.abandon()
+		return Restored{}, err
+	}
+	if err := x.finish(); err != nil {
+		return Restored{}, databaseError(r.path, err)
+	}
+	return done, r.write(ctx, func(t *tx) error { return t.configChanged() })
+}
+
+// savePrevious copies what a restore is about to replace beside the database, and returns the name of the copy, "" when
+// there is nothing to save. Without force, undelivered messages are a conflict.
+func (r *Router) savePrevious(ctx context.Context, force bool) (file string, err error) {
+	total, waiting, err := r.presentContent()
+	if err != nil {
+		return "", err
+	}
+	if waiting > 0 && !force {
+		return "", Errorf(Conflict, "the database holds %d undelivered messages, which the backup would replace", waiting).
+			WithHint("Deliver them first, or repeat with --force: the database is saved beside itself before it is replaced")
+	}
+	if total == 0 {
+		return "", nil
+	}
+	file = fmt.Sprintf("%s.before-restore-%s", r.path, r.now().UTC().Format("20060102T150405.000"))
+	_, err = r.BackupTo(ctx, file, false)
+	return file, err
 }
 
 // presentContent counts what a restore would replace. An error means that the database cannot even be read.
@@ -191,33 +216,63 @@ func (r *Router) replaceDamaged(cause error) error {
 		Hint: fmt.Sprintf("Stop what uses it, move %s, %s-wal and %s-shm away together, and repeat the restore", r.path, r.path, r.path)}
 }
 
-// copyFrom copies a whole database over ours with SQLite's backup interface, in one write transaction.
-func (r *Router) copyFrom(source string) error {
-	from, err := openConn(readerDSN(source, true))
-	if err != nil {
-		return databaseError(source, err)
+// replacement copies a whole database over ours with SQLite's backup interface, in one write transaction.
+type replacement struct {
+	from, to *conn
+	backup   *sqlite3.SQLiteBackup
+}
+
+// beginReplacing takes the write lock of the database, waiting for it as every writer does, and holds it until the
+// replacement is finished or abandoned. Readers still see the database as it is.
+func (r *Router) beginReplacing(ctx context.Context, source string) (*replacement, error) {
+	x := &replacement{}
+	var err error
+	if x.from, err = openConn(readerDSN(source, true)); err != nil {
+		return nil, databaseError(source, err)
 	}
-	defer from.close()
-	to, err := openConn(writerDSN(r.path))
-	if err != nil {
-		return databaseError(r.path, err)
+	if x.to, err = openConn(writerDSN(r.path)); err != nil {
+		x.from.close()
+		return nil, databaseError(r.path, err)
 	}
-	defer to.close()
-	leave := r.writer.turn.enter(r.busy)
-	defer leave()
-	backup, err := to.raw.Backup("main", from.raw, "main")
+	err = backoff.Retry(func() error {
+		if x.backup, err = x.to.raw.Backup("main", x.from.raw, "main"); err != nil {
+			return retryable(err)
+		}
+		// A step of no pages takes the lock. The driver reports a busy one only when the backup ends; what shows it
+		// here is that the pages have not been counted.
+		if _, err = x.backup.Step(0); err == nil && x.backup.PageCount() > 0 {
+			return nil
+		}
+		if ferr := x.backup.Finish(); err == nil {
+			err = ferr
+		}
+		return retryable(err)
+	}, r.patience(ctx))
 	if err != nil {
-		return databaseError(r.path, err)
+		x.from.close()
+		x.to.close()
+		return nil, databaseError(r.path, err)
 	}
-	_, err = backup.Step(-1)
-	if ferr := backup.Finish(); err == nil {
+	return x, nil
+}
+
+// abandon gives the lock back and leaves the database as it was.
+func (x *replacement) abandon() {
+	x.backup.Finish()
+	x.to.close()
+	x.from.close()
+}
+
+// finish copies, and brings the copy to this version of the tables.
+func (x *replacement) finish() error {
+	defer x.from.close()
+	defer x.to.close()
+	_, err := x.backup.Step(-1)
+	if ferr := x.backup.Finish(); err == nil {
 		err = ferr
 	}
 	if err != nil {
-		return databaseError(r.path, err)
+		return err
 	}
-	if err := migrate(to); err != nil {
-		return databaseError(r.path, err)
-	}
-	return r.write(context.Background(), func(t *tx) error { return t.configChanged() })
+	return migrate(x.to)
 }

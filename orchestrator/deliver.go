@@ -257,6 +257,8 @@ func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOpt
 	goSafe("delivery to "+recipient, r.log, func() {
 		defer close(done)
 		defer r.workers.Done()
+		r.slots <- struct{}{}
+		defer func() { <-r.slots }()
 		defer func() {
 			r.mu.Lock()
 			delete(r.delivering, recipient)

@@ -140,7 +140,7 @@ func (d *doctor) messages(c *conn) error {
 			`SELECT count(*) FROM agent_message WHERE lease_token <> '' AND lease_until <= ?`, []any{now}},
 		{"unknown recipients", "problem", "undelivered messages wait for %d names that nobody has", "`mailroom status` shows them; `mailroom agent add NAME`",
 			`SELECT count(DISTINCT recipient) FROM agent_message WHERE ` + live + ` AND recipient NOT IN (SELECT name FROM agents)`, nil},
-		{"trace", "problem", "%d messages have no trace", "They were written by hand and not adopted yet: run `mailroom deliver_all`",
+		{"trace", "problem", "%d messages that the router has handled have no trace", "Somebody deleted trace rows; a backup has them",
 			`SELECT count(*) FROM agent_message m WHERE traced_status <> '' AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, nil},
 	} {
 		n, err := c.number(check.query, check.args...)

@@ -115,8 +115,6 @@ func (b *inboxBatch) serve(recipient string, agent *Agent, set SetTransport) err
 }
 
 // selectDue fills the temporary table batch with the rows to deliver, highest priority first, in the order of sending.
-// Rows whose sender has a delivery to the same recipient under way are left for later, to keep their order; rows that
-// carry a transport's mark are left to a worker, which asks that transport first.
 func (t *tx) selectDue(recipient string, limit int) (int, error) {
 	if err := t.setBatch(); err != nil {
 		return 0, err
@@ -124,9 +122,7 @@ func (t *tx) selectDue(recipient string, limit int) (int, error) {
 	n, err := t.Exec(`
 		INSERT INTO temp.batch (seq)
 		SELECT seq FROM agent_message m
-		WHERE `+due+` AND recipient = ?2 AND delivery_marks = ''
-		  AND NOT EXISTS (SELECT 1 FROM agent_message l
-		                  WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)
+		WHERE `+takeable+`
 		ORDER BY priority DESC, seq LIMIT ?3`, t.clockText, recipient, limit)
 	return int(n), err
 }

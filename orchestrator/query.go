@@ -6,7 +6,9 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -156,6 +158,9 @@ func (c *conn) audit(ctx context.Context, statement string, limit int, params []
 // single reports whether a query that could be prepared is one statement. The driver prepares the first and says nothing
 // of what follows; as a subquery, several are a syntax error.
 func (c *conn) single(statement string) bool {
+	if _, rest, _ := strings.Cut(statement, ";"); strings.TrimSpace(rest) == "" {
+		return true
+	}
 	s, err := c.raw.Prepare("SELECT * FROM (" + strings.TrimRight(statement, "; \t\r\n") + "\n)")
 	if err != nil {
 		return false
@@ -173,6 +178,10 @@ func auditValue(v driver.Value) any {
 		return stamp(v)
 	case string:
 		return strings.ToValidUTF8(v, "\uFFFD")
+	case float64:
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return fmt.Sprint(v) // JSON has no number for it
+		}
 	}
 	return v
 }

@@ -54,7 +54,12 @@ type Router struct {
 	watch      observer // see Watch
 	workers    sync.WaitGroup
 	delivering map[string]bool // recipients that a worker of this process is delivering to
+	slots      chan struct{}   // bounds the workers that deliver at the same time
 }
+
+// maxWorkers bounds the recipients outside the database to which one process delivers at the same time, and so the files
+// and connections that it opens for them.
+const maxWorkers = 256
 
 // Open prepares a Router. It touches the disk only as far as needed to refuse a path that cannot be a database; the
 // file itself is opened, and made, by the first command that needs it.
@@ -74,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	}
 	r := &Router{
 		path: path, instance: o.Instance, now: o.Now, transports: o.Transports, log: o.Log, bell: o.Bell,
-		busy: o.BusyTimeout, delivering: map[string]bool{},
+		busy: o.BusyTimeout, delivering: map[string]bool{}, slots: make(chan struct{}, maxWorkers),
 	}
 	if r.instance == "" {
 		host, _ := os.Hostname()

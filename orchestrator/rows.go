@@ -14,6 +14,12 @@ const live = "status IN ('pending','retry')"
 // due is the condition under which a live row may be taken now. ?1 is the clock.
 const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0"
 
+// takeable is the condition for the rows, of agent_message as m, that a set-based delivery to ?2 takes now. Rows whose
+// sender has a delivery to the same recipient under way are left for later, to keep their order; rows that carry a
+// transport's mark are left to a worker, which asks that transport first.
+const takeable = due + ` AND recipient = ?2 AND delivery_marks = ''
+	AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)`
+
 // messageColumns are what scanMessage reads, in its order.
 const messageColumns = `seq, message_id, sender, recipient, message_type, payload, status, created_at, delivered_at,
 	retry_count, max_retries, error_message, priority, summary, context, action, thread_id, session_id, reply_to, hops,

@@ -118,7 +118,7 @@ func (r *Router) anythingFor(recipient string) (there bool, err error) {
 		}
 		n, err := c.number(`
 			SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
-			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+due+` AND recipient = ?2)
+			    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+takeable+`)
 			    OR EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
 			    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND recipient = ?2 AND lease_until <= ?1)`,
 			now, recipient)
@@ -142,7 +142,8 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 		} else {
 			next, _, err = c.text(`
 				SELECT min(next_attempt_at) FROM agent_message
-				WHERE `+live+` AND recipient = ? AND next_attempt_at <> '' AND lease_token = ''`, recipient)
+				WHERE `+live+` AND recipient = ? AND next_attempt_at > ? AND lease_token = '' AND held = 0 AND delivery_marks = ''`,
+				recipient, stamp(r.now()))
 		}
 		at = parseStamp(next)
 		return err
@@ -210,15 +211,7 @@ func (t *tx) unread(recipient string, limit int) (ms []Message, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ms, err = t.messages(`
-		SELECT `+messageColumns+` FROM (
-		    SELECT `+messageColumns+` FROM agent_message WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
-		    UNION ALL
-		    SELECT `+messageColumns+` FROM agent_message_archive
-		    WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = ''))
-		WHERE recipient = ?1 AND status = 'delivered'
-		ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT ?2`, recipient, limit)
-	if err != nil {
+	if ms, err = t.unreadMessages(recipient, limit); err != nil {
 		return nil, err
 	}
 	for _, o := range orphans {
@@ -226,6 +219,38 @@ func (t *tx) unread(recipient string, limit int) (ms []Message, err error) {
 			break
 		}
 		ms = append(ms, Message{ID: o.id, Recipient: recipient, Payload: []byte(o.payload), Status: Delivered, DeliveredAt: o.deliveredAt})
+	}
+	return ms, nil
+}
+
+// unreadMessages picks what is to be read first by the little that decides it, and only then fetches the messages: a
+// large inbox must not be sorted with its payloads.
+func (t *tx) unreadMessages(recipient string, limit int) (ms []Message, err error) {
+	const unread = `WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
+		AND recipient = ?1 AND status = 'delivered'`
+	type place struct {
+		table string
+		seq   int64
+	}
+	var places []place
+	err = t.query(`
+		SELECT t, seq FROM (
+		    SELECT 'agent_message' AS t, seq, priority, action FROM agent_message `+unread+`
+		    UNION ALL
+		    SELECT 'agent_message_archive', seq, priority, action FROM agent_message_archive `+unread+`)
+		ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT ?2`, func(row []driver.Value) error {
+		places = append(places, place{asText(row[0]), asInt(row[1])})
+		return nil
+	}, recipient, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		found, err := t.messages(`SELECT `+messageColumns+` FROM `+p.table+` WHERE seq = ?`, p.seq)
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, found...)
 	}
 	return ms, nil
 }

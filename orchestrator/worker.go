@@ -9,18 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"mailroom/tracing"
+	"github.com/cenkalti/backoff/v4"
 )
-
-// outcome is what became of one message of a claim.
-type outcome struct {
-	delivered bool
-	fallback  string // the fallback that took it, "" for the agent's own transport
-	reason    string // why the attempt, or the agent's own transport, failed
-	code      Code   // delivery_failed or delivery_timeout
-	permanent bool   // do not try again
-	givenBack bool   // the process is stopping and the attempt had not come to an end
-}
 
 // shutdownGrace is how long an attempt may go on once the process was asked to stop. It leaves room in the 10 s within
 // which `mailroom serve` exits.
@@ -38,21 +28,7 @@ func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 	var held *claim
 	var outcomes []outcome
 	for {
-		var next *claim
-		var report settlement
-		stopping := ctx.Err() != nil
-		err := r.write(context.WithoutCancel(ctx), func(t *tx) (err error) {
-			next, report = nil, settlement{}
-			if held != nil {
-				if report, err = t.settle(held, outcomes); err != nil {
-					return err
-				}
-			}
-			if !stopping {
-				next, err = t.claimNext(recipient, o)
-			}
-			return err
-		})
+		next, report, err := r.settleAndClaim(ctx, held, outcomes, recipient, o)
 		if err != nil {
 			return err
 		}
@@ -65,6 +41,32 @@ func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 	}
 }
 
+// settleAndClaim ends one claim and makes the next. A settlement that the database refuses for the moment is tried again
+// for as long as the lease lasts: what was delivered must not count as a crash because the disk was full for a second.
+func (r *Router) settleAndClaim(ctx context.Context, held *claim, outcomes []outcome, recipient string, o DeliverOptions) (next *claim, report settlement, err error) {
+	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(5*time.Second),
+		backoff.WithMaxElapsedTime(leaseGrace/2))
+	err = backoff.Retry(func() error {
+		err := r.write(context.WithoutCancel(ctx), func(t *tx) (err error) {
+			next, report = nil, settlement{}
+			if held != nil {
+				if report, err = t.settle(held, outcomes); err != nil {
+					return err
+				}
+			}
+			if ctx.Err() == nil {
+				next, err = t.claimNext(recipient, o)
+			}
+			return err
+		})
+		if err != nil && (held == nil || ctx.Err() != nil) {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, retry)
+	return next, report, err
+}
+
 // transportOf finds the transport of a target such as "jsonl:/path" and the address in it.
 func (r *Router) transportOf(target string) (Transport, string) {
 	scheme, address, _ := strings.Cut(target, ":")
@@ -74,7 +76,8 @@ func (r *Router) transportOf(target string) (Transport, string) {
 // attempt tries to deliver a claim and returns one outcome per message. A message that carries marks is looked for
 // first, wherever an earlier attempt may have left it.
 func (r *Router) attempt(ctx context.Context, c *claim) []outcome {
-	ctx, cancel := attemptContext(ctx, c.timeout)
+	parent := ctx
+	ctx, cancel := attemptContext(parent, c.timeout)
 	defer cancel()
 	if len(c.messages) == 1 && c.messages[0].marks != "" {
 		found, known := r.recoverEarlier(ctx, c)
@@ -86,7 +89,10 @@ func (r *Router) attempt(ctx context.Context, c *claim) []outcome {
 	if c.agent.Fallback == "" {
 		return outcomes
 	}
-	return r.tryFallback(ctx, c, outcomes)
+	if parent.Err() != nil {
+		return outcomes // the process is stopping: the fallback is for another time
+	}
+	return r.tryFallback(parent, c, outcomes)
 }
 
 // attemptContext ends at the delivery timeout, or some time after the process was asked to stop: an attempt under way
@@ -108,10 +114,7 @@ func attemptContext(parent context.Context, timeout time.Duration) (context.Cont
 // tryFallback hands what the agent's own transport failed on to its fallback. Messages that failed for good stay so.
 // The fallback has a delivery timeout of its own, since the transport may have used up the first.
 func (r *Router) tryFallback(ctx context.Context, c *claim, outcomes []outcome) []outcome {
-	if errors.Is(context.Cause(ctx), errStopping) {
-		return outcomes
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(c.timeout, leaseGrace/2))
+	ctx, cancel := attemptContext(ctx, min(c.timeout, leaseGrace/2))
 	defer cancel()
 	rest := *c
 	rest.messages = nil
@@ -149,10 +152,15 @@ func (r *Router) recoverEarlier(ctx context.Context, c *claim) (found outcome, k
 		}
 		m := c.messages[0]
 		m.Mark = marks[target]
-		delivered, err := recoverer.Recover(ctx, Attempt{
-			Recipient: c.agent.Name, Address: address, Messages: []Message{m}, Timeout: c.timeout,
+		a := Attempt{Recipient: c.agent.Name, Address: address, Messages: []Message{m}, Timeout: c.timeout}
+		var delivered bool
+		err := r.bounded(ctx, "recovery of "+c.agent.Name, func() (err error) {
+			delivered, err = recoverer.Recover(ctx, a)
+			return err
 		})
 		switch {
+		case errors.Is(err, errStalled):
+			return unfinished(ctx, c), true
 		case delivered:
 			out := outcome{delivered: true, reason: "an earlier attempt had delivered it"}
 			if target != c.agent.Deliver {
@@ -182,24 +190,44 @@ func (r *Router) tryTarget(ctx context.Context, c *claim, target string) []outco
 		Recipient: c.agent.Name, Address: address, Messages: c.messages, Timeout: c.timeout,
 		Mark: func(ctx context.Context, note string) error { return r.mark(ctx, c, target, note) },
 	}
-	result := make(chan []error, 1)
-	goSafe("transport of "+c.agent.Name, r.log, func() {
-		errs := allErrors(len(c.messages), errors.New("the transport panicked; see the log"))
-		defer func() { result <- errs }()
+	var errs []error
+	err := r.bounded(ctx, "transport of "+c.agent.Name, func() error {
 		errs = transport.Deliver(ctx, a)
+		return nil
+	})
+	switch {
+	case errors.Is(err, errStalled):
+		return allOutcomes(c, unfinished(ctx, c))
+	case err != nil:
+		return allOutcomes(c, failedOutcome(ctx, c, err))
+	}
+	return outcomesOf(ctx, c, errs)
+}
+
+// errStalled reports a transport that did not come back in time. What it may still do concerns nobody.
+var errStalled = errors.New("the transport does not come back")
+
+// bounded runs a transport in a goroutine of its own, and leaves it behind when it does not come back soon after ctx has
+// ended. What f sets may be read only when the error is not errStalled.
+func (r *Router) bounded(ctx context.Context, name string, f func() error) error {
+	result := make(chan error, 1)
+	goSafe(name, r.log, func() {
+		err := errors.New("the transport panicked; see the log")
+		defer func() { result <- err }()
+		err = f()
 	})
 	select {
-	case errs := <-result:
-		return outcomesOf(ctx, c, errs)
+	case err := <-result:
+		return err
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(stallGrace)
 	defer grace.Stop()
 	select {
-	case errs := <-result:
-		return outcomesOf(ctx, c, errs)
+	case err := <-result:
+		return err
 	case <-grace.C:
-		return allOutcomes(c, unfinished(ctx, c))
+		return errStalled
 	}
 }
 
@@ -221,132 +249,4 @@ func (r *Router) trySet(ctx context.Context, c *claim, set SetTransport) outcome
 		return failedOutcome(ctx, c, err)
 	}
 	return outcome{delivered: true}
-}
-
-func allErrors(n int, err error) []error {
-	errs := make([]error, n)
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
-}
-
-func allOutcomes(c *claim, out outcome) []outcome {
-	outs := make([]outcome, len(c.messages))
-	for i := range outs {
-		outs[i] = out
-	}
-	return outs
-}
-
-// unfinished is the outcome of an attempt whose context ended before the transport came back.
-func unfinished(ctx context.Context, c *claim) outcome {
-	if errors.Is(context.Cause(ctx), errStopping) {
-		return outcome{givenBack: true, reason: errStopping.Error()}
-	}
-	return timedOut(c)
-}
-
-func timedOut(c *claim) outcome {
-	return outcome{code: DeliveryTimeout, reason: "the attempt took longer than " + FormatDuration(c.timeout)}
-}
-
-func outcomesOf(ctx context.Context, c *claim, errs []error) []outcome {
-	outs := make([]outcome, len(c.messages))
-	for i := range outs {
-		switch {
-		case i >= len(errs):
-			outs[i] = outcome{code: DeliveryFailed, reason: "the transport gave no result for the message"}
-		case errs[i] == nil:
-			outs[i] = outcome{delivered: true}
-		default:
-			outs[i] = failedOutcome(ctx, c, errs[i])
-		}
-	}
-	return outs
-}
-
-func failedOutcome(ctx context.Context, c *claim, err error) outcome {
-	if ctx.Err() != nil && !errors.Is(err, ErrUndecidable) {
-		out := unfinished(ctx, c)
-		out.reason += ": " + err.Error()
-		return out
-	}
-	return outcome{code: DeliveryFailed, reason: err.Error(), permanent: errors.Is(err, ErrUndecidable)}
-}
-
-// settlement is what a settled claim adds to the run's result.
-type settlement struct {
-	delivered int
-	failed    []FailedAttempt
-}
-
-// settle ends a claim in the table, as far as this process still holds it. What another has taken over meanwhile is left
-// alone, and the late result only noted.
-func (t *tx) settle(c *claim, outcomes []outcome) (s settlement, err error) {
-	for i, out := range outcomes {
-		m := &c.messages[i]
-		held, err := t.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+live, m.seq, c.token)
-		if err != nil {
-			return s, err
-		}
-		if held == 0 {
-			if err := t.note(bySeq(m.seq), tracing.Released, "late result ignored, the lease was lost: "+out.text()); err != nil {
-				return s, err
-			}
-			continue
-		}
-		if out.delivered {
-			s.delivered++
-			if err := t.settleDelivered(m, out); err != nil {
-				return s, err
-			}
-			continue
-		}
-		if out.givenBack {
-			if err := t.giveBack(m); err != nil {
-				return s, err
-			}
-			continue
-		}
-		retryAt, err := t.attemptFailed(m, out.reason, out.permanent)
-		if err != nil {
-			return s, err
-		}
-		s.failed = append(s.failed, failedAttempt(m, out.code, out.reason, retryAt))
-	}
-	return s, nil
-}
-
-func (t *tx) settleDelivered(m *Message, out outcome) error {
-	how := ""
-	if out.fallback != "" {
-		if out.reason != "" {
-			if err := t.note(bySeq(m.seq), tracing.AttemptFailed, out.reason); err != nil {
-				return err
-			}
-		}
-		how = "by the fallback " + out.fallback
-	} else if out.reason != "" {
-		how = out.reason
-	}
-	_, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, event: tracing.Delivered, failure: how})
-	return err
-}
-
-// giveBack ends the lease on a message whose attempt did not come to an end. It costs no rung.
-func (t *tx) giveBack(m *Message) error {
-	if err := t.note(bySeq(m.seq), tracing.Released, "given back: "+errStopping.Error()); err != nil {
-		return err
-	}
-	t.ring = true
-	_, err := t.Exec(`UPDATE agent_message SET lease_token = '', lease_until = '', lease_owner = '' WHERE seq = ?`, m.seq)
-	return err
-}
-
-func (o *outcome) text() string {
-	if o.delivered {
-		return "delivered"
-	}
-	return o.reason
 }

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime"
@@ -374,4 +375,4 @@ func (w *writer) close() error {
 // errClosing undoes a request that only wanted the connection to itself.
 var errClosing = errors.New("closing")
 
-func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(ulid.DefaultEntropy(), 0) }
+func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }

@@ -27,8 +27,7 @@ type scheduler struct {
 
 	cron    *cron.Cron
 	version string
-	entries []cron.EntryID
-	bells   []*job
+	running map[string]*job // by name
 	jobs    sync.WaitGroup
 }
 
@@ -39,12 +38,16 @@ type job struct {
 	schedule orchestrator.Schedule
 	command  *commands.Definition
 	plan     cron.Schedule // nil for the doorbell
+	entry    cron.EntryID
 	running  sync.Mutex
 }
 
 func newScheduler(env commands.Env, m *metrics) *scheduler {
 	log := cronLog{env.Log}
-	return &scheduler{env: env, metrics: m, cron: cron.New(cron.WithLogger(log), cron.WithChain(cron.Recover(log), cron.SkipIfStillRunning(log)))}
+	return &scheduler{
+		env: env, metrics: m, running: map[string]*job{},
+		cron: cron.New(cron.WithLogger(log), cron.WithChain(cron.Recover(log), cron.SkipIfStillRunning(log))),
+	}
 }
 
 // run runs the schedules until ctx ends, then waits for the runs under way.
@@ -77,7 +80,8 @@ func (s *scheduler) run(ctx context.Context) error {
 	}
 }
 
-// load reads the schedules if they have changed. Runs under way go on. At the start, runs that were missed are made up.
+// load reads the schedules if they have changed. Those that have not go on as they were, so that an `@every 1h` does not
+// begin anew whenever an agent is added; runs under way go on too. At the start, runs that were missed are made up.
 func (s *scheduler) load(ctx context.Context, start bool) error {
 	version, err := s.env.Router.ConfigVersion(ctx)
 	if err != nil || (!start && version == s.version) {
@@ -87,16 +91,30 @@ func (s *scheduler) load(ctx context.Context, start bool) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range s.entries {
-		s.cron.Remove(id)
-	}
-	s.version, s.entries, s.bells = version, nil, nil
+	s.version = version
+	before := s.running
+	s.running = map[string]*job{}
 	for _, schedule := range list {
-		if schedule.Enabled {
+		switch old := before[schedule.Name]; {
+		case !schedule.Enabled:
+		case old != nil && old.same(&schedule):
+			s.running[schedule.Name] = old
+			delete(before, schedule.Name)
+		default:
 			s.add(ctx, schedule, start)
 		}
 	}
+	for _, gone := range before {
+		if gone.plan != nil {
+			s.cron.Remove(gone.entry)
+		}
+	}
 	return nil
+}
+
+// same reports whether a schedule asks for what the job does already.
+func (j *job) same(other *orchestrator.Schedule) bool {
+	return j.schedule.Spec == other.Spec && j.schedule.Command == other.Command && string(j.schedule.Params) == string(other.Params)
 }
 
 // add takes up one schedule. One that cannot run is logged and left out.
@@ -107,7 +125,7 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, sta
 		err = j.command.Check(schedule.Params)
 	}
 	if err == nil && schedule.Spec == orchestrator.Doorbell {
-		s.bells = append(s.bells, j)
+		s.running[schedule.Name] = j
 		return
 	}
 	if err == nil {
@@ -117,7 +135,8 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, sta
 		s.env.Log.Error("a schedule cannot run", "schedule", schedule.Name, "error", err)
 		return
 	}
-	s.entries = append(s.entries, s.cron.Schedule(j.plan, j))
+	s.running[schedule.Name] = j
+	j.entry = s.cron.Schedule(j.plan, j)
 	if start && j.missed(s.env.Router.Now()) {
 		s.env.Log.Info("making up for a missed run", "schedule", schedule.Name, "last_run_at", schedule.LastRunAt)
 		s.start(j)
@@ -140,8 +159,8 @@ func (j *job) missed(now time.Time) bool {
 
 // ring runs what is to be run whenever something came.
 func (s *scheduler) ring(ctx context.Context) {
-	for _, j := range s.bells {
-		if ctx.Err() == nil {
+	for _, j := range s.running {
+		if j.plan == nil && ctx.Err() == nil {
 			j.Run()
 		}
 	}

@@ -2,6 +2,7 @@ package surface
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,7 +16,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// exitWithin is how long a daemon may take to stop: an attempt under way has 6 s to end, then it is given back.
+// exitWithin is how long a daemon may take to stop, counted from the signal: an attempt under way has 6 s to end, then it
+// is given back.
 const exitWithin = 9 * time.Second
 
 // Listening is the first line that a daemon writes to standard output.
@@ -57,6 +59,7 @@ func (p *Program) serve(c *cli.Context) error {
 	d := &daemon{p: p, log: log, router: router}
 	d.env = commands.Env{Router: router, Caller: commands.Caller{Admin: true, Session: "default"}, Log: log, Catalogue: p.Catalogue}
 	if _, err := router.Create(c.Context); err != nil {
+		router.Close()
 		return err
 	}
 	d.metrics = newMetrics(router, p.Version)
@@ -79,8 +82,11 @@ type daemon struct {
 	health  *health
 }
 
+// run serves until the context ends, or until the scheduler cannot go on. It then stops within exitWithin, whatever a
+// delivery under way does.
 func (d *daemon) run(c *cli.Context) error {
-	ctx := c.Context
+	ctx, cancel := context.WithCancel(c.Context)
+	defer cancel()
 	hello := Listening{Database: d.router.Path(), Instance: d.router.Instance(), PID: os.Getpid()}
 	if d.health != nil {
 		hello.Listening = d.health.address
@@ -89,43 +95,45 @@ func (d *daemon) run(c *cli.Context) error {
 		d.log.Warn("the daemon could not be recorded", "error", err)
 	}
 	if err := d.p.printer().hello(hello); err != nil {
-		return err
+		return errors.Join(err, d.close())
 	}
 	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening)
-	var beats sync.WaitGroup
-	beats.Add(1)
-	guarded(d.log, "heartbeat", func() {
-		defer beats.Done()
-		d.beat(ctx, hello.Listening)
+	ended := make(chan error, 1)
+	guarded(d.log, "daemon", func() {
+		var beats sync.WaitGroup
+		beats.Add(1)
+		guarded(d.log, "heartbeat", func() {
+			defer beats.Done()
+			d.beat(ctx, hello.Listening)
+		})
+		failure := newScheduler(d.env, d.metrics).run(ctx)
+		cancel()
+		beats.Wait()
+		ended <- errors.Join(failure, d.close())
 	})
-	failure := newScheduler(d.env, d.metrics).run(ctx)
-	beats.Wait()
-	return d.stop(failure)
+	<-ctx.Done()
+	d.log.Info("stopping: finishing what is claimed")
+	deadline := time.NewTimer(exitWithin)
+	defer deadline.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-deadline.C:
+		d.log.Error("a delivery does not end; its lease will run out and the message is due again")
+		return nil
+	}
 }
 
-// stop ends the daemon: deliveries under way are finished or given back, and the database is closed.
-func (d *daemon) stop(failure error) error {
-	d.log.Info("stopping: finishing what is claimed")
+// close waits for deliveries under way, signs the daemon off and closes what it has open.
+func (d *daemon) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
 	defer cancel()
 	d.health.close(ctx)
-	closed := make(chan error, 1)
-	guarded(d.log, "closing", func() {
-		d.router.Drain()
-		if err := d.router.Leave(ctx); err != nil {
-			d.log.Warn("the daemon could not be signed off", "error", err)
-		}
-		closed <- d.router.Close()
-	})
-	select {
-	case err := <-closed:
-		if failure == nil {
-			failure = err
-		}
-	case <-ctx.Done():
-		d.log.Error("a delivery does not end; its lease will run out and the message is due again")
+	d.router.Drain()
+	if err := d.router.Leave(ctx); err != nil {
+		d.log.Warn("the daemon could not be signed off", "error", err)
 	}
-	return failure
+	return d.router.Close()
 }
 
 // beat tells the database that the daemon is there, until ctx ends.

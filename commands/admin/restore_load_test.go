@@ -1,0 +1,38 @@
+package admin
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// TestRestoreLosesNoSend: whatever was acknowledged until the restore is in the file that it saves, and whatever was
+// acknowledged afterwards is in the database.
+func TestRestoreLosesNoSend(t *testing.T) {
+	t.Parallel()
+	f := newPair(t)
+	file := filepath.Join(t.TempDir(), "copy.db")
+	ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)
+	l := startLoad(f)
+	var saved []string
+	for range 3 {
+		l.more(20)
+		saved = append(saved, ask[RestoreResult](f, "restore", `{"file":"`+file+`","force":true}`).Previous)
+	}
+	acked := l.more(20)
+	l.end()
+	known := idsIn(t, f.path)
+	for _, previous := range saved {
+		for id := range idsIn(t, previous) {
+			known[id] = true
+		}
+	}
+	lost := 0
+	for _, id := range acked {
+		if !known[id] {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d acknowledged messages are nowhere", lost, len(acked))
+	}
+}
