@@ -241,7 +241,7 @@ func (p *Param) checkText(s string) (string, error) {
 	}
 	switch p.NameOf {
 	case "agent", "agent|group":
-		name, err := orchestrator.CheckName(p.NameOf, s)
+		name, err := orchestrator.CheckName(strings.ReplaceAll(p.NameOf, "|", " or "), s)
 		if err != nil {
 			return "", p.invalid("%s", err)
 		}

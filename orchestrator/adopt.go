@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"mailroom/tracing"
@@ -21,17 +22,25 @@ func (t *tx) adopt() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	adopted := 0
 	for i := range rows {
-		if err := t.adoptRow(&rows[i]); err != nil {
+		f := &rows[i]
+		failed, err := t.alone("adopting it", f.id, func() error { return t.adoptRow(f) })
+		if err != nil {
 			return false, err
 		}
+		if !failed {
+			adopted++
+		}
 	}
-	return len(rows) == adoptBatch, nil
+	return len(rows) == adoptBatch && adopted > 0, nil
 }
 
 // foreignRow is a row as somebody else wrote it.
 type foreignRow struct {
 	blobID                                bool // the id is no text
+	tooBig                                bool // more than maxForeign
+	hops                                  int64
 	seq                                   int64
 	id, sender, recipient, status, traced string
 	payload, messageType                  driver.Value
@@ -43,9 +52,11 @@ type foreignRow struct {
 
 func (t *tx) untraced(limit int) (rows []foreignRow, err error) {
 	err = t.query(`
-		SELECT seq, message_id, sender, recipient, status, traced_status, payload, message_type, created_at, delivered_at,
-		       next_attempt_at, ended_at, retry_count, max_retries, ttl_seconds, error_message
-		FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT ?`,
+		SELECT seq, message_id, sender, recipient, status, traced_status,
+		       CASE WHEN length(CAST(payload AS BLOB)) <= ?2 THEN payload END, message_type, created_at, delivered_at,
+		       next_attempt_at, ended_at, retry_count, max_retries, ttl_seconds, error_message,
+		       length(CAST(payload AS BLOB)) > ?2, hops
+		FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT ?1`,
 		func(row []driver.Value) error {
 			_, blobID := row[1].([]byte)
 			rows = append(rows, foreignRow{
@@ -54,14 +65,18 @@ func (t *tx) untraced(limit int) (rows []foreignRow, err error) {
 				traced: asText(row[5]), payload: row[6], messageType: row[7], createdAt: asText(row[8]), deliveredAt: asText(row[9]),
 				nextAttemptAt: asText(row[10]), endedAt: asText(row[11]), retryCount: row[12],
 				maxRetries: row[13], ttl: row[14], errorMessage: row[15],
+				tooBig: asInt(row[16]) != 0, hops: asInt(row[17]),
 			})
 			return nil
-		}, limit)
+		}, limit, maxForeign)
 	return rows, err
 }
 
 // adoptRow brings one row into our form.
 func (t *tx) adoptRow(f *foreignRow) error {
+	if f.tooBig {
+		return t.refuseForeign(f)
+	}
 	conf, err := t.config()
 	if err != nil {
 		return err
@@ -93,7 +108,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 	case Delivered:
 		ended = t.adoptedTime(f.deliveredAt)
 		delivered = ended
-		if f.ttl != nil {
+		if f.adoptedTTL() != nil {
 			review = expires
 		}
 	default:
@@ -109,14 +124,30 @@ func (t *tx) adoptRow(f *foreignRow) error {
 	_, err = t.Exec(`
 		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,
 		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
-		       retry_count = ?13, max_retries = ?14, error_message = ?15, lease_token = '', lease_until = '', lease_owner = ''
+		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17, lease_token = '', lease_until = '', lease_owner = ''
 		WHERE seq = ?1`,
 		f.seq, status, strings.ToLower(strings.TrimSpace(f.sender)), strings.ToLower(strings.TrimSpace(f.recipient)),
 		adoptedText(f.messageType), adoptedPayload(f.payload), created, delivered, ended, next, review, expires,
-		max(0, min(asInt(f.retryCount), 1_000_000)), min(maxRetries, 1_000_000), adoptedText(f.errorMessage))
+		max(0, min(asInt(f.retryCount), 1_000_000)), min(maxRetries, 1_000_000), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, 1_000_000)))
 	if status == Pending || status == Retry {
 		t.ring = true
 	}
+	return err
+}
+
+// maxForeign is the largest payload, in bytes, that adoption reads. What somebody wrote beyond that fails, untouched.
+const maxForeign = 16 * MaxPayload
+
+// refuseForeign makes a dead letter of a row whose payload is too large to be read.
+func (t *tx) refuseForeign(f *foreignRow) error {
+	reason := fmt.Sprintf("its payload has more than %d bytes", maxForeign)
+	event := t.event(tracing.Failed, reason)
+	event.MessageID, event.NewStatus = f.id, string(Failed)
+	if err := tracing.Record(t, event); err != nil {
+		return err
+	}
+	_, err := t.Exec(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?, error_message = ? WHERE seq = ?`,
+		t.now, reason, f.seq)
 	return err
 }
 
@@ -136,6 +167,14 @@ func (t *tx) adoptID(f *foreignRow) error {
 	}
 	_, err = t.Exec(`UPDATE agent_message SET message_id = ? WHERE seq = ?`, f.id, f.seq)
 	return err
+}
+
+// adoptedTTL is the ttl in seconds, nil for one that is none.
+func (f *foreignRow) adoptedTTL() any {
+	if seconds := asInt(f.ttl); f.ttl != nil && seconds > 0 {
+		return min(seconds, int64(MaxTTL/time.Second))
+	}
+	return nil
 }
 
 // adoptedExpiry is when an adopted row expires. Its seven days begin when the router first sees it, however old the time
@@ -178,9 +217,9 @@ func clip(s string) string {
 	return s
 }
 
-// adoptedTime turns a foreign time into ours; one that is missing or makes no sense is now.
+// adoptedTime turns a foreign time into ours; one that is missing, makes no sense or lies in the future is now.
 func (t *tx) adoptedTime(s string) string {
-	if at, ok := adoptTime(s); ok {
+	if at, ok := adoptTime(s); ok && at < stamp(t.clock.Add(day)) {
 		return at
 	}
 	return t.now

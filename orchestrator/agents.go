@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -98,10 +99,28 @@ func (r *Router) checkDeliver(target string) (string, error) {
 	if err != nil {
 		return "", &Error{Code: InvalidParams, Message: fmt.Sprintf("deliver %q", target), Err: err}
 	}
+	if canonical != "" && r.isOwnFile(canonical) {
+		return "", Errorf(InvalidParams, "deliver %q: that file belongs to the database", target).WithHint("Name a file of its own")
+	}
 	if !has && canonical == "" {
 		return scheme, nil
 	}
 	return scheme + ":" + canonical, nil
+}
+
+// isOwnFile reports whether a path is the database or one of the files beside it, by name or by another name. Opening and
+// closing any of them would drop SQLite's locks.
+func (r *Router) isOwnFile(path string) bool {
+	info, statErr := os.Stat(path)
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal", "-turnstile", "-bell"} {
+		if path == r.path+suffix {
+			return true
+		}
+		if own, err := os.Stat(r.path + suffix); err == nil && statErr == nil && os.SameFile(own, info) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *Router) schemes() []string {
@@ -136,7 +155,7 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	if err := t.storeAgent(&a); err != nil {
 		return Agent{}, false, err
 	}
-	for _, group := range u.Groups {
+	for _, group := range slices.Compact(slices.Sorted(slices.Values(u.Groups))) {
 		if err := t.joinGroup(conf, group, a.Name); err != nil {
 			return Agent{}, false, err
 		}
@@ -274,7 +293,7 @@ func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) 
 			return err
 		}
 		if waiting > 0 && !deadLetter {
-			return Errorf(Conflict, "%d undelivered messages wait for %s", waiting, name).
+			return Errorf(Conflict, "%s for %s", plural(int(waiting), "undelivered message")+" left", name).
 				WithHint("Deliver them first, or turn them into dead letters with --dead-letter")
 		}
 		if waiting > 0 {

@@ -21,7 +21,7 @@ func (r *Router) Cancel(ctx context.Context, id, by string) (cancelled []Message
 			if by != "" && m.Sender != by {
 				return Errorf(PermissionDenied, "%s was sent by %s; only its sender can cancel it", m.ID, m.Sender)
 			}
-			if m.leaseToken != "" || (m.Status != Pending && m.Status != Retry) {
+			if m.leaseToken != "" || m.marks != "" || (m.Status != Pending && m.Status != Retry) {
 				continue
 			}
 			if _, err := t.changeStatus(bySeq(m.seq), change{to: Cancelled, event: tracing.Cancelled}); err != nil {
@@ -42,6 +42,10 @@ func tooLate(m *Message) error {
 	if m.leaseToken != "" {
 		return Errorf(Conflict, "%s is being delivered by %s right now", m.ID, m.LeaseOwner).
 			WithHint("Try again: if the attempt fails, it can be cancelled")
+	}
+	if m.marks != "" && (m.Status == Pending || m.Status == Retry) {
+		return Errorf(Conflict, "%s may have arrived already: an attempt to deliver it did not report back", m.ID).
+			WithHint("The next delivery run finds out; `mailroom why %s` says when", m.ID)
 	}
 	return Errorf(Conflict, "%s is %s already; only a pending message or a retry can be cancelled", m.ID, m.Status)
 }

@@ -120,7 +120,7 @@ func (t *tx) stillHeld(c *claim) error {
 	return nil
 }
 
-// addMark stores the note of one transport with a row, beside those of others.
+// addMark stores the note of one transport with a row, and in m, beside those of others. An empty note removes it.
 func (t *tx) addMark(m *Message, target, note string) error {
 	marks := map[string]string{}
 	if m.marks != "" {
@@ -128,12 +128,17 @@ func (t *tx) addMark(m *Message, target, note string) error {
 			marks = map[string]string{} // written by hand; it says nothing
 		}
 	}
-	marks[target] = note
-	text, err := json.Marshal(marks)
-	if err != nil {
-		return err
+	if marks[target] = note; note == "" {
+		delete(marks, target)
 	}
-	_, err = t.Exec(`UPDATE agent_message SET delivery_marks = ? WHERE seq = ?`, string(text), m.seq)
+	if m.marks = ""; len(marks) > 0 {
+		text, err := json.Marshal(marks)
+		if err != nil {
+			return err
+		}
+		m.marks = string(text)
+	}
+	_, err := t.Exec(`UPDATE agent_message SET delivery_marks = ? WHERE seq = ?`, m.marks, m.seq)
 	return err
 }
 

@@ -194,7 +194,9 @@ func (t *tx) clearArchive(cutoff string) (int64, error) {
 	}
 	for _, statement := range []string{
 		`DELETE FROM agent_inbox WHERE (message_id, recipient) IN
-		     (SELECT message_id, recipient FROM agent_message_archive WHERE ` + batch + `)`,
+		     (SELECT message_id, recipient FROM agent_message_archive WHERE ` + batch + `)
+		   AND NOT EXISTS (SELECT 1 FROM agent_message m
+		                   WHERE m.message_id = agent_inbox.message_id AND m.recipient = agent_inbox.recipient)`,
 		`DELETE FROM agent_message_archive WHERE ` + batch,
 	} {
 		if _, err := t.Exec(statement); err != nil {

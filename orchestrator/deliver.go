@@ -121,15 +121,14 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 		return Delivery{}, err
 	}
 	y := newTally()
-	others, err := r.deliverInboxes(ctx, o, y)
-	if err != nil {
-		return y.delivery(), err
-	}
 	var done []<-chan struct{}
-	for _, recipient := range others {
+	start := func(recipient string) {
 		if d := r.startWorker(ctx, recipient, o, y); d != nil {
 			done = append(done, d)
 		}
+	}
+	if err := r.deliverInboxes(ctx, o, y, start); err != nil {
+		return y.delivery(), err
 	}
 	if !o.Background {
 		for _, d := range done {
@@ -137,7 +136,7 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 		}
 		// What failed on the way may have sent reports to inboxes.
 		if len(done) > 0 && o.Recipient == "" {
-			if _, err := r.deliverInboxes(ctx, o, y); err != nil {
+			if err := r.deliverInboxes(ctx, o, y, func(string) {}); err != nil {
 				return y.delivery(), err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Group is a name that stands for several agents.
@@ -78,7 +79,7 @@ func (t *tx) joinGroup(conf *config, group, agent string) error {
 	members, ok := conf.groups[group]
 	if !ok {
 		return Errorf(NotFound, "there is no group %q", group).
-			WithHint("%s Make it with `mailroom group set %s`", didYouMean(group, conf.groupNames()), group)
+			WithHint("%s", strings.TrimSpace(didYouMean(group, conf.groupNames())+" `mailroom group list` lists them; `mailroom group set` makes one"))
 	}
 	if slices.Contains(members, agent) {
 		return nil

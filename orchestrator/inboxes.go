@@ -5,33 +5,43 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mailroom/tracing"
 )
 
-// deliverInboxes delivers everything due to recipients whose transport is a table, and returns the names of the other
-// recipients that have something due. Rows of recipients that nobody knows fail their attempt here.
-func (r *Router) deliverInboxes(ctx context.Context, o DeliverOptions, y *tally) (others []string, err error) {
+// deliverInboxes delivers everything due to recipients whose transport is a table, and calls others with the names of the
+// other recipients that have something due, as soon as it meets them. Rows of recipients that nobody knows fail their
+// attempt here. Each transaction goes on behind the recipient that the one before ended with, so that one with a long
+// backlog holds back nobody.
+func (r *Router) deliverInboxes(ctx context.Context, o DeliverOptions, y *tally, others func(recipient string)) error {
+	last, idle := "", 0
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		var batch *inboxBatch
 		err := r.write(ctx, func(t *tx) (err error) {
-			batch = &inboxBatch{tx: t, delivered: map[string]int{}, others: nil, left: o.ClaimSize}
+			batch = &inboxBatch{tx: t, delivered: map[string]int{}, left: o.ClaimSize, last: last}
 			return batch.run(o.Recipient)
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for recipient, n := range batch.delivered {
 			y.deliver(recipient, n)
 		}
 		y.fail(batch.failed...)
-		others, more = batch.others, batch.more
+		for _, recipient := range batch.others {
+			others(recipient)
+		}
+		if idle++; batch.changed > 0 {
+			idle = 0
+		}
+		last, more = batch.last, batch.more && idle <= batch.names // rows that cannot be changed must not keep it going
 	}
-	return others, nil
+	return nil
 }
 
 // inboxBatch is one transaction's worth of set-based delivery.
@@ -39,6 +49,9 @@ type inboxBatch struct {
 	*tx
 	left      int // rows that may still be taken
 	more      bool
+	last      string // recipient that was served last
+	names     int    // recipients that have something due
+	changed   int    // rows that are not due any more
 	delivered map[string]int
 	failed    []FailedAttempt
 	others    []string
@@ -59,11 +72,14 @@ func (b *inboxBatch) run(only string) error {
 			return err
 		}
 	}
-	for _, recipient := range names {
+	b.names = len(names)
+	behind, _ := slices.BinarySearch(names, b.last+"\x00")
+	for _, recipient := range slices.Concat(names[behind:], names[:behind]) {
 		if b.left <= 0 {
 			b.more = true
 			return nil
 		}
+		b.last = recipient
 		agent := conf.agents[recipient]
 		if agent == nil {
 			err = b.failUnknown(recipient)
@@ -99,6 +115,7 @@ func (b *inboxBatch) serve(recipient string, agent *Agent, set SetTransport) err
 		err = b.deliverSet(set)
 		if err == nil {
 			b.delivered[recipient] += n
+			b.changed += n
 		} else if b.rowsFault(err) {
 			err = b.halve(recipient, agent, set)
 		}
@@ -184,6 +201,7 @@ func (b *inboxBatch) deliverParts(recipient string, agent *Agent, set SetTranspo
 	switch {
 	case err == nil:
 		b.delivered[recipient] += len(seqs)
+		b.changed += len(seqs)
 		return nil
 	case !b.rowsFault(err):
 		return err
@@ -206,13 +224,21 @@ func (b *inboxBatch) failAlone(seq int64, agent *Agent, cause error) error {
 	}
 	reason := fmt.Sprintf("the inbox refused it: %v", cause)
 	if agent.Fallback != "" {
+		b.changed++
 		return b.addMark(&ms[0], agent.Deliver, reason)
 	}
 	return b.failOne(&ms[0], DeliveryFailed, reason, false)
 }
 
 func (b *inboxBatch) failOne(m *Message, code Code, reason string, permanent bool) error {
-	retryAt, err := b.attemptFailed(m, reason, permanent)
+	retryAt := ""
+	stuck, err := b.alone("failing its attempt", m.ID, func() (err error) {
+		retryAt, err = b.attemptFailed(m, reason, permanent)
+		return err
+	})
+	if !stuck {
+		b.changed++
+	}
 	b.failed = append(b.failed, failedAttempt(m, code, reason, retryAt))
 	return err
 }

@@ -19,7 +19,7 @@ func CheckName(kind, name string) (string, error) {
 	}
 	folded := strings.ToLower(name)
 	if !isName(folded) {
-		return "", Errorf(InvalidParams, "%q is not a name: a %s name is a letter, then letters, digits, '_' or '-'", name, kind)
+		return "", Errorf(InvalidParams, "%q is not a name: it is a letter, then letters, digits, '_' or '-'", name)
 	}
 	return folded, nil
 }

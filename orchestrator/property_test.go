@@ -108,10 +108,10 @@ func (m *machine) doClock(rt *rapid.T) {
 
 // doCrash leaves a row as a process does that claimed it and died.
 func (m *machine) doCrash(*rapid.T) {
-	m.sql(`UPDATE agent_message SET lease_token = 'dead-' || seq, lease_owner = 'gone', lease_until = ?
-		WHERE seq = (SELECT min(seq) FROM agent_message WHERE recipient = 'wired' AND status IN ('pending','retry') AND lease_token = '')
+	m.sql(`UPDATE agent_message SET lease_token = 'dead-' || seq, lease_owner = 'gone', lease_until = ?1
+		WHERE seq = (SELECT min(seq) FROM agent_message WHERE recipient = 'wired' AND status IN ('pending','retry') AND lease_token = '' AND next_attempt_at <= ?2)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '')`,
-		m.clock.now().Add(time.Minute).Format("2006-01-02T15:04:05.000Z"))
+		m.clock.now().Add(time.Minute).Format("2006-01-02T15:04:05.000Z"), m.clock.now().Format("2006-01-02T15:04:05.000Z"))
 }
 
 func (m *machine) pick(rt *rapid.T) string {

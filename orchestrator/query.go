@@ -22,6 +22,9 @@ var credentials = map[string]bool{"tokens": true}
 // queryTimeout ends an audit query that runs for too long.
 const queryTimeout = 60 * time.Second
 
+// maxCell is the largest value that an audit query may make, and maxAnswer the most of its answer that is kept, in bytes.
+const maxCell, maxAnswer = 32 << 20, 64 << 20
+
 // Table is the answer of an audit query.
 type Table struct {
 	Columns   []string
@@ -76,6 +79,7 @@ func (r *Router) Query(ctx context.Context, statement string, limit int, params 
 		return Table{}, databaseError(r.path, err)
 	}
 	defer c.close()
+	c.raw.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, maxCell)
 	r.mu.Lock()
 	watch := r.watch
 	r.mu.Unlock()
@@ -135,6 +139,7 @@ func (c *conn) audit(ctx context.Context, statement string, limit int, params []
 	defer rows.Close()
 	table := Table{Columns: unique(rows.Columns()), Rows: []Row{}}
 	dest := make([]driver.Value, len(table.Columns))
+	kept := 0
 	for {
 		err := rows.Next(dest)
 		if errors.Is(err, io.EOF) {
@@ -143,13 +148,16 @@ func (c *conn) audit(ctx context.Context, statement string, limit int, params []
 		if err != nil {
 			return Table{}, queryError(ctx, err)
 		}
-		if len(table.Rows) == limit {
+		if len(table.Rows) == limit || kept > maxAnswer {
 			table.Truncated = true
 			return table, nil
 		}
 		values := make([]any, len(dest))
 		for i, v := range dest {
 			values[i] = auditValue(v)
+			if s, ok := values[i].(string); ok {
+				kept += len(s)
+			}
 		}
 		table.Rows = append(table.Rows, Row{table.Columns, values})
 	}
@@ -217,6 +225,9 @@ func queryError(ctx context.Context, err error) error {
 	if code == sqlite3.ErrAuth {
 		return &Error{Code: InvalidParams, Message: "the query does something other than reading", Err: err,
 			Hint: "sql takes one SELECT over the tables of this database"}
+	}
+	if code == sqlite3.ErrTooBig {
+		return Errorf(InvalidParams, "the query makes a value of more than %d bytes", maxCell)
 	}
 	if code == sqlite3.ErrError || code == sqlite3.ErrRange || code == 0 {
 		return &Error{Code: InvalidParams, Message: "the query is not valid", Err: err,

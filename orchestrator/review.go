@@ -51,6 +51,10 @@ func (t *tx) clampTimes() error {
 	return err
 }
 
+// unaskedCrashes times the setting delivery.crashes_per_rung is how many deliveries of a message may die before it is
+// given up although its transport could not be asked whether it has it.
+const unaskedCrashes = 5
+
 // endLeases takes back the rows of leases that ran out: their process died. That costs no rung, but is counted; each
 // time the count reaches the setting delivery.crashes_per_rung, it is a failed attempt, so that a message which kills
 // the process that delivers it comes to an end.
@@ -75,7 +79,11 @@ func (t *tx) endLeases() (more bool, err error) {
 			WHERE seq = ?`, m.seq); err != nil {
 			return false, err
 		}
-		if m.Crashes++; m.Crashes%conf.settings.CrashesPerRung == 0 {
+		m.Crashes++
+		if _, more := conf.settings.nextRung(m); !more && m.marks != "" && m.Crashes < unaskedCrashes*conf.settings.CrashesPerRung {
+			continue // its transport may have it already, and is asked before it is given up
+		}
+		if m.Crashes%conf.settings.CrashesPerRung == 0 {
 			reason := fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)
 			if _, err := t.attemptFailed(m, reason, false); err != nil {
 				return false, err
@@ -94,12 +102,17 @@ func (t *tx) review() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	reviewed := 0
 	for i := range ms {
-		if err := t.reviewRow(&ms[i]); err != nil {
+		failed, err := t.alone("reviewing it", ms[i].ID, func() error { return t.reviewRow(&ms[i]) })
+		if err != nil {
 			return false, err
 		}
+		if !failed {
+			reviewed++
+		}
 	}
-	return len(ms) == reviewBatch, nil
+	return len(ms) == reviewBatch && reviewed > 0, nil
 }
 
 func (t *tx) reviewRow(m *Message) error {
@@ -113,6 +126,12 @@ func (t *tx) reviewRow(m *Message) error {
 	switch {
 	case isLive && m.leaseToken != "":
 		next = m.LeaseUntil // it is being delivered now; look again when that must have ended
+	case isLive && over && m.marks != "":
+		// Its transport may have it already: a worker asks first. It must not wait for its rung.
+		next = stamp(t.clock.Add(time.Minute))
+		if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = '' WHERE seq = ?`, m.seq); err != nil {
+			return err
+		}
 	case isLive && over:
 		return t.lapse(m, "not delivered before it expired at "+m.ExpiresAt)
 	case m.Status == Delivered && m.ttl != nil && m.ReadAt == "" && over:

@@ -11,8 +11,8 @@ import (
 // use the partial indexes to the letter: SQLite compares the text of the condition.
 const live = "status IN ('pending','retry')"
 
-// due is the condition under which a live row may be taken now. ?1 is the clock.
-const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0"
+// due is the condition under which a live row may be taken now. ?1 is the clock. A row that could not be adopted is not.
+const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status"
 
 // takeable is the condition for the rows, of agent_message as m, that a set-based delivery to ?2 takes now. Rows whose
 // sender has a delivery to the same recipient under way are left for later, to keep their order; rows that carry a

@@ -14,6 +14,7 @@ type outcome struct {
 	reason    string // why the attempt, or the agent's own transport, failed
 	code      Code   // delivery_failed or delivery_timeout
 	permanent bool   // do not try again
+	lapsed    bool   // its time had passed, and no transport has it
 	givenBack bool   // the process is stopping and the attempt had not come to an end
 }
 
@@ -85,6 +86,12 @@ func (t *tx) settle(c *claim, outcomes []outcome) (s settlement, err error) {
 		if out.delivered {
 			s.delivered++
 			if err := t.settleDelivered(m, out); err != nil {
+				return s, err
+			}
+			continue
+		}
+		if out.lapsed {
+			if err := t.lapse(m, out.reason); err != nil {
 				return s, err
 			}
 			continue

@@ -7,7 +7,7 @@ import (
 )
 
 // Transport carries messages out of the database to where a recipient looks. One value serves every address of its
-// scheme; it is called concurrently, for one address by at most one attempt of this process at a time.
+// scheme; it is called concurrently, also for one address when several agents share it.
 //
 // An agent's `--deliver` is SCHEME or SCHEME:ADDRESS. The router finds the transport by the scheme.
 type Transport interface {
@@ -49,7 +49,8 @@ type Attempt struct {
 
 	// Mark stores a note with every message of the attempt, durably, before it returns: what Recover needs to find the
 	// delivery again. It is fenced: it fails with ErrLeaseLost, and the transport must then deliver nothing, when
-	// another worker holds these messages by now.
+	// another worker holds these messages by now. A transport that has marked and then certainly delivered nothing takes
+	// its note back with an empty one: such messages may go to a fallback, expire or be cancelled without being asked for.
 	Mark func(ctx context.Context, note string) error
 }
 

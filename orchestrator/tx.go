@@ -43,6 +43,9 @@ func WithInstance(ctx context.Context, instance string) context.Context {
 	return context.WithValue(ctx, instanceKey{}, instance)
 }
 
+// maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
+const maxAhead = 3650 * day
+
 // newTx reads the clock and the last time stored.
 func (w *writer) newTx() (*tx, error) {
 	t := &tx{conn: w.c, r: w.r, clock: w.r.now()}
@@ -52,7 +55,7 @@ func (w *writer) newTx() (*tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(last) == len(t.now) && last > t.now {
+	if at := parseStamp(last); last > t.now && !at.IsZero() && at.Before(t.clock.Add(maxAhead)) {
 		t.now = last
 	}
 	return t, nil
@@ -150,7 +153,7 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 	case Retry:
 		set = `retry_count = ` + retries
 	case Pending:
-		set = `ended_at = '', delivered_at = NULL, retry_count = 0, crashes = 0,
+		set = `ended_at = '', delivered_at = NULL, retry_count = 0, crashes = 0, held = 0,
 		       read_at = '', review_at = ?1`
 	case Failed:
 		set = `ended_at = ?1, review_at = '', retry_count = ` + retries
@@ -166,6 +169,26 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 		       next_attempt_at = ?4, error_message = CASE WHEN ?2 IN ('delivered','pending') THEN NULL
 		                                                  WHEN ?3 = '' THEN error_message ELSE ?3 END, `+set+`
 		WHERE `+rows.where, args...)
+}
+
+// alone runs fn for one row under a savepoint. A failure that is the row's own fault (a trigger that aborts, a value that
+// is too big) undoes what fn did and is logged: it must not hold back other rows. failed reports that.
+func (t *tx) alone(what, id string, fn func() error) (failed bool, err error) {
+	if _, err := t.Exec("SAVEPOINT alone"); err != nil {
+		return false, err
+	}
+	cause := fn()
+	if cause != nil {
+		if !t.rowsFault(cause) {
+			return false, cause
+		}
+		t.r.log.Error("a message cannot be changed and is left as it is", "doing", what, "message_id", id, "error", cause)
+		if _, err := t.Exec("ROLLBACK TO alone"); err != nil {
+			return false, err
+		}
+	}
+	_, err = t.Exec("RELEASE alone")
+	return cause != nil, err
 }
 
 // setBatch fills the temporary table batch.

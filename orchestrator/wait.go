@@ -202,8 +202,8 @@ func (t *tx) unread(recipient string, limit int) (ms []Message, err error) {
 	err = t.query(`
 		SELECT i.message_id, i.payload, i.delivered_at FROM agent_inbox i
 		WHERE i.recipient = ? AND i.read_at = ''
-		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id)
-		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id)
+		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
+		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient)
 		ORDER BY i.rowid LIMIT ?`, func(row []driver.Value) error {
 		orphans = append(orphans, orphan{asText(row[0]), adoptedPayload(row[1]), asText(row[2])})
 		return nil

@@ -80,9 +80,12 @@ func (r *Router) attempt(ctx context.Context, c *claim) []outcome {
 	ctx, cancel := attemptContext(parent, c.timeout)
 	defer cancel()
 	if len(c.messages) == 1 && c.messages[0].marks != "" {
-		found, known := r.recoverEarlier(ctx, c)
+		found, known := r.recoverEarlier(ctx, c, &c.messages[0])
 		if known {
 			return []outcome{found}
+		}
+		if m := &c.messages[0]; m.ExpiresAt != "" && m.ExpiresAt <= stamp(r.now()) {
+			return []outcome{{lapsed: true, reason: "not delivered before it expired at " + m.ExpiresAt}}
 		}
 	}
 	outcomes := r.tryTarget(ctx, c, c.agent.Deliver)
@@ -120,7 +123,7 @@ func (r *Router) tryFallback(ctx context.Context, c *claim, outcomes []outcome) 
 	rest.messages = nil
 	var places []int
 	for i, out := range outcomes {
-		if !out.delivered && !out.permanent {
+		if !out.delivered && !out.permanent && r.wroteNothing(ctx, c, &c.messages[i], &outcomes[i]) {
 			rest.messages = append(rest.messages, c.messages[i])
 			places = append(places, i)
 		}
@@ -140,17 +143,34 @@ func (r *Router) tryFallback(ctx context.Context, c *claim, outcomes []outcome) 
 	return outcomes
 }
 
+// wroteNothing makes sure, before a fallback gets a message, that the transport which failed did not deliver it after
+// all: it may have written and not come back. What it finds out goes into out.
+func (r *Router) wroteNothing(ctx context.Context, c *claim, m *Message, out *outcome) bool {
+	if m.marks == "" {
+		return true
+	}
+	found, known := r.recoverEarlier(ctx, c, m)
+	switch {
+	case known && found.delivered:
+		*out = found
+	case known:
+		out.reason += "; no fallback, since it is not known whether it arrived: " + found.reason
+		out.permanent = found.permanent
+	}
+	return !known
+}
+
 // recoverEarlier asks every transport that left a mark on the message whether it delivered it. known is false when none
 // did and the message may be delivered now.
-func (r *Router) recoverEarlier(ctx context.Context, c *claim) (found outcome, known bool) {
-	marks := c.messages[0].marksOf()
+func (r *Router) recoverEarlier(ctx context.Context, c *claim, message *Message) (found outcome, known bool) {
+	marks := message.marksOf()
 	for _, target := range slices.Sorted(maps.Keys(marks)) {
 		transport, address := r.transportOf(target)
 		recoverer, ok := transport.(Recoverer)
 		if !ok {
 			continue
 		}
-		m := c.messages[0]
+		m := *message
 		m.Mark = marks[target]
 		a := Attempt{Recipient: c.agent.Name, Address: address, Messages: []Message{m}, Timeout: c.timeout}
 		var delivered bool

@@ -3,11 +3,6 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"strings"
-	"time"
-
-	"github.com/robfig/cron/v3"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -30,7 +25,7 @@ var scheduleAddCommand = commands.Define(vocabulary, "schedule_add", scheduleAdd
 
 // scheduleAdd checks the spec, the command and its parameters before it stores anything.
 func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (ScheduleAddResult, error) {
-	if err := checkSpec(p.Spec, env.Router.Now()); err != nil {
+	if _, err := commands.ParseSpec(p.Spec, env.Router.Now()); err != nil {
 		return ScheduleAddResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "spec", Err: err,
 			Hint:    "Five fields (minute hour day month weekday), @every 10m, @hourly, @daily, or @doorbell",
 			Details: map[string]any{"parameter": "spec"}}
@@ -49,32 +44,4 @@ func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (Sc
 // Text says it in a sentence.
 func (r ScheduleAddResult) Text(w *commands.Text) {
 	w.Printf("%s runs %s with %s: %s.\n", r.Schedule.Name, r.Schedule.Command, string(r.Schedule.Params), r.Schedule.Spec)
-}
-
-// checkSpec holds a spec to what the scheduler does with it as written. The parser alone panics on a time zone with
-// nothing behind it, rounds a short @every to whole seconds, and takes days that no calendar has.
-func checkSpec(spec string, now time.Time) error {
-	if spec == orchestrator.Doorbell {
-		return nil
-	}
-	rest := spec
-	if strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=") {
-		var ok bool
-		if _, rest, ok = strings.Cut(spec, " "); !ok {
-			return errors.New("nothing follows the time zone")
-		}
-	}
-	plan, err := cron.ParseStandard(spec)
-	if err != nil {
-		return err
-	}
-	if every, ok := strings.CutPrefix(strings.TrimSpace(rest), "@every "); ok {
-		if d, err := time.ParseDuration(every); err != nil || d < time.Second || d%time.Second != 0 {
-			return errors.New("@every takes whole seconds, one at least")
-		}
-	}
-	if plan.Next(now).IsZero() {
-		return errors.New("it never comes: no day in the next years is as it says")
-	}
-	return nil
 }

@@ -124,18 +124,17 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, sta
 	if j.command, err = s.env.Catalogue.Lookup(schedule.Command); err == nil {
 		err = j.command.Check(schedule.Params)
 	}
-	if err == nil && schedule.Spec == orchestrator.Doorbell {
-		s.running[schedule.Name] = j
-		return
-	}
 	if err == nil {
-		j.plan, err = cron.ParseStandard(schedule.Spec)
+		j.plan, err = commands.ParseSpec(schedule.Spec, s.env.Router.Now())
 	}
 	if err != nil {
 		s.env.Log.Error("a schedule cannot run", "schedule", schedule.Name, "error", err)
 		return
 	}
 	s.running[schedule.Name] = j
+	if j.plan == nil {
+		return // the doorbell
+	}
 	j.entry = s.cron.Schedule(j.plan, j)
 	if start && j.missed(s.env.Router.Now()) {
 		s.env.Log.Info("making up for a missed run", "schedule", schedule.Name, "last_run_at", schedule.LastRunAt)

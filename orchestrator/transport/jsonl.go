@@ -211,14 +211,12 @@ func cutBack(file *os.File, end, keep int64) error {
 	return file.Truncate(keep)
 }
 
-// forget replaces the note of an attempt that left nothing in the file, so that what happens to the file before the
+// forget takes back the note of an attempt that left nothing in the file, so that what happens to the file before the
 // next one cannot make it look undecidable. If it fails, the first note is still true.
 func forget(ctx context.Context, a orchestrator.Attempt) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
 	defer cancel()
-	if note, err := (place{Nothing: true}).note(); err == nil {
-		_ = a.Mark(ctx, note) // see above
-	}
+	_ = a.Mark(ctx, "") // see above
 }
 
 // openLines opens the file to append to it, or with create false to read and repair it. Only a regular file will do.
@@ -274,12 +272,12 @@ func syncFolder(path string) error {
 // newline only does, and is given it.
 func (JSONL) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 	m := a.Messages[0]
+	if m.Mark == "" {
+		return false, nil // the attempt said itself that it wrote nothing
+	}
 	var from place
 	if err := json.Unmarshal([]byte(m.Mark), &from); err != nil {
 		return false, undecidable(a.Address, "the note of its place cannot be read")
-	}
-	if from.Nothing {
-		return false, nil
 	}
 	unlock, err := lockFile(ctx, a.Address)
 	if err != nil {

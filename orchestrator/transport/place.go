@@ -23,9 +23,6 @@ type place struct {
 	Modified int64  `json:"modified"` // ns since 1970
 	Tail     string `json:"tail"`     // fingerprint of what stands before Size
 	First    string `json:"first"`    // id of the first message of the attempt
-
-	// Nothing: the attempt came to an end and left nothing of its messages in the file.
-	Nothing bool `json:"nothing,omitempty"`
 }
 
 // tailLength is how much of what stands before the noted size goes into its fingerprint: enough to hold a message id.

@@ -1,0 +1,40 @@
+package commands
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"mailroom/orchestrator"
+)
+
+// ParseSpec reads the spec of a schedule, nil for the doorbell, and holds it to what the scheduler does with it as
+// written. The parser alone panics on a time zone with nothing behind it, rounds a short @every to whole seconds, and
+// takes days that no calendar has.
+func ParseSpec(spec string, now time.Time) (cron.Schedule, error) {
+	if spec == orchestrator.Doorbell {
+		return nil, nil
+	}
+	rest := spec
+	if strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=") {
+		var ok bool
+		if _, rest, ok = strings.Cut(spec, " "); !ok {
+			return nil, errors.New("nothing follows the time zone")
+		}
+	}
+	plan, err := cron.ParseStandard(spec)
+	if err != nil {
+		return nil, err
+	}
+	if every, ok := strings.CutPrefix(strings.TrimSpace(rest), "@every "); ok {
+		if d, err := time.ParseDuration(every); err != nil || d < time.Second || d%time.Second != 0 {
+			return nil, errors.New("@every takes whole seconds, one at least")
+		}
+	}
+	if plan.Next(now).IsZero() {
+		return nil, errors.New("it never comes: no day in the next years is as it says")
+	}
+	return plan, nil
+}
