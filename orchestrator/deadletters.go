@@ -14,15 +14,17 @@ type DeadLetterFilter struct {
 	Limit     int    // at most, newest first
 }
 
+// deadLetters selects what a filter names.
+const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
+	AND (?1 = '' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND (?3 = '' OR created_at >= ?3)`
+
 // DeadLetters lists messages that failed or expired, newest first, and how many there are in all.
 func (r *Router) DeadLetters(ctx context.Context, f DeadLetterFilter) (ms []Message, total int64, err error) {
-	const where = ` FROM agent_message WHERE status IN ('failed','expired')
-		AND (?1 = '' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND (?3 = '' OR created_at >= ?3)`
 	err = r.read(func(c *conn) error {
-		if total, err = c.number(`SELECT count(*)`+where, f.Recipient, f.Sender, f.Since); err != nil {
+		if total, err = c.number(`SELECT count(*)`+deadLetters, f.Recipient, f.Sender, f.Since); err != nil {
 			return err
 		}
-		ms, err = c.messages(`SELECT `+messageColumns+where+` ORDER BY seq DESC LIMIT ?4`, f.Recipient, f.Sender, f.Since, f.Limit)
+		ms, err = c.messages(`SELECT `+messageColumns+deadLetters+` ORDER BY seq DESC LIMIT ?4`, f.Recipient, f.Sender, f.Since, f.Limit)
 		return err
 	})
 	return ms, total, err
@@ -60,15 +62,20 @@ func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message,
 	return replayed, err
 }
 
-// ReplayAll replays every dead letter that the filter selects, up to its limit. Those whose recipient nobody knows are
-// left as they are and counted in skipped.
+// ReplayAll replays every dead letter that the filter selects, oldest first, up to its limit. Those whose recipient nobody
+// knows are left as they are and counted in skipped. What was replayed before an error is returned with it.
 func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []Message, skipped int, err error) {
-	ms, _, err := r.DeadLetters(ctx, f)
+	var ids []string
+	err = r.read(func(c *conn) error {
+		ids, err = c.texts(`SELECT message_id`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC, seq LIMIT ?4`,
+			f.Recipient, f.Sender, f.Since, f.Limit)
+		return err
+	})
 	if err != nil {
 		return nil, 0, err
 	}
-	for i := len(ms) - 1; i >= 0; i-- { // oldest first
-		again, err := r.Replay(ctx, ms[i].ID, "")
+	for _, id := range ids {
+		again, err := r.Replay(ctx, id, "")
 		switch CodeOf(err) {
 		case UnknownRecipient, Conflict, NotFound:
 			if err != nil {
