@@ -47,3 +47,20 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 	}
 	return r, nil
 }
+
+// Text says it in a sentence, and shows what failed.
+func (r DeliverAllResult) Text(w *commands.Text) {
+	w.Printf("Delivered %d; %d attempts failed.\n", r.Delivered, r.Failed)
+	if len(r.Errors) == 0 {
+		return
+	}
+	rows := make([][]string, len(r.Errors))
+	for i, e := range r.Errors {
+		next := e.RetryAt
+		if next == "" {
+			next = "given up"
+		}
+		rows[i] = []string{e.MessageID, e.Recipient, next, e.Message}
+	}
+	w.Table([]string{"MESSAGE", "TO", "AGAIN AT", "WHY"}, rows)
+}

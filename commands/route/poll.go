@@ -57,3 +57,16 @@ func polled(m *orchestrator.Message) PolledMessage {
 		RetryCount: m.RetryCount, Priority: m.Priority, NextAttemptAt: m.NextAttemptAt, Error: m.Error,
 	}
 }
+
+// Text shows the backlog as a table.
+func (r PollResult) Text(w *commands.Text) {
+	w.Printf("messages pending for %s: %d\n", r.Recipient, r.Pending)
+	if len(r.Messages) == 0 {
+		return
+	}
+	rows := make([][]string, len(r.Messages))
+	for i, m := range r.Messages {
+		rows[i] = []string{m.MessageID, m.Sender, m.Type, m.Status, m.CreatedAt, m.NextAttemptAt, string(m.Payload)}
+	}
+	w.Table([]string{"MESSAGE", "FROM", "TYPE", "STATUS", "SINCE", "NEXT ATTEMPT", "PAYLOAD"}, rows)
+}

@@ -48,3 +48,15 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 func (r WaitResult) Unwritten(ctx context.Context, env commands.Env) error {
 	return env.Router.Unread(ctx, r.Messages)
 }
+
+// Text shows each message with its payload.
+func (r WaitResult) Text(w *commands.Text) {
+	if r.TimedOut {
+		w.Printf("Nothing came for %s.\n", r.Recipient)
+		return
+	}
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		w.Printf("%s  %s from %s, %s\n  %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, m.CreatedAt, string(m.Payload))
+	}
+}
