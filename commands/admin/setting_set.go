@@ -19,7 +19,7 @@ var settingSetCommand = commands.Define(vocabulary, "setting_set", settingSet)
 // settingSet takes effect in every process at its next transaction.
 func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (orchestrator.Setting, error) {
 	if p.Default == (p.Value != "") {
-		return orchestrator.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or say default")
+		return orchestrator.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or --default for the default")
 	}
 	return env.Router.SetSetting(ctx, p.Key, p.Value)
 }
