@@ -45,9 +45,10 @@ type Router struct {
 	bell       Bell
 	busy       time.Duration
 
-	writer  *writer
-	readers readers
-	config  configCache
+	writer   *writer
+	readers  readers
+	config   configCache
+	attempts attemptCounts
 
 	mu         sync.Mutex
 	opened     bool     // the file is there, in WAL mode and of this version

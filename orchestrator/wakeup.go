@@ -29,8 +29,16 @@ func (r *Router) Wakeups(ctx context.Context) (wakeups <-chan struct{}, stop fun
 // planAgain is how often the plan is looked at when nothing is planned, or when it cannot be read.
 const planAgain = time.Minute
 
+// Bounds of the pause before the plan is looked at again when what it names stays due: a retry whose attempt is under
+// way, or one that waits behind such an attempt.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+)
+
 func (r *Router) wakeups(ctx context.Context, rings <-chan struct{}, out chan struct{}) {
-	timer := time.NewTimer(r.untilDue())
+	var a alarm
+	timer := time.NewTimer(a.wait(r))
 	defer timer.Stop()
 	for {
 		select {
@@ -43,15 +51,28 @@ func (r *Router) wakeups(ctx context.Context, rings <-chan struct{}, out chan st
 		case out <- struct{}{}:
 		default: // one is waiting already
 		}
-		timer.Reset(r.untilDue())
+		timer.Reset(a.wait(r))
 	}
 }
 
-// untilDue is how long nothing is planned.
-func (r *Router) untilDue() time.Duration {
+// alarm says how long to sleep until something is due.
+type alarm struct {
+	overdue time.Time     // what was due already at the last look
+	pause   time.Duration // slept for it last
+}
+
+// wait is how long nothing is planned. For as long as the same thing is overdue, it doubles.
+func (a *alarm) wait(r *Router) time.Duration {
 	next, err := r.nextDue("")
 	if err != nil || next.IsZero() {
 		return planAgain
 	}
-	return min(planAgain, max(next.Sub(r.now()), 10*time.Millisecond))
+	if left := next.Sub(r.now()); left > 0 {
+		return min(planAgain, max(left, firstPause))
+	}
+	if !next.Equal(a.overdue) {
+		a.overdue, a.pause = next, firstPause/2
+	}
+	a.pause = min(2*a.pause, lastPause)
+	return a.pause
 }
