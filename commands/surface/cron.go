@@ -39,14 +39,16 @@ type job struct {
 	command  *commands.Definition
 	plan     cron.Schedule // nil for the doorbell
 	entry    cron.EntryID
-	running  sync.Mutex
+	running  *sync.Mutex   // held by a run; a schedule that was changed shares it with what it was
+	asked    chan struct{} // holds the ring that waits for a run to begin
 }
 
 func newScheduler(env commands.Env, m *metrics) *scheduler {
 	log := cronLog{env.Log}
 	return &scheduler{
 		env: env, metrics: m, running: map[string]*job{},
-		cron: cron.New(cron.WithLogger(log), cron.WithChain(cron.Recover(log), cron.SkipIfStillRunning(log))),
+		// Recover stands within Skip, which would take a run that panicked for one that never ends.
+		cron: cron.New(cron.WithLogger(log), cron.WithChain(cron.SkipIfStillRunning(log), cron.Recover(log))),
 	}
 }
 
@@ -63,7 +65,7 @@ func (s *scheduler) run(ctx context.Context) error {
 	s.cron.Start()
 	reload := time.NewTicker(reloadEvery)
 	defer reload.Stop()
-	s.ring(ctx) // what came while nobody listened
+	s.ring() // what came while nobody listened
 	for {
 		select {
 		case <-ctx.Done():
@@ -71,7 +73,7 @@ func (s *scheduler) run(ctx context.Context) error {
 			s.jobs.Wait()
 			return nil
 		case <-wakeups:
-			s.ring(ctx)
+			s.ring()
 		case <-reload.C:
 			if err := s.load(ctx, false); err != nil {
 				s.env.Log.Warn("the schedules cannot be read; the old ones go on", "error", err)
@@ -81,7 +83,8 @@ func (s *scheduler) run(ctx context.Context) error {
 }
 
 // load reads the schedules if they have changed. Those that have not go on as they were, so that an `@every 1h` does not
-// begin anew whenever an agent is added; runs under way go on too. At the start, runs that were missed are made up.
+// begin anew whenever an agent is added; runs under way go on too, and one of a schedule that has changed ends before the
+// next begins. At the start, runs that were missed are made up.
 func (s *scheduler) load(ctx context.Context, start bool) error {
 	version, err := s.env.Router.ConfigVersion(ctx)
 	if err != nil || (!start && version == s.version) {
@@ -101,7 +104,7 @@ func (s *scheduler) load(ctx context.Context, start bool) error {
 			s.running[schedule.Name] = old
 			delete(before, schedule.Name)
 		default:
-			s.add(ctx, schedule, start)
+			s.add(ctx, schedule, old, start)
 		}
 	}
 	for _, gone := range before {
@@ -117,9 +120,12 @@ func (j *job) same(other *orchestrator.Schedule) bool {
 	return j.schedule.Spec == other.Spec && j.schedule.Command == other.Command && string(j.schedule.Params) == string(other.Params)
 }
 
-// add takes up one schedule. One that cannot run is logged and left out.
-func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, start bool) {
-	j := &job{s: s, ctx: ctx, schedule: schedule}
+// add takes up one schedule, in place of old if there was one. One that cannot run is logged and left out.
+func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old *job, start bool) {
+	j := &job{s: s, ctx: ctx, schedule: schedule, running: &sync.Mutex{}, asked: make(chan struct{}, 1)}
+	if old != nil {
+		j.running = old.running
+	}
 	var err error
 	if j.command, err = s.env.Catalogue.Lookup(schedule.Command); err == nil {
 		err = j.command.Check(schedule.Params)
@@ -138,7 +144,7 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, sta
 	j.entry = s.cron.Schedule(j.plan, j)
 	if start && j.missed(s.env.Router.Now()) {
 		s.env.Log.Info("making up for a missed run", "schedule", schedule.Name, "last_run_at", schedule.LastRunAt)
-		s.start(j)
+		s.start(j, j.Run)
 	}
 }
 
@@ -153,35 +159,54 @@ func (j *job) missed(now time.Time) bool {
 			return false
 		}
 	}
-	return j.plan.Next(last.Local()).Before(now)
+	return !j.plan.Next(last.Local()).After(now)
 }
 
-// ring runs what is to be run whenever something came.
-func (s *scheduler) ring(ctx context.Context) {
+// ring asks for a run of whatever is to run when something came, and waits for none. Rings that come before a run has
+// begun are one; those that come later make it run again.
+func (s *scheduler) ring() {
 	for _, j := range s.running {
-		if j.plan == nil && ctx.Err() == nil {
-			j.Run()
+		if j.plan != nil {
+			continue
+		}
+		select {
+		case j.asked <- struct{}{}:
+			s.start(j, j.answer)
+		default:
 		}
 	}
 }
 
-// start runs a job in the background.
-func (s *scheduler) start(j *job) {
+// start does something for a job in the background.
+func (s *scheduler) start(j *job, do func()) {
 	s.jobs.Add(1)
 	guarded(s.env.Log, "schedule "+j.schedule.Name, func() {
 		defer s.jobs.Done()
-		j.Run()
+		do()
 	})
 }
 
-// Run makes one run; cron calls it.
+// answer makes the run that a ring asked for, once the run before has ended.
+func (j *job) answer() {
+	j.running.Lock()
+	defer j.running.Unlock()
+	<-j.asked
+	j.perform()
+}
+
+// Run makes one run, unless one is under way; cron calls it.
 func (j *job) Run() {
-	if !j.running.TryLock() || j.ctx.Err() != nil {
+	if !j.running.TryLock() {
 		return
 	}
 	defer j.running.Unlock()
+	j.perform()
+}
+
+// perform makes one run. The caller holds running.
+func (j *job) perform() {
 	log := j.s.env.Log.With("schedule", j.schedule.Name, "command", j.command.Name)
-	if j.plan != nil && !j.claim(log) {
+	if j.ctx.Err() != nil || (j.plan != nil && !j.claim(log)) {
 		return
 	}
 	started := time.Now()
@@ -214,20 +239,21 @@ func (j *job) claim(log *slog.Logger) bool {
 	return mine && err == nil
 }
 
-// latestSlot is the time for which this run is made: the last one that the plan names, up to now.
+// latestSlot is the time for which this run is made: the last one that the plan names, up to now. It looks back for
+// as long as the 29th of February can be away.
 func (j *job) latestSlot(now time.Time) time.Time {
 	from := now.Add(-time.Minute)
-	for _, back := range []time.Duration{time.Hour, 24 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour} {
+	for _, back := range []time.Duration{time.Hour, 24 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour, 4 * 366 * 24 * time.Hour} {
 		if !j.plan.Next(from.Local()).After(now) {
 			break
 		}
 		from = now.Add(-back)
 	}
 	slot := j.plan.Next(from.Local())
-	for next := j.plan.Next(slot); !next.After(now); next = j.plan.Next(next) {
+	for next := j.plan.Next(slot); !next.IsZero() && !next.After(now); next = j.plan.Next(next) {
 		slot = next
 	}
-	if slot.After(now) {
+	if slot.IsZero() || slot.After(now) {
 		return now
 	}
 	return slot

@@ -17,6 +17,10 @@ import (
 // readyWithin bounds how long /readyz waits for the database.
 const readyWithin = 2 * time.Second
 
+// hangUpAfter is how long requests under way may take to end when the daemon stops. It needs the rest of its time for
+// deliveries.
+const hangUpAfter = time.Second
+
 // health serves /healthz, /readyz and /metrics on a loopback address.
 type health struct {
 	server  *http.Server
@@ -37,9 +41,13 @@ func listenHealth(address string, router *orchestrator.Router, m *metrics, log *
 	if err != nil {
 		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "listening on " + address, Err: err, Hint: "Choose another port; 0 picks a free one"}
 	}
+	readiness := &glance[struct{}]{
+		name: "readiness", log: log, within: readyWithin,
+		look: func(ctx context.Context) (struct{}, error) { return struct{}{}, router.Ready(ctx) },
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, router) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, readiness) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
 	h := &health{address: "http://" + listener.Addr().String(), server: &http.Server{
 		Handler: loopbackHost(mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
@@ -54,10 +62,8 @@ func listenHealth(address string, router *orchestrator.Router, m *metrics, log *
 }
 
 // ready answers 200 when the database can be read and written, otherwise 503 and why.
-func ready(w http.ResponseWriter, r *http.Request, router *orchestrator.Router) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
-	defer cancel()
-	if err := router.Ready(ctx); err != nil {
+func ready(w http.ResponseWriter, r *http.Request, readiness *glance[struct{}]) {
+	if _, err := readiness.get(r.Context()); err != nil {
 		body, merr := commands.Marshal(commands.Failure{Err: err})
 		if merr != nil {
 			body = []byte(`{"success":false}`)
@@ -86,8 +92,14 @@ func loopbackHost(next http.Handler) http.Handler {
 	})
 }
 
-func (h *health) close(ctx context.Context) {
-	if h != nil {
-		h.server.Shutdown(ctx)
+// close ends the endpoints; nil has none.
+func (h *health) close() {
+	if h == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), hangUpAfter)
+	defer cancel()
+	if h.server.Shutdown(ctx) != nil {
+		h.server.Close()
 	}
 }

@@ -81,7 +81,7 @@ func startScheduler(t *testing.T, r *orchestrator.Router, catalogue *commands.Ca
 	env := commands.Env{Router: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- newScheduler(env, newMetrics(r, "test")).run(ctx) }()
+	go func() { done <- newScheduler(env, newMetrics(r, "test", slog.New(slog.DiscardHandler))).run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -167,7 +167,7 @@ func TestLatestSlot(t *testing.T) {
 	t.Parallel()
 	r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
 	env := commands.Env{Router: r, Log: slog.New(slog.DiscardHandler), Catalogue: ticking(t, make(chan string, 1))}
-	s := newScheduler(env, newMetrics(r, "test"))
+	s := newScheduler(env, newMetrics(r, "test", slog.New(slog.DiscardHandler)))
 	at := func(text string) time.Time {
 		when, err := time.ParseInLocation("2006-01-02 15:04:05", text, time.Local)
 		if err != nil {
@@ -200,15 +200,15 @@ func TestHealth(t *testing.T) {
 	r := openRouter(t, path, nil)
 	log := slog.New(slog.DiscardHandler)
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", "example.org:80", "nowhere"} {
-		if _, err := listenHealth(address, r, newMetrics(r, "test"), log); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+		if _, err := listenHealth(address, r, newMetrics(r, "test", slog.New(slog.DiscardHandler)), log); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 			t.Errorf("listening on %s: %v", address, err)
 		}
 	}
-	h, err := listenHealth("127.0.0.1:0", r, newMetrics(r, "test"), log)
+	h, err := listenHealth("127.0.0.1:0", r, newMetrics(r, "test", slog.New(slog.DiscardHandler)), log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.close(context.Background()) })
+	t.Cleanup(func() { h.close() })
 	get := func(path, host string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", h.address+path, nil)
 		if err != nil {
@@ -238,11 +238,11 @@ func TestHealth(t *testing.T) {
 	if err := os.WriteFile(filepath.Dir(broken.Path()), nil, 0o600); err != nil { // a file where its folder should be
 		t.Fatal(err)
 	}
-	sick, err := listenHealth("127.0.0.1:0", broken, newMetrics(broken, "test"), log)
+	sick, err := listenHealth("127.0.0.1:0", broken, newMetrics(broken, "test", log), log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { sick.close(context.Background()) })
+	t.Cleanup(func() { sick.close() })
 	h.address = sick.address
 	if status, body := get("/readyz", ""); status != 503 || body == "" {
 		t.Errorf("/readyz without a database: %d %s", status, body)

@@ -62,7 +62,7 @@ func (p *Program) serve(c *cli.Context) error {
 		router.Close()
 		return err
 	}
-	d.metrics = newMetrics(router, p.Version)
+	d.metrics = newMetrics(router, p.Version, log)
 	if address := c.String("listen"); address != "" {
 		if d.health, err = listenHealth(address, router, d.metrics, log); err != nil {
 			router.Close()
@@ -100,16 +100,21 @@ func (d *daemon) run(c *cli.Context) error {
 	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening)
 	ended := make(chan error, 1)
 	guarded(d.log, "daemon", func() {
+		failure := errors.New("the daemon panicked; standard error has the stack")
+		defer func() {
+			cancel()
+			ended <- failure
+		}()
 		var beats sync.WaitGroup
 		beats.Add(1)
 		guarded(d.log, "heartbeat", func() {
 			defer beats.Done()
 			d.beat(ctx, hello.Listening)
 		})
-		failure := newScheduler(d.env, d.metrics).run(ctx)
+		err := newScheduler(d.env, d.metrics).run(ctx)
 		cancel()
 		beats.Wait()
-		ended <- errors.Join(failure, d.close())
+		failure = errors.Join(err, d.close())
 	})
 	<-ctx.Done()
 	d.log.Info("stopping: finishing what is claimed")
@@ -128,7 +133,7 @@ func (d *daemon) run(c *cli.Context) error {
 func (d *daemon) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
 	defer cancel()
-	d.health.close(ctx)
+	d.health.close()
 	d.router.Drain()
 	if err := d.router.Leave(ctx); err != nil {
 		d.log.Warn("the daemon could not be signed off", "error", err)
