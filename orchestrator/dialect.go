@@ -94,7 +94,7 @@ func databaseError(path string, err error) error {
 		return fail(Unavailable, "the disk that holds "+path+" reports an error; nothing was written",
 			"Check the disk; `mailroom doctor` checks the database")
 	}
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrNotExist) {
 		return fail(Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
 	}
 	return err

@@ -18,6 +18,14 @@ const (
 	maxText     = 8 << 10 // bytes of summary and context
 )
 
+// QuotingHint says what most likely went wrong with a text that is not JSON.
+func QuotingHint(text []byte) string {
+	if len(text) > 0 && (text[0] == '{' || text[0] == '[') {
+		return `A shell eats double quotes: put single ones around the JSON, as in '{"a":1}'`
+	}
+	return `A bare text needs quotes of its own: '"hello"'`
+}
+
 // check validates a draft and brings it into the form in which it is stored.
 func (d Draft) check() (Draft, error) {
 	var err error
@@ -36,7 +44,7 @@ func (d Draft) check() (Draft, error) {
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, d.Payload); err != nil {
-		return d, &Error{Code: InvalidParams, Message: "payload is not JSON", Err: err, Hint: `A bare text needs quotes: '"hello"'`}
+		return d, &Error{Code: InvalidParams, Message: "payload is not JSON", Err: err, Hint: QuotingHint(d.Payload)}
 	}
 	d.Payload = compact.Bytes()
 	if !utf8.Valid(d.Payload) {

@@ -2,6 +2,9 @@ package admin
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"mailroom/commands"
@@ -25,13 +28,22 @@ var initCommand = commands.Define(vocabulary, "init", initProject).WithDatabaseA
 // initProject makes the database of a project, which every mailroom command below that folder finds by itself.
 func initProject(ctx context.Context, env commands.Env, _ InitParams) (InitResult, error) {
 	created, err := env.Router.Create(ctx)
-	return InitResult{Database: env.Router.Path(), Created: created}, err
+	if err != nil {
+		return InitResult{}, err
+	}
+	ignore := filepath.Join(filepath.Dir(env.Router.Path()), ".gitignore")
+	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
+		if err := os.WriteFile(ignore, []byte("*\n"), 0o600); err != nil {
+			env.Log.Warn("the folder could not be kept out of version control", "error", err)
+		}
+	}
+	return InitResult{Database: env.Router.Path(), Created: created}, nil
 }
 
 // Text says it in a sentence.
 func (r InitResult) Text(w *commands.Text) {
 	if r.Created {
-		w.Printf("Made %s. Commands run in that project find it by themselves.\n", r.Database)
+		w.Printf("Made %s. Commands run in that project find it by themselves.\nNext: mailroom agent add NAME\n", r.Database)
 	} else {
 		w.Printf("%s is there already.\n", r.Database)
 	}

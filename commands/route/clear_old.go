@@ -48,3 +48,11 @@ func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOld
 	}
 	return r, nil
 }
+
+// Text says it in a sentence.
+func (r ClearOldResult) Text(w *commands.Text) {
+	archived := r.Statuses["delivered"]
+	w.Printf("Archived %d delivered messages, where they can still be read; deleted %d others, and %d from the archive.\n",
+		archived, r.Deleted-archived, r.ArchiveDeleted)
+	w.Printf("The files are %.1f MB smaller.\n", r.FreedMB)
+}

@@ -50,7 +50,7 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 
 // Text says it in a sentence, and shows what failed.
 func (r DeliverAllResult) Text(w *commands.Text) {
-	w.Printf("Delivered %d; %d attempts failed.\n", r.Delivered, r.Failed)
+	w.Printf("Delivered: %d. Failed attempts: %d.\n", r.Delivered, r.Failed)
 	if len(r.Errors) == 0 {
 		return
 	}

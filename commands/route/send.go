@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -69,6 +70,8 @@ func (r SendResult) Text(w *commands.Text) {
 		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
 	case r.Held:
 		w.Printf("It is held until somebody has the name %s.\n", r.Recipient)
+	case r.noDaemon && r.MulticastID != "":
+		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: its "+strconv.Itoa(len(r.MessageIDs))+" messages are delivered by `mailroom deliver_all`, or when the members wait for them."))
 	case r.noDaemon:
 		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+" waits for messages."))
 	}

@@ -35,7 +35,7 @@ func (p *Program) jsonText(ctx context.Context, name, text string) (json.RawMess
 		return nil, badValue(name, fmt.Errorf("there is nothing to read"), "It must be JSON")
 	}
 	if err := json.Unmarshal(content, new(json.RawMessage)); err != nil {
-		return nil, badValue(name, fmt.Errorf("it is not JSON: %w", err), `A bare text needs quotes of its own: '"hello"'`)
+		return nil, badValue(name, fmt.Errorf("it is not JSON: %w", err), orchestrator.QuotingHint(content))
 	}
 	return content, nil
 }
