@@ -96,6 +96,7 @@ type lineRun struct {
 	d     *commands.Definition
 	out   *printer
 	done  int64
+	well  int64
 	bad   int
 	worst error // not a line's fault, but the database's or a bug: it ends the run
 }
@@ -104,13 +105,11 @@ type lineRun struct {
 func (r *lineRun) some(batch []numbered) error {
 	answers, errs := r.run(batch, false)
 	for i, line := range batch {
-		if errs[i] == nil {
-			if err := hand(r.ctx, r.env, r.out, answers[i]); err != nil {
-				return err
-			}
-			continue
+		if errs[i] != nil {
+			r.report(line.number, errs[i])
+		} else if err := r.good(answers[i]); err != nil {
+			return err
 		}
-		r.report(line.number, errs[i])
 	}
 	if r.worst != nil {
 		return r.end() // the rest would meet the same
@@ -163,11 +162,20 @@ func (r *lineRun) atomic(lines <-chan numbered) error {
 		return r.end()
 	}
 	for i := range all {
-		if err := hand(r.ctx, r.env, r.out, answers[i]); err != nil {
+		if err := r.good(answers[i]); err != nil {
 			return err
 		}
 	}
-	return nil
+	return r.end()
+}
+
+// good writes the answer of a line that went well. People get one sentence at the end for all of them.
+func (r *lineRun) good(answer commands.Answer) error {
+	r.well++
+	if r.out.text {
+		return nil
+	}
+	return hand(r.ctx, r.env, r.out, answer)
 }
 
 // report writes the answer of a line that was refused, with its number.
@@ -195,6 +203,9 @@ func (r *lineRun) report(number int, err error) {
 }
 
 func (r *lineRun) end() error {
+	if r.out.text {
+		r.p.people(r.p.Out, r.p.OutTerminal).Printf("Lines that went well: %d. Lines that were refused: %d.\n", r.well, r.bad)
+	}
 	if r.worst != nil {
 		return exit(commands.ExitStatus(r.worst))
 	}

@@ -62,9 +62,11 @@ func TestColoursOnlyOnATerminalThatWantsThem(t *testing.T) {
 
 func TestProgressIsForTerminals(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ terminal, text, want bool }{{true, true, true}, {false, true, false}, {true, false, false}} {
+	for _, test := range []struct{ terminal, outTerminal, text, want bool }{
+		{true, true, true, true}, {false, true, true, false}, {true, true, false, false}, {true, false, false, true},
+	} {
 		p := newProgram("")
-		p.ErrTerminal = test.terminal
+		p.ErrTerminal, p.OutTerminal = test.terminal, test.outTerminal
 		ctx, finish := p.progress(t.Context(), &printer{p: p.Program, text: test.text})
 		commands.Progress(ctx, 1, 4, "rows")
 		finish()
