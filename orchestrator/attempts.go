@@ -1,32 +1,39 @@
 package orchestrator
 
-import "sync/atomic"
+import (
+	"context"
+	"database/sql/driver"
 
-// Attempts counts the deliveries that one Router has tried since it was opened, messages and not runs: a group of
-// messages in one attempt counts each. What other processes did is not in it; the trace has everything.
+	"mailroom/tracing"
+)
+
+// Attempts counts what came of deliveries, in messages: an attempt with ten messages counts ten.
 type Attempts struct {
 	Delivered int64
-	Failed    int64 // the transport refused or broke
-	TimedOut  int64 // outlasted the delivery timeout
-	GivenUp   int64 // of the failed and timed out ones, those that were the last
+	Failed    int64 // attempts that failed, for whatever reason
+	GivenUp   int64 // messages that became dead letters
+	Last      int64 // the last row of message_trace that was looked at; 0 is none
 }
 
-// attemptCounts are the running counts. The zero value has counted nothing. Safe for concurrent use.
-type attemptCounts struct{ delivered, failed, timedOut, givenUp atomic.Int64 }
-
-// Attempts returns what this Router has tried so far. It does not touch the database.
-func (r *Router) Attempts() Attempts {
-	c := &r.attempts
-	return Attempts{Delivered: c.delivered.Load(), Failed: c.failed.Load(), TimedOut: c.timedOut.Load(), GivenUp: c.givenUp.Load()}
-}
-
-func (c *attemptCounts) fail(a *FailedAttempt) {
-	if a.Code == DeliveryTimeout {
-		c.timedOut.Add(1)
-	} else {
-		c.failed.Add(1)
-	}
-	if a.RetryAt == "" {
-		c.givenUp.Add(1)
-	}
+// AttemptsAfter counts what this process did after a row of message_trace, the Last of the count before. A negative one
+// counts nothing and only says where the trace ends. It reads each row of the trace once, by its key, so that it may be
+// asked often. A Last that is smaller than after comes from a database that was restored meanwhile; nothing is counted then.
+func (r *Router) AttemptsAfter(_ context.Context, after int64) (a Attempts, err error) {
+	err = r.read(func(c *conn) error {
+		if a.Last, err = c.number(`SELECT coalesce(max(id), 0) FROM message_trace`); err != nil || after < 0 || a.Last <= after {
+			return err
+		}
+		return c.query(`SELECT event, count(*) FROM message_trace WHERE id > ? AND actor = ? GROUP BY event`, func(row []driver.Value) error {
+			switch tracing.EventName(asText(row[0])) {
+			case tracing.Delivered:
+				a.Delivered = asInt(row[1])
+			case tracing.AttemptFailed:
+				a.Failed = asInt(row[1])
+			case tracing.Failed:
+				a.GivenUp = asInt(row[1])
+			}
+			return nil
+		}, after, r.instance)
+	})
+	return a, err
 }

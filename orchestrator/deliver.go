@@ -49,7 +49,6 @@ const maxErrors = 1000
 
 // tally collects what the workers of one run did.
 type tally struct {
-	counts    *attemptCounts // of the router, for all runs
 	mu        sync.Mutex
 	delivered map[string]int
 	failed    map[string]int
@@ -57,16 +56,13 @@ type tally struct {
 	fault     error // of the database, not of a recipient
 }
 
-func (r *Router) newTally() *tally {
-	return &tally{counts: &r.attempts, delivered: map[string]int{}, failed: map[string]int{}}
-}
+func newTally() *tally { return &tally{delivered: map[string]int{}, failed: map[string]int{}} }
 
 func (y *tally) deliver(recipient string, n int) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if n > 0 {
 		y.delivered[recipient] += n
-		y.counts.delivered.Add(int64(n))
 	}
 }
 
@@ -75,7 +71,6 @@ func (y *tally) fail(attempts ...FailedAttempt) {
 	defer y.mu.Unlock()
 	for _, a := range attempts {
 		y.failed[a.Recipient]++
-		y.counts.fail(&a)
 		if len(y.errors) < maxErrors {
 			y.errors = append(y.errors, a)
 		}
@@ -120,12 +115,12 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 	}
 	work, err := r.anythingDue()
 	if err != nil || !work {
-		return r.newTally().delivery(), err
+		return newTally().delivery(), err
 	}
 	if err := r.tidyAll(ctx); err != nil {
 		return Delivery{}, err
 	}
-	y := r.newTally()
+	y := newTally()
 	var done []<-chan struct{}
 	start := func(recipient string) {
 		if d := r.startWorker(ctx, recipient, o, y); d != nil {

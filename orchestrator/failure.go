@@ -27,7 +27,6 @@ func (t *tx) attemptFailed(m *Message, reason string, permanent bool) (retryAt s
 		return "", t.giveUp(m, reason, true)
 	}
 	retryAt = stamp(t.clock.Add(wait))
-	t.ring = true // whoever sleeps until something is due must learn of the rung
 	_, err = t.changeStatus(bySeq(m.seq), change{to: Retry, attempted: true, event: tracing.AttemptFailed, failure: reason, next: retryAt})
 	return retryAt, err
 }

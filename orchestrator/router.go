@@ -45,10 +45,9 @@ type Router struct {
 	bell       Bell
 	busy       time.Duration
 
-	writer   *writer
-	readers  readers
-	config   configCache
-	attempts attemptCounts
+	writer  *writer
+	readers readers
+	config  configCache
 
 	mu         sync.Mutex
 	opened     bool     // the file is there, in WAL mode and of this version

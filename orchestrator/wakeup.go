@@ -26,19 +26,20 @@ func (r *Router) Wakeups(ctx context.Context) (wakeups <-chan struct{}, stop fun
 	}, nil
 }
 
-// planAgain is how often the plan is looked at when nothing is planned, or when it cannot be read.
-const planAgain = time.Minute
-
-// Bounds of the pause before the plan is looked at again when what it names stays due: a retry whose attempt is under
-// way, or one that waits behind such an attempt.
+// A rung or a lease that is set rings no bell, so the plan is looked at every planAgain; that costs some ten microseconds.
+// Nothing may be heard of a row for slowPoll at most, were a ring to be lost.
 const (
-	firstPause = 10 * time.Millisecond
-	lastPause  = time.Second
+	planAgain = time.Second
+	slowPoll  = time.Minute
 )
 
+// firstPause is slept before the next wake-up when what is due stays due: a retry whose attempt is under way, or one
+// that waits behind such an attempt. It doubles up to planAgain.
+const firstPause = 10 * time.Millisecond
+
 func (r *Router) wakeups(ctx context.Context, rings <-chan struct{}, out chan struct{}) {
-	var a alarm
-	timer := time.NewTimer(a.wait(r))
+	a := alarm{r: r, rang: time.Now()}
+	timer := time.NewTimer(a.wait())
 	defer timer.Stop()
 	for {
 		select {
@@ -46,33 +47,46 @@ func (r *Router) wakeups(ctx context.Context, rings <-chan struct{}, out chan st
 			return
 		case <-rings:
 		case <-timer.C:
+			if !a.rings() {
+				timer.Reset(a.wait())
+				continue
+			}
 		}
 		select {
 		case out <- struct{}{}:
 		default: // one is waiting already
 		}
-		timer.Reset(a.wait(r))
+		a.rang = time.Now()
+		timer.Reset(a.wait())
 	}
 }
 
-// alarm says how long to sleep until something is due.
+// alarm says how long to sleep until something is due. The zero time in its fields stands for never.
 type alarm struct {
-	overdue time.Time     // what was due already at the last look
+	r       *Router
+	rang    time.Time     // the last wake-up, by the system's clock
+	next    time.Time     // what is due next, or is due
+	overdue time.Time     // what was due already when the plan was last looked at
 	pause   time.Duration // slept for it last
 }
 
-// wait is how long nothing is planned. For as long as the same thing is overdue, it doubles.
-func (a *alarm) wait(r *Router) time.Duration {
-	next, err := r.nextDue("")
-	if err != nil || next.IsZero() {
+// rings reports whether the sleep ended because something is due, and not to look at the plan again.
+func (a *alarm) rings() bool {
+	return (!a.next.IsZero() && !a.next.After(a.r.now())) || time.Since(a.rang) >= slowPoll
+}
+
+// wait looks at the plan, and returns how long to sleep.
+func (a *alarm) wait() time.Duration {
+	next, err := a.r.nextDue("")
+	if a.next = next; err != nil || next.IsZero() {
 		return planAgain
 	}
-	if left := next.Sub(r.now()); left > 0 {
-		return min(planAgain, max(left, firstPause))
+	if left := next.Sub(a.r.now()); left > 0 {
+		return min(planAgain, left)
 	}
 	if !next.Equal(a.overdue) {
 		a.overdue, a.pause = next, firstPause/2
 	}
-	a.pause = min(2*a.pause, lastPause)
+	a.pause = min(2*a.pause, planAgain)
 	return a.pause
 }

@@ -57,7 +57,7 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		woken := 0
-		for r.Attempts().Delivered == 0 {
+		for len(todo) > 0 {
 			<-wakeups
 			woken++
 			if _, err := r.DeliverAll(t.Context(), orchestrator.DeliverOptions{Background: true}); err != nil {
@@ -69,8 +69,18 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 		if !slices.Equal(tried, want) {
 			t.Errorf("attempts at %v; want %v", tried, want)
 		}
-		if got := r.Attempts(); got != (orchestrator.Attempts{Delivered: 1, Failed: 1, TimedOut: 1}) {
-			t.Errorf("counted %+v", got)
+		made, err := r.AttemptsAfter(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := made.Last
+		if made.Last = 0; made != (orchestrator.Attempts{Delivered: 1, Failed: 2}) {
+			t.Errorf("counted %+v", made)
+		}
+		for _, after := range []int64{-1, end, end + 1} {
+			if again, err := r.AttemptsAfter(t.Context(), after); err != nil || again != (orchestrator.Attempts{Last: end}) {
+				t.Errorf("counted after %d: %+v, %v", after, again, err)
+			}
 		}
 		if woken > 400 {
 			t.Errorf("woken up %d times in %s", woken, time.Since(begin))

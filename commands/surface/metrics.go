@@ -24,7 +24,13 @@ type metrics struct {
 	router   *orchestrator.Router
 	runs     *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
-	state    *glance[orchestrator.State]
+	seen     *glance[sight]
+}
+
+// sight is what a scrape sees of the database.
+type sight struct {
+	state    orchestrator.State
+	attempts orchestrator.Attempts // since this daemon began
 }
 
 var (
@@ -36,7 +42,7 @@ var (
 	bytesDesc    = prometheus.NewDesc("mailroom_database_bytes", "Size of the database and of its write-ahead log.", []string{"file"}, nil)
 	daemonsDesc  = prometheus.NewDesc("mailroom_daemons", "Daemons on this database.", nil, nil)
 	attemptsDesc = prometheus.NewDesc("mailroom_delivery_attempts_total", "Attempts of this daemon to deliver a message, by what came of them.", []string{"outcome"}, nil)
-	givenUpDesc  = prometheus.NewDesc("mailroom_given_up_total", "Messages that failed for good at an attempt of this daemon.", nil, nil)
+	givenUpDesc  = prometheus.NewDesc("mailroom_given_up_total", "Messages that this daemon made dead letters.", nil, nil)
 	upDesc       = prometheus.NewDesc("mailroom_database_up", "1 when the database could be read for this scrape.", nil, nil)
 )
 
@@ -50,7 +56,7 @@ func newMetrics(router *orchestrator.Router, version string, log *slog.Logger) *
 			Name: "mailroom_scheduled_run_seconds", Help: "How long scheduled runs took.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10),
 		}, []string{"command"}),
-		state: &glance[orchestrator.State]{name: "state", log: log, look: router.Status, keep: stateAge, within: stateWithin},
+		seen: &glance[sight]{name: "metrics", log: log, look: looker(router), keep: stateAge, within: stateWithin},
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "mailroom_build_info", Help: "Always 1.", ConstLabels: prometheus.Labels{"version": version},
@@ -59,6 +65,29 @@ func newMetrics(router *orchestrator.Router, version string, log *slog.Logger) *
 	m.registry.MustRegister(m, m.runs, m.seconds, build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// looker returns a look at the database that counts attempts from now on. It must not run twice at once.
+func looker(router *orchestrator.Router) func(context.Context) (sight, error) {
+	total := orchestrator.Attempts{Last: -1} // unless the trace can be read now, its end at the first look is the beginning
+	if begin, err := router.AttemptsAfter(context.Background(), -1); err == nil {
+		total.Last = begin.Last
+	}
+	return func(ctx context.Context) (sight, error) {
+		state, err := router.Status(ctx)
+		if err != nil {
+			return sight{}, err
+		}
+		more, err := router.AttemptsAfter(ctx, total.Last)
+		if err != nil {
+			return sight{}, err
+		}
+		total.Delivered += more.Delivered
+		total.Failed += more.Failed
+		total.GivenUp += more.GivenUp
+		total.Last = more.Last
+		return sight{state, total}, nil
+	}
 }
 
 // ran counts one scheduled run.
@@ -80,32 +109,30 @@ func (m *metrics) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	made := m.router.Attempts()
-	count := func(d *prometheus.Desc, n int64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-	}
-	count(attemptsDesc, made.Delivered, "delivered")
-	count(attemptsDesc, made.Failed, "failed")
-	count(attemptsDesc, made.TimedOut, "timed_out")
-	count(givenUpDesc, made.GivenUp)
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	state, err := m.state.get(context.Background())
+	seen, err := m.seen.get(context.Background())
 	if err != nil {
 		gauge(upDesc, 0)
 		return
 	}
 	gauge(upDesc, 1)
-	for status, n := range foldStatuses(state.Totals) {
+	count := func(d *prometheus.Desc, n int64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	count(attemptsDesc, seen.attempts.Delivered, "delivered")
+	count(attemptsDesc, seen.attempts.Failed, "failed")
+	count(givenUpDesc, seen.attempts.GivenUp)
+	for status, n := range foldStatuses(seen.state.Totals) {
 		gauge(messagesDesc, float64(n), status)
 	}
-	m.collectBacklog(gauge, state.Recipients)
-	gauge(unreadDesc, float64(state.Unread))
-	gauge(overdueDesc, float64(state.Overdue))
-	gauge(bytesDesc, float64(state.Bytes), "database")
-	gauge(bytesDesc, float64(state.WALBytes), "wal")
-	gauge(daemonsDesc, float64(len(state.Daemons)))
+	m.collectBacklog(gauge, seen.state.Recipients)
+	gauge(unreadDesc, float64(seen.state.Unread))
+	gauge(overdueDesc, float64(seen.state.Overdue))
+	gauge(bytesDesc, float64(seen.state.Bytes), "database")
+	gauge(bytesDesc, float64(seen.state.WALBytes), "wal")
+	gauge(daemonsDesc, float64(len(seen.state.Daemons)))
 }
 
 // collectBacklog reports what waits. Only agents have a label of their own: anybody may write any recipient into the
