@@ -39,7 +39,7 @@ type job struct {
 	command  *commands.Definition
 	plan     cron.Schedule // nil for the doorbell
 	entry    cron.EntryID
-	running  *sync.Mutex   // held by a run; a schedule that was changed shares it with what it was
+	running  chan struct{} // holds the run under way; a schedule that was changed shares it with what it was
 	asked    chan struct{} // holds the ring that waits for a run to begin
 }
 
@@ -122,7 +122,7 @@ func (j *job) same(other *orchestrator.Schedule) bool {
 
 // add takes up one schedule, in place of old if there was one. One that cannot run is logged and left out.
 func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old *job, start bool) {
-	j := &job{s: s, ctx: ctx, schedule: schedule, running: &sync.Mutex{}, asked: make(chan struct{}, 1)}
+	j := &job{s: s, ctx: ctx, schedule: schedule, running: make(chan struct{}, 1), asked: make(chan struct{}, 1)}
 	if old != nil {
 		j.running = old.running
 	}
@@ -188,18 +188,24 @@ func (s *scheduler) start(j *job, do func()) {
 
 // answer makes the run that a ring asked for, once the run before has ended.
 func (j *job) answer() {
-	j.running.Lock()
-	defer j.running.Unlock()
+	select {
+	case j.running <- struct{}{}:
+	case <-j.ctx.Done():
+		return
+	}
+	defer func() { <-j.running }()
 	<-j.asked
 	j.perform()
 }
 
 // Run makes one run, unless one is under way; cron calls it.
 func (j *job) Run() {
-	if !j.running.TryLock() {
+	select {
+	case j.running <- struct{}{}:
+	default:
 		return
 	}
-	defer j.running.Unlock()
+	defer func() { <-j.running }()
 	j.perform()
 }
 

@@ -2,10 +2,8 @@ package surface
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"log/slog"
-	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -20,11 +18,17 @@ import (
 // ticking is a vocabulary of one command that tells a channel of each of its runs.
 func ticking(t *testing.T, runs chan<- string) *commands.Catalogue {
 	t.Helper()
+	return doing(t, func(_ context.Context, _ commands.Env, mark string) { runs <- mark })
+}
+
+// doing is a vocabulary of one command, tick, that does something.
+func doing(t *testing.T, do func(ctx context.Context, env commands.Env, mark string)) *commands.Catalogue {
+	t.Helper()
 	type params struct {
 		Mark string `json:"mark,omitempty" desc:"what to tell"`
 	}
-	run := func(_ context.Context, _ commands.Env, p params) (struct{}, error) {
-		runs <- p.Mark
+	run := func(ctx context.Context, env commands.Env, p params) (struct{}, error) {
+		do(ctx, env, p.Mark)
 		return struct{}{}, nil
 	}
 	tick := commands.Define(vocabulary("tick", "tick"), "tick", run)
@@ -51,9 +55,16 @@ func (f *fakeTime) set(at time.Time) {
 
 func openRouter(t *testing.T, path string, now func() time.Time) *orchestrator.Router {
 	t.Helper()
-	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
-		Path: path, Now: now, Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler), Instance: t.Name(),
-	})
+	return openWith(t, orchestrator.Options{Path: path, Now: now})
+}
+
+func openWith(t *testing.T, o orchestrator.Options) *orchestrator.Router {
+	t.Helper()
+	o.Log, o.Instance = slog.New(slog.DiscardHandler), t.Name()
+	if o.Bell == nil {
+		o.Bell = orchestrator.NewLocalBell()
+	}
+	r, err := orchestrator.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +159,19 @@ func TestSchedulesAreReadAgain(t *testing.T) {
 	clearSchedules(t, r)
 	runs := make(chan string, 100)
 	startScheduler(t, r, ticking(t, runs))
-	if _, err := r.AddSchedule(t.Context(), orchestrator.Schedule{Name: "broken", Spec: "never", Command: "nothing", Params: []byte("{}")}); err != nil {
-		t.Fatal(err)
+	for i, s := range []orchestrator.Schedule{
+		{Spec: "never", Command: "tick", Params: []byte("{}")},
+		{Spec: "TZ=UTC", Command: "tick", Params: []byte("{}")},
+		{Spec: "0 0 30 2 *", Command: "tick", Params: []byte("{}")},
+		{Spec: "@every 1ms", Command: "tick", Params: []byte("{}")},
+		{Spec: "@every 1s", Command: "nothing", Params: []byte("{}")},
+		{Spec: "@every 1s", Command: "tick", Params: []byte("{")},
+		{Spec: orchestrator.Doorbell, Command: "tick", Params: []byte(`{"marks":1}`)},
+	} {
+		s.Name = fmt.Sprintf("broken-%d", i)
+		if _, err := r.AddSchedule(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
 	}
 	addSchedule(t, r, "often", "@every 1s")
 	for range 2 {
@@ -181,6 +203,7 @@ func TestLatestSlot(t *testing.T) {
 		{"*/5 * * * *", "2026-05-03 03:07:30", "2026-05-03 03:05:00"},
 		{"0 3 1 * *", "2026-05-03 12:00:00", "2026-05-01 03:00:00"},
 		{"0 3 1 1 *", "2026-05-03 12:00:00", "2026-01-01 03:00:00"},
+		{"0 3 29 2 *", "2027-05-03 12:00:00", "2024-02-29 03:00:00"},
 	} {
 		j := &job{s: s, schedule: orchestrator.Schedule{Name: "x", Spec: c.spec}}
 		var err error
@@ -190,61 +213,5 @@ func TestLatestSlot(t *testing.T) {
 		if got := j.latestSlot(at(c.now)); !got.Equal(at(c.want)) {
 			t.Errorf("%s at %s: slot %s; want %s", c.spec, c.now, got, c.want)
 		}
-	}
-}
-
-// The endpoints are for this machine only, and say when the database cannot be had.
-func TestHealth(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "mailroom.db")
-	r := openRouter(t, path, nil)
-	log := slog.New(slog.DiscardHandler)
-	for _, address := range []string{"0.0.0.0:0", "[::]:0", "example.org:80", "nowhere"} {
-		if _, err := listenHealth(address, r, newMetrics(r, "test", slog.New(slog.DiscardHandler)), log); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
-			t.Errorf("listening on %s: %v", address, err)
-		}
-	}
-	h, err := listenHealth("127.0.0.1:0", r, newMetrics(r, "test", slog.New(slog.DiscardHandler)), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.close() })
-	get := func(path, host string) (int, string) {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", h.address+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Host = host
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.StatusCode, string(body)
-	}
-	for _, c := range []struct {
-		path, host string
-		status     int
-	}{{"/healthz", "", 200}, {"/readyz", "", 200}, {"/metrics", "", 200}, {"/healthz", "evil.example", 403}, {"/readyz", "localhost", 200}, {"/", "", 404}} {
-		if got, body := get(c.path, c.host); got != c.status {
-			t.Errorf("GET %s as %q: %d %s; want %d", c.path, c.host, got, body, c.status)
-		}
-	}
-	broken := openRouter(t, filepath.Join(t.TempDir(), "no", "file"), nil)
-	if err := os.WriteFile(filepath.Dir(broken.Path()), nil, 0o600); err != nil { // a file where its folder should be
-		t.Fatal(err)
-	}
-	sick, err := listenHealth("127.0.0.1:0", broken, newMetrics(broken, "test", log), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { sick.close() })
-	h.address = sick.address
-	if status, body := get("/readyz", ""); status != 503 || body == "" {
-		t.Errorf("/readyz without a database: %d %s", status, body)
 	}
 }

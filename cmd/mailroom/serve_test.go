@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// serving is a `mailroom serve` in a process of its own.
+type serving struct {
+	cmd     *exec.Cmd
+	address string
+	log     *bufio.Scanner
+}
+
+func (o *office) serve() *serving {
+	o.t.Helper()
+	s := &serving{cmd: o.command("serve", "--listen", "127.0.0.1:0", "--log-level", "info")}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	logs, err := s.cmd.StderrPipe()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() { s.cmd.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	var hello struct{ Listening, Database string }
+	if err := json.Unmarshal(line, &hello); err != nil || hello.Database != o.db {
+		o.t.Fatalf("first line %s: %v", line, err)
+	}
+	s.address, s.log = hello.Listening, bufio.NewScanner(logs)
+	return s
+}
+
+// until reads the log up to a line that says something.
+func (s *serving) until(t *testing.T, text string) {
+	t.Helper()
+	for s.log.Scan() {
+		if strings.Contains(s.log.Text(), text) {
+			return
+		}
+	}
+	t.Fatalf("the log ends without %q", text)
+}
+
+// hold blocks deliveries to a jsonl file, as a rotation does, until the test ends.
+func hold(t *testing.T, path string) {
+	t.Helper()
+	side, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { side.Close() })
+	if err := unix.Flock(int(side.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await asks until a query gives one row.
+func (o *office) await(query, want string) {
+	o.t.Helper()
+	for o.t.Context().Err() == nil {
+		if rows := o.rows(query); len(rows) == 1 && rows[0] == want {
+			return
+		}
+	}
+	o.t.Fatalf("%s never gave %s", query, want)
+}
+
+// TestServeStops: a file that hangs delays no inbox; SIGTERM gives its message back without a rung and exits with 0.
+func TestServeStops(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "held.jsonl")
+	o := newOffice(t, "a", "held --deliver jsonl:"+file)
+	hold(t, file)
+	s := o.serve()
+	o.run("send", "--sender", "a", "--recipient", "held", "--message-type", "note")
+	o.await(`SELECT count(*) FROM agent_message WHERE recipient = 'held' AND lease_token <> ''`, "1")
+	o.run("send", "--sender", "held", "--recipient", "a", "--message-type", "note")
+	o.await(`SELECT count(*) FROM agent_inbox WHERE recipient = 'a'`, "1")
+	for path, status := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200} {
+		res, err := http.Get(s.address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		if res.StatusCode != status {
+			t.Errorf("%s: %d", path, res.StatusCode)
+		}
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := exitStatus(t, s.cmd); got != 0 {
+		t.Errorf("exit status %d; want 0", got)
+	}
+	if got := o.rows(`SELECT status, retry_count, lease_token FROM agent_message WHERE recipient = 'held'`); len(got) != 1 || got[0] != "pending|0|" {
+		t.Errorf("the message after the stop: %v", got)
+	}
+	if got := o.rows(`SELECT count(*) FROM daemons`)[0]; got != "0" {
+		t.Errorf("%s daemons are left", got)
+	}
+}
+
+// TestServeSecondSignal: whoever asks twice does not wait for a delivery under way.
+func TestServeSecondSignal(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "held.jsonl")
+	o := newOffice(t, "a", "held --deliver jsonl:"+file)
+	hold(t, file)
+	s := o.serve()
+	o.run("send", "--sender", "a", "--recipient", "held", "--message-type", "note")
+	o.await(`SELECT count(*) FROM agent_message WHERE recipient = 'held' AND lease_token <> ''`, "1")
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, "stopping")
+	ended := make(chan int, 1)
+	go func() { ended <- exitStatus(t, s.cmd) }()
+	again := time.NewTicker(10 * time.Millisecond) // the first of them may come before the first signal is forgotten
+	defer again.Stop()
+	for {
+		select {
+		case got := <-ended:
+			if got != -1 {
+				t.Errorf("exit status %d; want the end by the signal", got)
+			}
+			return
+		case <-again.C:
+			s.cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+}
