@@ -1,0 +1,7 @@
+module mailroom/bench
+
+go 1.26
+
+require mailroom v0.0.0
+
+replace mailroom => ../
