@@ -15,10 +15,18 @@ import (
 // concurrent use.
 type conn struct {
 	raw   *sqlite3.SQLiteConn
-	stmts map[string]*sqlite3.SQLiteStmt
+	stmts map[string]*statement
 	args  []driver.NamedValue
 
+	writes int // statements run that may have changed something; script's do not count
+
 	immutable bool // reads the file as it stands; not to be kept
+}
+
+// statement is a prepared statement and whether it leaves the database as it is.
+type statement struct {
+	*sqlite3.SQLiteStmt
+	readonly bool
 }
 
 func openConn(dsn string) (*conn, error) {
@@ -26,7 +34,7 @@ func openConn(dsn string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{raw: c.(*sqlite3.SQLiteConn), stmts: map[string]*sqlite3.SQLiteStmt{}}, nil
+	return &conn{raw: c.(*sqlite3.SQLiteConn), stmts: map[string]*statement{}}, nil
 }
 
 func (c *conn) close() error {
@@ -45,17 +53,22 @@ func (c *conn) script(text string) error {
 // maxStatements bounds the prepared statements that a connection keeps; the engine has fewer, only ad hoc ones pile up.
 const maxStatements = 256
 
-func (c *conn) prepare(query string) (*sqlite3.SQLiteStmt, error) {
-	if s := c.stmts[query]; s != nil {
-		return s, nil
+// prepare returns a statement that is about to be run.
+func (c *conn) prepare(query string) (*statement, error) {
+	s := c.stmts[query]
+	if s == nil {
+		prepared, err := c.raw.Prepare(query)
+		if err != nil {
+			return nil, fmt.Errorf("%w in %s", err, query)
+		}
+		raw := prepared.(*sqlite3.SQLiteStmt)
+		s = &statement{raw, raw.Readonly()}
+		c.stmts[query] = s
 	}
-	s, err := c.raw.Prepare(query)
-	if err != nil {
-		return nil, fmt.Errorf("%w in %s", err, query)
+	if !s.readonly {
+		c.writes++
 	}
-	stmt := s.(*sqlite3.SQLiteStmt)
-	c.stmts[query] = stmt
-	return stmt, nil
+	return s, nil
 }
 
 // trim forgets prepared statements when ad hoc ones have piled up. No statement may be in use.
@@ -90,15 +103,28 @@ func (c *conn) bind(args []any) []driver.NamedValue {
 
 // Exec runs one statement and returns how many rows it changed. It has the shape that package tracing writes through.
 func (c *conn) Exec(query string, args ...any) (int64, error) {
-	s, err := c.prepare(query)
-	if err != nil {
-		return 0, err
-	}
-	res, err := s.ExecContext(context.Background(), c.bind(args))
+	res, err := c.exec(query, args)
 	if err != nil {
 		return 0, err
 	}
 	return res.RowsAffected()
+}
+
+// insert runs an INSERT of one row and returns its rowid.
+func (c *conn) insert(query string, args ...any) (int64, error) {
+	res, err := c.exec(query, args)
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+func (c *conn) exec(query string, args []any) (driver.Result, error) {
+	s, err := c.prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.ExecContext(context.Background(), c.bind(args))
 }
 
 // query runs one statement and calls each with every row. The values are only valid during the call, but strings may be

@@ -232,6 +232,7 @@ func (r *Router) tidyAll(ctx context.Context) error {
 			return err
 		}
 		err := r.write(ctx, func(t *tx) (err error) {
+			t.quiet = true
 			more, err = t.tidy()
 			return err
 		})

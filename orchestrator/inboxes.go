@@ -23,6 +23,7 @@ func (r *Router) deliverInboxes(ctx context.Context, o DeliverOptions, y *tally,
 		}
 		var batch *inboxBatch
 		err := r.write(ctx, func(t *tx) (err error) {
+			t.quiet = true
 			batch = &inboxBatch{tx: t, delivered: map[string]int{}, left: o.ClaimSize, last: last}
 			return batch.run(o.Recipient)
 		})
@@ -112,12 +113,15 @@ func (b *inboxBatch) serve(recipient string, agent *Agent, set SetTransport) err
 	b.left -= n
 	b.more = b.more || b.left <= 0
 	if n > 0 {
-		err = b.deliverSet(set)
-		if err == nil {
+		var fault error
+		fault, err = b.deliverSet(set)
+		switch {
+		case err != nil:
+		case fault != nil:
+			err = b.halve(recipient, agent, set)
+		default:
 			b.delivered[recipient] += n
 			b.changed += n
-		} else if b.rowsFault(err) {
-			err = b.halve(recipient, agent, set)
 		}
 	}
 	if err != nil || n == limit {
@@ -144,30 +148,24 @@ func (t *tx) selectDue(recipient string, limit int) (int, error) {
 	return int(n), err
 }
 
-// deliverSet delivers the rows of temp.batch and settles them, or does nothing.
-func (t *tx) deliverSet(set SetTransport) error {
-	if _, err := t.Exec("SAVEPOINT deliver"); err != nil {
-		return err
-	}
-	err := set.DeliverSet(func(query string, args ...any) error {
-		_, err := t.Exec(query, args...)
-		return err
-	}, t.now)
-	if err == nil {
-		_, err = t.changeStatus(inBatch, change{to: Delivered, attempted: true, event: tracing.Delivered})
-	}
-	if err != nil {
-		if t.raw.AutoCommit() {
+// deliverSet delivers the rows of temp.batch and settles them, or does nothing. fault is a failure that lies in the rows.
+func (t *tx) deliverSet(set SetTransport) (fault, err error) {
+	isFault := false
+	failure, err := t.apart(func() error {
+		err := set.DeliverSet(func(query string, args ...any) error {
+			_, err := t.Exec(query, args...)
 			return err
+		}, t.now)
+		if err == nil {
+			_, err = t.changeStatus(inBatch, change{to: Delivered, attempted: true, event: tracing.Delivered})
 		}
-		if _, rerr := t.Exec("ROLLBACK TO deliver"); rerr != nil {
-			return rerr
-		}
+		isFault = err != nil && t.rowsFault(err)
+		return err
+	})
+	if err == nil && failure != nil && !isFault {
+		err = failure
 	}
-	if _, rerr := t.Exec("RELEASE deliver"); rerr != nil {
-		return rerr
-	}
-	return err
+	return failure, err
 }
 
 // rowsFault reports whether a set-based delivery failed because of its rows, and not because of the disk or a lock.
@@ -197,16 +195,16 @@ func (b *inboxBatch) deliverParts(recipient string, agent *Agent, set SetTranspo
 	if err := b.setBatch(seqs...); err != nil {
 		return err
 	}
-	err := b.deliverSet(set)
+	fault, err := b.deliverSet(set)
 	switch {
-	case err == nil:
+	case err != nil:
+		return err
+	case fault == nil:
 		b.delivered[recipient] += len(seqs)
 		b.changed += len(seqs)
 		return nil
-	case !b.rowsFault(err):
-		return err
 	case len(seqs) == 1:
-		return b.failAlone(seqs[0], agent, err)
+		return b.failAlone(seqs[0], agent, fault)
 	}
 	half := len(seqs) / 2
 	if err := b.deliverParts(recipient, agent, set, seqs[:half]); err != nil {

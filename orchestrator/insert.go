@@ -31,44 +31,85 @@ func (row *insertion) expire(t *tx, s *Settings) {
 	row.reviewAt = stamp(created.Add(min(lifetime, s.OverdueAfter)))
 }
 
-// insert stores one row and its first event.
-func (t *tx) insert(row *insertion) error {
+// insertPlain stores a row that has only what every message has. It saves a third of the time of insertAny.
+const insertPlain = `
+	INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries,
+	    traced_status, review_at, expires_at, priority, trace_id, span_id)
+	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13)`
+
+const insertAny = `
+	INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries,
+	    traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held,
+	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key)
+	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
+	    ?24, ?25, ?26, ?27)`
+
+// plain reports whether insertPlain can store the row.
+func (row *insertion) plain() bool {
 	d := row.draft
-	var failure any
-	endedAt := ""
-	if row.status == Failed {
-		failure, endedAt, row.reviewAt = row.failure, t.now, ""
-	}
+	return row.status == Pending && row.ttl == nil && !row.held && row.multicastID == "" &&
+		d.Summary == "" && d.Context == "" && d.Action == "" && d.ThreadID == "" && d.SessionID == "" && d.ReplyTo == "" &&
+		d.IdempotencyKey == ""
+}
+
+// insert stores one row and sees to its first event.
+func (t *tx) insert(row *insertion) (err error) {
+	d := row.draft
 	traceID := ""
 	if span := tracing.FromContext(t.ctx); span != nil {
 		traceID = span.TraceID
 	}
-	held := 0
-	if row.held {
-		held = 1
+	if t.created != 0 && t.createdBy != t.actor {
+		if err := t.traceCreated(); err != nil {
+			return err
+		}
 	}
-	_, err := t.Exec(`
-		INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, retry_count,
-		    max_retries, error_message, traced_status, review_at, expires_at, ended_at, ttl_seconds, priority, held, summary,
-		    context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key,
-		    trace_id, span_id)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?6, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-		    ?22, ?23, ?24, ?25, ?26, ?27)`,
-		row.id, d.Sender, row.recipient, d.Type, string(d.Payload), row.status, t.now, row.maxRetries, failure, row.reviewAt,
-		row.expiresAt, endedAt, row.ttl, d.Priority, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
-		null(d.SessionID), null(d.ReplyTo), row.hops, null(row.multicastID), null(row.multicastTarget),
-		null(d.IdempotencyKey), traceID, t.spanID)
+	var seq int64
+	if row.plain() {
+		seq, err = t.conn.insert(insertPlain, row.id, d.Sender, row.recipient, d.Type, string(d.Payload), row.status, t.now,
+			row.maxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.spanID)
+	} else {
+		var failure any
+		endedAt, held := "", 0
+		if row.status == Failed {
+			failure, endedAt, row.reviewAt = row.failure, t.now, ""
+		}
+		if row.held {
+			held = 1
+		}
+		seq, err = t.conn.insert(insertAny, row.id, d.Sender, row.recipient, d.Type, string(d.Payload), row.status, t.now,
+			row.maxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.spanID,
+			failure, endedAt, row.ttl, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
+			null(d.SessionID), null(d.ReplyTo), row.hops, null(row.multicastID), null(row.multicastTarget),
+			null(d.IdempotencyKey))
+	}
 	if err != nil {
 		return err
 	}
-	event := t.event(tracing.Created, row.failure)
-	event.MessageID, event.NewStatus = row.id, string(row.status)
-	if err := tracing.Record(t, event); err != nil || !row.held {
+	t.traced = true
+	if t.created == 0 {
+		t.created, t.createdBy = seq, t.actor
+	}
+	if !row.held && t.sends {
+		return nil
+	}
+	if err := t.traceCreated(); err != nil || !row.held {
 		return err
 	}
-	event.Name, event.Error = tracing.Held, "nobody is known as "+row.recipient
-	event.OldStatus = event.NewStatus
+	event := t.event(tracing.Held, "nobody is known as "+row.recipient)
+	event.MessageID, event.OldStatus, event.NewStatus = row.id, string(row.status), string(row.status)
 	return tracing.Record(t, event)
+}
+
+// traceCreated writes the events of the rows that were inserted since it was called last. One statement for all of them
+// takes a third of the time that one for each does. Nothing else may be written about such a row before.
+func (t *transaction) traceCreated() error {
+	if t.created == 0 {
+		return nil
+	}
+	first := t.created
+	t.created = 0
+	return tracing.RecordCreated(t, "agent_message WHERE seq >= ?2", t.createdBy, first)
 }
 
 // null is the SQL NULL for an empty text.

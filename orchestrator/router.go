@@ -168,6 +168,11 @@ func (r *Router) openWriter() (*conn, error) {
 	if err := backoff.Retry(open, r.patience(context.Background())); err != nil {
 		return nil, databaseError(r.path, err)
 	}
+	// Making and migrating the file was durable by itself; from here on walFile is what makes commits durable.
+	if err := c.script("PRAGMA synchronous = NORMAL"); err != nil {
+		c.close()
+		return nil, databaseError(r.path, err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.opened = true

@@ -33,7 +33,7 @@ func (r *Router) SendBatch(ctx context.Context, drafts []Draft, atomic bool) (se
 		return sent, withheld(errs)
 	}
 	invalid := append([]error(nil), errs...)
-	err := r.write(ctx, func(t *tx) error {
+	err := r.writeSends(ctx, func(t *tx) error {
 		copy(errs, invalid)
 		for i := range checked {
 			if errs[i] != nil {
@@ -93,36 +93,29 @@ func withheld(errs []error) []error {
 	return errs
 }
 
-// sendOne sends one message of a batch. What it returns ends the transaction; what it stores in failure concerns this
-// message alone.
+// sendOne sends one message of a batch. What it returns ends the request; what it stores in failure concerns this message
+// alone.
 func (t *tx) sendOne(d *Draft, sent *Sent, failure *error, several bool) error {
-	if several {
-		if _, err := t.Exec("SAVEPOINT message"); err != nil {
-			return err
-		}
-	}
 	var refusal error
-	err := func() (err error) {
+	send := func() (err error) {
 		*sent, refusal, err = t.send(d)
 		return err
-	}()
-	if err != nil {
-		if CodeOf(err) == Internal || t.raw.AutoCommit() || !several {
+	}
+	if !several {
+		if err := send(); err != nil {
 			return err
 		}
-		t.conf = nil // what the message had changed of it is undone
-		if _, rerr := t.Exec("ROLLBACK TO message"); rerr != nil {
-			return rerr
-		}
-	}
-	if *failure = err; err == nil {
 		*failure = refusal
+		return nil
 	}
-	if several {
-		_, err = t.Exec("RELEASE message")
-		return err
+	failed, err := t.apart(send)
+	if err == nil && failed != nil && CodeOf(failed) == Internal {
+		err = failed
 	}
-	return nil
+	if *failure = refusal; failed != nil {
+		*failure = failed
+	}
+	return err
 }
 
 // send stores the rows of one draft. refusal is an error for the sender that left a dead letter behind, which must be
@@ -135,6 +128,9 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	if conf.agents[d.Sender] == nil {
 		if !d.RegisterSender {
 			return t.refuse(conf, d, UnknownSender, "sender", d.Sender)
+		}
+		if err := t.traceCreated(); err != nil { // adding may release what was held until now
+			return sent, nil, err
 		}
 		if _, _, err := t.addAgent(AgentUpdate{Name: d.Sender, By: d.Sender}); err != nil {
 			return sent, nil, err

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -9,25 +10,48 @@ import (
 	"mailroom/tracing"
 )
 
-// tx is one request within a write transaction. There is one clock reading for the whole transaction, taken once the
-// write lock is held.
-type tx struct {
+// transaction is what the requests of one write transaction share. There is one clock reading for all of it, taken once
+// the write lock is held.
+type transaction struct {
 	*conn
-	r   *Router
-	ctx context.Context
 
 	// clock is the reading itself: leases and rungs are measured with it, so that a clock set forward and back strands
 	// nothing. now is what is stored: never earlier than what was stored last, so that a clock set back reorders nothing.
 	clock     time.Time
 	clockText string
 	now       string
+	idTime    uint64 // now, as ids have it
+
+	conf *config
+
+	// created is the seq of the first row whose event is not written yet, 0 when there is none; createdBy did it.
+	created   int64
+	createdBy string
+
+	careful bool // failures are undone with savepoints
+	spoiled bool // a failure has left something behind: all of it must be rolled back
+	lost    bool // SQLite has rolled it back
+}
+
+// tx is one request within a write transaction.
+type tx struct {
+	*transaction
+	r   *Router
+	w   *writer
+	ctx context.Context
+
+	// sends says that the request does nothing but send. Then the events of its new rows are written later, together
+	// with those of the requests beside it.
+	sends bool
+
+	// quiet says that nobody hears of the request unless it changed something, so that it need not wait for the disk.
+	quiet bool
 
 	actor  string // lease owner and trace actor
 	spanID string
 	traced bool     // something was written for which the command's span must be there
 	ring   bool     // ring the bell after the commit
 	after  []func() // run after the commit
-	conf   *config
 
 	removed map[Status]int64 // by retention, for its report
 }
@@ -46,33 +70,35 @@ func WithInstance(ctx context.Context, instance string) context.Context {
 // maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
 const maxAhead = 3650 * day
 
-// newTx reads the clock and the last time stored.
-func (w *writer) newTx() (*tx, error) {
-	t := &tx{conn: w.c, r: w.r, clock: w.r.now()}
+// newTransaction reads the clock and the last time stored.
+func (w *writer) newTransaction(careful bool) (*transaction, error) {
+	t := &transaction{conn: w.c, clock: w.r.now(), careful: careful}
 	t.clockText = stamp(t.clock)
-	t.now = t.clockText
+	t.now, t.idTime = t.clockText, ulid.Timestamp(t.clock)
 	last, _, err := w.c.text(`SELECT at FROM message_trace ORDER BY id DESC LIMIT 1`)
 	if err != nil {
 		return nil, err
 	}
-	if at := parseStamp(last); last > t.now && !at.IsZero() && at.Before(t.clock.Add(maxAhead)) {
-		t.now = last
+	if last <= t.now {
+		return t, nil
+	}
+	if at := parseStamp(last); !at.IsZero() && at.Before(t.clock.Add(maxAhead)) {
+		t.now, t.idTime = last, ulid.Timestamp(at)
 	}
 	return t, nil
 }
 
 // forRequest returns the transaction as one request sees it.
-func (t *tx) forRequest(ctx context.Context) *tx {
-	own := *t
-	own.ctx, own.actor = ctx, t.r.instance
-	if instance, ok := ctx.Value(instanceKey{}).(string); ok {
+func (t *transaction) forRequest(w *writer, q *request) *tx {
+	own := &tx{transaction: t, r: w.r, w: w, ctx: q.ctx, sends: q.sends, actor: w.r.instance}
+	if instance, ok := q.ctx.Value(instanceKey{}).(string); ok {
 		own.actor = instance
 	}
-	if span := tracing.FromContext(ctx); span != nil {
+	if span := tracing.FromContext(q.ctx); span != nil {
 		own.spanID = span.SpanID
 		span.Begin(t.clock)
 	}
-	return &own
+	return own
 }
 
 // finish writes the command's span if the request changed anything. It is part of the request.
@@ -88,12 +114,10 @@ func (t *tx) finish() error {
 // newID makes an id: the prefix and a ULID that is greater than all made before by this process, also when the clock was
 // set back. The write lock is held, so that ids sort in the order of sending.
 func (t *tx) newID(prefix string) (string, error) {
-	w := t.r.writer
-	ms := ulid.Timestamp(parseStamp(t.now))
-	id, err := ulid.New(ms, w.entropy)
+	id, err := ulid.New(t.idTime, t.w.entropy)
 	if err != nil {
-		w.entropy = newEntropy() // the counter of this millisecond ran over
-		if id, err = ulid.New(ms, w.entropy); err != nil {
+		t.w.entropy = newEntropy() // the counter of this millisecond ran over
+		if id, err = ulid.New(t.idTime, t.w.entropy); err != nil {
 			return "", err
 		}
 	}
@@ -171,24 +195,53 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 		WHERE `+rows.where, args...)
 }
 
-// alone runs fn for one row under a savepoint. A failure that is the row's own fault (a trigger that aborts, a value that
-// is too big) undoes what fn did and is logged: it must not hold back other rows. failed reports that.
+// errSpoiled ends a request whose transaction is about to be run again.
+var errSpoiled = errors.New("to be run again with savepoints")
+
+// apart runs fn so that its failure undoes what fn has done and nothing else. err ends the request. A transaction's first
+// run has no savepoints and hopes for the best, see writer.transaction.
+func (t *tx) apart(fn func() error) (failure, err error) {
+	if !t.careful {
+		before := t.writes
+		if failure = fn(); failure != nil && t.writes != before {
+			t.spoiled = true
+			return failure, errSpoiled
+		}
+		return failure, nil
+	}
+	if _, err := t.Exec("SAVEPOINT apart"); err != nil {
+		return nil, err
+	}
+	if failure = fn(); failure != nil {
+		if t.raw.AutoCommit() {
+			return failure, failure
+		}
+		t.conf = nil // fn may have changed it
+		if _, err := t.Exec("ROLLBACK TO apart"); err != nil {
+			return failure, err
+		}
+	}
+	_, err = t.Exec("RELEASE apart")
+	return failure, err
+}
+
+// alone runs fn for one row. A failure that is the row's own fault (a trigger that aborts, a value that is too big)
+// undoes what fn did and is logged: it must not hold back other rows. failed reports that.
 func (t *tx) alone(what, id string, fn func() error) (failed bool, err error) {
-	if _, err := t.Exec("SAVEPOINT alone"); err != nil {
+	fault := false
+	cause, err := t.apart(func() error {
+		err := fn()
+		fault = err != nil && t.rowsFault(err)
+		return err
+	})
+	if err == nil && cause != nil && !fault {
+		err = cause
+	}
+	if err != nil || cause == nil {
 		return false, err
 	}
-	cause := fn()
-	if cause != nil {
-		if !t.rowsFault(cause) {
-			return false, cause
-		}
-		t.r.log.Error("a message cannot be changed and is left as it is", "doing", what, "message_id", id, "error", cause)
-		if _, err := t.Exec("ROLLBACK TO alone"); err != nil {
-			return false, err
-		}
-	}
-	_, err = t.Exec("RELEASE alone")
-	return cause != nil, err
+	t.r.log.Error("a message cannot be changed and is left as it is", "doing", what, "message_id", id, "error", cause)
+	return true, nil
 }
 
 // setBatch fills the temporary table batch.

@@ -87,6 +87,7 @@ func (r *Router) take(ctx context.Context, recipient string, limit int) (ms []Me
 	}
 	for more := true; more && len(ms) == 0; {
 		err = r.write(ctx, func(t *tx) (err error) {
+			t.quiet = true
 			ms = nil
 			if more, err = t.tidy(); err != nil || more {
 				return err // what has expired must be out of the inbox before anything is read
@@ -169,13 +170,11 @@ func (t *tx) deliverForReading(recipient string) error {
 		return err
 	}
 	batch := &inboxBatch{tx: t, delivered: map[string]int{}, left: n}
-	if err := t.deliverSet(inbox); err != nil {
-		if !t.rowsFault(err) {
-			return err
-		}
-		return batch.halve(recipient, conf.agents[recipient], inbox)
+	fault, err := t.deliverSet(inbox)
+	if err != nil || fault == nil {
+		return err
 	}
-	return nil
+	return batch.halve(recipient, conf.agents[recipient], inbox)
 }
 
 // readUnread marks unread messages of an inbox as read and returns them.

@@ -48,7 +48,7 @@ func (r *Router) settleAndClaim(ctx context.Context, held *claim, outcomes []out
 		backoff.WithMaxElapsedTime(leaseGrace/2))
 	err = backoff.Retry(func() error {
 		err := r.write(context.WithoutCancel(ctx), func(t *tx) (err error) {
-			next, report = nil, settlement{}
+			next, report, t.quiet = nil, settlement{}, true
 			if held != nil {
 				if report, err = t.settle(held, outcomes); err != nil {
 					return err

@@ -4,12 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/oklog/ulid/v2"
 )
 
@@ -31,6 +28,7 @@ type writer struct {
 
 	// Owned by the leader.
 	c       *conn
+	wal     *walFile // makes what c committed durable
 	entropy *ulid.MonotonicEntropy
 
 	openMu sync.Mutex // held while c is opened or closed
@@ -47,6 +45,7 @@ const (
 type request struct {
 	ctx   context.Context
 	fn    func(*tx) error
+	sends bool // does nothing but send, see tx.sends
 	state requestState
 	done  chan error
 	tx    *tx
@@ -60,15 +59,21 @@ var errLead = errors.New("lead")
 // what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
 // outcome is awaited. An error of fn is returned as it is.
 func (r *Router) write(ctx context.Context, fn func(*tx) error) error {
-	if ctx.Err() != nil {
-		return gaveUp(ctx)
-	}
-	return r.writer.submit(ctx, fn, false)
+	return r.writer.submit(&request{ctx: ctx, fn: fn}, false)
+}
+
+// writeSends is write for a request that does nothing but send messages.
+func (r *Router) writeSends(ctx context.Context, fn func(*tx) error) error {
+	return r.writer.submit(&request{ctx: ctx, fn: fn, sends: true}, false)
 }
 
 // submit queues a request and sees to its outcome. The last request is the one that closes the writer.
-func (w *writer) submit(ctx context.Context, fn func(*tx) error, last bool) error {
-	q := &request{ctx: ctx, fn: fn, done: make(chan error, 1)}
+func (w *writer) submit(q *request, last bool) error {
+	ctx := q.ctx
+	if ctx.Err() != nil {
+		return gaveUp(ctx)
+	}
+	q.done = make(chan error, 1)
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -155,179 +160,14 @@ func (w *writer) lead(q *request) error {
 	return own
 }
 
-// commitBatch writes a batch and returns one outcome per request. It never panics: a leader that did would leave all
-// later requests waiting.
-func (w *writer) commitBatch(batch []*request) (outcomes []error) {
-	outcomes = make([]error, len(batch))
-	defer func() {
-		if p := recover(); p != nil {
-			err := fmt.Errorf("panic in the writer: %v\n%s", p, debug.Stack())
-			w.abandon()
-			fillErrors(outcomes, err)
-		}
-	}()
-	if err := w.open(); err != nil {
-		fillErrors(outcomes, err)
-		return outcomes
-	}
-	err := func() error {
-		defer w.turn.enter(w.r.busy)()
-		return w.transaction(batch, outcomes)
-	}()
-	if err != nil {
-		fillErrors(outcomes, databaseError(w.r.path, err))
-		return outcomes
-	}
-	w.committed(batch, outcomes)
-	return outcomes
-}
-
-func fillErrors(outcomes []error, err error) {
-	for i := range outcomes {
-		if outcomes[i] == nil {
-			outcomes[i] = err
-		}
-	}
-}
-
-// transaction runs the batch between BEGIN and COMMIT. When a statement's failure ended the whole transaction (a full
-// disk does), the requests that are left run again from BEGIN. Its error fails all requests without an outcome.
-func (w *writer) transaction(batch []*request, outcomes []error) error {
-	for {
-		if err := w.begin(batch); err != nil {
-			return err
-		}
-		lost, err := w.runAll(batch, outcomes)
-		if err != nil {
-			w.c.script("ROLLBACK")
-			return err
-		}
-		if lost {
-			continue
-		}
-		if allFailed(outcomes) {
-			_, err := w.c.Exec("ROLLBACK")
-			return err
-		}
-		if _, err := w.c.Exec("COMMIT"); err != nil {
-			w.c.script("ROLLBACK")
-			return err
-		}
-		return nil
-	}
-}
-
-// begin takes the write lock. The patience ends with the busy timeout, for a request that is alone also with its context.
-func (w *writer) begin(batch []*request) error {
-	w.c.trim()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if len(batch) == 1 {
-		ctx = batch[0].ctx
-	}
-	err := backoff.Retry(func() error {
-		_, err := w.c.Exec("BEGIN IMMEDIATE")
-		return retryable(err)
-	}, w.r.patience(ctx))
-	if err != nil && ctx.Err() != nil {
-		return gaveUp(ctx)
-	}
-	return err
-}
-
-func gaveUp(ctx context.Context) error {
-	return &Error{Code: Busy, Message: "gave up waiting for the database; nothing was written", Err: context.Cause(ctx)}
-}
-
-// runAll runs every request that has no outcome yet, each under a savepoint when there are several. lost is true when
-// the transaction is gone: what was done in it is undone, and the requests that succeeded must run again.
-func (w *writer) runAll(batch []*request, outcomes []error) (lost bool, err error) {
-	base, err := w.newTx()
-	if err != nil {
-		return false, err
-	}
-	several := len(batch) > 1
-	for i, q := range batch {
-		if outcomes[i] != nil {
-			continue
-		}
-		if several {
-			if _, err := w.c.Exec("SAVEPOINT request"); err != nil {
-				return false, err
-			}
-		}
-		t := base.forRequest(q.ctx)
-		q.tx = t
-		failure := call(q.fn, t)
-		if failure != nil {
-			outcomes[i] = databaseError(w.r.path, failure)
-			if w.c.raw.AutoCommit() {
-				return true, nil
-			}
-		}
-		if several && failure != nil {
-			_, err = w.c.Exec("ROLLBACK TO request")
-		}
-		if several && err == nil {
-			_, err = w.c.Exec("RELEASE request")
-		}
-		if err != nil {
-			return false, err
-		}
-	}
-	return false, nil
-}
-
-func allFailed(outcomes []error) bool {
-	for _, err := range outcomes {
-		if err == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// call runs one request and turns its panic into an error, so that it fails alone.
-func call(fn func(*tx) error, t *tx) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &Error{Code: Internal, Message: fmt.Sprintf("panic: %v", p), Err: fmt.Errorf("%s", debug.Stack())}
-		}
-	}()
-	if err := fn(t); err != nil {
-		return err
-	}
-	return t.finish()
-}
-
-// committed runs what waited for the commit, and rings once for all. Its panic must not pass for a failed commit.
-func (w *writer) committed(batch []*request, outcomes []error) {
-	defer func() {
-		if p := recover(); p != nil {
-			w.r.log.Error("panic after a commit", "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
-	ring := false
-	for i, q := range batch {
-		if outcomes[i] == nil && q.tx != nil {
-			ring = ring || q.tx.ring
-			for _, f := range q.tx.after {
-				f()
-			}
-		}
-	}
-	if ring {
-		w.r.bell.Ring()
-	}
-}
-
 // abandon closes the connection after a panic; the next batch opens another.
 func (w *writer) abandon() {
 	w.openMu.Lock()
 	defer w.openMu.Unlock()
 	if w.c != nil {
 		w.c.raw.Close()
-		w.c = nil
+		w.wal.close()
+		w.c, w.wal = nil, nil
 	}
 }
 
@@ -342,7 +182,12 @@ func (w *writer) open() error {
 	if err != nil {
 		return err
 	}
-	w.c, w.entropy = c, newEntropy()
+	wal, err := openWAL(w.r.path)
+	if err != nil {
+		c.close()
+		return databaseError(w.r.path, err)
+	}
+	w.c, w.wal, w.entropy = c, wal, newEntropy()
 	return nil
 }
 
@@ -359,7 +204,7 @@ func (w *writer) close() error {
 		return nil
 	}
 	// Behind the last request nobody uses the connection any more.
-	if err := w.submit(context.Background(), func(*tx) error { return errClosing }, true); err != errClosing {
+	if err := w.submit(&request{ctx: context.Background(), fn: func(*tx) error { return errClosing }}, true); err != errClosing {
 		return err
 	}
 	w.openMu.Lock()
@@ -368,7 +213,8 @@ func (w *writer) close() error {
 		return nil
 	}
 	err := w.c.close()
-	w.c = nil
+	w.wal.close()
+	w.c, w.wal = nil, nil
 	return err
 }
 

@@ -89,6 +89,15 @@ func Record(x Execer, e Event) error {
 	return err
 }
 
+// RecordCreated appends a Created event for every row that from names, in which ?2 stands for arg, at the time and with
+// the status, span and error that stand in the row.
+func RecordCreated(x Execer, from string, actor string, arg any) error {
+	_, err := x.Exec(`
+		INSERT INTO message_trace (message_id, at, event, new_status, actor, span_id, error)
+		SELECT message_id, created_at, 'created', status, ?1, span_id, coalesce(error_message, '') FROM `+from, actor, arg)
+	return err
+}
+
 // RecordSet appends the same event for every row that from names, a SQL fragment such as
 // "agent_message WHERE seq IN (SELECT seq FROM temp.batch)". The rows' present status becomes old_status, and newStatus
 // the new one ("" leaves it as it is). The attempt is the one that is being made: the first for a row that never
