@@ -8,9 +8,11 @@ package tracing
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -77,13 +79,13 @@ func WithParent(ctx context.Context, traceparent string) context.Context {
 
 // Start begins a span named after a command. Its parent is the span already in ctx, else what WithParent put there.
 func Start(ctx context.Context, name string) (context.Context, *Span) {
-	s := &Span{Name: name, Kind: Internal, SpanID: newID(8)}
+	s := &Span{Name: name, Kind: Internal, SpanID: newSpanID()}
 	if up := FromContext(ctx); up != nil {
 		s.TraceID, s.ParentSpanID = up.TraceID, up.SpanID
 	} else if p, ok := ctx.Value(parentKey{}).(parent); ok {
 		s.TraceID, s.ParentSpanID = p.traceID, p.spanID
 	} else {
-		s.TraceID = newID(16)
+		s.TraceID = newTraceID()
 	}
 	return context.WithValue(ctx, spanKey{}, s), s
 }
@@ -133,9 +135,31 @@ func (s *Span) MarkSaved() {
 // Traceparent returns the span as a W3C Trace Context header, for handing on to whatever the command starts.
 func (s *Span) Traceparent() string { return "00-" + s.TraceID + "-" + s.SpanID + "-01" }
 
-func newID(bytes int) string {
-	b := make([]byte, bytes)
-	rand.Read(b) // never fails; see crypto/rand
+// spanIDs counts up from a random start, so that the ids of one process stand side by side in the index of command_trace:
+// random ones would each change a page of their own, and a send would write three times as much. Two processes make the
+// same id as rarely as if each id were random.
+var spanIDs = func() *atomic.Uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails; see crypto/rand
+	n := new(atomic.Uint64)
+	n.Store(binary.BigEndian.Uint64(b[:]))
+	return n
+}()
+
+func newSpanID() string {
+	n := spanIDs.Add(1)
+	if n == 0 {
+		n = spanIDs.Add(1) // the specification forbids it
+	}
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, n))
+}
+
+// newTraceID returns an id that begins with the time, for the same reason; the other 80 bits are random, of which the
+// specification of random trace ids (Trace Context level 2, part 2.2.3.5) asks for 56.
+func newTraceID() string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixMilli())<<16)
+	b = append(b, make([]byte, 8)...)
+	rand.Read(b[6:])
 	return hex.EncodeToString(b)
 }
 
