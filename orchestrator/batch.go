@@ -8,69 +8,119 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// This file is what a leader does with one batch of requests: one transaction, made durable, one outcome per request.
+// batch is the requests that share a transaction, with one outcome each.
+type batch struct {
+	requests []*request
+	outcomes []error
+}
 
-// commitBatch writes a batch and returns one outcome per request. It never panics: a leader that did would leave all
-// later requests waiting.
-func (w *writer) commitBatch(batch []*request) (outcomes []error) {
-	outcomes = make([]error, len(batch))
+// commit writes a batch. It returns nil when there is nothing that must be made durable before it is answered. It never
+// panics: a leader that did would leave all later requests waiting.
+func (w *writer) commit(b *batch) (c *commit) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("panic in the writer: %v\n%s", p, debug.Stack())
 			w.abandon()
-			fillErrors(outcomes, err)
+			b.fail(err)
+			c = nil
 		}
 	}()
 	if err := w.open(); err != nil {
-		fillErrors(outcomes, err)
-		return outcomes
+		b.fail(err)
+		return nil
 	}
 	before := w.c.writes
-	err := w.takeTurn(batch, outcomes)
-	if err != nil {
-		fillErrors(outcomes, databaseError(w.r.path, err))
-		return outcomes
+	if err := w.takeTurn(b); err != nil {
+		b.fail(databaseError(w.r.path, err))
+		return nil
 	}
-	// Whoever is rung looks while the disk is still at it. What a listener does with what it finds waits for a later
-	// sync of the same file, and so for this one.
-	w.guard(func() { ring(w.r.bell, batch, outcomes) })
-	if w.c.writes != before || anyAnswers(batch, outcomes) {
-		if err := w.wal.sync(); err != nil {
-			fillErrors(outcomes, w.notDurable(err))
-			return outcomes
-		}
+	if w.c.writes == before && !b.anyAnswers() {
+		return nil
 	}
-	w.guard(func() { runAfter(batch, outcomes) })
-	return outcomes
+	return w.wal.committed()
 }
 
-func fillErrors(outcomes []error, err error) {
-	for i := range outcomes {
-		if outcomes[i] == nil {
-			outcomes[i] = err
-		}
+// settle makes a batch durable. Whoever is rung looks while the disk is still at it: what a listener does with what it
+// finds waits for a later sync of the same file, and so for this one.
+func (w *writer) settle(b *batch, c *commit) {
+	w.guard(func() { b.ring(w.r.bell) })
+	if err := c.sync(); err != nil {
+		b.fail(w.notDurable(err))
+		return
 	}
+	w.guard(b.runAfter)
 }
 
 // takeTurn runs the batch in this process's turn, and ends the turn before anything waits for the disk.
-func (w *writer) takeTurn(batch []*request, outcomes []error) error {
+func (w *writer) takeTurn(b *batch) error {
 	defer w.turn.enter(w.r.busy)()
-	return w.transaction(batch, outcomes)
+	return w.transaction(b)
+}
+
+// fail gives every request that has not failed by itself the failure of all.
+func (b *batch) fail(err error) {
+	for i := range b.outcomes {
+		if b.outcomes[i] == nil {
+			b.outcomes[i] = err
+		}
+	}
+}
+
+// allFailed reports whether there is nothing to commit.
+func (b *batch) allFailed() bool {
+	for _, err := range b.outcomes {
+		if err == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// anyAnswers reports whether a request succeeded that says something even if it changed nothing: what it found, others
+// may have committed just now.
+func (b *batch) anyAnswers() bool {
+	for i, q := range b.requests {
+		if b.outcomes[i] == nil && !q.tx.quiet {
+			return true
+		}
+	}
+	return false
+}
+
+// ring rings once for all requests that made work due.
+func (b *batch) ring(bell Bell) {
+	for i, q := range b.requests {
+		if b.outcomes[i] == nil && q.tx.ring {
+			bell.Ring()
+			return
+		}
+	}
+}
+
+// runAfter runs what waited for the commit.
+func (b *batch) runAfter() {
+	for i, q := range b.requests {
+		if b.outcomes[i] == nil {
+			for _, f := range q.tx.after {
+				f()
+			}
+		}
+	}
 }
 
 // transaction runs the batch between BEGIN and COMMIT, first without savepoints: they cost more than anything else in a
 // send. When a request has failed and left something to undo, everything is rolled back and run again with them; when a
 // statement's failure ended the whole transaction (a full disk does), the requests that are left run again from BEGIN.
 // Its error fails all requests without an outcome.
-func (w *writer) transaction(batch []*request, outcomes []error) error {
-	final := make([]bool, len(batch)) // has failed together with a transaction, and does not run again
+func (w *writer) transaction(b *batch) error {
+	final := make([]bool, len(b.requests)) // has failed together with a transaction, and does not run again
 	for careful := false; ; {
-		if err := w.begin(batch); err != nil {
+		if err := w.begin(b); err != nil {
 			return err
 		}
 		t, err := w.newTransaction(careful)
 		if err == nil {
-			err = w.runAll(t, batch, outcomes, final)
+			err = w.runAll(t, b, final)
 		}
 		switch {
 		case err != nil:
@@ -84,7 +134,7 @@ func (w *writer) transaction(batch []*request, outcomes []error) error {
 			}
 			careful = true
 			continue
-		case allFailed(outcomes):
+		case b.allFailed():
 			_, err := w.c.Exec("ROLLBACK")
 			return err
 		}
@@ -97,15 +147,15 @@ func (w *writer) transaction(batch []*request, outcomes []error) error {
 }
 
 // begin takes the write lock. The patience ends with the busy timeout, for a request that is alone also with its context.
-func (w *writer) begin(batch []*request) error {
+func (w *writer) begin(b *batch) error {
 	w.c.trim()
 	_, err := w.c.Exec("BEGIN IMMEDIATE")
 	if !isBusy(err) {
 		return err
 	}
 	ctx := context.Background()
-	if len(batch) == 1 {
-		ctx = batch[0].ctx
+	if len(b.requests) == 1 {
+		ctx = b.requests[0].ctx
 	}
 	err = backoff.Retry(func() error {
 		_, err := w.c.Exec("BEGIN IMMEDIATE")
@@ -122,9 +172,9 @@ func gaveUp(ctx context.Context) error {
 }
 
 // runAll runs every request that is not final, and stops when the transaction is lost.
-func (w *writer) runAll(base *transaction, batch []*request, outcomes []error, final []bool) error {
-	several := len(batch) > 1
-	for i, q := range batch {
+func (w *writer) runAll(base *transaction, b *batch, final []bool) error {
+	several := len(b.requests) > 1
+	for i, q := range b.requests {
 		if final[i] {
 			continue
 		}
@@ -144,7 +194,7 @@ func (w *writer) runAll(base *transaction, batch []*request, outcomes []error, f
 		if err != nil {
 			return err
 		}
-		outcomes[i] = databaseError(w.r.path, failure)
+		b.outcomes[i] = databaseError(w.r.path, failure)
 		if failure != nil && w.c.raw.AutoCommit() {
 			final[i], base.lost = true, true
 			return nil
@@ -153,19 +203,10 @@ func (w *writer) runAll(base *transaction, batch []*request, outcomes []error, f
 			return nil
 		}
 	}
-	if len(batch) == 1 && outcomes[0] != nil {
+	if b.allFailed() {
 		return nil // all of it is about to be undone
 	}
-	return batch[0].tx.traceCreated()
-}
-
-func allFailed(outcomes []error) bool {
-	for _, err := range outcomes {
-		if err == nil {
-			return false
-		}
-	}
-	return true
+	return base.traceCreated()
 }
 
 // call runs one request and turns its panic into an error, so that it fails alone.
@@ -179,38 +220,6 @@ func call(fn func(*tx) error, t *tx) (err error) {
 		return err
 	}
 	return t.finish()
-}
-
-// ring rings once for all requests that made work due.
-func ring(bell Bell, batch []*request, outcomes []error) {
-	for i, q := range batch {
-		if outcomes[i] == nil && q.tx.ring {
-			bell.Ring()
-			return
-		}
-	}
-}
-
-// anyAnswers reports whether a request succeeded that says something even if it changed nothing: what it found, others
-// may have committed just now.
-func anyAnswers(batch []*request, outcomes []error) bool {
-	for i, q := range batch {
-		if outcomes[i] == nil && !q.tx.quiet {
-			return true
-		}
-	}
-	return false
-}
-
-// runAfter runs what waited for the commit.
-func runAfter(batch []*request, outcomes []error) {
-	for i, q := range batch {
-		if outcomes[i] == nil {
-			for _, f := range q.tx.after {
-				f()
-			}
-		}
-	}
 }
 
 // guard runs f after a commit: its panic must not pass for a failed commit.

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"os"
+	"sync"
 	"sync/atomic"
 )
 
@@ -15,33 +16,64 @@ import (
 //
 // The descriptor is open as long as the writer's connection, and closing it drops none of SQLite's locks: those are on
 // the database and the -shm. The file stays the same one meanwhile, since only the last connection removes it.
+//
+// Safe for concurrent use.
 type walFile struct {
-	file *os.File
+	file  *os.File
+	users atomic.Int64 // the writer, and every commit that is not durable yet
 
-	// failed is the first error of the disk. After one, a later sync may report success for what was lost, so there is
-	// no other answer any more than this error, until the process starts anew.
-	failed atomic.Pointer[error]
+	last atomic.Int64 // number of the last commit
+
+	mu     sync.Mutex // held during a sync
+	synced int64      // number of the last commit that is durable
+
+	// failed is the first error of the disk. After one, a later sync may report success for what was lost, so this error
+	// is the only answer until the process starts anew.
+	failed error
 }
 
-// openWAL opens the -wal of a database that a connection of this process has read.
+// openWAL opens the -wal of a database that a connection of this process has read. It belongs to that connection's
+// owner, who calls release.
 func openWAL(path string) (*walFile, error) {
 	file, err := os.Open(path + "-wal")
 	if err != nil {
 		return nil, err
 	}
-	return &walFile{file: file}, nil
+	f := &walFile{file: file}
+	f.users.Store(1)
+	return f, nil
 }
 
-// sync returns when everything that was committed before the call is on the disk. Safe for concurrent use.
-func (f *walFile) sync() error {
-	if err := f.failed.Load(); err != nil {
-		return *err
+func (f *walFile) release() {
+	if f.users.Add(-1) == 0 {
+		f.file.Close()
 	}
-	err := datasync(f.file)
-	if err != nil {
-		f.failed.CompareAndSwap(nil, &err)
-	}
-	return err
 }
 
-func (f *walFile) close() { f.file.Close() }
+// commit is one commit that may not be on the disk yet.
+type commit struct {
+	wal    *walFile
+	number int64
+}
+
+// committed notes a commit. Call it before leadership passes on, and sync once on what it returns.
+func (f *walFile) committed() *commit {
+	f.users.Add(1)
+	return &commit{f, f.last.Add(1)}
+}
+
+// sync returns when the commit is on the disk, and all before it. Commits that wait at the same time share one sync.
+func (c *commit) sync() error {
+	f := c.wal
+	defer f.release()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed != nil || f.synced >= c.number {
+		return f.failed
+	}
+	last := f.last.Load()
+	if f.failed = datasync(f.file); f.failed == nil {
+		f.synced = last
+	}
+	return f.failed
+}

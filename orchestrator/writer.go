@@ -13,9 +13,13 @@ import (
 // maxBatch bounds the requests that share one transaction.
 const maxBatch = 512
 
+// overlapFrom is how many requests must wait for leadership to pass on before the disk has the last batch. With fewer it
+// pays to let them gather: a batch costs as much as five messages in it.
+const overlapFrom = 16
+
 // writer is the one connection of a process that writes. Requests that queue up while a commit is under way share the
 // next transaction, and so one fsync (group commit): the first that finds no leader leads, writes for all that wait, and
-// passes leadership on before it wakes them. Nothing waits on purpose.
+// passes leadership on before it waits for the disk and wakes them. Nothing waits on purpose.
 type writer struct {
 	r    *Router
 	turn *turnstile
@@ -122,42 +126,61 @@ func (w *writer) withdraw(q *request) bool {
 	return false
 }
 
-// lead writes one batch, q among it, passes leadership on and answers the others.
+// lead writes one batch, q among it, waits for the disk, passes leadership on, and answers the others.
 func (w *writer) lead(q *request) error {
 	if w.last > 1 {
 		runtime.Gosched() // whoever is runnable joins; worth it when the last batch had company
 	}
 	w.mu.Lock()
 	n := min(len(w.queue), maxBatch)
-	batch := append([]*request(nil), w.queue[:n]...)
+	b := &batch{requests: append([]*request(nil), w.queue[:n]...), outcomes: make([]error, n)}
 	w.queue = append(w.queue[:0], w.queue[n:]...)
-	for _, b := range batch {
-		b.state = taken
+	for _, taking := range b.requests {
+		taking.state = taken
 	}
 	w.last = n
 	w.mu.Unlock()
 
-	outcomes := w.commitBatch(batch)
-
-	w.mu.Lock()
-	if len(w.queue) > 0 {
-		next := w.queue[0]
-		next.state = leads
-		w.mu.Unlock()
-		next.done <- errLead
-	} else {
-		w.leading = false
-		w.mu.Unlock()
+	committed := w.commit(b)
+	early := w.waiting() >= overlapFrom
+	if early {
+		w.passOn()
+	}
+	if committed != nil {
+		w.settle(b, committed)
+	}
+	if !early {
+		defer w.passOn()
 	}
 	var own error
-	for i, b := range batch {
-		if b == q {
-			own = outcomes[i]
+	for i, answered := range b.requests {
+		if answered == q {
+			own = b.outcomes[i]
 		} else {
-			b.done <- outcomes[i]
+			answered.done <- b.outcomes[i]
 		}
 	}
 	return own
+}
+
+func (w *writer) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
+}
+
+// passOn ends the leadership.
+func (w *writer) passOn() {
+	w.mu.Lock()
+	if len(w.queue) == 0 {
+		w.leading = false
+		w.mu.Unlock()
+		return
+	}
+	next := w.queue[0]
+	next.state = leads
+	w.mu.Unlock()
+	next.done <- errLead
 }
 
 // abandon closes the connection after a panic; the next batch opens another.
@@ -166,7 +189,7 @@ func (w *writer) abandon() {
 	defer w.openMu.Unlock()
 	if w.c != nil {
 		w.c.raw.Close()
-		w.wal.close()
+		w.wal.release()
 		w.c, w.wal = nil, nil
 	}
 }
@@ -213,7 +236,7 @@ func (w *writer) close() error {
 		return nil
 	}
 	err := w.c.close()
-	w.wal.close()
+	w.wal.release()
 	w.c, w.wal = nil, nil
 	return err
 }
