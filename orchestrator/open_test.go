@@ -224,6 +224,7 @@ func TestQueryPlans(t *testing.T) {
 		orchestrator.HotStatements.Untraced: "agent_message_untraced",
 		orchestrator.HotStatements.Review:   "agent_message_review (review_at<?)",
 		orchestrator.HotStatements.Leased:   "agent_message_leased",
+		orchestrator.HotStatements.Lapsed:   "agent_message_leased",
 		orchestrator.HotStatements.Ended:    "agent_message_ended (ended_at<?)",
 		orchestrator.HotStatements.Retry:    "agent_message_retry",
 	} {

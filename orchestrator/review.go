@@ -55,12 +55,16 @@ func (t *tx) clampTimes() error {
 // given up although its transport could not be asked whether it has it.
 const unaskedCrashes = 5
 
+// endedLeases selects the rows of leases that ran out, in the order of their index: by seq alone SQLite would walk the
+// whole table. The rows of one sender and recipient come in the order of sending.
+const endedLeases = ` FROM agent_message
+	WHERE lease_token <> '' AND lease_until <= ? ORDER BY recipient, sender, seq LIMIT ?`
+
 // endLeases takes back the rows of leases that ran out: their process died. That costs no rung, but is counted; each
 // time the count reaches the setting delivery.crashes_per_rung, it is a failed attempt, so that a message which kills
 // the process that delivers it comes to an end.
 func (t *tx) endLeases() (more bool, err error) {
-	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message
-		WHERE lease_token <> '' AND lease_until <= ? ORDER BY seq LIMIT ?`, t.clockText, reviewBatch)
+	ms, err := t.messages(`SELECT `+messageColumns+endedLeases, t.clockText, reviewBatch)
 	if err != nil || len(ms) == 0 {
 		return false, err
 	}
