@@ -1,0 +1,13 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"os/exec"
+)
+
+// peakMemory is known on Linux only.
+func peakMemory(*exec.Cmd) (kib int64, err error) {
+	return 0, errors.New("the peak memory of a command is measured on Linux only")
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+)
+
+// openMailroom opens a database as the product does: with its transports and its bell.
+func openMailroom(ctx context.Context, path string) (*orchestrator.Router, error) {
+	return orchestrator.Open(ctx, orchestrator.Options{
+		Path:       path,
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
+		Log:        slog.New(slog.DiscardHandler),
+	})
+}
+
+// newMailroom makes a database with these agents, and returns its path. It is closed.
+func newMailroom(ctx context.Context, env Env, agents ...string) (string, error) {
+	path := filepath.Join(env.Dir, "mailroom.db")
+	r, err := openMailroom(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range agents {
+		if _, _, err := r.AddAgent(ctx, orchestrator.AgentUpdate{Name: name}); err != nil {
+			return "", errors.Join(err, r.Close())
+		}
+	}
+	return path, r.Close()
+}
+
+// numbered returns n names: worker1, worker2, ...
+func numbered(stem string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("%s%d", stem, i+1))
+	}
+	return names
+}
+
+// letter is a message as every contestant sends it.
+func letter(sender, recipient string) orchestrator.Draft {
+	return orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "task_assignment", Payload: []byte(letterPayload)}
+}
+
+const letterPayload = `{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high","files":["orchestrator/send.go"]}`
