@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -18,15 +19,31 @@ type finished struct {
 	Senders int           // sender1 to senderN
 }
 
-// fill writes finished messages straight into a database that nobody else has open. It is fast and not durable: a
-// database that it did not finish must be thrown away. The database must never have held a message.
+// fill writes finished messages straight into a database that nobody else has open. A database that it
+// did not finish must be thrown away. The database must never have held a message.
 func (f finished) fill(ctx context.Context, path string) error {
 	c, err := (&sqlite3.SQLiteDriver{}).Open("file:" + path + "?_mutex=no")
 	if err != nil {
 		return err
 	}
 	conn := c.(*sqlite3.SQLiteConn)
-	defer conn.Close()
+	err = f.fillWith(ctx, conn)
+	if err := errors.Join(err, conn.Close()); err != nil {
+		return err
+	}
+	return flush(path) // or the kernel would do so during what is measured
+}
+
+// flush waits until the disk has a file. The process must not have it open as a database.
+func flush(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
+func (f finished) fillWith(ctx context.Context, conn *sqlite3.SQLiteConn) error {
 	if _, err := conn.Exec("PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA cache_size=-400000", nil); err != nil {
 		return err
 	}
@@ -37,7 +54,7 @@ func (f finished) fill(ctx context.Context, path string) error {
 			return errors.Join(fmt.Errorf("filling in rows from %d: %w", from, err), rollback)
 		}
 	}
-	_, err = conn.Exec("PRAGMA journal_mode=WAL", nil)
+	_, err := conn.Exec("PRAGMA journal_mode=WAL", nil)
 	return err
 }
 
