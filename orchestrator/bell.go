@@ -16,7 +16,7 @@ type Bell interface {
 	// Listen returns a channel on which rings arrive, and a function that ends the listening. The channel holds one
 	// ring: more of them that come before it is read are one. It is never closed. Whatever was committed before Listen
 	// returned may ring or not, so look once after it returned, then wait. Listening ends when stop is called, which
-	// may be done more than once, or when ctx ends. Once stop has returned, nothing of it is left behind. The error is
+	// may be done more than once, or when ctx ends. Once stop has returned, it takes no more rings. The error is
 	// context.Cause(ctx) when ctx has ended already; there is no other.
 	Listen(ctx context.Context) (rings <-chan struct{}, stop func(), err error)
 }
@@ -43,6 +43,12 @@ func (l *listeners) remove(rings chan struct{}) (left int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, rings)
+	return len(l.open)
+}
+
+func (l *listeners) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return len(l.open)
 }
 

@@ -34,11 +34,16 @@ type socketBell struct {
 	// Listen.
 	poll time.Duration
 
+	// linger is how long the ear stays open without a listener: to close it takes the kernel tens of milliseconds, which
+	// would be part of every wait. Set it before the first Listen.
+	linger time.Duration
+
 	local listeners
 	own   atomic.Pointer[string] // the name of this process's socket, nil without one
 
-	mu  sync.Mutex
-	ear *ear // nil while nobody listens
+	mu   sync.Mutex
+	ear  *ear        // nil while nobody listens
+	idle *time.Timer // closes the ear; nil while somebody listens
 }
 
 // newBell returns the bell of the database at dbPath. It touches nothing before the first Listen.
@@ -46,7 +51,8 @@ func newBell(dbPath string, log *slog.Logger) *socketBell {
 	return &socketBell{folder: dbPath + "-bell", wal: dbPath + "-wal", log: log, poll: time.Second}
 }
 
-// Listen implements Bell. Where no socket can be made it falls back silently.
+// Listen implements Bell. Where no socket can be made it falls back silently. The ear outlives its last listener by
+// linger; close ends it at once.
 func (b *socketBell) Listen(ctx context.Context) (<-chan struct{}, func(), error) {
 	if ctx.Err() != nil {
 		return nil, func() {}, context.Cause(ctx)
@@ -54,18 +60,41 @@ func (b *socketBell) Listen(ctx context.Context) (<-chan struct{}, func(), error
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	rings := b.local.add()
+	if b.idle != nil {
+		b.idle.Stop()
+		b.idle = nil
+	}
 	if b.ear == nil {
 		b.ear = openEar(b)
 	}
 	stop := stopOnce(ctx, func() {
+		if b.local.remove(rings) > 0 {
+			return
+		}
+		if b.linger == 0 {
+			b.close()
+			return
+		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.local.remove(rings) == 0 {
-			b.ear.close()
-			b.ear = nil
-		}
+		b.idle = time.AfterFunc(b.linger, b.close)
 	})
 	return rings, stop, nil
+}
+
+// close ends the ear, unless somebody listens.
+func (b *socketBell) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ear == nil || b.local.count() > 0 {
+		return
+	}
+	if b.idle != nil {
+		b.idle.Stop()
+		b.idle = nil
+	}
+	b.ear.close()
+	b.ear = nil
 }
 
 // Ring implements Bell.

@@ -43,6 +43,7 @@ type Router struct {
 	transports map[string]Transport
 	log        *slog.Logger
 	bell       Bell
+	closeBell  func()
 	busy       time.Duration
 
 	writer  *writer
@@ -79,7 +80,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	}
 	r := &Router{
 		path: path, instance: o.Instance, now: o.Now, transports: o.Transports, log: o.Log, bell: o.Bell,
-		busy: o.BusyTimeout, delivering: map[string]bool{}, slots: make(chan struct{}, maxWorkers),
+		closeBell: func() {}, busy: o.BusyTimeout, delivering: map[string]bool{}, slots: make(chan struct{}, maxWorkers),
 	}
 	if r.instance == "" {
 		host, _ := os.Hostname()
@@ -96,8 +97,8 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	}
 	if r.bell == nil {
 		bell := newBell(path, r.log)
-		bell.detector = r.detectChanges
-		r.bell = bell
+		bell.detector, bell.linger = r.detectChanges, 2*time.Second
+		r.bell, r.closeBell = bell, bell.close
 	}
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
 	r.readers.r = r
@@ -136,6 +137,7 @@ func (r *Router) Ready(ctx context.Context) error {
 // the WAL into it. Nothing may be called afterwards.
 func (r *Router) Close() error {
 	r.workers.Wait()
+	r.closeBell()
 	return errors.Join(r.readers.close(), r.writer.close())
 }
 
