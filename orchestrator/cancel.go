@@ -79,10 +79,8 @@ func (r *Router) Acknowledge(ctx context.Context, id, by string) (m Message, err
 			}
 		}
 		m.AcknowledgedAt = t.now
-		for _, table := range []string{"agent_message", "agent_message_archive"} {
-			if _, err := t.Exec(`UPDATE `+table+` SET acknowledged_at = ? WHERE message_id = ?`, t.now, m.ID); err != nil {
-				return err
-			}
+		if _, err := t.Exec(`UPDATE `+m.table()+` SET acknowledged_at = ? WHERE message_id = ?`, t.now, m.ID); err != nil {
+			return err
 		}
 		e := t.event(tracing.Acknowledged, "")
 		e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)

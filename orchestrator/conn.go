@@ -27,6 +27,7 @@ type conn struct {
 type statement struct {
 	*sqlite3.SQLiteStmt
 	readonly bool
+	columns  int // known once it has returned rows: to ask costs more than many a query
 }
 
 func openConn(dsn string) (*conn, error) {
@@ -62,7 +63,7 @@ func (c *conn) prepare(query string) (*statement, error) {
 			return nil, fmt.Errorf("%w in %s", err, query)
 		}
 		raw := prepared.(*sqlite3.SQLiteStmt)
-		s = &statement{raw, raw.Readonly()}
+		s = &statement{SQLiteStmt: raw, readonly: raw.Readonly()}
 		c.stmts[query] = s
 	}
 	if !s.readonly {
@@ -143,7 +144,10 @@ func (c *conn) query(query string, each func(row []driver.Value) error, args ...
 			err = cerr
 		}
 	}()
-	row := make([]driver.Value, len(rows.Columns()))
+	if s.columns == 0 {
+		s.columns = len(rows.Columns())
+	}
+	row := make([]driver.Value, s.columns)
 	for {
 		if err := rows.Next(row); errors.Is(err, io.EOF) {
 			return nil

@@ -159,44 +159,37 @@ func (r *Router) checkRecipient(name string) error {
 // anythingDue looks, without the write lock, whether a delivery run would have anything to do. It costs microseconds,
 // so that it can be asked every second.
 func (r *Router) anythingDue() (found bool, err error) {
-	now := stamp(r.now())
+	now := r.now()
 	err = r.read(func(c *conn) error {
-		n, err := c.number(`
-			SELECT EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
-			    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
-			    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND (lease_until <= ?1 OR lease_until > ?2))`,
-			now, stamp(r.now().Add(maxLease)))
-		if err != nil || n != 0 {
-			found = n != 0
-			return err
-		}
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
 		}
-		// A rung beyond the highest possible comes from a clock that was set back; tidy brings it down.
-		rung := stamp(r.now().Add(conf.settings.highestRung()))
-		if n, err = c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE status = 'retry' AND next_attempt_at > ?)`, rung); err != nil || n != 0 {
-			found = n != 0
+		if found, err = c.untidy(conf, now); err != nil || found {
 			return err
 		}
-		found, err = c.anyDue(now)
-		return err
+		return c.eachDue(stamp(now), func(string) bool {
+			found = true
+			return false
+		})
 	})
 	return found, err
 }
 
-// anyDue looks for one live row that may be taken now. It walks from recipient to recipient along the index of live
-// rows.
-func (c *conn) anyDue(now string) (bool, error) {
+// eachDue calls f with everybody who has something that may be taken now, until it returns false. It walks from
+// recipient to recipient along the index of live rows.
+func (c *conn) eachDue(now string, f func(recipient string) bool) error {
 	for recipient := ""; ; {
 		next, found, err := c.nextRecipient(recipient)
 		if err != nil || !found {
-			return false, err
+			return err
 		}
 		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+due+` AND recipient = ?2)`, now, next)
-		if err != nil || n != 0 {
-			return n != 0, err
+		if err != nil {
+			return err
+		}
+		if n != 0 && !f(next) {
+			return nil
 		}
 		recipient = next
 	}
@@ -209,20 +202,11 @@ func (c *conn) nextRecipient(after string) (string, bool, error) {
 
 // dueRecipients lists who has something that may be taken now.
 func (c *conn) dueRecipients(now string) (names []string, err error) {
-	for recipient := ""; ; {
-		next, found, err := c.nextRecipient(recipient)
-		if err != nil || !found {
-			return names, err
-		}
-		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+due+` AND recipient = ?2)`, now, next)
-		if err != nil {
-			return nil, err
-		}
-		if n != 0 {
-			names = append(names, next)
-		}
-		recipient = next
-	}
+	err = c.eachDue(now, func(recipient string) bool {
+		names = append(names, recipient)
+		return true
+	})
+	return names, err
 }
 
 // tidyAll runs tidy until there is nothing left to tidy.

@@ -50,8 +50,8 @@ func (c *conn) findMessages(id string) ([]Message, error) {
 	if err != nil || len(ms) > 0 {
 		return ms, err
 	}
-	for _, table := range []string{"agent_message", "agent_message_archive"} {
-		found, err := c.messages(`SELECT `+messageColumns+` FROM `+table+` WHERE multicast_id = ? ORDER BY seq`, id)
+	for _, from := range []string{messageColumns + ` FROM agent_message`, archivedColumns + ` FROM agent_message_archive`} {
+		found, err := c.messages(`SELECT `+from+` WHERE multicast_id = ? ORDER BY seq`, id)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (c *conn) findMessages(id string) ([]Message, error) {
 		slices.SortFunc(ms, func(a, b Message) int { return int(a.seq - b.seq) })
 		return ms, nil
 	}
-	return c.messages(`SELECT `+messageColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
+	return c.messages(`SELECT `+archivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
 }
 
 // mustFind is findMessages with code not_found when there are none.

@@ -26,6 +26,17 @@ const messageColumns = `seq, message_id, sender, recipient, message_type, payloa
 	multicast_id, multicast_target, idempotency_key, next_attempt_at, expires_at, ended_at, read_at, acknowledged_at,
 	lease_owner, lease_until, lease_token, crashes, held, trace_id, span_id, ttl_seconds, delivery_marks`
 
+// archivedColumns are messageColumns for agent_message_archive, which has one more.
+const archivedColumns = messageColumns + `, archived_at`
+
+// table is where the message stands.
+func (m *Message) table() string {
+	if m.ArchivedAt != "" {
+		return "agent_message_archive"
+	}
+	return "agent_message"
+}
+
 func scanMessage(row []driver.Value) Message {
 	m := Message{
 		seq: asInt(row[0]), ID: asText(row[1]), Sender: asText(row[2]), Recipient: asText(row[3]), Type: asText(row[4]),
@@ -40,6 +51,9 @@ func scanMessage(row []driver.Value) Message {
 	}
 	if !json.Valid(m.Payload) {
 		m.Payload = quoted(string(m.Payload)) // written by hand and not adopted yet
+	}
+	if len(row) > 37 {
+		m.ArchivedAt = asText(row[37])
 	}
 	if row[35] != nil {
 		ttl := asInt(row[35])

@@ -196,30 +196,22 @@ func (t *tx) readUnread(recipient string, limit int) ([]Message, error) {
 // unread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts as a
 // message of which only the payload is known.
 func (t *tx) unread(recipient string, limit int) (ms []Message, err error) {
-	type orphan struct{ id, payload, deliveredAt string }
-	var orphans []orphan
+	if ms, err = t.unreadMessages(recipient, limit); err != nil || len(ms) == limit {
+		return ms, err
+	}
 	err = t.query(`
 		SELECT i.message_id, i.payload, i.delivered_at FROM agent_inbox i
 		WHERE i.recipient = ? AND i.read_at = ''
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient)
 		ORDER BY i.rowid LIMIT ?`, func(row []driver.Value) error {
-		orphans = append(orphans, orphan{asText(row[0]), adoptedPayload(row[1]), asText(row[2])})
+		ms = append(ms, Message{
+			ID: asText(row[0]), Recipient: recipient, Payload: []byte(adoptedPayload(row[1])), Status: Delivered,
+			DeliveredAt: asText(row[2]),
+		})
 		return nil
-	}, recipient, limit)
-	if err != nil {
-		return nil, err
-	}
-	if ms, err = t.unreadMessages(recipient, limit); err != nil {
-		return nil, err
-	}
-	for _, o := range orphans {
-		if len(ms) >= limit {
-			break
-		}
-		ms = append(ms, Message{ID: o.id, Recipient: recipient, Payload: []byte(o.payload), Status: Delivered, DeliveredAt: o.deliveredAt})
-	}
-	return ms, nil
+	}, recipient, limit-len(ms))
+	return ms, err
 }
 
 // unreadMessages picks what is to be read first by the little that decides it, and only then fetches the messages: a
@@ -228,24 +220,28 @@ func (t *tx) unreadMessages(recipient string, limit int) (ms []Message, err erro
 	const unread = `WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
 		AND recipient = ?1 AND status = 'delivered'`
 	type place struct {
-		table string
+		fetch string
 		seq   int64
 	}
 	var places []place
 	err = t.query(`
-		SELECT t, seq FROM (
-		    SELECT 'agent_message' AS t, seq, priority, action FROM agent_message `+unread+`
+		SELECT archived, seq FROM (
+		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
 		    UNION ALL
-		    SELECT 'agent_message_archive', seq, priority, action FROM agent_message_archive `+unread+`)
+		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`)
 		ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT ?2`, func(row []driver.Value) error {
-		places = append(places, place{asText(row[0]), asInt(row[1])})
+		fetch := `SELECT ` + messageColumns + ` FROM agent_message WHERE seq = ?`
+		if asInt(row[0]) != 0 {
+			fetch = `SELECT ` + archivedColumns + ` FROM agent_message_archive WHERE seq = ?`
+		}
+		places = append(places, place{fetch, asInt(row[1])})
 		return nil
 	}, recipient, limit)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range places {
-		found, err := t.messages(`SELECT `+messageColumns+` FROM `+p.table+` WHERE seq = ?`, p.seq)
+		found, err := t.messages(p.fetch, p.seq)
 		if err != nil {
 			return nil, err
 		}
@@ -259,13 +255,11 @@ func (t *tx) markRead(m *Message, at string, event tracing.EventName, why string
 	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID, m.Recipient); err != nil {
 		return err
 	}
-	for _, table := range []string{"agent_message", "agent_message_archive"} {
-		if _, err := t.Exec(`
-			UPDATE `+table+` SET read_at = ?1,
-			       review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END
-			WHERE message_id = ?2`, at, m.ID); err != nil {
-			return err
-		}
+	if _, err := t.Exec(`
+		UPDATE `+m.table()+` SET read_at = ?1,
+		       review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END
+		WHERE message_id = ?2`, at, m.ID); err != nil {
+		return err
 	}
 	e := t.event(event, why)
 	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
