@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -140,4 +141,22 @@ func createEmpty(path string) error {
 		return err
 	}
 	return f.Close()
+}
+
+// makeFolder makes a folder, mode 0700, and those above it where they are missing. Each is synced into the one above:
+// a power cut must not take the folder with all that was answered since. SQLite itself syncs the folder of its files.
+func makeFolder(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	above := filepath.Dir(path)
+	if above != path {
+		if err := makeFolder(above); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !os.IsExist(err) {
+		return err
+	}
+	return syncFolder(above)
 }

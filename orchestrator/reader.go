@@ -89,11 +89,14 @@ func (r *Router) openReader() (*conn, error) {
 		}
 	}
 	c, version, err := r.tryAnyReader()
-	if err != nil {
+	interrupted := sqliteCode(err) == sqlite3.ErrReadonly && journalExists(r.path)
+	if err != nil && !interrupted {
 		return nil, err
 	}
-	if version < schemaVersion {
-		c.close()
+	if interrupted || version < schemaVersion {
+		if c != nil {
+			c.close()
+		}
 		if err := r.writer.open(); err != nil {
 			return nil, err
 		}
@@ -142,6 +145,13 @@ func (r *Router) nothingCanBeWritten(err error) bool {
 		return unix.Access(filepath.Dir(r.path), unix.W_OK) != nil
 	}
 	return false
+}
+
+// journalExists reports whether a power cut may have come while the file was being made: what was begun then is undone
+// by the first connection that can write, and no reader gets in before.
+func journalExists(path string) bool {
+	_, err := os.Stat(path + "-journal")
+	return err == nil
 }
 
 func walExists(path string) bool {
