@@ -24,9 +24,10 @@ var mayImport = map[string][]string{
 	"orchestrator":                  {"", "tracing"},
 	"orchestrator/transport":        {"orchestrator"},
 	"orchestrator/orchestratortest": {"", "tracing", "orchestrator"},
-	"commands":                      {"orchestrator", "tracing"},
-	"commands/VOCABULARY":           {"commands", "orchestrator", "tracing"},
-	"commands/surface":              {"commands", "orchestrator", "tracing"},
+	"orchestrator/orchestratortest/powerloss": {"orchestrator", "orchestrator/transport"},
+	"commands":            {"orchestrator", "tracing"},
+	"commands/VOCABULARY": {"commands", "orchestrator", "tracing"},
+	"commands/surface":    {"commands", "orchestrator", "tracing"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.

@@ -1,0 +1,277 @@
+package powerloss
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3" // a second way into the image
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+)
+
+// stage is the folder in which images are put and opened: that of the recording itself, since the database knows the
+// jsonl files by their paths and their inodes.
+type stage struct {
+	load     Load
+	held     string // folder beside it, for files that keep their inode while an image lacks them
+	recorded map[string]os.FileInfo
+}
+
+// newStage remembers the jsonl files of the recording, by which the database knows them.
+func newStage(l Load) (*stage, error) {
+	s := &stage{load: l, held: l.Root + ".held", recorded: map[string]os.FileInfo{}}
+	if err := os.MkdirAll(s.held, 0o700); err != nil {
+		return nil, err
+	}
+	for _, name := range jsonlFiles {
+		// It may have been set aside by an earlier examination.
+		os.Rename(filepath.Join(s.held, name), filepath.Join(l.Root, name))
+		info, err := os.Stat(filepath.Join(l.Root, name))
+		if err != nil {
+			return nil, err
+		}
+		s.recorded[name] = info
+	}
+	return s, nil
+}
+
+// put makes the folder look as the disk does after a power cut.
+func (s *stage) put(image map[string][]byte) error {
+	entries, err := os.ReadDir(s.load.Root)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := filepath.Join(s.load.Root, e.Name())
+		info, ierr := e.Info()
+		if ierr == nil && s.recorded[e.Name()] != nil && os.SameFile(info, s.recorded[e.Name()]) {
+			err = os.Rename(name, filepath.Join(s.held, e.Name()))
+		} else {
+			err = os.RemoveAll(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	names := make([]string, 0, len(image))
+	for name := range image {
+		names = append(names, name)
+	}
+	slices.Sort(names) // folders before what is in them
+	for _, name := range names {
+		if err := s.place(name, image[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) place(name string, content []byte) error {
+	if content == nil {
+		return os.MkdirAll(name, 0o700)
+	}
+	if s.recorded[filepath.Base(name)] != nil {
+		if err := os.Rename(filepath.Join(s.held, filepath.Base(name)), name); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(name, content, 0o600)
+}
+
+// row is what the database knows of a message.
+type row struct {
+	copies       int
+	status       string
+	delivered    bool
+	read         bool
+	acknowledged bool
+	created      int // events
+	failure      string
+	recipient    string
+}
+
+// check opens the image with the program's own engine and holds it to what was told before the power cut. It returns
+// what is wrong.
+func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
+	complain := func(format string, args ...any) {
+		if len(wrong) < 10 {
+			wrong = append(wrong, fmt.Sprintf(format, args...))
+		}
+	}
+	if _, err := os.Stat(s.load.database()); err != nil && len(t.sent) > 0 {
+		complain("the database is gone: %v", err)
+		return wrong
+	}
+	if err := s.recover(ctx); err != nil {
+		complain("%v", err)
+		return wrong
+	}
+	rows, err := s.rows()
+	if err != nil {
+		complain("reading: %v", err)
+		return wrong
+	}
+	for id := range t.sent {
+		if r := rows[id]; r.copies != 1 || r.created != 1 {
+			complain("acknowledged send %s stands %d times in the table and is created %d times in the trace", id, r.copies, r.created)
+		}
+	}
+	for id := range t.read {
+		if !rows[id].read {
+			complain("%s was printed by a wait and is unread (copies %d)", id, rows[id].copies)
+		}
+	}
+	for id := range t.acked {
+		if !rows[id].acknowledged {
+			complain("%s was acknowledged and is not", id)
+		}
+	}
+	for id := range t.written {
+		if rows[id].copies != 1 {
+			complain("%s was written to a jsonl file and stands %d times in the table", id, rows[id].copies)
+		}
+	}
+	s.checkFiles(rows, t.unsynced, complain)
+	for name := range t.backups {
+		if err := whole(name); err != nil {
+			complain("the backup: %v", err)
+		}
+	}
+	return wrong
+}
+
+// recover opens the image, writes, waits in effect until all leases are over, and delivers everything.
+func (s *stage) recover(ctx context.Context) error {
+	r, err := orchestrator.Open(ctx, orchestrator.Options{
+		Path:       s.load.database(),
+		Instance:   "after-power-loss",
+		Now:        func() time.Time { return time.Now().Add(2 * time.Hour) },
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
+		Log:        slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		return fmt.Errorf("opening: %w", err)
+	}
+	defer r.Close()
+	if _, err := r.Status(ctx); err != nil {
+		return fmt.Errorf("reading: %w", err)
+	}
+	if err := whole(s.load.database()); err != nil {
+		return err
+	}
+	for _, name := range append([]string{"writer"}, recipients...) {
+		if _, _, err := r.AddAgent(ctx, orchestrator.AgentUpdate{Name: name}); err != nil {
+			return fmt.Errorf("writing: %w", err)
+		}
+	}
+	if _, err := r.Send(ctx, orchestrator.Draft{Sender: "writer", Recipient: recipients[0], Type: "note"}); err != nil {
+		return fmt.Errorf("sending: %w", err)
+	}
+	for range 10 {
+		if _, err := r.DeliverAll(ctx, orchestrator.DeliverOptions{}); err != nil {
+			return fmt.Errorf("delivering: %w", err)
+		}
+		state, err := r.Status(ctx)
+		if err != nil {
+			return fmt.Errorf("reading: %w", err)
+		}
+		if state.Totals["pending"]+state.Totals["retry"] == 0 {
+			break
+		}
+	}
+	return whole(s.load.database())
+}
+
+// whole runs SQLite's own check.
+func whole(name string) error {
+	db, err := sql.Open("sqlite3", "file:"+name+"?mode=rw&_busy_timeout=5000")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var answer string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&answer); err != nil {
+		return fmt.Errorf("integrity_check: %w", err)
+	}
+	if answer != "ok" {
+		return fmt.Errorf("integrity_check: %s", answer)
+	}
+	return nil
+}
+
+// rows reads all messages, archived ones too.
+func (s *stage) rows() (map[string]row, error) {
+	db, err := sql.Open("sqlite3", "file:"+s.load.database()+"?mode=rw&_busy_timeout=5000")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	list, err := db.Query(`
+		WITH m AS (
+		    SELECT message_id, status, recipient, delivered_at, read_at, acknowledged_at, error_message FROM agent_message
+		    UNION ALL
+		    SELECT message_id, status, recipient, delivered_at, read_at, acknowledged_at, error_message FROM agent_message_archive)
+		SELECT message_id, status, recipient, delivered_at IS NOT NULL, read_at <> '', acknowledged_at <> '', coalesce(error_message, ''),
+		       (SELECT count(*) FROM message_trace t WHERE t.message_id = m.message_id AND t.event = 'created')
+		FROM m`)
+	if err != nil {
+		return nil, err
+	}
+	defer list.Close()
+	rows := map[string]row{}
+	for list.Next() {
+		var id string
+		var r row
+		if err := list.Scan(&id, &r.status, &r.recipient, &r.delivered, &r.read, &r.acknowledged, &r.failure, &r.created); err != nil {
+			return nil, err
+		}
+		r.copies = rows[id].copies + 1
+		rows[id] = r
+	}
+	return rows, list.Err()
+}
+
+// checkFiles holds the jsonl files against the table, after everything was delivered.
+func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, complain func(string, ...any)) {
+	lines := map[string]int{}
+	for _, name := range jsonlFiles {
+		content, err := os.ReadFile(filepath.Join(s.load.Root, name))
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			complain("%v", err)
+		}
+		for line := range strings.Lines(string(content)) {
+			if id := idOf([]byte(line)); id != "" {
+				lines[id]++
+			}
+		}
+	}
+	for id, n := range lines {
+		if rows[id].copies != 1 {
+			complain("a line of %s stands in a jsonl file, and %d times in the table", id, rows[id].copies)
+		} else if n > 1 {
+			complain("%s stands %d times in its jsonl file", id, n)
+		}
+	}
+	for id, r := range rows {
+		toFile := strings.HasPrefix(r.recipient, "file_")
+		switch {
+		case r.status == "failed" && toFile && unsynced[r.recipient] && strings.Contains(r.failure, "never reported back"):
+			// It cannot be known: the file was empty when the attempt began, and has been changed since.
+		case r.status != "delivered":
+			complain("%s to %s is %s: %s", id, r.recipient, r.status, r.failure)
+		case toFile && lines[id] != 1:
+			complain("%s is delivered and stands %d times in its jsonl file", id, lines[id])
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package powerloss
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path"
+)
+
+// sector is the size within which a disk writes all or nothing.
+const sector = 512
+
+// change is one write to a file, or a change of its size, that no sync covers yet.
+type change struct {
+	at       int64
+	data     []byte
+	truncate bool // the size becomes at
+	done     bool // the call has returned
+}
+
+// file is one file, whatever names it has.
+type file struct {
+	name    string // under which it was made, for reports
+	durable []byte // what the disk holds for certain
+	memory  []byte // what a program that reads it sees
+	pending []*change
+}
+
+// apply makes a change in an image of the file.
+func apply(image []byte, c *change) []byte {
+	if c.truncate {
+		return resized(image, c.at)
+	}
+	if end := c.at + int64(len(c.data)); end > int64(len(image)) {
+		image = resized(image, end)
+	}
+	copy(image[c.at:], c.data)
+	return image
+}
+
+func resized(image []byte, size int64) []byte {
+	if size <= int64(len(image)) {
+		return image[:size]
+	}
+	grown := make([]byte, size, size+size/4)
+	copy(grown, image)
+	return grown
+}
+
+// settle makes the changes durable that a sync covers: those that were done when it was called. The others must not
+// touch the same sectors earlier: their order would be unknown.
+func (f *file) settle(covered map[*change]bool) error {
+	var left []*change
+	for _, c := range f.pending {
+		if !covered[c] {
+			left = append(left, c)
+			continue
+		}
+		for _, l := range left {
+			if overlap(l, c) {
+				return fmt.Errorf("two writes to the same place of %s at the same time", f.name)
+			}
+		}
+		f.durable = apply(f.durable, c)
+	}
+	f.pending = left
+	return nil
+}
+
+func overlap(a, b *change) bool {
+	if a.truncate || b.truncate {
+		return true
+	}
+	return a.at/sector <= (b.at+int64(len(b.data))-1)/sector && b.at/sector <= (a.at+int64(len(a.data))-1)/sector
+}
+
+// naming is one change of folders that no sync covers yet: old loses its entry, new gets one.
+type naming struct {
+	old, new string
+	of       *node
+	done     bool
+}
+
+// node is a file or a folder.
+type node struct {
+	file   *file // nil for a folder
+	folder string
+}
+
+// disk is what programs see, and what is known to be on the disk. Names are absolute paths below root.
+type disk struct {
+	root    string
+	strict  bool             // names last only once their folder is synced
+	memory  map[string]*node // by path
+	durable map[string]*node
+	namings []*naming
+	files   []*file
+}
+
+func newDisk(root string, strict bool) *disk {
+	top := &node{folder: root}
+	return &disk{root: root, strict: strict, memory: map[string]*node{root: top}, durable: map[string]*node{root: top}}
+}
+
+// make gives a new file or folder its name.
+func (d *disk) make(name string, folder bool) *node {
+	n := &node{folder: name}
+	if !folder {
+		n = &node{file: &file{name: name}}
+		d.files = append(d.files, n.file)
+	}
+	d.name(&naming{new: name, of: n, done: true})
+	d.memory[name] = n
+	return n
+}
+
+// name notes a change of names that may reach the disk from now on.
+func (d *disk) name(n *naming) { d.namings = append(d.namings, n) }
+
+// named makes a change of names visible to programs.
+func (d *disk) named(n *naming) {
+	n.done = true
+	if n.old != "" {
+		delete(d.memory, n.old)
+	}
+	if n.new != "" {
+		d.memory[n.new] = n.of
+	}
+}
+
+// covered is what a sync that is called now makes durable, once it returns.
+type covered struct {
+	changes map[*change]bool
+	namings map[*naming]bool
+}
+
+// sync notes what a sync of a node covers.
+func (d *disk) sync(n *node) covered {
+	c := covered{changes: map[*change]bool{}, namings: map[*naming]bool{}}
+	if n.file != nil {
+		for _, p := range n.file.pending {
+			c.changes[p] = p.done
+		}
+	}
+	for _, p := range d.namings {
+		here := n.file == nil && (path.Dir(p.old) == n.folder || path.Dir(p.new) == n.folder)
+		c.namings[p] = p.done && (here || !d.strict)
+	}
+	return c
+}
+
+// synced makes durable what a sync covered.
+func (d *disk) synced(n *node, c covered) error {
+	if n.file != nil {
+		if err := n.file.settle(c.changes); err != nil {
+			return err
+		}
+	}
+	var left []*naming
+	for _, p := range d.namings {
+		if c.namings[p] {
+			rename(d.durable, p)
+		} else {
+			left = append(left, p)
+		}
+	}
+	d.namings = left
+	return nil
+}
+
+func rename(names map[string]*node, p *naming) {
+	if p.old != "" {
+		delete(names, p.old)
+	}
+	if p.new != "" {
+		names[p.new] = p.of
+	}
+}
+
+// crash returns what may stand on the disk after a power cut now: the content of every file by its path, nil for a
+// folder.
+func (d *disk) crash(r *rand.Rand, fates []fate) map[string][]byte {
+	names := map[string]*node{}
+	for name, n := range d.durable {
+		names[name] = n
+	}
+	f := pick(r, fates)
+	blocked := map[string]bool{}
+	for i, p := range d.namings {
+		if blocked[p.old] || blocked[p.new] || !f.namingArrives(r, i, len(d.namings)) {
+			blocked[p.old], blocked[p.new] = p.old != "", p.new != ""
+			continue
+		}
+		rename(names, p)
+	}
+	image := map[string][]byte{}
+	for name, n := range names {
+		if !d.reachable(names, name) {
+			continue
+		}
+		if n.file == nil {
+			image[name] = nil
+			continue
+		}
+		image[name] = append([]byte{}, n.file.crash(r, pick(r, fates))...) // never nil
+	}
+	return image
+}
+
+// reachable reports whether all folders above a name are there.
+func (d *disk) reachable(names map[string]*node, name string) bool {
+	for name != d.root {
+		name = path.Dir(name)
+		if names[name] == nil || len(name) < len(d.root) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,234 @@
+package powerloss
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// Load is what runs under the recorder. It is passed as JSON to the driver, which runs under strace itself.
+type Load struct {
+	Program  string // path of mailroom
+	Root     string // absolute, without symbolic links; an empty folder. Everything that counts is below it
+	Seed     uint64
+	Messages int // of each of the three streams of senders
+}
+
+func (l *Load) database() string { return filepath.Join(l.Root, "office", "mailroom.db") }
+
+// recipients of the load: two inboxes and two files.
+var recipients = []string{"inbox_one", "inbox_two", "file_one", "file_two"}
+
+// jsonlFiles are where the last two get theirs, below the root.
+var jsonlFiles = []string{"one.jsonl", "two.jsonl"}
+
+// Drive runs the load to its end. It is what the driver process does.
+func Drive(ctx context.Context, l Load) error {
+	d := &driver{Load: l, ctx: ctx}
+	if err := d.furnish(); err != nil {
+		return err
+	}
+	daemon, err := d.start("serve")
+	if err != nil {
+		return err
+	}
+	var senders, others sync.WaitGroup
+	ended := make(chan struct{})
+	for i := range 3 {
+		senders.Go(func() { d.note(d.stream(uint64(i))) })
+	}
+	senders.Go(func() { d.note(d.oneShots()) })
+	for i, name := range recipients[:2] {
+		others.Go(func() { d.note(d.waits(name, uint64(i), ended)) })
+	}
+	others.Go(func() { d.note(d.upkeep(ended)) })
+	senders.Wait()
+	close(ended)
+	others.Wait()
+	d.note(daemon.Process.Signal(syscall.SIGTERM))
+	d.note(daemon.Wait())
+	return errors.Join(d.errs...)
+}
+
+type driver struct {
+	Load
+	ctx  context.Context
+	mu   sync.Mutex
+	errs []error
+}
+
+func (d *driver) note(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.errs = append(d.errs, err)
+	}
+}
+
+func (d *driver) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(d.ctx, d.Program, args...)
+	cmd.Env = append(os.Environ(), "MAILROOM_DB="+d.database(), "MAILROOM_AGENT=", "HOME="+d.Root)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+func (d *driver) start(args ...string) (*exec.Cmd, error) {
+	cmd := d.command(args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	_, err = bufio.NewReader(out).ReadString('\n') // its first line says that it is up
+	return cmd, err
+}
+
+// run runs one command to its end.
+func (d *driver) run(args ...string) ([]byte, error) {
+	out, err := d.command(args...).Output()
+	if err != nil {
+		return out, fmt.Errorf("mailroom %q: %w: %s", args, err, out)
+	}
+	return out, nil
+}
+
+// furnish makes the database and its agents.
+func (d *driver) furnish() error {
+	for _, args := range [][]string{
+		{"agent", "add", "writer"}, {"agent", "add", recipients[0]}, {"agent", "add", recipients[1]},
+		{"agent", "add", recipients[2], "--deliver", "jsonl:" + filepath.Join(d.Root, jsonlFiles[0])},
+		{"agent", "add", recipients[3], "--deliver", "jsonl:" + filepath.Join(d.Root, jsonlFiles[1])},
+	} {
+		if _, err := d.run(args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stream is one `send --stdin`: bursts of lines, each burst answered before the next.
+func (d *driver) stream(n uint64) error {
+	random := rand.New(rand.NewPCG(d.Seed, n))
+	cmd := d.command("send", "--stdin")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	answers := bufio.NewScanner(out)
+	answers.Buffer(nil, 4<<20)
+	for left := d.Messages; left > 0; {
+		burst := min(left, 1+random.IntN(8)*random.IntN(3))
+		left -= burst
+		for i := range burst {
+			if _, err := fmt.Fprintf(in, "%s\n", message(random, left+i)); err != nil {
+				return err
+			}
+		}
+		for range burst {
+			if !answers.Scan() {
+				return fmt.Errorf("send --stdin ended early: %v", answers.Err())
+			}
+		}
+	}
+	return errors.Join(in.Close(), cmd.Wait())
+}
+
+// message is one line for send --stdin. Some are longer than a page.
+func message(random *rand.Rand, n int) []byte {
+	text := make([]byte, random.IntN(200))
+	if random.IntN(20) == 0 {
+		text = make([]byte, random.IntN(12000))
+	}
+	for i := range text {
+		text[i] = "abcdefgh"[random.IntN(8)]
+	}
+	line, _ := json.Marshal(map[string]any{
+		"sender": "writer", "recipient": recipients[random.IntN(len(recipients))], "message_type": "note",
+		"payload": map[string]any{"n": n, "text": string(text)},
+	})
+	return line
+}
+
+// oneShots sends with a process per message.
+func (d *driver) oneShots() error {
+	for i := range d.Messages / 10 {
+		_, err := d.run("send", "--sender", "writer", "--recipient", recipients[i%len(recipients)], "--message-type", "note",
+			"--payload", fmt.Sprint(i))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waits reads an inbox until the senders are done, and acknowledges some of what it read.
+func (d *driver) waits(name string, n uint64, ended <-chan struct{}) error {
+	random := rand.New(rand.NewPCG(d.Seed, 100+n))
+	for round := 0; ; round++ {
+		select {
+		case <-ended:
+			return nil
+		default:
+		}
+		out, err := d.run("wait", "--recipient", name, "--timeout", "1s", "--batch-size", fmt.Sprint(1+random.IntN(20)))
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			Messages []struct {
+				MessageID string `json:"message_id"`
+			} `json:"messages"`
+		}
+		if err := json.Unmarshal(out, &answer); err != nil {
+			return err
+		}
+		if len(answer.Messages) > 0 && round%4 == 0 {
+			if _, err := d.run("acknowledge", answer.Messages[0].MessageID); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// upkeep runs what shrinks and copies the database meanwhile.
+func (d *driver) upkeep(ended <-chan struct{}) error {
+	for round := 0; ; round++ {
+		select {
+		case <-ended:
+			return nil
+		default:
+		}
+		for _, args := range [][]string{
+			{"clear_old", "--older-than-days", "0"}, {"checkpoint", "--truncate"}, {"deliver_all"},
+			{"backup", filepath.Join(d.Root, "backup.db"), "--overwrite"},
+		} {
+			if _, err := d.run(args...); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// ReadLoad reads what a driver is to do.
+func ReadLoad(from io.Reader) (l Load, err error) {
+	err = json.NewDecoder(from).Decode(&l)
+	return l, err
+}

@@ -1,0 +1,144 @@
+package powerloss
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+)
+
+// Plan says how a recording is examined.
+type Plan struct {
+	Points int
+	Seed   uint64
+	Strict bool // a name lasts only once its folder is synced; otherwise any sync makes all names last
+	// Ignore drops syncs: a planted bug. nil drops none.
+	Ignore func(kind string) bool
+	// Enough ends the examination after so many power cuts with violations. 0: never.
+	Enough int
+}
+
+// Report is what an examination found.
+type Report struct {
+	Points     int
+	Steps      int
+	Counted    map[string]int // system calls by kind, over the whole recording
+	Sent       int            // acknowledged sends, over the whole recording
+	Read       int            // messages printed by waits
+	Written    int            // lines of jsonl files
+	Fates      map[string]int
+	Violations []Violation
+}
+
+// Violation is a power cut after which something promised did not hold.
+type Violation struct {
+	After int // steps
+	Line  int // of the log
+	Call  string
+	Seed  uint64
+	Wrong []string
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("after step %d (line %d, %s), seed %d: %q", v.After, v.Line, v.Call, v.Seed, v.Wrong)
+}
+
+// Examine cuts the power at many moments of a recording and checks what is left each time. It uses the folder of the
+// recording, which it changes.
+func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
+	r, err := newReplay(rec.Load.Root, p.Strict, rec.steps)
+	if err != nil {
+		return nil, err
+	}
+	if p.Ignore != nil {
+		r.ignoring = func(c *call) bool {
+			_, name, _ := descriptor(c.args[0])
+			return p.Ignore(kindOf(name))
+		}
+	}
+	st, err := newStage(rec.Load)
+	if err != nil {
+		return nil, err
+	}
+	trials := rec.choose(rand.New(rand.NewPCG(p.Seed, 1)), p.Points)
+	report := &Report{Steps: len(rec.steps), Counted: r.counted}
+	for i, s := range rec.steps {
+		for len(trials) > 0 && trials[0].after <= i {
+			if err := rec.cut(ctx, r, st, trials[0], report); err != nil {
+				return nil, err
+			}
+			trials = trials[1:]
+			if p.Enough > 0 && len(report.Violations) >= p.Enough {
+				return report, nil
+			}
+		}
+		if err := r.do(s); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range trials {
+		if err := rec.cut(ctx, r, st, t, report); err != nil {
+			return nil, err
+		}
+	}
+	report.Sent, report.Read, report.Written = len(r.told.sent), len(r.told.read), len(r.told.written)
+	return report, nil
+}
+
+// cut cuts the power once.
+func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, report *Report) error {
+	if err := st.put(r.disk.crash(rand.New(rand.NewPCG(t.seed, 2)), allFates)); err != nil {
+		return err
+	}
+	report.Points++
+	r.firstAttempts()
+	if wrong := st.check(ctx, &r.told); len(wrong) > 0 {
+		v := Violation{After: t.after, Seed: t.seed, Wrong: wrong}
+		if t.after > 0 {
+			s := rec.steps[t.after-1]
+			v.Line, v.Call = s.entered, fmt.Sprintf("%s(%.80s, ...)", s.name, s.args[0])
+		}
+		report.Violations = append(report.Violations, v)
+	}
+	return ctx.Err()
+}
+
+// Faithful checks that the recording missed nothing: what the model says that programs see at the end must be what the
+// files hold. It must come before Examine.
+func (rec *Recording) Faithful() error {
+	r, err := newReplay(rec.Load.Root, true, rec.steps)
+	if err != nil {
+		return err
+	}
+	for _, s := range rec.steps {
+		if err := r.do(s); err != nil {
+			return err
+		}
+	}
+	found := map[string]bool{}
+	err = filepath.WalkDir(rec.Load.Root, func(name string, e os.DirEntry, err error) error {
+		if err != nil || fleeting(name) || e.IsDir() {
+			return err
+		}
+		found[name] = true
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if n := r.disk.memory[name]; n == nil || n.file == nil || !bytes.Equal(n.file.memory, content) {
+			return fmt.Errorf("the recording does not lead to what %s holds", name)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for name, n := range r.disk.memory {
+		if n.file != nil && !found[name] {
+			return fmt.Errorf("the recording leads to %s, which is not there", name)
+		}
+	}
+	return nil
+}

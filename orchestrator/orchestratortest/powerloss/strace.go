@@ -1,0 +1,202 @@
+package powerloss
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// call is one system call of one thread. The kernel does its work somewhere between the lines entered and returned of
+// the log.
+type call struct {
+	thread   int
+	name     string
+	args     []string // as strace writes them, texts still in quotes
+	result   string
+	entered  int // line
+	returned int // line; 0 while it is under way
+}
+
+// number is what the call returned, -1 for an error.
+func (c *call) number() int {
+	n, rest := 0, c.result
+	if at := strings.IndexAny(rest, "< "); at >= 0 {
+		rest = rest[:at]
+	}
+	n, err := strconv.Atoi(rest)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// moment is one line of the log: a call begins, or ends, or both if nothing else happened between.
+type moment struct {
+	line          int
+	call          *call
+	enter, leaves bool
+}
+
+// parseLog reads what strace -f wrote. Lines that tell of signals and ends of threads are left out.
+func parseLog(log []byte) (moments []moment, err error) {
+	under := map[int]*call{}
+	line := 0
+	for len(log) > 0 {
+		line++
+		text := log
+		if at := bytes.IndexByte(log, '\n'); at >= 0 {
+			text, log = log[:at], log[at+1:]
+		} else {
+			log = nil
+		}
+		m, ok, err := parseLine(line, string(text), under)
+		if err != nil {
+			return nil, fmt.Errorf("line %d of the log: %w: %.200s", line, err, text)
+		}
+		if ok {
+			moments = append(moments, m)
+		}
+	}
+	return moments, nil
+}
+
+func parseLine(line int, text string, under map[int]*call) (m moment, ok bool, err error) {
+	first, text, found := strings.Cut(text, " ")
+	thread, err := strconv.Atoi(first)
+	if !found || err != nil {
+		return m, false, fmt.Errorf("no thread")
+	}
+	text = strings.TrimLeft(text, " ")
+	switch {
+	case strings.HasPrefix(text, "---"), strings.HasPrefix(text, "+++"), strings.HasPrefix(text, "???"):
+		return m, false, nil
+	case strings.HasPrefix(text, "<... "):
+		c := under[thread]
+		name, rest, found := strings.Cut(strings.TrimPrefix(text, "<... "), " resumed>")
+		if name == "???" || strings.HasSuffix(rest, " = ?") {
+			delete(under, thread) // the thread ended within the call, which may have done anything
+			return m, false, nil
+		}
+		if c == nil || !found || name != c.name {
+			return m, false, fmt.Errorf("the end of a call that did not begin")
+		}
+		delete(under, thread)
+		c.returned = line
+		if c.result, err = resultOf(rest); err != nil {
+			return m, false, err
+		}
+		if at := strings.LastIndex(rest, ") "); at > 0 {
+			c.args = append(c.args, rest[:at])
+		}
+		return moment{line: line, call: c, leaves: true}, true, nil
+	}
+	name, rest, found := strings.Cut(text, "(")
+	if !found || under[thread] != nil {
+		return m, false, fmt.Errorf("no call")
+	}
+	c := &call{thread: thread, name: name, entered: line}
+	args, unfinished := strings.CutSuffix(rest, " <unfinished ...>")
+	end := 0
+	if c.args, end, err = splitArgs(args); err != nil {
+		return m, false, err
+	}
+	m = moment{line: line, call: c, enter: true}
+	if unfinished {
+		under[thread] = c
+		return m, true, nil
+	}
+	if strings.HasSuffix(args[end:], " = ?") {
+		return m, true, nil
+	}
+	c.returned, m.leaves = line, true
+	c.result, err = resultOf(args[end:])
+	return m, true, err
+}
+
+// resultOf reads what follows the arguments: ") = 3</path>".
+func resultOf(text string) (string, error) {
+	at := strings.LastIndex(text, " = ")
+	if at < 0 {
+		return "", fmt.Errorf("no result")
+	}
+	return strings.TrimSuffix(strings.TrimSpace(text[at+3:]), " (DELAYED)"), nil
+}
+
+// splitArgs splits arguments at the commas that stand in no text and no brackets, and returns where they end.
+func splitArgs(text string) (args []string, end int, err error) {
+	depth, start, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		ch := text[i]
+		switch {
+		case quoted:
+			// A long text is skipped at one go.
+			step := strings.IndexAny(text[i:], `"\`)
+			if step < 0 {
+				return nil, 0, fmt.Errorf("a text without end")
+			}
+			if i += step; text[i] == '\\' {
+				i++
+			} else {
+				quoted = false
+			}
+		case ch == '"':
+			quoted = true
+		case ch == '[' || ch == '{' || ch == '(':
+			depth++
+		case ch == ')' && depth == 0:
+			return append(args, strings.TrimSpace(text[start:i])), i, nil
+		case ch == ']' || ch == '}' || ch == ')':
+			depth--
+		case ch == ',' && depth == 0:
+			args, start = append(args, strings.TrimSpace(text[start:i])), i+1
+		}
+	}
+	return append(args, strings.TrimSpace(text[start:])), len(text), nil
+}
+
+// unquote returns the bytes of a text as strace writes it, with C's escapes. A text that strace cut short is an error.
+func unquote(text string) ([]byte, error) {
+	inner, found := strings.CutPrefix(text, `"`)
+	if !found || !strings.HasSuffix(inner, `"`) {
+		return nil, fmt.Errorf("not a whole text: %.80s", text)
+	}
+	inner = inner[:len(inner)-1]
+	out := make([]byte, 0, len(inner))
+	for {
+		at := strings.IndexByte(inner, '\\')
+		if at < 0 || at+1 >= len(inner) {
+			return append(out, inner...), nil
+		}
+		out = append(out, inner[:at]...)
+		ch, n := escape(inner[at+1:])
+		if n == 0 {
+			return nil, fmt.Errorf("an unknown escape: %.10s", inner[at:])
+		}
+		out, inner = append(out, ch), inner[at+1+n:]
+	}
+}
+
+// escape reads what stands behind a backslash, and how long it is.
+func escape(text string) (ch byte, n int) {
+	if at := strings.IndexByte(`nrtvf"\`, text[0]); at >= 0 {
+		return "\n\r\t\v\f\"\\"[at], 1
+	}
+	value := 0
+	for n < len(text) && n < 3 && text[n] >= '0' && text[n] <= '7' {
+		value, n = value*8+int(text[n]-'0'), n+1
+	}
+	return byte(value), n
+}
+
+// descriptor splits 5</path> into its number and what strace found open there.
+func descriptor(text string) (fd int, path string, ok bool) {
+	digits, rest, found := strings.Cut(text, "<")
+	if !found {
+		fd, err := strconv.Atoi(text)
+		return fd, "", err == nil
+	}
+	fd, err := strconv.Atoi(digits)
+	path = strings.TrimSuffix(rest, "(deleted)")
+	return fd, strings.TrimSuffix(path, ">"), err == nil
+}
