@@ -2,11 +2,13 @@ package orchestrator
 
 import (
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"mailroom"
 )
@@ -143,20 +145,19 @@ func createEmpty(path string) error {
 	return f.Close()
 }
 
-// makeFolder makes a folder, mode 0700, and those above it where they are missing. Each is synced into the one above:
-// a power cut must not take the folder with all that was answered since. SQLite itself syncs the folder of its files.
-func makeFolder(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil
-	}
-	above := filepath.Dir(path)
-	if above != path {
-		if err := makeFolder(above); err != nil {
+// syncFolders syncs a folder and all above it: a new folder lasts only once the one above is synced, and a power cut must
+// not take the database with all that was answered since. Nobody answers before the file has its version, so whoever
+// gives it that does this first, whichever process made the folders. A folder that we may not open was not made by us,
+// and some file systems have no sync of folders; only an error of the disk counts.
+func syncFolders(path string) error {
+	for {
+		if err := syncFolder(path); errors.Is(err, syscall.EIO) {
 			return err
 		}
+		above := filepath.Dir(path)
+		if above == path {
+			return nil
+		}
+		path = above
 	}
-	if err := os.Mkdir(path, 0o700); err != nil && !os.IsExist(err) {
-		return err
-	}
-	return syncFolder(above)
 }

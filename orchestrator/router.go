@@ -150,7 +150,7 @@ func (r *Router) Create(ctx context.Context) (created bool, err error) {
 // openWriter opens the connection that writes, making and migrating the file first where needed. Many processes may do
 // this at once: they queue at the turnstile, and what SQLite still refuses as busy is tried again.
 func (r *Router) openWriter() (*conn, error) {
-	if err := makeFolder(filepath.Dir(r.path)); err != nil {
+	if err := os.MkdirAll(filepath.Dir(r.path), 0o700); err != nil {
 		return nil, databaseError(r.path, err)
 	}
 	var c *conn
@@ -194,6 +194,9 @@ func (r *Router) ready(c *conn) error {
 		leave := r.writer.turn.enter(r.busy)
 		defer leave()
 		if err := prepareFile(c); err != nil {
+			return err
+		}
+		if err := syncFolders(filepath.Dir(r.path)); err != nil {
 			return err
 		}
 		if err := migrate(c); err != nil {
