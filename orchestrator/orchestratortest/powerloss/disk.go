@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
+	"slices"
 )
 
 // sector is the size within which a disk writes all or nothing.
@@ -38,12 +39,13 @@ func apply(image []byte, c *change) []byte {
 }
 
 func resized(image []byte, size int64) []byte {
-	if size <= int64(len(image)) {
+	old := int64(len(image))
+	if size <= old {
 		return image[:size]
 	}
-	grown := make([]byte, size, size+size/4)
-	copy(grown, image)
-	return grown
+	image = slices.Grow(image, int(size-old))[:size]
+	clear(image[old:])
+	return image
 }
 
 // settle makes the changes durable that a sync covers: those that were done when it was called. The others must not

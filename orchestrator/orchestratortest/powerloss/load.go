@@ -232,3 +232,6 @@ func ReadLoad(from io.Reader) (l Load, err error) {
 	err = json.NewDecoder(from).Decode(&l)
 	return l, err
 }
+
+// Sends is how many messages the load sends.
+func (l *Load) Sends() int { return 3*l.Messages + l.Messages/10 }

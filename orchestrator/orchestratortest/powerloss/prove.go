@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Plan says how a recording is examined.
@@ -14,10 +16,18 @@ type Plan struct {
 	Points int
 	Seed   uint64
 	Strict bool // a name lasts only once its folder is synced; otherwise any sync makes all names last
-	// Ignore drops syncs: a planted bug. nil drops none.
-	Ignore func(kind string) bool
-	// Enough ends the examination after so many power cuts with violations. 0: never.
-	Enough int
+	// Ignore drops syncs as if the program had forgotten them: a planted bug. nil drops none.
+	Ignore func(s Sync) bool
+	// Until, when Ignore is set, is what a violation must say for the examination to end. "" is any.
+	Until string
+}
+
+// Sync is one call of a recording that makes something durable.
+type Sync struct {
+	Call string // fsync or fdatasync
+	Of   string // wal, db, journal, jsonl or other
+	// By tells what the process does in this recording: "serve", "send", "wait", ...
+	By string
 }
 
 // Report is what an examination found.
@@ -28,7 +38,6 @@ type Report struct {
 	Sent       int            // acknowledged sends, over the whole recording
 	Read       int            // messages printed by waits
 	Written    int            // lines of jsonl files
-	Fates      map[string]int
 	Violations []Violation
 }
 
@@ -45,6 +54,11 @@ func (v Violation) String() string {
 	return fmt.Sprintf("after step %d (line %d, %s), seed %d: %q", v.After, v.Line, v.Call, v.Seed, v.Wrong)
 }
 
+// says reports whether one of the complaints contains a text.
+func (v Violation) says(text string) bool {
+	return slices.ContainsFunc(v.Wrong, func(w string) bool { return strings.Contains(w, text) })
+}
+
 // Examine cuts the power at many moments of a recording and checks what is left each time. It uses the folder of the
 // recording, which it changes.
 func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
@@ -53,9 +67,9 @@ func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 		return nil, err
 	}
 	if p.Ignore != nil {
-		r.ignoring = func(c *call) bool {
-			_, name, _ := descriptor(c.args[0])
-			return p.Ignore(kindOf(name))
+		r.ignoring = func(s step) bool {
+			_, name, _ := descriptor(s.args[0])
+			return p.Ignore(Sync{s.name, kindOf(name), r.command[r.group[s.thread]]})
 		}
 	}
 	st, err := newStage(rec.Load)
@@ -70,7 +84,7 @@ func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 				return nil, err
 			}
 			trials = trials[1:]
-			if p.Enough > 0 && len(report.Violations) >= p.Enough {
+			if n := len(report.Violations); n > 0 && p.Ignore != nil && report.Violations[n-1].says(p.Until) {
 				return report, nil
 			}
 		}
@@ -141,4 +155,10 @@ func (rec *Recording) Faithful() error {
 		}
 	}
 	return nil
+}
+
+// String is the report as one paragraph.
+func (r *Report) String() string {
+	return fmt.Sprintf("%d power cuts with %d violations, in %d steps of a recording with %d acknowledged sends, %d messages printed by waits,"+
+		" %d lines of jsonl files; system calls: %v", r.Points, len(r.Violations), r.Steps, r.Sent, r.Read, r.Written, r.Counted)
 }

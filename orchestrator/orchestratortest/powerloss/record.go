@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
+	"path/filepath"
+	"strconv"
 )
 
 // traced are the calls that the recorder asks strace for: all that can change a file or a folder, make that durable,
@@ -18,40 +19,61 @@ const traced = "open,openat,openat2,creat,close,dup,dup2,dup3,mmap,msync," +
 	"rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,rmdir," +
 	"clone,clone3,fork,vfork,execve"
 
+// syncDelay is how long every sync takes at least, so that others write and answer meanwhile, whatever the disk.
+const syncDelay = "1000us"
+
 // Recording is what a load did to its files, in one order.
 type Recording struct {
 	Load  Load
-	Log   string // path of what strace wrote
 	steps []step
 }
 
-// Record runs a load under strace and reads the log. driver is a command that reads a Load from its standard input and
-// calls Drive.
-func Record(ctx context.Context, l Load, log string, driver ...string) (*Recording, error) {
-	args := append([]string{"-f", "--seccomp-bpf", "-qq", "-y", "-s", "16777216", "-e", "trace=" + traced, "-e", "signal=none", "-o", log}, driver...)
-	cmd := exec.CommandContext(ctx, "strace", args...)
+// Record runs a load under strace and reads the log, which it leaves in a folder together with the load. driver is a
+// command that reads a Load from its standard input and calls Drive.
+func Record(ctx context.Context, l Load, folder string, driver ...string) (*Recording, error) {
+	if err := os.MkdirAll(l.Root, 0o700); err != nil {
+		return nil, err
+	}
+	args := []string{
+		"-f", "--seccomp-bpf", "-qq", "-y", "-s", strconv.Itoa(longest), "-e", "signal=none",
+		"-e", "trace=" + traced, "-e", "inject=fsync,fdatasync:delay_enter=" + syncDelay, "-o", filepath.Join(folder, logName),
+	}
+	cmd := exec.CommandContext(ctx, "strace", append(args, driver...)...)
 	text, err := json.Marshal(l)
 	if err != nil {
 		return nil, err
 	}
 	cmd.Stdin = bytes.NewReader(text)
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("the load: %w\n%s", err, out.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("the load: %w\n%s", err, out)
 	}
-	return Read(l, log)
+	if err := os.WriteFile(filepath.Join(folder, loadName), text, 0o600); err != nil {
+		return nil, err
+	}
+	return Read(folder)
 }
 
-// Read reads a log that Record made.
-func Read(l Load, log string) (*Recording, error) {
-	text, err := os.ReadFile(log)
+// Names in the folder of a recording, and the longest write that a log may hold.
+const (
+	logName  = "strace.log"
+	loadName = "load.json"
+	longest  = 16 << 20
+)
+
+// Read reads what Record left in a folder.
+func Read(folder string) (*Recording, error) {
+	text, err := os.ReadFile(filepath.Join(folder, loadName))
 	if err != nil {
+		return nil, err
+	}
+	rec := &Recording{}
+	if err := json.Unmarshal(text, &rec.Load); err != nil {
+		return nil, err
+	}
+	if text, err = os.ReadFile(filepath.Join(folder, logName)); err != nil {
 		return nil, err
 	}
 	moments, err := parseLog(text)
-	if err != nil {
-		return nil, err
-	}
-	return &Recording{Load: l, Log: log, steps: stepsOf(moments)}, nil
+	rec.steps = stepsOf(moments)
+	return rec, err
 }

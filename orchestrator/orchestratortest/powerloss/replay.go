@@ -34,6 +34,12 @@ type opened struct {
 	appends bool
 }
 
+// underWay is a change whose call has not returned.
+type underWay struct {
+	file   *file
+	change *change
+}
+
 // told is what has left the program: what it answered, and what it wrote for others to read.
 type told struct {
 	sent    map[string]bool // acknowledged sends
@@ -49,21 +55,22 @@ type told struct {
 type replay struct {
 	disk     *disk
 	told     told
-	group    map[int]int // thread -> process
+	group    map[int]int    // thread -> process
+	command  map[int]string // process -> the first word of its command line
 	open     map[int]map[int]*opened
 	opening  map[*call]string
-	changes  map[*call]*change
+	changes  map[*call]*underWay
 	namings  map[*call]*naming
 	syncs    map[*call]covered
-	syncsOf  map[*call]*node
+	syncing  map[*call]*node
 	counted  map[string]int // calls by kind of file, for the report
-	ignoring func(c *call) bool
+	ignoring func(s step) bool
 }
 
 func newReplay(root string, strict bool, steps []step) (*replay, error) {
 	r := &replay{
-		disk: newDisk(root, strict), group: map[int]int{}, open: map[int]map[int]*opened{}, opening: map[*call]string{},
-		changes: map[*call]*change{}, namings: map[*call]*naming{}, syncs: map[*call]covered{}, syncsOf: map[*call]*node{},
+		disk: newDisk(root, strict), group: map[int]int{}, command: map[int]string{}, open: map[int]map[int]*opened{}, opening: map[*call]string{},
+		changes: map[*call]*underWay{}, namings: map[*call]*naming{}, syncs: map[*call]covered{}, syncing: map[*call]*node{},
 		counted: map[string]int{},
 		told: told{sent: map[string]bool{}, read: map[string]bool{}, acked: map[string]bool{}, written: map[string]bool{},
 			backups: map[string]bool{}},
@@ -85,6 +92,11 @@ func (r *replay) findThreads(steps []step) error {
 		}
 	}
 	for _, s := range steps {
+		if s.name == "execve" && len(s.args) > 1 {
+			if words := strings.SplitN(s.args[1], `"`, 5); len(words) == 5 {
+				r.command[s.thread] = words[3]
+			}
+		}
 		top := s.thread
 		for parent[top] != 0 {
 			top = parent[top]
@@ -305,20 +317,24 @@ func (r *replay) doWrite(s step) error {
 // begin lets a change reach the disk from now on.
 func (r *replay) begin(s step, f *file, c *change) {
 	f.pending = append(f.pending, c)
-	r.changes[s.call] = c
-	r.syncsOf[s.call] = &node{file: f}
+	r.changes[s.call] = &underWay{f, c}
 	r.counted["write "+kindOf(f.name)]++
+	for _, n := range r.syncing {
+		if n.file == f {
+			r.counted["write "+kindOf(f.name)+" during a sync"]++
+			break
+		}
+	}
 }
 
 // written ends a change: programs see it now.
 func (r *replay) written(s step) {
-	c := r.changes[s.call]
-	if c == nil {
+	w := r.changes[s.call]
+	if w == nil {
 		return
 	}
-	f := r.syncsOf[s.call].file
+	f, c := w.file, w.change
 	delete(r.changes, s.call)
-	delete(r.syncsOf, s.call)
 	c.done = true
 	n := s.number()
 	if n < 0 {
@@ -354,13 +370,13 @@ func (r *replay) doSize(s step) error {
 func (r *replay) doSync(s step) error {
 	if !s.leaves {
 		o, err := r.at(s, s.args[0])
-		if o == nil || err != nil || (r.ignoring != nil && r.ignoring(s.call)) {
+		if o == nil || err != nil || (r.ignoring != nil && r.ignoring(s)) {
 			return err
 		}
-		r.syncs[s.call], r.syncsOf[s.call] = r.disk.sync(o.node), o.node
+		r.syncs[s.call], r.syncing[s.call] = r.disk.sync(o.node), o.node
 		return nil
 	}
-	n := r.syncsOf[s.call]
+	n := r.syncing[s.call]
 	if n == nil {
 		return nil
 	}
@@ -369,7 +385,7 @@ func (r *replay) doSync(s step) error {
 	}
 	c := r.syncs[s.call]
 	delete(r.syncs, s.call)
-	delete(r.syncsOf, s.call)
+	delete(r.syncing, s.call)
 	if n.file != nil {
 		r.counted["sync "+kindOf(n.file.name)]++
 	} else {
