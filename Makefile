@@ -18,7 +18,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test tools format vet static unit fuzz clean
+.PHONY: help build demo test tools format vet static unit torture fuzz clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -58,6 +58,13 @@ static:
 
 unit:
 	$(GO) test -race -p 2 -timeout 15m ./...
+
+# SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).
+# REPORT=1: write the report into docs/guarantees.md.
+torture: build ## kill processes for a long time and check what is left (FOR=10m SEED= DIR= REPORT=)
+	$(GO) build -p 2 -o bin/torture ./cmd/torture
+	bin/torture -program bin/mailroom -for '$(or $(FOR),10m)' $(if $(SEED),-seed '$(SEED)') $(if $(DIR),-dir '$(DIR)') \
+		$(if $(REPORT),-report docs/guarantees.md)
 
 fuzz: tools ## run every fuzz target for a short while (FUZZTIME=10s)
 	@for target in $$(grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]*:func |:|' | sort); do \

@@ -1,0 +1,146 @@
+package history
+
+import (
+	"strconv"
+	"strings"
+)
+
+// arrived checks that what was delivered stands once where it was delivered to.
+func (c *checker) arrived() {
+	inboxes := map[string]int{}
+	for where, list := range c.arrivals {
+		for _, a := range list {
+			m := c.messages[a.id]
+			kind := "jsonl"
+			if strings.HasPrefix(where, "inbox of ") {
+				kind = "inbox"
+				inboxes[a.id]++
+			} else if a.token != m.token && m.sender != system {
+				c.violated("arrivals", "%s: line %d of %s has another content than what was sent", a.id, a.place, where)
+			}
+			c.result.Deliveries[kind]++
+			c.counted("arrivals", 1)
+			if a.recipient != m.recipient {
+				c.violated("arrivals", "%s to %s stands in the %s, for %s", a.id, m.recipient, where, a.recipient)
+			}
+		}
+	}
+	for _, id := range c.ids {
+		m := c.messages[id]
+		stands := inboxes[id] + len(m.lines)
+		switch {
+		case stands == len(m.delivered):
+		case stands == len(m.delivered)+1 && undecidable(m):
+		case stands > len(m.delivered):
+			c.violated("arrivals", "%s was delivered %d times and stands %d times: %d in an inbox, %d in files%s", id,
+				len(m.delivered), stands, inboxes[id], len(m.lines), linesOf(m))
+		default:
+			c.violated("arrivals", "%s was delivered %d times and stands %d times", id, len(m.delivered), stands)
+		}
+		c.once(m)
+	}
+}
+
+// once checks that nothing was delivered again without having been replayed.
+func (c *checker) once(m *message) {
+	delivered := false
+	for _, t := range m.trace {
+		switch {
+		case t.event == "replayed":
+			delivered = false
+		case t.event == "delivered" && delivered:
+			c.violated("arrivals", "%s was delivered again (message_trace row %d) without having been replayed", m.id, t.id)
+		case t.event == "delivered":
+			delivered = true
+		}
+	}
+}
+
+// undecidable reports whether a message failed because nobody could tell whether it had arrived.
+func undecidable(m *message) bool {
+	for _, t := range m.trace {
+		if t.event == "failed" && strings.Contains(t.err, cannotTell) {
+			return true
+		}
+	}
+	return false
+}
+
+func linesOf(m *message) string {
+	var b strings.Builder
+	for _, l := range m.lines {
+		b.WriteString(", " + l.where + " line ")
+		b.WriteString(strconv.FormatInt(l.place, 10))
+	}
+	return b.String()
+}
+
+// queue is what must arrive in the order of sending.
+type queue struct {
+	where string
+	pair
+	priority int
+}
+
+// arrivedInOrder checks the order of arrival in each inbox and file, and of the deliveries in the trace.
+func (c *checker) arrivedInOrder() {
+	queues := map[queue][]*message{}
+	add := func(where, id string) {
+		m := c.messages[id]
+		q := queue{where, pair{m.sender, m.recipient}, m.priority}
+		queues[q] = append(queues[q], m)
+		c.counted("arrival order", 1)
+	}
+	for where, list := range c.arrivals {
+		for _, a := range list {
+			add(where, a.id)
+		}
+	}
+	for _, t := range c.trace {
+		if t.event == "delivered" {
+			add("the trace", t.message)
+		}
+	}
+	for q, list := range queues {
+		c.ordered(q, list)
+	}
+}
+
+// ordered checks one queue. A message may come behind a later one only if it had failed an attempt before that one was
+// delivered, or was replayed.
+func (c *checker) ordered(q queue, list []*message) {
+	var last *message // with the highest seq so far
+	for i, m := range list {
+		if last == nil || m.seq > last.seq {
+			last = m
+			continue
+		}
+		if m.seq == last.seq || replayed(m) {
+			continue // the same one twice is another check's business
+		}
+		for _, before := range list[:i] {
+			if before.seq > m.seq && (m.failedFirst == 0 || delivered(before) < m.failedFirst) {
+				c.violated("arrival order", "%s (seq %d) came behind %s (seq %d) in %s, from %s to %s with priority %d", m.id, m.seq,
+					before.id, before.seq, q.where, q.sender, q.recipient, q.priority)
+				break
+			}
+		}
+	}
+}
+
+// delivered is the row of the trace that first tells of a message's delivery.
+func delivered(m *message) int64 {
+	if len(m.delivered) == 0 {
+		return 1 << 62
+	}
+	return m.delivered[0].id
+}
+
+func replayed(m *message) bool {
+	for _, t := range m.trace {
+		if t.event == "replayed" {
+			return true
+		}
+	}
+	return false
+}

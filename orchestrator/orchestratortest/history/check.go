@@ -1,0 +1,199 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	Check string // one of Checks
+	Text  string // what, naming the row
+}
+
+func (v Violation) String() string { return v.Check + ": " + v.Text }
+
+// shown is how many violations of one check are told; the rest is counted.
+const shown = 20
+
+// Result is what Check found and how much it looked at.
+type Result struct {
+	Violations  []Violation
+	Counts      map[string]int // what each check looked at
+	Messages    int            // that there ever were
+	Deliveries  map[string]int // by where: inbox, jsonl
+	DeadLetters int            // messages that failed or expired
+	Crashed     int            // leases that ran out
+	Climbed     int            // attempts that failed
+	Traced      int            // rows of message_trace
+	Torn        int            // torn lines in files
+}
+
+// Checks are the names of what Check checks, in its order, and what each means.
+var Checks = []struct{ Name, About string }{
+	{"exits", "no process that was not killed failed, and none was refused by the database"},
+	{"sends", "every acknowledged send exists exactly once, as it was sent; nothing exists that nobody sent"},
+	{"send order", "what was acknowledged before another was asked for stands before it"},
+	{"trace", "the trace has no gap, its times never go back, and each event begins where the one before ended"},
+	{"state", "the trace, replayed, ends in the state of the table, and tells of every change at the moment it was made"},
+	{"leases", "no two live leases of one row, or of one sender and recipient, overlapped"},
+	{"ladder", "every next attempt was due exactly its rung after the failure, came no earlier, and the last one was the last"},
+	{"arrivals", "every delivery stands exactly once in its inbox or file, and nothing else stands there"},
+	{"arrival order", "order per sender and recipient within a priority; only what failed an attempt came later"},
+	{"reports", "one error_report for every dead letter"},
+	{"readings", "a message was handed to one reader, and what was marked as read had been handed out"},
+	{"integrity", "PRAGMA integrity_check"},
+}
+
+// checker collects violations.
+type checker struct {
+	*facts
+	result Result
+	told   map[string]int
+}
+
+func (c *checker) violated(check, format string, args ...any) {
+	if c.told[check]++; c.told[check] <= shown {
+		c.result.Violations = append(c.result.Violations, Violation{check, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (c *checker) counted(check string, n int) { c.result.Counts[check] += n }
+
+// Check holds the evidence to the promises. An error means that the evidence could not be read.
+func Check(ctx context.Context, e Evidence) (Result, error) {
+	f, err := load(ctx, e)
+	if err != nil {
+		return Result{}, err
+	}
+	c := &checker{facts: f, told: map[string]int{}}
+	c.result = Result{Counts: map[string]int{}, Deliveries: map[string]int{}, Messages: len(f.ids), Traced: len(f.trace), Torn: f.torn}
+	c.exits()
+	c.replay() // first, since the others ask where the trace ends
+	c.sends()
+	c.leases()
+	c.ladder()
+	c.arrived()
+	c.arrivedInOrder()
+	c.reports()
+	c.readings()
+	c.integrity()
+	for check, n := range c.told {
+		if n > shown {
+			c.result.Violations = append(c.result.Violations, Violation{check, fmt.Sprintf("... and %d more", n-shown)})
+		}
+	}
+	slices.SortStableFunc(c.result.Violations, func(a, b Violation) int { return placeOfCheck(a.Check) - placeOfCheck(b.Check) })
+	return c.result, nil
+}
+
+func placeOfCheck(name string) int {
+	for i, check := range Checks {
+		if check.Name == name {
+			return i
+		}
+	}
+	return len(Checks)
+}
+
+func (c *checker) exits() {
+	for _, e := range c.Events {
+		switch e.Kind {
+		case Fault:
+			c.violated("exits", "%s: %s", e.Process, e.Text)
+		case Started:
+			c.counted("exits", 1)
+		}
+	}
+}
+
+func (c *checker) integrity() {
+	c.counted("integrity", 1)
+	if len(c.sound) != 1 || c.sound[0] != "ok" {
+		c.violated("integrity", "%s", strings.Join(c.sound, "; "))
+	}
+}
+
+// reports: the router tells a sender of each dead letter, once, and of nothing else.
+func (c *checker) reports() {
+	reports := map[string]int{}
+	for _, id := range c.ids {
+		if m := c.messages[id]; m.sender == system {
+			reports[m.replyTo]++
+		}
+	}
+	for _, id := range c.ids {
+		m := c.messages[id]
+		dead := 0
+		for _, t := range m.trace {
+			if t.event == "failed" || t.event == "expired" {
+				dead++
+			}
+		}
+		c.result.DeadLetters += dead
+		if m.sender == system || !m.known {
+			continue
+		}
+		c.counted("reports", dead)
+		if reports[id] != dead {
+			c.violated("reports", "%s died %d times, and its sender %s got %d reports", id, dead, m.sender, reports[id])
+		}
+	}
+}
+
+// system is the router itself as a sender.
+const system = "system"
+
+// readings compares what readers were handed with what the trace calls read. A reader that was killed may have marked
+// what nobody saw.
+func (c *checker) readings() {
+	killed := c.killed()
+	type reading struct{ process, id string }
+	handed := map[reading]int{}
+	times := map[string]int{}
+	for _, e := range c.Events {
+		for _, id := range e.IDs {
+			handed[reading{e.Process, id}]++
+			times[id]++
+			c.counted("readings", 1)
+		}
+	}
+	read := map[reading]int{}
+	for _, id := range c.ids {
+		m := c.messages[id]
+		again := 1
+		for _, t := range m.trace {
+			switch {
+			case t.event == "read":
+				r := reading{t.actor, id}
+				read[r]++
+				if handed[r] == 0 && !killed[t.actor] {
+					c.violated("readings", "%s was marked as read by %s (message_trace row %d), which was never handed it", id, t.actor, t.id)
+				}
+			case t.event == "replayed", t.event == "released" && strings.HasPrefix(t.err, unread):
+				again++
+			}
+		}
+		if times[id] > again {
+			c.violated("readings", "%s was handed out %d times", id, times[id])
+		}
+	}
+	for r, n := range handed {
+		if read[r] < n {
+			c.violated("readings", "%s was handed to %s and never marked as read", r.id, r.process)
+		}
+	}
+}
+
+// killed lists the processes that were killed.
+func (c *checker) killed() map[string]bool {
+	killed := map[string]bool{}
+	for _, e := range c.Events {
+		if e.Kind == Killed {
+			killed[e.Process] = true
+		}
+	}
+	return killed
+}

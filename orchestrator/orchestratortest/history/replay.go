@@ -1,0 +1,256 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+)
+
+// What the texts of some events begin with. Source: package orchestrator.
+const (
+	ranOut     = "the lease of "
+	givenBack  = "given back"
+	lateResult = "late result ignored"
+	unread     = "the answer could not be written"
+	byFallback = "by the fallback "
+	cannotTell = "cannot tell whether"
+)
+
+// state is a message as its trace tells it.
+type state struct {
+	begun                                            bool
+	place                                            string // "", agent_message, agent_message_archive, gone
+	status, lease                                    string
+	createdAt, deliveredAt, endedAt, readAt, ackedAt string
+	retries, crashes                                 int
+}
+
+// attempt is the number of the attempt that would be made now.
+func (s *state) attempt() int {
+	switch s.status {
+	case "pending":
+		return 1
+	case "retry":
+		return s.retries + 2
+	}
+	return 0
+}
+
+// isNote reports whether an attempt_failed is told beside another event that says what became of the message: it was
+// given up, or the fallback took it.
+func (t *traced) isNote(next *traced) bool {
+	return t.from == t.to && next != nil && next.at == t.at &&
+		(next.event == "failed" || next.event == "delivered" && strings.HasPrefix(next.err, byFallback))
+}
+
+// apply takes one event. next is the event of the same message behind it, or nil. The text says what does not fit.
+func (s *state) apply(t, next *traced) (wrong string) {
+	switch t.event {
+	case "created", "adopted":
+		return s.begin(t)
+	}
+	switch {
+	case !s.begun:
+		return "nothing tells of its beginning"
+	case s.place == "gone":
+		return "it was deleted before"
+	case t.from != s.status:
+		return fmt.Sprintf("it begins at %s, and the message was %s", t.from, s.status)
+	}
+	ends := false
+	switch t.event {
+	case "attempt_failed", "delivered", "failed", "claimed":
+		if t.attempt != s.attempt() {
+			wrong = fmt.Sprintf("it is of attempt %d, and attempt %d was due", t.attempt, s.attempt())
+		}
+	}
+	switch t.event {
+	case "claimed":
+		s.lease = t.actor
+	case "released":
+		s.release(t)
+	case "attempt_failed":
+		if ends = !t.isNote(next); ends && t.to != "retry" {
+			wrong = fmt.Sprintf("it goes to %s", t.to)
+		}
+	case "delivered":
+		ends = true
+		s.deliveredAt, s.endedAt = t.at, t.at
+	case "failed", "expired", "cancelled":
+		ends = true
+		s.endedAt = t.at
+	case "replayed":
+		ends = true
+		s.deliveredAt, s.endedAt, s.readAt, s.crashes = "", "", "", 0
+	case "read":
+		s.readAt = t.at
+	case "acknowledged":
+		s.ackedAt = t.at
+	case "archived":
+		s.place = "agent_message_archive"
+	case "deleted":
+		s.place = "gone"
+	case "overdue", "held":
+	default:
+		wrong = "nobody knows this event"
+	}
+	if ends {
+		s.end(t)
+	}
+	return wrong
+}
+
+// begin takes the first event, or an adoption.
+func (s *state) begin(t *traced) (wrong string) {
+	if s.begun {
+		return "it had begun before"
+	}
+	*s = state{begun: true, place: "agent_message", status: t.to, createdAt: t.at}
+	if t.to == "failed" {
+		s.endedAt = t.at
+	}
+	return ""
+}
+
+// end takes a change of status, which ends a lease.
+func (s *state) end(t *traced) {
+	switch {
+	case t.event == "replayed":
+		s.retries = 0
+	case s.status == "retry" && (t.event == "attempt_failed" || t.event == "delivered" || t.event == "failed"):
+		s.retries++
+	}
+	s.status, s.lease = t.to, ""
+}
+
+func (s *state) release(t *traced) {
+	switch {
+	case strings.HasPrefix(t.err, ranOut):
+		s.lease = ""
+		s.crashes++
+	case strings.HasPrefix(t.err, givenBack):
+		s.lease = ""
+	case strings.HasPrefix(t.err, unread):
+		s.readAt = ""
+	}
+}
+
+// replay plays the trace of every message, compares it with what the witness saw at each step, and in the end with the
+// table.
+func (c *checker) replay() {
+	c.whole()
+	for _, id := range c.ids {
+		m := c.messages[id]
+		changes := m.changes
+		var s state
+		for i, t := range m.trace {
+			var next *traced
+			if i+1 < len(m.trace) {
+				next = m.trace[i+1]
+			}
+			changes = c.compareChanges(m, &s, changes, t.id)
+			if wrong := s.apply(t, next); wrong != "" {
+				c.violated("trace", "%s: message_trace row %d (%s): %s", id, t.id, t.event, wrong)
+			}
+			c.remember(m, t, next)
+		}
+		c.compareChanges(m, &s, changes, 1<<62)
+		m.final = s
+		c.compareTable(m)
+	}
+	c.counted("trace", len(c.trace))
+	c.counted("state", len(c.changes)+len(c.ids))
+}
+
+// remember keeps what other checks ask for.
+func (c *checker) remember(m *message, t, next *traced) {
+	switch {
+	case t.event == "attempt_failed":
+		c.result.Climbed++
+		if m.failedFirst == 0 && !t.isNote(next) {
+			m.failedFirst = t.id
+		}
+	case t.event == "delivered":
+		m.delivered = append(m.delivered, t)
+	case t.event == "released" && strings.HasPrefix(t.err, ranOut):
+		c.result.Crashed++
+	}
+}
+
+// whole looks at the trace as a list: rows are never deleted one by one, and times never go back.
+func (c *checker) whole() {
+	for i, t := range c.trace {
+		if i == 0 {
+			continue
+		}
+		before := c.trace[i-1]
+		if t.id != before.id+1 {
+			c.violated("trace", "message_trace rows %d to %d are missing, before one of %s", before.id+1, t.id-1, t.message)
+		}
+		if t.at < before.at {
+			c.violated("trace", "message_trace row %d of %s is of %s, earlier than the row before it", t.id, t.message, t.at)
+		}
+	}
+}
+
+// compareChanges compares the state before the trace's row upTo with what the witness saw until then, and returns what is
+// left. The insert of a row comes before its trace, all other changes behind theirs.
+func (c *checker) compareChanges(m *message, s *state, changes []*change, upTo int64) []*change {
+	for len(changes) > 0 && changes[0].traced < upTo {
+		w := changes[0]
+		changes = changes[1:]
+		switch w.change {
+		case "delete":
+			if s.place == "agent_message" || s.place == "" {
+				c.violated("state", "%s left agent_message, and the trace up to row %d does not tell of it", m.id, w.traced)
+			}
+		case "update":
+			got := fmt.Sprintf("%s, %d retries, %d crashes, leased by %q", w.status, w.retries, w.crashes, w.owner)
+			want := fmt.Sprintf("%s, %d retries, %d crashes, leased by %q", s.status, s.retries, s.crashes, s.lease)
+			if got != want {
+				c.violated("state", "%s became %s, and the trace up to row %d says %s", m.id, got, w.traced, want)
+			}
+		}
+	}
+	return changes
+}
+
+// compareTable compares where the trace ends with where the row is.
+func (c *checker) compareTable(m *message) {
+	s := &m.final
+	tables := make([]string, len(m.rows))
+	for i, r := range m.rows {
+		tables[i] = r.table
+	}
+	switch {
+	case len(m.rows) == 0 && s.place == "gone":
+		if s.status != "failed" && s.status != "expired" && s.status != "cancelled" {
+			c.violated("state", "%s was deleted while it was %s", m.id, s.status)
+		}
+		return
+	case len(m.rows) == 0:
+		c.violated("state", "%s is lost: the trace ends with it %s in %s, and it is nowhere", m.id, s.status, s.place)
+		return
+	case len(m.rows) > 1:
+		c.violated("state", "%s stands in %s", m.id, strings.Join(tables, " and "))
+		return
+	case s.place != tables[0]:
+		c.violated("state", "%s stands in %s, and the trace says %q", m.id, tables[0], s.place)
+		return
+	}
+	r := m.rows[0]
+	for _, v := range []struct{ what, got, want string }{
+		{"status", r.status, s.status},
+		{"retry_count", fmt.Sprint(r.retries), fmt.Sprint(s.retries)},
+		{"crashes", fmt.Sprint(r.crashes), fmt.Sprint(s.crashes)},
+		{"lease_owner", r.leaseOwner, s.lease},
+		{"created_at", r.createdAt, s.createdAt},
+		{"delivered_at", r.deliveredAt, s.deliveredAt},
+		{"ended_at", r.endedAt, s.endedAt},
+		{"read_at", r.readAt, s.readAt},
+		{"acknowledged_at", r.acknowledgedAt, s.ackedAt},
+	} {
+		if v.got != v.want {
+			c.violated("state", "%s: %s is %q, and its trace ends with %q", m.id, v.what, v.got, v.want)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"mailroom/orchestrator/orchestratortest/history"
+)
+
+// tally counts what was done.
+type tally struct {
+	kills, massacres, pauses, outages, reaped, handed atomic.Int64
+}
+
+// kill kills a process every now and then, and sometimes all of them at once, so that the next one finds a database that
+// nobody has open.
+func (o *office) kill(_ string, random *rand.Rand) {
+	for pause(o.ctx, between(random, 20*time.Millisecond, 300*time.Millisecond)) {
+		if random.IntN(40) == 0 {
+			o.tally.kills.Add(int64(o.register.killAll(o)))
+			o.tally.massacres.Add(1)
+			continue
+		}
+		if p := o.register.any(random); p != nil && p.kill() {
+			o.tally.kills.Add(1)
+		}
+	}
+}
+
+// pauseSome stops a process for a moment, wherever it is: in the turnstile, in a transaction, between a delivery and its
+// settlement. Sometimes its leases are ended meanwhile, as if it had stood still for longer.
+func (o *office) pauseSome(_ string, random *rand.Rand) {
+	for pause(o.ctx, between(random, 200*time.Millisecond, 1500*time.Millisecond)) {
+		p := o.register.any(random)
+		if p == nil || !p.signal(syscall.SIGSTOP) {
+			continue
+		}
+		o.tally.pauses.Add(1)
+		o.log.Add(history.Event{Kind: history.Paused, Process: p.name})
+		pause(o.ctx, between(random, 20*time.Millisecond, 700*time.Millisecond))
+		if random.IntN(3) == 0 {
+			// Unless it stands still within a transaction, which would keep us out as well.
+			o.endLeases([]string{p.name}, 50*time.Millisecond)
+			pause(o.ctx, between(random, 20*time.Millisecond, 700*time.Millisecond))
+		}
+		p.signal(syscall.SIGCONT)
+	}
+}
+
+// breakFolder takes a folder away for a while, so that deliveries into it fail.
+func (o *office) breakFolder(name string, random *rand.Rand) {
+	folder := filepath.Join(o.Folder, shakyName)
+	for pause(o.ctx, between(random, 300*time.Millisecond, 3*time.Second)) {
+		err := os.Rename(folder, folder+".away")
+		if err == nil {
+			o.tally.outages.Add(1)
+			pause(o.ctx, between(random, 30*time.Millisecond, 1500*time.Millisecond))
+			err = os.Rename(folder+".away", folder)
+		}
+		if err != nil {
+			o.fault(name, err)
+			return
+		}
+	}
+}
+
+// reap does what time would: the leases of processes that were killed run out. Some it leaves to time itself.
+func (o *office) reap(name string, random *rand.Rand) {
+	for pause(o.ctx, between(random, 50*time.Millisecond, 800*time.Millisecond)) {
+		var dead []string
+		for _, process := range o.register.takeDead() {
+			if random.IntN(10) > 0 {
+				dead = append(dead, process)
+			}
+		}
+		if err := o.endLeases(dead, 30*time.Second); err != nil {
+			o.fault(name, err)
+		}
+	}
+}
+
+// endLeases sets the ends of the leases of some processes into the past.
+func (o *office) endLeases(dead []string, patience time.Duration) error {
+	if len(dead) == 0 {
+		return nil
+	}
+	db, err := history.OpenPlain(o.db, patience)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	marks := strings.TrimSuffix(strings.Repeat("?,", len(dead)), ",")
+	args := make([]any, len(dead))
+	for i := range dead {
+		args[i] = dead[i]
+	}
+	res, err := db.ExecContext(o.done, `UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z'
+		WHERE lease_token <> '' AND lease_owner IN (`+marks+`)`, args...)
+	if err != nil {
+		return fmt.Errorf("ending leases: %w", err)
+	}
+	n, err := res.RowsAffected()
+	o.tally.reaped.Add(n)
+	return err
+}

@@ -1,0 +1,145 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/history"
+)
+
+// lanes is how many goroutines of a helper send at once.
+const lanes = 6
+
+// diary is what a helper tells the driver. A line is written at once, so that it outlives the helper.
+type diary struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (d *diary) add(e history.Event) {
+	if e.At == 0 {
+		e.At = time.Now().UnixNano()
+	}
+	line, _ := json.Marshal(e) // texts and numbers always can be
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.out.Write(append(line, '\n'))
+}
+
+// Helper is a process that sends as a Go program does: its arguments are a role (api, raw), the database and a seed. It
+// ends when its standard input does, and returns its exit status.
+func Helper(args []string, transports map[string]orchestrator.Transport) int {
+	if len(args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: helper api|raw DATABASE SEED")
+		return 64
+	}
+	seed, err := strconv.ParseUint(args[2], 10, 64)
+	if err == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() {
+			defer func() { recover() }()
+			defer cancel()
+			io.Copy(io.Discard, os.Stdin)
+		}()
+		d := &diary{out: os.Stdout}
+		if args[0] == "raw" {
+			err = sendPlain(ctx, args[1], seed, d)
+		} else {
+			err = sendByAPI(ctx, args[1], seed, d, transports)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// sendByAPI sends from several goroutines, while another one delivers in the same process.
+func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transports map[string]orchestrator.Transport) error {
+	r, err := orchestrator.Open(ctx, orchestrator.Options{Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Transports: transports})
+	if err != nil {
+		return err
+	}
+	o := &office{}
+	var sending sync.WaitGroup
+	failures := make(chan error, lanes+1)
+	for lane := range lanes {
+		sending.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(lane)))
+			for number := 1; pause(ctx, between(random, time.Microsecond, 60*time.Millisecond)); number++ {
+				send := o.draw(random, strconv.Itoa(lane), number)
+				send.Token = os.Getenv("ORCHESTRATOR_INSTANCE_ID") + "/" + send.Token
+				if err := sendDraft(r, &send, d); err != nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	sending.Go(func() {
+		random := rand.New(rand.NewPCG(seed, lanes))
+		for pause(ctx, between(random, time.Millisecond, 300*time.Millisecond)) {
+			if _, err := r.DeliverAll(ctx, orchestrator.DeliverOptions{}); err != nil && ctx.Err() == nil {
+				failures <- err
+				return
+			}
+		}
+	})
+	sending.Wait()
+	close(failures)
+	if err := r.Close(); err != nil {
+		return err
+	}
+	return <-failures
+}
+
+func sendDraft(r *orchestrator.Router, send *draft, d *diary) error {
+	e := send.Event
+	e.Kind = history.Asked
+	d.add(e)
+	sent, err := r.Send(context.Background(), orchestrator.Draft{
+		Sender: send.Sender, Recipient: send.Recipient, Type: "note", Payload: []byte(send.payload()), Priority: send.Priority,
+		TTL: time.Duration(send.ttl) * time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	d.add(history.Event{Kind: history.Acknowledged, Token: send.Token, MessageID: sent.MessageID})
+	return nil
+}
+
+// sendPlain sends with SQL alone, as a program does that knows only the command document.
+func sendPlain(ctx context.Context, path string, seed uint64, d *diary) error {
+	db, err := history.OpenPlain(path, 30*time.Second)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	random := rand.New(rand.NewPCG(seed, 0))
+	o := &office{}
+	for number := 1; pause(ctx, between(random, time.Millisecond, 150*time.Millisecond)); number++ {
+		send := o.draw(random, "0", number)
+		send.Token = os.Getenv("ORCHESTRATOR_INSTANCE_ID") + "/" + send.Token
+		send.Sender, send.Priority = "raw", 0
+		id := "by-hand-" + send.Token
+		e := send.Event
+		e.Kind = history.Asked
+		d.add(e)
+		if _, err := db.ExecContext(context.Background(), `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (?, ?, ?, ?)`,
+			id, send.Sender, send.Recipient, send.payload()); err != nil {
+			return err
+		}
+		d.add(history.Event{Kind: history.Acknowledged, Token: send.Token, MessageID: id})
+	}
+	return nil
+}

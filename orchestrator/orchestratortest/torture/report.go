@@ -1,0 +1,151 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator/orchestratortest/history"
+)
+
+// Report is what a run did and found.
+type Report struct {
+	history.Result
+	Seed      uint64
+	Began     time.Time
+	For, Took time.Duration
+	Leftovers []string
+
+	Processes, Kills, Massacres, Pauses, Outages int
+	Acknowledged, Unanswered, Handed             int
+}
+
+// Failed reports whether anything was violated.
+func (r *Report) Failed() bool { return len(r.Violations) > 0 || len(r.Leftovers) > 0 }
+
+// Check checks what a run left in its folder.
+func Check(ctx context.Context, folder string) (Report, error) {
+	events, err := history.Read(filepath.Join(folder, historyName))
+	if err != nil {
+		return Report{}, err
+	}
+	var r Report
+	r.Result, err = history.Check(ctx, Evidence(folder, events))
+	asked, told := map[string]bool{}, map[string]bool{}
+	for _, e := range events {
+		switch e.Kind {
+		case history.Started:
+			r.Processes++
+		case history.Killed:
+			r.Kills++
+		case history.Paused:
+			r.Pauses++
+		case history.Asked:
+			asked[e.Token] = true
+		case history.Acknowledged:
+			told[e.Token] = true
+		case history.Handed:
+			r.Handed += len(e.IDs)
+		}
+	}
+	r.Acknowledged, r.Unanswered = len(told), len(asked)-len(told)
+	return r, err
+}
+
+// Evidence is what a run left in its folder, for history.Check.
+func Evidence(folder string, events []history.Event) history.Evidence {
+	return history.Evidence{Database: filepath.Join(folder, databaseName), Files: files(folder), Events: events}
+}
+
+// History reads the history of a run.
+func History(folder string) ([]history.Event, error) {
+	return history.Read(filepath.Join(folder, historyName))
+}
+
+func (t *tally) into(r *Report) {
+	r.Kills, r.Massacres = int(t.kills.Load()), int(t.massacres.Load())
+	r.Pauses, r.Outages = int(t.pauses.Load()), int(t.outages.Load())
+}
+
+// Problems lists what was violated and what was left over.
+func (r *Report) Problems() (list []string) {
+	for _, v := range r.Violations {
+		list = append(list, v.String())
+	}
+	for _, left := range r.Leftovers {
+		list = append(list, "leftovers: "+left)
+	}
+	return list
+}
+
+// Markdown is the report as a section of docs/guarantees.md.
+func (r *Report) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Run on %s with `make torture SEED=%d FOR=%s`: %s of activity, %s in all.\n\n", r.Began.UTC().Format(time.DateOnly),
+		r.Seed, short(r.For), short(r.For), short(r.Took))
+	fmt.Fprintf(&b, "| what | how many |\n|---|---|\n")
+	for _, line := range []struct {
+		what string
+		n    int
+	}{
+		{"processes started", r.Processes},
+		{"processes killed with SIGKILL", r.Kills},
+		{"... of which in moments when all were killed at once", r.Massacres},
+		{"processes stopped for a while (SIGSTOP) and let go on", r.Pauses},
+		{"times a transport's folder was taken away", r.Outages},
+		{"sends acknowledged", r.Acknowledged},
+		{"sends whose process was killed before it answered", r.Unanswered},
+		{"messages in all, reports of dead letters included", r.Messages},
+		{"deliveries into inboxes", r.Deliveries["inbox"]},
+		{"deliveries into files", r.Deliveries["jsonl"]},
+		{"lines torn by a kill, and healed", r.Torn},
+		{"messages handed to readers", r.Handed},
+		{"attempts that failed", r.Climbed},
+		{"dead letters", r.DeadLetters},
+		{"leases whose process died", r.Crashed},
+		{"rows of message_trace", r.Traced},
+	} {
+		fmt.Fprintf(&b, "| %s | %s |\n", line.what, grouped(line.n))
+	}
+	fmt.Fprintf(&b, "\n| check | of | violated |\n|---|---|---|\n")
+	violated := map[string]int{}
+	for _, v := range r.Violations {
+		violated[v.Check]++
+	}
+	for _, check := range history.Checks {
+		fmt.Fprintf(&b, "| %s | %s | %d |\n", check.About, grouped(r.Counts[check.Name]), violated[check.Name])
+	}
+	fmt.Fprintf(&b, "| no process, open file, socket, held lock, WAL or stray file is left over | 1 | %d |\n", len(r.Leftovers))
+	return b.String()
+}
+
+// short writes a duration to the second.
+func short(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	return strings.TrimSuffix(text, "0s")
+}
+
+// grouped writes a number with its thousands apart.
+func grouped(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Markers around the report in docs/guarantees.md.
+const beginMark, endMark = "<!-- torture: begin -->", "<!-- torture: end -->"
+
+// Insert puts a report between the markers of a document.
+func Insert(document, report string) (string, error) {
+	before, rest, found := strings.Cut(document, beginMark)
+	_, after, ended := strings.Cut(rest, endMark)
+	if !found || !ended {
+		return "", errors.New("the markers " + beginMark + " and " + endMark + " are missing")
+	}
+	return before + beginMark + "\n" + report + endMark + after, nil
+}

@@ -1,0 +1,160 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/orchestratortest/history"
+)
+
+// restWithin bounds how long a run may take to come to rest.
+const restWithin = 5 * time.Minute
+
+// rest lets everything come to rest: the leases of the dead run out, and everything is delivered or given up. Then one
+// more process rings the bell, which clears away what the dead left in its folder.
+func (o *office) rest() error {
+	ctx, cancel := context.WithTimeout(o.done, restWithin)
+	defer cancel()
+	if running := o.register.all(); len(running) > 0 {
+		return fmt.Errorf("%d processes still run", len(running))
+	}
+	o.say("coming to rest: %d sends acknowledged, %d processes killed", o.log.Count(history.Acknowledged), o.log.Count(history.Killed))
+	for {
+		left, err := o.undelivered(ctx)
+		if err != nil {
+			return err
+		}
+		if left == 0 {
+			break
+		}
+		if _, err := o.command(ctx, "undertaker", "deliver_all"); err != nil {
+			return fmt.Errorf("%d messages are left that no delivery takes: %w", left, err)
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+	if err := o.ageSockets(); err != nil {
+		return err
+	}
+	return o.sendLast(ctx)
+}
+
+// sendLast sends and delivers one more message.
+func (o *office) sendLast(ctx context.Context) error {
+	e := history.Event{
+		At: time.Now().UnixNano(), Kind: history.Asked, Process: "undertaker", Lane: "last", Token: "last", Sender: "ann", Recipient: "bob",
+	}
+	o.log.Add(e)
+	out, err := o.command(ctx, "undertaker", "send", "--sender", e.Sender, "--recipient", e.Recipient, "--message-type", "note",
+		"--payload", `{"token":"last"}`)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		MessageID string `json:"message_id"`
+	}
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return err
+	}
+	o.log.Add(history.Event{Kind: history.Acknowledged, Process: "undertaker", Token: e.Token, MessageID: answer.MessageID})
+	_, err = o.command(ctx, "undertaker", "deliver_all")
+	return err
+}
+
+// undelivered ends all leases, since nobody is alive who could hold one, and counts what is still to be delivered.
+func (o *office) undelivered(ctx context.Context) (left int, err error) {
+	db, err := history.OpenPlain(o.db, 30*time.Second)
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, `UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z' WHERE lease_token <> ''`); err != nil {
+		return 0, err
+	}
+	err = db.QueryRowContext(ctx, `SELECT count(*) FROM agent_message WHERE status IN ('pending','retry')`).Scan(&left)
+	return left, err
+}
+
+// ageSockets makes the sockets of the dead as old as they must be to count as dead.
+func (o *office) ageSockets() error {
+	names, err := os.ReadDir(o.db + "-bell")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, name := range names {
+		before := time.Now().Add(-time.Minute)
+		if terr := os.Chtimes(filepath.Join(o.db+"-bell", name.Name()), before, before); err == nil {
+			err = terr
+		}
+	}
+	return err
+}
+
+// leftovers lists what should not be there when nobody has the database open any more: processes, open files, sockets,
+// locks that are held, and files that nobody is told of.
+func (o *office) leftovers() (left []string) {
+	for _, p := range o.register.all() {
+		left = append(left, "the process "+p.name+" runs")
+	}
+	left = append(left, holders(o.Folder)...)
+	names, err := os.ReadDir(o.db + "-bell")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		left = append(left, err.Error())
+	}
+	for _, name := range names {
+		left = append(left, "the socket "+filepath.Join(o.db+"-bell", name.Name()))
+	}
+	err = filepath.WalkDir(o.Folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		switch from, _ := filepath.Rel(o.Folder, path); {
+		case from == databaseName, from == historyName, from == seedName, strings.HasSuffix(from, ".jsonl"):
+		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // stay, as documented
+			left = append(left, held(path)...)
+		default:
+			left = append(left, "the file "+path)
+		}
+		return nil
+	})
+	if err != nil {
+		left = append(left, err.Error())
+	}
+	return left
+}
+
+// held reports a lock file that is locked, or has something in it.
+func held(path string) (left []string) {
+	file, err := os.Open(path)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer file.Close()
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		left = append(left, fmt.Sprintf("a lock on %s: %v", path, err))
+	}
+	if info, err := file.Stat(); err != nil || info.Size() != 0 {
+		left = append(left, path+" is not empty")
+	}
+	return left
+}
+
+// holders lists the processes that have a file below folder open, where the system tells.
+func holders(folder string) (left []string) {
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // a bad pattern is the only error
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err == nil && strings.HasPrefix(target, folder+"/") {
+			left = append(left, fmt.Sprintf("%s is open (%s)", target, link))
+		}
+	}
+	return left
+}

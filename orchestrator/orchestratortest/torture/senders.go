@@ -1,0 +1,250 @@
+package torture
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"mailroom/orchestrator/orchestratortest/history"
+)
+
+// draft is one send about to be made.
+type draft struct {
+	history.Event
+	key string // idempotency key
+	fat int    // bytes of filling
+	ttl int    // seconds
+}
+
+// draw makes up the next send of a lane.
+func (o *office) draw(random *rand.Rand, lane string, number int) draft {
+	d := draft{Event: history.Event{
+		Lane: lane, Number: number, Token: lane + "-" + strconv.Itoa(number),
+		Sender: sendersNames[random.IntN(len(sendersNames))], Recipient: targets[random.IntN(len(targets))],
+	}}
+	if random.IntN(5) == 0 {
+		d.Priority = 1
+	}
+	switch random.IntN(100) {
+	case 0:
+		d.fat = 200_000 // several pages of a file: a kill may tear it
+	case 1, 2:
+		d.fat = 10_000
+	}
+	if random.IntN(50) == 0 && d.Recipient == "inboxed" {
+		d.ttl = 1
+	}
+	return d
+}
+
+// payload is what the send carries.
+func (d *draft) payload() string {
+	return fmt.Sprintf(`{"token":%q,"filling":%q}`, d.Token, strings.Repeat("x", d.fat))
+}
+
+// line is the send as a line of `send --stdin`.
+func (d *draft) line() []byte {
+	object := map[string]any{
+		"sender": d.Sender, "recipient": d.Recipient, "message_type": "note", "payload": json.RawMessage(d.payload()),
+	}
+	if d.Priority != 0 {
+		object["priority"] = d.Priority
+	}
+	if d.ttl != 0 {
+		object["ttl_seconds"] = d.ttl
+	}
+	if d.key != "" {
+		object["idempotency_key"] = d.key
+	}
+	text, _ := json.Marshal(object) // texts and numbers always can be
+	return append(text, '\n')
+}
+
+// asked and acknowledged write a send down, before and after.
+func (p *process) asked(d *draft) {
+	e := d.Event
+	e.Kind, e.Process, e.At = history.Asked, p.name, time.Now().UnixNano()
+	p.o.log.Add(e)
+}
+
+func (p *process) acknowledged(d *draft, id string) {
+	p.o.log.Add(history.Event{Kind: history.Acknowledged, Process: p.name, Token: d.Token, MessageID: id})
+}
+
+// window is how many lines a sender has under way at most.
+const window = 30
+
+// sendLines sends through `send --stdin`, again and again.
+func (o *office) sendLines(name string, random *rand.Rand) {
+	for o.ctx.Err() == nil {
+		p, err := o.start(name, o.Program, "send", "--stdin")
+		if err != nil {
+			o.fault(name, err)
+			return
+		}
+		lane, number, rest := p.name, 0, 20+random.IntN(400)
+		p.talk(random, func() (draft, bool) {
+			number++
+			return o.draw(random, lane, number), number <= rest
+		})
+	}
+}
+
+// sendKeyed sends with idempotency keys: what a killed process did not acknowledge is sent again by the next one.
+func (o *office) sendKeyed(name string, random *rand.Rand) {
+	var open []draft // not acknowledged, oldest first
+	number := 0
+	for o.ctx.Err() == nil || len(open) > 0 {
+		if o.done.Err() != nil {
+			return
+		}
+		p, err := o.start(name, o.Program, "send", "--stdin")
+		if err != nil {
+			o.fault(name, err)
+			return
+		}
+		again, rest := open, 20+random.IntN(200)
+		told := p.talk(random, func() (draft, bool) {
+			if len(again) > 0 {
+				d := again[0]
+				again = again[1:]
+				return d, true
+			}
+			if rest--; rest < 0 || o.ctx.Err() != nil {
+				return draft{}, false
+			}
+			number++
+			d := o.draw(random, name, number)
+			d.Sender, d.Recipient, d.ttl, d.key = "keyed", "inboxed", 0, "key-"+strconv.Itoa(number)
+			open = append(open, d)
+			return d, true
+		})
+		open = open[told:]
+	}
+}
+
+// talk writes what next gives to a `send --stdin` and reads the answers, until next has no more, the time is over or the
+// process is killed. It returns how many were acknowledged.
+func (p *process) talk(random *rand.Rand, next func() (draft, bool)) (told int) {
+	underWay := make(chan draft, window)
+	ended := make(chan struct{})
+	answered := make(chan int, 1)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(ended)
+		n := 0
+		defer func() { answered <- n }()
+		answers := bufio.NewScanner(p.out)
+		answers.Buffer(nil, 4<<20)
+		for answers.Scan() {
+			d := <-underWay
+			var answer struct {
+				Success   bool   `json:"success"`
+				MessageID string `json:"message_id"`
+			}
+			if err := json.Unmarshal(answers.Bytes(), &answer); err != nil || !answer.Success {
+				if !p.wasKilled() {
+					p.fault("answered %q to %s", answers.Text(), d.Token)
+				}
+				return
+			}
+			p.acknowledged(&d, answer.MessageID)
+			n++
+		}
+	})
+	p.write(random, next, underWay, ended)
+	p.in.Close()
+	reading.Wait()
+	p.wait()
+	return <-answered
+}
+
+// write writes lines in bursts, at most window of them ahead of the answers.
+func (p *process) write(random *rand.Rand, next func() (draft, bool), underWay chan<- draft, ended <-chan struct{}) {
+	burst := 0
+	for {
+		d, ok := next()
+		if !ok {
+			return
+		}
+		p.asked(&d)
+		select {
+		case underWay <- d:
+		case <-ended:
+			return
+		}
+		if _, err := p.in.Write(d.line()); err != nil {
+			return // it was killed
+		}
+		if burst--; burst < 0 {
+			if burst = random.IntN(40); !pause(p.o.ctx, between(random, time.Millisecond, 80*time.Millisecond)) {
+				return
+			}
+		}
+	}
+}
+
+// sendSingly sends one message per process.
+func (o *office) sendSingly(name string, random *rand.Rand) {
+	for number := 1; pause(o.ctx, between(random, 5*time.Millisecond, 100*time.Millisecond)); number++ {
+		d := o.draw(random, name, number)
+		d.fat = min(d.fat, 10_000) // an argument has its bounds
+		args := []string{"send", "--sender", d.Sender, "--recipient", d.Recipient, "--message-type", "note", "--payload", d.payload(),
+			"--priority", strconv.Itoa(d.Priority)}
+		p, err := o.start(name, o.Program, args...)
+		if err != nil {
+			o.fault(name, err)
+			return
+		}
+		// Its process has begun, but cannot have sent before it was started; so the time is that of a little earlier.
+		e := d.Event
+		e.Kind, e.Process, e.At = history.Asked, p.name, p.began
+		o.log.Add(e)
+		var answer struct {
+			Success   bool   `json:"success"`
+			MessageID string `json:"message_id"`
+		}
+		if json.Unmarshal(p.finish(), &answer) == nil && answer.Success {
+			p.acknowledged(&d, answer.MessageID)
+		}
+	}
+}
+
+// sendFromGo runs helpers that send, and deliver, through the Go API.
+func (o *office) sendFromGo(name string, random *rand.Rand) { o.help(name, random, "api") }
+
+// sendRaw runs helpers that send with plain SQL.
+func (o *office) sendRaw(name string, random *rand.Rand) { o.help(name, random, "raw") }
+
+// help runs helpers of one role. They write their own history to standard output.
+func (o *office) help(name string, random *rand.Rand, role string) {
+	for o.ctx.Err() == nil {
+		p, err := o.start(name, o.Helper, role, o.db, strconv.FormatUint(random.Uint64(), 10))
+		if err != nil {
+			o.fault(name, err)
+			return
+		}
+		stop := context.AfterFunc(o.ctx, func() { p.in.Close() }) // which asks it to end
+		lines := bufio.NewScanner(p.out)
+		for lines.Scan() {
+			var e history.Event
+			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+				p.fault("said %q", lines.Text())
+				break
+			}
+			e.Process = p.name
+			if e.Lane != "" {
+				e.Lane = p.name + "/" + e.Lane
+			}
+			o.log.Add(e)
+		}
+		stop()
+		p.wait()
+	}
+}

@@ -1,0 +1,218 @@
+// Package torture runs real processes of the program on one database (senders, daemons, readers, cleaners), kills them
+// with SIGKILL, stops them and takes folders away from them at random, and at the end holds what is left to what each of
+// them was told. Package history does the comparing.
+package torture
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"mailroom/orchestrator/orchestratortest/history"
+)
+
+// Config says what to run. Seed decides what is done to whom and when; how the processes' work falls together is the
+// machine's affair, so that a seed makes a failure likely to come again and not certain.
+type Config struct {
+	Seed    uint64
+	For     time.Duration // of activity; coming to rest and the checks take longer
+	Folder  string        // for everything that is written; made if need be
+	Program []string      // the program under test, with its first arguments
+	Helper  []string      // a program that calls Helper
+	Log     io.Writer     // what goes on, for people
+}
+
+// Names of the files in a run's folder.
+const (
+	databaseName = "mailroom.db"
+	historyName  = "history.jsonl"
+	seedName     = "seed"
+	shakyName    = "shaky" // folder that is taken away now and then
+	solidName    = "solid"
+)
+
+// Settings with which a run differs from the defaults: short rungs of odd lengths, and small claims, so that more of them
+// are under way when a process is killed.
+var settings = [][2]string{
+	{"retry.ladder", "70ms,190ms,430ms"}, {"delivery.timeout", "3s"}, {"delivery.claim_size", "40"},
+}
+
+// office is one run.
+type office struct {
+	Config
+	db       string
+	log      *history.Log
+	ctx      context.Context // ends at the end of the activity
+	done     context.Context // ends when even coming to rest takes too long
+	register register
+	tally    tally
+	actors   sync.WaitGroup
+}
+
+// Run makes a run and checks it. The folder stays as it is; what was violated is in the report. An error means that the
+// run itself could not be made.
+func Run(ctx context.Context, c Config) (report Report, err error) {
+	began := time.Now()
+	o, err := open(ctx, c)
+	if err != nil {
+		return Report{}, err
+	}
+	for _, step := range []func() error{o.prepare, o.act, o.rest, o.log.Close} {
+		if err := step(); err != nil {
+			o.register.killAll(o)
+			return Report{}, fmt.Errorf("%w (seed %d, in %s)", err, c.Seed, c.Folder)
+		}
+	}
+	left := o.leftovers()
+	report, err = Check(ctx, c.Folder)
+	report.Seed, report.Began, report.For, report.Took = c.Seed, began, c.For, time.Since(began)
+	report.Leftovers = left
+	o.tally.into(&report)
+	return report, err
+}
+
+func open(ctx context.Context, c Config) (*office, error) {
+	folder, err := filepath.Abs(c.Folder)
+	if err != nil {
+		return nil, err
+	}
+	c.Folder = folder
+	for _, name := range []string{"", shakyName, solidName} {
+		if err := os.MkdirAll(filepath.Join(folder, name), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, seedName), fmt.Appendln(nil, c.Seed), 0o600); err != nil {
+		return nil, err
+	}
+	log, err := history.Create(filepath.Join(folder, historyName))
+	if err != nil {
+		return nil, err
+	}
+	return &office{Config: c, db: filepath.Join(folder, databaseName), log: log, done: ctx}, nil
+}
+
+// dice returns random numbers of an actor's own, so that what one draws does not depend on how often others do.
+func (o *office) dice(actor string) *rand.Rand {
+	h := fnv.New64a()
+	io.WriteString(h, actor)
+	return rand.New(rand.NewPCG(o.Seed, h.Sum64()))
+}
+
+// between draws a duration.
+func between(random *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(random.Int64N(int64(high-low)))
+}
+
+// pause waits, and reports false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Who takes part. The transports of filed, backed and shaky are files; two of those stand in the folder that is taken
+// away.
+var (
+	sendersNames = []string{"ann", "bob", "cid"}
+	readers      = []string{"inboxed", "mixed"}
+	targets      = []string{"inboxed", "mixed", "filed", "filed", "backed", "shaky", "shaky"}
+)
+
+// agents says how each agent gets its messages.
+func (o *office) agents() [][]string {
+	shaky, solid := filepath.Join(o.Folder, shakyName), filepath.Join(o.Folder, solidName)
+	list := [][]string{
+		{"inboxed"}, {"mixed"}, {"raw"}, {"keyed"},
+		{"filed", "--deliver", "jsonl:" + filepath.Join(solid, "filed.jsonl")},
+		{"shaky", "--deliver", "jsonl:" + filepath.Join(shaky, "shaky.jsonl")},
+		{"backed", "--deliver", "jsonl:" + filepath.Join(shaky, "backed.jsonl"), "--fallback", "jsonl:" + filepath.Join(solid, "fallback.jsonl")},
+	}
+	for _, name := range sendersNames {
+		list = append(list, []string{name})
+	}
+	return list
+}
+
+// files are what jsonl transports write.
+func files(folder string) []string {
+	return []string{
+		filepath.Join(folder, solidName, "filed.jsonl"), filepath.Join(folder, solidName, "fallback.jsonl"),
+		filepath.Join(folder, shakyName, "shaky.jsonl"), filepath.Join(folder, shakyName, "backed.jsonl"),
+	}
+}
+
+// prepare makes the database, its agents, its settings and its witness.
+func (o *office) prepare() error {
+	for _, a := range o.agents() {
+		if _, err := o.command(o.done, "setup", append([]string{"agent", "add"}, a...)...); err != nil {
+			return err
+		}
+	}
+	for _, s := range settings {
+		if _, err := o.command(o.done, "setup", "setting", "set", s[0], s[1]); err != nil {
+			return err
+		}
+	}
+	return history.Witness(o.done, o.db)
+}
+
+// act lets everybody act until the time is over.
+func (o *office) act() error {
+	ctx, stop := context.WithTimeout(o.done, o.For)
+	defer stop()
+	o.ctx = ctx
+	acting := map[string]func(string, *rand.Rand){
+		"lines-0": o.sendLines, "lines-1": o.sendLines, "keyed": o.sendKeyed, "single": o.sendSingly,
+		"api": o.sendFromGo, "raw": o.sendRaw,
+		"daemon-0": o.serve, "daemon-1": o.serve, "delivery": o.deliver, "cleaner": o.clean, "looker": o.look,
+		"reader-0": o.read, "reader-1": o.read, "meddler": o.meddle,
+		"killer": o.kill, "pauser": o.pauseSome, "breaker": o.breakFolder, "reaper": o.reap, "teller": o.tell,
+	}
+	for name, act := range acting {
+		o.actors.Go(func() { o.guard(name, func() { act(name, o.dice(name)) }) })
+	}
+	o.actors.Wait()
+	return o.done.Err()
+}
+
+// guard runs f. A panic in it is a fault, so that the run ends in order.
+func (o *office) guard(name string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			o.fault(name, fmt.Errorf("the driver panicked: %v", p))
+		}
+	}()
+	f()
+}
+
+// fault writes down what the driver itself could not do.
+func (o *office) fault(name string, err error) {
+	o.log.Add(history.Event{Kind: history.Fault, Process: name, Text: err.Error()})
+}
+
+func (o *office) say(format string, args ...any) {
+	if o.Log != nil {
+		fmt.Fprintf(o.Log, format+"\n", args...)
+	}
+}
+
+// tell says now and then how far it is.
+func (o *office) tell(string, *rand.Rand) {
+	began := time.Now()
+	for pause(o.ctx, 10*time.Second) {
+		o.say("%4.0f s: %d processes, %d killed, %d sends acknowledged, %d messages handed to readers", time.Since(began).Seconds(),
+			o.log.Count(history.Started), o.log.Count(history.Killed), o.log.Count(history.Acknowledged), o.tally.handed.Load())
+	}
+}

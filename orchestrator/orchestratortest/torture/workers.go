@@ -1,0 +1,104 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"mailroom/orchestrator/orchestratortest/history"
+)
+
+// serve keeps a daemon running. When the time is over it is asked to end, which it must do with status 0.
+func (o *office) serve(name string, random *rand.Rand) {
+	for o.ctx.Err() == nil {
+		p, err := o.start(name, o.Program, "serve", "--log-level", "error")
+		if err != nil {
+			o.fault(name, err)
+			return
+		}
+		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second)) // now and then it ends in peace
+		stop := context.AfterFunc(life, func() { p.signal(syscall.SIGTERM) })
+		io.Copy(io.Discard, p.out)
+		stop()
+		cancel()
+		p.wait(-1) // a signal that comes before it listens for signals
+		pause(o.ctx, between(random, time.Millisecond, 300*time.Millisecond))
+	}
+}
+
+// deliver runs delivery after delivery.
+func (o *office) deliver(name string, random *rand.Rand) {
+	for pause(o.ctx, between(random, time.Millisecond, 400*time.Millisecond)) {
+		o.once(name, &struct{}{}, nil, "deliver_all")
+	}
+}
+
+// clean archives and deletes what has ended, at once.
+func (o *office) clean(name string, random *rand.Rand) {
+	for pause(o.ctx, between(random, 100*time.Millisecond, 2*time.Second)) {
+		o.once(name, &struct{}{}, nil, "clear_old", "--older-than-days", "0")
+	}
+}
+
+// look asks for what must be answered at any time.
+func (o *office) look(name string, random *rand.Rand) {
+	for pause(o.ctx, between(random, 50*time.Millisecond, time.Second)) {
+		commands := [][]string{{"poll", "--recipient", targets[random.IntN(len(targets))]}, {"status"}, {"dead_letters", "list"}}
+		o.once(name, &struct{}{}, nil, commands[random.IntN(len(commands))]...)
+	}
+}
+
+// read waits for messages, as an agent does. mixed's and inboxed's messages come to their inboxes; what shaky is given
+// here its broken file has not taken.
+func (o *office) read(name string, random *rand.Rand) {
+	for pause(o.ctx, between(random, time.Millisecond, 150*time.Millisecond)) {
+		recipient := readers[random.IntN(len(readers))]
+		if random.IntN(8) == 0 {
+			recipient = "shaky"
+		}
+		var answer struct {
+			Messages []struct {
+				MessageID string `json:"message_id"`
+			} `json:"messages"`
+		}
+		p, ok := o.once(name, &answer, nil, "wait", "--recipient", recipient, "--timeout", "1s", "--batch-size", "50")
+		if !ok || len(answer.Messages) == 0 {
+			continue
+		}
+		e := history.Event{Kind: history.Handed, Process: p.name}
+		for _, m := range answer.Messages {
+			e.IDs = append(e.IDs, m.MessageID)
+		}
+		o.tally.handed.Add(int64(len(e.IDs)))
+		o.log.Add(e)
+	}
+}
+
+// conflict is the exit status of a command that came too late; missing that of one whose message is gone.
+const conflict, missing = 65, 66
+
+// meddle cancels what waits, replays dead letters and acknowledges.
+func (o *office) meddle(name string, random *rand.Rand) {
+	for pause(o.ctx, between(random, 100*time.Millisecond, time.Second)) {
+		switch random.IntN(3) {
+		case 0:
+			o.once(name, &struct{}{}, []int{conflict}, "dead_letters", "replay", "--all", "--limit", "5")
+		default:
+			var backlog struct {
+				Messages []json.RawMessage `json:"messages"`
+			}
+			if _, ok := o.once(name, &backlog, nil, "poll", "--recipient", "shaky", "--batch-size", "50"); !ok || len(backlog.Messages) == 0 {
+				continue
+			}
+			var m struct {
+				MessageID string `json:"message_id"`
+			}
+			if json.Unmarshal(backlog.Messages[random.IntN(len(backlog.Messages))], &m) == nil && m.MessageID != "" {
+				o.once(name, &struct{}{}, []int{conflict, missing}, "cancel", m.MessageID)
+			}
+		}
+	}
+}
