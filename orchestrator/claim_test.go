@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -156,6 +157,45 @@ func TestRecoveryAsksTheTransport(t *testing.T) {
 	want(t, "lines", len(fileLines(t, path)), 1)
 	m := f.message(id)
 	want(t, "crashes", m.Crashes, 1)
+}
+
+// A crash left a message marked, and its transport cannot be asked until the ladder ends: nobody may say that it did not
+// arrive. A replay asks first.
+func TestGivenUpUnaskedSaysSo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	folder := t.TempDir() + "/there"
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	target := "jsonl:" + folder + "/b.jsonl"
+	f.add(orchestrator.AgentUpdate{Name: "b", Deliver: &target})
+	id := f.send("a", "b")
+	f.deliver()
+	f.sql(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead', lease_until = ? WHERE message_id = ?`,
+		f.clock.now().Format("2006-01-02T15:04:05.000Z"), id)
+	if err := os.Rename(folder, folder+".away"); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		f.clock.advance(5 * time.Minute)
+		want(t, "failed attempts", f.deliver().Failed, 1)
+	}
+	m := f.message(id)
+	want(t, "status", m.Status, orchestrator.Failed)
+	for _, says := range []string{"does not exist", "cannot tell"} {
+		if !strings.Contains(m.Error, says) {
+			t.Errorf("error %q does not say %q", m.Error, says)
+		}
+	}
+	if err := os.Rename(folder+".away", folder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Replay(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "delivered", f.deliver().Delivered, 1)
+	want(t, "lines", len(fileLines(t, folder+"/b.jsonl")), 1)
 }
 
 func TestWaitersShareMessages(t *testing.T) {

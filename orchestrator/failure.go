@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"mailroom/tracing"
 )
@@ -14,6 +15,10 @@ func (t *tx) attemptFailed(m *Message, reason string, permanent bool) (retryAt s
 		return "", err
 	}
 	wait, more := conf.settings.nextRung(m)
+	if !permanent && !more && t.r.mayHaveArrived(m) {
+		// Its transport could not be asked, time and again. The marks stay, so that a replay asks first.
+		reason = fmt.Sprintf("%s. An earlier attempt never reported back: %v", reason, ErrUndecidable)
+	}
 	if permanent || !more {
 		if err := t.note(bySeq(m.seq), tracing.AttemptFailed, reason); err != nil {
 			return "", err
@@ -29,6 +34,18 @@ func (t *tx) attemptFailed(m *Message, reason string, permanent bool) (retryAt s
 	retryAt = stamp(t.clock.Add(wait))
 	_, err = t.changeStatus(bySeq(m.seq), change{to: Retry, attempted: true, event: tracing.AttemptFailed, failure: reason, next: retryAt})
 	return retryAt, err
+}
+
+// mayHaveArrived reports whether an attempt left its mark with a transport that can be asked about it, and nobody has
+// heard yet what became of it.
+func (r *Router) mayHaveArrived(m *Message) bool {
+	for target := range m.marksOf() {
+		transport, _ := r.transportOf(target)
+		if _, ok := transport.(Recoverer); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // giveUp makes a dead letter of a live message and tells its sender. attempted says that an attempt ends with it.
