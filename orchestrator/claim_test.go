@@ -159,6 +159,24 @@ func TestRecoveryAsksTheTransport(t *testing.T) {
 	want(t, "crashes", m.Crashes, 1)
 }
 
+// What is found in the fallback's file after a crash was delivered, and is no attempt that failed.
+func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	target, fallback := "jsonl:"+t.TempDir()+"/missing/b.jsonl", "jsonl:"+t.TempDir()+"/b.jsonl"
+	f.add(orchestrator.AgentUpdate{Name: "b", Deliver: &target, Fallback: &fallback})
+	id := f.send("a", "b")
+	f.deliver()
+	failed := `SELECT count(*) FROM message_trace WHERE event = 'attempt_failed'`
+	wantRows(t, f.rows(failed), "1")
+	f.sql(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead', lease_until = ? WHERE message_id = ?`,
+		f.clock.now().Format("2006-01-02T15:04:05.000Z"), id)
+	want(t, "delivered", f.deliver().Delivered, 1)
+	wantRows(t, f.rows(failed), "1")
+	wantRows(t, f.rows(`SELECT error FROM message_trace WHERE event = 'delivered' ORDER BY id DESC LIMIT 1`),
+		"by the fallback "+fallback+": an earlier attempt had delivered it")
+}
+
 // A crash left a message marked, and its transport cannot be asked until the ladder ends: nobody may say that it did not
 // arrive. A replay asks first.
 func TestGivenUpUnaskedSaysSo(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 type outcome struct {
 	delivered bool
 	fallback  string // the fallback that took it, "" for the agent's own transport
-	reason    string // why the attempt, or the agent's own transport, failed
+	reason    string // why the attempt, or the agent's own transport, failed; or how it is known that it was delivered
+	earlier   bool   // not this attempt delivered it, but one that never reported back
 	code      Code   // delivery_failed or delivery_timeout
 	permanent bool   // do not try again
 	lapsed    bool   // its time had passed, and no transport has it
@@ -114,12 +115,15 @@ func (t *tx) settle(c *claim, outcomes []outcome) (s settlement, err error) {
 func (t *tx) settleDelivered(m *Message, out outcome) error {
 	how := ""
 	if out.fallback != "" {
-		if out.reason != "" {
+		if out.reason != "" && !out.earlier {
 			if err := t.note(bySeq(m.seq), tracing.AttemptFailed, out.reason); err != nil {
 				return err
 			}
 		}
 		how = "by the fallback " + out.fallback
+		if out.earlier {
+			how += ": " + out.reason
+		}
 	} else if out.reason != "" {
 		how = out.reason
 	}

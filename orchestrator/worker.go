@@ -182,7 +182,7 @@ func (r *Router) recoverEarlier(ctx context.Context, c *claim, message *Message)
 		case errors.Is(err, errStalled):
 			return unfinished(ctx, c), true
 		case delivered:
-			out := outcome{delivered: true, reason: "an earlier attempt had delivered it"}
+			out := outcome{delivered: true, earlier: true, reason: "an earlier attempt had delivered it"}
 			if target != c.agent.Deliver {
 				out.fallback = target
 			}
