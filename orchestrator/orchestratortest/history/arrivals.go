@@ -82,9 +82,11 @@ type queue struct {
 	priority int
 }
 
-// arrivedInOrder checks the order of arrival in each inbox and file, and of the deliveries in the trace.
+// arrivedInOrder checks the order of arrival in each inbox and file, and of the deliveries to it in the trace. Between two
+// places there is no order: an agent whose transport is a file may read in its inbox what that has not taken.
 func (c *checker) arrivedInOrder() {
 	queues := map[queue][]*message{}
+	places := map[string]string{}
 	add := func(where, id string) {
 		m := c.messages[id]
 		q := queue{where, pair{m.sender, m.recipient}, m.priority}
@@ -94,11 +96,12 @@ func (c *checker) arrivedInOrder() {
 	for where, list := range c.arrivals {
 		for _, a := range list {
 			add(where, a.id)
+			places[a.id] = where
 		}
 	}
 	for _, t := range c.trace {
 		if t.event == "delivered" {
-			add("the trace", t.message)
+			add("the trace of what reached the "+places[t.message], t.message)
 		}
 	}
 	for q, list := range queues {

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator/orchestratortest/torture"
+)
+
+// tortureSeed makes a run of TestTorture again.
+var tortureSeed = flag.Uint64("torture-seed", 0, "seed of TestTorture; 0 draws one")
+
+// TestTorture is the short form of `make torture`: for half a minute, senders, daemons, readers and cleaners are killed
+// with SIGKILL, stopped, and have a folder taken away. Then everything that anybody was told must be true.
+func TestTorture(t *testing.T) {
+	t.Parallel()
+	seed := *tortureSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	report, folder := tortured(t, seed, 30*time.Second)
+	for _, problem := range report.Problems() {
+		t.Error(problem)
+	}
+	if report.Kills == 0 || report.Crashed == 0 || report.Climbed == 0 || report.Handed == 0 {
+		t.Errorf("%d kills, %d leases lost, %d failed attempts, %d messages read: something was not put to the test",
+			report.Kills, report.Crashed, report.Climbed, report.Handed)
+	}
+	t.Logf("%d kills, %d sends acknowledged, %d leases lost", report.Kills, report.Acknowledged, report.Crashed)
+	if t.Failed() {
+		t.Logf("again with: go test ./cmd/mailroom -run '^TestTorture$' -torture-seed %d\n"+
+			"or longer: make torture SEED=%d\nthe database, the files and the history are in %s", seed, seed, folder)
+		return
+	}
+	os.RemoveAll(folder)
+}
+
+// tortured makes a run in a folder that stays.
+func tortured(t *testing.T, seed uint64, length time.Duration) (torture.Report, string) {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "mailroom-torture-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := torture.Run(t.Context(), torture.Config{
+		Seed: seed, For: length, Folder: folder, Program: []string{"mailroom-unguarded"}, Helper: []string{"torture-helper"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report, folder
+}
