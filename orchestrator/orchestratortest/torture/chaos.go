@@ -21,7 +21,7 @@ type tally struct {
 // kill kills a process every now and then, and sometimes all of them at once, so that the next one finds a database that
 // nobody has open.
 func (o *office) kill(_ string, random *rand.Rand) {
-	for pause(o.ctx, between(random, 20*time.Millisecond, 300*time.Millisecond)) {
+	for pause(o.ctx, between(random, 20*time.Millisecond, 250*time.Millisecond)) {
 		if random.IntN(40) == 0 {
 			o.tally.kills.Add(int64(o.register.killAll(o)))
 			o.tally.massacres.Add(1)
@@ -56,11 +56,11 @@ func (o *office) pauseSome(_ string, random *rand.Rand) {
 // breakFolder takes a folder away for a while, so that deliveries into it fail.
 func (o *office) breakFolder(name string, random *rand.Rand) {
 	folder := filepath.Join(o.Folder, shakyName)
-	for pause(o.ctx, between(random, 300*time.Millisecond, 3*time.Second)) {
+	for pause(o.ctx, between(random, 300*time.Millisecond, 2*time.Second)) {
 		err := os.Rename(folder, folder+".away")
 		if err == nil {
 			o.tally.outages.Add(1)
-			pause(o.ctx, between(random, 30*time.Millisecond, 1500*time.Millisecond))
+			pause(o.ctx, between(random, 30*time.Millisecond, 1800*time.Millisecond))
 			err = os.Rename(folder+".away", folder)
 		}
 		if err != nil {

@@ -76,7 +76,7 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transpor
 	for lane := range lanes {
 		sending.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(lane)))
-			for number := 1; pause(ctx, between(random, time.Microsecond, 60*time.Millisecond)); number++ {
+			for number := 1; pause(ctx, between(random, time.Microsecond, 120*time.Millisecond)); number++ {
 				send := o.draw(random, strconv.Itoa(lane), number)
 				send.Token = os.Getenv("ORCHESTRATOR_INSTANCE_ID") + "/" + send.Token
 				if err := sendDraft(r, &send, d); err != nil {

@@ -31,10 +31,10 @@ func (o *office) draw(random *rand.Rand, lane string, number int) draft {
 	if random.IntN(5) == 0 {
 		d.Priority = 1
 	}
-	switch random.IntN(100) {
-	case 0:
+	switch n := random.IntN(500); {
+	case n == 0:
 		d.fat = 200_000 // several pages of a file: a kill may tear it
-	case 1, 2:
+	case n < 10:
 		d.fat = 10_000
 	}
 	if random.IntN(50) == 0 && d.Recipient == "inboxed" {
@@ -183,7 +183,7 @@ func (p *process) write(random *rand.Rand, next func() (draft, bool), underWay c
 			return // it was killed
 		}
 		if burst--; burst < 0 {
-			if burst = random.IntN(40); !pause(p.o.ctx, between(random, time.Millisecond, 80*time.Millisecond)) {
+			if burst = random.IntN(40); !pause(p.o.ctx, between(random, 10*time.Millisecond, 200*time.Millisecond)) {
 				return
 			}
 		}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"mailroom/orchestrator/orchestratortest/history"
+	"mailroom/orchestrator/orchestratortest/torture"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scene is a copy of what a run left, in which a test plants a bug.
+type scene struct {
+	t      *testing.T
+	folder string
+	events []history.Event
+}
+
+// plantable makes runs until one has something to plant every bug in.
+func plantable(t *testing.T) string {
+	t.Helper()
+	for length := 4 * time.Second; ; length *= 2 {
+		seed := rand.Uint64()
+		report, folder := tortured(t, seed, length)
+		if report.Failed() {
+			t.Fatalf("seed %d, in %s: %v", seed, folder, report.Problems())
+		}
+		s := copied(t, folder)
+		if s.number(`SELECT min((SELECT count(*) FROM message_trace WHERE event = 'deleted'), (SELECT count(*) FROM message_trace WHERE event = 'read'),
+			(SELECT count(*) FROM message_trace WHERE event = 'failed' AND error NOT LIKE '%cannot tell%'), (SELECT count(*) FROM agent_inbox),
+			(SELECT count(*) FROM message_trace WHERE event = 'released' AND error LIKE 'the lease of %'), (SELECT count(*) FROM agent_message))`) > 0 {
+			return folder
+		}
+		os.RemoveAll(folder)
+	}
+}
+
+func copied(t *testing.T, folder string) *scene {
+	t.Helper()
+	s := &scene{t: t, folder: t.TempDir()}
+	if err := os.CopyFS(s.folder, os.DirFS(folder)); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if s.events, err = torture.History(s.folder); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *scene) open() *sql.DB {
+	s.t.Helper()
+	db, err := history.OpenPlain(filepath.Join(s.folder, "mailroom.db"), time.Second)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return db
+}
+
+func (s *scene) sql(statement string, args ...any) {
+	s.t.Helper()
+	db := s.open()
+	defer db.Close()
+	if _, err := db.Exec(statement, args...); err != nil {
+		s.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// dismiss sends the witness away.
+func (s *scene) dismiss() {
+	s.t.Helper()
+	if err := history.Dismiss(s.t.Context(), filepath.Join(s.folder, "mailroom.db")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// victim is the id in the middle of what a query selects.
+func (s *scene) victim(query string) (id string) {
+	s.t.Helper()
+	db := s.open()
+	defer db.Close()
+	err := db.QueryRow(`WITH list(id) AS (` + query + `) SELECT id FROM list LIMIT 1 OFFSET (SELECT count(*) / 2 FROM list)`).Scan(&id)
+	if err != nil {
+		s.t.Fatalf("%s: %v", query, err)
+	}
+	return id
+}
+
+func (s *scene) victims(query string) []string { return strings.Fields(s.victim(query)) }
+
+func (s *scene) number(query string, args ...any) (n int) {
+	s.t.Helper()
+	db := s.open()
+	defer db.Close()
+	if err := db.QueryRow(query, args...).Scan(&n); err != nil {
+		s.t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// unwrite takes one row out of the trace so that no gap shows: as if it had never been written.
+func (s *scene) unwrite(event, like string) string {
+	s.t.Helper()
+	where := fmt.Sprintf(`event = '%s' AND ('%s' = '' OR error LIKE '%s')`, event, like, like)
+	if event == "attempt_failed" {
+		where += " AND new_status = 'retry' AND old_status = 'pending'"
+	}
+	id := s.victim(`SELECT message_id FROM message_trace WHERE ` + where)
+	row := s.number(`SELECT max(id) FROM message_trace WHERE `+where+` AND message_id = ?`, id)
+	s.sql(`DELETE FROM message_trace WHERE id = ?`, row)
+	s.sql(`UPDATE message_trace SET id = -id WHERE id > ?`, row)
+	s.sql(`UPDATE message_trace SET id = -id - 1 WHERE id < 0`)
+	s.sql(`UPDATE witness SET traced = traced - 1 WHERE traced >= ?`, row)
+	return id
+}
+
+// batch returns two messages of one pair that were once claimed together, in the order of the witness, and never else.
+func (s *scene) batch() []string {
+	s.t.Helper()
+	return s.victims(`SELECT a.message_id || ' ' || b.message_id FROM witness a JOIN witness b ON b.lease_token = a.lease_token AND b.id = a.id + 1
+		JOIN witness c ON c.change = 'insert' AND c.message_id = a.message_id JOIN witness d ON d.change = 'insert' AND d.message_id = b.message_id
+		WHERE a.lease_token <> '' AND a.change = 'update' AND b.change = 'update' AND c.sender = d.sender AND c.recipient = d.recipient
+		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed' AND t.message_id IN (a.message_id, b.message_id))`)
+}
+
+// climbed reports whether one of two messages ever failed an attempt, or lost its lease.
+func (s *scene) climbed(a, b string) bool {
+	return s.number(`SELECT count(*) FROM message_trace WHERE event IN ('attempt_failed','released','replayed') AND message_id IN (?, ?)`, a, b) > 0
+}
+
+// handed is one event that handed out messages.
+func (s *scene) handed() history.Event {
+	s.t.Helper()
+	for _, e := range s.events {
+		if e.Kind == history.Handed {
+			return e
+		}
+	}
+	s.t.Fatal("nothing was handed out")
+	return history.Event{}
+}
+
+func (s *scene) file() string { return filepath.Join(s.folder, "solid", "filed.jsonl") }
+
+func (s *scene) lines() (lines [][]byte) {
+	s.t.Helper()
+	content, err := os.ReadFile(s.file())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for line := range bytes.Lines(content) {
+		if json.Valid(line) {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) < 3 {
+		s.t.Fatalf("%d lines in %s", len(lines), s.file())
+	}
+	return lines
+}
+
+func (s *scene) setLines(lines [][]byte) {
+	s.t.Helper()
+	if err := os.WriteFile(s.file(), bytes.Join(lines, nil), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// sentLine is a line of a file, as far as tests ask.
+type sentLine struct {
+	MessageID string `json:"message_id"`
+	Sender    string `json:"sender"`
+	Priority  int    `json:"priority"`
+	Retries   int    `json:"retry_count"`
+}
+
+func parse(t *testing.T, line []byte) (l sentLine) {
+	t.Helper()
+	if err := json.Unmarshal(line, &l); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func idOf(t *testing.T, line []byte) string { return parse(t, line).MessageID }
