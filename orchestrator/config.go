@@ -48,10 +48,7 @@ func (cache *configCache) load(c *conn) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache.mu.Lock()
-	have := cache.conf
-	cache.mu.Unlock()
-	if have != nil && have.version == version {
+	if have := cache.known(version); have != nil {
 		return have, nil
 	}
 	fresh, err := readConfig(c, version)
@@ -62,6 +59,16 @@ func (cache *configCache) load(c *conn) (*config, error) {
 	cache.conf = fresh
 	cache.mu.Unlock()
 	return fresh, nil
+}
+
+// known returns the configuration of that version if it was the last to be read, else nil.
+func (cache *configCache) known(version string) *config {
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	if cache.conf == nil || cache.conf.version != version {
+		return nil
+	}
+	return cache.conf
 }
 
 func readConfig(c *conn, version string) (*config, error) {

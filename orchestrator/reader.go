@@ -36,6 +36,16 @@ func (r *Router) read(fn func(c *conn) error) error {
 	return databaseError(r.path, fn(c))
 }
 
+// look is read for a fn that runs one statement, or whose statements need not see the same state.
+func (r *Router) look(fn func(c *conn) error) error {
+	c, err := r.readers.take()
+	if err != nil {
+		return databaseError(r.path, err)
+	}
+	defer r.readers.keep(c)
+	return databaseError(r.path, fn(c))
+}
+
 func (p *readers) take() (*conn, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 {
@@ -49,8 +59,17 @@ func (p *readers) take() (*conn, error) {
 	return p.r.openReader()
 }
 
+// give takes back the connection of a snapshot.
 func (p *readers) give(c *conn) {
-	if c.script("ROLLBACK") != nil || c.immutable {
+	if c.script("ROLLBACK") != nil {
+		c.close()
+		return
+	}
+	p.keep(c)
+}
+
+func (p *readers) keep(c *conn) {
+	if c.immutable {
 		c.close()
 		return
 	}

@@ -105,26 +105,35 @@ func (r *Router) take(ctx context.Context, recipient string, limit int) (ms []Me
 	return ms, nil
 }
 
-// anythingFor looks whether taking could find something.
+// anythingFor looks whether taking could find something. It is what a waiter does first when it wakes up, so it is one
+// statement as long as the configuration is the one that is known.
 func (r *Router) anythingFor(recipient string) (there bool, err error) {
-	now := stamp(r.now())
-	err = r.read(func(c *conn) error {
-		conf, err := r.config.load(c)
+	err = r.look(func(c *conn) error {
+		var version string
+		err := c.query(`
+			SELECT (SELECT value FROM settings WHERE key = '`+configVersion+`'),
+			       EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
+			    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+takeable+`)
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND recipient = ?2 AND lease_until <= ?1)`,
+			func(row []driver.Value) error {
+				version, there = asText(row[0]), asInt(row[1]) != 0
+				return nil
+			}, stamp(r.now()), recipient)
 		if err != nil {
 			return err
+		}
+		conf := r.config.known(version)
+		if conf == nil {
+			if conf, err = r.config.load(c); err != nil {
+				return err
+			}
 		}
 		if conf.agents[recipient] == nil {
 			return Errorf(UnknownRecipient, "nobody is known as %q", recipient).
 				WithHint("%s", didYouMean(recipient, conf.names))
 		}
-		n, err := c.number(`
-			SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
-			    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+takeable+`)
-			    OR EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
-			    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND recipient = ?2 AND lease_until <= ?1)`,
-			now, recipient)
-		there = n != 0
-		return err
+		return nil
 	})
 	return there, err
 }
