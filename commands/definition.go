@@ -57,7 +57,7 @@ type Definition struct {
 	database   func(raw json.RawMessage) string
 	run        func(ctx context.Context, env Env, raw json.RawMessage) (any, error)
 	check      func(raw json.RawMessage) error
-	batch      batchRunner
+	batch      func(lines []json.RawMessage) decodedBatch
 }
 
 // Typed is a definition that still knows its types, as Define returns it.

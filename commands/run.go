@@ -163,14 +163,14 @@ func withTrace(err error, span *tracing.Span) error {
 	}
 }
 
-// batchRunner runs many params of one command at once.
-type batchRunner func(ctx context.Context, env Env, lines []json.RawMessage, atomic bool) ([]Answer, []error)
+// decodedBatch runs the params that a batch decoder has decoded.
+type decodedBatch func(ctx context.Context, env Env, atomic bool) ([]Answer, []error)
 
 // WithBatch gives the command a second handler for many params at once, in one transaction where that can be. Results
 // and errors have one element per params.
 func (t Typed[P, R]) WithBatch(run func(ctx context.Context, env Env, ps []P, atomic bool) ([]R, []error)) Typed[P, R] {
-	t.batch = func(ctx context.Context, env Env, lines []json.RawMessage, atomic bool) ([]Answer, []error) {
-		answers, errs := make([]Answer, len(lines)), make([]error, len(lines))
+	t.batch = func(lines []json.RawMessage) decodedBatch {
+		errs := make([]error, len(lines))
 		var ps []P
 		var places []int
 		for i, raw := range lines {
@@ -179,27 +179,43 @@ func (t Typed[P, R]) WithBatch(run func(ctx context.Context, env Env, ps []P, at
 				ps, places = append(ps, p), append(places, i)
 			}
 		}
-		if len(ps) == 0 || (atomic && len(ps) < len(lines)) {
+		return func(ctx context.Context, env Env, atomic bool) ([]Answer, []error) {
+			answers := make([]Answer, len(errs))
+			if len(ps) == 0 || (atomic && len(ps) < len(errs)) {
+				return answers, errs
+			}
+			results, failures := run(ctx, env, ps, atomic)
+			for j, i := range places {
+				if errs[i] = failures[j]; errs[i] == nil {
+					answers[i] = Answer{Action: t.Name, Result: results[j]}
+				}
+			}
 			return answers, errs
 		}
-		results, failures := run(ctx, env, ps, atomic)
-		for j, i := range places {
-			if errs[i] = failures[j]; errs[i] == nil {
-				answers[i] = Answer{Action: t.Name, Result: results[j]}
-			}
-		}
-		return answers, errs
 	}
 	return t
 }
 
-// TakesBatch reports whether RunBatch can be called.
+// TakesBatch reports whether DecodeBatch can be called.
 func (d *Definition) TakesBatch() bool { return d.batch != nil }
 
-// RunBatch is Run for many params, under one span. With atomic, one bad params means that nothing is done; the good ones
-// then have neither an answer nor an error of their own.
-func (d *Definition) RunBatch(ctx context.Context, env Env, lines []json.RawMessage, atomic bool) ([]Answer, []error) {
-	answers, errs := make([]Answer, len(lines)), make([]error, len(lines))
+// Batch is many calls of one command, decoded and not run yet.
+type Batch struct {
+	d   *Definition
+	n   int
+	run decodedBatch
+}
+
+// DecodeBatch decodes the params of many calls. Bad ones are reported by Run.
+func (d *Definition) DecodeBatch(lines []json.RawMessage) *Batch {
+	return &Batch{d: d, n: len(lines), run: d.batch(lines)}
+}
+
+// Run is Definition.Run for all calls of the batch, under one span. Call it once. With atomic, one bad params means that
+// nothing is done; the good ones then have neither an answer nor an error of their own.
+func (b *Batch) Run(ctx context.Context, env Env, atomic bool) ([]Answer, []error) {
+	d := b.d
+	answers, errs := make([]Answer, b.n), make([]error, b.n)
 	if err := d.permit(env.Caller); err != nil {
 		for i := range errs {
 			errs[i] = err
@@ -207,9 +223,9 @@ func (d *Definition) RunBatch(ctx context.Context, env Env, lines []json.RawMess
 		return answers, errs
 	}
 	ctx, span := d.begin(ctx, env)
-	span.Set(tracing.AttrBatchCount, len(lines))
+	span.Set(tracing.AttrBatchCount, b.n)
 	_, err := d.guarded(ctx, env, func() (any, error) {
-		answers, errs = d.batch(ctx, env, lines, atomic)
+		answers, errs = b.run(ctx, env, atomic)
 		return nil, nil
 	})
 	failed := err

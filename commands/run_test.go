@@ -81,7 +81,7 @@ func TestRunAsksForTheRight(t *testing.T) {
 				return ps, make([]error, len(ps))
 			})
 		_, err := d.Run(t.Context(), Env{Caller: test.caller}, nil)
-		_, errs := d.RunBatch(t.Context(), Env{Caller: test.caller}, []json.RawMessage{nil}, false)
+		_, errs := d.DecodeBatch([]json.RawMessage{nil}).Run(t.Context(), Env{Caller: test.caller}, false)
 		for _, err := range []error{err, errs[0]} {
 			if (err != nil) != test.refused {
 				t.Errorf("rights %s, caller %+v: %v", test.rights, test.caller, err)
@@ -120,7 +120,7 @@ func lines(names ...string) (list []json.RawMessage) {
 
 func TestRunBatchKeepsPlaces(t *testing.T) {
 	t.Parallel()
-	answers, errs := batchOf().RunBatch(t.Context(), administrator, lines(`{"name":"a"}`, `{"name":1}`, `{"name":"bad"}`, `{"name":"d"}`), false)
+	answers, errs := batchOf().DecodeBatch(lines(`{"name":"a"}`, `{"name":1}`, `{"name":"bad"}`, `{"name":"d"}`)).Run(t.Context(), administrator, false)
 	codeIs(t, errs[1], orchestrator.InvalidParams)
 	codeIs(t, errs[2], orchestrator.UnknownRecipient)
 	for i, want := range map[int]string{0: "a", 3: "d"} {
@@ -132,7 +132,7 @@ func TestRunBatchKeepsPlaces(t *testing.T) {
 
 func TestRunBatchDoesNothingAtomicallyWithOneBadLine(t *testing.T) {
 	t.Parallel()
-	answers, errs := batchOf().RunBatch(t.Context(), administrator, lines(`{"name":"panic"}`, `{"nam":1}`), true)
+	answers, errs := batchOf().DecodeBatch(lines(`{"name":"panic"}`, `{"nam":1}`)).Run(t.Context(), administrator, true)
 	if errs[0] != nil || answers[0].Result != nil {
 		t.Errorf("the good line gave %+v, %v; the handler ran", answers[0], errs[0])
 	}
@@ -141,7 +141,7 @@ func TestRunBatchDoesNothingAtomicallyWithOneBadLine(t *testing.T) {
 
 func TestRunBatchFailsAsAWholeWhenItsHandlerPanics(t *testing.T) {
 	t.Parallel()
-	_, errs := batchOf().RunBatch(t.Context(), administrator, lines(`{"name":"a"}`, `{"name":"panic"}`), false)
+	_, errs := batchOf().DecodeBatch(lines(`{"name":"a"}`, `{"name":"panic"}`)).Run(t.Context(), administrator, false)
 	for _, err := range errs {
 		codeIs(t, err, orchestrator.Internal)
 	}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
+	"slices"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -32,60 +34,159 @@ type numbered struct {
 // runLines runs a command once for every line of standard input and answers each with a line, in order, once its effect
 // is on disk. It never waits for more input while lines are there to be run. With atomic all lines are read first, and
 // all are run or none.
+//
+// It is a pipeline: while one batch is written to the database, the next is decoded and the last answered. An
+// interruption ends it behind the batch that is being written, which is still answered.
 func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.Definition, atomic bool, out *printer) error {
 	ctx, finish := p.progress(ctx, out)
 	defer finish()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	lines := make(chan numbered, linesPerBatch)
-	go func() {
+	stage(cancel, func() {
 		defer close(lines)
-		defer func() {
-			if e := recover(); e != nil {
-				pass(ctx, lines, numbered{err: fmt.Errorf("panic while reading standard input: %v", e)})
-			}
-		}()
 		readLines(ctx, p.In, lines)
-	}()
+	})
 	run := &lineRun{p: p, ctx: ctx, env: env, d: d, out: out}
 	if atomic {
 		return run.atomic(lines)
 	}
-	for {
-		batch, err := nextBatch(ctx, lines)
-		if err != nil {
-			return err
+	decoded, done := make(chan *lineBatch, 1), make(chan *lineBatch, 1)
+	stage(cancel, func() {
+		defer close(decoded)
+		for {
+			batch := nextBatch(ctx, lines)
+			if len(batch) == 0 || !pass(ctx, decoded, run.decode(batch)) {
+				return
+			}
 		}
-		if len(batch) == 0 {
-			return run.end()
+	})
+	answered, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	stage(cancel, func() {
+		defer close(done)
+		for b := range decoded {
+			if ctx.Err() != nil {
+				return
+			}
+			b.run(ctx, env, false)
+			if !pass(answered, done, b) || b.stuck() {
+				return
+			}
 		}
-		if err := run.some(batch); err != nil {
+	})
+	for b := range done {
+		if err := run.answer(b); err != nil {
 			return err
 		}
 	}
+	if ctx.Err() != nil && run.worst == nil {
+		return ended(ctx)
+	}
+	return run.end()
 }
 
-// nextBatch waits for a line, and takes what is there behind it. An empty batch is the end of the input.
-func nextBatch(ctx context.Context, lines <-chan numbered) (batch []numbered, err error) {
+// stage runs one stage of the pipeline. Its panic ends the others.
+func stage(cancel context.CancelCauseFunc, run func()) {
+	go func() {
+		defer func() {
+			if e := recover(); e != nil {
+				cancel(&orchestrator.Error{
+					Code: orchestrator.Internal, Message: fmt.Sprintf("panic: %v", e), Err: fmt.Errorf("%s", debug.Stack()),
+				})
+			}
+		}()
+		run()
+	}()
+}
+
+// ended is the error of a run that did not come to the end of its input.
+func ended(ctx context.Context) error {
+	var bug *orchestrator.Error
+	if errors.As(context.Cause(ctx), &bug) {
+		return bug
+	}
+	return interrupted(ctx.Err())
+}
+
+// pass hands something on to the next stage, unless ctx ends first.
+func pass[T any](ctx context.Context, to chan<- T, what T) bool {
+	select {
+	case to <- what:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// nextBatch waits for a line, and takes what is there behind it. An empty batch is the end of the input, or of ctx.
+func nextBatch(ctx context.Context, lines <-chan numbered) (batch []numbered) {
 	select {
 	case first, ok := <-lines:
 		if !ok {
-			return nil, nil
+			return nil
 		}
 		batch = append(batch, first)
 	case <-ctx.Done():
-		return nil, interrupted(ctx.Err())
+		return nil
 	}
 	for len(batch) < linesPerBatch {
 		select {
 		case next, ok := <-lines:
 			if !ok {
-				return batch, nil
+				return batch
 			}
 			batch = append(batch, next)
 		default:
-			return batch, nil // nothing more is there now
+			return batch // nothing more is there now
 		}
 	}
-	return batch, nil
+	return batch
+}
+
+// lineBatch is lines that run together, with one answer or error each.
+type lineBatch struct {
+	lines   []numbered
+	decoded *commands.Batch
+	places  []int // in lines, of those that could be read
+	answers []commands.Answer
+	errs    []error
+}
+
+// decode decodes the lines that could be read.
+func (r *lineRun) decode(lines []numbered) *lineBatch {
+	b := &lineBatch{lines: lines, answers: make([]commands.Answer, len(lines)), errs: make([]error, len(lines))}
+	var raws []json.RawMessage
+	for i, line := range lines {
+		if b.errs[i] = line.err; line.err == nil {
+			raws, b.places = append(raws, line.raw), append(b.places, i)
+		}
+	}
+	b.decoded = r.d.DecodeBatch(raws)
+	return b
+}
+
+// run runs what was decoded; with atomic nothing, when a line could not be read.
+func (b *lineBatch) run(ctx context.Context, env commands.Env, atomic bool) {
+	if len(b.places) == 0 || (atomic && len(b.places) < len(b.lines)) {
+		return
+	}
+	answers, errs := b.decoded.Run(ctx, env, atomic)
+	for j, i := range b.places {
+		b.answers[i], b.errs[i] = answers[j], errs[j]
+	}
+}
+
+// stuck reports whether the batch met an error that the next ones would meet too.
+func (b *lineBatch) stuck() bool { return slices.ContainsFunc(b.errs, noLinesFault) }
+
+// noLinesFault reports whether an error is the database's or a bug.
+func noLinesFault(err error) bool {
+	switch orchestrator.CodeOf(err) {
+	case orchestrator.Busy, orchestrator.Unavailable, orchestrator.Internal:
+		return err != nil
+	}
+	return false
 }
 
 // lineRun is one run over the lines of standard input.
@@ -98,71 +199,44 @@ type lineRun struct {
 	done  int64
 	well  int64
 	bad   int
-	worst error // not a line's fault, but the database's or a bug: it ends the run
+	worst error // the first that was no line's fault
 }
 
-// some runs one batch and writes its answers.
-func (r *lineRun) some(batch []numbered) error {
-	answers, errs := r.run(batch, false)
-	for i, line := range batch {
-		if errs[i] != nil {
-			r.report(line.number, errs[i])
-		} else if err := r.good(answers[i]); err != nil {
+// answer writes the answers of a batch.
+func (r *lineRun) answer(b *lineBatch) error {
+	for i, line := range b.lines {
+		if b.errs[i] != nil {
+			r.report(line.number, b.errs[i])
+		} else if err := r.good(b.answers[i]); err != nil {
 			return err
 		}
 	}
-	if r.worst != nil {
-		return r.end() // the rest would meet the same
-	}
-	r.done += int64(len(batch))
+	r.done += int64(len(b.lines))
 	commands.Progress(r.ctx, r.done, 0, "lines")
 	return nil
-}
-
-// run runs the lines that could be read.
-func (r *lineRun) run(batch []numbered, atomic bool) ([]commands.Answer, []error) {
-	answers, errs := make([]commands.Answer, len(batch)), make([]error, len(batch))
-	var raws []json.RawMessage
-	var places []int
-	for i, line := range batch {
-		if errs[i] = line.err; line.err == nil {
-			raws, places = append(raws, line.raw), append(places, i)
-		}
-	}
-	if len(raws) == 0 || (atomic && len(raws) < len(batch)) {
-		return answers, errs
-	}
-	got, failures := r.d.RunBatch(r.ctx, r.env, raws, atomic)
-	for j, i := range places {
-		answers[i], errs[i] = got[j], failures[j]
-	}
-	return answers, errs
 }
 
 // atomic runs all lines together, or none.
 func (r *lineRun) atomic(lines <-chan numbered) error {
 	var all []numbered
-	for {
-		batch, err := nextBatch(r.ctx, lines)
-		if err != nil {
-			return err
-		}
-		if len(batch) == 0 {
-			break
-		}
+	for batch := nextBatch(r.ctx, lines); len(batch) > 0; batch = nextBatch(r.ctx, lines) {
 		all = append(all, batch...)
 	}
-	answers, errs := r.run(all, true)
+	if r.ctx.Err() != nil {
+		return ended(r.ctx)
+	}
+	b := r.decode(all)
+	b.run(r.ctx, r.env, true)
 	for i := range all {
-		if errs[i] != nil {
-			r.report(all[i].number, errs[i])
+		if b.errs[i] != nil {
+			r.report(all[i].number, b.errs[i])
 		}
 	}
 	if r.bad > 0 {
 		return r.end()
 	}
 	for i := range all {
-		if err := r.good(answers[i]); err != nil {
+		if err := r.good(b.answers[i]); err != nil {
 			return err
 		}
 	}
@@ -181,11 +255,8 @@ func (r *lineRun) good(answer commands.Answer) error {
 // report writes the answer of a line that was refused, with its number.
 func (r *lineRun) report(number int, err error) {
 	r.bad++
-	switch orchestrator.CodeOf(err) {
-	case orchestrator.Busy, orchestrator.Unavailable, orchestrator.Internal:
-		if r.worst == nil {
-			r.worst = err
-		}
+	if r.worst == nil && noLinesFault(err) {
+		r.worst = err
 	}
 	var e *orchestrator.Error
 	if !errors.As(err, &e) {
@@ -234,14 +305,6 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- numbered) {
 		if err != nil || ctx.Err() != nil {
 			return
 		}
-	}
-}
-
-// pass hands a line on, unless nobody takes lines any more.
-func pass(ctx context.Context, lines chan<- numbered, line numbered) {
-	select {
-	case lines <- line:
-	case <-ctx.Done():
 	}
 }
 
