@@ -130,7 +130,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		adoptedText(f.messageType), adoptedPayload(f.payload), created, delivered, ended, next, review, expires,
 		max(0, min(asInt(f.retryCount), 1_000_000)), min(maxRetries, 1_000_000), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, 1_000_000)))
 	if status == Pending || status == Retry {
-		t.ring = true
+		t.ring.all = true
 	}
 	return err
 }

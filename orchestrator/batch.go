@@ -3,7 +3,9 @@ package orchestrator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 
 	"github.com/cenkalti/backoff/v4"
 )
@@ -89,11 +91,17 @@ func (b *batch) anyAnswers() bool {
 
 // ring rings once for all requests that made work due.
 func (b *batch) ring(bell Bell) {
+	var sum ring
 	for i, q := range b.requests {
-		if b.outcomes[i] == nil && q.tx.ring {
-			bell.Ring()
-			return
+		if b.outcomes[i] == nil {
+			sum.all = sum.all || q.tx.ring.all
+			sum.add(slices.Collect(maps.Keys(q.tx.ring.names)))
 		}
+	}
+	if sum.all {
+		bell.Ring()
+	} else if len(sum.names) > 0 {
+		bell.Ring(slices.Collect(maps.Keys(sum.names))...)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // ear is how one process hears the bell of a database. It wakes the process's listeners
-//   - when its socket gets a byte: the sender has committed;
+//   - when its socket gets a datagram: the sender has committed;
 //   - after the -wal file was written to: somebody may be about to commit, perhaps by plain SQL (see lookAgain);
 //   - from time to time without any sign, because signs can be missed.
 //
@@ -181,13 +181,14 @@ func (e *ear) unbind() {
 	e.socket = nil
 }
 
-// hear wakes the listeners for each byte that comes, until the socket is closed.
+// hear wakes the listeners for each datagram that comes, until the socket is closed.
 func hear(socket *net.UnixConn, local *listeners) {
-	var b [1]byte
+	var ring [maxRing]byte
 	for {
-		if _, err := socket.Read(b[:]); err != nil {
+		n, err := socket.Read(ring[:])
+		if err != nil {
 			return
 		}
-		local.wake()
+		local.wake(recipientsOf(ring[:n])...)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,7 +16,7 @@ import (
 )
 
 // socketBell is the doorbell of a database: a folder DBPATH-bell in which every listening process has a unix datagram
-// socket. Ringing sends each of them one byte. A process has one ear (see ear) however many listen in it.
+// socket. Ringing sends each of them one datagram, see ringOf. A process has one ear (see ear) however many listen in it.
 //
 // It only ever saves time. Without it (a read-only folder, a writer that knows nothing of it) the ear's own ways of
 // noticing a commit remain.
@@ -48,18 +49,22 @@ type socketBell struct {
 
 // newBell returns the bell of the database at dbPath. It touches nothing before the first Listen.
 func newBell(dbPath string, log *slog.Logger) *socketBell {
-	return &socketBell{folder: dbPath + "-bell", wal: dbPath + "-wal", log: log, poll: time.Second}
+	poll := time.Second
+	if runtime.GOOS == "linux" {
+		poll = 2 * time.Second // the -wal file gives hints there
+	}
+	return &socketBell{folder: dbPath + "-bell", wal: dbPath + "-wal", log: log, poll: poll}
 }
 
 // Listen implements Bell. Where no socket can be made it falls back silently. The ear outlives its last listener by
 // linger; close ends it at once.
-func (b *socketBell) Listen(ctx context.Context) (<-chan struct{}, func(), error) {
+func (b *socketBell) Listen(ctx context.Context, recipient string) (<-chan bool, func(), error) {
 	if ctx.Err() != nil {
 		return nil, func() {}, context.Cause(ctx)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	rings := b.local.add()
+	rings := b.local.add(recipient)
 	if b.idle != nil {
 		b.idle.Stop()
 		b.idle = nil
@@ -68,7 +73,7 @@ func (b *socketBell) Listen(ctx context.Context) (<-chan struct{}, func(), error
 		b.ear = openEar(b)
 	}
 	stop := stopOnce(ctx, func() {
-		if b.local.remove(rings) > 0 {
+		if b.local.remove(recipient, rings) > 0 {
 			return
 		}
 		if b.linger == 0 {
@@ -101,14 +106,14 @@ func (b *socketBell) close() {
 //
 // A listener binds its socket before it looks into the database, and we read the folder after the commit: whoever is
 // missing in the folder will see the commit when it looks.
-func (b *socketBell) Ring() {
-	b.local.wake()
+func (b *socketBell) Ring(recipients ...string) {
+	b.local.wake(recipients...)
 	dir, err := openBellFolder(b.folder)
 	if err != nil {
 		return // nobody ever listened
 	}
 	defer unix.Close(dir)
-	own, socket := b.own.Load(), -1
+	own, socket, ring := b.own.Load(), -1, ringOf(recipients)
 	for _, name := range namesIn(dir) {
 		if own != nil && name == *own {
 			continue // local.wake was its ring
@@ -119,18 +124,38 @@ func (b *socketBell) Ring() {
 			}
 			defer unix.Close(socket)
 		}
-		b.ringOne(socket, dir, name)
+		b.ringOne(socket, dir, name, ring)
 	}
 }
 
-// ringOne sends one byte. A full queue means that the listener has rings it has not heard yet. A refusal means that its
+// maxRing bounds a datagram of the bell, in bytes.
+const maxRing = 1024
+
+// ringOf is the datagram of a ring: the recipients, one to a line, or a single byte 1 for everybody.
+func ringOf(recipients []string) []byte {
+	ring := []byte(strings.Join(recipients, "\n"))
+	if len(ring) == 0 || len(ring) > maxRing {
+		return []byte{1}
+	}
+	return ring
+}
+
+// recipientsOf reads a datagram of the bell: nil is everybody.
+func recipientsOf(ring []byte) []string {
+	if len(ring) == 0 || ring[0] == 1 {
+		return nil
+	}
+	return strings.Split(string(ring), "\n")
+}
+
+// ringOne sends one datagram. A full queue means that the listener has rings it has not heard yet. A refusal means that its
 // process died, or that the socket is being bound this moment. What else may be wrong is not the ringer's business.
-func (b *socketBell) ringOne(socket, dir int, name string) {
+func (b *socketBell) ringOne(socket, dir int, name string, ring []byte) {
 	address := socketAddress(b.folder, dir, name)
 	if address == "" {
 		return
 	}
-	err := unix.Sendto(socket, []byte{1}, unix.MSG_DONTWAIT, &unix.SockaddrUnix{Name: address})
+	err := unix.Sendto(socket, ring, unix.MSG_DONTWAIT, &unix.SockaddrUnix{Name: address})
 	if errors.Is(err, unix.ECONNREFUSED) {
 		removeDead(dir, name)
 	}

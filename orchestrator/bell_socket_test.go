@@ -29,9 +29,9 @@ func detect(changed func() bool) func() (func() bool, func()) {
 	return func() (func() bool, func()) { return changed, func() {} }
 }
 
-func listen(t testing.TB, b Bell) <-chan struct{} {
+func listen(t testing.TB, b Bell) <-chan bool {
 	t.Helper()
-	rings, stop, err := b.Listen(t.Context())
+	rings, stop, err := b.Listen(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func listen(t testing.TB, b Bell) <-chan struct{} {
 
 // helpListen says when it listens, and when it was rung.
 func helpListen(path string, in *bufio.Scanner) {
-	rings, stop, err := deafBell(path).Listen(context.Background())
+	rings, stop, err := deafBell(path).Listen(context.Background(), "")
 	fmt.Println("listening", err)
 	<-rings
 	stop()
@@ -111,11 +111,11 @@ func TestBellCleansUp(t *testing.T) {
 	t.Parallel()
 	bell := deafBell(filepath.Join(t.TempDir(), "a.db"))
 	ctx, cancel := context.WithCancel(t.Context())
-	_, stopOne, err := bell.Listen(ctx)
+	_, stopOne, err := bell.Listen(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, stopTwo, err := bell.Listen(t.Context())
+	_, stopTwo, err := bell.Listen(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,8 +274,8 @@ func TestBellReleasesItsDetector(t *testing.T) {
 		return func() bool { return ended < began }, func() { ended++ }
 	}
 	for range 2 {
-		_, stopOne, _ := bell.Listen(t.Context())
-		_, stopTwo, _ := bell.Listen(t.Context())
+		_, stopOne, _ := bell.Listen(t.Context(), "")
+		_, stopTwo, _ := bell.Listen(t.Context(), "")
 		stopOne()
 		stopTwo()
 		if began != ended {

@@ -110,6 +110,6 @@ func (t *tx) configChanged() error {
 	if err != nil {
 		return err
 	}
-	t.conf, t.ring, t.traced = nil, true, true
+	t.conf, t.ring.all, t.traced = nil, true, true
 	return t.storeSetting(configVersion, id)
 }

@@ -113,6 +113,6 @@ func (t *tx) replay(m *Message) error {
 	from := t.clock
 	_, err = t.Exec(`UPDATE agent_message SET expires_at = ?, review_at = ? WHERE seq = ?`,
 		stamp(from.Add(lifetime)), stamp(from.Add(min(lifetime, conf.settings.OverdueAfter))), m.seq)
-	m.Status, m.RetryCount, m.Error, t.ring = Pending, 0, "", true
+	m.Status, m.RetryCount, m.Error, t.ring.all = Pending, 0, "", true
 	return err
 }

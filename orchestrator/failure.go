@@ -84,6 +84,6 @@ func (t *tx) bounce(m *Message, code Code, reason string, retries int) error {
 	d := Draft{Sender: SystemSender, Recipient: m.Sender, Type: "error_report", Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID}
 	row := insertion{draft: &d, id: id, recipient: m.Sender, status: Pending, maxRetries: conf.settings.MaxRetries}
 	row.expire(t, &conf.settings)
-	t.ring = true
+	t.ring.all = true
 	return t.insert(&row)
 }

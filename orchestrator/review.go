@@ -112,7 +112,7 @@ func (t *tx) endLeases() (more bool, err error) {
 			}
 		}
 	}
-	t.ring = true
+	t.ring.all = true
 	return len(ms) == reviewBatch, nil
 }
 

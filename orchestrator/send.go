@@ -207,7 +207,7 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 		span.Set(tracing.AttrMessageID, sent.MessageID)
 		span.Set(tracing.AttrDestination, d.Recipient)
 	}
-	t.ring = true
+	t.ring.add(recipients)
 	return sent, nil
 }
 

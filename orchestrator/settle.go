@@ -136,7 +136,7 @@ func (t *tx) giveBack(m *Message) error {
 	if err := t.note(bySeq(m.seq), tracing.Released, "given back: "+errStopping.Error()); err != nil {
 		return err
 	}
-	t.ring = true
+	t.ring.all = true
 	_, err := t.Exec(`UPDATE agent_message SET lease_token = '', lease_until = '', lease_owner = '' WHERE seq = ?`, m.seq)
 	return err
 }

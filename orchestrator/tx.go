@@ -50,10 +50,35 @@ type tx struct {
 	actor  string // lease owner and trace actor
 	spanID string
 	traced bool     // something was written for which the command's span must be there
-	ring   bool     // ring the bell after the commit
+	ring   ring     // the bell after the commit
 	after  []func() // run after the commit
 
 	removed map[Status]int64 // by retention, for its report
+}
+
+// ring is whom to wake after a commit.
+type ring struct {
+	all   bool
+	names map[string]bool // recipients
+}
+
+// maxNames bounds the recipients that a ring names; with more of them it wakes everybody.
+const maxNames = 16
+
+func (r *ring) add(recipients []string) {
+	for _, recipient := range recipients {
+		if r.all || r.names[recipient] {
+			continue
+		}
+		if len(r.names) >= maxNames {
+			r.all = true
+			return
+		}
+		if r.names == nil {
+			r.names = map[string]bool{}
+		}
+		r.names[recipient] = true
+	}
 }
 
 type instanceKey struct{}

@@ -33,19 +33,21 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 		}
 	}
 	deadline := r.now().Add(o.Timeout)
-	if ms, err := r.take(ctx, recipient, o.Limit); err != nil || len(ms) > 0 || o.Timeout <= 0 {
+	if ms, err := r.lookAndTake(ctx, recipient, o.Limit); err != nil || len(ms) > 0 || o.Timeout <= 0 {
 		return ms, err
 	}
-	rings, stop, err := r.bell.Listen(ctx)
+	rings, stop, err := r.bell.Listen(ctx, recipient)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
+	take := r.lookAndTake
 	for {
-		ms, err := r.take(ctx, recipient, o.Limit)
+		ms, err := take(ctx, recipient, o.Limit)
 		if err != nil || len(ms) > 0 {
 			return ms, err
 		}
+		take = r.lookAndTake
 		left := deadline.Sub(r.now())
 		if left <= 0 {
 			return nil, nil
@@ -59,7 +61,10 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 		}
 		timer := time.NewTimer(left)
 		select {
-		case <-rings:
+		case named := <-rings:
+			if named {
+				take = r.take // there is something, so there is no need to look first
+			}
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
@@ -79,12 +84,17 @@ func (r *Router) register(ctx context.Context, name string) error {
 	return err
 }
 
-// take reads what there is, without waiting. It looks with a reader first: an idle waiter never takes the write lock.
-func (r *Router) take(ctx context.Context, recipient string, limit int) (ms []Message, err error) {
+// lookAndTake is take behind a look with a reader: an idle waiter never takes the write lock.
+func (r *Router) lookAndTake(ctx context.Context, recipient string, limit int) (ms []Message, err error) {
 	there, err := r.anythingFor(recipient)
 	if err != nil || !there {
 		return nil, err
 	}
+	return r.take(ctx, recipient, limit)
+}
+
+// take reads what there is, without waiting.
+func (r *Router) take(ctx context.Context, recipient string, limit int) (ms []Message, err error) {
 	for more := true; more && len(ms) == 0; {
 		err = r.write(ctx, func(t *tx) (err error) {
 			t.quiet = true
@@ -283,7 +293,7 @@ func (r *Router) Unread(ctx context.Context, ms []Message) error {
 				return err
 			}
 		}
-		t.ring = true
+		t.ring.all = true
 		return nil
 	})
 }

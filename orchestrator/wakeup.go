@@ -9,7 +9,7 @@ import (
 // when a retry, a review or the end of a lease is due. Several may become one. stop ends it.
 func (r *Router) Wakeups(ctx context.Context) (wakeups <-chan struct{}, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	rings, stopRings, err := r.bell.Listen(ctx)
+	rings, stopRings, err := r.bell.Listen(ctx, "")
 	if err != nil {
 		cancel()
 		return nil, nil, err
@@ -37,7 +37,7 @@ const (
 // that waits behind such an attempt. It doubles up to planAgain.
 const firstPause = 10 * time.Millisecond
 
-func (r *Router) wakeups(ctx context.Context, rings <-chan struct{}, out chan struct{}) {
+func (r *Router) wakeups(ctx context.Context, rings <-chan bool, out chan struct{}) {
 	a := alarm{r: r, rang: time.Now()}
 	timer := time.NewTimer(a.wait())
 	defer timer.Stop()
