@@ -41,6 +41,15 @@ var lookAgain = [...]time.Duration{
 
 const fastLooks = 3
 
+// The first looks, up to slowLooks, are left out when a ring was made or heard just now: it has most likely told of the
+// same write already, and whoever was rung needs the processor.
+const slowLooks = 2
+
+// rang reports whether there was a ring within the time of the first looks.
+func (e *ear) rang() bool {
+	return time.Since(time.Unix(0, e.bell.rang.Load())) < lookAgain[slowLooks]
+}
+
 // openEar begins to listen. Commits from now on are heard.
 func openEar(b *socketBell) *ear {
 	e := &ear{
@@ -105,8 +114,10 @@ func (e *ear) run() {
 			if next == len(lookAgain) {
 				continue
 			}
-			if e.changed() {
-				e.bell.local.wake()
+			if next >= slowLooks || !e.rang() {
+				if e.changed() {
+					e.bell.local.wake()
+				}
 			}
 			if next++; next < len(lookAgain) {
 				look.Reset(lookAgain[next] - time.Since(began))
@@ -150,7 +161,7 @@ func (e *ear) bind() (bound bool) {
 		}
 		e.socket, e.name = socket, name
 		e.bell.own.Store(&name)
-		goSafe("bell socket", e.bell.log, func() { hear(socket, &e.bell.local) })
+		goSafe("bell socket", e.bell.log, func() { e.bell.hear(socket) })
 		return true
 	}
 	return false
@@ -182,13 +193,14 @@ func (e *ear) unbind() {
 }
 
 // hear wakes the listeners for each datagram that comes, until the socket is closed.
-func hear(socket *net.UnixConn, local *listeners) {
+func (b *socketBell) hear(socket *net.UnixConn) {
 	var ring [maxRing]byte
 	for {
 		n, err := socket.Read(ring[:])
 		if err != nil {
 			return
 		}
-		local.wake(recipientsOf(ring[:n])...)
+		b.local.wake(recipientsOf(ring[:n])...)
+		b.rang.Store(time.Now().UnixNano())
 	}
 }

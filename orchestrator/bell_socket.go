@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +37,9 @@ type socketBell struct {
 	// linger is how long the ear stays open without a listener: to close it takes the kernel tens of milliseconds, which
 	// would be part of every wait. Set it before the first Listen.
 	linger time.Duration
+
+	ringer ringer
+	rang   atomic.Int64 // when a ring was last made or heard here, in nanoseconds since 1970
 
 	local listeners
 	own   atomic.Pointer[string] // the name of this process's socket, nil without one
@@ -103,29 +105,14 @@ func (b *socketBell) close() {
 }
 
 // Ring implements Bell.
-//
-// A listener binds its socket before it looks into the database, and we read the folder after the commit: whoever is
-// missing in the folder will see the commit when it looks.
 func (b *socketBell) Ring(recipients ...string) {
 	b.local.wake(recipients...)
-	dir, err := openBellFolder(b.folder)
-	if err != nil {
-		return // nobody ever listened
+	b.rang.Store(time.Now().UnixNano())
+	own := ""
+	if name := b.own.Load(); name != nil {
+		own = *name // local.wake was its ring
 	}
-	defer unix.Close(dir)
-	own, socket, ring := b.own.Load(), -1, ringOf(recipients)
-	for _, name := range namesIn(dir) {
-		if own != nil && name == *own {
-			continue // local.wake was its ring
-		}
-		if socket < 0 {
-			if socket, err = datagramSocket(); err != nil {
-				return
-			}
-			defer unix.Close(socket)
-		}
-		b.ringOne(socket, dir, name, ring)
-	}
+	b.ringer.ring(b.folder, own, ringOf(recipients))
 }
 
 // maxRing bounds a datagram of the bell, in bytes.
@@ -146,33 +133,6 @@ func recipientsOf(ring []byte) []string {
 		return nil
 	}
 	return strings.Split(string(ring), "\n")
-}
-
-// ringOne sends one datagram. A full queue means that the listener has rings it has not heard yet. A refusal means that its
-// process died, or that the socket is being bound this moment. What else may be wrong is not the ringer's business.
-func (b *socketBell) ringOne(socket, dir int, name string, ring []byte) {
-	address := socketAddress(b.folder, dir, name)
-	if address == "" {
-		return
-	}
-	err := unix.Sendto(socket, ring, unix.MSG_DONTWAIT, &unix.SockaddrUnix{Name: address})
-	if errors.Is(err, unix.ECONNREFUSED) {
-		removeDead(dir, name)
-	}
-}
-
-// deadAfter is how old a socket that refuses must be to count as dead.
-const deadAfter = 10 * time.Second
-
-// removeDead removes the name of a socket that nobody has open. Names are random, so nobody will bind it again.
-func removeDead(dir int, name string) {
-	var s unix.Stat_t
-	if unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW) != nil || s.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return // connecting to a file that is no socket is refused as well
-	}
-	if time.Since(time.Unix(s.Mtim.Unix())) > deadAfter {
-		unix.Unlinkat(dir, name, 0)
-	}
 }
 
 // maxSocketPath is the size of the field that takes a socket's path, its final NUL included.
@@ -197,30 +157,4 @@ func openBellFolder(folder string) (dir int, err error) {
 			return dir, err
 		}
 	}
-}
-
-// namesIn lists an open folder, as far as that works.
-func namesIn(dir int) (names []string) {
-	var buf [4096]byte
-	for {
-		n, err := unix.ReadDirent(dir, buf[:])
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil || n <= 0 {
-			return names
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
-	}
-}
-
-// datagramSocket opens a socket that no child process inherits.
-func datagramSocket() (int, error) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
-	if err == nil {
-		unix.CloseOnExec(fd)
-	}
-	return fd, err
 }

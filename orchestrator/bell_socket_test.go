@@ -303,3 +303,39 @@ func BenchmarkRing(b *testing.B) {
 		})
 	}
 }
+
+// TestRingerLearnsOfNewListeners: what a ringer keeps of the folder is never in the way of a listener that came, or of a
+// folder that was made anew, since it rang last, however fast they change.
+func TestRingerLearnsOfNewListeners(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	ringing := deafBell(path)
+	defer ringing.ringer.close()
+	stays := make([]func(), 0, 100)
+	for i := range 100 {
+		rings, stop, err := deafBell(path).Listen(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ringing.Ring()
+		<-rings
+		if i%3 == 0 {
+			stays = append(stays, stop)
+			continue
+		}
+		stop()
+		if i%10 == 9 {
+			for _, stop := range stays {
+				stop() // the last one removes the folder
+			}
+			stays = stays[:0]
+		}
+	}
+	for _, stop := range stays {
+		stop()
+	}
+	ringing.ringer.close()
+	rings := listen(t, deafBell(path))
+	ringing.Ring()
+	<-rings
+}

@@ -43,8 +43,10 @@ type Router struct {
 	transports map[string]Transport
 	log        *slog.Logger
 	bell       Bell
-	closeBell  func()
-	busy       time.Duration
+	// closeEar and closeRinger end what the bell of this router keeps open.
+	closeEar, closeRinger func()
+
+	busy time.Duration
 
 	writer  *writer
 	readers readers
@@ -80,7 +82,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	}
 	r := &Router{
 		path: path, instance: o.Instance, now: o.Now, transports: o.Transports, log: o.Log, bell: o.Bell,
-		closeBell: func() {}, busy: o.BusyTimeout, delivering: map[string]bool{}, slots: make(chan struct{}, maxWorkers),
+		closeEar: func() {}, closeRinger: func() {}, busy: o.BusyTimeout, delivering: map[string]bool{}, slots: make(chan struct{}, maxWorkers),
 	}
 	if r.instance == "" {
 		host, _ := os.Hostname()
@@ -98,7 +100,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	if r.bell == nil {
 		bell := newBell(path, r.log)
 		bell.detector, bell.linger = r.detectChanges, 2*time.Second
-		r.bell, r.closeBell = bell, bell.close
+		r.bell, r.closeEar, r.closeRinger = bell, bell.close, bell.ringer.close
 	}
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
 	r.readers.r = r
@@ -137,7 +139,8 @@ func (r *Router) Ready(ctx context.Context) error {
 // the WAL into it. Nothing may be called afterwards.
 func (r *Router) Close() error {
 	r.workers.Wait()
-	r.closeBell()
+	r.closeEar()
+	defer r.closeRinger()
 	return errors.Join(r.readers.close(), r.writer.close())
 }
 
