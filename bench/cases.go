@@ -1,15 +1,49 @@
 package main
 
+import "fmt"
+
 // cases lists every case, in the order of the report. Each stands in a file of its own, with its contestants.
 var cases = []Case{
-	{Name: "sends-1", Title: "durable sends, 1 sender in a process", About: aboutPeerSends, Contestants: peerSends(1)},
-	{Name: "sends-8", Title: "durable sends, 8 senders in a process", About: aboutPeerSends, Contestants: peerSends(8)},
-	{Name: "sends-64", Title: "durable sends, 64 senders in a process", About: aboutPeerSends, Contestants: peerSends(64)},
+	sends(1,
+		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 0.9}),
+	sends(8,
+		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 4.2},
+		Target{Measure: "rate_per_s", Against: "jetstream-always", Want: 5},
+		Target{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.4}),
+	sends(64,
+		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 10.5},
+		Target{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.9}),
 	procs8,
-	{Name: "deliver-inbox", Title: "a backlog of 100,000 delivered into inboxes", About: aboutPeerDeliveries, Contestants: peerDeliveries()},
+	deliverInbox,
 	wakeup,
 	growth,
 	clearOld,
 	cold,
 	idleDaemon,
+}
+
+// sends is the case of n senders in one process.
+func sends(n int, targets ...Target) Case {
+	title := "durable sends, 1 sender in a process"
+	if n > 1 {
+		title = fmt.Sprintf("durable sends, %d senders in a process", n)
+	}
+	return Case{
+		Name: fmt.Sprintf("sends-%d", n), Title: title,
+		About: "Each sender sends one message after the other for three seconds. The bare loop is always one sender. " + aboutPeerSends,
+		Contestants: append([]Contestant{
+			{Name: "mailroom", Run: mailroomSends(n)}, {Name: "bare-loop", Run: bareLoop},
+		}, peerSends(n)...),
+		Targets: targets,
+	}
+}
+
+var deliverInbox = Case{
+	Name: "deliver-inbox", Title: "deliver_all into inboxes, backlog of 100,000",
+	About:       aboutPeerDeliveries,
+	Contestants: append([]Contestant{{Name: "mailroom", Run: mailroomDeliver}}, peerDeliveries()...),
+	Targets: []Target{
+		{Measure: "rate_per_s", Against: "jetstream-always", Want: 10},
+		{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.75},
+	},
 }

@@ -3,56 +3,52 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"syscall"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var err error
-	switch {
-	case len(os.Args) > 1 && os.Args[1] == "role":
-		err = runRole(ctx, os.Args[2:])
-	case len(os.Args) == 5:
-		err = try(ctx, os.Args[1], os.Args[2], os.Args[3], os.Args[4])
-	default:
-		err = errors.New("usage: bench MAILROOM SCALE CASE CONTESTANT")
-	}
-	if err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// try runs one contestant of one case once.
-func try(ctx context.Context, mailroom, scale, name, contestant string) error {
-	size, err := strconv.ParseFloat(scale, 64)
-	if err != nil {
+// run is what the program does: everything, or as a process that it started itself a contestant or a role.
+func run(ctx context.Context, args []string) (err error) {
+	if len(args) > 0 && args[0] == "role" {
+		return runRole(ctx, args[1:])
+	}
+	if len(args) > 0 && args[0] == "run" {
+		return runContestant(ctx, args[1:], os.Stdout)
+	}
+	d := series{out: os.Stdout}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.StringVar(&d.mailroom, "mailroom", "../bin/mailroom", "the built `program`")
+	flags.Float64Var(&d.scale, "scale", 1, "multiplies sizes and counts; 0.05 for a trial")
+	flags.IntVar(&d.rounds, "rounds", 5, "how often the contestants take turns")
+	flags.StringVar(&d.base, "dir", "", "`folder` on the disk to measure; without it one in the present folder, removed afterwards")
+	raw := flags.String("raw", "", "`file` for the numbers of every run, as JSON")
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	base, err := os.MkdirTemp("", "bench")
-	if err != nil {
+	if d.mailroom, err = filepath.Abs(d.mailroom); err != nil {
 		return err
 	}
-	defer os.RemoveAll(base)
-	for _, c := range cases {
-		for _, one := range c.Contestants {
-			if c.Name != name || one.Name != contestant {
-				continue
-			}
-			dir := filepath.Join(base, "run")
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				return err
-			}
-			m, err := one.Run(ctx, Env{Dir: dir, Mailroom: mailroom, Scale: size})
-			fmt.Println(name, contestant, m)
+	if d.base == "" {
+		if d.base, err = os.MkdirTemp(".", "measured"); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, os.RemoveAll(d.base)) }()
 	}
-	return fmt.Errorf("there is no contestant %s in %s", contestant, name)
+	if d.base, err = filepath.Abs(d.base); err != nil {
+		return err
+	}
+	return d.runAll(ctx, flags.Args(), *raw)
 }
