@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags.StringVar(&d.mailroom, "mailroom", "../bin/mailroom", "the built `program`")
 	flags.Float64Var(&d.scale, "scale", 1, "multiplies sizes and counts; 0.05 for a trial")
 	flags.IntVar(&d.rounds, "rounds", 5, "how often the contestants take turns")
-	flags.StringVar(&d.base, "dir", "", "`folder` on the disk to measure; without it one in the present folder, removed afterwards")
+	flags.StringVar(&d.base, "dir", "", "`folder` on the disk to measure, which keeps the large databases for the next time; without it one in the present folder, removed afterwards")
 	raw := flags.String("raw", "", "`file` for the numbers of every run, as JSON")
 	if err := flags.Parse(args); err != nil {
 		return err
