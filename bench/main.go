@@ -35,7 +35,9 @@ func run(ctx context.Context, args []string) (err error) {
 	flags.IntVar(&d.rounds, "rounds", 5, "how often the contestants take turns")
 	flags.StringVar(&d.base, "dir", "", "`folder` on the disk to measure, which keeps the large databases for the next time; without it one in the present folder, removed afterwards")
 	raw := flags.String("raw", "", "`file` for the numbers of every run, as JSON")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if d.mailroom, err = filepath.Abs(d.mailroom); err != nil {
