@@ -2,11 +2,13 @@ package powerloss
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -44,13 +46,17 @@ func Drive(ctx context.Context, l Load) error {
 	var senders, others sync.WaitGroup
 	ended := make(chan struct{})
 	for i := range 3 {
-		senders.Go(func() { d.note(d.stream(uint64(i))) })
+		senders.Go(func() { d.note(d.stream(d.lines(uint64(i)))) })
+	}
+	for range 2 { // the same keys: one of the two stores a message, the other answers with what that one stored
+		senders.Go(func() { d.note(d.stream(d.keyed())) })
 	}
 	senders.Go(func() { d.note(d.oneShots()) })
 	for i, name := range recipients[:2] {
 		others.Go(func() { d.note(d.waits(name, uint64(i), ended)) })
 	}
 	others.Go(func() { d.note(d.upkeep(ended)) })
+	others.Go(func() { d.note(d.repeat(ended, []string{"checkpoint"})) })
 	senders.Wait()
 	close(ended)
 	others.Wait()
@@ -117,9 +123,38 @@ func (d *driver) furnish() error {
 	return nil
 }
 
-// stream is one `send --stdin`: bursts of lines, each burst answered before the next.
-func (d *driver) stream(n uint64) error {
+// lines are those of one sender, in bursts.
+func (d *driver) lines(n uint64) iter.Seq[[][]byte] {
 	random := rand.New(rand.NewPCG(d.Seed, n))
+	return func(yield func([][]byte) bool) {
+		for left := d.Messages; left > 0; {
+			burst := make([][]byte, min(left, 1+random.IntN(8)*random.IntN(3)))
+			left -= len(burst)
+			for i := range burst {
+				burst[i] = message(random, left+i)
+			}
+			if !yield(burst) {
+				return
+			}
+		}
+	}
+}
+
+// keyed are lines with keys of their own, always the same.
+func (d *driver) keyed() iter.Seq[[][]byte] {
+	return func(yield func([][]byte) bool) {
+		for i := range d.Messages / 3 {
+			line := fmt.Sprintf(`{"sender":"writer","recipient":%q,"message_type":"note","payload":%d,"idempotency_key":"key-%d"}`,
+				recipients[i%len(recipients)], i, i)
+			if !yield([][]byte{[]byte(line)}) {
+				return
+			}
+		}
+	}
+}
+
+// stream is one `send --stdin`: bursts of lines, each answered before the next.
+func (d *driver) stream(bursts iter.Seq[[][]byte]) error {
 	cmd := d.command("send", "--stdin")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -134,11 +169,9 @@ func (d *driver) stream(n uint64) error {
 	}
 	answers := bufio.NewScanner(out)
 	answers.Buffer(nil, 4<<20)
-	for left := d.Messages; left > 0; {
-		burst := min(left, 1+random.IntN(8)*random.IntN(3))
-		left -= burst
-		for i := range burst {
-			if _, err := fmt.Fprintf(in, "%s\n", message(random, left+i)); err != nil {
+	for burst := range bursts {
+		for _, line := range burst {
+			if _, err := fmt.Fprintf(in, "%s\n", line); err != nil {
 				return err
 			}
 		}
@@ -167,12 +200,15 @@ func message(random *rand.Rand, n int) []byte {
 	return line
 }
 
-// oneShots sends with a process per message.
+// oneShots sends with a process per message. Some go to nobody: they are refused, and kept as dead letters.
 func (d *driver) oneShots() error {
 	for i := range d.Messages / 10 {
-		_, err := d.run("send", "--sender", "writer", "--recipient", recipients[i%len(recipients)], "--message-type", "note",
-			"--payload", fmt.Sprint(i))
-		if err != nil {
+		to := recipients[i%len(recipients)]
+		if i%5 == 4 {
+			to = "nobody"
+		}
+		out, err := d.run("send", "--sender", "writer", "--recipient", to, "--message-type", "note", "--payload", fmt.Sprint(i))
+		if refused := bytes.Contains(out, []byte(`"unknown_recipient"`)); refused != (to == "nobody") {
 			return err
 		}
 	}
@@ -210,19 +246,21 @@ func (d *driver) waits(name string, n uint64, ended <-chan struct{}) error {
 
 // upkeep runs what shrinks and copies the database meanwhile.
 func (d *driver) upkeep(ended <-chan struct{}) error {
-	for round := 0; ; round++ {
+	return d.repeat(ended,
+		[]string{"clear_old", "--older-than-days", "0"}, []string{"checkpoint", "--truncate"}, []string{"deliver_all"},
+		[]string{"backup", filepath.Join(d.Root, "backup.db"), "--overwrite"})
+}
+
+// repeat runs commands in turn until the senders are done.
+func (d *driver) repeat(ended <-chan struct{}, commands ...[]string) error {
+	for i := 0; ; i++ {
 		select {
 		case <-ended:
 			return nil
 		default:
 		}
-		for _, args := range [][]string{
-			{"clear_old", "--older-than-days", "0"}, {"checkpoint", "--truncate"}, {"deliver_all"},
-			{"backup", filepath.Join(d.Root, "backup.db"), "--overwrite"},
-		} {
-			if _, err := d.run(args...); err != nil {
-				return err
-			}
+		if _, err := d.run(commands[i%len(commands)]...); err != nil {
+			return err
 		}
 	}
 }
@@ -233,5 +271,5 @@ func ReadLoad(from io.Reader) (l Load, err error) {
 	return l, err
 }
 
-// Sends is how many messages the load sends.
-func (l *Load) Sends() int { return 3*l.Messages + l.Messages/10 }
+// Sends is how many messages the load stores and answers, those to nobody included.
+func (l *Load) Sends() int { return 3*l.Messages + l.Messages/3 + l.Messages/10 }

@@ -35,7 +35,7 @@ type Report struct {
 	Points     int
 	Steps      int
 	Counted    map[string]int // system calls by kind, over the whole recording
-	Sent       int            // acknowledged sends, over the whole recording
+	Sent       int            // sends that were answered, over the whole recording
 	Read       int            // messages printed by waits
 	Written    int            // lines of jsonl files
 	Violations []Violation
@@ -97,7 +97,7 @@ func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 			return nil, err
 		}
 	}
-	report.Sent, report.Read, report.Written = len(r.told.sent), len(r.told.read), len(r.told.written)
+	report.Sent, report.Read, report.Written = len(r.told.sent)+len(r.told.refused), len(r.told.read), len(r.told.written)
 	return report, nil
 }
 

@@ -43,6 +43,7 @@ type underWay struct {
 // told is what has left the program: what it answered, and what it wrote for others to read.
 type told struct {
 	sent    map[string]bool // acknowledged sends
+	refused map[string]bool // sends to nobody, of which the answer says that they are kept as dead letters
 	read    map[string]bool // printed by a wait
 	acked   map[string]bool // acknowledged reading
 	written map[string]bool // stood in a write to a jsonl file
@@ -72,7 +73,7 @@ func newReplay(root string, strict bool, steps []step) (*replay, error) {
 		disk: newDisk(root, strict), group: map[int]int{}, command: map[int]string{}, open: map[int]map[int]*opened{}, opening: map[*call]string{},
 		changes: map[*call]*underWay{}, namings: map[*call]*naming{}, syncs: map[*call]covered{}, syncing: map[*call]*node{},
 		counted: map[string]int{},
-		told: told{sent: map[string]bool{}, read: map[string]bool{}, acked: map[string]bool{}, written: map[string]bool{},
+		told: told{sent: map[string]bool{}, refused: map[string]bool{}, read: map[string]bool{}, acked: map[string]bool{}, written: map[string]bool{},
 			backups: map[string]bool{}},
 	}
 	return r, r.findThreads(steps)
@@ -319,6 +320,9 @@ func (r *replay) begin(s step, f *file, c *change) {
 	f.pending = append(f.pending, c)
 	r.changes[s.call] = &underWay{f, c}
 	r.counted["write "+kindOf(f.name)]++
+	if kindOf(f.name) == "wal" && c.at == 0 {
+		r.counted["restart wal"]++
+	}
 	for _, n := range r.syncing {
 		if n.file == f {
 			r.counted["write "+kindOf(f.name)+" during a sync"]++
@@ -474,13 +478,20 @@ func (t *told) hear(data []byte) {
 		var answer struct {
 			Success   bool   `json:"success"`
 			Action    string `json:"action"`
+			Error     string `json:"error"`
 			MessageID string `json:"message_id"`
 			File      string `json:"file"`
 			Messages  []struct {
 				MessageID string `json:"message_id"`
 			} `json:"messages"`
 		}
-		if json.Unmarshal([]byte(line), &answer) != nil || !answer.Success {
+		if json.Unmarshal([]byte(line), &answer) != nil {
+			continue
+		}
+		if !answer.Success {
+			if answer.Error == "unknown_recipient" {
+				t.refused[answer.MessageID] = true
+			}
 			continue
 		}
 		switch answer.Action {

@@ -52,7 +52,7 @@ func parseLog(log []byte) (moments []moment, err error) {
 		}
 		m, ok, err := parseLine(line, string(text), under)
 		if err != nil {
-			return nil, fmt.Errorf("line %d of the log: %w: %.200s", line, err, text)
+			return nil, fmt.Errorf("line %d of the log: %w: %.100s ... %s", line, err, text, text[max(0, len(text)-100):])
 		}
 		if ok {
 			moments = append(moments, m)
@@ -97,6 +97,9 @@ func parseLine(line int, text string, under map[int]*call) (m moment, ok bool, e
 	}
 	c := &call{thread: thread, name: name, entered: line}
 	args, unfinished := strings.CutSuffix(rest, " <unfinished ...>")
+	if !unfinished { // the process ended meanwhile; the call never returns
+		args, unfinished = strings.CutSuffix(rest, " <detached ...>")
+	}
 	end := 0
 	if c.args, end, err = splitArgs(args); err != nil {
 		return m, false, err
