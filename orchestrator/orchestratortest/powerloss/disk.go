@@ -180,12 +180,12 @@ func rename(names map[string]*node, p *naming) {
 
 // crash returns what may stand on the disk after a power cut now: the content of every file by its path, nil for a
 // folder.
-func (d *disk) crash(r *rand.Rand, fates []fate) map[string][]byte {
+func (d *disk) crash(r *rand.Rand) map[string][]byte {
 	names := map[string]*node{}
 	for name, n := range d.durable {
 		names[name] = n
 	}
-	f := pick(r, fates)
+	f := pick(r)
 	blocked := map[string]bool{}
 	for i, p := range d.namings {
 		if blocked[p.old] || blocked[p.new] || !f.namingArrives(r, i, len(d.namings)) {
@@ -203,7 +203,7 @@ func (d *disk) crash(r *rand.Rand, fates []fate) map[string][]byte {
 			image[name] = nil
 			continue
 		}
-		image[name] = append([]byte{}, n.file.crash(r, pick(r, fates))...) // never nil
+		image[name] = append([]byte{}, n.file.crash(r, pick(r))...) // never nil
 	}
 	return image
 }

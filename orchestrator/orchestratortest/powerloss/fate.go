@@ -11,17 +11,16 @@ type fate int
 const (
 	nothing fate = iota // the disk has none of them
 	everything
-	prefix  // those up to some moment
-	some    // any of them, as a whole
-	newest  // the last ones, without those before
-	torn    // of each sector any state that it went through
-	fates   // how many there are
-	anyFate = -1
+	prefix // those up to some moment
+	some   // any of them, as a whole
+	newest // the last ones, without those before
+	torn   // of each sector any state that it went through
 )
 
-var allFates = []fate{nothing, nothing, everything, prefix, some, newest, torn, torn}
+// fates are what one is picked from.
+var fates = []fate{nothing, nothing, everything, prefix, some, newest, torn, torn}
 
-func pick(r *rand.Rand, among []fate) fate { return among[r.IntN(len(among))] }
+func pick(r *rand.Rand) fate { return fates[r.IntN(len(fates))] }
 
 func (f fate) namingArrives(r *rand.Rand, i, n int) bool {
 	switch f {

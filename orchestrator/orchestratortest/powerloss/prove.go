@@ -103,7 +103,7 @@ func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 
 // cut cuts the power once.
 func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, report *Report) error {
-	if err := st.put(r.disk.crash(rand.New(rand.NewPCG(t.seed, 2)), allFates)); err != nil {
+	if err := st.put(r.disk.crash(rand.New(rand.NewPCG(t.seed, 2)))); err != nil {
 		return err
 	}
 	report.Points++
@@ -112,7 +112,7 @@ func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, re
 		v := Violation{After: t.after, Seed: t.seed, Wrong: wrong}
 		if t.after > 0 {
 			s := rec.steps[t.after-1]
-			v.Line, v.Call = s.entered, fmt.Sprintf("%s(%.80s, ...)", s.name, s.args[0])
+			v.Line, v.Call = s.line, fmt.Sprintf("%s(%.80s, ...)", s.name, s.args[0])
 		}
 		report.Violations = append(report.Violations, v)
 	}

@@ -73,7 +73,6 @@ func Read(folder string) (*Recording, error) {
 	if text, err = os.ReadFile(filepath.Join(folder, logName)); err != nil {
 		return nil, err
 	}
-	moments, err := parseLog(text)
-	rec.steps = stepsOf(moments)
+	rec.steps, err = parseLog(text)
 	return rec, err
 }

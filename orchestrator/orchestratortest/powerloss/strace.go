@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// call is one system call of one thread. The kernel does its work somewhere between the lines entered and returned of
-// the log.
+// call is one system call of one thread. The kernel does its work somewhere between the
+// step that begins it and the one that ends it.
 type call struct {
-	thread   int
-	name     string
-	args     []string // as strace writes them, texts still in quotes
-	result   string
-	entered  int // line
-	returned int // line; 0 while it is under way
+	thread int
+	name   string
+	args   []string // as strace writes them, texts still in quotes
+	result string   // "" while it is under way
+	line   int      // of the log, where it begins
 }
 
 // number is what the call returned, -1 for an error.
@@ -31,90 +30,85 @@ func (c *call) number() int {
 	return n
 }
 
-// moment is one line of the log: a call begins, or ends, or both if nothing else happened between.
-type moment struct {
-	line          int
-	call          *call
-	enter, leaves bool
+// step is the beginning or the end of a call.
+type step struct {
+	*call
+	leaves bool
 }
 
-// parseLog reads what strace -f wrote. Lines that tell of signals and ends of threads are left out.
-func parseLog(log []byte) (moments []moment, err error) {
+// parseLog reads what strace -f wrote: beginnings and ends of calls, in the one order in which they happened. Lines that
+// tell of signals and ends of threads are left out.
+func parseLog(log []byte) (steps []step, err error) {
 	under := map[int]*call{}
-	line := 0
-	for len(log) > 0 {
-		line++
+	for line := 1; len(log) > 0; line++ {
 		text := log
 		if at := bytes.IndexByte(log, '\n'); at >= 0 {
 			text, log = log[:at], log[at+1:]
 		} else {
 			log = nil
 		}
-		m, ok, err := parseLine(line, string(text), under)
+		found, err := parseLine(line, string(text), under)
 		if err != nil {
 			return nil, fmt.Errorf("line %d of the log: %w: %.100s ... %s", line, err, text, text[max(0, len(text)-100):])
 		}
-		if ok {
-			moments = append(moments, m)
-		}
+		steps = append(steps, found...)
 	}
-	return moments, nil
+	return steps, nil
 }
 
-func parseLine(line int, text string, under map[int]*call) (m moment, ok bool, err error) {
+// parseLine reads one line: a call begins, or ends, or both if nothing else happened meanwhile. under holds the calls
+// that are under way, by thread.
+func parseLine(line int, text string, under map[int]*call) ([]step, error) {
 	first, text, found := strings.Cut(text, " ")
 	thread, err := strconv.Atoi(first)
 	if !found || err != nil {
-		return m, false, fmt.Errorf("no thread")
+		return nil, fmt.Errorf("no thread")
 	}
 	text = strings.TrimLeft(text, " ")
 	switch {
 	case strings.HasPrefix(text, "---"), strings.HasPrefix(text, "+++"), strings.HasPrefix(text, "???"):
-		return m, false, nil
+		return nil, nil
 	case strings.HasPrefix(text, "<... "):
-		c := under[thread]
-		name, rest, found := strings.Cut(strings.TrimPrefix(text, "<... "), " resumed>")
-		if name == "???" || strings.HasSuffix(rest, " = ?") {
-			delete(under, thread) // the thread ended within the call, which may have done anything
-			return m, false, nil
-		}
-		if c == nil || !found || name != c.name {
-			return m, false, fmt.Errorf("the end of a call that did not begin")
-		}
-		delete(under, thread)
-		c.returned = line
-		if c.result, err = resultOf(rest); err != nil {
-			return m, false, err
-		}
-		if at := strings.LastIndex(rest, ") "); at > 0 {
-			c.args = append(c.args, rest[:at])
-		}
-		return moment{line: line, call: c, leaves: true}, true, nil
+		return parseEnd(text, thread, under)
 	}
 	name, rest, found := strings.Cut(text, "(")
 	if !found || under[thread] != nil {
-		return m, false, fmt.Errorf("no call")
+		return nil, fmt.Errorf("no call")
 	}
-	c := &call{thread: thread, name: name, entered: line}
-	args, unfinished := strings.CutSuffix(rest, " <unfinished ...>")
+	c := &call{thread: thread, name: name, line: line}
+	rest, unfinished := strings.CutSuffix(rest, " <unfinished ...>")
 	if !unfinished { // the process ended meanwhile; the call never returns
-		args, unfinished = strings.CutSuffix(rest, " <detached ...>")
+		rest, unfinished = strings.CutSuffix(rest, " <detached ...>")
 	}
 	end := 0
-	if c.args, end, err = splitArgs(args); err != nil {
-		return m, false, err
+	if c.args, end, err = splitArgs(rest); err != nil {
+		return nil, err
 	}
-	m = moment{line: line, call: c, enter: true}
 	if unfinished {
 		under[thread] = c
-		return m, true, nil
+		return []step{{c, false}}, nil
 	}
-	if strings.HasSuffix(args[end:], " = ?") {
-		return m, true, nil
+	if strings.HasSuffix(rest[end:], " = ?") {
+		return []step{{c, false}}, nil
 	}
-	c.returned, m.leaves = line, true
-	c.result, err = resultOf(args[end:])
-	return m, true, err
+	c.result, err = resultOf(rest[end:])
+	return []step{{c, false}, {c, true}}, err
+}
+
+// parseEnd reads the end of a call that others interrupted in the log: "<... openat resumed>) = 3</path>".
+func parseEnd(text string, thread int, under map[int]*call) ([]step, error) {
+	name, rest, found := strings.Cut(strings.TrimPrefix(text, "<... "), " resumed>")
+	c := under[thread]
+	delete(under, thread)
+	if name == "???" || strings.HasSuffix(rest, " = ?") {
+		return nil, nil // the thread ended within the call, which may have done anything
+	}
+	if c == nil || !found || name != c.name {
+		return nil, fmt.Errorf("the end of a call that did not begin")
+	}
+	var err error
+	c.result, err = resultOf(rest)
+	return []step{{c, true}}, err
 }
 
 // resultOf reads what follows the arguments: ") = 3</path>".

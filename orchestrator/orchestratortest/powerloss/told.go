@@ -1,0 +1,73 @@
+package powerloss
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// told is what has left the program: what it answered, and what it wrote for others to read.
+type told struct {
+	sent    map[string]bool // acknowledged sends
+	refused map[string]bool // sends to nobody, of which the answer says that they are kept as dead letters
+	read    map[string]bool // printed by a wait
+	acked   map[string]bool // acknowledged reading
+	written map[string]bool // stood in a write to a jsonl file
+	backups map[string]bool // backups that were answered, by path
+
+	unsynced map[string]bool // recipients whose jsonl file has not been synced with anything in it
+}
+
+func newTold() told {
+	return told{
+		sent: map[string]bool{}, refused: map[string]bool{}, read: map[string]bool{}, acked: map[string]bool{},
+		written: map[string]bool{}, backups: map[string]bool{},
+	}
+}
+
+// hear notes what a program answered.
+func (t *told) hear(data []byte) {
+	for line := range strings.Lines(string(data)) {
+		var answer struct {
+			Success   bool   `json:"success"`
+			Action    string `json:"action"`
+			Error     string `json:"error"`
+			MessageID string `json:"message_id"`
+			File      string `json:"file"`
+			Messages  []struct {
+				MessageID string `json:"message_id"`
+			} `json:"messages"`
+		}
+		if json.Unmarshal([]byte(line), &answer) != nil {
+			continue
+		}
+		if !answer.Success {
+			if answer.Error == "unknown_recipient" {
+				t.refused[answer.MessageID] = true
+			}
+			continue
+		}
+		switch answer.Action {
+		case "send":
+			t.sent[answer.MessageID] = true
+		case "wait":
+			for _, m := range answer.Messages {
+				t.read[m.MessageID] = true
+			}
+		case "acknowledge":
+			t.acked[answer.MessageID] = true
+		case "backup":
+			t.backups[answer.File] = true
+		}
+	}
+}
+
+// idOf returns the message that a line of a jsonl file is of, "" for a line that is no JSON.
+func idOf(line []byte) string {
+	var l struct {
+		MessageID string `json:"message_id"`
+	}
+	if json.Unmarshal(line, &l) != nil {
+		return ""
+	}
+	return l.MessageID
+}
