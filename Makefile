@@ -18,7 +18,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test tools format vet static unit torture fuzz clean
+.PHONY: help build demo test tools format vet static unit torture fuzz powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -31,14 +31,16 @@ demo: tools ## run the demo: agents, messages, a ladder climbed, the trace
 
 test: tools format vet static unit ## all checks and all tests, with the race detector
 
-tools: ## install a C compiler where that is possible, and say what is missing
+tools: ## install a C compiler and strace where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
-	@cc=$$($(GO) env CC); command -v $${cc%% *} >/dev/null && exit 0; \
+	@cc=$$($(GO) env CC); cc=$${cc%% *}; command -v $$cc >/dev/null && command -v strace >/dev/null && exit 0; \
 	if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		export DEBIAN_FRONTEND=noninteractive; \
-		apt-get update -q && apt-get install -qy --no-install-recommends gcc libc6-dev; \
-	else \
+		apt-get update -q && apt-get install -qy --no-install-recommends gcc libc6-dev strace; \
+	elif ! command -v $$cc >/dev/null; then \
 		echo "a C compiler ($$cc) is missing: SQLite is compiled from source. Install gcc or clang" >&2; exit 1; \
+	else \
+		echo "strace is missing: what a power cut leaves is not tested" >&2; \
 	fi
 
 format:
@@ -71,6 +73,11 @@ fuzz: tools ## run every fuzz target for a short while (FUZZTIME=10s)
 		echo "$$target"; \
 		$(GO) test -p 2 -run '^$$' -fuzz "^$${target#*:}$$" -fuzztime $${FUZZTIME:-10s} $${target%%:*} || exit 1; \
 	done
+
+# With KEEP=FOLDER the recording stays there, and is used again the next time.
+powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000, MESSAGES=1000, SEED=)
+	POINTS=$${POINTS:-10000} MESSAGES=$${MESSAGES:-1000} $(GO) test -p 2 -count 1 -timeout 2h -v -run 'TestPowerLoss' \
+		./orchestrator/orchestratortest/powerloss
 
 clean: ## remove what was built
 	rm -rf bin
