@@ -41,7 +41,7 @@
 // # The check
 //
 // The image is opened with orchestrator.Open, read, written and delivered from, with a clock that has gone on until all
-// leases are over. Then integrity_check must be ok (before and after), every send that was answered must be in the table
+// leases are over. Then integrity_check must be ok, every send that was answered must be in the table
 // once and created once in the trace, every message that a wait printed must be read, every acknowledgement kept, every
 // line ever written to a jsonl file must be of a message in the table, every message to a file must stand in it exactly
 // once, and a backup that was answered must be whole. The one exception is a message whose delivery was the first ever to

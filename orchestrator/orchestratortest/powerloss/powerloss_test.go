@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 func TestPowerLoss(t *testing.T) {
 	seed := number(t, "SEED", rand.Uint64())
 	t.Logf("seed %d", seed)
-	rec := recording(t, seed, int(number(t, "MESSAGES", 300)))
+	rec := recording(t, seed, int(number(t, "MESSAGES", 200)))
 	t.Run("Holds", func(t *testing.T) {
 		report, err := rec.Examine(t.Context(), powerloss.Plan{Points: int(number(t, "POINTS", 1000)), Seed: seed, Strict: true})
 		if err != nil {
