@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"mailroom/orchestrator/orchestratortest/powerloss"
 )
 
@@ -101,7 +103,10 @@ func recording(t *testing.T, seed uint64, messages int) *powerloss.Recording {
 		}
 		t.Skip("strace is missing")
 	}
-	folder := scratch(t)
+	folder, err := filepath.EvalSymlinks(scratch(t)) // strace sees through links
+	if err != nil {
+		t.Fatal(err)
+	}
 	if rec, err := powerloss.Read(folder); err == nil {
 		t.Log("the recording of an earlier run")
 		return rec
@@ -125,16 +130,23 @@ func recording(t *testing.T, seed uint64, messages int) *powerloss.Recording {
 	return rec
 }
 
-// scratch is a folder in memory if there is one: the syncs are in the log, whatever they cost.
+// scratch is a folder in memory if there is room: the syncs are in the log, whatever they cost.
 func scratch(t *testing.T) string {
 	t.Helper()
 	if keep := os.Getenv("KEEP"); keep != "" {
 		if err := os.MkdirAll(keep, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		return keep
+		if keep, err := filepath.Abs(keep); err == nil {
+			return keep
+		}
 	}
-	folder, err := os.MkdirTemp("/dev/shm", "mailroom-powerloss-")
+	const memory, room = "/dev/shm", 2 << 30
+	var s unix.Statfs_t
+	if err := unix.Statfs(memory, &s); err != nil || s.Bavail*uint64(s.Bsize) < room {
+		return t.TempDir()
+	}
+	folder, err := os.MkdirTemp(memory, "mailroom-powerloss-")
 	if err != nil {
 		return t.TempDir()
 	}
