@@ -23,7 +23,7 @@ type tally struct {
 func (o *office) kill(_ string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 20*time.Millisecond, 250*time.Millisecond)) {
 		if random.IntN(40) == 0 {
-			o.tally.kills.Add(int64(o.register.killAll(o)))
+			o.tally.kills.Add(int64(o.register.killAll()))
 			o.tally.massacres.Add(1)
 			continue
 		}

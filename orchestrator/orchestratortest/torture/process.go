@@ -155,7 +155,8 @@ func (r *register) all() []*process {
 	return append([]*process(nil), r.running...)
 }
 
-func (r *register) killAll(o *office) (n int) {
+// killAll kills all that run and returns how many there were.
+func (r *register) killAll() (n int) {
 	for _, p := range r.all() {
 		if p.kill() {
 			n++

@@ -93,7 +93,7 @@ func (r *Report) Markdown() string {
 	}{
 		{"processes started", r.Processes},
 		{"processes killed with SIGKILL", r.Kills},
-		{"... of which in moments when all were killed at once", r.Massacres},
+		{"moments in which all that ran were killed at once", r.Massacres},
 		{"processes stopped for a while (SIGSTOP) and let go on", r.Pauses},
 		{"times a transport's folder was taken away", r.Outages},
 		{"sends acknowledged", r.Acknowledged},
@@ -125,7 +125,10 @@ func (r *Report) Markdown() string {
 // short writes a duration to the second.
 func short(d time.Duration) string {
 	text := d.Round(time.Second).String()
-	return strings.TrimSuffix(text, "0s")
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
 }
 
 // grouped writes a number with its thousands apart.

@@ -56,7 +56,7 @@ type office struct {
 }
 
 // Run makes a run and checks it. The folder stays as it is; what was violated is in the report. An error means that the
-// run itself could not be made.
+// run could not be made, or did not come to rest; it names the seed and the folder.
 func Run(ctx context.Context, c Config) (report Report, err error) {
 	began := time.Now()
 	o, err := open(ctx, c)
@@ -65,7 +65,8 @@ func Run(ctx context.Context, c Config) (report Report, err error) {
 	}
 	for _, step := range []func() error{o.prepare, o.act, o.rest, o.log.Close} {
 		if err := step(); err != nil {
-			o.register.killAll(o)
+			o.register.killAll()
+			o.log.Close() // so that as much of the history as there is can be read
 			return Report{}, fmt.Errorf("%w (seed %d, in %s)", err, c.Seed, c.Folder)
 		}
 	}
