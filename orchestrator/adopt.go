@@ -36,6 +36,16 @@ func (t *tx) adopt() (more bool, err error) {
 	return len(rows) == adoptBatch && adopted > 0, nil
 }
 
+// adoptAll adopts all that others wrote, however recently. Whoever picks what is delivered next calls it in the same
+// transaction: a row written since the run was tidied up must not be passed by a later one of its sender.
+func (t *tx) adoptAll() error {
+	for {
+		if more, err := t.adopt(); err != nil || !more {
+			return err
+		}
+	}
+}
+
 // foreignRow is a row as somebody else wrote it.
 type foreignRow struct {
 	blobID                                bool // the id is no text

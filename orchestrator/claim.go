@@ -31,6 +31,9 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 	if agent == nil {
 		return nil, nil
 	}
+	if err := t.adoptAll(); err != nil {
+		return nil, err
+	}
 	size := conf.settings.ClaimSize
 	if o.ClaimSize > 0 {
 		size = o.ClaimSize

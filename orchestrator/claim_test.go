@@ -159,6 +159,24 @@ func TestRecoveryAsksTheTransport(t *testing.T) {
 	want(t, "crashes", m.Crashes, 1)
 }
 
+// What somebody wrote by hand during a delivery run is not passed by what the same sender sent later.
+func TestOrderOfWhatWasWrittenByHandMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	first := f.send("a", "b")
+	var second string
+	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+		if a.Messages[0].ID == first {
+			f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('by-hand', 'a', 'b', '1')`)
+			second = f.send("a", "b")
+		}
+		return make([]error, len(a.Messages))
+	})
+	f.deliver()
+	wantRows(t, f.wire.ids(), first, "by-hand", second)
+}
+
 // What is found in the fallback's file after a crash was delivered, and is no attempt that failed.
 func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
 	t.Parallel()

@@ -67,6 +67,9 @@ func (b *inboxBatch) run(only string) error {
 	if b.left <= 0 {
 		b.left = conf.settings.ClaimSize
 	}
+	if err := b.adoptAll(); err != nil {
+		return err
+	}
 	names := []string{only}
 	if only == "" {
 		if names, err = b.dueRecipients(b.clockText); err != nil {

@@ -130,7 +130,7 @@ func sendPlain(ctx context.Context, path string, seed uint64, d *diary) error {
 	for number := 1; pause(ctx, between(random, time.Millisecond, 150*time.Millisecond)); number++ {
 		send := o.draw(random, "0", number)
 		send.Token = os.Getenv("ORCHESTRATOR_INSTANCE_ID") + "/" + send.Token
-		send.Sender, send.Priority = "raw", 0
+		send.Priority = 0 // which is what a row is given that does not say
 		id := "by-hand-" + send.Token
 		e := send.Event
 		e.Kind = history.Asked

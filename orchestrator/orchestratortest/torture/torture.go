@@ -135,7 +135,7 @@ var (
 func (o *office) agents() [][]string {
 	shaky, solid := filepath.Join(o.Folder, shakyName), filepath.Join(o.Folder, solidName)
 	list := [][]string{
-		{"inboxed"}, {"mixed"}, {"raw"}, {"keyed"},
+		{"inboxed"}, {"mixed"}, {"keyed"},
 		{"filed", "--deliver", "jsonl:" + filepath.Join(solid, "filed.jsonl")},
 		{"shaky", "--deliver", "jsonl:" + filepath.Join(shaky, "shaky.jsonl")},
 		{"backed", "--deliver", "jsonl:" + filepath.Join(shaky, "backed.jsonl"), "--fallback", "jsonl:" + filepath.Join(solid, "fallback.jsonl")},
