@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -14,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/commands/surface"
 )
 
 // serving is a `mailroom serve` in a process of its own.
@@ -118,6 +122,18 @@ func TestServeStops(t *testing.T) {
 	}
 	if got := o.rows(`SELECT count(*) FROM daemons`)[0]; got != "0" {
 		t.Errorf("%s daemons are left", got)
+	}
+}
+
+// TestServeStoppedWhileStarting: whoever asks a daemon to stop before it has begun gets status 0 too.
+func TestServeStoppedWhileStarting(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("terminated signal received"))
+	p := surface.Standard(config())
+	p.Out, p.Err = io.Discard, io.Discard
+	if got := p.Run(ctx, []string{"mailroom", "--db", filepath.Join(t.TempDir(), "mailroom.db"), "serve"}); got != 0 {
+		t.Errorf("exit status %d; want 0", got)
 	}
 }
 

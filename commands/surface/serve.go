@@ -112,6 +112,10 @@ func (d *daemon) run(c *cli.Context) error {
 			d.beat(ctx, hello.Listening)
 		})
 		err := newScheduler(d.env, d.metrics).run(ctx)
+		if ctx.Err() != nil && err != nil {
+			d.log.Info("asked to stop while it was starting", "error", err)
+			err = nil
+		}
 		cancel()
 		beats.Wait()
 		failure = errors.Join(err, d.close())
