@@ -26,6 +26,7 @@ type process struct {
 	in     io.WriteCloser
 	out    io.ReadCloser
 	errors bytes.Buffer
+	said   string // the answer, for a fault
 
 	mu     sync.Mutex
 	ended  bool
@@ -90,7 +91,7 @@ func (p *process) wait(allowed ...int) {
 		}
 	}
 	if !killed {
-		p.fault("%v: %s", err, strings.TrimSpace(p.errors.String()))
+		p.fault("%v: %s", err, strings.TrimSpace(p.said+"\n"+p.errors.String()))
 	}
 }
 
@@ -178,6 +179,7 @@ func (r *register) takeDead() []string {
 func (p *process) finish(allowed ...int) []byte {
 	p.in.Close()
 	out, _ := io.ReadAll(p.out) // what a killed process leaves is what there is
+	p.said = string(out[:min(len(out), 1000)])
 	p.wait(allowed...)
 	return out
 }

@@ -21,7 +21,8 @@ func (o *office) serve(name string, random *rand.Rand) {
 		}
 		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second)) // now and then it ends in peace
 		stop := context.AfterFunc(life, func() { p.signal(syscall.SIGTERM) })
-		io.Copy(io.Discard, p.out)
+		said, _ := io.ReadAll(p.out) // its first line, and why it ended if that was no one's wish
+		p.said = string(said)
 		stop()
 		cancel()
 		p.wait(-1) // a signal that comes before it listens for signals
