@@ -26,6 +26,8 @@ type Result struct {
 	Deliveries  map[string]int // by where: inbox, jsonl
 	DeadLetters int            // messages that failed or expired
 	Crashed     int            // leases that ran out
+	Found       int            // deliveries of an attempt that never reported back
+	Late        int            // results that came after the lease was lost
 	Climbed     int            // attempts that failed
 	Traced      int            // rows of message_trace
 	Torn        int            // torn lines in files

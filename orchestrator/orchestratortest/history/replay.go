@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// What the texts of some events begin with. Source: package orchestrator.
+// What the texts of some events begin with, or end with (foundLater). Source: package orchestrator.
 const (
 	ranOut     = "the lease of "
 	givenBack  = "given back"
@@ -13,6 +13,7 @@ const (
 	unread     = "the answer could not be written"
 	byFallback = "by the fallback "
 	cannotTell = "cannot tell whether"
+	foundLater = "an earlier attempt had delivered it"
 )
 
 // state is a message as its trace tells it.
@@ -171,8 +172,13 @@ func (c *checker) remember(m *message, t, next *traced) {
 		}
 	case t.event == "delivered":
 		m.delivered = append(m.delivered, t)
+		if strings.HasSuffix(t.err, foundLater) {
+			c.result.Found++
+		}
 	case t.event == "released" && strings.HasPrefix(t.err, ranOut):
 		c.result.Crashed++
+	case t.event == "released" && strings.HasPrefix(t.err, lateResult):
+		c.result.Late++
 	}
 }
 

@@ -105,7 +105,9 @@ func (r *Report) Markdown() string {
 		{"messages handed to readers", r.Handed},
 		{"attempts that failed", r.Climbed},
 		{"dead letters", r.DeadLetters},
-		{"leases whose process died", r.Crashed},
+		{"leases whose process died, or stood still for too long", r.Crashed},
+		{"... after it had delivered: found, and not delivered again", r.Found},
+		{"results that came after the lease was lost, and changed nothing", r.Late},
 		{"rows of message_trace", r.Traced},
 	} {
 		fmt.Fprintf(&b, "| %s | %s |\n", line.what, grouped(line.n))
