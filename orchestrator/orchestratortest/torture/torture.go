@@ -156,6 +156,7 @@ func files(folder string) []string {
 
 // prepare makes the database, its agents, its settings and its witness.
 func (o *office) prepare() error {
+	o.createUnderFire(o.dice("creation"))
 	for _, a := range o.agents() {
 		if _, err := o.command(o.done, "setup", append([]string{"agent", "add"}, a...)...); err != nil {
 			return err
@@ -167,6 +168,29 @@ func (o *office) prepare() error {
 		}
 	}
 	return history.Witness(o.done, o.db)
+}
+
+// createUnderFire lets several processes at a time make the database, and kills them while they do. Those that live must
+// not mind.
+func (o *office) createUnderFire(random *rand.Rand) {
+	for range 10 {
+		var making sync.WaitGroup
+		for range 3 {
+			p, err := o.start("maker", o.Program, "agent", "add", sendersNames[random.IntN(len(sendersNames))])
+			if err != nil {
+				o.fault("maker", err)
+				return
+			}
+			end := between(random, 0, 60*time.Millisecond)
+			making.Go(func() { p.finish() })
+			making.Go(func() {
+				if pause(o.done, end) && p.kill() {
+					o.tally.kills.Add(1)
+				}
+			})
+		}
+		making.Wait()
+	}
 }
 
 // act lets everybody act until the time is over.
