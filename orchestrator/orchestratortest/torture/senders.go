@@ -91,7 +91,7 @@ func (o *office) sendLines(name string, random *rand.Rand) {
 		lane, number, rest := p.name, 0, 20+random.IntN(400)
 		p.talk(random, func() (draft, bool) {
 			number++
-			return o.draw(random, lane, number), number <= rest
+			return o.draw(random, lane, number), number <= rest && o.ctx.Err() == nil
 		})
 	}
 }
@@ -129,8 +129,8 @@ func (o *office) sendKeyed(name string, random *rand.Rand) {
 	}
 }
 
-// talk writes what next gives to a `send --stdin` and reads the answers, until next has no more, the time is over or the
-// process is killed. It returns how many were acknowledged.
+// talk writes what next gives to a `send --stdin` and reads the answers, until next has no more or the process is killed.
+// It returns how many were acknowledged.
 func (p *process) talk(random *rand.Rand, next func() (draft, bool)) (told int) {
 	underWay := make(chan draft, window)
 	ended := make(chan struct{})
@@ -183,9 +183,8 @@ func (p *process) write(random *rand.Rand, next func() (draft, bool), underWay c
 			return // it was killed
 		}
 		if burst--; burst < 0 {
-			if burst = random.IntN(40); !pause(p.o.ctx, between(random, 10*time.Millisecond, 200*time.Millisecond)) {
-				return
-			}
+			burst = random.IntN(40)
+			pause(p.o.ctx, between(random, 10*time.Millisecond, 200*time.Millisecond))
 		}
 	}
 }
