@@ -8,12 +8,14 @@ var cases = []Case{
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 0.9}),
 	sends(8,
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 4.2},
+		Target{Measure: "rate_per_s", Against: "plain-full", Want: 6},
 		Target{Measure: "rate_per_s", Against: "jetstream-always", Want: 5},
 		Target{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.4}),
 	sends(64,
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 10.5},
 		Target{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.9}),
 	procs8,
+	sendStdin,
 	deliverInbox,
 	wakeup,
 	growth,
@@ -30,19 +32,32 @@ func sends(n int, targets ...Target) Case {
 	}
 	return Case{
 		Name: fmt.Sprintf("sends-%d", n), Title: title,
-		About: "Each sender sends one message after the other for three seconds. The bare loop is always one sender. " + aboutPeerSends,
+		About: "Each sender sends one message after the other for three seconds. " + aboutSends + aboutPeerSends,
 		Contestants: append([]Contestant{
 			{Name: "mailroom", Run: mailroomSends(n)}, {Name: "bare-loop", Run: bareLoop},
+			{Name: "plain-full", Run: plainSends(n, "FULL")}, {Name: "plain-normal", Run: plainSends(n, "NORMAL")},
 		}, peerSends(n)...),
 		Targets: targets,
 	}
 }
 
+const aboutDeliveries = "Mailroom puts 100,000 messages into ten inboxes, with all trace rows. The plain queue takes message after " +
+	"message from such a backlog and removes it, a transaction each, for three seconds. "
+
+const aboutSends = "Mailroom writes the message with all its indexes and its trace row, checked and in the order of sending. The bare " +
+	"loop is always one sender: SQLite's driver and nothing else, inserting message and trace row into the same tables, one " +
+	"transaction each, synced. The plain queue is built as the small queues in SQLite are: one table, one transaction for each " +
+	"message; plain-normal loses what was acknowledged when the power is cut. "
+
 var deliverInbox = Case{
 	Name: "deliver-inbox", Title: "deliver_all into inboxes, backlog of 100,000",
-	About:       aboutPeerDeliveries,
-	Contestants: append([]Contestant{{Name: "mailroom", Run: mailroomDeliver}}, peerDeliveries()...),
+	About: aboutDeliveries + aboutPeerDeliveries,
+	Contestants: append([]Contestant{
+		{Name: "mailroom", Run: mailroomDeliver},
+		{Name: "plain-full", Run: plainDeliver("FULL")}, {Name: "plain-normal", Run: plainDeliver("NORMAL")},
+	}, peerDeliveries()...),
 	Targets: []Target{
+		{Measure: "rate_per_s", Against: "plain-full", Want: 30},
 		{Measure: "rate_per_s", Against: "jetstream-always", Want: 10},
 		{Measure: "rate_per_s", Against: "jetstream-default", Want: 0.75},
 	},

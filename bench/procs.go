@@ -122,11 +122,7 @@ func (g *greedy) send() error {
 	if _, err := g.begin.Exec(nil); err != nil {
 		return err
 	}
-	now := time.Now().UTC()
-	id := "msg-" + ulid.MustNew(ulid.Timestamp(now), g.entropy).String()
-	at := now.Format(timeLayout)
-	_, err := g.message.Exec([]driver.Value{id, g.name, "recipient", letterPayload, at,
-		now.Add(5 * time.Minute).Format(timeLayout), now.Add(7 * 24 * time.Hour).Format(timeLayout)})
+	id, at, err := g.insert()
 	if err == nil {
 		_, err = g.traced.Exec([]driver.Value{id, at, g.name})
 	}
@@ -138,6 +134,15 @@ func (g *greedy) send() error {
 		err = errors.Join(err, rollback)
 	}
 	return err
+}
+
+// insert stores one message within a transaction.
+func (g *greedy) insert() (id, at string, err error) {
+	now := time.Now().UTC()
+	id, at = "msg-"+ulid.MustNew(ulid.Timestamp(now), g.entropy).String(), now.Format(timeLayout)
+	_, err = g.message.Exec([]driver.Value{id, g.name, "recipient", letterPayload, at,
+		now.Add(5 * time.Minute).Format(timeLayout), now.Add(7 * 24 * time.Hour).Format(timeLayout)})
+	return id, at, err
 }
 
 func (g *greedy) close() error {

@@ -56,7 +56,15 @@ type inboxBatch struct {
 	delivered map[string]int
 	failed    []FailedAttempt
 	others    []string
+
+	set   SetTransport   // of the rows in temp.batch
+	taken map[string]int // rows in temp.batch by recipient
 }
+
+// minShare is how many rows of one recipient are taken at least while others wait too. A transaction is shared out among
+// all of them: the oldest rows of all stand side by side in the table, those of one are spread over ten times the pages
+// if there are ten.
+const minShare = 25
 
 // run serves one recipient after the other until the batch is full.
 func (b *inboxBatch) run(only string) error {
@@ -76,19 +84,22 @@ func (b *inboxBatch) run(only string) error {
 			return err
 		}
 	}
+	if err := b.empty(); err != nil {
+		return err
+	}
 	b.names = len(names)
 	behind, _ := slices.BinarySearch(names, b.last+"\x00")
-	for _, recipient := range slices.Concat(names[behind:], names[:behind]) {
+	for i, recipient := range slices.Concat(names[behind:], names[:behind]) {
 		if b.left <= 0 {
 			b.more = true
-			return nil
+			break
 		}
 		b.last = recipient
 		agent := conf.agents[recipient]
 		if agent == nil {
 			err = b.failUnknown(recipient)
 		} else if set := b.r.setTransport(agent); set != nil {
-			err = b.serve(recipient, agent, set)
+			err = b.takeShare(recipient, min(b.left, max(minShare, b.left/(len(names)-i))), set)
 		} else {
 			b.others = append(b.others, recipient)
 		}
@@ -96,7 +107,13 @@ func (b *inboxBatch) run(only string) error {
 			return err
 		}
 	}
-	return nil
+	return b.deliver(conf)
+}
+
+// empty begins a new set.
+func (b *inboxBatch) empty() error {
+	b.taken = map[string]int{}
+	return b.setBatch()
 }
 
 // setTransport returns the agent's transport if that is a table, else nil.
@@ -106,29 +123,29 @@ func (r *Router) setTransport(a *Agent) SetTransport {
 	return set
 }
 
-// serve delivers what is due to one recipient.
-func (b *inboxBatch) serve(recipient string, agent *Agent, set SetTransport) error {
-	limit := b.left
+// takeShare puts what is due to one recipient into the set, at most limit rows.
+func (b *inboxBatch) takeShare(recipient string, limit int, set SetTransport) error {
+	if b.set != nil && b.set != set {
+		conf, err := b.config()
+		if err != nil {
+			return err
+		}
+		if err := b.deliver(conf); err != nil {
+			return err
+		}
+	}
+	b.set = set
 	n, err := b.selectDue(recipient, limit)
 	if err != nil {
 		return err
 	}
-	b.left -= n
-	b.more = b.more || b.left <= 0
 	if n > 0 {
-		var fault error
-		fault, err = b.deliverSet(set)
-		switch {
-		case err != nil:
-		case fault != nil:
-			err = b.halve(recipient, agent, set)
-		default:
-			b.delivered[recipient] += n
-			b.changed += n
-		}
+		b.taken[recipient] = n
 	}
-	if err != nil || n == limit {
-		return err
+	b.left -= n
+	if n == limit {
+		b.more = true
+		return nil
 	}
 	marked, err := b.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+due+` AND recipient = ?2 AND delivery_marks <> '')`,
 		b.clockText, recipient)
@@ -138,11 +155,46 @@ func (b *inboxBatch) serve(recipient string, agent *Agent, set SetTransport) err
 	return err
 }
 
-// selectDue fills the temporary table batch with the rows to deliver, highest priority first, in the order of sending.
-func (t *tx) selectDue(recipient string, limit int) (int, error) {
-	if err := t.setBatch(); err != nil {
-		return 0, err
+// deliver delivers the set. If that fails because of its rows, it delivers ever smaller parts of it, so that a row which
+// breaks its part is found, fails alone, and holds back nobody.
+func (b *inboxBatch) deliver(conf *config) error {
+	if len(b.taken) == 0 {
+		return nil
 	}
+	fault, err := b.deliverSet(b.set)
+	if err != nil {
+		return err
+	}
+	if fault == nil {
+		for recipient, n := range b.taken {
+			b.delivered[recipient] += n
+			b.changed += n
+		}
+		return b.empty()
+	}
+	var rows []setRow
+	err = b.query(`SELECT seq, recipient FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) ORDER BY seq`,
+		func(row []driver.Value) error {
+			rows = append(rows, setRow{asInt(row[0]), asText(row[1])})
+			return nil
+		})
+	if err == nil {
+		err = b.deliverParts(conf, rows)
+	}
+	if err != nil {
+		return err
+	}
+	return b.empty()
+}
+
+// setRow is a row of a set that is delivered in parts.
+type setRow struct {
+	seq       int64
+	recipient string
+}
+
+// selectDue adds the rows to deliver to the temporary table batch, highest priority first, in the order of sending.
+func (t *tx) selectDue(recipient string, limit int) (int, error) {
 	n, err := t.Exec(`
 		INSERT INTO temp.batch (seq)
 		SELECT seq FROM agent_message m
@@ -180,40 +232,32 @@ func (t *tx) rowsFault(err error) bool {
 	return !errors.As(databaseError(t.r.path, err), &own)
 }
 
-// halve delivers the rows of temp.batch in ever smaller sets, so that a row which breaks its set is found, fails alone,
-// and holds back nobody.
-func (b *inboxBatch) halve(recipient string, agent *Agent, set SetTransport) error {
-	var seqs []int64
-	err := b.query(`SELECT seq FROM temp.batch ORDER BY seq`, func(row []driver.Value) error {
-		seqs = append(seqs, asInt(row[0]))
-		return nil
-	})
-	if err != nil {
-		return err
+func (b *inboxBatch) deliverParts(conf *config, rows []setRow) error {
+	seqs := make([]int64, len(rows))
+	for i := range rows {
+		seqs[i] = rows[i].seq
 	}
-	return b.deliverParts(recipient, agent, set, seqs)
-}
-
-func (b *inboxBatch) deliverParts(recipient string, agent *Agent, set SetTransport, seqs []int64) error {
 	if err := b.setBatch(seqs...); err != nil {
 		return err
 	}
-	fault, err := b.deliverSet(set)
+	fault, err := b.deliverSet(b.set)
 	switch {
 	case err != nil:
 		return err
 	case fault == nil:
-		b.delivered[recipient] += len(seqs)
-		b.changed += len(seqs)
+		for i := range rows {
+			b.delivered[rows[i].recipient]++
+		}
+		b.changed += len(rows)
 		return nil
-	case len(seqs) == 1:
-		return b.failAlone(seqs[0], agent, fault)
+	case len(rows) == 1:
+		return b.failAlone(rows[0].seq, conf.agents[rows[0].recipient], fault)
 	}
-	half := len(seqs) / 2
-	if err := b.deliverParts(recipient, agent, set, seqs[:half]); err != nil {
+	half := len(rows) / 2
+	if err := b.deliverParts(conf, rows[:half]); err != nil {
 		return err
 	}
-	return b.deliverParts(recipient, agent, set, seqs[half:])
+	return b.deliverParts(conf, rows[half:])
 }
 
 // failAlone sends the row that broke its set up the ladder. If its agent has a fallback, the row gets a mark instead,
@@ -226,6 +270,7 @@ func (b *inboxBatch) failAlone(seq int64, agent *Agent, cause error) error {
 	reason := fmt.Sprintf("the inbox refused it: %v", cause)
 	if agent.Fallback != "" {
 		b.changed++
+		b.others = append(b.others, agent.Name)
 		return b.addMark(&ms[0], agent.Deliver, reason)
 	}
 	return b.failOne(&ms[0], DeliveryFailed, reason, false)

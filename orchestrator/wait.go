@@ -184,16 +184,14 @@ func (t *tx) deliverForReading(recipient string) error {
 	if conf.agents[recipient] == nil {
 		return Errorf(UnknownRecipient, "nobody is known as %q", recipient)
 	}
-	n, err := t.selectDue(recipient, conf.settings.ClaimSize)
-	if err != nil || n == 0 {
+	batch := &inboxBatch{tx: t, delivered: map[string]int{}, left: conf.settings.ClaimSize}
+	if err := batch.empty(); err != nil {
 		return err
 	}
-	batch := &inboxBatch{tx: t, delivered: map[string]int{}, left: n}
-	fault, err := t.deliverSet(inbox)
-	if err != nil || fault == nil {
+	if err := batch.takeShare(recipient, batch.left, inbox); err != nil {
 		return err
 	}
-	return batch.halve(recipient, conf.agents[recipient], inbox)
+	return batch.deliver(conf)
 }
 
 // readUnread marks unread messages of an inbox as read and returns them.
