@@ -77,6 +77,9 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters hold a NUL byte")
 	}
+	if values, ok := plainObject(raw, params, fold); ok {
+		return values, nil
+	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if token, err := dec.Token(); err != nil {
 		return nil, notJSON(err)
@@ -110,6 +113,50 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "something follows the JSON object of the parameters")
 	}
 	return values, nil
+}
+
+// plainObject is the quick way through an object in which nothing is wrong. The slow way then says what is.
+func plainObject(raw json.RawMessage, params []Param, fold bool) (values map[string]json.RawMessage, ok bool) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil || members == nil || len(members) != countMembers(raw) {
+		return nil, false
+	}
+	values = make(map[string]json.RawMessage, len(members))
+	for key, value := range members {
+		name, known := key, false
+		for i := range params {
+			if params[i].Name == key || (fold && strings.EqualFold(params[i].Name, key)) {
+				name, known = params[i].Name, true
+				break
+			}
+		}
+		if !known {
+			return nil, false
+		}
+		values[name] = value
+	}
+	return values, len(values) == len(members)
+}
+
+// countMembers counts the members of a valid JSON object, repeated ones too.
+func countMembers(object []byte) (n int) {
+	depth, inString := 0, false
+	for i := 0; i < len(object); i++ {
+		switch c := object[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		case c == ':' && depth == 1:
+			n++
+		}
+	}
+	return n
 }
 
 func notJSON(err error) error {

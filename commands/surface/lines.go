@@ -204,12 +204,16 @@ type lineRun struct {
 
 // answer writes the answers of a batch.
 func (r *lineRun) answer(b *lineBatch) error {
+	r.out.hold()
 	for i, line := range b.lines {
 		if b.errs[i] != nil {
 			r.report(line.number, b.errs[i])
 		} else if err := r.good(b.answers[i]); err != nil {
 			return err
 		}
+	}
+	if err := r.out.flush(); err != nil {
+		return notWritten(err)
 	}
 	r.done += int64(len(b.lines))
 	commands.Progress(r.ctx, r.done, 0, "lines")

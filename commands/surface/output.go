@@ -19,6 +19,20 @@ import (
 type printer struct {
 	p    *Program
 	text bool
+	held *bytes.Buffer // not nil: lines gather here until flush
+}
+
+// hold makes lines of JSON gather until flush.
+func (o *printer) hold() { o.held = &bytes.Buffer{} }
+
+// flush writes what gathered.
+func (o *printer) flush() error {
+	if o.held == nil {
+		return nil
+	}
+	_, err := o.held.WriteTo(o.p.Out)
+	o.held = nil
+	return err
 }
 
 // printer decides how to answer: as --output says, otherwise text on a terminal and JSON elsewhere.
@@ -75,7 +89,11 @@ func (o *printer) line(v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = o.p.Out.Write(append(b, '\n'))
+	if b = append(b, '\n'); o.held != nil {
+		o.held.Write(b)
+		return nil
+	}
+	_, err = o.p.Out.Write(b)
 	return err
 }
 
