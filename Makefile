@@ -18,7 +18,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test tools format vet static unit torture fuzz powerloss clean
+.PHONY: help build demo test tools format vet static unit bench torture fuzz powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -49,6 +49,7 @@ format:
 
 vet:
 	$(GO) vet -p 2 ./...
+	cd bench && $(GO) vet -p 2 ./... && $(GO) test -p 2 ./...
 
 # Without a network it may be impossible to have staticcheck. CI must have it; others are told.
 static:
@@ -67,6 +68,13 @@ torture: build ## kill processes for a long time and check what is left (FOR=10m
 	$(GO) build -p 2 -o bin/torture ./cmd/torture
 	bin/torture -program bin/mailroom -for '$(or $(FOR),10m)' $(if $(SEED),-seed '$(SEED)') $(if $(DIR),-dir '$(DIR)') \
 		$(if $(REPORT),-report docs/guarantees.md)
+
+bench: build ## measure beside the peers (CASES="sends-8 cold", ROUNDS=5, SCALE=1) and write docs/benchmarks.md
+	@command -v sqlite3 >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends sqlite3; } || \
+		{ echo "the sqlite3 command is missing: install it" >&2; exit 1; }
+	cd bench && $(GO) build -p 2 -o ../bin/bench . && ../bin/bench -mailroom ../bin/mailroom -docs ../docs \
+		-rounds $${ROUNDS:-5} -scale $${SCALE:-1} $$CASES
 
 fuzz: tools ## run every fuzz target for a short while (FUZZTIME=10s)
 	@for target in $$(grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]*:func |:|' | sort); do \

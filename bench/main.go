@@ -34,11 +34,15 @@ func run(ctx context.Context, args []string) (err error) {
 	flags.Float64Var(&d.scale, "scale", 1, "multiplies sizes and counts; 0.05 for a trial")
 	flags.IntVar(&d.rounds, "rounds", 5, "how often the contestants take turns")
 	flags.StringVar(&d.base, "dir", "", "`folder` on the disk to measure, which keeps the large databases for the next time; without it one in the present folder, removed afterwards")
-	raw := flags.String("raw", "", "`file` for the numbers of every run, as JSON")
+	docs := flags.String("docs", "", "`folder` of the report: the numbers go into benchmarks/results.json, the rest is made of them; without it nothing is kept")
+	render := flags.Bool("report", false, "measure nothing, make the report anew from the numbers in -docs")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
 		return err
+	}
+	if *render {
+		return writeReport(*docs)
 	}
 	if d.mailroom, err = filepath.Abs(d.mailroom); err != nil {
 		return err
@@ -52,5 +56,9 @@ func run(ctx context.Context, args []string) (err error) {
 	if d.base, err = filepath.Abs(d.base); err != nil {
 		return err
 	}
-	return d.runAll(ctx, flags.Args(), *raw)
+	keep := func(caseRecord) error { return nil }
+	if *docs != "" {
+		keep = func(c caseRecord) error { return addToReport(ctx, *docs, d.base, c) }
+	}
+	return d.runAll(ctx, flags.Args(), keep)
 }

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // series runs cases round by round. Its contestants take turns, each run in a process and a folder of its own.
@@ -23,20 +25,31 @@ type series struct {
 	out      io.Writer
 }
 
-// results are the measures of a case by contestant, one per round.
-type results map[string][]Measures
+// oneRun is one round of one contestant.
+type oneRun struct {
+	Measures Measures `json:"measures,omitempty"`
+	Failed   string   `json:"failed,omitempty"`
+}
 
-// runCase runs all contestants of a case, in an order that rotates with the round.
+// results are the runs of a case by contestant, one per round.
+type results map[string][]oneRun
+
+// runCase runs all contestants of a case, in an order that rotates with the round. A run that fails is kept as failed.
 func (s *series) runCase(ctx context.Context, c Case) (results, error) {
 	all := results{}
 	for round := range s.rounds {
 		for i := range c.Contestants {
 			one := c.Contestants[(i+round)%len(c.Contestants)]
 			m, err := s.runOnce(ctx, c, one)
-			if err != nil {
-				return nil, fmt.Errorf("%s, %s, round %d: %w", c.Name, one.Name, round+1, err)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
 			}
-			all[one.Name] = append(all[one.Name], m)
+			r := oneRun{Measures: m}
+			if err != nil {
+				r = oneRun{Failed: err.Error()}
+				fmt.Fprintf(s.out, "%s, %s, round %d failed: %v\n", c.Name, one.Name, round+1, err)
+			}
+			all[one.Name] = append(all[one.Name], r)
 		}
 	}
 	return all, nil
@@ -94,80 +107,149 @@ func (s *series) print(c Case, all results) {
 	fmt.Fprintf(s.out, "\n%s: %s\n", c.Name, c.Title)
 	for _, one := range c.Contestants {
 		var parts []string
-		for _, name := range slices.Sorted(maps.Keys(all[one.Name][0])) {
-			m := summarize(column(all[one.Name], name))
-			parts = append(parts, fmt.Sprintf("%s %.4g (%.4g to %.4g)", name, m.median, m.least, m.most))
+		for _, name := range all.measures(one.Name) {
+			parts = append(parts, name+" "+summarize(all.column(one.Name, name)).String())
 		}
 		fmt.Fprintf(s.out, "  %-24s %s\n", one.Name, strings.Join(parts, ", "))
 	}
 	for _, t := range c.Targets {
-		ratio := summarize(t.ratios(all))
-		met, relation := ratio.median >= t.Want, "at least"
-		if t.AtMost {
-			met, relation = ratio.median <= t.Want, "at most"
-		}
-		against := t.Measure
-		if t.Against != "" {
-			against += " / " + t.Against
-		}
-		fmt.Fprintf(s.out, "  %-5v %-40s %.4g (%.4g to %.4g), wanted %s %.4g\n", met, against, ratio.median, ratio.least, ratio.most, relation, t.Want)
+		reached, met := t.reached(all)
+		fmt.Fprintf(s.out, "  %-6s %-44s %v, wanted %s\n", met, t.what(), reached, t.wanted())
 	}
 }
 
-// ratios are what a target compares, round by round.
-func (t Target) ratios(all results) []float64 {
-	mine := column(all["mailroom"], t.Measure)
-	if t.Against == "" {
-		return mine
+// what is the figure that a target compares.
+func (t Target) what() string {
+	switch {
+	case t.Against == "":
+		return t.Measure
+	case t.Of != "":
+		return t.Measure + " / " + t.Of + " of " + t.Against
 	}
+	return t.Measure + " / " + t.Against
+}
+
+func (t Target) wanted() string {
+	if t.AtMost {
+		return "at most " + figure(t.Want)
+	}
+	return "at least " + figure(t.Want)
+}
+
+// reached is the median of what a target compares, round by round, and whether it is met.
+func (t Target) reached(all results) (ratio summary, met string) {
+	ratio = summarize(t.ratios(all))
+	if ratio.n > 0 && (t.AtMost && ratio.median <= t.Want || !t.AtMost && ratio.median >= t.Want) {
+		return ratio, "met"
+	}
+	return ratio, "missed"
+}
+
+// ratios are what a target compares, of the rounds in which both contestants succeeded.
+func (t Target) ratios(all results) (ratios []float64) {
 	of := t.Of
 	if of == "" {
 		of = t.Measure
 	}
-	for i, theirs := range column(all[t.Against], of) {
-		mine[i] /= theirs
+	for i, mine := range all["mailroom"] {
+		switch theirs := all[t.Against]; {
+		case mine.Failed != "":
+		case t.Against == "":
+			ratios = append(ratios, mine.Measures[t.Measure])
+		case i < len(theirs) && theirs[i].Failed == "":
+			ratios = append(ratios, mine.Measures[t.Measure]/theirs[i].Measures[of])
+		}
 	}
-	return mine
+	return ratios
 }
 
-func column(rounds []Measures, name string) (values []float64) {
-	for _, m := range rounds {
-		values = append(values, m[name])
+// column lists one measure of a contestant, of the rounds in which it succeeded.
+func (r results) column(contestant, measure string) (values []float64) {
+	for _, one := range r[contestant] {
+		if v, ok := one.Measures[measure]; ok {
+			values = append(values, v)
+		}
 	}
 	return values
 }
 
-type summary struct{ median, least, most float64 }
+// measures lists the measures that a contestant has.
+func (r results) measures(contestant string) []string {
+	names := map[string]bool{}
+	for _, one := range r[contestant] {
+		for name := range one.Measures {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// summary is the median of n values, and their bounds.
+type summary struct {
+	median, least, most float64
+	n                   int
+}
 
 func summarize(values []float64) summary {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
-	return summary{(sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[0], sorted[n-1]}
+	if n == 0 {
+		return summary{}
+	}
+	return summary{(sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[0], sorted[n-1], n}
 }
 
-// runAll runs the cases that are named, all without names, and writes the raw numbers beside.
-func (s *series) runAll(ctx context.Context, names []string, raw string) error {
+func (s summary) String() string {
+	if s.n == 0 {
+		return "failed"
+	}
+	return figure(s.median) + " (" + figure(s.least) + " to " + figure(s.most) + ")"
+}
+
+// figure writes a number with three digits that mean something, a fraction below a tenth as one of 1/n.
+func figure(v float64) string {
+	switch abs := math.Abs(v); {
+	case v == 0:
+		return "0"
+	case abs < 0.1:
+		return "1/" + figure(1/v)
+	case abs >= 1000:
+		digits := strconv.FormatFloat(v, 'f', 0, 64)
+		for i := len(digits) - 3; i > 0; i -= 3 {
+			digits = digits[:i] + "," + digits[i:]
+		}
+		return digits
+	case abs >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case abs >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// runAll runs the cases that are named, all without names, and puts each into the record when it is done.
+func (s *series) runAll(ctx context.Context, names []string, record func(caseRecord) error) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(cases, func(c Case) bool { return c.Name == name }) {
+			return fmt.Errorf("there is no case %s", name)
+		}
+	}
 	if err := os.MkdirAll(s.base, 0o700); err != nil {
 		return err
 	}
-	numbers := map[string]results{}
 	for _, c := range cases {
 		if len(names) > 0 && !slices.Contains(names, c.Name) {
 			continue
 		}
+		began := time.Now()
 		all, err := s.runCase(ctx, c)
 		if err != nil {
 			return err
 		}
 		s.print(c, all)
-		numbers[c.Name] = all
+		if err := record(caseRecord{Case: c.Name, At: began.UTC().Truncate(time.Second), Scale: s.scale, Rounds: s.rounds, Runs: all}); err != nil {
+			return err
+		}
 	}
-	if raw == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(numbers, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Clean(raw), append(text, '\n'), 0o600)
+	return nil
 }

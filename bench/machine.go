@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+	"golang.org/x/sys/unix"
+)
+
+// machine is where the measurements were made.
+type machine struct {
+	Processor        string  `json:"processor"`
+	Processors       int     `json:"processors"`
+	Memory           string  `json:"memory"`
+	System           string  `json:"system"`
+	FileSystem       string  `json:"file_system"`
+	SyncMicroseconds float64 `json:"sync_us"` // median of an fdatasync behind 32 KiB of writes
+}
+
+// thisMachine describes the machine and the disk that holds a folder.
+func thisMachine(disk string) (machine, error) {
+	m := machine{
+		Processor: field("/proc/cpuinfo", "model name"), Processors: runtime.NumCPU(),
+		Memory: field("/proc/meminfo", "MemTotal"), System: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		m.System += " " + unix.ByteSliceToString(name.Release[:])
+	}
+	m.FileSystem = fileSystem(disk)
+	sync, err := syncTime(disk)
+	m.SyncMicroseconds = inMicroseconds(sync)
+	return m, err
+}
+
+// field reads the first line "key : value" of a file of the kernel's; "unknown" where there is none.
+func field(file, key string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "unknown"
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == key {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
+}
+
+// fileSystem names the kind of file system that holds a folder, as far as /proc/mounts tells.
+func fileSystem(folder string) string {
+	text, err := os.ReadFile("/proc/mounts")
+	if err != nil {
+		return "unknown file system"
+	}
+	best, kind := "", "unknown file system"
+	for line := range strings.Lines(string(text)) {
+		parts := strings.Fields(line)
+		if len(parts) < 3 || len(parts[1]) < len(best) {
+			continue
+		}
+		if rel, err := filepath.Rel(parts[1], folder); err == nil && filepath.IsLocal(rel) {
+			best, kind = parts[1], parts[2]
+		}
+	}
+	return kind
+}
+
+// syncTime is the median time of an fdatasync behind 32 KiB of writes into a file that does not grow.
+func syncTime(folder string) (d time.Duration, err error) {
+	file, err := os.CreateTemp(folder, "sync")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
+	block := make([]byte, 32<<10)
+	var times []time.Duration
+	for i := range 101 {
+		if _, err := file.WriteAt(block, 0); err != nil {
+			return 0, err
+		}
+		began := time.Now()
+		if err := unix.Fdatasync(int(file.Fd())); err != nil {
+			return 0, err
+		}
+		if i > 0 {
+			times = append(times, time.Since(began))
+		}
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
+}
+
+// measured are the modules whose versions the report gives.
+var measured = []string{
+	"github.com/mattn/go-sqlite3", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/riverqueue/river",
+	"github.com/riverqueue/river/riverdriver/riversqlite", "github.com/mikestefanello/backlite", "modernc.org/sqlite",
+}
+
+func versions(ctx context.Context) (map[string]string, error) {
+	all := map[string]string{"Go": runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil, errors.New("this program does not know what it was built from")
+	}
+	for _, module := range info.Deps {
+		if slices.Contains(measured, module.Path) {
+			all[module.Path] = module.Version
+		}
+	}
+	all["SQLite (mailroom, bare loop, plain queue, greedy)"], _, _ = sqlite3.Version()
+	out, err := exec.CommandContext(ctx, "sqlite3", "-version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("the sqlite3 command: %w", err)
+	}
+	all["sqlite3 command"], _, _ = strings.Cut(string(out), " ")
+	return all, nil
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// record is what docs/benchmarks/results.json holds: the newest runs of every case, and where they ran.
+type record struct {
+	Machine  machine           `json:"machine"`
+	Versions map[string]string `json:"versions"` // of the modules and commands that were measured
+	Cases    []caseRecord      `json:"cases"`
+}
+
+// caseRecord is one case as it was measured last.
+type caseRecord struct {
+	Case   string    `json:"case"`
+	At     time.Time `json:"at"`
+	Scale  float64   `json:"scale"`
+	Rounds int       `json:"rounds"`
+	Runs   results   `json:"runs"`
+}
+
+func resultsFile(docs string) string { return filepath.Join(docs, "benchmarks", "results.json") }
+
+func readRecord(docs string) (r record, err error) {
+	text, err := os.ReadFile(resultsFile(docs))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	return r, err
+}
+
+// addToReport puts one case into the record, in place of its last runs, and makes the report anew.
+func addToReport(ctx context.Context, docs, disk string, c caseRecord) error {
+	r, err := readRecord(docs)
+	if err != nil {
+		return err
+	}
+	if r.Machine, err = thisMachine(disk); err != nil {
+		return err
+	}
+	if r.Versions, err = versions(ctx); err != nil {
+		return err
+	}
+	r.Cases = slices.DeleteFunc(r.Cases, func(old caseRecord) bool { return old.Case == c.Case })
+	r.Cases = append(r.Cases, c)
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(resultsFile(docs)), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(resultsFile(docs), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return writeReport(docs)
+}
+
+// writeReport makes docs/benchmarks.md and its pictures from the record.
+func writeReport(docs string) error {
+	r, err := readRecord(docs)
+	if err != nil {
+		return err
+	}
+	if len(r.Cases) == 0 {
+		return fmt.Errorf("%s has no results: run some cases first", resultsFile(docs))
+	}
+	var page strings.Builder
+	page.WriteString(reportHead)
+	r.summary(&page)
+	for _, c := range cases {
+		if i := r.find(c.Name); i >= 0 {
+			if err := r.section(&page, docs, c, r.Cases[i]); err != nil {
+				return err
+			}
+		}
+	}
+	r.place(&page)
+	return os.WriteFile(filepath.Join(docs, "benchmarks.md"), []byte(page.String()), 0o644)
+}
+
+func (r *record) find(name string) int {
+	return slices.IndexFunc(r.Cases, func(c caseRecord) bool { return c.Case == name })
+}
+
+const reportHead = `# Benchmarks
+
+Made by ` + "`make bench`" + ` from [benchmarks/results.json](benchmarks/results.json), which holds the numbers of every run. Do not edit it:
+change the cases in ` + "`bench/`" + ` and run them again, all or some (` + "`make bench CASES=\"sends-8 cold\"`" + `).
+
+Mailroom runs as it is shipped: message, indexes, inbox, trace and all, and nothing is answered before the disk has it. The
+contestants of a case take turns on one machine, round by round, in an order that rotates, each run in a process and a
+folder of its own. A ratio is computed within each round; what stands here is the median, with the least and the most in
+brackets. A run that failed is shown as failed.
+
+## Targets
+
+`
+
+// summary is the table of all targets.
+func (r *record) summary(page *strings.Builder) {
+	page.WriteString("| case | Mailroom's | wanted | reached | |\n|---|---|---|---|---|\n")
+	for _, c := range cases {
+		i := r.find(c.Name)
+		if i < 0 {
+			fmt.Fprintf(page, "| [%s](#%s) | | | not measured | |\n", c.Title, c.Name)
+			continue
+		}
+		for _, t := range c.Targets {
+			reached, met := t.reached(r.Cases[i].Runs)
+			if met == "missed" {
+				met = "**missed**"
+			}
+			fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %v | %s |\n", c.Title, c.Name, t.what(), t.wanted(), reached, met)
+		}
+	}
+}
+
+// section is one case: what is done, its pictures and its table.
+func (r *record) section(page *strings.Builder, docs string, c Case, measured caseRecord) error {
+	fmt.Fprintf(page, "\n## %s\n\n%s.\n\n%s\n\n", c.Name, strings.ToUpper(c.Title[:1])+c.Title[1:], c.About)
+	var names []string // of all measures, Mailroom's first
+	for _, one := range append([]Contestant{{Name: "mailroom"}}, c.Contestants...) {
+		for _, name := range measured.Runs.measures(one.Name) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, name := range pictured(c) {
+		file := c.Name + "-" + name + ".svg"
+		bars := barsOf(c, measured.Runs, name)
+		if len(bars) < 2 {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(docs, "benchmarks", file), []byte(barChart(name, bars)), 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(page, "![%s of %s](benchmarks/%s)\n\n", name, c.Name, file)
+	}
+	fmt.Fprintf(page, "| | %s |\n|---|%s\n", strings.Join(names, " | "), strings.Repeat("---|", len(names)))
+	for _, one := range c.Contestants {
+		fmt.Fprintf(page, "| %s |", one.Name)
+		for _, name := range names {
+			values := measured.Runs.column(one.Name, name)
+			if len(values) == 0 && slices.Contains(measured.Runs.measures(one.Name), name) {
+				page.WriteString(" failed |")
+			} else if len(values) == 0 {
+				page.WriteString(" |")
+			} else {
+				fmt.Fprintf(page, " %v |", summarize(values))
+			}
+		}
+		page.WriteString("\n")
+	}
+	fmt.Fprintf(page, "\nMeasured on %s, %d rounds", measured.At.Format("2006-01-02 15:04 MST"), measured.Rounds)
+	if measured.Scale != 1 {
+		fmt.Fprintf(page, ", at %s of the full size", figure(measured.Scale))
+	}
+	page.WriteString(".\n")
+	return nil
+}
+
+// pictured are the measures of a case that compare contestants.
+func pictured(c Case) (names []string) {
+	for _, t := range c.Targets {
+		if t.Against != "" && !slices.Contains(names, t.Measure) {
+			names = append(names, t.Measure)
+		}
+	}
+	return names
+}
+
+// place says where it was measured, and what.
+func (r *record) place(page *strings.Builder) {
+	fmt.Fprintf(page, "\n## Where and what\n\n%s, %d processors, %s of memory, %s, %s; one fdatasync of 32 KiB takes %s µs.\n\n",
+		r.Machine.Processor, r.Machine.Processors, r.Machine.Memory, r.Machine.System, r.Machine.FileSystem, figure(r.Machine.SyncMicroseconds))
+	page.WriteString("| | version |\n|---|---|\n")
+	for _, name := range sortedKeys(r.Versions) {
+		fmt.Fprintf(page, "| %s | %s |\n", name, r.Versions[name])
+	}
+}
