@@ -16,7 +16,7 @@ import (
 )
 
 // linesPerBatch is the most lines of --stdin that share one transaction.
-const linesPerBatch = 500
+const linesPerBatch = 1000
 
 // maxLine bounds one line; the decoder has a tighter bound, and says so.
 const maxLine = 4 << 20
