@@ -76,7 +76,7 @@ func (e *ear) run() {
 	defer e.unbind()
 	defer e.release()
 	defer e.hint.close()
-	tick := time.NewTicker(e.bell.poll)
+	tick := time.NewTimer(e.interval())
 	defer tick.Stop()
 
 	look := time.NewTimer(time.Hour)
@@ -104,6 +104,7 @@ func (e *ear) run() {
 			if e.rebind() || moved || e.changed() {
 				e.bell.local.wake()
 			}
+			tick.Reset(e.interval())
 		case event := <-writes:
 			e.hint.handle(event)
 			begin()
@@ -124,6 +125,15 @@ func (e *ear) run() {
 			}
 		}
 	}
+}
+
+// interval is the time to the next look without any sign. With a socket and a file to watch it is there for what nobody
+// foresaw; to wake up for it is most of what a waiter costs.
+func (e *ear) interval() time.Duration {
+	if e.socket != nil && e.hint.watching() {
+		return 5 * e.bell.poll
+	}
+	return e.bell.poll
 }
 
 // nap sleeps for less than a millisecond, which is the least that a timer takes in a program that is otherwise idle. A

@@ -30,8 +30,8 @@ type socketBell struct {
 	// first Listen.
 	detector func() (changed func() bool, stop func())
 
-	// poll is how often an ear looks without any hint, and whether its socket is still there. Set it before the first
-	// Listen.
+	// poll is how often an ear looks without any hint, and whether its socket is still there; a fifth as often while it
+	// has both. Set it before the first Listen.
 	poll time.Duration
 
 	// linger is how long the ear stays open without a listener: to close it takes the kernel tens of milliseconds, which
@@ -51,11 +51,7 @@ type socketBell struct {
 
 // newBell returns the bell of the database at dbPath. It touches nothing before the first Listen.
 func newBell(dbPath string, log *slog.Logger) *socketBell {
-	poll := time.Second
-	if runtime.GOOS == "linux" {
-		poll = 2 * time.Second // the -wal file gives hints there
-	}
-	return &socketBell{folder: dbPath + "-bell", wal: dbPath + "-wal", log: log, poll: poll}
+	return &socketBell{folder: dbPath + "-bell", wal: dbPath + "-wal", log: log, poll: time.Second}
 }
 
 // Listen implements Bell. Where no socket can be made it falls back silently. The ear outlives its last listener by

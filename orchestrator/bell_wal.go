@@ -61,6 +61,9 @@ func (h *walHint) handle(event fsnotify.Event) {
 	h.renew()
 }
 
+// watching reports whether there is a file that is watched.
+func (h *walHint) watching() bool { return h != nil && h.watched != nil }
+
 func (h *walHint) drop() {
 	if h.watched != nil {
 		h.watcher.Remove(h.path) // fails if the kernel has dropped it already
