@@ -34,7 +34,7 @@ func sends(n int, targets ...Target) Case {
 		Name: fmt.Sprintf("sends-%d", n), Title: title,
 		About: "Each sender sends one message after the other for three seconds. " + aboutSends + aboutPeerSends,
 		Contestants: append([]Contestant{
-			{Name: "mailroom", Run: mailroomSends(n)}, {Name: "bare-loop", Run: bareLoop},
+			{Name: "mailroom", Run: mailroomSends(n)}, {Name: "bare-loop", Run: bareLoop}, {Name: "bare-batches", Run: bareBatches(n)},
 			{Name: "plain-full", Run: plainSends(n, "FULL")}, {Name: "plain-normal", Run: plainSends(n, "NORMAL")},
 		}, peerSends(n)...),
 		Targets: targets,
@@ -46,7 +46,8 @@ const aboutDeliveries = "Mailroom puts 100,000 messages into ten inboxes, with a
 
 const aboutSends = "Mailroom writes the message with all its indexes and its trace row, checked and in the order of sending. The bare " +
 	"loop is always one sender: SQLite's driver and nothing else, inserting message and trace row into the same tables, one " +
-	"transaction each, synced. The plain queue is built as the small queues in SQLite are: one table, one transaction for each " +
+	"transaction each, synced. bare-batches does the same with as many messages in a transaction as there are senders: the most that SQLite makes of " +
+	"these rows when nobody has to be waited for. The plain queue is built as the small queues in SQLite are: one table, one transaction for each " +
 	"message; plain-normal loses what was acknowledged when the power is cut. "
 
 var deliverInbox = Case{

@@ -44,6 +44,27 @@ func bareLoop(ctx context.Context, env Env) (Measures, error) {
 	return m, errors.Join(err, g.close())
 }
 
+// bareBatches is the bare loop with n messages in a transaction: what SQLite itself makes of the same rows when somebody
+// hands it n of them at a time without waiting for senders.
+func bareBatches(n int) func(context.Context, Env) (Measures, error) {
+	return func(ctx context.Context, env Env) (Measures, error) {
+		path, err := newMailroom(ctx, env, "sender1", "recipient")
+		if err != nil {
+			return nil, err
+		}
+		g, err := openGreedy(path, "sender1")
+		if err != nil {
+			return nil, err
+		}
+		m, err := measureSends(ctx, env, 1, func(int) error { return g.sendMany(n) })
+		if err != nil {
+			return nil, errors.Join(err, g.close())
+		}
+		m["rate_per_s"] *= float64(n)
+		return m, g.close()
+	}
+}
+
 // mailroomDeliver delivers a backlog to ten inboxes.
 func mailroomDeliver(ctx context.Context, env Env) (Measures, error) {
 	recipients := numbered("worker", 10)

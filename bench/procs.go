@@ -118,13 +118,19 @@ const (
 	timeLayout = "2006-01-02T15:04:05.000Z"
 )
 
-func (g *greedy) send() error {
+func (g *greedy) send() error { return g.sendMany(1) }
+
+// sendMany sends n messages in one transaction.
+func (g *greedy) sendMany(n int) error {
 	if _, err := g.begin.Exec(nil); err != nil {
 		return err
 	}
-	id, at, err := g.insert()
-	if err == nil {
-		_, err = g.traced.Exec([]driver.Value{id, at, g.name})
+	var err error
+	for i := 0; i < n && err == nil; i++ {
+		var id, at string
+		if id, at, err = g.insert(); err == nil {
+			_, err = g.traced.Exec([]driver.Value{id, at, g.name})
+		}
 	}
 	if err == nil {
 		_, err = g.commit.Exec(nil)
