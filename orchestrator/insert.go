@@ -88,7 +88,11 @@ func (t *tx) insert(row *insertion) (err error) {
 	}
 	t.traced = true
 	if t.created == 0 {
-		t.created, t.createdBy = seq, t.actor
+		event := t.event(tracing.Created, row.failure)
+		event.MessageID, event.NewStatus = row.id, string(row.status)
+		t.created, t.createdBy, t.createdEvent = seq, t.actor, &event
+	} else {
+		t.createdEvent = nil
 	}
 	if !row.held && t.sends {
 		return nil
@@ -101,14 +105,17 @@ func (t *tx) insert(row *insertion) (err error) {
 	return tracing.Record(t, event)
 }
 
-// traceCreated writes the events of the rows that were inserted since it was called last. One statement for all of them
-// takes a third of the time that one for each does. Nothing else may be written about such a row before.
+// traceCreated writes the events of the rows that were inserted since it was called last. One statement for several rows
+// takes a third of the time that one for each does, but for a single row twice the time. Nothing else may be written about such a row before.
 func (t *transaction) traceCreated() error {
 	if t.created == 0 {
 		return nil
 	}
 	first := t.created
 	t.created = 0
+	if t.createdEvent != nil {
+		return tracing.Record(t, *t.createdEvent)
+	}
 	return tracing.RecordCreated(t, "agent_message WHERE seq >= ?2", t.createdBy, first)
 }
 

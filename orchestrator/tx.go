@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"time"
 
@@ -24,9 +25,11 @@ type transaction struct {
 
 	conf *config
 
-	// created is the seq of the first row whose event is not written yet, 0 when there is none; createdBy did it.
-	created   int64
-	createdBy string
+	// created is the seq of the first row whose event is not written yet, 0 when there is none; createdBy did it. If it is
+	// the only one, createdEvent is its event.
+	created      int64
+	createdBy    string
+	createdEvent *tracing.Event
 
 	careful bool // failures are undone with savepoints
 	spoiled bool // a failure has left something behind: all of it must be rolled back
@@ -95,12 +98,18 @@ func WithInstance(ctx context.Context, instance string) context.Context {
 // maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
 const maxAhead = 3650 * day
 
-// newTransaction reads the clock and the last time stored.
+// newTransaction reads the clock, the last time stored, and whether the configuration is still the one that is known.
 func (w *writer) newTransaction(careful bool) (*transaction, error) {
 	t := &transaction{conn: w.c, clock: w.r.now(), careful: careful}
 	t.clockText = stamp(t.clock)
 	t.now, t.idTime = t.clockText, ulid.Timestamp(t.clock)
-	last, _, err := w.c.text(`SELECT at FROM message_trace ORDER BY id DESC LIMIT 1`)
+	var last string
+	err := w.c.query(`
+		SELECT (SELECT at FROM message_trace ORDER BY id DESC LIMIT 1),
+		       (SELECT value FROM settings WHERE key = '`+configVersion+`')`, func(row []driver.Value) error {
+		last, t.conf = asText(row[0]), w.r.config.known(asText(row[1]))
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
