@@ -3,9 +3,7 @@ package orchestrator
 import (
 	"context"
 	"fmt"
-	"maps"
 	"runtime/debug"
-	"slices"
 
 	"github.com/cenkalti/backoff/v4"
 )
@@ -95,13 +93,13 @@ func (b *batch) ring(bell Bell) {
 	for i, q := range b.requests {
 		if b.outcomes[i] == nil {
 			sum.all = sum.all || q.tx.ring.all
-			sum.add(slices.Collect(maps.Keys(q.tx.ring.names)))
+			sum.add(q.tx.ring.names)
 		}
 	}
 	if sum.all {
 		bell.Ring()
 	} else if len(sum.names) > 0 {
-		bell.Ring(slices.Collect(maps.Keys(sum.names))...)
+		bell.Ring(sum.names...)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -62,7 +63,7 @@ type tx struct {
 // ring is whom to wake after a commit.
 type ring struct {
 	all   bool
-	names map[string]bool // recipients
+	names []string // recipients, each once
 }
 
 // maxNames bounds the recipients that a ring names; with more of them it wakes everybody.
@@ -70,17 +71,14 @@ const maxNames = 16
 
 func (r *ring) add(recipients []string) {
 	for _, recipient := range recipients {
-		if r.all || r.names[recipient] {
+		if r.all || slices.Contains(r.names, recipient) {
 			continue
 		}
 		if len(r.names) >= maxNames {
 			r.all = true
 			return
 		}
-		if r.names == nil {
-			r.names = map[string]bool{}
-		}
-		r.names[recipient] = true
+		r.names = append(r.names, recipient)
 	}
 }
 
