@@ -10,6 +10,7 @@ type Case struct {
 	Name        string // as on the command line: sends-8
 	Title       string // as in the table: durable sends, 8 senders in a process
 	About       string // what one run does, in two or three sentences, for the report
+	Missed      string // why a target is missed, as far as it is known; shown only if one is
 	Contestants []Contestant
 	Targets     []Target
 }

@@ -166,6 +166,9 @@ func (r *record) section(page *strings.Builder, docs string, c Case, measured ca
 		}
 		page.WriteString("\n")
 	}
+	if c.Missed != "" && slices.ContainsFunc(c.Targets, func(t Target) bool { _, met := t.reached(measured.Runs); return met == "missed" }) {
+		fmt.Fprintf(page, "\nWhy a target is missed: %s\n", c.Missed)
+	}
 	fmt.Fprintf(page, "\nMeasured on %s, %d rounds", measured.At.Format("2006-01-02 15:04 MST"), measured.Rounds)
 	if measured.Scale != 1 {
 		fmt.Fprintf(page, ", at %s of the full size", figure(measured.Scale))

@@ -27,6 +27,10 @@ var wakeup = Case{
 		{Name: "jetstream-always", Run: wakeupJetStream},
 		{Name: "river", Run: wakeupRiver},
 	},
+	Missed: "a message is two durable transactions, the sender's and the waiter's claim; JetStream syncs the first and keeps the second in memory. " +
+		"The two syncs overlap, since the waiter is rung before the disk has the message. In a process that was idle every statement runs " +
+		"with cold caches and reads its pages anew: 230 µs until the sender has committed, 60 until the waiter hears, 600 for its look, " +
+		"delivery, reading and commit (a third of that when warm), 280 for the disk.",
 	Targets: []Target{
 		{Measure: "median_us", Against: "jetstream-always", Want: 1.2, AtMost: true},
 		{Measure: "median_us", Against: "river", Want: 1.0 / 50, AtMost: true},
