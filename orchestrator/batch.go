@@ -177,7 +177,7 @@ func gaveUp(ctx context.Context) error {
 	return &Error{Code: Busy, Message: "gave up waiting for the database; nothing was written", Err: context.Cause(ctx)}
 }
 
-// runAll runs every request that is not final, and stops when the transaction is lost.
+// runAll runs every request that is not final, and stops when the transaction is spoiled or lost.
 func (w *writer) runAll(base *transaction, b *batch, final []bool) error {
 	several := len(b.requests) > 1
 	for i, q := range b.requests {
@@ -197,16 +197,16 @@ func (w *writer) runAll(base *transaction, b *batch, final []bool) error {
 		} else {
 			failure = call(q.fn, t)
 		}
-		if err != nil {
-			return err
+		if base.spoiled {
+			return nil
 		}
 		b.outcomes[i] = databaseError(w.r.path, failure)
 		if failure != nil && w.c.raw.AutoCommit() {
 			final[i], base.lost = true, true
 			return nil
 		}
-		if base.spoiled {
-			return nil
+		if err != nil {
+			return err
 		}
 	}
 	if b.allFailed() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
@@ -54,6 +55,12 @@ func (c *conn) script(text string) error {
 // maxStatements bounds the prepared statements that a connection keeps; the engine has fewer, only ad hoc ones pile up.
 const maxStatements = 256
 
+// scratch reports whether a statement writes into a temporary table, which is nothing that could be lost or undone.
+func scratch(query string) bool {
+	query = strings.TrimSpace(query)
+	return strings.HasPrefix(query, "INSERT INTO temp.") || strings.HasPrefix(query, "DELETE FROM temp.")
+}
+
 // prepare returns a statement that is about to be run.
 func (c *conn) prepare(query string) (*statement, error) {
 	s := c.stmts[query]
@@ -63,7 +70,7 @@ func (c *conn) prepare(query string) (*statement, error) {
 			return nil, fmt.Errorf("%w in %s", err, query)
 		}
 		raw := prepared.(*sqlite3.SQLiteStmt)
-		s = &statement{SQLiteStmt: raw, readonly: raw.Readonly()}
+		s = &statement{SQLiteStmt: raw, readonly: raw.Readonly() || scratch(query)}
 		c.stmts[query] = s
 	}
 	if !s.readonly {

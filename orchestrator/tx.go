@@ -26,15 +26,18 @@ type transaction struct {
 
 	conf *config
 
-	// created is the seq of the first row whose event is not written yet, 0 when there is none; createdBy did it. If it is
-	// the only one, createdEvent is its event.
-	created      int64
-	createdBy    string
-	createdEvent *tracing.Event
+	created created
 
 	careful bool // failures are undone with savepoints
 	spoiled bool // a failure has left something behind: all of it must be rolled back
 	lost    bool // SQLite has rolled it back
+}
+
+// created are the new rows whose first events are not written yet.
+type created struct {
+	first int64          // seq of the first of them, 0 when there is none
+	by    string         // actor that made them
+	only  *tracing.Event // of the first, if it is the only one
 }
 
 // tx is one request within a write transaction.
@@ -244,11 +247,12 @@ func (t *tx) apart(fn func() error) (failure, err error) {
 	if _, err := t.Exec("SAVEPOINT apart"); err != nil {
 		return nil, err
 	}
+	untraced := t.created
 	if failure = fn(); failure != nil {
 		if t.raw.AutoCommit() {
 			return failure, failure
 		}
-		t.conf = nil // fn may have changed it
+		t.conf, t.created = nil, untraced // fn may have changed the one and written the events of the other
 		if _, err := t.Exec("ROLLBACK TO apart"); err != nil {
 			return failure, err
 		}

@@ -1,0 +1,194 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// openWithTwo opens a router without transports, with the agents a and b.
+func openWithTwo(t *testing.T) *Router {
+	t.Helper()
+	r, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "a.db"), Bell: NewLocalBell()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	for _, name := range []string{"a", "b"} {
+		if _, _, err := r.AddAgent(t.Context(), AgentUpdate{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// together runs requests in one batch, in this order, and returns their outcomes.
+func together(t *testing.T, r *Router, requests ...*request) []error {
+	t.Helper()
+	inside, leave := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		first <- r.write(context.Background(), func(*tx) error {
+			close(inside)
+			<-leave
+			return errClosing
+		})
+	}()
+	<-inside
+	outcomes := make([]chan error, len(requests))
+	for i, q := range requests {
+		outcomes[i] = make(chan error, 1)
+		if q.ctx == nil {
+			q.ctx = context.Background()
+		}
+		go func() { outcomes[i] <- r.writer.submit(q, false) }()
+		for r.writer.waiting() <= i {
+			runtime.Gosched()
+		}
+	}
+	close(leave)
+	<-first
+	var errs []error
+	for _, outcome := range outcomes {
+		errs = append(errs, <-outcome)
+	}
+	return errs
+}
+
+// sendRequest sends n messages and then returns failure.
+func sendRequest(n int, failure error) *request {
+	return &request{sends: true, fn: func(t *tx) error {
+		for range n {
+			d, err := Draft{Sender: "a", Recipient: "b"}.check()
+			if err != nil {
+				return err
+			}
+			if _, refusal, err := t.send(&d); err != nil || refusal != nil {
+				return errors.Join(err, refusal)
+			}
+		}
+		return failure
+	}}
+}
+
+// checkTraces checks that every message has one created event, in the order of sending, and that there is no other.
+func checkTraces(t *testing.T, r *Router, messages int) {
+	t.Helper()
+	err := r.read(func(c *conn) error {
+		sent, err := c.texts(`SELECT message_id FROM agent_message ORDER BY seq`)
+		if err != nil {
+			return err
+		}
+		traced, err := c.texts(`SELECT message_id FROM message_trace WHERE event = 'created' ORDER BY id`)
+		if err != nil {
+			return err
+		}
+		if len(sent) != messages || !slices.Equal(sent, traced) {
+			return fmt.Errorf("%d messages; want %d. Sent\n%q\ntraced\n%q", len(sent), messages, sent, traced)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+var errOwn = errors.New("its own fault")
+
+// TestFailureInABatchIsItsOwn: a request that fails behind what it wrote is undone, and its neighbours are not, whichever
+// place it has. The events of new rows are those of the rows that stay.
+func TestFailureInABatchIsItsOwn(t *testing.T) {
+	t.Parallel()
+	for place := range 4 {
+		for wrote := range 3 {
+			t.Run(fmt.Sprintf("place %d, %d rows", place, wrote), func(t *testing.T) {
+				t.Parallel()
+				r := openWithTwo(t)
+				requests := []*request{sendRequest(1, nil), sendRequest(2, nil), sendRequest(1, nil)}
+				requests = slices.Insert(requests, place, sendRequest(wrote, errOwn))
+				for i, err := range together(t, r, requests...) {
+					if i == place && !errors.Is(err, errOwn) || i != place && err != nil {
+						t.Errorf("request %d: %v", i, err)
+					}
+				}
+				checkTraces(t, r, 4)
+			})
+		}
+	}
+}
+
+// TestFailureAfterTracing: what a request that fails has traced of its neighbours' rows is traced all the same.
+func TestFailureAfterTracing(t *testing.T) {
+	t.Parallel()
+	r := openWithTwo(t)
+	traces := &request{sends: true, fn: func(t *tx) error {
+		if err := t.traceCreated(); err != nil {
+			return err
+		}
+		return errOwn
+	}}
+	other := sendRequest(1, nil)
+	other.ctx = WithInstance(context.Background(), "another")
+	errs := together(t, r, sendRequest(1, nil), traces, sendRequest(1, errOwn), other)
+	if errs[0] != nil || !errors.Is(errs[1], errOwn) || !errors.Is(errs[2], errOwn) || errs[3] != nil {
+		t.Errorf("outcomes %v", errs)
+	}
+	checkTraces(t, r, 2)
+	err := r.read(func(c *conn) error {
+		actors, err := c.texts(`SELECT actor FROM message_trace WHERE event = 'created' ORDER BY id`)
+		if err == nil && !slices.Equal(actors, []string{r.instance, "another"}) {
+			err = fmt.Errorf("actors %q", actors)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFailingDiskIsRemembered: after a sync that failed nothing is acknowledged any more, since a later sync may succeed
+// although the disk has lost what the first one was for.
+func TestFailingDiskIsRemembered(t *testing.T) {
+	t.Parallel()
+	r := openWithTwo(t)
+	if err := r.writer.wal.file.Close(); err != nil { // a sync of a closed file fails
+		t.Fatal(err)
+	}
+	draft := Draft{Sender: "a", Recipient: "b"}
+	for range 2 {
+		if _, err := r.Send(t.Context(), draft); CodeOf(err) != Unavailable {
+			t.Fatalf("a send that the disk did not take: %v", err)
+		}
+	}
+	if _, err := r.Poll(t.Context(), "b", 10); err != nil {
+		t.Errorf("reading: %v", err)
+	}
+}
+
+// TestAnswersAreSynced: an answer that changed nothing, since somebody else has just done it, waits for the disk too.
+func TestAnswersAreSynced(t *testing.T) {
+	t.Parallel()
+	r := openWithTwo(t)
+	draft := Draft{Sender: "a", Recipient: "b", IdempotencyKey: "once"}
+	if _, err := r.Send(t.Context(), draft); err != nil {
+		t.Fatal(err)
+	}
+	before := r.writer.wal.synced
+	if sent, err := r.Send(t.Context(), draft); err != nil || !sent.Idempotent {
+		t.Fatalf("the repeat: %+v, %v", sent, err)
+	}
+	if r.writer.wal.synced == before {
+		t.Error("the repeat was answered without a sync")
+	}
+	before = r.writer.wal.synced
+	if _, err := r.DeliverAll(t.Context(), DeliverOptions{Recipient: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if r.writer.wal.synced != before {
+		t.Error("a delivery run that found nothing waited for the disk")
+	}
+}
