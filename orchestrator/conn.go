@@ -55,10 +55,11 @@ func (c *conn) script(text string) error {
 // maxStatements bounds the prepared statements that a connection keeps; the engine has fewer, only ad hoc ones pile up.
 const maxStatements = 256
 
-// scratch reports whether a statement writes into a temporary table, which is nothing that could be lost or undone.
+// scratch reports whether a statement that SQLite does not call read-only changes nothing that could be lost or undone:
+// it takes the write lock, or writes into a temporary table.
 func scratch(query string) bool {
 	query = strings.TrimSpace(query)
-	return strings.HasPrefix(query, "INSERT INTO temp.") || strings.HasPrefix(query, "DELETE FROM temp.")
+	return query == "BEGIN IMMEDIATE" || strings.HasPrefix(query, "INSERT INTO temp.") || strings.HasPrefix(query, "DELETE FROM temp.")
 }
 
 // prepare returns a statement that is about to be run.
