@@ -28,6 +28,16 @@ var cases = []Case{
 	idleDaemon,
 }
 
+// findCase returns nil when there is no such case.
+func findCase(name string) *Case {
+	for i := range cases {
+		if cases[i].Name == name {
+			return &cases[i]
+		}
+	}
+	return nil
+}
+
 // sends is the case of n senders in one process.
 func sends(n int, missed string, targets ...Target) Case {
 	title := "durable sends, 1 sender in a process"

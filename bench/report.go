@@ -121,8 +121,8 @@ func (r *record) summary(page *strings.Builder) {
 		}
 		for _, t := range c.Targets {
 			reached, met := t.reached(r.Cases[i].Runs)
-			if met == "missed" {
-				met = "**missed**"
+			if met != "met" {
+				met = "**" + met + "**"
 			}
 			fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %v | %s |\n", c.Title, c.Name, t.what(), t.wanted(), reached, met)
 		}
@@ -151,20 +151,24 @@ func (r *record) section(page *strings.Builder, docs string, c Case, measured ca
 		}
 		fmt.Fprintf(page, "![%s of %s](benchmarks/%s)\n\n", name, c.Name, file)
 	}
-	fmt.Fprintf(page, "| | %s |\n|---|%s\n", strings.Join(names, " | "), strings.Repeat("---|", len(names)))
+	fmt.Fprintf(page, "| | %s | failed |\n|---|---|%s\n", strings.Join(names, " | "), strings.Repeat("---|", len(names)))
 	for _, one := range c.Contestants {
 		fmt.Fprintf(page, "| %s |", one.Name)
 		for _, name := range names {
-			values := measured.Runs.column(one.Name, name)
-			if len(values) == 0 && slices.Contains(measured.Runs.measures(one.Name), name) {
-				page.WriteString(" failed |")
-			} else if len(values) == 0 {
-				page.WriteString(" |")
-			} else {
-				fmt.Fprintf(page, " %v |", summarize(values))
+			if values := measured.Runs.column(one.Name, name); len(values) > 0 {
+				fmt.Fprintf(page, " %v", summarize(values))
+			}
+			page.WriteString(" |")
+		}
+		failed, of := measured.Runs.failures(one.Name)
+		fmt.Fprintf(page, " %d of %d |\n", failed, of)
+	}
+	for _, one := range c.Contestants {
+		for i, run := range measured.Runs[one.Name] {
+			if run.Failed != "" {
+				fmt.Fprintf(page, "\nRound %d of %s failed: %s\n", i+1, one.Name, strings.Join(strings.Fields(run.Failed), " "))
 			}
 		}
-		page.WriteString("\n")
 	}
 	if c.Missed != "" && slices.ContainsFunc(c.Targets, func(t Target) bool { _, met := t.reached(measured.Runs); return met == "missed" }) {
 		fmt.Fprintf(page, "\nWhy a target is missed: %s\n", c.Missed)

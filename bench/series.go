@@ -110,6 +110,9 @@ func (s *series) print(c Case, all results) {
 		for _, name := range all.measures(one.Name) {
 			parts = append(parts, name+" "+summarize(all.column(one.Name, name)).String())
 		}
+		if failed, of := all.failures(one.Name); failed > 0 {
+			parts = append(parts, fmt.Sprintf("FAILED in %d of %d rounds", failed, of))
+		}
 		fmt.Fprintf(s.out, "  %-24s %s\n", one.Name, strings.Join(parts, ", "))
 	}
 	for _, t := range c.Targets {
@@ -136,9 +139,13 @@ func (t Target) wanted() string {
 	return "at least " + figure(t.Want)
 }
 
-// reached is the median of what a target compares, round by round, and whether it is met.
+// reached is the median of what a target compares, round by round, and whether it is met. A run of Mailroom's that failed
+// meets nothing, however good the others are.
 func (t Target) reached(all results) (ratio summary, met string) {
 	ratio = summarize(t.ratios(all))
+	if failed, _ := all.failures("mailroom"); failed > 0 {
+		return ratio, "failed"
+	}
 	if ratio.n > 0 && (t.AtMost && ratio.median <= t.Want || !t.AtMost && ratio.median >= t.Want) {
 		return ratio, "met"
 	}
@@ -152,15 +159,26 @@ func (t Target) ratios(all results) (ratios []float64) {
 		of = t.Measure
 	}
 	for i, mine := range all["mailroom"] {
+		v, ok := mine.Measures[t.Measure]
 		switch theirs := all[t.Against]; {
-		case mine.Failed != "":
+		case !ok:
 		case t.Against == "":
-			ratios = append(ratios, mine.Measures[t.Measure])
-		case i < len(theirs) && theirs[i].Failed == "":
-			ratios = append(ratios, mine.Measures[t.Measure]/theirs[i].Measures[of])
+			ratios = append(ratios, v)
+		case i < len(theirs) && theirs[i].Measures[of] != 0: // nothing is a multiple of nothing
+			ratios = append(ratios, v/theirs[i].Measures[of])
 		}
 	}
 	return ratios
+}
+
+// failures counts the runs of a contestant that failed, and all of them.
+func (r results) failures(contestant string) (failed, all int) {
+	for _, one := range r[contestant] {
+		if one.Failed != "" {
+			failed++
+		}
+	}
+	return failed, len(r[contestant])
 }
 
 // column lists one measure of a contestant, of the rounds in which it succeeded.
@@ -206,25 +224,29 @@ func (s summary) String() string {
 	return figure(s.median) + " (" + figure(s.least) + " to " + figure(s.most) + ")"
 }
 
-// figure writes a number with three digits that mean something, a fraction below a tenth as one of 1/n.
+// figure writes a number with three digits that mean something or all of its whole part, a fraction below a tenth as one
+// of 1/n.
 func figure(v float64) string {
-	switch abs := math.Abs(v); {
-	case v == 0:
-		return "0"
-	case abs < 0.1:
+	abs := math.Abs(v)
+	switch {
+	case v == 0 || math.IsInf(v, 0) || math.IsNaN(v):
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case v < 0:
+		return "-" + figure(-v)
+	case abs < 0.09995:
 		return "1/" + figure(1/v)
-	case abs >= 1000:
-		digits := strconv.FormatFloat(v, 'f', 0, 64)
-		for i := len(digits) - 3; i > 0; i -= 3 {
-			digits = digits[:i] + "," + digits[i:]
-		}
-		return digits
-	case abs >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case abs >= 10:
+	case abs < 0.9995:
+		return strconv.FormatFloat(v, 'f', 3, 64)
+	case abs < 9.995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case abs < 99.95:
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
+	digits := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }
 
 // runAll runs the cases that are named, all without names, and puts each into the record when it is done.

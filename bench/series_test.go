@@ -4,6 +4,8 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,12 +23,23 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 	if got := target.ratios(all); !slices.Equal(got, []float64{1, 2}) {
 		t.Errorf("ratios %v; want 1 and 2", got)
 	}
-	if reached, met := target.reached(all); reached.median != 1.5 || met != "met" {
+	if reached, met := target.reached(all); reached.median != 1.5 || met != "failed" {
+		t.Errorf("one run of Mailroom's failed, and it reached %v, %s", reached, met)
+	}
+	all["mailroom"][3] = rate(0.5)
+	if reached, met := target.reached(all); reached.median != 1 || met != "missed" {
 		t.Errorf("reached %v, %s", reached, met)
 	}
-	target.AtMost, target.Want = true, 1
+	target.Want = 1
+	if _, met := target.reached(all); met != "met" {
+		t.Errorf("exactly what is wanted: %s", met)
+	}
+	target.AtMost, target.Want = true, 0.99
 	if _, met := target.reached(all); met != "missed" {
 		t.Error("a bound that was passed counts as met")
+	}
+	if got := target.ratios(results{"mailroom": {rate(1)}, "other": {rate(0)}}); len(got) > 0 {
+		t.Errorf("divided by nothing: %v", got)
 	}
 	if reached, met := target.reached(results{}); reached.String() != "failed" || met != "missed" {
 		t.Errorf("without any run: %v, %s", reached, met)
@@ -35,10 +48,35 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 0.004: "1/250", 0.51: "0.51", 4.2: "4.20", 31.25: "31.2", 812.4: "812", 1000: "1,000", 97123.4: "97,123", 1234567: "1,234,567",
+		0: "0", 0.004: "1/250", 0.51: "0.510", 0.999: "0.999", 0.99951: "1.00", -5: "-5.00", 999.6: "1,000", 4.2: "4.20", 31.25: "31.2", 812.4: "812", 1000: "1,000", 97123.4: "97,123", 1234567: "1,234,567",
 	} {
 		if got := figure(v); got != want {
 			t.Errorf("figure(%v) is %q; want %q", v, got, want)
+		}
+	}
+}
+
+// TestFailuresAreShown: the report names every run that failed, and no verdict looks past one.
+func TestFailuresAreShown(t *testing.T) {
+	docs := t.TempDir()
+	rate := func(v float64) oneRun { return oneRun{Measures: Measures{"rate_per_s": v}} }
+	r := record{Cases: []caseRecord{{Case: "sends-1", Scale: 1, Rounds: 2, Runs: results{
+		"mailroom": {rate(10), {Failed: "it\nbroke"}}, "bare-loop": {rate(1), rate(1)}, "river": {{Failed: "no"}, {Failed: "no"}},
+	}}}}
+	var page strings.Builder
+	r.summary(&page)
+	if err := os.MkdirAll(filepath.Join(docs, "benchmarks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.section(&page, docs, *findCase("sends-1"), r.Cases[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| at least 0.900 | 10.0 (10.0 to 10.0) | **failed** |", "| mailroom | 10.0 (10.0 to 10.0) | 1 of 2 |",
+		"| bare-loop | 1.00 (1.00 to 1.00) | 0 of 2 |", "| river | | 2 of 2 |", "Round 2 of mailroom failed: it broke", "Round 1 of river failed: no",
+	} {
+		if !strings.Contains(strings.ReplaceAll(page.String(), "|  |", "| |"), want) {
+			t.Errorf("%q is missing in\n%s", want, page.String())
 		}
 	}
 }
