@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -33,6 +34,8 @@ func run(ctx context.Context, args []string) (err error) {
 	flags.StringVar(&d.mailroom, "mailroom", "../bin/mailroom", "the built `program`")
 	flags.Float64Var(&d.scale, "scale", 1, "multiplies sizes and counts; 0.05 for a trial")
 	flags.IntVar(&d.rounds, "rounds", 5, "how often the contestants take turns")
+	flags.IntVar(&d.warmUp, "warm-up", 1, "rounds before these that are not counted")
+	flags.DurationVar(&d.limit, "limit", 15*time.Minute, "a single run that takes longer is killed and counts as failed")
 	flags.StringVar(&d.base, "dir", "", "`folder` on the disk to measure, which keeps the large databases for the next time; without it one in the present folder, removed afterwards")
 	docs := flags.String("docs", "", "`folder` of the report: the numbers go into benchmarks/results.json, the rest is made of them; without it nothing is kept")
 	render := flags.Bool("report", false, "measure nothing, make the report anew from the numbers in -docs")
@@ -55,6 +58,9 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	if d.base, err = filepath.Abs(d.base); err != nil {
 		return err
+	}
+	if kind := fileSystem(d.base); kind == "tmpfs" || kind == "ramfs" {
+		return fmt.Errorf("%s is in memory (%s): name a folder on a disk with -dir", d.base, kind)
 	}
 	keep := func(caseRecord) error { return nil }
 	if *docs != "" {

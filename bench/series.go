@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // series runs cases round by round. Its contestants take turns, each run in a process and a folder of its own.
@@ -21,14 +25,21 @@ type series struct {
 	mailroom string
 	scale    float64
 	rounds   int
-	base     string // folder on a real disk; what runs keep for later ones stands beside their own
+	warmUp   int           // rounds before these that count nowhere
+	limit    time.Duration // of one run
+	base     string        // folder on a real disk; what runs keep for later ones stands beside their own
 	out      io.Writer
 }
 
 // oneRun is one round of one contestant.
 type oneRun struct {
-	Measures Measures `json:"measures,omitempty"`
-	Failed   string   `json:"failed,omitempty"`
+	Measures   Measures  `json:"measures,omitempty"`
+	Failed     string    `json:"failed,omitempty"`
+	Began      time.Time `json:"began"`
+	TookS      float64   `json:"took_s"` // of the whole process, with what comes before and after the measuring
+	CPUUserS   float64   `json:"cpu_user_s"`
+	CPUSystemS float64   `json:"cpu_system_s"`       // both with the processes that it started and awaited
+	PeakKiB    int64     `json:"peak_kib,omitempty"` // largest resident memory of the process itself
 }
 
 // results are the runs of a case by contestant, one per round.
@@ -37,46 +48,95 @@ type results map[string][]oneRun
 // runCase runs all contestants of a case, in an order that rotates with the round. A run that fails is kept as failed.
 func (s *series) runCase(ctx context.Context, c Case) (results, error) {
 	all := results{}
-	for round := range s.rounds {
+	for round := range s.warmUp + s.rounds {
 		for i := range c.Contestants {
 			one := c.Contestants[(i+round)%len(c.Contestants)]
-			m, err := s.runOnce(ctx, c, one)
+			r, err := s.runOnce(ctx, c, one)
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return nil, context.Cause(ctx)
 			}
-			r := oneRun{Measures: m}
 			if err != nil {
-				r = oneRun{Failed: err.Error()}
-				fmt.Fprintf(s.out, "%s, %s, round %d failed: %v\n", c.Name, one.Name, round+1, err)
+				return nil, err
 			}
-			all[one.Name] = append(all[one.Name], r)
+			if r.Failed != "" {
+				fmt.Fprintf(s.out, "%s, %s, round %d failed: %s\n", c.Name, one.Name, round-s.warmUp+1, r.Failed)
+			}
+			if round >= s.warmUp {
+				all[one.Name] = append(all[one.Name], r)
+			}
 		}
 	}
 	return all, nil
 }
 
-// runOnce runs one contestant in a process of its own.
-func (s *series) runOnce(ctx context.Context, c Case, one Contestant) (m Measures, err error) {
+// outcome is what a contestant's process prints.
+type outcome struct {
+	Measures Measures `json:"measures"`
+	PeakKiB  int64    `json:"peak_kib,omitempty"`
+}
+
+// runOnce runs one contestant in a process of its own. What goes wrong there is in the oneRun and no error.
+func (s *series) runOnce(ctx context.Context, c Case, one Contestant) (r oneRun, err error) {
 	dir, err := os.MkdirTemp(s.base, "run")
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	env, err := json.Marshal(Env{Dir: dir, Mailroom: s.mailroom, Scale: s.scale})
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return r, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("killed after %s", s.limit))
+	defer cancel()
 	cmd := exec.CommandContext(ctx, self, "run", c.Name, one.Name, string(env))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, err
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts is killed with it
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	unix.Sync() // or the kernel would write the last run's leftovers during this one
+	began := time.Now()
+	r.Began = began.UTC().Truncate(time.Millisecond)
+	err = cmd.Run()
+	r.TookS = time.Since(began).Seconds()
+	if state := cmd.ProcessState; state != nil {
+		r.CPUUserS, r.CPUSystemS = state.UserTime().Seconds(), state.SystemTime().Seconds()
 	}
-	return m, json.Unmarshal(out, &m)
+	var o outcome
+	if err == nil {
+		err = json.Unmarshal(out.Bytes(), &o)
+	}
+	if err == nil && len(o.Measures) == 0 {
+		err = errors.New("it measured nothing")
+	}
+	if err == nil {
+		r.Measures, r.PeakKiB = o.Measures, o.PeakKiB
+		return r, nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	r.Failed = failure(err, said.String(), dir)
+	return r, nil
+}
+
+// failure is what is told of a failed run: how it ended and the end of what it said, without the names of this machine's
+// folders.
+func failure(err error, said, dir string) string {
+	const most = 500
+	said = strings.TrimSpace(said)
+	if len(said) > most {
+		said = "..." + strings.ToValidUTF8(said[len(said)-most:], "")
+	}
+	text := err.Error()
+	if said != "" {
+		text += ": " + said
+	}
+	return strings.ReplaceAll(text, dir, "DIR")
 }
 
 // runContestant is the process of runOnce: args are a case, a contestant and an Env as JSON.
@@ -88,14 +148,15 @@ func runContestant(ctx context.Context, args []string, out io.Writer) error {
 	if err := json.Unmarshal([]byte(args[2]), &env); err != nil {
 		return err
 	}
-	for _, c := range cases {
+	if c := findCase(args[0]); c != nil {
 		for _, one := range c.Contestants {
-			if c.Name == args[0] && one.Name == args[1] {
+			if one.Name == args[1] {
 				m, err := one.Run(ctx, env)
 				if err != nil {
 					return err
 				}
-				return json.NewEncoder(out).Encode(m)
+				peak, _ := vmField(os.Getpid(), "VmHWM") // 0 where there is no /proc
+				return json.NewEncoder(out).Encode(outcome{Measures: m, PeakKiB: peak})
 			}
 		}
 	}

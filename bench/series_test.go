@@ -1,15 +1,97 @@
 package main
 
 import (
+	"context"
 	"encoding/xml"
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
+
+// TestMain lets the test program stand in for the program, which starts itself.
+func TestMain(m *testing.M) {
+	cases = append(cases, pretended, endless)
+	if len(os.Args) > 1 && os.Args[1] == "run" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+var pretended = Case{
+	Name: "pretended", Title: "a case for the tests",
+	Contestants: []Contestant{
+		{Name: "works", Run: func(_ context.Context, env Env) (Measures, error) {
+			return Measures{"rate_per_s": 7 * env.Scale}, os.WriteFile(filepath.Join(env.Dir, "leftover"), nil, 0o600)
+		}},
+		{Name: "fails", Run: func(_ context.Context, env Env) (Measures, error) {
+			return Measures{"rate_per_s": 1}, errors.New("not in " + env.Dir)
+		}},
+	},
+}
+
+var endless = Case{
+	Name: "endless", Title: "another",
+	Contestants: []Contestant{
+		{Name: "hangs", Run: func(context.Context, Env) (Measures, error) {
+			cmd := exec.Command("sleep", "1000")
+			cmd.Stderr = os.Stderr // which it holds open
+			return nil, cmd.Run()
+		}},
+	},
+}
+
+func TestEveryRunIsKept(t *testing.T) {
+	s := series{scale: 0.5, rounds: 2, warmUp: 1, limit: time.Minute, base: t.TempDir(), out: io.Discard}
+	all, err := s.runCase(t.Context(), pretended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all["works"] {
+		if r.Failed != "" || r.Measures["rate_per_s"] != 3.5 || r.TookS <= 0 || r.CPUUserS+r.CPUSystemS <= 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	for _, r := range all["fails"] {
+		if !strings.Contains(r.Failed, "not in DIR") || r.Measures != nil {
+			t.Errorf("%+v", r)
+		}
+	}
+	if failed, of := all.failures("fails"); failed != 2 || of != 2 || len(all["works"]) != 2 {
+		t.Errorf("%d of %d failed, %d worked", failed, of, len(all["works"]))
+	}
+	first, second := all["works"][0].Began.Before(all["fails"][0].Began), all["works"][1].Began.Before(all["fails"][1].Began)
+	if first == second {
+		t.Error("the order does not rotate")
+	}
+	if left, err := os.ReadDir(s.base); err != nil || len(left) > 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+func TestARunThatHangsIsKilled(t *testing.T) {
+	s := series{scale: 1, rounds: 1, limit: 100 * time.Millisecond, base: t.TempDir(), out: io.Discard}
+	r, err := s.runOnce(t.Context(), endless, endless.Contestants[0])
+	if err != nil || r.Failed != "killed after 100ms" || r.Measures != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestASeriesEndsWhenAsked(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	asked := errors.New("asked")
+	cancel(asked)
+	s := series{scale: 1, rounds: 1, limit: time.Minute, base: t.TempDir(), out: io.Discard}
+	if _, err := s.runCase(ctx, pretended); !errors.Is(err, asked) {
+		t.Errorf("%v", err)
+	}
+}
 
 // TestRatiosAreTakenWithinARound: a ratio compares what ran in one round, a failed run is left out and never counts as a
 // figure.
@@ -97,6 +179,9 @@ func TestChartIsWellFormed(t *testing.T) {
 func TestCasesAreWhole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range cases {
+		if c.Name == pretended.Name || c.Name == endless.Name {
+			continue
+		}
 		if seen[c.Name] || c.Title == "" || c.About == "" || len(c.Targets) == 0 {
 			t.Errorf("the case %q is a double or incomplete", c.Name)
 		}
