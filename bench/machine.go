@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,7 +26,15 @@ type machine struct {
 	Memory           string  `json:"memory"`
 	System           string  `json:"system"`
 	FileSystem       string  `json:"file_system"`
-	SyncMicroseconds float64 `json:"sync_us"` // median of an fdatasync behind 32 KiB of writes
+	SyncMicroseconds float64 `json:"sync_us"`      // median of an fdatasync behind 32 KiB of writes
+	Load             float64 `json:"load_average"` // of the last minute, before the case began
+}
+
+// load is 0 where there is no /proc.
+func load() (load float64) {
+	text, _ := os.ReadFile("/proc/loadavg")
+	fmt.Sscan(string(text), &load)
+	return load
 }
 
 // thisMachine describes the machine and the disk that holds a folder.
@@ -108,7 +117,9 @@ var measured = []string{
 	"github.com/riverqueue/river/riverdriver/riversqlite", "github.com/mikestefanello/backlite", "modernc.org/sqlite",
 }
 
-func versions(ctx context.Context) (map[string]string, error) {
+// versions also asks the program that is measured from which commit it was built. It does not fail for want of the sqlite3 command,
+// which makes one case fail and no other.
+func versions(ctx context.Context, mailroom string) (map[string]string, error) {
 	all := map[string]string{"Go": runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -120,11 +131,24 @@ func versions(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	all["SQLite (mailroom, bare loop, plain queue, greedy)"], _, _ = sqlite3.Version()
-	out, err := exec.CommandContext(ctx, "sqlite3", "-version").Output()
-	if err != nil {
-		return nil, fmt.Errorf("the sqlite3 command: %w", err)
+	if out, err := exec.CommandContext(ctx, "sqlite3", "-version").Output(); err == nil {
+		all["sqlite3 command"], _, _ = strings.Cut(string(out), " ")
 	}
-	all["sqlite3 command"], _, _ = strings.Cut(string(out), " ")
+	built, err := buildinfo.ReadFile(mailroom)
+	if err != nil {
+		return nil, fmt.Errorf("%w; `make build` makes it", err)
+	}
+	settings := map[string]string{}
+	for _, s := range built.Settings {
+		settings[s.Key] = s.Value
+	}
+	commit := settings["vcs.revision"]
+	if commit = commit[:min(12, len(commit))]; commit == "" {
+		commit = "unknown commit"
+	} else if settings["vcs.modified"] == "true" {
+		commit += ", changed"
+	}
+	all["Mailroom"] = commit
 	return all, nil
 }
 

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	keep := func(caseRecord) error { return nil }
 	if *docs != "" {
-		keep = func(c caseRecord) error { return addToReport(ctx, *docs, d.base, c) }
+		keep = func(c caseRecord) error { return addToReport(*docs, c) }
 	}
 	return d.runAll(ctx, flags.Args(), keep)
 }

@@ -21,7 +21,9 @@ var procs8 = Case{
 	Title: "durable sends, 8 processes of one sender each",
 	About: "Eight processes have one database open and send for five seconds, one durable message after the other. The " +
 		"greedy design is a raw connection per process with nothing but SQLite's busy timeout of 10 s; it writes the message and its trace row " +
-		"into the same tables. worst_ms is the longest that any single send took, jain the fairness between the processes (1: all sent as much).",
+		"into the same tables. worst_ms is the longest that any single send took, jain the fairness between the processes (1: all sent as much). " +
+		"The first two targets stand for a design in which every commit is synced under the write lock, the next two for one that syncs after " +
+		"it, as Mailroom does.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: func(ctx context.Context, env Env) (Measures, error) { return runProcs(ctx, env, "mailroom", 8) }},
 		{Name: "greedy", Run: func(ctx context.Context, env Env) (Measures, error) { return runProcs(ctx, env, "greedy", 8) }},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,20 +12,20 @@ import (
 	"time"
 )
 
-// record is what docs/benchmarks/results.json holds: the newest runs of every case, and where they ran.
+// record is what docs/benchmarks/results.json holds: the newest runs of every case.
 type record struct {
-	Machine  machine           `json:"machine"`
-	Versions map[string]string `json:"versions"` // of the modules and commands that were measured
-	Cases    []caseRecord      `json:"cases"`
+	Cases []caseRecord `json:"cases"`
 }
 
-// caseRecord is one case as it was measured last.
+// caseRecord is one case as it was measured last, and where: the others may have been measured elsewhere.
 type caseRecord struct {
-	Case   string    `json:"case"`
-	At     time.Time `json:"at"`
-	Scale  float64   `json:"scale"`
-	Rounds int       `json:"rounds"`
-	Runs   results   `json:"runs"`
+	Case     string            `json:"case"`
+	At       time.Time         `json:"at"`
+	Scale    float64           `json:"scale"`
+	Rounds   int               `json:"rounds"`
+	Machine  machine           `json:"machine"`
+	Versions map[string]string `json:"versions"` // of the modules and commands that were measured
+	Runs     results           `json:"runs"`
 }
 
 func resultsFile(docs string) string { return filepath.Join(docs, "benchmarks", "results.json") }
@@ -43,15 +42,9 @@ func readRecord(docs string) (r record, err error) {
 }
 
 // addToReport puts one case into the record, in place of its last runs, and makes the report anew.
-func addToReport(ctx context.Context, docs, disk string, c caseRecord) error {
+func addToReport(docs string, c caseRecord) error {
 	r, err := readRecord(docs)
 	if err != nil {
-		return err
-	}
-	if r.Machine, err = thisMachine(disk); err != nil {
-		return err
-	}
-	if r.Versions, err = versions(ctx); err != nil {
 		return err
 	}
 	r.Cases = slices.DeleteFunc(r.Cases, func(old caseRecord) bool { return old.Case == c.Case })
@@ -63,7 +56,11 @@ func addToReport(ctx context.Context, docs, disk string, c caseRecord) error {
 	if err := os.MkdirAll(filepath.Dir(resultsFile(docs)), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(resultsFile(docs), append(text, '\n'), 0o644); err != nil {
+	unfinished := resultsFile(docs) + ".new"
+	if err := os.WriteFile(unfinished, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(unfinished, resultsFile(docs)); err != nil {
 		return err
 	}
 	return writeReport(docs)
@@ -78,6 +75,9 @@ func writeReport(docs string) error {
 	if len(r.Cases) == 0 {
 		return fmt.Errorf("%s has no results: run some cases first", resultsFile(docs))
 	}
+	if err := os.MkdirAll(filepath.Join(docs, "benchmarks"), 0o755); err != nil {
+		return err
+	}
 	var page strings.Builder
 	page.WriteString(reportHead)
 	r.summary(&page)
@@ -88,7 +88,8 @@ func writeReport(docs string) error {
 			}
 		}
 	}
-	r.place(&page)
+	r.promised(&page)
+	r.places(&page)
 	return os.WriteFile(filepath.Join(docs, "benchmarks.md"), []byte(page.String()), 0o644)
 }
 
@@ -119,8 +120,12 @@ func (r *record) summary(page *strings.Builder) {
 			fmt.Fprintf(page, "| [%s](#%s) | | | not measured | |\n", c.Title, c.Name)
 			continue
 		}
+		trial := r.Cases[i].Scale != 1 || r.Cases[i].Rounds < 5
 		for _, t := range c.Targets {
 			reached, met := t.reached(r.Cases[i].Runs)
+			if trial {
+				met += " in a trial"
+			}
 			if met != "met" {
 				met = "**" + met + "**"
 			}
@@ -174,6 +179,7 @@ func (r *record) section(page *strings.Builder, docs string, c Case, measured ca
 		fmt.Fprintf(page, "\nWhy a target is missed: %s\n", c.Missed)
 	}
 	fmt.Fprintf(page, "\nMeasured on %s, %d rounds", measured.At.Format("2006-01-02 15:04 MST"), measured.Rounds)
+	fmt.Fprintf(page, ", load average before %s", figure(measured.Machine.Load))
 	if measured.Scale != 1 {
 		fmt.Fprintf(page, ", at %s of the full size", figure(measured.Scale))
 	}
@@ -191,12 +197,58 @@ func pictured(c Case) (names []string) {
 	return names
 }
 
-// place says where it was measured, and what.
-func (r *record) place(page *strings.Builder) {
-	fmt.Fprintf(page, "\n## Where and what\n\n%s, %d processors, %s of memory, %s, %s; one fdatasync of 32 KiB takes %s µs.\n\n",
-		r.Machine.Processor, r.Machine.Processors, r.Machine.Memory, r.Machine.System, r.Machine.FileSystem, figure(r.Machine.SyncMicroseconds))
-	page.WriteString("| | version |\n|---|---|\n")
-	for _, name := range sortedKeys(r.Versions) {
-		fmt.Fprintf(page, "| %s | %s |\n", name, r.Versions[name])
+// promised tells what an acknowledgement is worth, of those who appear.
+func (r *record) promised(page *strings.Builder) {
+	page.WriteString("\n## What survives a power cut\n\nRatios between contestants that promise the same are fair; the others show what their promise costs.\n\n")
+	page.WriteString("| | an acknowledged message survives | how it is set up |\n|---|---|---|\n")
+	told := map[string]bool{}
+	for _, c := range cases {
+		for _, one := range c.Contestants {
+			if told[one.Name] || r.find(c.Name) < 0 {
+				continue
+			}
+			told[one.Name] = true
+			survives := "**no**"
+			if promises[one.Name].durable {
+				survives = "yes"
+			}
+			fmt.Fprintf(page, "| %s | %s | %s |\n", one.Name, survives, promises[one.Name].how)
+		}
 	}
+}
+
+// places says where and what was measured, in groups of cases that have this in common.
+func (r *record) places(page *strings.Builder) {
+	page.WriteString("\n## Where and what\n")
+	var order []string
+	names := map[string][]string{}
+	for _, c := range cases {
+		if i := r.find(c.Name); i >= 0 {
+			place := r.Cases[i].place()
+			if names[place] == nil {
+				order = append(order, place)
+			}
+			names[place] = append(names[place], c.Name)
+		}
+	}
+	for _, place := range order {
+		fmt.Fprintf(page, "\n%s: %s", strings.Join(names[place], ", "), place)
+	}
+	page.WriteString("\nOne fdatasync of 32 KiB took:\n\n| case | µs |\n|---|---|\n")
+	for _, c := range cases {
+		if i := r.find(c.Name); i >= 0 {
+			fmt.Fprintf(page, "| %s | %s |\n", c.Name, figure(r.Cases[i].Machine.SyncMicroseconds))
+		}
+	}
+}
+
+// place is the machine and the versions, as Markdown.
+func (c caseRecord) place() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s, %d processors, %s of memory, %s, %s.\n\n| | version |\n|---|---|\n",
+		c.Machine.Processor, c.Machine.Processors, c.Machine.Memory, c.Machine.System, c.Machine.FileSystem)
+	for _, name := range sortedKeys(c.Versions) {
+		fmt.Fprintf(&s, "| %s | %s |\n", name, c.Versions[name])
+	}
+	return s.String()
 }

@@ -320,17 +320,29 @@ func (s *series) runAll(ctx context.Context, names []string, record func(caseRec
 	if err := os.MkdirAll(s.base, 0o700); err != nil {
 		return err
 	}
+	here, err := thisMachine(s.base)
+	if err != nil {
+		return err
+	}
+	what, err := versions(ctx, s.mailroom)
+	if err != nil {
+		return err
+	}
 	for _, c := range cases {
 		if len(names) > 0 && !slices.Contains(names, c.Name) {
 			continue
 		}
 		began := time.Now()
+		here.Load = load()
 		all, err := s.runCase(ctx, c)
 		if err != nil {
 			return err
 		}
 		s.print(c, all)
-		if err := record(caseRecord{Case: c.Name, At: began.UTC().Truncate(time.Second), Scale: s.scale, Rounds: s.rounds, Runs: all}); err != nil {
+		err = record(caseRecord{
+			Case: c.Name, At: began.UTC().Truncate(time.Second), Scale: s.scale, Rounds: s.rounds, Machine: here, Versions: what, Runs: all,
+		})
+		if err != nil {
 			return err
 		}
 	}

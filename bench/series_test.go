@@ -142,7 +142,7 @@ func TestFigures(t *testing.T) {
 func TestFailuresAreShown(t *testing.T) {
 	docs := t.TempDir()
 	rate := func(v float64) oneRun { return oneRun{Measures: Measures{"rate_per_s": v}} }
-	r := record{Cases: []caseRecord{{Case: "sends-1", Scale: 1, Rounds: 2, Runs: results{
+	r := record{Cases: []caseRecord{{Case: "sends-1", Scale: 1, Rounds: 5, Runs: results{
 		"mailroom": {rate(10), {Failed: "it\nbroke"}}, "bare-loop": {rate(1), rate(1)}, "river": {{Failed: "no"}, {Failed: "no"}},
 	}}}}
 	var page strings.Builder

@@ -1,0 +1,29 @@
+package main
+
+// promise is what a contestant's acknowledgement is worth when the power is cut at once.
+type promise struct {
+	durable bool
+	how     string
+}
+
+// promises are those of every contestant, by name.
+var promises = map[string]promise{
+	"mailroom":               {true, "WAL, `synchronous=NORMAL` and an fdatasync of the WAL of its own before it answers: as durable as FULL"},
+	"mailroom-10000-rows":    {true, "as mailroom"},
+	"mailroom-delivered":     {true, "as mailroom"},
+	"bare-loop":              {true, "WAL, `synchronous=FULL`"},
+	"bare-batches":           {true, "WAL, `synchronous=FULL`, one sync for each batch"},
+	"greedy":                 {true, "WAL, `synchronous=FULL`"},
+	"one-transaction":        {true, "WAL, `synchronous=FULL`, one sync for all rows"},
+	"one-delete":             {true, "WAL, `synchronous=FULL`"},
+	"sqlite3":                {true, "WAL, `synchronous=FULL`, the command's default"},
+	"plain-full":             {true, "WAL, `synchronous=FULL`"},
+	"plain-normal":           {false, "WAL, `synchronous=NORMAL`: synced at checkpoints only"},
+	"river":                  {true, "WAL, `synchronous=FULL`"},
+	"backlite-full":          {true, "WAL, `synchronous=FULL`"},
+	"backlite":               {false, "WAL, `synchronous=NORMAL`, as its manual sets it up"},
+	"jetstream-always":       {true, "`SyncAlways`"},
+	"jetstream-always-take":  {true, "`SyncAlways`"},
+	"jetstream-default":      {false, "synced every two minutes"},
+	"jetstream-default-take": {false, "synced every two minutes"},
+}
