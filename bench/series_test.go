@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -163,14 +164,40 @@ func TestFailuresAreShown(t *testing.T) {
 	}
 }
 
-// TestChartIsWellFormed: names may hold anything.
-func TestChartIsWellFormed(t *testing.T) {
-	chart := barChart("rate_per_s", []bar{{"mailroom", summarize([]float64{1, 2, 3})}, {`<&">`, summarize([]float64{5})}})
-	for d := xml.NewDecoder(strings.NewReader(chart)); ; {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("%v in\n%s", err, chart)
+// TestCharts: pictures are well formed whatever the names are, and nothing leaves its room.
+func TestCharts(t *testing.T) {
+	of := func(values ...float64) summary { return summarize(values) }
+	for name, c := range map[string]struct {
+		bars         []bar
+		want, absent string
+	}{
+		"odd names":      {[]bar{{"mailroom", of(1, 2, 3)}, {`<&">`, of(5)}}, "rate per s<", "logarithmic"},
+		"far apart":      {[]bar{{"mailroom", of(2, 3)}, {"other", of(90_000, 100_000)}}, "logarithmic", "power is cut"},
+		"nothing at all": {[]bar{{"mailroom", of(0)}, {"other", of(0, 0)}}, ">0<", "NaN"},
+		"who forgets":    {[]bar{{"mailroom", of(3)}, {"plain-normal", of(9)}}, "power is cut", "logarithmic"},
+	} {
+		chart := barChart("rate_per_s", c.bars)
+		if !strings.Contains(chart, c.want) || strings.Contains(chart, c.absent) {
+			t.Errorf("%s: without %q or with %q:\n%s", name, c.want, c.absent, chart)
+		}
+		for d := xml.NewDecoder(strings.NewReader(chart)); ; {
+			token, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v in\n%s", name, err, chart)
+			}
+			element, ok := token.(xml.StartElement)
+			if !ok || element.Name.Local != "rect" {
+				continue
+			}
+			place := map[string]float64{}
+			for _, a := range element.Attr {
+				place[a.Name.Local], _ = strconv.ParseFloat(a.Value, 64)
+			}
+			if end := place["x"] + place["width"]; place["width"] < 1 || end > chartWidth-figuresWidth+1 {
+				t.Errorf("%s: a bar from %v to %v", name, place["x"], end)
+			}
 		}
 	}
 }
