@@ -50,6 +50,7 @@ func sends(n int, missed string, targets ...Target) Case {
 		Contestants: append([]Contestant{
 			{Name: "mailroom", Run: mailroomSends(n)}, {Name: "bare-loop", Run: bareLoop}, {Name: "bare-batches", Run: bareBatches(n)},
 			{Name: "plain-full", Run: plainSends(n, "FULL")}, {Name: "plain-normal", Run: plainSends(n, "NORMAL")},
+			{Name: "greedy", Run: greedySends(n)},
 		}, peerSends(n)...),
 		Targets: targets, Missed: missed,
 	}
@@ -62,7 +63,8 @@ const aboutSends = "Mailroom writes the message with all its indexes and its tra
 	"loop is always one sender: SQLite's driver and nothing else, inserting message and trace row into the same tables, one " +
 	"transaction each, synced. bare-batches does the same with as many messages in a transaction as there are senders: the most that SQLite makes of " +
 	"these rows when nobody has to be waited for. The plain queue is built as the small queues in SQLite are: one table, one transaction for each " +
-	"message; plain-normal loses what was acknowledged when the power is cut. "
+	"message; plain-normal loses what was acknowledged when the power is cut. greedy has a raw connection for each sender and SQLite's " +
+	"busy timeout of 10 s, and writes the same rows as the bare loop. "
 
 var deliverInbox = Case{
 	Name: "deliver-inbox", Title: "deliver_all into inboxes, backlog of 100,000",

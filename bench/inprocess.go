@@ -44,6 +44,25 @@ func bareLoop(ctx context.Context, env Env) (Measures, error) {
 	return m, errors.Join(err, g.close())
 }
 
+// greedySends is n connections in one process that have nothing but SQLite's busy timeout, one for each sender.
+func greedySends(n int) func(context.Context, Env) (Measures, error) {
+	return func(ctx context.Context, env Env) (_ Measures, err error) {
+		names := numbered("sender", n)
+		path, err := newMailroom(ctx, env, append(names, "recipient")...)
+		if err != nil {
+			return nil, err
+		}
+		connections := make([]*greedy, n)
+		for i := range connections {
+			if connections[i], err = openGreedy(path, names[i]); err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, connections[i].close()) }()
+		}
+		return measureSends(ctx, env, n, func(sender int) error { return connections[sender].send() })
+	}
+}
+
 // bareBatches is the bare loop with n messages in a transaction: what SQLite itself makes of the same rows when somebody
 // hands it n of them at a time without waiting for senders.
 func bareBatches(n int) func(context.Context, Env) (Measures, error) {

@@ -129,7 +129,7 @@ func (r *record) summary(page *strings.Builder) {
 			if met != "met" {
 				met = "**" + met + "**"
 			}
-			fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %v | %s |\n", c.Title, c.Name, t.what(), t.wanted(), reached, met)
+			fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %s | %s |\n", c.Title, c.Name, t.what(), t.wanted(), reached.text(t.figure), met)
 		}
 	}
 }

@@ -178,7 +178,7 @@ func (s *series) print(c Case, all results) {
 	}
 	for _, t := range c.Targets {
 		reached, met := t.reached(all)
-		fmt.Fprintf(s.out, "  %-6s %-44s %v, wanted %s\n", met, t.what(), reached, t.wanted())
+		fmt.Fprintf(s.out, "  %-6s %-44s %s, wanted %s\n", met, t.what(), reached.text(t.figure), t.wanted())
 	}
 }
 
@@ -195,9 +195,17 @@ func (t Target) what() string {
 
 func (t Target) wanted() string {
 	if t.AtMost {
-		return "at most " + figure(t.Want)
+		return "at most " + t.figure(t.Want)
 	}
-	return "at least " + figure(t.Want)
+	return "at least " + t.figure(t.Want)
+}
+
+// figure writes what the target compares: a ratio or a measure.
+func (t Target) figure(v float64) string {
+	if t.Against != "" {
+		return ratioFigure(v)
+	}
+	return figure(v)
 }
 
 // reached is the median of what a target compares, round by round, and whether it is met. A run of Mailroom's that failed
@@ -278,15 +286,24 @@ func summarize(values []float64) summary {
 	return summary{(sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[0], sorted[n-1], n}
 }
 
-func (s summary) String() string {
+func (s summary) String() string { return s.text(figure) }
+
+func (s summary) text(figure func(float64) string) string {
 	if s.n == 0 {
 		return "failed"
 	}
 	return figure(s.median) + " (" + figure(s.least) + " to " + figure(s.most) + ")"
 }
 
-// figure writes a number with three digits that mean something or all of its whole part, a fraction below a tenth as one
-// of 1/n.
+// ratioFigure writes a ratio, one below a tenth as 1/n.
+func ratioFigure(v float64) string {
+	if v > 0 && v < 0.09995 {
+		return "1/" + figure(1/v)
+	}
+	return figure(v)
+}
+
+// figure writes a number with three digits that mean something or all of its whole part.
 func figure(v float64) string {
 	abs := math.Abs(v)
 	switch {
@@ -295,7 +312,7 @@ func figure(v float64) string {
 	case v < 0:
 		return "-" + figure(-v)
 	case abs < 0.09995:
-		return "1/" + figure(1/v)
+		return strconv.FormatFloat(v, 'g', 3, 64)
 	case abs < 0.9995:
 		return strconv.FormatFloat(v, 'f', 3, 64)
 	case abs < 9.995:

@@ -131,10 +131,15 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 0.004: "1/250", 0.51: "0.510", 0.999: "0.999", 0.99951: "1.00", -5: "-5.00", 999.6: "1,000", 4.2: "4.20", 31.25: "31.2", 812.4: "812", 1000: "1,000", 97123.4: "97,123", 1234567: "1,234,567",
+		0: "0", 0.004: "0.004", 0.08123: "0.0812", 0.51: "0.510", 0.999: "0.999", 0.99951: "1.00", -5: "-5.00", 999.6: "1,000", 4.2: "4.20", 31.25: "31.2", 812.4: "812", 1000: "1,000", 97123.4: "97,123", 1234567: "1,234,567",
 	} {
 		if got := figure(v); got != want {
 			t.Errorf("figure(%v) is %q; want %q", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{1.0 / 30: "1/30.0", 0.004: "1/250", 0.85: "0.850", 0: "0"} {
+		if got := ratioFigure(v); got != want {
+			t.Errorf("ratioFigure(%v) is %q; want %q", v, got, want)
 		}
 	}
 }
