@@ -117,7 +117,7 @@ var measured = []string{
 	"github.com/riverqueue/river/riverdriver/riversqlite", "github.com/mikestefanello/backlite", "modernc.org/sqlite",
 }
 
-// versions also asks the program that is measured from which commit it was built. It does not fail for want of the sqlite3 command,
+// versions tells what is compared, with the commit of the program that is measured. It does not fail for want of the sqlite3 command,
 // which makes one case fail and no other.
 func versions(ctx context.Context, mailroom string) (map[string]string, error) {
 	all := map[string]string{"Go": runtime.Version()}
@@ -134,22 +134,34 @@ func versions(ctx context.Context, mailroom string) (map[string]string, error) {
 	if out, err := exec.CommandContext(ctx, "sqlite3", "-version").Output(); err == nil {
 		all["sqlite3 command"], _, _ = strings.Cut(string(out), " ")
 	}
-	built, err := buildinfo.ReadFile(mailroom)
-	if err != nil {
-		return nil, fmt.Errorf("%w; `make build` makes it", err)
-	}
+	all["Mailroom"] = commitOf(ctx, mailroom)
+	return all, nil
+}
+
+// commitOf says from which commit a program was built, or as it need not know that, which one the present folder has.
+func commitOf(ctx context.Context, program string) string {
 	settings := map[string]string{}
-	for _, s := range built.Settings {
-		settings[s.Key] = s.Value
+	if built, err := buildinfo.ReadFile(program); err == nil {
+		for _, s := range built.Settings {
+			settings[s.Key] = s.Value
+		}
 	}
-	commit := settings["vcs.revision"]
-	if commit = commit[:min(12, len(commit))]; commit == "" {
-		commit = "unknown commit"
-	} else if settings["vcs.modified"] == "true" {
+	commit, changed := settings["vcs.revision"], settings["vcs.modified"] == "true"
+	if commit == "" {
+		head, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
+		if err != nil {
+			return "unknown commit"
+		}
+		commit = strings.TrimSpace(string(head))
+		// What is measured is the product, not this folder.
+		diff := exec.CommandContext(ctx, "git", "diff", "--quiet", "HEAD", "--", ":/", ":(exclude,top)docs", ":(exclude,top)bench")
+		changed = diff.Run() != nil
+	}
+	commit = commit[:min(12, len(commit))]
+	if changed {
 		commit += ", changed"
 	}
-	all["Mailroom"] = commit
-	return all, nil
+	return commit
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
