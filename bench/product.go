@@ -48,4 +48,5 @@ func letter(sender, recipient string) orchestrator.Draft {
 	return orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "task_assignment", Payload: []byte(letterPayload)}
 }
 
-const letterPayload = `{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high","files":["orchestrator/send.go"]}`
+// letterPayload is a payload as agents send them, of some 200 bytes.
+const letterPayload = `{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high","files":["orchestrator/send.go","orchestrator/insert.go"],"summary":"Answer senders after the commit","depends_on":["TASK-30-4"],"attempt":1}`
