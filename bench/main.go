@@ -50,6 +50,9 @@ func run(ctx context.Context, args []string) (err error) {
 	if d.mailroom, err = filepath.Abs(d.mailroom); err != nil {
 		return err
 	}
+	if _, err := os.Stat(d.mailroom); err != nil {
+		return fmt.Errorf("%w; `make build` makes it", err)
+	}
 	if d.base == "" {
 		if d.base, err = os.MkdirTemp(".", "measured"); err != nil {
 			return err
