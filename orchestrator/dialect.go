@@ -18,8 +18,8 @@ const applicationID = 0x4d41494c
 
 // writerDSN opens a read-write connection. The busy timeout comes first, so that the statements after it wait; the
 // timeout itself is short, since waiting one's turn is the turnstile's business and the writer tries again by itself.
-// synchronous=FULL makes a commit durable before it returns; the driver's own default in WAL mode would lose it on a
-// power cut. auto_vacuum is set when the file is made and never here: it would make every open a write.
+// synchronous=FULL makes a commit durable before it returns, as making, migrating and restoring a database need it; for
+// everything else the writer takes that over, see walFile. auto_vacuum is set when the file is made and never here: it would make every open a write.
 func writerDSN(path string) string {
 	return fileURI(path, url.Values{
 		"mode":          {"rw"},
