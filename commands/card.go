@@ -1,12 +1,11 @@
 package commands
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // Card is the front matter of a command's Markdown card, in the form of document 004, and its text.
@@ -48,7 +47,9 @@ func splitCard(text string) (front, body string, err error) {
 // parseCard reads and checks a card's front matter.
 func parseCard(front, body string) (*Card, error) {
 	card := &Card{Body: body}
-	if err := yaml.NewDecoder(bytes.NewReader([]byte(front)), yaml.Strict()).Decode(card); err != nil {
+	decoder := yaml.NewDecoder(strings.NewReader(front))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(card); err != nil {
 		return nil, fmt.Errorf("front matter: %w", err)
 	}
 	switch {

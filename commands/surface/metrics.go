@@ -2,11 +2,13 @@ package surface
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
+	vm "github.com/VictoriaMetrics/metrics"
 
 	"mailroom/orchestrator"
 )
@@ -20,12 +22,18 @@ const (
 // metrics are what a daemon tells Prometheus: gauges read from the database at the time of a scrape, and counts of what
 // this daemon did.
 type metrics struct {
-	registry *prometheus.Registry
-	router   *orchestrator.Router
-	runs     *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
-	seen     *glance[sight]
+	version string
+	router  *orchestrator.Router
+	own     *vm.Set
+	seen    *glance[sight]
+	slots   chan struct{} // bounds the scrapes at a time
 }
+
+// scrapesAtOnce and scrapeWithin bound what scrapes may take.
+const (
+	scrapesAtOnce = 4
+	scrapeWithin  = 10 * time.Second
+)
 
 // sight is what a scrape sees of the database.
 type sight struct {
@@ -33,38 +41,27 @@ type sight struct {
 	attempts orchestrator.Attempts // since this daemon began
 }
 
-var (
-	messagesDesc = prometheus.NewDesc("mailroom_messages", "Rows of agent_message by status, and those that are archived; a status that is none of ours counts as (other).", []string{"status"}, nil)
-	backlogDesc  = prometheus.NewDesc("mailroom_backlog", "Undelivered messages by recipient and status, pending or retry; names that nobody has are counted as (unknown).", []string{"recipient", "status"}, nil)
-	oldestDesc   = prometheus.NewDesc("mailroom_oldest_undelivered_seconds", "Age of the oldest undelivered message.", nil, nil)
-	unreadDesc   = prometheus.NewDesc("mailroom_unread", "Messages that stand unread in inboxes.", nil, nil)
-	overdueDesc  = prometheus.NewDesc("mailroom_overdue", "Undelivered messages that wait for longer than the setting overdue.after.", nil, nil)
-	bytesDesc    = prometheus.NewDesc("mailroom_database_bytes", "Size of the database and of its write-ahead log.", []string{"file"}, nil)
-	daemonsDesc  = prometheus.NewDesc("mailroom_daemons", "Daemons on this database.", nil, nil)
-	attemptsDesc = prometheus.NewDesc("mailroom_delivery_attempts_total", "Attempts of this daemon to deliver a message, by what came of them.", []string{"outcome"}, nil)
-	givenUpDesc  = prometheus.NewDesc("mailroom_given_up_total", "Messages that this daemon made dead letters.", nil, nil)
-	upDesc       = prometheus.NewDesc("mailroom_database_up", "1 when the database could be read for this scrape.", nil, nil)
-)
-
 func newMetrics(router *orchestrator.Router, version string, log *slog.Logger) *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(), router: router,
-		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "mailroom_scheduled_runs_total", Help: "Scheduled runs that this daemon made.",
-		}, []string{"command", "outcome"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "mailroom_scheduled_run_seconds", Help: "How long scheduled runs took.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10),
-		}, []string{"command"}),
+	vm.ExposeMetadata(true)
+	return &metrics{
+		version: version, router: router, own: vm.NewSet(), slots: make(chan struct{}, scrapesAtOnce),
 		seen: &glance[sight]{name: "metrics", log: log, look: looker(router), keep: stateAge, within: stateWithin},
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "mailroom_build_info", Help: "Always 1.", ConstLabels: prometheus.Labels{"version": version},
-	})
-	build.Set(1)
-	m.registry.MustRegister(m, m.runs, m.seconds, build, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
+}
+
+// handler answers scrapes.
+func (m *metrics) handler() http.Handler {
+	return http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case m.slots <- struct{}{}:
+			defer func() { <-m.slots }()
+		default:
+			http.Error(w, "too many scrapes at once", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		m.write(w)
+	}), scrapeWithin, "the scrape took too long")
 }
 
 // looker returns a look at the database that counts attempts from now on. It must not run twice at once.
@@ -96,48 +93,44 @@ func (m *metrics) ran(command string, took time.Duration, err error) {
 	if err != nil {
 		outcome = string(orchestrator.CodeOf(err))
 	}
-	m.runs.WithLabelValues(command, outcome).Inc()
-	m.seconds.WithLabelValues(command).Observe(took.Seconds())
+	m.own.GetOrCreateCounter(fmt.Sprintf(`mailroom_scheduled_runs_total{command=%q,outcome=%q}`, command, outcome)).Inc()
+	m.own.GetOrCreateFloatCounter(fmt.Sprintf(`mailroom_scheduled_run_seconds_sum{command=%q}`, command)).Add(took.Seconds())
+	m.own.GetOrCreateCounter(fmt.Sprintf(`mailroom_scheduled_run_seconds_count{command=%q}`, command)).Inc()
 }
 
-// Describe implements prometheus.Collector.
-func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{messagesDesc, backlogDesc, oldestDesc, unreadDesc, overdueDesc, bytesDesc, daemonsDesc, attemptsDesc, givenUpDesc, upDesc} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+// write writes all metrics in Prometheus' text format.
+func (m *metrics) write(w io.Writer) {
+	family(w, "mailroom_build_info", "gauge", "Always 1.").value(1, "version", m.version)
+	m.own.WritePrometheus(w)
+	vm.WriteProcessMetrics(w)
+	up := family(w, "mailroom_database_up", "gauge", "1 when the database could be read for this scrape.")
 	seen, err := m.seen.get(context.Background())
 	if err != nil {
-		gauge(upDesc, 0)
+		up.value(0)
 		return
 	}
-	gauge(upDesc, 1)
-	count := func(d *prometheus.Desc, n int64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-	}
-	count(attemptsDesc, seen.attempts.Delivered, "delivered")
-	count(attemptsDesc, seen.attempts.Failed, "failed")
-	count(givenUpDesc, seen.attempts.GivenUp)
+	up.value(1)
+	attempts := family(w, "mailroom_delivery_attempts_total", "counter", "Attempts of this daemon to deliver a message, by what came of them.")
+	attempts.value(float64(seen.attempts.Delivered), "outcome", "delivered")
+	attempts.value(float64(seen.attempts.Failed), "outcome", "failed")
+	family(w, "mailroom_given_up_total", "counter", "Messages that this daemon made dead letters.").value(float64(seen.attempts.GivenUp))
+	messages := family(w, "mailroom_messages", "gauge", "Rows of agent_message by status, and those that are archived; a status that is none of ours counts as (other).")
 	for status, n := range foldStatuses(seen.state.Totals) {
-		gauge(messagesDesc, float64(n), status)
+		messages.value(float64(n), "status", status)
 	}
-	m.collectBacklog(gauge, seen.state.Recipients)
-	gauge(unreadDesc, float64(seen.state.Unread))
-	gauge(overdueDesc, float64(seen.state.Overdue))
-	gauge(bytesDesc, float64(seen.state.Bytes), "database")
-	gauge(bytesDesc, float64(seen.state.WALBytes), "wal")
-	gauge(daemonsDesc, float64(len(seen.state.Daemons)))
+	m.writeBacklog(w, seen.state.Recipients)
+	family(w, "mailroom_unread", "gauge", "Messages that stand unread in inboxes.").value(float64(seen.state.Unread))
+	family(w, "mailroom_overdue", "gauge", "Undelivered messages that wait for longer than the setting overdue.after.").value(float64(seen.state.Overdue))
+	bytes := family(w, "mailroom_database_bytes", "gauge", "Size of the database and of its write-ahead log.")
+	bytes.value(float64(seen.state.Bytes), "file", "database")
+	bytes.value(float64(seen.state.WALBytes), "file", "wal")
+	family(w, "mailroom_daemons", "gauge", "Daemons on this database.").value(float64(len(seen.state.Daemons)))
 }
 
-// collectBacklog reports what waits. Only agents have a label of their own: anybody may write any recipient into the
+// writeBacklog reports what waits. Only agents have a label of their own: anybody may write any recipient into the
 // table, and each label is kept for as long as Prometheus keeps anything.
-func (m *metrics) collectBacklog(gauge func(*prometheus.Desc, float64, ...string), recipients []orchestrator.RecipientBacklog) {
+func (m *metrics) writeBacklog(w io.Writer, recipients []orchestrator.RecipientBacklog) {
+	backlog := family(w, "mailroom_backlog", "gauge", "Undelivered messages by recipient and status, pending or retry; names that nobody has are counted as (unknown).")
 	var unknown orchestrator.RecipientBacklog
 	oldest := time.Duration(0)
 	for _, b := range recipients {
@@ -149,12 +142,40 @@ func (m *metrics) collectBacklog(gauge func(*prometheus.Desc, float64, ...string
 			unknown.Retry += b.Retry
 			continue
 		}
-		gauge(backlogDesc, float64(b.Pending), b.Recipient, "pending")
-		gauge(backlogDesc, float64(b.Retry), b.Recipient, "retry")
+		backlog.value(float64(b.Pending), "recipient", b.Recipient, "status", "pending")
+		backlog.value(float64(b.Retry), "recipient", b.Recipient, "status", "retry")
 	}
-	gauge(backlogDesc, float64(unknown.Pending), "(unknown)", "pending")
-	gauge(backlogDesc, float64(unknown.Retry), "(unknown)", "retry")
-	gauge(oldestDesc, oldest.Seconds())
+	backlog.value(float64(unknown.Pending), "recipient", "(unknown)", "status", "pending")
+	backlog.value(float64(unknown.Retry), "recipient", "(unknown)", "status", "retry")
+	family(w, "mailroom_oldest_undelivered_seconds", "gauge", "Age of the oldest undelivered message.").value(oldest.Seconds())
+}
+
+// familyWriter writes the values of one metric.
+type familyWriter struct {
+	w    io.Writer
+	name string
+}
+
+// family writes the head of a metric.
+func family(w io.Writer, name, kind, help string) familyWriter {
+	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+	return familyWriter{w, name}
+}
+
+// value writes one value. labels are names and values by turns.
+func (f familyWriter) value(v float64, labels ...string) {
+	fmt.Fprint(f.w, f.name)
+	for i := 0; i < len(labels); i += 2 {
+		opening := ","
+		if i == 0 {
+			opening = "{"
+		}
+		fmt.Fprintf(f.w, "%s%s=%q", opening, labels[i], labels[i+1])
+	}
+	if len(labels) > 0 {
+		fmt.Fprint(f.w, "}")
+	}
+	fmt.Fprintf(f.w, " %v\n", v)
 }
 
 // foldStatuses keeps the statuses that mean something. Whatever else others wrote into the table, be it no text at all,
