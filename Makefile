@@ -13,7 +13,7 @@ TAGS := urfave_cli_no_docs sqlite_omit_load_extension
 ifneq ($(filter /%,$(shell $$($(GO) env CC) -print-file-name=libc.a 2>/dev/null)),)
 ifeq ($(shell uname -s),Linux)
 TAGS += netgo osusergo
-LDFLAGS := -linkmode external -extldflags -static
+LDFLAGS := -s -w -linkmode external -extldflags -static
 endif
 endif
 

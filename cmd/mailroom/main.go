@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -23,6 +24,9 @@ func main() { os.Exit(run()) }
 
 // run wires the program together and returns its exit status.
 func run() int {
+	if os.Getenv("GOGC") == "" && !slices.Contains(os.Args, "serve") {
+		debug.SetGCPercent(400) // a command is over before its memory matters; a daemon keeps Go's own setting
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
