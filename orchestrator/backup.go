@@ -92,6 +92,9 @@ func (r *Router) vacuumInto(temp *os.File) error {
 	}
 	if _, err := c.Exec("VACUUM INTO ?", temp.Name()); err != nil {
 		temp.Close()
+		if isDamaged(err) {
+			return databaseError(r.path, err)
+		}
 		return fileError("the backup cannot be written", err)
 	}
 	return errors.Join(temp.Sync(), temp.Close())
@@ -213,7 +216,7 @@ func (r *Router) presentContent() (total, waiting int64, err error) {
 // replaceDamaged says how to get past a database that cannot be read: no transaction can replace it.
 func (r *Router) replaceDamaged(cause error) error {
 	return &Error{Code: Unavailable, Message: "the database cannot be read, so it cannot be replaced in place", Err: cause,
-		Hint: fmt.Sprintf("Stop what uses it, move %s, %s-wal and %s-shm away together, and repeat the restore", r.path, r.path, r.path)}
+		Hint: recovery(r.path)}
 }
 
 // replacement copies a whole database over ours with SQLite's backup interface, in one write transaction.

@@ -243,7 +243,7 @@ func (w *writer) notDurable(err error) error {
 	return &Error{
 		Code: Unavailable, Err: err,
 		Message: "the disk that holds " + w.r.path + " reports an error; whether the change was kept is not known",
-		Hint: "Check the disk, start this program anew, and look (`mailroom query`, `mailroom trace`) before you repeat; " +
+		Hint: "Check the disk, start this program anew, and look with `mailroom trace` before you repeat; " +
 			"a repeat with the same idempotency key is safe",
 	}
 }

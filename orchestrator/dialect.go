@@ -19,7 +19,8 @@ const applicationID = 0x4d41494c
 // writerDSN opens a read-write connection. The busy timeout comes first, so that the statements after it wait; the
 // timeout itself is short, since waiting one's turn is the turnstile's business and the writer tries again by itself.
 // synchronous=FULL makes a commit durable before it returns, as making, migrating and restoring a database need it; for
-// everything else the writer takes that over, see walFile. auto_vacuum is set when the file is made and never here: it would make every open a write.
+// everything else the writer takes that over, see walFile. auto_vacuum is set when the file is made and never here: it
+// would make every open a write.
 func writerDSN(path string) string {
 	return fileURI(path, url.Values{
 		"mode":          {"rw"},
@@ -56,6 +57,12 @@ func isBusy(err error) bool {
 	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked)
 }
 
+// isDamaged reports whether an error says that the file is not, or no longer, a whole database.
+func isDamaged(err error) bool {
+	code := sqliteCode(err)
+	return code == sqlite3.ErrCorrupt || code == sqlite3.ErrNotADB
+}
+
 func sqliteCode(err error) sqlite3.ErrNo {
 	var e sqlite3.Error
 	if errors.As(err, &e) {
@@ -82,10 +89,10 @@ func databaseError(path string, err error) error {
 		return fail(Unavailable, "the disk that holds "+path+" is full; nothing was written",
 			"Free some space (`mailroom clear_old` helps once there is a little) and try again")
 	case sqlite3.ErrNotADB:
-		return fail(Unavailable, path+" is not a SQLite database", "Name another file with --db, or move this one away")
+		return fail(Unavailable, path+" is not a SQLite database", "Name another file with --db, or move this one away; if it was a database, `mailroom doctor` says how to recover")
 	case sqlite3.ErrCorrupt:
 		return fail(Unavailable, "the database "+path+" is damaged",
-			"Run `mailroom doctor`, and `mailroom restore FILE` with the last good backup")
+			"`mailroom doctor` says what is damaged and how to recover from a backup")
 	case sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrAuth:
 		return fail(Unavailable, "the database "+path+" cannot be written", "Check the permissions of the file and of its folder")
 	case sqlite3.ErrCantOpen:

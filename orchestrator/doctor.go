@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -80,17 +81,30 @@ func (d *doctor) content() {
 		if len(problems) == 1 && problems[0] == "ok" {
 			d.add("integrity", "ok", "SQLite finds the file whole", "")
 		} else {
-			d.add("integrity", "problem", strings.Join(problems, "; "),
-				"Save what can be read with `sqlite3 "+d.r.path+" .recover`, then `mailroom restore FILE` with the last good backup")
+			d.add("integrity", "problem", strings.Join(problems, "; "), recovery(d.r.path))
 		}
 		if err := d.settings(c); err != nil {
 			return err
 		}
 		return d.messages(c)
 	})
-	if err != nil {
+	var own *Error
+	switch {
+	case err == nil:
+	case !errors.As(err, &own):
 		d.add("database", "problem", err.Error(), "")
+	case isDamaged(err):
+		d.add("database", "problem", fmt.Sprintf("%s: %v", own.Message, own.Err), recovery(d.r.path))
+	default:
+		d.add("database", "problem", own.Message, own.Hint)
 	}
+}
+
+// recovery says how to get from a damaged file back to a backup, as commands for a shell. The file is kept with its -wal
+// under a name of its own, for what came after the backup.
+func recovery(path string) string {
+	return fmt.Sprintf("Stop what uses it, then: `mv %[1]s %[1]s.damaged; mv %[1]s-wal %[1]s.damaged-wal; "+
+		"mailroom --db %[1]s restore BACKUP`, with the last good backup. Of what came after it, `sqlite3 %[1]s.damaged .recover` saves what can be read", path)
 }
 
 func (d *doctor) settings(c *conn) error {

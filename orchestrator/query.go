@@ -88,7 +88,8 @@ func (r *Router) Query(ctx context.Context, statement string, limit int, params 
 	})
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	return c.audit(ctx, statement, limit, params)
+	table, err := c.audit(ctx, statement, limit, params)
+	return table, databaseError(r.path, err)
 }
 
 // authorizeAudit is the allow-list of Query.
