@@ -43,17 +43,13 @@ func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.De
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	lines := make(chan numbered, linesPerBatch)
-	stage(cancel, func() {
-		defer close(lines)
-		readLines(ctx, p.In, lines)
-	})
+	stage(cancel, func() { close(lines) }, func() { readLines(ctx, p.In, lines) })
 	run := &lineRun{p: p, ctx: ctx, env: env, d: d, out: out}
 	if atomic {
 		return run.atomic(lines)
 	}
 	decoded, done := make(chan *lineBatch, 1), make(chan *lineBatch, 1)
-	stage(cancel, func() {
-		defer close(decoded)
+	stage(cancel, func() { close(decoded) }, func() {
 		for {
 			batch := nextBatch(ctx, lines)
 			if len(batch) == 0 || !pass(ctx, decoded, run.decode(batch)) {
@@ -63,8 +59,7 @@ func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.De
 	})
 	answered, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	stage(cancel, func() {
-		defer close(done)
+	stage(cancel, func() { close(done) }, func() {
 		for b := range decoded {
 			if ctx.Err() != nil {
 				return
@@ -86,9 +81,11 @@ func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.De
 	return run.end()
 }
 
-// stage runs one stage of the pipeline. Its panic ends the others.
-func stage(cancel context.CancelCauseFunc, run func()) {
+// stage runs one stage of the pipeline, then end, which tells the next stage that nothing more comes. A panic cancels all
+// stages, and does so before end: what was read until then must not pass for all there was.
+func stage(cancel context.CancelCauseFunc, end, run func()) {
 	go func() {
+		defer end()
 		defer func() {
 			if e := recover(); e != nil {
 				cancel(&orchestrator.Error{
