@@ -192,3 +192,35 @@ func TestAnswersAreSynced(t *testing.T) {
 		t.Error("a delivery run that found nothing waited for the disk")
 	}
 }
+
+// TestLogTurnedOff: a database whose write-ahead log somebody has turned off gets it back with the next write.
+func TestLogTurnedOff(t *testing.T) {
+	t.Parallel()
+	r := openWithTwo(t)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := openConn(writerDSN(r.path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.script("PRAGMA journal_mode = DELETE"), c.close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err = Open(t.Context(), Options{Path: r.path, Bell: NewLocalBell()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Send(t.Context(), Draft{Sender: "a", Recipient: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	var mode string
+	err = r.read(func(c *conn) (err error) {
+		mode, _, err = c.text("PRAGMA journal_mode")
+		return err
+	})
+	if err != nil || mode != "wal" {
+		t.Errorf("the journal mode is %q, %v", mode, err)
+	}
+}

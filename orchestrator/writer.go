@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"runtime"
 	"sync"
 
@@ -206,6 +207,11 @@ func (w *writer) open() error {
 		return err
 	}
 	wal, err := openWAL(w.r.path)
+	if errors.Is(err, fs.ErrNotExist) { // somebody has turned the write-ahead log off
+		if err = c.script("PRAGMA journal_mode = WAL; SELECT 1 FROM settings"); err == nil {
+			wal, err = openWAL(w.r.path)
+		}
+	}
 	if err != nil {
 		c.close()
 		return databaseError(w.r.path, err)
