@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/corpus"
 )
 
 func TestDecodeTakes(t *testing.T) {
@@ -119,37 +120,59 @@ func TestDecodeMissesWhatIsRequired(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever comes in, decoding ends without a panic, refuses with invalid_params alone, and what it takes is
-// valid text that decodes to the same again.
+// decodeSeeds are params of every kind, in order and not.
+var decodeSeeds = []string{
+	``, `{}`, `{"count":1,"COUNT":2}`, `{"text":"\ud800"}`, `{"text":"\u0000"}`, `{"any":[1,2,{"a":null}]}`, `{"list":["a",null]}`,
+	`{"agent":"Code_Developer","yes":true,"ratio":1e-3,"wait_seconds":7}`, `{} x`, `[`, "{\"text\":\"\xff\"}", `{"count":9223372036854775808}`,
+	`{"text":"\\\ud83d\ude00"}`, `{"maybe":null,"id":"msg-1"}`,
+}
+
+// checkDecode: whatever comes in, decoding ends without a panic, refuses with invalid_params and a message that can be
+// shown, and what it takes is valid text that decodes to the same again.
+func checkDecode(t *testing.T, raw string, fold bool) (malformed bool) {
+	got, err := decodeInto[everything](t, raw, fold)
+	if err != nil {
+		codeIs(t, err, orchestrator.InvalidParams)
+		if says := err.Error(); says == "" || len(says) > 1000 || !utf8.ValidString(says) {
+			t.Errorf("%q: the error says %.1500q", raw, says)
+		}
+		return true
+	}
+	if !utf8.ValidString(got.Text) || strings.ContainsRune(got.Text, 0) {
+		t.Errorf("%q gave the text %q", raw, got.Text)
+	}
+	again, err := Marshal(got)
+	if err != nil {
+		t.Fatalf("%q decodes to what is no JSON: %v", raw, err)
+	}
+	back, err := decodeInto[everything](t, string(again), false)
+	if err != nil {
+		t.Fatalf("%q gave %s, which is refused: %v", raw, again, err)
+	}
+	third, err := Marshal(back)
+	if err != nil || string(third) != string(again) {
+		t.Errorf("%q gave %s, then %s", raw, again, third)
+	}
+	return false
+}
+
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{
-		``, `{}`, `{"count":1,"COUNT":2}`, `{"text":"\ud800"}`, `{"text":"\u0000"}`, `{"any":[1,2,{"a":null}]}`, `{"list":["a",null]}`,
-		`{"agent":"Code_Developer","yes":true,"ratio":1e-3,"wait_seconds":7}`, `{} x`, `[`, "{\"text\":\"\xff\"}", `{"count":9223372036854775808}`,
-		`{"text":"\\\ud83d\ude00"}`, `{"maybe":null,"id":"msg-1"}`,
-	} {
+	for _, seed := range decodeSeeds {
 		f.Add(seed, true)
 		f.Add(seed, false)
 	}
-	f.Fuzz(func(t *testing.T, raw string, fold bool) {
-		got, err := decodeInto[everything](t, raw, fold)
-		if err != nil {
-			codeIs(t, err, orchestrator.InvalidParams)
-			return
-		}
-		if !utf8.ValidString(got.Text) || strings.ContainsRune(got.Text, 0) {
-			t.Errorf("%q gave the text %q", raw, got.Text)
-		}
-		again, err := Marshal(got)
-		if err != nil {
-			t.Fatalf("%q decodes to what is no JSON: %v", raw, err)
-		}
-		back, err := decodeInto[everything](t, string(again), false)
-		if err != nil {
-			t.Fatalf("%q gave %s, which is refused: %v", raw, again, err)
-		}
-		third, err := Marshal(back)
-		if err != nil || string(third) != string(again) {
-			t.Errorf("%q gave %s, then %s", raw, again, third)
-		}
-	})
+	f.Fuzz(func(t *testing.T, raw string, fold bool) { checkDecode(t, raw, fold) })
+}
+
+// TestMalformedParams replays what is kept of FuzzDecode.
+func TestMalformedParams(t *testing.T) {
+	t.Parallel()
+	corpus.Target{
+		Name: "FuzzDecode", Package: "mailroom/commands", Seeds: decodeSeeds,
+		Tokens: []string{`"`, `{`, `]`, `,`, `:`, `\`, `null`, `1e999`, `\u0000`, `\udc00`, "\xff", "\x00", `"count":`},
+		Check: func(t *testing.T, raw string) bool {
+			folded := checkDecode(t, raw, true)
+			return checkDecode(t, raw, false) && folded
+		},
+	}.Replay(t, 2500)
 }

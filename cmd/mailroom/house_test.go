@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest": {"", "tracing", "orchestrator"},
 
 	"orchestrator/orchestratortest/powerloss": {"orchestrator", "orchestrator/transport"},
+	"orchestrator/orchestratortest/corpus":    {},
 	"orchestrator/orchestratortest/history":   {}, // it trusts nothing of what it checks
 	"orchestrator/orchestratortest/torture":   {"orchestrator", "orchestrator/orchestratortest/history"},
 	"commands":                                {"orchestrator", "tracing"},
