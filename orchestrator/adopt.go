@@ -136,7 +136,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17, lease_token = '', lease_until = '', lease_owner = ''
 		WHERE seq = ?1`,
-		f.seq, status, strings.ToLower(strings.TrimSpace(f.sender)), strings.ToLower(strings.TrimSpace(f.recipient)),
+		f.seq, status, foldName(strings.TrimSpace(f.sender)), foldName(strings.TrimSpace(f.recipient)),
 		adoptedText(f.messageType), adoptedPayload(f.payload), created, delivered, ended, next, review, expires,
 		max(0, min(asInt(f.retryCount), 1_000_000)), min(maxRetries, 1_000_000), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, 1_000_000)))
 	if status == Pending || status == Retry {

@@ -265,7 +265,7 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 	if err != nil {
 		return Agent{}, err
 	}
-	a := conf.agents[strings.ToLower(name)]
+	a := conf.agents[foldName(name)]
 	if a == nil {
 		return Agent{}, Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names))
 	}
@@ -278,7 +278,7 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 // undelivered messages wait for it, it is refused with conflict unless deadLetter is set, which fails them. It returns
 // how many it failed.
 func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) (failed int64, err error) {
-	name = strings.ToLower(name)
+	name = foldName(name)
 	err = r.write(ctx, func(t *tx) error {
 		failed = 0
 		conf, err := t.config()

@@ -17,11 +17,22 @@ func CheckName(kind, name string) (string, error) {
 	if len(name) > maxName {
 		return "", Errorf(InvalidParams, "the %s name has %d bytes; at most %d are allowed", kind, len(name), maxName)
 	}
-	folded := strings.ToLower(name)
+	folded := foldName(name)
 	if !isName(folded) {
 		return "", Errorf(InvalidParams, "%q is not a name: it is a letter, then letters, digits, '_' or '-'", name)
 	}
 	return folded, nil
+}
+
+// foldName folds the case of ASCII letters, which is the only case that names have. A letter of another alphabet stays
+// what it is, so that no two names that look different are one: U+212A, the Kelvin sign, is no k.
+func foldName(name string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'A' && c <= 'Z' {
+			return c + 'a' - 'A'
+		}
+		return c
+	}, name)
 }
 
 // checkNewName is CheckName for a name that is about to be given.

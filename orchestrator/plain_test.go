@@ -8,7 +8,7 @@ import (
 )
 
 // openPlain opens the database the way a program does that only knows SQLite.
-func openPlain(t *testing.T, path string) *sql.DB {
+func openPlain(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?_busy_timeout=10000")
 	if err != nil {
