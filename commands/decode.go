@@ -81,6 +81,7 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 		return values, nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // otherwise a number that is too large is an error that repeats all its digits
 	if token, err := dec.Token(); err != nil {
 		return nil, notJSON(err)
 	} else if token != json.Delim('{') {

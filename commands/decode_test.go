@@ -62,6 +62,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"trailing data", `{} {}`, "something follows"},
 		{"a list", `[]`, "not a JSON object"},
 		{"a text", `"x"`, "not a JSON object"},
+		{"a number beyond all bounds", strings.Repeat("9", 1000), "not a JSON object"},
 		{"half an object", `{"count":`, "ends too early"},
 		{"no JSON", `{count:1}`, "not JSON"},
 		{"invalid UTF-8", "{\"text\":\"a\xff\"}", "not valid UTF-8"},
