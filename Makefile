@@ -18,7 +18,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test tools format vet static unit bench torture fuzz powerloss clean
+.PHONY: help build demo test tools format vet static unit bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -84,6 +84,9 @@ fuzz: tools ## run every fuzz target for a short while (FUZZTIME=10s)
 		echo "$$target"; \
 		$(GO) test -p 2 -run '^$$' -fuzz "^$${target#*:}$$" -fuzztime $${FUZZTIME:-10s} $${target%%:*} || exit 1; \
 	done
+
+corpora: fuzz ## make the files of malformed inputs anew, from what the fuzzer finds (FUZZTIME=60s) and mutations
+	$(GO) test -p 1 -count 1 -run '^TestMalformed' ./commands ./orchestrator ./orchestrator/transport ./cmd/mailroom -corpora
 
 # With KEEP=FOLDER the recording stays there, and is used again the next time.
 powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000, MESSAGES=1000, SEED=)
