@@ -40,9 +40,9 @@ func (w *writer) commit(b *batch) (c *commit) {
 	return w.wal.committed()
 }
 
-// settle makes a batch durable. Whoever is rung looks while the disk is still at it: what a listener does with what it
+// makeDurable waits until a batch is on the disk. Whoever is rung looks while the disk is still at it: what a listener does with what it
 // finds waits for a later sync of the same file, and so for this one.
-func (w *writer) settle(b *batch, c *commit) {
+func (w *writer) makeDurable(b *batch, c *commit) {
 	w.guard(func() { b.ring(w.r.bell) })
 	if err := c.sync(); err != nil {
 		b.fail(w.notDurable(err))

@@ -19,8 +19,9 @@ const maxBatch = 512
 const overlapFrom = 16
 
 // writer is the one connection of a process that writes. Requests that queue up while a commit is under way share the
-// next transaction, and so one fsync (group commit): the first that finds no leader leads, writes for all that wait, and
-// passes leadership on before it waits for the disk and wakes them. Nothing waits on purpose.
+// next transaction and its sync (group commit): the first that finds no leader leads, writes for all that wait, waits for
+// the disk, answers them and passes leadership on. It passes it on before it waits for the disk if overlapFrom requests
+// wait already. Nothing waits on purpose.
 type writer struct {
 	r    *Router
 	turn *turnstile
@@ -127,7 +128,9 @@ func (w *writer) withdraw(q *request) bool {
 	return false
 }
 
-// lead writes one batch, q among it, waits for the disk, passes leadership on, and answers the others.
+// lead writes one batch, q among it, makes it durable and answers the others. It passes leadership on when all that is
+// done, or right after the commit if many wait: then the next leader writes while this one waits for the disk. q is in
+// the batch because a leader stands first in the queue and cannot be withdrawn.
 func (w *writer) lead(q *request) error {
 	if w.last > 1 {
 		runtime.Gosched() // whoever is runnable joins; worth it when the last batch had company
@@ -148,7 +151,7 @@ func (w *writer) lead(q *request) error {
 		w.passOn()
 	}
 	if committed != nil {
-		w.settle(b, committed)
+		w.makeDurable(b, committed)
 	}
 	if !early {
 		defer w.passOn()
