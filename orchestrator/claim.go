@@ -52,7 +52,7 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 	if err != nil || len(ms) == 0 {
 		return nil, err
 	}
-	ms = ms[:careful(ms)]
+	ms = ms[:deliverableTogether(ms)]
 	c := &claim{agent: agent, messages: ms, timeout: agent.timeout(&conf.settings)}
 	if o.Timeout > 0 {
 		c.timeout = o.Timeout
@@ -60,8 +60,8 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 	return c, t.lease(c)
 }
 
-// careful returns how many of the rows may be delivered together: all before the first that must be alone.
-func careful(ms []Message) int {
+// deliverableTogether returns how many of the rows may be delivered together: all before the first that must be alone.
+func deliverableTogether(ms []Message) int {
 	for i := range ms {
 		if ms[i].Crashes > 0 || ms[i].marks != "" {
 			return max(i, 1)

@@ -119,8 +119,8 @@ func (c *conn) Exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// insert runs an INSERT of one row and returns its rowid.
-func (c *conn) insert(query string, args ...any) (int64, error) {
+// insertRow runs an INSERT of one row and returns its rowid.
+func (c *conn) insertRow(query string, args ...any) (int64, error) {
 	res, err := c.exec(query, args)
 	if err != nil {
 		return 0, err
