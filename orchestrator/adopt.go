@@ -134,7 +134,8 @@ func (t *tx) adoptRow(f *foreignRow) error {
 	_, err = t.Exec(`
 		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,
 		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
-		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17, lease_token = '', lease_until = '', lease_owner = ''
+		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
+		       `+noLease+`
 		WHERE seq = ?1`,
 		f.seq, status, foldName(strings.TrimSpace(f.sender)), foldName(strings.TrimSpace(f.recipient)),
 		adoptedText(f.messageType), adoptedPayload(f.payload), created, delivered, ended, next, review, expires,

@@ -97,7 +97,7 @@ func (t *tx) endLeases() (more bool, err error) {
 			return false, err
 		}
 		if _, err := t.Exec(`
-			UPDATE agent_message SET lease_token = '', lease_until = '', lease_owner = '', crashes = crashes + 1
+			UPDATE agent_message SET `+noLease+`, crashes = crashes + 1
 			WHERE seq = ?`, m.seq); err != nil {
 			return false, err
 		}

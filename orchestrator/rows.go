@@ -14,6 +14,9 @@ const live = "status IN ('pending','retry')"
 // due is the condition under which a live row may be taken now. ?1 is the clock. A row that could not be adopted is not.
 const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status"
 
+// noLease are the assignments that end the lease of a row, whoever holds it.
+const noLease = "lease_token = '', lease_until = '', lease_owner = ''"
+
 // takeable is the condition for the rows, of agent_message as m, that a set-based delivery to ?2 takes now. Rows whose
 // sender has a delivery to the same recipient under way are left for later, to keep their order; rows that carry a
 // transport's mark are left to a worker, which asks that transport first.

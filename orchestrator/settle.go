@@ -137,7 +137,7 @@ func (t *tx) giveBack(m *Message) error {
 		return err
 	}
 	t.ring.all = true
-	_, err := t.Exec(`UPDATE agent_message SET lease_token = '', lease_until = '', lease_owner = '' WHERE seq = ?`, m.seq)
+	_, err := t.Exec(`UPDATE agent_message SET `+noLease+` WHERE seq = ?`, m.seq)
 	return err
 }
 

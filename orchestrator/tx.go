@@ -224,7 +224,7 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 		args = append(append(args, nil, nil), rows.args...) // those of the condition begin at ?7
 	}
 	return t.Exec(`
-		UPDATE agent_message SET status = ?2, traced_status = ?2, lease_token = '', lease_until = '', lease_owner = '',
+		UPDATE agent_message SET status = ?2, traced_status = ?2, `+noLease+`,
 		       next_attempt_at = ?4, error_message = CASE WHEN ?2 IN ('delivered','pending') THEN NULL
 		                                                  WHEN ?3 = '' THEN error_message ELSE ?3 END, `+set+`
 		WHERE `+rows.where, args...)
