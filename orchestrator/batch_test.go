@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -155,18 +156,91 @@ func TestFailureAfterTracing(t *testing.T) {
 func TestFailingDiskIsRemembered(t *testing.T) {
 	t.Parallel()
 	r := openWithTwo(t)
-	if err := r.writer.wal.file.Close(); err != nil { // a sync of a closed file fails
+	wal := r.writer.wal
+	whole := wal.file
+	broken, err := os.Open(r.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broken.Close(); err != nil {
 		t.Fatal(err)
 	}
 	draft := Draft{Sender: "a", Recipient: "b"}
-	for range 2 {
+	for _, file := range []*os.File{broken, whole} { // a sync of a closed file fails
+		wal.file = file
 		if _, err := r.Send(t.Context(), draft); CodeOf(err) != Unavailable {
-			t.Fatalf("a send that the disk did not take: %v", err)
+			t.Fatalf("a send that the disk did not take, or came after one: %v", err)
 		}
 	}
 	if _, err := r.Poll(t.Context(), "b", 10); err != nil {
 		t.Errorf("reading: %v", err)
 	}
+}
+
+// TestOneSyncForSeveralCommits: a sync is for all commits before it, and those need none of their own.
+func TestOneSyncForSeveralCommits(t *testing.T) {
+	t.Parallel()
+	r := openWithTwo(t)
+	wal := r.writer.wal
+	first, second := wal.committed(), wal.committed()
+	if err := second.sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := wal.file.Close(); err != nil { // from now on a sync fails
+		t.Fatal(err)
+	}
+	if err := first.sync(); err != nil {
+		t.Errorf("the first commit was synced with the second: %v", err)
+	}
+	if err := wal.committed().sync(); err == nil {
+		t.Error("a later commit needs a sync of its own")
+	}
+}
+
+// TestNextBatchDuringASync: while a batch waits for the disk and many requests wait, the next one is written. Neither is
+// answered before its sync.
+func TestNextBatchDuringASync(t *testing.T) {
+	t.Parallel()
+	r := openWithTwo(t)
+	w := r.writer
+	before := w.wal.last.Load()
+	w.wal.mu.Lock() // the disk takes its time
+
+	inside, leave := make(chan struct{}), make(chan struct{})
+	answers := make(chan error, overlapFrom+1)
+	first := sendRequest(1, nil)
+	send := first.fn
+	first.fn = func(t *tx) error {
+		close(inside)
+		<-leave
+		return send(t)
+	}
+	submit := func(q *request) {
+		q.ctx = context.Background()
+		answers <- w.submit(q, false)
+	}
+	go submit(first)
+	<-inside
+	for range overlapFrom {
+		go submit(sendRequest(1, nil))
+	}
+	for w.waiting() < overlapFrom {
+		runtime.Gosched()
+	}
+	close(leave)
+	for w.wal.last.Load() < before+2 { // for ever, if the second batch waits for the first one's sync
+		runtime.Gosched()
+	}
+	if len(answers) > 0 {
+		t.Errorf("%d requests were answered before the disk had them", len(answers))
+	}
+	w.wal.mu.Unlock()
+	for range overlapFrom + 1 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	checkTraces(t, r, overlapFrom+1)
 }
 
 // TestAnswersAreSynced: an answer that changed nothing, since somebody else has just done it, waits for the disk too.
