@@ -43,7 +43,7 @@ func (d *doctor) file() {
 		return
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		d.add("permissions", "note", fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode), "chmod 600 "+d.r.path)
+		d.add("permissions", "note", fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode), "chmod 600 "+shellWord(d.r.path))
 	} else {
 		d.add("permissions", "ok", "only its owner can reach the database", "")
 	}
@@ -104,7 +104,18 @@ func (d *doctor) content() {
 // under a name of its own, for what came after the backup.
 func recovery(path string) string {
 	return fmt.Sprintf("Stop what uses it, then: `mv %[1]s %[1]s.damaged; mv %[1]s-wal %[1]s.damaged-wal; "+
-		"mailroom --db %[1]s restore BACKUP`, with the last good backup. Of what came after it, `sqlite3 %[1]s.damaged .recover` saves what can be read", path)
+		"mailroom --db %[1]s restore BACKUP`, with the last good backup. Of what came after it, `sqlite3 %[1]s.damaged .recover` saves what can be read", shellWord(path))
+}
+
+// shellWord is a text as one word of a shell's command line.
+func shellWord(text string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@%,", c)
+	}
+	if text != "" && !strings.ContainsFunc(text, func(c rune) bool { return !plain(c) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 func (d *doctor) settings(c *conn) error {
@@ -113,7 +124,7 @@ func (d *doctor) settings(c *conn) error {
 		return err
 	}
 	if mode != "wal" && mode != "off" && mode != "memory" {
-		d.add("journal", "problem", "the journal mode is "+mode+": readers and writers block each other", "sqlite3 "+d.r.path+" 'PRAGMA journal_mode=WAL'")
+		d.add("journal", "problem", "the journal mode is "+mode+": readers and writers block each other", "sqlite3 "+shellWord(d.r.path)+" 'PRAGMA journal_mode=WAL'")
 	} else {
 		d.add("journal", "ok", "write-ahead log", "")
 	}

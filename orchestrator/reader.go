@@ -33,7 +33,7 @@ func (r *Router) read(fn func(c *conn) error) error {
 		return databaseError(r.path, err)
 	}
 	defer r.readers.give(c)
-	return databaseError(r.path, fn(c))
+	return r.noteDamage(databaseError(r.path, fn(c)))
 }
 
 // look is read for a fn that runs one statement, or whose statements need not see the same state.
@@ -43,7 +43,7 @@ func (r *Router) look(fn func(c *conn) error) error {
 		return databaseError(r.path, err)
 	}
 	defer r.readers.keep(c)
-	return databaseError(r.path, fn(c))
+	return r.noteDamage(databaseError(r.path, fn(c)))
 }
 
 func (p *readers) take() (*conn, error) {

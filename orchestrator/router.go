@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -46,7 +47,8 @@ type Router struct {
 	// closeEar and closeRinger end what the bell of this router keeps open.
 	closeEar, closeRinger func()
 
-	busy time.Duration
+	busy   time.Duration
+	damage atomic.Pointer[error] // see noteDamage
 
 	writer  *writer
 	readers readers
@@ -125,15 +127,6 @@ func (r *Router) Beside(ctx context.Context, path string) (*Router, error) {
 
 // Drain waits for deliveries under way. No new ones may be asked for meanwhile.
 func (r *Router) Drain() { r.workers.Wait() }
-
-// Ready reports whether the database can be read and written now: an empty transaction that takes the write lock.
-// Errors: busy, unavailable.
-func (r *Router) Ready(ctx context.Context) error {
-	return r.write(ctx, func(t *tx) error {
-		_, err := t.number(`SELECT count(*) FROM settings`)
-		return err
-	})
-}
 
 // Close waits for deliveries under way, then closes the connections. The last process to close a database also folds
 // the WAL into it. Nothing may be called afterwards.
