@@ -182,7 +182,7 @@ var plants = []struct {
 		return id + " died 1 times"
 	}},
 	{"message handed out twice", "readings", func(s *scene) string {
-		e := s.handed()
+		e := *s.handed()
 		e.Process = "planted.1"
 		s.events = append(s.events, e)
 		return e.IDs[0] + " was handed out 2 times"
