@@ -175,6 +175,17 @@ func TestFailingDiskIsRemembered(t *testing.T) {
 	if _, err := r.Poll(t.Context(), "b", 10); err != nil {
 		t.Errorf("reading: %v", err)
 	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(t.Context(), Options{Path: r.path, Bell: NewLocalBell()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { again.Close() })
+	if _, err := again.Send(t.Context(), draft); CodeOf(err) != Unavailable {
+		t.Errorf("a send after the database was closed and opened again: %v", err)
+	}
 }
 
 // TestOneSyncForSeveralCommits: a sync is for all commits before it, and those need none of their own.

@@ -19,6 +19,7 @@ import (
 //
 // Safe for concurrent use.
 type walFile struct {
+	path  string // of the database
 	file  *os.File
 	users atomic.Int64 // the writer, and every commit that is not durable yet
 
@@ -26,11 +27,12 @@ type walFile struct {
 
 	mu     sync.Mutex // held during a sync
 	synced int64      // number of the last commit that is durable
-
-	// failed is the first error of the disk. After one, a later sync may report success for what was lost, so this error
-	// is the only answer until the process starts anew.
-	failed error
 }
+
+// failures has the first error of the disk for every database, by its path. After one, a later sync may report success
+// for what was lost, so this error is the only answer until the process starts anew, also when the database is closed
+// and opened again meanwhile.
+var failures sync.Map
 
 // openWAL opens the -wal of a database that a connection of this process has read. It belongs to that connection's
 // owner, who calls release.
@@ -39,7 +41,7 @@ func openWAL(path string) (*walFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &walFile{file: file}
+	f := &walFile{path: path, file: file}
 	f.users.Store(1)
 	return f, nil
 }
@@ -68,12 +70,17 @@ func (c *commit) sync() error {
 	defer f.release()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.failed != nil || f.synced >= c.number {
-		return f.failed
+	if f.synced >= c.number {
+		return nil
+	}
+	if failed, ok := failures.Load(f.path); ok {
+		return failed.(error)
 	}
 	last := f.last.Load()
-	if f.failed = datasync(f.file); f.failed == nil {
-		f.synced = last
+	if err := datasync(f.file); err != nil {
+		failures.Store(f.path, err)
+		return err
 	}
-	return f.failed
+	f.synced = last
+	return nil
 }
