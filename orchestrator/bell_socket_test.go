@@ -339,3 +339,39 @@ func TestRingerLearnsOfNewListeners(t *testing.T) {
 	ringing.Ring()
 	<-rings
 }
+
+// TestRingerLearnsOfTheFirstListener: that nobody ever listened is kept too, and is never in the way of the first who
+// does, also when the folder above is removed and made anew.
+func TestRingerLearnsOfTheFirstListener(t *testing.T) {
+	t.Parallel()
+	above := filepath.Join(t.TempDir(), "above")
+	ringing := deafBell(filepath.Join(above, "a.db"))
+	defer ringing.ringer.close()
+	for range 3 {
+		if err := os.Mkdir(above, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		long := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(above, long, long); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			ringing.Ring()
+		}
+		if !ringing.ringer.absent.sure {
+			t.Error("the folder is looked for although nothing has changed")
+		}
+		bell := deafBell(filepath.Join(above, "a.db"))
+		rings, stop, err := bell.Listen(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ringing.Ring()
+		<-rings
+		stop()
+		bell.close()
+		if err := os.RemoveAll(above); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

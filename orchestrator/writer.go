@@ -21,7 +21,7 @@ const overlapFrom = 16
 // writer is the one connection of a process that writes. Requests that queue up while a commit is under way share the
 // next transaction and its sync (group commit): the first that finds no leader leads, writes for all that wait, waits for
 // the disk, answers them and passes leadership on. It passes it on before it waits for the disk if overlapFrom requests
-// wait already. Nothing waits on purpose.
+// wait already. No timer is ever waited for; a leader only yields to those that can run at once, see gather.
 type writer struct {
 	r    *Router
 	turn *turnstile
@@ -132,9 +132,7 @@ func (w *writer) withdraw(q *request) bool {
 // done, or right after the commit if many wait: then the next leader writes while this one waits for the disk. q is in
 // the batch because a leader stands first in the queue and cannot be withdrawn.
 func (w *writer) lead(q *request) error {
-	if w.last > 1 {
-		runtime.Gosched() // whoever is runnable joins; worth it when the last batch had company
-	}
+	w.gather()
 	w.mu.Lock()
 	n := min(len(w.queue), maxBatch)
 	b := &batch{requests: append([]*request(nil), w.queue[:n]...), outcomes: make([]error, n)}
@@ -165,6 +163,24 @@ func (w *writer) lead(q *request) error {
 		}
 	}
 	return own
+}
+
+// maxYields bounds how often a leader yields; as many take some ten microseconds.
+const maxYields = 100
+
+// gather lets whoever is runnable join, until the batch is as big as the last one: of those that were just answered most
+// come back at once. Worth it only when the last batch had company.
+func (w *writer) gather() {
+	if w.last <= 1 {
+		return
+	}
+	runtime.Gosched()
+	for range maxYields {
+		if w.waiting() >= min(w.last, maxBatch) {
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 func (w *writer) waiting() int {
