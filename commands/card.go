@@ -46,6 +46,9 @@ func splitCard(text string) (front, body string, err error) {
 
 // parseCard reads and checks a card's front matter.
 func parseCard(front, body string) (*Card, error) {
+	if err := checkKeys(front); err != nil {
+		return nil, err
+	}
 	card := &Card{Body: body}
 	decoder := yaml.NewDecoder(strings.NewReader(front))
 	decoder.KnownFields(true)
@@ -66,7 +69,7 @@ func parseCard(front, body string) (*Card, error) {
 // cardKeys must all stand in the front matter, be it with an empty list.
 var cardKeys = []string{"command", "agent", "action", "description", "rights", "tables", "required_tools", "cfr_compliance"}
 
-// checkKeys finds a front matter that lacks a key, without the cost of parsing every card at every start.
+// checkKeys finds a front matter that lacks a key.
 func checkKeys(front string) error {
 	for _, key := range cardKeys {
 		if !strings.HasPrefix(front, key+":") && !strings.Contains(front, "\n"+key+":") {
@@ -74,20 +77,6 @@ func checkKeys(front string) error {
 		}
 	}
 	return nil
-}
-
-// pathOf reads the command's place on the command line from the line `command: orchestrator.agent add`.
-func pathOf(front string, v *Vocabulary) ([]string, error) {
-	name := frontLine(front, "command")
-	_, path, ok := strings.Cut(name, ".")
-	if !ok || path == "" {
-		return nil, fmt.Errorf("front matter: command is %q; it is orchestrator.NAME", name)
-	}
-	words := strings.Fields(path)
-	if !v.TopLevel {
-		words = append([]string{v.Name}, words...)
-	}
-	return words, nil
 }
 
 // frontLine returns the value of a one-line key of the front matter.
@@ -101,7 +90,7 @@ func frontLine(front, key string) string {
 }
 
 // Summary is the one-line description of the command.
-func (d *Definition) Summary() string { return frontLine(d.front, "description") }
+func (d *Definition) Summary() string { return frontLine(d.details().front, "description") }
 
 // Help is the text of the card below its front matter, in Markdown.
-func (d *Definition) Help() string { return d.body }
+func (d *Definition) Help() string { return d.details().body }

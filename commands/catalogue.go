@@ -67,7 +67,7 @@ func (c *Catalogue) Lookup(name string) (*Definition, error) {
 
 // foldName brings a name into the one form in which names are compared.
 func foldName(name string) string {
-	return strings.ToLower(strings.NewReplacer("-", "_", " ", "_").Replace(name))
+	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "-", "_"), " ", "_"))
 }
 
 // clip shortens what somebody sent, for a message.

@@ -44,14 +44,12 @@ type Vocabulary struct {
 
 // Definition is one command. It is immutable once the catalogue is made, and safe for concurrent use.
 type Definition struct {
-	Name   string   // of the command, with '_': agent_add
-	Path   []string // on the command line: agent add
-	Params []Param  // in the order of their struct
+	Name string   // of the command, with '_': agent_add
+	Path []string // on the command line: agent add
 
 	vocabulary *Vocabulary
+	details    func() details
 	card       func() (*Card, error)
-	front      string // front matter of the card, without its fences
-	body       string // Markdown of the card
 	kind       tracing.Kind
 	noDatabase bool
 	database   func(raw json.RawMessage) string
@@ -60,28 +58,37 @@ type Definition struct {
 	batch      func(lines []json.RawMessage) decodedBatch
 }
 
+// details is what a definition has to say about itself. It is read when somebody asks: a program that runs one command
+// need not read up on forty.
+type details struct {
+	params []Param
+	front  string // front matter of the card, without its fences
+	body   string // Markdown of the card
+}
+
 // Typed is a definition that still knows its types, as Define returns it.
 type Typed[P, R any] struct{ *Definition }
 
-// Define makes a command of a card and a handler. name is the command's, and its card is the file NAME.md among the
-// vocabulary's cards. A wrong definition (no card, a parameter without a description, an unknown check) panics: it is a
-// mistake in the program, found at its start.
-func Define[P, R any](v *Vocabulary, name string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
-	text, err := fs.ReadFile(v.Cards, name+".md")
-	if err != nil {
-		panic(fmt.Sprintf("command %s has no card: %v", name, err))
+// Define makes a command of a card and a handler. words are how it is called within its vocabulary, as in "agent add";
+// its name has '_' between them, and its card is the file NAME.md among the vocabulary's cards. A wrong definition (no
+// card, a parameter without a description, an unknown check) panics when its details are first asked for: it is a mistake
+// in the program, and whoever adds a command to a catalogue has a test that asks.
+func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
+	d := &Definition{Name: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(words), vocabulary: v, kind: tracing.Internal}
+	if !v.TopLevel {
+		d.Path = append([]string{v.Name}, d.Path...)
 	}
-	var zero P
-	params, err := paramsOf(zero)
-	if err != nil {
-		panic(fmt.Sprintf("command %s: %v", name, err))
-	}
-	d := &Definition{Name: name, Params: params, vocabulary: v, kind: tracing.Internal}
-	if err := d.readCard(string(text)); err != nil {
-		panic(fmt.Sprintf("card %s.md: %v", name, err))
-	}
+	d.details = sync.OnceValue(func() details {
+		var zero P
+		read, err := readDetails(v, d.Name, words, zero)
+		if err != nil {
+			panic(fmt.Sprintf("command %s: %v", d.Name, err))
+		}
+		return read
+	})
+	d.card = sync.OnceValues(func() (*Card, error) { return parseCard(d.details().front, d.details().body) })
 	decode := func(raw json.RawMessage) (p P, err error) {
-		return p, decodeParams(raw, params, v.FoldCase, &p)
+		return p, decodeParams(raw, d.Params(), v.FoldCase, &p)
 	}
 	d.check = func(raw json.RawMessage) error {
 		_, err := decode(raw)
@@ -97,17 +104,20 @@ func Define[P, R any](v *Vocabulary, name string, run func(context.Context, Env,
 	return Typed[P, R]{d}
 }
 
-// readCard takes from a card what every start needs, and leaves the rest until somebody asks for it.
-func (d *Definition) readCard(text string) (err error) {
-	if d.front, d.body, err = splitCard(text); err != nil {
-		return err
+// readDetails reads the parameters off the zero value of their struct, and the card without parsing its front matter.
+func readDetails(v *Vocabulary, name, words string, zero any) (read details, err error) {
+	text, err := fs.ReadFile(v.Cards, name+".md")
+	if err != nil {
+		return read, fmt.Errorf("it has no card: %w", err)
 	}
-	if err := checkKeys(d.front); err != nil {
-		return err
+	if read.front, read.body, err = splitCard(string(text)); err != nil {
+		return read, fmt.Errorf("card: %w", err)
 	}
-	d.card = sync.OnceValues(func() (*Card, error) { return parseCard(d.front, d.body) })
-	d.Path, err = pathOf(d.front, d.vocabulary)
-	return err
+	if command, want := frontLine(read.front, "command"), "orchestrator."+words; command != want {
+		return read, fmt.Errorf("card: front matter: command is %q; it is %q", command, want)
+	}
+	read.params, err = paramsOf(zero)
+	return read, err
 }
 
 // Kind sets the OpenTelemetry kind of the command's span; INTERNAL without it.
@@ -126,7 +136,7 @@ func (t Typed[P, R]) NeedsNoDatabase() Typed[P, R] {
 func (t Typed[P, R]) WithDatabaseAt(path func(P) string) Typed[P, R] {
 	t.database = func(raw json.RawMessage) string {
 		var p P
-		if decodeParams(raw, t.Params, t.vocabulary.FoldCase, &p) != nil {
+		if decodeParams(raw, t.Params(), t.vocabulary.FoldCase, &p) != nil {
 			return ""
 		}
 		return path(p)
@@ -141,6 +151,9 @@ func (d *Definition) DatabaseAt(raw json.RawMessage) string {
 	}
 	return d.database(raw)
 }
+
+// Params returns the parameters in the order of their struct. The list is not to be changed.
+func (d *Definition) Params() []Param { return d.details().params }
 
 // UsesDatabase reports whether the command needs a router.
 func (d *Definition) UsesDatabase() bool { return !d.noDatabase }

@@ -30,32 +30,38 @@ func without(key string) string {
 	return strings.Join(kept, "")
 }
 
-func TestDefineRefusesWrongCards(t *testing.T) {
+func TestDefinitionRefusesWrongCards(t *testing.T) {
 	t.Parallel()
 	cards := map[string]string{
 		"":                            "has no card",
 		"# try\n":                     "does not open with front matter",
 		"---\n" + front + "\n# try\n": "does not end",
-		strings.Replace(goodCard, "orchestrator.try", "try", 1): "it is orchestrator.NAME",
-	}
-	for _, key := range cardKeys {
-		cards[without(key)] = key + " is missing"
+		strings.Replace(goodCard, "orchestrator.try", "try", 1): `command is "try"; it is "orchestrator.try"`,
 	}
 	for card, says := range cards {
 		v := vocabularyOf("try", card)
 		if card == "" {
 			v.Cards = fstest.MapFS{}
 		}
-		if got := panicOf(func() { Define(v, "try", nothing[struct{}]) }); !strings.Contains(got, says) {
+		if got := panicOf(func() { Define(v, "try", nothing[struct{}]).Params() }); !strings.Contains(got, says) {
 			t.Errorf("the card %q panics with %q; want %q", card, got, says)
+		}
+	}
+	for _, key := range cardKeys {
+		if key == "command" {
+			continue // without it nobody knows whose card it is
+		}
+		_, err := Define(vocabularyOf("try", without(key)), "try", nothing[struct{}]).Card()
+		if err == nil || !strings.Contains(err.Error(), key+" is missing") {
+			t.Errorf("a card without %s: %v", key, err)
 		}
 	}
 }
 
-// badParams panics with says when params of type P are defined.
+// badParams panics with says when params of type P are asked for.
 func badParams[P any](t *testing.T, says string) {
 	t.Helper()
-	got := panicOf(func() { Define(vocabularyOf("try", goodCard), "try", nothing[P]) })
+	got := panicOf(func() { Define(vocabularyOf("try", goodCard), "try", nothing[P]).Params() })
 	if !strings.Contains(got, says) {
 		t.Errorf("panics with %q; want %q", got, says)
 	}
@@ -125,11 +131,11 @@ func TestPaths(t *testing.T) {
 	t.Parallel()
 	nested := strings.Replace(goodCard, "orchestrator.try", "orchestrator.agent add", 1)
 	v := vocabularyOf("agent_add", nested)
-	if got := Define(v, "agent_add", nothing[struct{}]).CommandLine(); got != "mailroom agent add" {
+	if got := Define(v, "agent add", nothing[struct{}]).CommandLine(); got != "mailroom agent add" {
 		t.Errorf("called as %q", got)
 	}
 	v.TopLevel = false
-	if got := Define(v, "agent_add", nothing[struct{}]).CommandLine(); got != "mailroom test agent add" {
+	if got := Define(v, "agent add", nothing[struct{}]).CommandLine(); got != "mailroom test agent add" {
 		t.Errorf("called as %q", got)
 	}
 }
@@ -138,11 +144,14 @@ func TestCatalogueRefusesClashes(t *testing.T) {
 	t.Parallel()
 	try := Define(vocabularyOf("try", goodCard), "try", nothing[struct{}]).Definition
 	same := Define(vocabularyOf("TRY", goodCard), "TRY", nothing[struct{}]).Definition
-	place := Define(vocabularyOf("other", goodCard), "other", nothing[struct{}]).Definition
 	if got := panicOf(func() { NewCatalogue([]*Definition{try}, []*Definition{same}) }); !strings.Contains(got, "two commands have the name TRY") {
 		t.Errorf("panics with %q", got)
 	}
-	if got := panicOf(func() { NewCatalogue([]*Definition{try, place}) }); !strings.Contains(got, "try and other are both called as mailroom try") {
+	v := vocabularyOf("add", goodCard)
+	v.TopLevel = false
+	add := Define(v, "add", nothing[struct{}]).Definition
+	place := Define(vocabularyOf("test_add", goodCard), "test add", nothing[struct{}]).Definition
+	if got := panicOf(func() { NewCatalogue([]*Definition{add, place}) }); !strings.Contains(got, "add and test_add are both called as mailroom test add") {
 		t.Errorf("panics with %q", got)
 	}
 }
@@ -150,7 +159,7 @@ func TestCatalogueRefusesClashes(t *testing.T) {
 func TestCatalogueRefusesACommandThatIsAGroup(t *testing.T) {
 	t.Parallel()
 	agent := Define(vocabularyOf("agent", strings.Replace(goodCard, "orchestrator.try", "orchestrator.agent", 1)), "agent", nothing[struct{}]).Definition
-	add := Define(vocabularyOf("agent_add", strings.Replace(goodCard, "orchestrator.try", "orchestrator.agent add", 1)), "agent_add", nothing[struct{}]).Definition
+	add := Define(vocabularyOf("agent_add", strings.Replace(goodCard, "orchestrator.try", "orchestrator.agent add", 1)), "agent add", nothing[struct{}]).Definition
 	if got := panicOf(func() { NewCatalogue([]*Definition{add, agent}) }); !strings.Contains(got, "mailroom agent add hides the command agent") {
 		t.Errorf("panics with %q", got)
 	}

@@ -120,11 +120,10 @@ func (d *Definition) end(ctx context.Context, env Env, span *tracing.Span, err e
 	if env.Router == nil {
 		return
 	}
-	readOnly := false
-	if card, cerr := d.Card(); cerr == nil {
-		readOnly = len(card.Tables.Write) == 0
-	}
-	env.Router.EndSpan(ctx, span, err, readOnly)
+	env.Router.EndSpan(ctx, span, err, func() bool {
+		card, cerr := d.Card()
+		return cerr == nil && len(card.Tables.Write) == 0
+	})
 }
 
 // guarded runs a handler, turns its panic into an error and asks the Guard.
@@ -175,7 +174,7 @@ func (t Typed[P, R]) WithBatch(run func(ctx context.Context, env Env, ps []P, at
 		var places []int
 		for i, raw := range lines {
 			var p P
-			if errs[i] = decodeParams(raw, t.Params, t.vocabulary.FoldCase, &p); errs[i] == nil {
+			if errs[i] = decodeParams(raw, t.Params(), t.vocabulary.FoldCase, &p); errs[i] == nil {
 				ps, places = append(ps, p), append(places, i)
 			}
 		}

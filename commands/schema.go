@@ -10,8 +10,8 @@ func (d *Definition) Schema() *jsonschema.Schema {
 		Type: "object", Description: d.Summary(), Properties: map[string]*jsonschema.Schema{},
 		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 	}
-	for i := range d.Params {
-		p := &d.Params[i]
+	for i := range d.Params() {
+		p := &d.Params()[i]
 		s.Properties[p.Name] = p.schema()
 		s.PropertyOrder = append(s.PropertyOrder, p.Name)
 		if p.Required {

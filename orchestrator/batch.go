@@ -25,6 +25,9 @@ func (w *writer) commit(b *batch) (c *commit) {
 			c = nil
 		}
 	}()
+	if b.writesNothing() {
+		return nil
+	}
 	if err := w.open(); err != nil {
 		b.fail(err)
 		return nil
@@ -65,6 +68,9 @@ func (b *batch) fail(err error) {
 		}
 	}
 }
+
+// writesNothing reports whether there is nothing to run: the last request, which closes the writer, is alone.
+func (b *batch) writesNothing() bool { return len(b.requests) == 1 && b.requests[0].closes }
 
 // allFailed reports whether there is nothing to commit.
 func (b *batch) allFailed() bool {

@@ -36,7 +36,7 @@ func together(t *testing.T, r *Router, requests ...*request) []error {
 		first <- r.write(context.Background(), func(*tx) error {
 			close(inside)
 			<-leave
-			return errClosing
+			return errUndo
 		})
 	}()
 	<-inside

@@ -224,10 +224,11 @@ func retryable(err error) error {
 // EndSpan writes the end of a command's span. A failure to write it does not fail the command: the changes that matter
 // carried the span with them in their own transactions. A scheduled run that changed nothing leaves no row; the span of
 // a command that only reads is written if that is possible at once.
-func (r *Router) EndSpan(ctx context.Context, span *tracing.Span, failure error, readOnly bool) {
+func (r *Router) EndSpan(ctx context.Context, span *tracing.Span, failure error, onlyReads func() bool) {
 	if failure == nil && (span.Saved() || span.Scheduled) {
 		return
 	}
+	readOnly := onlyReads()
 	if readOnly && !r.exists() {
 		return // a database is not made for the sake of a reader's span
 	}

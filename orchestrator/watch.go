@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -27,7 +28,7 @@ func (r *Router) setObserver(o observer) {
 		// Within a request of its own, since nobody else uses the connection then.
 		r.write(context.Background(), func(t *tx) error {
 			o.attach(t.conn)
-			return errClosing
+			return errUndo
 		})
 	}
 	r.readers.mu.Lock()
@@ -36,6 +37,9 @@ func (r *Router) setObserver(o observer) {
 		o.attach(c)
 	}
 }
+
+// errUndo undoes a request that only wanted the connection to itself.
+var errUndo = errors.New("nothing to commit")
 
 // attach registers the observer on one connection; nil ends the observation.
 func (o observer) attach(c *conn) {

@@ -49,12 +49,13 @@ const (
 )
 
 type request struct {
-	ctx   context.Context
-	fn    func(*tx) error
-	sends bool // does nothing but send, see tx.sends
-	state requestState
-	done  chan error
-	tx    *tx
+	ctx    context.Context
+	fn     func(*tx) error
+	sends  bool // does nothing but send, see tx.sends
+	closes bool // does nothing at all, but comes after all others
+	state  requestState
+	done   chan error
+	tx     *tx
 }
 
 // errLead tells a waiting request that it is the leader now.
@@ -252,7 +253,10 @@ func (w *writer) close() error {
 		return nil
 	}
 	// Behind the last request nobody uses the connection any more.
-	if err := w.submit(&request{ctx: context.Background(), fn: func(*tx) error { return errClosing }}, true); err != errClosing {
+	if err := w.submit(&request{ctx: context.Background(), closes: true, fn: func(t *tx) error {
+		t.quiet = true
+		return nil
+	}}, true); err != nil {
 		return err
 	}
 	w.openMu.Lock()
@@ -265,8 +269,5 @@ func (w *writer) close() error {
 	w.c, w.wal = nil, nil
 	return err
 }
-
-// errClosing undoes a request that only wanted the connection to itself.
-var errClosing = errors.New("closing")
 
 func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }

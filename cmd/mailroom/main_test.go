@@ -291,8 +291,8 @@ func TestCards(t *testing.T) {
 				t.Errorf("%s: the card has no section %q", d.Name, section)
 			}
 		}
-		for i := range d.Params {
-			name := d.Params[i].Name
+		for i := range d.Params() {
+			name := d.Params()[i].Name
 			if !strings.Contains(card.Body, name) && !strings.Contains(card.Body, strings.ToUpper(name)) {
 				t.Errorf("%s: the card does not mention the parameter %s", d.Name, name)
 			}

@@ -26,7 +26,7 @@ type AgentResult struct {
 	Created bool               `json:"created"`
 }
 
-var agentAddCommand = commands.Define(vocabulary, "agent_add", agentAdd)
+var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
 
 // agentAdd is idempotent: adding a known agent again updates it.
 func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentResult, error) {

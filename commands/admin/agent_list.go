@@ -16,7 +16,7 @@ type AgentListResult struct {
 	Agents []orchestrator.Agent `json:"agents"`
 }
 
-var agentListCommand = commands.Define(vocabulary, "agent_list", agentList)
+var agentListCommand = commands.Define(vocabulary, "agent list", agentList)
 
 func agentList(ctx context.Context, env commands.Env, _ NoParams) (AgentListResult, error) {
 	agents, err := env.Router.Agents(ctx)

@@ -18,7 +18,7 @@ type AgentRemoveResult struct {
 	DeadLetters int64  `json:"dead_letters"`
 }
 
-var agentRemoveCommand = commands.Define(vocabulary, "agent_remove", agentRemove)
+var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove)
 
 func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (AgentRemoveResult, error) {
 	failed, err := env.Router.RemoveAgent(ctx, p.Name, p.DeadLetter)

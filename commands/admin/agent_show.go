@@ -20,7 +20,7 @@ type AgentShowResult struct {
 	Backlog orchestrator.RecipientBacklog `json:"backlog"`
 }
 
-var agentShowCommand = commands.Define(vocabulary, "agent_show", agentShow)
+var agentShowCommand = commands.Define(vocabulary, "agent show", agentShow)
 
 func agentShow(ctx context.Context, env commands.Env, p AgentNameParams) (AgentShowResult, error) {
 	agent, err := env.Router.Agent(ctx, p.Name)

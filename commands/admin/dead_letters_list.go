@@ -20,7 +20,7 @@ type DeadLettersListResult struct {
 	DeadLetters []orchestrator.Message `json:"dead_letters"`
 }
 
-var deadLettersListCommand = commands.Define(vocabulary, "dead_letters_list", deadLettersList)
+var deadLettersListCommand = commands.Define(vocabulary, "dead_letters list", deadLettersList)
 
 func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListParams) (DeadLettersListResult, error) {
 	ms, total, err := env.Router.DeadLetters(ctx, orchestrator.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit})

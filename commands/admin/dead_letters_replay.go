@@ -22,7 +22,7 @@ type DeadLettersReplayResult struct {
 	Skipped  int      `json:"skipped"`
 }
 
-var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters_replay", deadLettersReplay)
+var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay)
 
 func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (DeadLettersReplayResult, error) {
 	r := DeadLettersReplayResult{Replayed: []string{}}

@@ -13,7 +13,7 @@ type GroupListResult struct {
 	Groups []orchestrator.Group `json:"groups"`
 }
 
-var groupListCommand = commands.Define(vocabulary, "group_list", groupList)
+var groupListCommand = commands.Define(vocabulary, "group list", groupList)
 
 func groupList(ctx context.Context, env commands.Env, _ NoParams) (GroupListResult, error) {
 	groups, err := env.Router.Groups(ctx)

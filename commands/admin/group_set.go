@@ -19,7 +19,7 @@ type GroupSetResult struct {
 	Group orchestrator.Group `json:"group"`
 }
 
-var groupSetCommand = commands.Define(vocabulary, "group_set", groupSet)
+var groupSetCommand = commands.Define(vocabulary, "group set", groupSet)
 
 // groupSet replaces the members; repeating it changes nothing.
 func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSetResult, error) {

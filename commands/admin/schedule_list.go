@@ -12,7 +12,7 @@ type ScheduleListResult struct {
 	Schedules []orchestrator.Schedule `json:"schedules"`
 }
 
-var scheduleListCommand = commands.Define(vocabulary, "schedule_list", scheduleList)
+var scheduleListCommand = commands.Define(vocabulary, "schedule list", scheduleList)
 
 func scheduleList(ctx context.Context, env commands.Env, _ NoParams) (ScheduleListResult, error) {
 	list, err := env.Router.Schedules(ctx)

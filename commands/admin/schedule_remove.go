@@ -16,7 +16,7 @@ type ScheduleRemoveResult struct {
 	Name string `json:"name"`
 }
 
-var scheduleRemoveCommand = commands.Define(vocabulary, "schedule_remove", scheduleRemove)
+var scheduleRemoveCommand = commands.Define(vocabulary, "schedule remove", scheduleRemove)
 
 func scheduleRemove(ctx context.Context, env commands.Env, p ScheduleRemoveParams) (ScheduleRemoveResult, error) {
 	return ScheduleRemoveResult(p), env.Router.RemoveSchedule(ctx, p.Name)

@@ -12,7 +12,7 @@ type SettingGetParams struct {
 	Key string `json:"key" desc:"setting to show" check:"min=1,max=64" arg:"1"`
 }
 
-var settingGetCommand = commands.Define(vocabulary, "setting_get", settingGet)
+var settingGetCommand = commands.Define(vocabulary, "setting get", settingGet)
 
 func settingGet(ctx context.Context, env commands.Env, p SettingGetParams) (orchestrator.Setting, error) {
 	return env.Router.Setting(ctx, p.Key)

@@ -12,7 +12,7 @@ type SettingListResult struct {
 	Settings []orchestrator.Setting `json:"settings"`
 }
 
-var settingListCommand = commands.Define(vocabulary, "setting_list", settingList)
+var settingListCommand = commands.Define(vocabulary, "setting list", settingList)
 
 func settingList(ctx context.Context, env commands.Env, _ NoParams) (SettingListResult, error) {
 	list, err := env.Router.Settings(ctx)

@@ -14,7 +14,7 @@ type SettingSetParams struct {
 	Default bool   `json:"default,omitempty" desc:"go back to the default"`
 }
 
-var settingSetCommand = commands.Define(vocabulary, "setting_set", settingSet)
+var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet)
 
 // settingSet takes effect in every process at its next transaction.
 func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (orchestrator.Setting, error) {

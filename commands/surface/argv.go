@@ -13,11 +13,13 @@ import (
 // be the value of a flag; the flag parser wants global flags, the command, its flags, its arguments.
 type line struct {
 	program string
-	flagsOf map[string]bool // global flags, and whether each takes a value
+	fill    func(...*cli.Command) // gives a command its flags
+	flagsOf map[string]bool       // global flags, and whether each takes a value
 	root    []*cli.Command
-	next    []*cli.Command // commands that may come next
-	chain   []*cli.Command // groups, and the command
-	current *cli.Command   // last of the chain
+	next    []*cli.Command  // commands that may come next
+	chain   []*cli.Command  // groups, and the command
+	current *cli.Command    // last of the chain
+	own     map[string]bool // flags of current, and whether each takes a value
 
 	globals, path, flags, arguments []string
 	named                           []string // flags given to the command, without dashes
@@ -25,8 +27,8 @@ type line struct {
 }
 
 // readArgs sorts the words behind the program's name. What follows "--" are arguments.
-func readArgs(app *cli.App, program string, words []string) *line {
-	l := &line{program: program, flagsOf: flagTable(app.Flags), root: app.Commands, next: app.Commands}
+func (p *Program) readArgs(app *cli.App, program string, words []string) *line {
+	l := &line{program: program, fill: p.fill, flagsOf: p.global, root: app.Commands, next: app.Commands}
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		switch {
@@ -73,7 +75,9 @@ func (l *line) word(word string) {
 	if len(l.arguments) == 0 {
 		for _, c := range l.next {
 			if sameName(c.Name, word) {
+				l.fill(c)
 				l.path, l.chain, l.current, l.next = append(l.path, c.Name), append(l.chain, c), c, c.Subcommands
+				l.own = flagTable(c.Flags)
 				return
 			}
 		}
@@ -93,16 +97,13 @@ func sameName(a, b string) bool {
 // flag takes a flag, and returns how many of the following words are its value.
 func (l *line) flag(word string, rest []string) int {
 	name, _, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
-	own, takes := false, false
-	if l.current != nil {
-		takes, own = flagTable(l.current.Flags)[name]
-	}
+	takes, own := l.own[name]
 	global := false
 	if !own {
 		takes, global = l.flagsOf[name]
 	}
 	if !own && !global && l.current == nil {
-		takes = takesValue(l.root, name) // its command is named further on
+		takes = l.takesValue(l.root, name) // its command is named further on
 	}
 	words := []string{word}
 	if takes && !joined {
@@ -145,16 +146,12 @@ func (l *line) has(names ...string) bool {
 
 // checkFlags refuses flags that the command does not have, naming the near ones.
 func (l *line) checkFlags() error {
-	own := map[string]bool{}
-	if l.current != nil {
-		own = flagTable(l.current.Flags)
-	}
 	for _, name := range l.named {
-		if _, ok := own[name]; ok {
+		if _, ok := l.own[name]; ok {
 			continue
 		}
 		var names []string
-		for known := range own {
+		for known := range l.own {
 			names = append(names, known)
 		}
 		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag --%s", l.name(), name)
@@ -203,9 +200,10 @@ func flagTable(flags []cli.Flag) map[string]bool {
 }
 
 // takesValue reports whether a flag takes a value in any of the commands.
-func takesValue(list []*cli.Command, name string) bool {
+func (l *line) takesValue(list []*cli.Command, name string) bool {
+	l.fill(list...)
 	for _, c := range list {
-		if flagTable(c.Flags)[name] || takesValue(c.Subcommands, name) {
+		if flagTable(c.Flags)[name] || l.takesValue(c.Subcommands, name) {
 			return true
 		}
 	}

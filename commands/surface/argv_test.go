@@ -28,7 +28,7 @@ func TestReadArgsSortsWords(t *testing.T) {
 		"try --yes=false --group a --group b": "try --yes=false --group a --group b",
 	} {
 		p := newProgram("")
-		got := readArgs(p.app(), "mailroom", strings.Fields(in)).argv()
+		got := p.readArgs(p.app(), "mailroom", strings.Fields(in)).argv()
 		equal(t, in, strings.Join(got[1:], " "), want)
 	}
 }
@@ -137,5 +137,7 @@ func TestAFlagThatClashesPanics(t *testing.T) {
 			t.Error("a flag that is a global one too is accepted")
 		}
 	}()
-	p.command(p.Catalogue.All()[0], map[string]bool{"thread-id": true})
+	app := p.app()
+	p.global["thread-id"] = true
+	p.fill(app.Commands...)
 }

@@ -40,8 +40,8 @@ func (p *Program) runCommand(c *cli.Context, d *commands.Definition) error {
 
 // onlyLines refuses parameters beside --stdin, where each line has its own.
 func onlyLines(c *cli.Context, d *commands.Definition) error {
-	for i := range d.Params {
-		if flag := d.Params[i].Flag(); c.IsSet(flag) {
+	for i := range d.Params() {
+		if flag := d.Params()[i].Flag(); c.IsSet(flag) {
 			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s cannot stand beside --stdin: the parameters are in the lines", flag)
 		}
 	}
@@ -150,8 +150,8 @@ func (p *Program) fail(err error) int {
 func (p *Program) paramsOf(c *cli.Context, d *commands.Definition) (json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
 	given := c.LocalFlagNames()
-	for i := range d.Params {
-		param := &d.Params[i]
+	for i := range d.Params() {
+		param := &d.Params()[i]
 		if !slices.Contains(given, param.Flag()) {
 			continue
 		}
@@ -188,9 +188,9 @@ func (p *Program) paramsOf(c *cli.Context, d *commands.Definition) (json.RawMess
 
 // positional lists the params that may stand as arguments, in order.
 func positional(d *commands.Definition) (list []*commands.Param) {
-	for i := range d.Params {
-		if d.Params[i].Arg != "" {
-			list = append(list, &d.Params[i])
+	for i := range d.Params() {
+		if d.Params()[i].Arg != "" {
+			list = append(list, &d.Params()[i])
 		}
 	}
 	sort.SliceStable(list, func(i, j int) bool { return list[i].Arg < list[j].Arg }) // "rest" sorts behind digits

@@ -40,8 +40,9 @@ type Program struct {
 	Getenv      func(string) string
 
 	definitions map[*cli.Command]*commands.Definition
-	output      string // what --output asks for
-	inputTaken  bool   // a parameter has been read from standard input
+	global      map[string]bool // flags that may stand anywhere, and whether each takes a value
+	output      string          // what --output asks for
+	inputTaken  bool            // a parameter has been read from standard input
 }
 
 // Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2.
@@ -57,7 +58,7 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 		p.complete(app, args[2:])
 		return 0
 	}
-	err := p.dispatch(ctx, app, readArgs(app, args[0], args[1:]))
+	err := p.dispatch(ctx, app, p.readArgs(app, args[0], args[1:]))
 	var done exit
 	switch {
 	case err == nil:
@@ -127,10 +128,10 @@ func (p *Program) app() *cli.App {
 		OnUsageError:   usageError,
 	}
 	p.definitions = map[*cli.Command]*commands.Definition{}
-	global := flagTable(app.Flags)
+	p.global = flagTable(app.Flags)
 	tree := &group{}
 	for _, d := range p.Catalogue.All() {
-		tree.add(d.Path, p.command(d, global))
+		tree.add(d.Path, p.command(d))
 	}
 	app.Commands = tree.commands("")
 	app.Commands = append(app.Commands, p.invokeCommand(), p.completionCommand(), p.manCommand())
@@ -195,26 +196,38 @@ func (g *group) commands(prefix string) (list []*cli.Command) {
 	return list
 }
 
-// command derives one command of the command line from its definition. A flag that clashes with a global one panics.
-func (p *Program) command(d *commands.Definition, global map[string]bool) *cli.Command {
+// command derives one command of the command line from its definition, without what fill adds.
+func (p *Program) command(d *commands.Definition) *cli.Command {
 	c := &cli.Command{
-		Name: d.Path[len(d.Path)-1], Usage: d.Summary(), UsageText: usageText(d),
+		Name:   d.Path[len(d.Path)-1],
 		Action: func(ctx *cli.Context) error { return p.runCommand(ctx, d) },
 	}
 	p.definitions[c] = d
-	for i := range d.Params {
-		flag := d.Params[i].Flag()
-		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) {
-			panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
-		}
-		c.Flags = append(c.Flags, flagOf(&d.Params[i]))
-	}
-	if d.TakesBatch() {
-		c.Flags = append(c.Flags,
-			&cli.BoolFlag{Name: "stdin", Usage: "read params as JSON objects from standard input, one a line, and answer each with a line", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "atomic", Usage: "with --stdin: do all or nothing", DisableDefaultText: true})
-	}
 	return c
+}
+
+// fill gives commands their usage and their flags, unless they have them. To do that for all of them at every start would
+// take a tenth of the time that a send takes. A flag that clashes with a global one panics.
+func (p *Program) fill(list ...*cli.Command) {
+	for _, c := range list {
+		d := p.definitions[c]
+		if d == nil || c.UsageText != "" {
+			continue
+		}
+		c.Usage, c.UsageText = d.Summary(), usageText(d)
+		for i := range d.Params() {
+			flag := d.Params()[i].Flag()
+			if _, taken := p.global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) {
+				panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
+			}
+			c.Flags = append(c.Flags, flagOf(&d.Params()[i]))
+		}
+		if d.TakesBatch() {
+			c.Flags = append(c.Flags,
+				&cli.BoolFlag{Name: "stdin", Usage: "read params as JSON objects from standard input, one a line, and answer each with a line", DisableDefaultText: true},
+				&cli.BoolFlag{Name: "atomic", Usage: "with --stdin: do all or nothing", DisableDefaultText: true})
+		}
+	}
 }
 
 // flagOf makes the flag of a parameter. All but switches and lists take a text: the surface turns it into JSON, so that

@@ -51,7 +51,7 @@ func FuzzReadArgs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		words := strings.Fields(text)
 		p := newProgram("")
-		l := readArgs(p.app(), "mailroom", words)
+		l := p.readArgs(p.app(), "mailroom", words)
 		sorted := l.argv()[1:]
 		count := map[string]int{}
 		for _, w := range sorted {

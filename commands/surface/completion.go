@@ -68,7 +68,7 @@ func (p *Program) complete(app *cli.App, words []string) {
 		return
 	}
 	last := len(words) - 1
-	before, current := readArgs(app, "mailroom", words[:last]), words[last]
+	before, current := p.readArgs(app, "mailroom", words[:last]), words[last]
 	for _, c := range p.candidates(app, before, current) {
 		if strings.HasPrefix(c.word, current) {
 			fmt.Fprintln(p.Out, strings.TrimSuffix(c.word+"\t"+c.about, "\t"))
@@ -114,9 +114,9 @@ func (p *Program) flagValues(before *line) (list []candidate) {
 		return []candidate{{word: "debug"}, {word: "info"}, {word: "warn"}, {word: "error"}}
 	}
 	if d := p.definitions[before.current]; d != nil {
-		for i := range d.Params {
-			if d.Params[i].Flag() == before.waiting {
-				return oneOf(&d.Params[i])
+		for i := range d.Params() {
+			if d.Params()[i].Flag() == before.waiting {
+				return oneOf(&d.Params()[i])
 			}
 		}
 	}
@@ -132,6 +132,7 @@ func oneOf(param *commands.Param) (list []candidate) {
 
 // arguments are the words that can come next and are no flags.
 func (p *Program) arguments(before *line) (list []candidate) {
+	p.fill(before.next...)
 	for _, c := range before.next {
 		list = append(list, candidate{c.Name, c.Usage})
 	}

@@ -108,7 +108,7 @@ func newProgram(in string) *program {
 		}
 		return lineResult{text, &t.back}, nil
 	}
-	lines := commands.Define(vocabulary("many_lines", "many lines"), "many_lines", func(_ context.Context, _ commands.Env, p lineParams) (lineResult, error) {
+	lines := commands.Define(vocabulary("many_lines", "many lines"), "many lines", func(_ context.Context, _ commands.Env, p lineParams) (lineResult, error) {
 		return line(p.Text)
 	}).WithBatch(func(_ context.Context, _ commands.Env, ps []lineParams, _ bool) ([]lineResult, []error) {
 		t.batches = append(t.batches, len(ps))

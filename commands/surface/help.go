@@ -66,6 +66,7 @@ func (p *Program) help(app *cli.App, l *line) error {
 	if c == nil {
 		c = &cli.Command{Name: "", Usage: app.Usage, UsageText: app.UsageText, Subcommands: app.Commands}
 	}
+	p.fill(c.Subcommands...)
 	usage, text := c.UsageText, c.Description
 	if d := p.definitions[c]; d != nil {
 		text = helpText(d.Help())
