@@ -38,6 +38,9 @@ type SetTransport interface {
 	// DeliverSet runs statements through exec that deliver every row of agent_message whose seq is in the table temp.batch.
 	// at is the time to record. It must not begin or end a transaction.
 	DeliverSet(exec func(query string, args ...any) error, at string) error
+
+	// DeliverRead does the same for the row with this seq, which its recipient reads in the same transaction.
+	DeliverRead(exec func(query string, args ...any) error, seq int64, at string) error
 }
 
 // Attempt is one try at handing messages to one recipient.

@@ -191,6 +191,8 @@ type change struct {
 	next string
 	// attempted says that a delivery attempt ends with this change; if it was a retry, it counts.
 	attempted bool
+	// read says that the recipient has it already.
+	read bool
 }
 
 // changeStatus makes every change of status there is, and writes the trace rows that tell of it, in this transaction.
@@ -209,6 +211,9 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 	case Delivered:
 		set = `delivered_at = ?1, ended_at = ?1, retry_count = ` + retries + `,
 		       review_at = CASE WHEN ttl_seconds IS NULL THEN '' ELSE expires_at END`
+		if c.read {
+			set = `delivered_at = ?1, ended_at = ?1, read_at = ?1, review_at = '', retry_count = ` + retries
+		}
 	case Retry:
 		set = `retry_count = ` + retries
 	case Pending:

@@ -102,6 +102,9 @@ func (r *Router) take(ctx context.Context, recipient string, limit int) (ms []Me
 			if more, err = t.tidy(); err != nil || more {
 				return err // what has expired must be out of the inbox before anything is read
 			}
+			if ms, err = t.handOver(recipient, limit); err != nil || len(ms) > 0 {
+				return err
+			}
 			if err := t.deliverForReading(recipient); err != nil {
 				return err
 			}

@@ -41,3 +41,10 @@ func (Inbox) DeliverSet(exec func(query string, args ...any) error, at string) e
 		WHERE seq IN (SELECT seq FROM temp.batch) ORDER BY priority DESC, seq
 		ON CONFLICT (message_id, recipient) DO NOTHING`, at)
 }
+
+// DeliverRead copies a message into agent_inbox as one that has been read. It must not be there yet.
+func (Inbox) DeliverRead(exec func(query string, args ...any) error, seq int64, at string) error {
+	return exec(`
+		INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at, read_at)
+		SELECT recipient, message_id, payload, ?1, ?1 FROM agent_message WHERE seq = ?2`, at, seq)
+}

@@ -1,0 +1,80 @@
+package orchestrator
+
+import (
+	"slices"
+
+	"mailroom/tracing"
+)
+
+// maxHandOver is how many messages handOver takes at most.
+const maxHandOver = 8
+
+// handOver delivers what is due to a recipient and marks it as read, message by message, in half the statements that
+// deliverForReading and readUnread take for a few: a waiter that was just rung for one message has them all cold. It
+// leaves the same rows. It does nothing unless that is all there is to read: nothing unread stands in the inbox, and no
+// more is due than may be read. A row that cannot be delivered is left to deliverForReading, too.
+func (t *tx) handOver(recipient string, limit int) ([]Message, error) {
+	conf, err := t.config()
+	inbox, ok := t.r.transports["inbox"].(SetTransport)
+	if err != nil || !ok || conf.agents[recipient] == nil {
+		return nil, err
+	}
+	limit = min(limit, maxHandOver)
+	ms, err := t.messages(`
+		SELECT `+messageColumns+` FROM agent_message m
+		WHERE `+takeable+`
+		  AND NOT EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
+		ORDER BY priority DESC, seq LIMIT ?3`, t.clockText, recipient, limit+1)
+	if err != nil || len(ms) == 0 || len(ms) > limit {
+		return nil, err
+	}
+	fault := false
+	failure, err := t.apart(func() error {
+		for i := range ms {
+			if err := t.handOne(&ms[i], inbox); err != nil {
+				fault = t.rowsFault(err)
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case failure != nil && fault:
+		return nil, nil
+	case failure != nil:
+		return nil, failure
+	}
+	slices.SortStableFunc(ms, func(a, b Message) int { return interruptsFirst(&a) - interruptsFirst(&b) })
+	return ms, nil
+}
+
+func interruptsFirst(m *Message) int {
+	if m.Action == "interrupt" {
+		return 0
+	}
+	return 1
+}
+
+// handOne delivers one message, marks it as read, and brings m up to date.
+func (t *tx) handOne(m *Message, inbox SetTransport) error {
+	exec := func(query string, args ...any) error {
+		_, err := t.Exec(query, args...)
+		return err
+	}
+	if err := inbox.DeliverRead(exec, m.seq, t.now); err != nil {
+		return err
+	}
+	if _, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, read: true, event: tracing.Delivered}); err != nil {
+		return err
+	}
+	if m.Status == Retry {
+		m.RetryCount++
+	}
+	m.Status, m.NextAttemptAt, m.Error = Delivered, "", ""
+	m.DeliveredAt, m.EndedAt, m.ReadAt = t.now, t.now, t.now
+	e := t.event(tracing.Read, "")
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
+}
