@@ -66,7 +66,7 @@ func (t *tx) untraced(limit int) (rows []foreignRow, err error) {
 		       CASE WHEN length(CAST(payload AS BLOB)) <= ?2 THEN payload END, message_type, created_at, delivered_at,
 		       next_attempt_at, ended_at, retry_count, max_retries, ttl_seconds, error_message,
 		       length(CAST(payload AS BLOB)) > ?2, hops
-		FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT ?1`,
+		FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT +?1`,
 		func(row []driver.Value) error {
 			_, blobID := row[1].([]byte)
 			rows = append(rows, foreignRow{

@@ -48,7 +48,7 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 		WHERE `+due+` AND recipient = ?2`+marked+`
 		  AND NOT EXISTS (SELECT 1 FROM agent_message l
 		                  WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)
-		ORDER BY priority DESC, seq LIMIT ?3`, t.clockText, recipient, size)
+		ORDER BY priority DESC, seq LIMIT +?3`, t.clockText, recipient, size)
 	if err != nil || len(ms) == 0 {
 		return nil, err
 	}

@@ -129,12 +129,12 @@ func (t *tx) clearEnded(cutoff string) (int64, error) {
 	}
 	n, err := t.Exec(`
 		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message
-		WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT ?`, cutoff, clearBatch)
+		WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT +?`, cutoff, clearBatch)
 	if err != nil || n == 0 {
 		return n, err
 	}
 	for _, status := range []Status{Delivered, Failed, Lapsed, Cancelled} {
-		count, err := t.number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND status = ?`, status)
+		count, err := t.number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND status = +?`, status)
 		if err != nil {
 			return 0, err
 		}
@@ -180,7 +180,7 @@ func (t *tx) clearArchive(cutoff string) (int64, error) {
 	}
 	n, err := t.Exec(`
 		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message_archive
-		WHERE archived_at < ? ORDER BY archived_at LIMIT ?`, cutoff, clearBatch)
+		WHERE archived_at < ? ORDER BY archived_at LIMIT +?`, cutoff, clearBatch)
 	if err != nil || n == 0 {
 		return n, err
 	}
@@ -227,7 +227,7 @@ func (r *Router) ClearTraces(ctx context.Context, olderThan time.Duration) (mess
 	}
 	err = r.inBatches(ctx, func(t *tx) (int64, error) {
 		return t.Exec(`DELETE FROM command_trace WHERE id IN
-			(SELECT id FROM command_trace WHERE started_at < ? ORDER BY started_at LIMIT ?)`, cutoff, clearBatch)
+			(SELECT id FROM command_trace WHERE started_at < ? ORDER BY started_at LIMIT +?)`, cutoff, clearBatch)
 	}, func(n int64, _ map[Status]int64) { commands += n })
 	if err == nil && messages+commands > 0 {
 		err = r.shrink(ctx)
@@ -245,7 +245,7 @@ func (t *tx) clearMessageTraces(cutoff string) (ids, rows int64, err error) {
 		SELECT message_id FROM message_trace g WHERE event = 'deleted' AND at < ?1
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = g.message_id)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = g.message_id)
-		ORDER BY at LIMIT ?2`, cutoff, tracesPerBatch)
+		ORDER BY at LIMIT +?2`, cutoff, tracesPerBatch)
 	for _, id := range gone {
 		n, err := t.Exec(`DELETE FROM message_trace WHERE message_id = ?`, id)
 		if err != nil {

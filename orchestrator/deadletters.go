@@ -24,7 +24,7 @@ func (r *Router) DeadLetters(ctx context.Context, f DeadLetterFilter) (ms []Mess
 		if total, err = c.number(`SELECT count(*)`+deadLetters, f.Recipient, f.Sender, f.Since); err != nil {
 			return err
 		}
-		ms, err = c.messages(`SELECT `+messageColumns+deadLetters+` ORDER BY seq DESC LIMIT ?4`, f.Recipient, f.Sender, f.Since, f.Limit)
+		ms, err = c.messages(`SELECT `+messageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?4`, f.Recipient, f.Sender, f.Since, f.Limit)
 		return err
 	})
 	return ms, total, err
@@ -67,7 +67,7 @@ func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message,
 func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []Message, skipped int, err error) {
 	var ids []string
 	err = r.read(func(c *conn) error {
-		ids, err = c.texts(`SELECT message_id`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC, seq LIMIT ?4`,
+		ids, err = c.texts(`SELECT message_id`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC, seq LIMIT +?4`,
 			f.Recipient, f.Sender, f.Since, f.Limit)
 		return err
 	})

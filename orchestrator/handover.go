@@ -24,7 +24,7 @@ func (t *tx) handOver(recipient string, limit int) ([]Message, error) {
 		SELECT `+messageColumns+` FROM agent_message m
 		WHERE `+takeable+`
 		  AND NOT EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
-		ORDER BY priority DESC, seq LIMIT ?3`, t.clockText, recipient, limit+1)
+		ORDER BY priority DESC, seq LIMIT +?3`, t.clockText, recipient, limit+1)
 	if err != nil || len(ms) == 0 || len(ms) > limit {
 		return nil, err
 	}

@@ -199,7 +199,7 @@ func (t *tx) selectDue(recipient string, limit int) (int, error) {
 		INSERT INTO temp.batch (seq)
 		SELECT seq FROM agent_message m
 		WHERE `+takeable+`
-		ORDER BY priority DESC, seq LIMIT ?3`, t.clockText, recipient, limit)
+		ORDER BY priority DESC, seq LIMIT +?3`, t.clockText, recipient, limit)
 	return int(n), err
 }
 
@@ -304,7 +304,7 @@ func failedAttempt(m *Message, code Code, reason, retryAt string) FailedAttempt 
 // failUnknown sends what somebody wrote by hand for a name that nobody has up the ladder, where it fails in the end.
 func (b *inboxBatch) failUnknown(recipient string) error {
 	ms, err := b.messages(`SELECT `+messageColumns+` FROM agent_message WHERE `+due+` AND recipient = ?2
-		ORDER BY priority DESC, seq LIMIT ?3`, b.clockText, recipient, b.left)
+		ORDER BY priority DESC, seq LIMIT +?3`, b.clockText, recipient, b.left)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 			return nil
 		}
 		b.Messages, err = c.messages(`SELECT `+messageColumns+` FROM agent_message
-			WHERE `+live+` AND recipient = ? ORDER BY created_at, seq LIMIT ?`, recipient, n)
+			WHERE `+live+` AND recipient = ? ORDER BY created_at, seq LIMIT +?`, recipient, n)
 		return err
 	})
 	return b, err

@@ -76,7 +76,7 @@ const unaskedCrashes = 5
 // endedLeases selects the rows of leases that ran out, in the order of their index: by seq alone SQLite would walk the
 // whole table. The rows of one sender and recipient come in the order of sending.
 const endedLeases = ` FROM agent_message
-	WHERE lease_token <> '' AND lease_until <= ? ORDER BY recipient, sender, seq LIMIT ?`
+	WHERE lease_token <> '' AND lease_until <= ? ORDER BY recipient, sender, seq LIMIT +?`
 
 // endLeases takes back the rows of leases that ran out: their process died. That costs no rung, but is counted; each
 // time the count reaches the setting delivery.crashes_per_rung, it is a failed attempt, so that a message which kills
@@ -120,7 +120,7 @@ func (t *tx) endLeases() (more bool, err error) {
 // long, once.
 func (t *tx) review() (more bool, err error) {
 	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message
-		WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT ?`, t.clockText, reviewBatch)
+		WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT +?`, t.clockText, reviewBatch)
 	if err != nil {
 		return false, err
 	}

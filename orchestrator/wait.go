@@ -224,7 +224,7 @@ func (t *tx) unread(recipient string, limit int) (ms []Message, err error) {
 		WHERE i.recipient = ? AND i.read_at = ''
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient)
-		ORDER BY i.rowid LIMIT ?`, func(row []driver.Value) error {
+		ORDER BY i.rowid LIMIT +?`, func(row []driver.Value) error {
 		ms = append(ms, Message{
 			ID: asText(row[0]), Recipient: recipient, Payload: []byte(adoptedPayload(row[1])), Status: Delivered,
 			DeliveredAt: asText(row[2]),
@@ -249,7 +249,7 @@ func (t *tx) unreadMessages(recipient string, limit int) (ms []Message, err erro
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
 		    UNION ALL
 		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`)
-		ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT ?2`, func(row []driver.Value) error {
+		ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT +?2`, func(row []driver.Value) error {
 		fetch := `SELECT ` + messageColumns + ` FROM agent_message WHERE seq = ?`
 		if asInt(row[0]) != 0 {
 			fetch = `SELECT ` + archivedColumns + ` FROM agent_message_archive WHERE seq = ?`

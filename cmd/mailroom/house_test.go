@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -253,6 +254,24 @@ func mentions(node ast.Node, name string) (found bool) {
 		return !found
 	})
 	return found
+}
+
+// TestStatementsArePlannedOnce: a bare parameter behind LIMIT or OFFSET has SQLite plan a statement anew for every
+// value; see the comment on statement in orchestrator/conn.go.
+func TestStatementsArePlannedOnce(t *testing.T) {
+	t.Parallel()
+	bare := regexp.MustCompile(`(?i)\b(LIMIT|OFFSET)\s+[?:@$]`)
+	for _, s := range sources(t) {
+		if s.test || s.folder != "orchestrator" {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			if text, ok := n.(*ast.BasicLit); ok && bare.MatchString(text.Value) {
+				t.Errorf("%s: a bare parameter behind LIMIT or OFFSET; write +?", s.files.Position(text.Pos()))
+			}
+			return true
+		})
+	}
 }
 
 // TestRepositoryHasItsDoors holds the top of the repository to the names that newcomers are told.
