@@ -59,8 +59,9 @@ static:
 		echo "NOT CHECKED: $(STATICCHECK) could not be fetched or built; CI will run it" >&2; \
 	fi
 
+# The tests start many processes, each of which the race detector would have wait for a second at its end.
 unit:
-	$(GO) test -race -p 2 -timeout 15m ./...
+	GORACE=atexit_sleep_ms=0 $(GO) test -race -p 2 -timeout 15m ./...
 	cd bench && $(GO) test -p 2 ./...
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).

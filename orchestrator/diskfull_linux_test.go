@@ -6,16 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest"
 )
 
 // A full disk gives a clear error and half writes nothing; reading goes on; and when there is room again, so does the
 // rest.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	dir := smallDisk(t)
+	dir := orchestratortest.SmallDisk(t, 2)
 	r := openAt(t, filepath.Join(dir, "mailroom.db"))
 	for _, name := range []string{"a", "b"} {
 		if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name}); err != nil {
@@ -56,20 +55,4 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("integrity: %s", f.Says)
 		}
 	}
-}
-
-// smallDisk mounts a disk of 2 MB, which only the superuser may. Elsewhere the test is left out, but never in CI.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m")
-	if err == nil {
-		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-		return dir
-	}
-	if os.Getenv("CI") != "" || os.Geteuid() == 0 {
-		t.Fatalf("no small disk can be mounted: %v", err)
-	}
-	t.Skipf("no small disk can be mounted without being the superuser: %v", err)
-	return ""
 }

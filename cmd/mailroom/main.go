@@ -54,10 +54,13 @@ func transports() map[string]orchestrator.Transport {
 	}
 }
 
+// options are those of every database; tests step the clock of processes with them.
+var options orchestrator.Options
+
 func open(ctx context.Context, path string, log *slog.Logger) (*orchestrator.Router, error) {
-	return orchestrator.Open(ctx, orchestrator.Options{
-		Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Transports: transports(), Log: log,
-	})
+	o := options
+	o.Path, o.Instance, o.Transports, o.Log = path, os.Getenv("ORCHESTRATOR_INSTANCE_ID"), transports(), log
+	return orchestrator.Open(ctx, o)
 }
 
 // version is the module version of a released build, otherwise the commit.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -15,13 +16,21 @@ import (
 
 // office is a database that real processes use at once.
 type office struct {
-	t  *testing.T
-	db string
+	t       *testing.T
+	db      string
+	program string   // in the PATH; "" is mailroom
+	env     []string // beside that of the test
 }
 
 func newOffice(t *testing.T, agents ...string) *office {
 	t.Helper()
-	o := &office{t: t, db: filepath.Join(t.TempDir(), "mailroom.db")}
+	return newOfficeOf(t, "mailroom", t.TempDir(), agents...)
+}
+
+// newOfficeOf makes an office in a folder, of processes of one of the programs that TestMain lists.
+func newOfficeOf(t *testing.T, program, folder string, agents ...string) *office {
+	t.Helper()
+	o := &office{t: t, db: filepath.Join(folder, "mailroom.db"), program: program}
 	for _, a := range agents {
 		o.run(append([]string{"agent", "add"}, strings.Fields(a)...)...)
 	}
@@ -30,8 +39,9 @@ func newOffice(t *testing.T, agents ...string) *office {
 
 // command is one process on the database. TestMain has put `mailroom` into the PATH.
 func (o *office) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("mailroom", args...)
+	cmd := exec.Command(cmp.Or(o.program, "mailroom"), args...)
 	cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+filepath.Dir(o.db))
+	cmd.Env = append(cmd.Env, o.env...)
 	return cmd
 }
 

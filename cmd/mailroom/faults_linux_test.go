@@ -1,0 +1,343 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator/orchestratortest"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// faulty is the program with the clock and the patience that a test sets: it is MAILROOM_TEST_CLOCK's content off the
+// real time.
+func faulty() {
+	if path := os.Getenv("MAILROOM_TEST_CLOCK"); path != "" {
+		options.Now = func() time.Time {
+			text, err := os.ReadFile(path)
+			off, perr := time.ParseDuration(string(text))
+			if err != nil || perr != nil {
+				panic(fmt.Sprint(err, perr))
+			}
+			return time.Now().Add(off)
+		}
+	}
+	if text := os.Getenv("MAILROOM_TEST_PATIENCE"); text != "" {
+		options.BusyTimeout, _ = time.ParseDuration(text)
+	}
+	os.Exit(run())
+}
+
+// stop ends a daemon and holds it to exit status 0.
+func (s *serving) stop(t *testing.T) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := exitStatus(t, s.cmd); got != 0 {
+		t.Errorf("exit status of the daemon: %d; want 0", got)
+	}
+}
+
+// sentUntilItFails sends from a, one process for each message, until one is refused, and returns the ids of the others
+// and the refusal.
+func (o *office) sentUntilItFails(recipient string, size int) (ids []string, status int, refusal map[string]any) {
+	o.t.Helper()
+	payload := `"` + strings.Repeat("x", size) + `"`
+	for range 1000 {
+		status, answer := o.answerOf("send", "--sender", "a", "--recipient", recipient, "--message-type", "note", "--payload", payload)
+		if status != 0 {
+			return ids, status, answer
+		}
+		ids = append(ids, answer["message_id"].(string))
+	}
+	o.t.Fatal("the disk never fills")
+	return nil, 0, nil
+}
+
+// TestFullDiskAndBack: when the disk fills under a daemon and those who send, each send is refused with a clear error,
+// the daemon stays, and what was acknowledged is there. When there is room again all goes on, and nobody was started
+// anew: every acknowledged message is delivered once.
+func TestFullDiskAndBack(t *testing.T) {
+	t.Parallel()
+	o := newOfficeOf(t, "mailroom", orchestratortest.SmallDisk(t, 8), "a", "b")
+	ballast := filepath.Join(filepath.Dir(o.db), "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 5<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := o.serve()
+	lines, err := o.startSender()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, status, refusal := o.sentUntilItFails("b", 100_000)
+	if message := fmt.Sprint(refusal["message"]); status != 75 || refusal["error"] != "unavailable" || !strings.Contains(message, "full") {
+		t.Errorf("the first send that fails: exit status %d, %v", status, refusal)
+	}
+	if err := lines.say("a", "b", `"`+strings.Repeat("y", 200_000)+`"`); err != nil {
+		t.Fatal(err)
+	}
+	if id, ok, err := lines.heard(); ok || err == nil {
+		t.Errorf("a line is acknowledged on the full disk: %s", id)
+	}
+	lines.in.Close()
+	if got := exitStatus(t, lines.cmd); got != 75 {
+		t.Errorf("exit status of send --stdin: %d; want 75", got)
+	}
+	if status, body := s.readiness(t); status != 200 && status != 503 {
+		t.Errorf("/readyz on the full disk: %d %s", status, body)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		more := o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note")
+		ids = append(ids, more["message_id"].(string))
+	}
+	o.await(`SELECT count(*) FROM agent_message WHERE status <> 'delivered'`, "0")
+	got := map[string]int{}
+	for len(got) < len(ids) {
+		ms := o.run("wait", "--recipient", "b", "--batch-size", "1000", "--timeout", "1s")["messages"].([]any)
+		if len(ms) == 0 {
+			break
+		}
+		for _, m := range ms {
+			got[m.(map[string]any)["message_id"].(string)]++
+		}
+	}
+	for _, id := range ids {
+		if got[id] != 1 {
+			t.Errorf("%s was acknowledged, and read %d times", id, got[id])
+		}
+	}
+	if len(got) != len(ids) {
+		t.Errorf("%d messages were acknowledged, and %d read", len(ids), len(got))
+	}
+	s.stop(t)
+	o.checkHistory()
+}
+
+// steps sets the clock of an office's processes.
+func (o *office) steps(off time.Duration) {
+	o.t.Helper()
+	path := o.clockFile()
+	if err := os.WriteFile(path+".new", []byte(off.String()), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *office) clockFile() string { return filepath.Join(filepath.Dir(o.db), "clock") }
+
+// steppedOffice is one whose processes share a clock that the test sets.
+func steppedOffice(t *testing.T, agents ...string) *office {
+	t.Helper()
+	o := &office{t: t, db: filepath.Join(t.TempDir(), "mailroom.db"), program: "mailroom-faulty"}
+	o.env = []string{"MAILROOM_TEST_CLOCK=" + o.clockFile()}
+	o.steps(0)
+	for _, a := range agents {
+		o.run(append([]string{"agent", "add"}, strings.Fields(a)...)...)
+	}
+	return o
+}
+
+// TestClockStepsUnderSeveralProcesses: the clock is set forward and back by hours under a daemon, a sender and readers.
+// What is sent is delivered at once whatever the clock says, once and in order; a rung that was planned with the clock
+// ahead is brought back; the trace never runs backwards.
+func TestClockStepsUnderSeveralProcesses(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "filed.jsonl")
+	away := filepath.Join(t.TempDir(), "away")
+	o := steppedOffice(t, "a", "b", "filed --deliver jsonl:"+file, "shaky --deliver jsonl:"+filepath.Join(away, "x.jsonl"))
+	if err := os.WriteFile(away, nil, 0o600); err != nil { // a file where a folder should be: its deliveries fail
+		t.Fatal(err)
+	}
+	s := o.serve()
+	lines, err := o.startSender()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var filed []string
+	for i, off := range []time.Duration{0, 5 * time.Hour, -4 * time.Hour, 0} {
+		o.steps(off)
+		for _, to := range []string{"b", "filed", "shaky"} {
+			for n := range 3 {
+				if err := lines.say("a", to, fmt.Sprint(i*10+n)); err != nil {
+					t.Fatal(err)
+				}
+				id, ok, err := lines.heard()
+				if !ok {
+					t.Fatal(err)
+				}
+				if to == "filed" {
+					filed = append(filed, id)
+				}
+			}
+		}
+		o.await(`SELECT count(*) FROM agent_message WHERE recipient IN ('b', 'filed') AND status <> 'delivered'`, "0")
+		// Every failed attempt of shaky has a rung, and none lies further ahead than the ladder is high.
+		o.await(fmt.Sprintf(`SELECT count(*), count(*) FILTER (WHERE status = 'retry' AND next_attempt_at <= '%s') FROM agent_message
+			WHERE recipient = 'shaky'`, time.Now().Add(off+2*time.Minute).UTC().Format("2006-01-02T15:04:05.000Z")), fmt.Sprintf("%d|%[1]d", 3*(i+1)))
+		var read []any
+		for len(read) < 3 {
+			read = append(read, o.run("wait", "--recipient", "b", "--batch-size", "10", "--timeout", "10s")["messages"].([]any)...)
+		}
+		for n, m := range read {
+			if got := fmt.Sprint(m.(map[string]any)["payload"]); got != fmt.Sprint(i*10+n) {
+				t.Errorf("at %s, message %d is %s", off, n, got)
+			}
+		}
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var arrived []string
+	for line := range strings.Lines(string(content)) {
+		var m struct {
+			MessageID string `json:"message_id"`
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		arrived = append(arrived, m.MessageID)
+	}
+	if strings.Join(arrived, " ") != strings.Join(filed, " ") {
+		t.Errorf("sent %v, in the file %v", filed, arrived)
+	}
+	lines.in.Close()
+	if got := exitStatus(t, lines.cmd); got != 0 {
+		t.Errorf("exit status of the sender: %d", got)
+	}
+	s.stop(t)
+	o.checkHistory()
+}
+
+// pause stops a process until the test lets it go on.
+func pause(t *testing.T, p *os.Process) (goOn func()) {
+	t.Helper()
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := p.Signal(syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStoppedInsideATransaction: while a process that was stopped in the middle of a transaction holds SQLite's write
+// lock, others are told that the database is busy and lose nothing, and readers go on. When it goes on, so do all, and
+// what it was writing is there once.
+func TestStoppedInsideATransaction(t *testing.T) {
+	t.Parallel()
+	o := newOfficeOf(t, "mailroom-faulty", t.TempDir(), "a", "b")
+	o.env = []string{"MAILROOM_TEST_PATIENCE=100ms"}
+	// The trigger keeps the transaction open for as long as it counts: until the process is stopped, and beyond.
+	o.rows(`CREATE TRIGGER slow BEFORE INSERT ON agent_message WHEN new.payload = '"slow"' BEGIN
+		SELECT (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000000) SELECT count(*) FROM c); END`)
+	slow := o.command("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"slow"`)
+	keep, err := sql.Open("sqlite3", "file:"+o.db)
+	if err == nil {
+		err = keep.QueryRow(`SELECT count(*) FROM agent_message`).Scan(new(int))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { keep.Close() })
+	if err := slow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { slow.Process.Kill() })
+	o.awaitLocked()
+	goOn := pause(t, slow.Process)
+	status, answer := o.answerOf("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"late"`)
+	if status != 75 || answer["error"] != "busy" {
+		t.Errorf("a send while the lock is held: exit status %d, %v", status, answer)
+	}
+	if got := o.run("poll", "--recipient", "b")["messages"].([]any); len(got) > 0 {
+		t.Errorf("the uncommitted message can be seen: %v", got)
+	}
+	goOn()
+	if err := slow.Wait(); err != nil {
+		t.Errorf("the stopped send: %v", err)
+	}
+	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"late"`)
+	if got := o.rows(`SELECT count(*) FILTER (WHERE payload = '"slow"'), count(*) FILTER (WHERE payload = '"late"') FROM agent_message`)[0]; got != "1|1" {
+		t.Errorf("slow and late stand there %s times", got)
+	}
+	o.checkHistory()
+}
+
+// awaitLocked asks until somebody holds SQLite's write lock. Keep the database open meanwhile: the first process to open
+// one holds other locks for a moment.
+func (o *office) awaitLocked() {
+	o.t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+o.db+"?_busy_timeout=0&_txlock=immediate")
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer db.Close()
+	for o.t.Context().Err() == nil {
+		tx, err := db.Begin()
+		var busy sqlite3.Error
+		switch {
+		case errors.As(err, &busy) && busy.Code == sqlite3.ErrBusy:
+			return
+		case err == nil:
+			err = tx.Rollback()
+		}
+		if err != nil {
+			o.t.Fatal(err)
+		}
+	}
+}
+
+// TestStoppedWithALease: a daemon that was stopped in the middle of a delivery until its lease had ended, and another had
+// delivered, does not deliver again when it goes on, and its late result changes nothing.
+func TestStoppedWithALease(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "held.jsonl")
+	o := steppedOffice(t, "a", "held --deliver jsonl:"+file)
+	side, err := os.OpenFile(file+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer side.Close()
+	if err := syscall.Flock(int(side.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	s := o.serve()
+	id := o.run("send", "--sender", "a", "--recipient", "held", "--message-type", "note")["message_id"].(string)
+	o.await(`SELECT count(*) FROM agent_message WHERE lease_token <> ''`, "1")
+	goOn := pause(t, s.cmd.Process)
+	o.steps(time.Hour) // the lease has ended
+	if err := syscall.Flock(int(side.Fd()), syscall.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	for o.rows(`SELECT status FROM agent_message`)[0] != "delivered" {
+		o.run("deliver_all")
+		o.steps(2 * time.Hour) // over the rung, if the lost lease counts as an attempt
+	}
+	goOn()
+	after := o.run("send", "--sender", "a", "--recipient", "held", "--message-type", "note")["message_id"].(string)
+	o.await(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`, "2")
+	s.stop(t)
+	if got := o.lines(file); got[id] != 1 || got[after] != 1 {
+		t.Errorf("in the file: %v", got)
+	}
+	if got := o.rows(`SELECT count(*) FROM message_trace WHERE event = 'delivered' AND message_id = '` + id + `'`)[0]; got != "1" {
+		t.Errorf("delivered %s times", got)
+	}
+	o.checkHistory()
+}
