@@ -5,11 +5,11 @@ import "fmt"
 // cases lists every case, in the order of the report. Each stands in a file of its own, with its contestants.
 var cases = []Case{
 	sends(1, "beside the two rows, a send reads the last time stored and the version of the configuration (6 µs), takes its "+
-		"turn among the processes (1 µs), looks for listeners (4 µs), makes an id that sorts, and checks what it is given.",
+		"turn among the processes (2 µs), looks for listeners (1 µs), makes an id that sorts, and checks what it is given.",
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 0.9}),
 	sends(8, "bare-batches is the ceiling: SQLite alone, handed eight such messages at a time by a single goroutine. Its cost is the table "+
 		"itself: forty columns, four indexes of a live message and two of its trace against one table and one index of the plain queue. "+
-		"Of 370 µs for a batch, 110 to 140 are the disk's, 165 SQLite's, and the rest is waking up seven senders. To write the next batch while the disk "+
+		"Of 340 µs for a batch, 130 are the disk's, 150 to 170 SQLite's, and the rest is waking up seven senders. To write the next batch while the disk "+
 		"has the last was tried for eight senders and was slower (17,000/s): the batches become half as big. JetStream's default does not wait for the disk.",
 		Target{Measure: "rate_per_s", Against: "bare-loop", Want: 4.2},
 		Target{Measure: "rate_per_s", Against: "plain-full", Want: 6},

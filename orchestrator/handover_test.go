@@ -150,9 +150,7 @@ func TestHandOverLeavesTheRestToTheInbox(t *testing.T) {
 				}
 			}
 			var ms []Message
-			var err error
-			before := []string{}
-			err = r.write(t.Context(), func(t *tx) error {
+			err := r.write(t.Context(), func(t *tx) error {
 				if _, err := t.Exec(prepare); err != nil {
 					return err
 				}
@@ -161,7 +159,7 @@ func TestHandOverLeavesTheRestToTheInbox(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			before = dumpOf(t, r)
+			before := dumpOf(t, r)
 			err = r.write(t.Context(), func(t *tx) (err error) {
 				ms, err = t.handOver("b", 1)
 				return err
