@@ -115,7 +115,7 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 
 func (r *Router) deliverAll(ctx context.Context, o DeliverOptions) (Delivery, error) {
 	o.Recipient = foldName(o.Recipient)
-	if err := r.checkRecipient(o.Recipient); err != nil {
+	if err := r.checkRecipient(ctx, o.Recipient); err != nil {
 		return Delivery{}, err
 	}
 	work, err := r.anythingDue()
@@ -153,11 +153,11 @@ func (r *Router) deliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 }
 
 // checkRecipient refuses a name that nobody has and for which nothing waits: a typo.
-func (r *Router) checkRecipient(name string) error {
+func (r *Router) checkRecipient(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
 	}
-	_, err := r.Poll(context.Background(), name, 1)
+	_, err := r.Poll(ctx, name, 1)
 	return err
 }
 

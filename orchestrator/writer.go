@@ -32,7 +32,8 @@ type writer struct {
 	last    int  // size of the last batch
 	closed  bool // no request is taken any more
 
-	// Owned by the leader.
+	// Owned by the leader, of whom there is one: leading is set, and passed on, under mu or by a channel, which is why the
+	// next leader sees what the last one left here.
 	c       *conn
 	wal     *walFile // makes what c committed durable
 	entropy *ulid.MonotonicEntropy
