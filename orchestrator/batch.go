@@ -40,6 +40,11 @@ func (w *writer) commit(b *batch) (c *commit) {
 	if w.c.writes == before && !b.anyAnswers() {
 		return nil
 	}
+	if w.c.moved() {
+		w.abandon() // the next batch opens what is there now
+		b.fail(movedAway(w.r.path))
+		return nil
+	}
 	return w.wal.committed()
 }
 
@@ -242,6 +247,12 @@ func (w *writer) guard(f func()) {
 		}
 	}()
 	f()
+}
+
+// movedAway is the outcome of a commit into a file that has gone.
+func movedAway(path string) error {
+	return Errorf(Unavailable, "the database %s was removed or replaced while it was open; nothing was kept", path).
+		WithHint("Repeat the command: it goes to the file that is there now. To put a backup in place, use `mailroom restore`")
 }
 
 // notDurable is the outcome of a commit that others can see but the disk may not have.

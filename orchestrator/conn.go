@@ -22,6 +22,9 @@ type conn struct {
 	writes int // statements run that may have changed something; script's do not count
 
 	immutable bool // reads the file as it stands; not to be kept
+
+	path string // of the file, as openFile was given it
+	file fileID // the file itself, zero if that is not known
 }
 
 // statement is a prepared statement. It must not have a bare parameter behind LIMIT or OFFSET, as in LIMIT ?3: SQLite

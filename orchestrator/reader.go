@@ -47,16 +47,30 @@ func (r *Router) look(fn func(c *conn) error) error {
 }
 
 func (p *readers) take() (*conn, error) {
-	p.mu.Lock()
-	if n := len(p.free); n > 0 {
-		c := p.free[n-1]
-		p.free = p.free[:n-1]
-		c.trim()
-		p.mu.Unlock()
-		return c, nil
+	for {
+		c := p.pop()
+		if c == nil {
+			return p.r.openReader()
+		}
+		if !c.moved() {
+			return c, nil
+		}
+		c.close()
 	}
-	p.mu.Unlock()
-	return p.r.openReader()
+}
+
+// pop returns a free connection, or nil.
+func (p *readers) pop() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.free)
+	if n == 0 {
+		return nil
+	}
+	c := p.free[n-1]
+	p.free = p.free[:n-1]
+	c.trim()
+	return c
 }
 
 // give takes back the connection of a snapshot.
@@ -132,7 +146,7 @@ func (r *Router) openReader() (*conn, error) {
 }
 
 func (r *Router) tryReader(immutable bool) (*conn, int, error) {
-	c, err := openConn(readerDSN(r.path, immutable))
+	c, err := openFile(r.path, readerDSN(r.path, immutable))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -186,6 +200,13 @@ func (r *Router) detectChanges() (changed func() bool, stop func()) {
 	}
 	last, _ := c.number("PRAGMA data_version")
 	changed = func() bool {
+		if c.moved() {
+			if other, err := r.openReader(); err == nil {
+				c.close()
+				c = other
+			}
+			return true
+		}
 		now, err := c.number("PRAGMA data_version")
 		differs := err != nil || now != last
 		last = now

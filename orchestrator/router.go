@@ -154,7 +154,7 @@ func (r *Router) openWriter() (*conn, error) {
 		if err = createEmpty(r.path); err != nil {
 			return backoff.Permanent(err)
 		}
-		if c, err = openConn(writerDSN(r.path)); err != nil {
+		if c, err = openFile(r.path, writerDSN(r.path)); err != nil {
 			return retryable(err)
 		}
 		if err = r.ready(c); err != nil {

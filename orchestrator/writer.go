@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -167,8 +168,8 @@ func (w *writer) lead(q *request) error {
 	return own
 }
 
-// maxYields bounds how often a leader yields; as many take some ten microseconds.
-const maxYields = 100
+// gatherFor bounds how long a leader yields, a few times what those need that it has just answered.
+const gatherFor = 20 * time.Microsecond
 
 // gather lets whoever is runnable join, until the batch is as big as the last one: of those that were just answered most
 // come back at once. Worth it only when the last batch had company.
@@ -176,12 +177,12 @@ func (w *writer) gather() {
 	if w.last <= 1 {
 		return
 	}
-	runtime.Gosched()
-	for range maxYields {
-		if w.waiting() >= min(w.last, maxBatch) {
+	began := time.Now()
+	for {
+		runtime.Gosched()
+		if w.waiting() >= min(w.last, maxBatch) || time.Since(began) > gatherFor {
 			return
 		}
-		runtime.Gosched()
 	}
 }
 
