@@ -40,11 +40,15 @@ type Vocabulary struct {
 	Cards    fs.FS
 	FoldCase bool // keys match without regard to case: BATCH_SIZE is batch_size
 	TopLevel bool // `mailroom send`, not `mailroom route send`
+	// Prefix stands before the names of the commands where other vocabularies are served beside this one, which use some of
+	// them for something else. On the command line the vocabulary's own name tells them apart.
+	Prefix string
 }
 
 // Definition is one command. It is immutable once the catalogue is made, and safe for concurrent use.
 type Definition struct {
-	Name string   // of the command, with '_': agent_add
+	Name string   // of the command, with '_': agent_add; unique in a catalogue
+	Tool string   // the same without the vocabulary's prefix
 	Path []string // on the command line: agent add
 
 	vocabulary *Vocabulary
@@ -70,17 +74,18 @@ type details struct {
 type Typed[P, R any] struct{ *Definition }
 
 // Define makes a command of a card and a handler. words are how it is called within its vocabulary, as in "agent add";
-// its name has '_' between them, and its card is the file NAME.md among the vocabulary's cards. A wrong definition (no
+// its name has '_' between them, and its card is the file of that name with .md among the vocabulary's cards. A wrong definition (no
 // card, a parameter without a description, an unknown check) panics when its details are first asked for: it is a mistake
 // in the program, and whoever adds a command to a catalogue has a test that asks.
 func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
-	d := &Definition{Name: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(words), vocabulary: v, kind: tracing.Internal}
+	d := &Definition{Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(uncamel(words)), vocabulary: v, kind: tracing.Internal}
+	d.Name = v.Prefix + d.Tool
 	if !v.TopLevel {
 		d.Path = append([]string{v.Name}, d.Path...)
 	}
 	d.details = sync.OnceValue(func() details {
 		var zero P
-		read, err := readDetails(v, d.Name, words, zero)
+		read, err := readDetails(v, d.Tool, words, zero)
 		if err != nil {
 			panic(fmt.Sprintf("command %s: %v", d.Name, err))
 		}
@@ -105,15 +110,15 @@ func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env
 }
 
 // readDetails reads the parameters off the zero value of their struct, and the card without parsing its front matter.
-func readDetails(v *Vocabulary, name, words string, zero any) (read details, err error) {
-	text, err := fs.ReadFile(v.Cards, name+".md")
+func readDetails(v *Vocabulary, file, words string, zero any) (read details, err error) {
+	text, err := fs.ReadFile(v.Cards, file+".md")
 	if err != nil {
 		return read, fmt.Errorf("it has no card: %w", err)
 	}
 	if read.front, read.body, err = splitCard(string(text)); err != nil {
 		return read, fmt.Errorf("card: %w", err)
 	}
-	if command, want := frontLine(read.front, "command"), "orchestrator."+words; command != want {
+	if command, want := frontLine(read.front, "command"), "orchestrator."+v.Prefix+words; command != want {
 		return read, fmt.Errorf("card: front matter: command is %q; it is %q", command, want)
 	}
 	read.params, err = paramsOf(zero)

@@ -183,20 +183,19 @@ func (p *Param) readChecks(tag string) error {
 }
 
 // Flag is the parameter's flag on the command line, without dashes: threadId and BATCH_SIZE give thread-id, batch-size.
-func (p *Param) Flag() string {
+func (p *Param) Flag() string { return strings.ReplaceAll(uncamel(p.Name), "_", "-") }
+
+// uncamel writes a name without capitals: SendMessage is send-message.
+func uncamel(name string) string {
 	var b strings.Builder
-	for i, c := range p.Name {
-		switch {
-		case c == '_':
-			b.WriteByte('-')
-		case c >= 'A' && c <= 'Z':
-			if i > 0 && p.Name[i-1] >= 'a' && p.Name[i-1] <= 'z' {
+	for i, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			if i > 0 && name[i-1] >= 'a' && name[i-1] <= 'z' {
 				b.WriteByte('-')
 			}
-			b.WriteRune(c + 'a' - 'A')
-		default:
-			b.WriteRune(c)
+			c += 'a' - 'A'
 		}
+		b.WriteRune(c)
 	}
 	return b.String()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,7 +16,7 @@ import (
 
 // schemaVersion is the version of schema.sql, kept in PRAGMA user_version. A change of schema.sql that existing
 // databases must follow adds one, and a step.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // steps lead from each version to the next: steps[v] turns version v into v+1. Each runs in the one transaction that
 // migrates the file. A migrated database must equal a fresh one; TestMigratedEqualsFresh compares them.
@@ -24,6 +25,7 @@ const schemaVersion = 1
 // document made its own agent_message.
 var steps = []func(c *conn) error{
 	0: stepFromDocument,
+	1: stepNewObjects, // threads, teams, tokens and waits
 }
 
 // documentColumns are the columns that the command document gives agent_message.
@@ -65,6 +67,28 @@ func stepFromDocument(c *conn) error {
 	}
 	return seed(c)
 }
+
+// stepNewObjects makes the tables, indexes and views of schema.sql that are not there yet. It is all that a version needs
+// which changes none of the tables before it.
+func stepNewObjects(c *conn) error {
+	have, err := c.texts(`SELECT name FROM sqlite_schema`)
+	if err != nil {
+		return err
+	}
+	for _, found := range createStatement.FindAllStringSubmatch(mailroom.Schema, -1) {
+		if slices.Contains(have, found[1]) {
+			continue
+		}
+		if err := c.script(found[0]); err != nil {
+			return fmt.Errorf("making %s: %w", found[1], err)
+		}
+	}
+	return nil
+}
+
+// createStatement matches one statement of schema.sql, and the name of what it makes. A ';' stands at the end of a
+// statement's last line and of no other line, unless in a comment.
+var createStatement = regexp.MustCompile(`(?m)^CREATE (?:TABLE|INDEX|VIEW) (\w+)(?s:.*?);$`)
 
 // migrate brings the database to schemaVersion in one transaction. Many processes may call it at once on a new file:
 // the first to get the write lock does the work, the others find it done.

@@ -1,0 +1,96 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"mailroom/orchestrator"
+)
+
+// Content is what a message says, apart from the form that its vocabulary gave it. Every vocabulary renders messages of
+// the others with it. Source: contract.md, "what stands in payload".
+type Content struct {
+	Text     string          // what to read; JSON when the payload is no text
+	Data     json.RawMessage // structured data beside the text; nil when there is none
+	Mentions []string        // agents that were mentioned
+	Protocol string          // type of a team's protocol object, which Data then is; "" for any other message
+}
+
+// ContentOf takes a message's payload apart:
+//
+//	"text"                               text
+//	{"message": "text"}                  text
+//	{"message": "text", "payload": ...}  text and data
+//	{"content": "text", "mentions": []}  text and mentions
+//	{"type": a protocol's, ...}          the object as text and as data
+//	anything else                        itself as text and, unless it is null, as data
+//
+// An object with any further key is the last: nothing of a payload is dropped.
+func ContentOf(m *orchestrator.Message) Content {
+	var text string
+	if json.Unmarshal(m.Payload, &text) == nil && len(m.Payload) > 0 && m.Payload[0] == '"' {
+		return Content{Text: text}
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(m.Payload, &fields) == nil && fields != nil {
+		if c, ok := relayed(fields); ok {
+			return c
+		}
+		if c, ok := posted(fields); ok {
+			return c
+		}
+	}
+	c := Content{Text: string(m.Payload)}
+	if string(bytes.TrimSpace(m.Payload)) != "null" {
+		c.Data = m.Payload
+	}
+	if json.Unmarshal(fields["type"], &text) == nil && Protocols[text] {
+		c.Protocol = text
+	}
+	return c
+}
+
+// Protocols are the types of the team vocabulary's protocol objects. Source: document 001.
+var Protocols = map[string]bool{
+	"shutdown_request": true, "shutdown_response": true, "plan_approval_request": true, "plan_approval_response": true,
+}
+
+// relayed reads {"message": text} and {"message": text, "payload": any}.
+func relayed(fields map[string]json.RawMessage) (c Content, ok bool) {
+	data, has := fields["payload"]
+	if len(fields) > 2 || (len(fields) == 2 && !has) || !isText(fields["message"], &c.Text) {
+		return c, false
+	}
+	c.Data = data
+	return c, true
+}
+
+// posted reads {"content": text} and {"content": text, "mentions": names}.
+func posted(fields map[string]json.RawMessage) (c Content, ok bool) {
+	mentions, has := fields["mentions"]
+	if len(fields) > 2 || (len(fields) == 2 && !has) || !isText(fields["content"], &c.Text) {
+		return c, false
+	}
+	return c, !has || json.Unmarshal(mentions, &c.Mentions) == nil
+}
+
+// isText reports whether a JSON value is a string, and reads it.
+func isText(value json.RawMessage, into *string) bool {
+	return len(value) > 0 && value[0] == '"' && json.Unmarshal(value, into) == nil
+}
+
+// Priorities are the words for priorities, from the lowest.
+var Priorities = []string{"low", "normal", "high", "urgent"}
+
+// PriorityOf is the number of a priority's word; 0 for "" and for what is none of Priorities.
+func PriorityOf(word string) int {
+	for i, p := range Priorities {
+		if p == word {
+			return i - 1
+		}
+	}
+	return 0
+}
+
+// PriorityWord is the word that comes nearest to a priority's number, -9 to 9.
+func PriorityWord(priority int) string { return Priorities[min(max(priority, -1), 2)+1] }

@@ -1,0 +1,142 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+)
+
+// Presence is the part that an agent takes in a session.
+type Presence struct {
+	Session     string         `json:"session"`
+	Agent       string         `json:"agent"`
+	DisplayName string         `json:"display_name,omitempty"` // what it calls itself; "" is its name
+	Description string         `json:"description,omitempty"`
+	Status      PresenceStatus `json:"status"`
+	Since       string         `json:"since"` // when it took that status
+	JoinedAt    string         `json:"joined_at"`
+}
+
+// PresenceStatus is what an agent was last known to do in a session.
+type PresenceStatus string
+
+// The presences. A stopped agent takes no part in broadcasts until it joins anew.
+const (
+	Working PresenceStatus = "working"
+	Idle    PresenceStatus = "idle"
+	Stopped PresenceStatus = "stopped"
+)
+
+// Joining says how an agent joins a session. A nil field leaves what is there.
+type Joining struct {
+	Session, Agent string
+	DisplayName    *string
+	Description    *string
+	Register       bool // the agent proved its identity: add it if nobody knows it yet
+}
+
+// Join makes an agent part of a session, or brings up to date what is known of it there. A stopped agent is working
+// again. Errors: invalid_params; unknown_sender for an agent that nobody knows.
+func (r *Router) Join(ctx context.Context, j Joining) (p Presence, err error) {
+	if j.Session, err = CheckName("session", j.Session); err != nil {
+		return p, err
+	}
+	if j.Agent, err = CheckName("agent", j.Agent); err != nil {
+		return p, err
+	}
+	err = r.write(ctx, func(t *tx) error {
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		if conf.agents[j.Agent] == nil && !j.Register {
+			return Errorf(UnknownSender, "nobody is known as %q", j.Agent).WithHint("%s", didYouMean(j.Agent, conf.names))
+		}
+		if conf.agents[j.Agent] == nil {
+			if _, _, err := t.addAgent(AgentUpdate{Name: j.Agent, By: j.Agent}); err != nil {
+				return err
+			}
+		}
+		p, err = t.join(j)
+		return err
+	})
+	return p, err
+}
+
+// join is Join for names that were checked and an agent that is known.
+func (t *tx) join(j Joining) (Presence, error) {
+	p, found, err := t.presenceOf(j.Session, j.Agent)
+	if err != nil {
+		return p, err
+	}
+	before := p
+	if !found {
+		p = Presence{Session: j.Session, Agent: j.Agent, Status: Working, Since: t.now, JoinedAt: t.now}
+	}
+	set(&p.DisplayName, j.DisplayName)
+	set(&p.Description, j.Description)
+	if p.Status == Stopped {
+		p.Status, p.Since = Working, t.now
+	}
+	if found && p == before {
+		return p, nil
+	}
+	return p, t.storePresence(&p)
+}
+
+// SetPresence notes what an agent does in a session; it joins it if it has not yet. Errors: as Join.
+func (r *Router) SetPresence(ctx context.Context, j Joining, status PresenceStatus) (p Presence, err error) {
+	if p, err = r.Join(ctx, j); err != nil || p.Status == status {
+		return p, err
+	}
+	err = r.write(ctx, func(t *tx) error {
+		p.Status, p.Since = status, t.now
+		return t.storePresence(&p)
+	})
+	return p, err
+}
+
+func (t *tx) storePresence(p *Presence) error {
+	t.traced = true
+	_, err := t.Exec(`
+		INSERT INTO presence (session_id, agent, display_name, description, status, since, joined_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (session_id, agent) DO UPDATE SET display_name = excluded.display_name,
+		    description = excluded.description, status = excluded.status, since = excluded.since`,
+		p.Session, p.Agent, p.DisplayName, p.Description, p.Status, p.Since, p.JoinedAt)
+	return err
+}
+
+const presenceColumns = `session_id, agent, display_name, description, status, since, joined_at`
+
+func scanPresence(row []driver.Value) Presence {
+	return Presence{
+		Session: asText(row[0]), Agent: asText(row[1]), DisplayName: asText(row[2]), Description: asText(row[3]),
+		Status: PresenceStatus(asText(row[4])), Since: asText(row[5]), JoinedAt: asText(row[6]),
+	}
+}
+
+func (c *conn) presenceOf(session, agent string) (p Presence, found bool, err error) {
+	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`, func(row []driver.Value) error {
+		p, found = scanPresence(row), true
+		return nil
+	}, session, agent)
+	return p, found, err
+}
+
+// Presences lists who takes part in a session, in order of joining.
+func (r *Router) Presences(ctx context.Context, session string) (list []Presence, err error) {
+	err = r.read(func(c *conn) error {
+		list, err = c.presences(session)
+		return err
+	})
+	return list, err
+}
+
+func (c *conn) presences(session string) (list []Presence, err error) {
+	list = []Presence{}
+	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, func(row []driver.Value) error {
+		list = append(list, scanPresence(row))
+		return nil
+	}, session)
+	return list, err
+}
