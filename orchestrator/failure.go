@@ -67,7 +67,7 @@ func (t *tx) bounce(m *Message, code Code, reason string, retries int) error {
 	if err != nil {
 		return err
 	}
-	if m.Sender == SystemSender || !conf.settings.Bounce || conf.agents[m.Sender] == nil {
+	if m.Sender == SystemSender || !conf.settings.Bounce {
 		return nil
 	}
 	payload, err := json.Marshal(map[string]any{
@@ -77,11 +77,20 @@ func (t *tx) bounce(m *Message, code Code, reason string, retries int) error {
 	if err != nil {
 		return err
 	}
+	return t.tellSender(m, "error_report", payload)
+}
+
+// tellSender sends a note of the router's own to the sender of a message, if somebody has that name.
+func (t *tx) tellSender(m *Message, kind string, payload json.RawMessage) error {
+	conf, err := t.config()
+	if err != nil || conf.agents[m.Sender] == nil {
+		return err
+	}
 	id, err := t.newID("msg-")
 	if err != nil {
 		return err
 	}
-	d := Draft{Sender: SystemSender, Recipient: m.Sender, Type: "error_report", Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID}
+	d := Draft{Sender: SystemSender, Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID}
 	row := insertion{draft: &d, id: id, recipient: m.Sender, status: Pending, maxRetries: conf.settings.MaxRetries}
 	row.expire(t, &conf.settings)
 	t.ring.all = true

@@ -86,6 +86,7 @@ type Draft struct {
 	Action         string // "", "queue" or "interrupt"
 	ThreadID       string
 	SessionID      string
+	AckWithin      time.Duration `json:",omitempty"` // tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
 	HoldUnknown    bool // keep a message to an unknown name until such an agent is added
 	RegisterSender bool // the sender proved its identity: add it if nobody knows it yet
 }

@@ -23,13 +23,15 @@ func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND (lease_until <= ?1 OR lease_until > ?2))
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE status = 'retry' AND next_attempt_at > ?3)`,
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE status = 'retry' AND next_attempt_at > ?3)
+		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1)`,
 		stamp(clock), stamp(clock.Add(maxLease)), stamp(clock.Add(conf.settings.highestRung())))
 	return n != 0, err
 }
 
 // tidy does what must be done before anything is claimed, cleared or read: it adopts what others wrote, takes back
-// leases whose process died, undoes what a clock set forward and back has done, and expires what is overdue. more is true
+// leases whose process died, undoes what a clock set forward and back has done, expires what is overdue, and tells senders
+// what nobody has acknowledged. more is true
 // when a further transaction is needed.
 func (t *tx) tidy() (more bool, err error) {
 	conf, err := t.config()
@@ -51,7 +53,11 @@ func (t *tx) tidy() (more bool, err error) {
 		return false, err
 	}
 	reviewing, err := t.review()
-	return adopting || ending || reviewing, err
+	if err != nil {
+		return false, err
+	}
+	telling, err := t.reportUnacknowledged()
+	return adopting || ending || reviewing || telling, err
 }
 
 // clampTimes brings rungs and leases that lie further ahead than any could be back to what the clock allows.

@@ -90,3 +90,43 @@ func (c *conn) messages(query string, args ...any) (ms []Message, err error) {
 	}, args...)
 	return ms, err
 }
+
+// maxRead is the most bytes of payload that one answer holds, unless its first message alone has more: it must fit into what carries it.
+const maxRead = 4 << 20
+
+// fetch returns the messages whose place a query gives as (archived, seq), in its order: at most limit of them, and no
+// more than maxBytes of payload, but at least one. more says that there are others. The query picks them by what is
+// small, so that nothing large is sorted.
+func (c *conn) fetch(query string, limit, maxBytes int, args ...any) (ms []Message, more bool, err error) {
+	type place struct {
+		archived bool
+		seq      int64
+	}
+	var places []place
+	err = c.query(query, func(row []driver.Value) error {
+		places = append(places, place{asInt(row[0]) != 0, asInt(row[1])})
+		return nil
+	}, args...)
+	if err != nil {
+		return nil, false, err
+	}
+	size := 0
+	for _, p := range places {
+		statement := `SELECT ` + messageColumns + ` FROM agent_message WHERE seq = ?`
+		if p.archived {
+			statement = `SELECT ` + archivedColumns + ` FROM agent_message_archive WHERE seq = ?`
+		}
+		found, err := c.messages(statement, p.seq)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range found {
+			size += len(found[i].Payload)
+		}
+		if len(ms) > 0 && (len(ms)+len(found) > limit || size > maxBytes) {
+			return ms, true, nil
+		}
+		ms = append(ms, found...)
+	}
+	return ms, false, nil
+}

@@ -198,6 +198,11 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 		if err := t.insert(&row); err != nil {
 			return sent, err
 		}
+		if d.AckWithin > 0 {
+			if err := t.expectAcknowledgement(id, d.AckWithin); err != nil {
+				return sent, err
+			}
+		}
 		sent.MessageIDs = append(sent.MessageIDs, id)
 	}
 	if !isGroup {

@@ -14,7 +14,21 @@ type WaitOptions struct {
 	Timeout   time.Duration // 0: do not wait, only take what is there
 	Limit     int           // messages at most, 1 to 1000
 	Register  bool          // the recipient proved its identity: add it if nobody knows it yet
+	Filter    Filter        // the zero value takes everything
+	Peek      bool          // leave the messages unread
 }
+
+// Filter selects some of the messages that an agent has not read.
+type Filter struct {
+	Type        string // message_type
+	Target      string // the agent itself, or the group that the sender named
+	MinPriority *int
+	MaxPriority *int
+}
+
+// selected is the condition of a filter: the type, the target and both bounds of the priority are ?3 to ?6.
+const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4)
+	AND (?5 IS NULL OR priority >= ?5) AND (?6 IS NULL OR priority <= ?6)`
 
 // Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
 // as read in the same transaction. It delivers what is due to this recipient on the way. When there are none it waits
@@ -33,7 +47,8 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 		}
 	}
 	deadline := r.now().Add(o.Timeout)
-	if ms, err := r.lookAndTake(ctx, recipient, o.Limit); err != nil || len(ms) > 0 || o.Timeout <= 0 {
+	o.Recipient = recipient
+	if ms, err := r.lookAndTake(ctx, &o); err != nil || len(ms) > 0 || o.Timeout <= 0 {
 		return ms, err
 	}
 	rings, stop, err := r.bell.Listen(ctx, recipient)
@@ -43,7 +58,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 	defer stop()
 	take := r.lookAndTake
 	for {
-		ms, err := take(ctx, recipient, o.Limit)
+		ms, err := take(ctx, &o)
 		if err != nil || len(ms) > 0 {
 			return ms, err
 		}
@@ -85,16 +100,17 @@ func (r *Router) register(ctx context.Context, name string) error {
 }
 
 // lookAndTake is take behind a look with a reader: an idle waiter never takes the write lock.
-func (r *Router) lookAndTake(ctx context.Context, recipient string, limit int) (ms []Message, err error) {
-	there, err := r.anythingFor(recipient)
+func (r *Router) lookAndTake(ctx context.Context, o *WaitOptions) (ms []Message, err error) {
+	there, err := r.anythingFor(o.Recipient)
 	if err != nil || !there {
 		return nil, err
 	}
-	return r.take(ctx, recipient, limit)
+	return r.take(ctx, o)
 }
 
 // take reads what there is, without waiting.
-func (r *Router) take(ctx context.Context, recipient string, limit int) (ms []Message, err error) {
+func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, err error) {
+	everything := o.Filter == Filter{} && !o.Peek
 	for more := true; more && len(ms) == 0; {
 		err = r.write(ctx, func(t *tx) (err error) {
 			t.quiet = true
@@ -102,13 +118,15 @@ func (r *Router) take(ctx context.Context, recipient string, limit int) (ms []Me
 			if more, err = t.tidy(); err != nil || more {
 				return err // what has expired must be out of the inbox before anything is read
 			}
-			if ms, err = t.handOver(recipient, limit); err != nil || len(ms) > 0 {
+			if everything {
+				if ms, err = t.handOver(o.Recipient, o.Limit); err != nil || len(ms) > 0 {
+					return err
+				}
+			}
+			if err := t.deliverForReading(o.Recipient); err != nil {
 				return err
 			}
-			if err := t.deliverForReading(recipient); err != nil {
-				return err
-			}
-			ms, err = t.readUnread(recipient, limit)
+			ms, err = t.readUnread(o)
 			return err
 		})
 		if err != nil {
@@ -161,7 +179,8 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 				SELECT min(at) FROM (
 				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE status = 'retry'
 				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
-				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE lease_token <> '')`)
+				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE lease_token <> ''
+				    UNION ALL SELECT min(due_at) FROM acknowledgement_due)`)
 		} else {
 			next, _, err = c.text(`
 				SELECT min(next_attempt_at) FROM agent_message
@@ -197,11 +216,11 @@ func (t *tx) deliverForReading(recipient string) error {
 	return batch.deliver(conf)
 }
 
-// readUnread marks unread messages of an inbox as read and returns them.
-func (t *tx) readUnread(recipient string, limit int) ([]Message, error) {
-	ms, err := t.unread(recipient, limit)
-	if err != nil {
-		return nil, err
+// readUnread marks unread messages of an inbox as read, unless they are only looked at, and returns them.
+func (t *tx) readUnread(o *WaitOptions) ([]Message, error) {
+	ms, err := t.unread(o)
+	if err != nil || o.Peek {
+		return ms, err
 	}
 	for i := range ms {
 		m := &ms[i]
@@ -215,8 +234,9 @@ func (t *tx) readUnread(recipient string, limit int) ([]Message, error) {
 
 // unread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts as a
 // message of which only the payload is known.
-func (t *tx) unread(recipient string, limit int) (ms []Message, err error) {
-	if ms, err = t.unreadMessages(recipient, limit); err != nil || len(ms) == limit {
+func (t *tx) unread(o *WaitOptions) (ms []Message, err error) {
+	var more bool
+	if ms, more, err = t.unreadMessages(o); err != nil || more || o.Filter != (Filter{}) {
 		return ms, err
 	}
 	err = t.query(`
@@ -226,48 +246,35 @@ func (t *tx) unread(recipient string, limit int) (ms []Message, err error) {
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient)
 		ORDER BY i.rowid LIMIT +?`, func(row []driver.Value) error {
 		ms = append(ms, Message{
-			ID: asText(row[0]), Recipient: recipient, Payload: []byte(adoptedPayload(row[1])), Status: Delivered,
+			ID: asText(row[0]), Recipient: o.Recipient, Payload: []byte(adoptedPayload(row[1])), Status: Delivered,
 			DeliveredAt: asText(row[2]),
 		})
 		return nil
-	}, recipient, limit-len(ms))
+	}, o.Recipient, o.Limit-len(ms))
 	return ms, err
 }
 
 // unreadMessages picks what is to be read first by the little that decides it, and only then fetches the messages: a
-// large inbox must not be sorted with its payloads.
-func (t *tx) unreadMessages(recipient string, limit int) (ms []Message, err error) {
+// large inbox must not be sorted with its payloads. more says that no more may be taken, though there may be some.
+func (t *tx) unreadMessages(o *WaitOptions) (ms []Message, more bool, err error) {
 	const unread = `WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
-		AND recipient = ?1 AND status = 'delivered'`
-	type place struct {
-		fetch string
-		seq   int64
-	}
-	var places []place
-	err = t.query(`
+		AND recipient = ?1 AND status = 'delivered'` + selected
+	ms, more, err = t.fetch(`
 		SELECT archived, seq FROM (
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
 		    UNION ALL
 		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`)
-		ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT +?2`, func(row []driver.Value) error {
-		fetch := `SELECT ` + messageColumns + ` FROM agent_message WHERE seq = ?`
-		if asInt(row[0]) != 0 {
-			fetch = `SELECT ` + archivedColumns + ` FROM agent_message_archive WHERE seq = ?`
-		}
-		places = append(places, place{fetch, asInt(row[1])})
+		ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT +?2`, o.Limit, maxRead,
+		o.Recipient, o.Limit, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority))
+	return ms, more || len(ms) == o.Limit, err
+}
+
+// optional is the SQL NULL for a number that is not given.
+func optional(n *int) any {
+	if n == nil {
 		return nil
-	}, recipient, limit)
-	if err != nil {
-		return nil, err
 	}
-	for _, p := range places {
-		found, err := t.messages(p.fetch, p.seq)
-		if err != nil {
-			return nil, err
-		}
-		ms = append(ms, found...)
-	}
-	return ms, nil
+	return *n
 }
 
 // markRead sets, or with at "" takes back, the time at which a message was read, and notes it.

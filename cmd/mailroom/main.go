@@ -14,6 +14,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/admin"
+	"mailroom/commands/relay"
 	"mailroom/commands/route"
 	"mailroom/commands/surface"
 	"mailroom/orchestrator"
@@ -39,7 +40,7 @@ func run() int {
 // config is what the program is made of.
 func config() surface.Config {
 	return surface.Config{
-		Catalogue: commands.NewCatalogue(route.Definitions(), admin.Definitions()),
+		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), admin.Definitions()),
 		Open:      open,
 		Extra:     []func(*surface.Program) *cli.Command{surface.ServeCommand},
 		Version:   version(),

@@ -22,6 +22,7 @@ type SendParams struct {
 	TTL            commands.Seconds `json:"ttl_seconds,omitempty" desc:"expires undelivered or unread after this long" check:"min=1,max=2592000"`
 	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"a repeat of the same send with this key sends nothing and answers with the first result" check:"max=256"`
 	ReplyTo        string           `json:"reply_to,omitempty" desc:"message_id that this one answers" check:"max=256"`
+	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"tell the sender, once, when nobody has acknowledged it after this long" check:"min=1,max=2592000"`
 	HoldUnknown    bool             `json:"hold_unknown,omitempty" desc:"keep a message to a name that nobody has yet, until that agent is added"`
 }
 
@@ -112,6 +113,7 @@ func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
 	return orchestrator.Draft{
 		Sender: sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries, Priority: p.Priority,
 		TTL: p.TTL.Duration(), IdempotencyKey: p.IdempotencyKey, ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,
+		AckWithin: p.AckWithin.Duration(),
 		SessionID: caller.Session, RegisterSender: caller.Name != "",
 	}, nil
 }

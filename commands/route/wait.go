@@ -33,7 +33,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 		return WaitResult{}, err
 	}
 	ms, err := env.Router.Wait(ctx, orchestrator.WaitOptions{
-		Recipient: recipient, Timeout: p.Timeout.Duration(), Limit: p.BatchSize, Register: env.Caller.Name != "",
+		Recipient: recipient, Timeout: commands.Patience(ctx, p.Timeout.Duration()), Limit: p.BatchSize, Register: env.Caller.Name != "",
 	})
 	if err != nil {
 		return WaitResult{}, err

@@ -1,0 +1,24 @@
+package relay
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// GetDeadLettersParams say how many to show. Source: document 000, "get_dead_letters".
+type GetDeadLettersParams struct {
+	Limit int `json:"limit,omitempty" desc:"messages at most, newest first" check:"min=1,max=50" default:"20"`
+}
+
+var getDeadLettersCommand = commands.Define(vocabulary, "get_dead_letters", getDeadLetters)
+
+// getDeadLetters changes nothing.
+func getDeadLetters(ctx context.Context, env commands.Env, p GetDeadLettersParams) (SentMessagesResult, error) {
+	ms, total, err := env.Router.DeadLetters(ctx, orchestrator.DeadLetterFilter{Limit: p.Limit})
+	if err != nil {
+		return SentMessagesResult{}, err
+	}
+	return sentMessages(ctx, env, ms, total > int64(len(ms)))
+}

@@ -1,0 +1,117 @@
+package relay
+
+import (
+	"context"
+	"errors"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// GetMessagesParams say whose unread messages to get. Source: document 000, "get_messages".
+type GetMessagesParams struct {
+	SessionID  string           `json:"sessionId,omitempty" desc:"program whose messages to get, or a session that it takes part in; may be left out by one that is known by its credential" check:"max=256"`
+	Target     string           `json:"target,omitempty" desc:"only those sent to this program or group" check:"agent|group"`
+	MarkAsRead bool             `json:"markAsRead,omitempty" desc:"mark the messages as read; false only looks" default:"true"`
+	Type       string           `json:"message_type,omitempty" desc:"only those of this type" check:"min=1,max=64"`
+	Priority   string           `json:"priority,omitempty" desc:"only those of this priority" check:"oneof=low|normal|high|urgent"`
+	Limit      int              `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
+	Wait       commands.Seconds `json:"wait_seconds,omitempty" desc:"how long to wait for one when there is none; left out: not at all" check:"min=0,max=3600"`
+}
+
+// GetMessagesResult holds the messages: interrupts first, then by priority, then oldest first.
+type GetMessagesResult struct {
+	HasInterrupts bool      `json:"hasInterrupts"`
+	Count         int       `json:"count"`
+	Messages      []Message `json:"messages"`
+
+	taken []orchestrator.Message // marked as read with this answer
+}
+
+var getMessagesCommand = commands.Define(vocabulary, "get_messages", getMessages).Kind(tracing.Consumer)
+
+// getMessages delivers what is due to this reader on the way, and marks what it returns as read in the same transaction.
+func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (GetMessagesResult, error) {
+	reader, err := readerOf(ctx, env, p.SessionID)
+	if err != nil {
+		return GetMessagesResult{}, err
+	}
+	o := orchestrator.WaitOptions{
+		Recipient: reader, Timeout: commands.Patience(ctx, p.Wait.Duration()), Limit: p.Limit, Register: env.Caller.Name != "",
+		Filter: orchestrator.Filter{Type: p.Type, Target: p.Target}, Peek: !p.MarkAsRead,
+	}
+	o.Filter.MinPriority, o.Filter.MaxPriority = priorityBounds(p.Priority)
+	ms, err := env.Router.Wait(ctx, o)
+	if err != nil {
+		return GetMessagesResult{}, err
+	}
+	r := GetMessagesResult{Count: len(ms), Messages: make([]Message, len(ms))}
+	if p.MarkAsRead {
+		r.taken = ms
+	}
+	for i := range ms {
+		r.Messages[i] = render(&ms[i])
+		r.HasInterrupts = r.HasInterrupts || r.Messages[i].Action == "interrupt"
+	}
+	return r, nil
+}
+
+// readerOf resolves a sessionId: an agent's name, or a session that the caller takes part in.
+func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, error) {
+	if sessionID == "" || sessionID == env.Caller.Name {
+		return commands.ActAs(env.Caller, sessionID)
+	}
+	agent, err := env.Router.Agent(ctx, sessionID)
+	if err == nil {
+		return commands.ActAs(env.Caller, agent.Name)
+	}
+	var unknown *orchestrator.Error
+	if !errors.As(err, &unknown) || unknown.Code != orchestrator.NotFound {
+		return "", err
+	}
+	present, perr := env.Router.Presences(ctx, sessionID)
+	if perr != nil {
+		return "", perr
+	}
+	for _, p := range present {
+		if p.Agent == env.Caller.Name || (env.Caller.Name == "" && len(present) == 1) {
+			return p.Agent, nil
+		}
+	}
+	return "", orchestrator.Errorf(orchestrator.UnknownRecipient, "sessionId: %q is neither a program nor a session that you take part in", sessionID).
+		WithHint("%s", unknown.Hint)
+}
+
+// priorityBounds are the numbers that a priority's word stands for; "" stands for all.
+func priorityBounds(word string) (low, high *int) {
+	if word == "" {
+		return nil, nil
+	}
+	n := commands.PriorityOf(word)
+	if word != commands.Priorities[0] {
+		low = &n
+	}
+	if word != commands.Priorities[len(commands.Priorities)-1] {
+		high = &n
+	}
+	return low, high
+}
+
+// Unwritten makes the messages unread again when the answer that carries them could not be written.
+func (r GetMessagesResult) Unwritten(ctx context.Context, env commands.Env) error {
+	if len(r.taken) == 0 {
+		return nil
+	}
+	return env.Router.Unread(ctx, r.taken)
+}
+
+// Text shows each message.
+func (r GetMessagesResult) Text(w *commands.Text) {
+	if r.Count == 0 {
+		w.Printf("No unread messages.\n")
+	}
+	for i := range r.Messages {
+		r.Messages[i].write(w)
+	}
+}

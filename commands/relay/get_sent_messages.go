@@ -1,0 +1,89 @@
+package relay
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// GetSentMessagesParams select from an outbox. Source: document 000, "get_sent_messages".
+type GetSentMessagesParams struct {
+	Status   string `json:"status,omitempty" desc:"only those with this delivery status" check:"oneof=pending|retry|delivered|failed|expired|cancelled"`
+	Target   string `json:"target,omitempty" desc:"only those to this program or group" check:"agent|group"`
+	ThreadID string `json:"threadId,omitempty" desc:"only those of this thread" check:"max=256"`
+	Source   string `json:"source,omitempty" desc:"whose outbox; another's only for administrators" check:"agent"`
+	Limit    int    `json:"limit,omitempty" desc:"messages at most, newest first" check:"min=1,max=50" default:"20"`
+}
+
+// SentMessage is a message with what is known of its way.
+type SentMessage struct {
+	Message
+	Status      string                 `json:"status"`
+	DeliveredAt string                 `json:"delivered_at,omitempty"`
+	ReadAt      string                 `json:"read_at,omitempty"`
+	Error       string                 `json:"error,omitempty"` // of the last failed attempt
+	Recipient   string                 `json:"recipient"`       // the target, or the member of the target
+	Receipts    []orchestrator.Receipt `json:"receipts,omitempty"`
+}
+
+// SentMessagesResult lists messages.
+type SentMessagesResult struct {
+	Count    int           `json:"count"`
+	HasMore  bool          `json:"hasMore"`
+	Messages []SentMessage `json:"messages"`
+}
+
+var getSentMessagesCommand = commands.Define(vocabulary, "get_sent_messages", getSentMessages)
+
+// getSentMessages changes nothing.
+func getSentMessages(ctx context.Context, env commands.Env, p GetSentMessagesParams) (SentMessagesResult, error) {
+	source := p.Source
+	if source == "" || !env.Caller.Admin {
+		var err error
+		if source, err = commands.ActAs(env.Caller, p.Source); err != nil {
+			return SentMessagesResult{}, err
+		}
+	}
+	return history(ctx, env, orchestrator.HistoryFilter{
+		Sender: source, Target: p.Target, ThreadID: p.ThreadID, Status: orchestrator.Status(p.Status), Limit: p.Limit,
+	})
+}
+
+// history lists messages of the past with their receipts.
+func history(ctx context.Context, env commands.Env, f orchestrator.HistoryFilter) (SentMessagesResult, error) {
+	ms, more, err := env.Router.History(ctx, f)
+	if err != nil {
+		return SentMessagesResult{}, err
+	}
+	return sentMessages(ctx, env, ms, more)
+}
+
+func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Message, more bool) (SentMessagesResult, error) {
+	receipts, err := env.Router.Receipts(ctx, ms)
+	if err != nil {
+		return SentMessagesResult{}, err
+	}
+	r := SentMessagesResult{Count: len(ms), HasMore: more, Messages: make([]SentMessage, len(ms))}
+	for i := range ms {
+		m := &ms[i]
+		r.Messages[i] = SentMessage{
+			Message: render(m), Status: string(m.Status), DeliveredAt: m.DeliveredAt, ReadAt: m.ReadAt, Error: m.Error,
+			Recipient: m.Recipient, Receipts: receipts[i],
+		}
+	}
+	return r, nil
+}
+
+// Text shows a line for each message.
+func (r SentMessagesResult) Text(w *commands.Text) {
+	rows := make([][]string, len(r.Messages))
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		rows[i] = []string{m.MessageID, m.Type, m.Source, m.Recipient, m.Status, m.SentAt, m.Message.Message}
+	}
+	w.Table([]string{"MESSAGE", "TYPE", "SOURCE", "TARGET", "STATUS", "SENT", "TEXT"}, rows)
+	if r.HasMore {
+		w.Printf("There are more.\n")
+	}
+}

@@ -1,0 +1,33 @@
+package relay
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// QueryMessageHistoryParams select from all messages. Source: document 000, "query_message_history".
+type QueryMessageHistoryParams struct {
+	ThreadID string `json:"threadId,omitempty" desc:"only those of this thread, oldest first" check:"max=256"`
+	Source   string `json:"source,omitempty" desc:"only those from this program" check:"agent"`
+	Target   string `json:"target,omitempty" desc:"only those to this program or group" check:"agent|group"`
+	Type     string `json:"message_type,omitempty" desc:"only those of this type" check:"min=1,max=64"`
+	Status   string `json:"status,omitempty" desc:"only those with this delivery status" check:"oneof=pending|retry|delivered|failed|expired|cancelled"`
+	Since    string `json:"since,omitempty" desc:"only those sent at or after this time, ISO 8601" check:"max=64"`
+	Until    string `json:"until,omitempty" desc:"only those sent at or before this time, ISO 8601" check:"max=64"`
+	Limit    int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
+}
+
+var queryMessageHistoryCommand = commands.Define(vocabulary, "query_message_history", queryMessageHistory)
+
+// queryMessageHistory changes nothing.
+func queryMessageHistory(ctx context.Context, env commands.Env, p QueryMessageHistoryParams) (SentMessagesResult, error) {
+	if p.ThreadID == "" && p.Source == "" && p.Target == "" {
+		return SentMessagesResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "one of threadId, source and target is needed")
+	}
+	return history(ctx, env, orchestrator.HistoryFilter{
+		ThreadID: p.ThreadID, Sender: p.Source, Target: p.Target, Type: p.Type, Status: orchestrator.Status(p.Status),
+		Since: p.Since, Until: p.Until, Limit: p.Limit, OldestFirst: p.ThreadID != "",
+	})
+}

@@ -1,0 +1,57 @@
+package relay
+
+import (
+	"encoding/json"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// Message is a message of any vocabulary as this one shows it. Source: dialects.md, "relay".
+type Message struct {
+	MessageID string          `json:"messageId"`
+	Source    string          `json:"source"`
+	Target    string          `json:"target"` // program, or the group that the sender named
+	Type      string          `json:"message_type"`
+	Message   string          `json:"message"`
+	Priority  string          `json:"priority"`
+	Action    string          `json:"action"`
+	Context   string          `json:"context,omitempty"`
+	SessionID string          `json:"sessionId,omitempty"`
+	ReplyTo   string          `json:"reply_to,omitempty"`
+	ThreadID  string          `json:"threadId,omitempty"`
+	Payload   json.RawMessage `json:"payload,omitempty"`
+	SentAt    string          `json:"sentAt"`
+
+	// What other vocabularies have besides.
+	Summary     string   `json:"summary,omitempty"`
+	Mentions    []string `json:"mentions,omitempty"`
+	MulticastID string   `json:"multicastId,omitempty"`
+	ExpiresAt   string   `json:"expiresAt,omitempty"`
+}
+
+// render shows a message in this vocabulary's form.
+func render(m *orchestrator.Message) Message {
+	content := commands.ContentOf(m)
+	r := Message{
+		MessageID: m.ID, Source: m.Sender, Target: m.Recipient, Type: m.Type, Message: content.Text,
+		Priority: commands.PriorityWord(m.Priority), Action: m.Action, Context: m.Context, SessionID: m.SessionID,
+		ReplyTo: m.ReplyTo, ThreadID: m.ThreadID, Payload: content.Data, SentAt: m.CreatedAt,
+		Summary: m.Summary, Mentions: content.Mentions, MulticastID: m.MulticastID, ExpiresAt: m.ExpiresAt,
+	}
+	if m.Group != "" {
+		r.Target = m.Group
+	}
+	if r.Action == "" {
+		r.Action = "queue"
+	}
+	return r
+}
+
+// write shows it to people.
+func (m *Message) write(w *commands.Text) {
+	w.Printf("%s  %s from %s to %s, %s\n  %s\n", w.Paint(commands.Bold, m.MessageID), m.Type, m.Source, m.Target, m.SentAt, m.Message)
+	if len(m.Payload) > 0 {
+		w.Printf("  %s\n", string(m.Payload))
+	}
+}

@@ -1,0 +1,133 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// SendMessageParams ask for one message to a program, or to every member of a group.
+// Source: document 000, "send_message".
+type SendMessageParams struct {
+	Message        string           `json:"message" desc:"what to say, at most 64 KiB" check:"min=1,max=65536"`
+	Source         string           `json:"source,omitempty" desc:"program that sends; may be left out by one that is known by its credential" check:"agent"`
+	Target         string           `json:"target" desc:"program, or group: council, builders, intelligence, all" check:"agent|group"`
+	Type           string           `json:"message_type" desc:"what kind of message it is" check:"oneof=PING|PONG|HANDSHAKE|DIRECTIVE|STATUS|ACK|QUERY|RESULT"`
+	Priority       string           `json:"priority,omitempty" desc:"higher is read first; left out: normal" check:"oneof=low|normal|high|urgent"`
+	Action         string           `json:"action,omitempty" desc:"interrupt is read before everything else; left out: queue" check:"oneof=interrupt|queue"`
+	Context        string           `json:"context,omitempty" desc:"additional structured context" check:"max=8192"`
+	SessionID      string           `json:"sessionId,omitempty" desc:"session that the message belongs to; left out: the caller's" check:"max=256"`
+	ReplyTo        string           `json:"reply_to,omitempty" desc:"message that this one answers" check:"max=256"`
+	ThreadID       string           `json:"threadId,omitempty" desc:"thread that groups a conversation" check:"max=256"`
+	TTL            commands.Seconds `json:"ttl,omitempty" desc:"seconds after which it expires undelivered or unread" check:"min=1,max=2592000"`
+	Payload        json.RawMessage  `json:"payload,omitempty" desc:"structured data, an object" check:"max=1000000"`
+	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"UUID v4; a repeat with the same key sends nothing and answers with the first result" check:"max=36"`
+	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told, once, if nobody has acknowledged it" check:"min=1,max=2592000"`
+}
+
+// SendMessageResult names the message; for a group, its multicast id and one target per member.
+type SendMessageResult struct {
+	MessageID   string   `json:"messageId,omitempty"`
+	MulticastID string   `json:"multicastId,omitempty"`
+	Recipients  *int     `json:"recipients,omitempty"` // how many
+	Targets     []Target `json:"targets,omitempty"`
+	Status      string   `json:"status"`
+	Idempotent  bool     `json:"idempotent,omitempty"`
+}
+
+// Target is one member of a group that a message goes to.
+type Target struct {
+	Target    string `json:"target"`
+	MessageID string `json:"messageId"`
+}
+
+var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).Kind(tracing.Producer)
+
+// sendMessage is durable when it returns.
+func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {
+	draft, err := p.draft(env.Caller)
+	if err != nil {
+		return SendMessageResult{}, err
+	}
+	sent, err := env.Router.Send(ctx, draft)
+	if err != nil {
+		return SendMessageResult{}, err
+	}
+	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent}
+	if sent.MulticastID == "" {
+		r.MessageID = sent.MessageID
+		return r, nil
+	}
+	r.MulticastID, r.Recipients = sent.MulticastID, new(len(sent.Recipients))
+	for i, name := range sent.Recipients {
+		r.Targets = append(r.Targets, Target{Target: name, MessageID: sent.MessageIDs[i]})
+	}
+	return r, nil
+}
+
+func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
+	source, err := commands.ActAs(caller, p.Source)
+	if err != nil {
+		return orchestrator.Draft{}, err
+	}
+	if p.IdempotencyKey != "" && !isUUID4(p.IdempotencyKey) {
+		return orchestrator.Draft{}, orchestrator.Errorf(orchestrator.InvalidParams, "idempotency_key: %q is no UUID v4", p.IdempotencyKey).
+			WithHint("Write one as f47ac10b-58cc-4372-a567-0e02b2c3d479, and the same one when you send again")
+	}
+	body := struct {
+		Message string          `json:"message"`
+		Payload json.RawMessage `json:"payload,omitempty"`
+	}{p.Message, p.Payload}
+	if len(p.Payload) > 0 && p.Payload[0] != '{' {
+		return orchestrator.Draft{}, orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object").
+			WithHint(`Write {"key": ...}; a text belongs into message`)
+	}
+	payload, err := commands.Marshal(body)
+	if err != nil {
+		return orchestrator.Draft{}, err
+	}
+	session := p.SessionID
+	if session == "" {
+		session = caller.Session
+	}
+	return orchestrator.Draft{
+		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload, Priority: commands.PriorityOf(p.Priority),
+		Action: p.Action, Context: p.Context, SessionID: session, ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
+		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(),
+		RegisterSender: caller.Name != "",
+	}, nil
+}
+
+// isUUID4 reports whether s is a UUID of version 4 in its usual form. Source: RFC 9562, part 5.4.
+func isUUID4(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i, c := range []byte(strings.ToLower(s)) {
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case (c < '0' || c > '9') && (c < 'a' || c > 'f'):
+			return false
+		}
+	}
+	return s[14] == '4' && strings.ContainsRune("89abAB", rune(s[19]))
+}
+
+// Text says it in a sentence.
+func (r SendMessageResult) Text(w *commands.Text) {
+	switch {
+	case r.Idempotent:
+		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
+	case r.MulticastID != "":
+		w.Printf("%s is on disk, for %d programs.\n", w.Paint(commands.Bold, r.MulticastID), *r.Recipients)
+	default:
+		w.Printf("%s is on disk.\n", w.Paint(commands.Bold, r.MessageID))
+	}
+}

@@ -1,0 +1,121 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"mailroom/tracing"
+)
+
+// Acknowledge notes that the recipient has dealt with a message; it counts as read too. by is the agent that asks; "" is
+// the administrator. Repeating it changes nothing. Errors: not_found; permission_denied when somebody else received it;
+// conflict when it is not delivered.
+func (r *Router) Acknowledge(ctx context.Context, id, by string) (m Message, err error) {
+	err = r.write(ctx, func(t *tx) error {
+		ms, err := t.mustFind(id)
+		if err != nil {
+			return err
+		}
+		if len(ms) > 1 {
+			return Errorf(InvalidParams, "%s names %d messages; acknowledge your own", id, len(ms)).
+				WithHint("`mailroom trace %s` lists them", id)
+		}
+		m = ms[0]
+		switch {
+		case by != "" && m.Recipient != by:
+			return Errorf(PermissionDenied, "%s was sent to %s; only its recipient can acknowledge it", m.ID, m.Recipient)
+		case m.Status != Delivered:
+			return Errorf(Conflict, "%s is %s; only a delivered message can be acknowledged", m.ID, m.Status)
+		case m.AcknowledgedAt != "":
+			return nil
+		}
+		if m.ReadAt == "" {
+			m.ReadAt = t.now
+			if err := t.markRead(&m, t.now, tracing.Read, ""); err != nil {
+				return err
+			}
+		}
+		m.AcknowledgedAt = t.now
+		if _, err := t.Exec(`UPDATE `+m.table()+` SET acknowledged_at = ? WHERE message_id = ?`, t.now, m.ID); err != nil {
+			return err
+		}
+		if err := t.endAcknowledgement(m.ID); err != nil {
+			return err
+		}
+		e := t.event(tracing.Acknowledged, "")
+		e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+		return tracing.Record(t, e)
+	})
+	return m, err
+}
+
+// expectAcknowledgement asks that the sender of a message be told when it has not been acknowledged after a while.
+func (t *tx) expectAcknowledgement(id string, within time.Duration) error {
+	_, err := t.Exec(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES (?, ?, ?)`,
+		id, stamp(t.clock.Add(within)), int64(within/time.Second))
+	return err
+}
+
+// endAcknowledgement forgets that an acknowledgement is expected.
+func (t *tx) endAcknowledgement(id string) error {
+	_, err := t.Exec(`DELETE FROM acknowledgement_due WHERE message_id = ?`, id)
+	return err
+}
+
+// reportUnacknowledged tells the senders of messages that were not acknowledged in time, each once.
+func (t *tx) reportUnacknowledged() (more bool, err error) {
+	ids, err := t.texts(`SELECT message_id FROM acknowledgement_due WHERE due_at <= ? ORDER BY due_at LIMIT +?`, t.clockText, reviewBatch)
+	if err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		within, err := t.number(`SELECT within_seconds FROM acknowledgement_due WHERE message_id = ?`, id)
+		if err != nil {
+			return false, err
+		}
+		if err := t.endAcknowledgement(id); err != nil {
+			return false, err
+		}
+		ms, err := t.findMessages(id)
+		if err != nil {
+			return false, err
+		}
+		if len(ms) == 1 {
+			if err := t.reportOneUnacknowledged(&ms[0], time.Duration(within)*time.Second); err != nil {
+				return false, err
+			}
+		}
+	}
+	return len(ids) == reviewBatch, nil
+}
+
+// reportOneUnacknowledged sends the note. A message that failed, expired or was cancelled has been told of already.
+func (t *tx) reportOneUnacknowledged(m *Message, within time.Duration) error {
+	if m.AcknowledgedAt != "" || m.Status == Failed || m.Status == Lapsed || m.Status == Cancelled {
+		return nil
+	}
+	text := fmt.Sprintf("%s has not acknowledged %s within %s; it is %s", m.Recipient, m.ID, FormatDuration(within), m.standing())
+	e := t.event(tracing.Overdue, text)
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	if err := tracing.Record(t, e); err != nil {
+		return err
+	}
+	payload, err := json.Marshal(map[string]any{"message": text, "payload": map[string]any{
+		"message_id": m.ID, "recipient": m.Recipient, "message_type": m.Type, "status": m.Status, "read_at": m.ReadAt,
+		"within_seconds": int64(within / time.Second),
+	}})
+	if err != nil {
+		return err
+	}
+	return t.tellSender(m, "acknowledgement_overdue", payload)
+}
+
+// standing says in a word how far a message has come.
+func (m *Message) standing() string {
+	if m.ReadAt != "" {
+		return "read"
+	}
+	return string(m.Status)
+}

@@ -1,0 +1,80 @@
+package orchestrator
+
+import "context"
+
+// HistoryFilter selects messages of the past, the archive included. At least one of the first three must be set.
+type HistoryFilter struct {
+	ThreadID    string
+	Sender      string
+	Target      string // recipient, or the group that the sender named
+	Type        string
+	Status      Status
+	Since       string // created at or after; RFC 3339, or a form that AdoptTime knows; "" is no bound
+	Until       string // created at or before
+	Limit       int    // messages at most; fewer when their payloads have more than 4 MiB together
+	OldestFirst bool
+}
+
+// History lists messages by the order of sending, newest first unless asked otherwise; more says that there are more.
+// It changes nothing. Errors: invalid_params for a time that cannot be read.
+func (r *Router) History(ctx context.Context, f HistoryFilter) (ms []Message, more bool, err error) {
+	since, err := boundary("since", f.Since)
+	if err != nil {
+		return nil, false, err
+	}
+	until, err := boundary("until", f.Until)
+	if err != nil {
+		return nil, false, err
+	}
+	order := "DESC"
+	if f.OldestFirst {
+		order = "ASC"
+	}
+	// A condition that is not asked for must not stand there: SQLite chooses its index by those that do.
+	where := "WHERE (?4 = '' OR message_type = ?4) AND (?5 = '' OR status = ?5) AND (?6 = '' OR created_at >= ?6) AND (?7 = '' OR created_at <= ?7)"
+	if f.ThreadID != "" {
+		where += " AND thread_id = ?1"
+	}
+	if f.Sender != "" {
+		where += " AND sender = ?2"
+	}
+	if f.Target != "" {
+		where += " AND (recipient = ?3 OR multicast_target = ?3)"
+	}
+	query := `
+		SELECT 0, seq FROM agent_message ` + where + `
+		UNION ALL
+		SELECT 1, seq FROM agent_message_archive ` + where + `
+		ORDER BY seq ` + order + ` LIMIT +?8`
+	err = r.read(func(c *conn) error {
+		ms, more, err = c.fetch(query, f.Limit, maxRead, f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Limit+1)
+		return err
+	})
+	return ms, more, err
+}
+
+// boundary reads a time of a filter.
+func boundary(name, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	at, ok := adoptTime(text)
+	if !ok {
+		return "", Errorf(InvalidParams, "%s: %q is no time", name, clip(text)).WithHint("Write it as 2025-10-26T10:30:00Z")
+	}
+	return at, nil
+}
+
+// Receipts tells what is known to have happened to each of the messages, in their order.
+func (r *Router) Receipts(ctx context.Context, ms []Message) (list [][]Receipt, err error) {
+	err = r.read(func(c *conn) error {
+		list = make([][]Receipt, len(ms))
+		for i := range ms {
+			if list[i], err = c.receipts(&ms[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return list, err
+}
