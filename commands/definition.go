@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -56,6 +57,8 @@ type Definition struct {
 	card       func() (*Card, error)
 	kind       tracing.Kind
 	noDatabase bool
+	hereOnly   bool
+	result     reflect.Type
 	database   func(raw json.RawMessage) string
 	run        func(ctx context.Context, env Env, raw json.RawMessage) (any, error)
 	check      func(raw json.RawMessage) error
@@ -78,7 +81,7 @@ type Typed[P, R any] struct{ *Definition }
 // card, a parameter without a description, an unknown check) panics when its details are first asked for: it is a mistake
 // in the program, and whoever adds a command to a catalogue has a test that asks.
 func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
-	d := &Definition{Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(uncamel(words)), vocabulary: v, kind: tracing.Internal}
+	d := &Definition{Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(uncamel(words)), vocabulary: v, kind: tracing.Internal, result: reflect.TypeFor[R]()}
 	d.Name = v.Prefix + d.Tool
 	if !v.TopLevel {
 		d.Path = append([]string{v.Name}, d.Path...)
@@ -137,6 +140,12 @@ func (t Typed[P, R]) NeedsNoDatabase() Typed[P, R] {
 	return t
 }
 
+// HereOnly marks a command that makes sense only where its user's files are: no surface offers it to another machine.
+func (t Typed[P, R]) HereOnly() Typed[P, R] {
+	t.hereOnly = true
+	return t
+}
+
 // WithDatabaseAt lets the parameters say where the database is; "" leaves it to the surface.
 func (t Typed[P, R]) WithDatabaseAt(path func(P) string) Typed[P, R] {
 	t.database = func(raw json.RawMessage) string {
@@ -162,6 +171,9 @@ func (d *Definition) Params() []Param { return d.details().params }
 
 // UsesDatabase reports whether the command needs a router.
 func (d *Definition) UsesDatabase() bool { return !d.noDatabase }
+
+// Remote reports whether the command may be offered to another machine, or to a tool's client.
+func (d *Definition) Remote() bool { return !d.hereOnly }
 
 // Vocabulary returns the vocabulary that the command belongs to.
 func (d *Definition) Vocabulary() *Vocabulary { return d.vocabulary }

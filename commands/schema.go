@@ -1,7 +1,12 @@
 package commands
 
 import (
+	"encoding/json"
+	"reflect"
+
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"mailroom/orchestrator"
 )
 
 // Schema is the JSON Schema of the command's parameters, for tools that check or offer them.
@@ -68,4 +73,49 @@ func whole(n *float64) *int {
 	}
 	i := int(*n)
 	return &i
+}
+
+// opaque are types that marshal themselves, and how.
+var opaque = map[reflect.Type]*jsonschema.Schema{
+	reflect.TypeFor[json.RawMessage]():  {},
+	reflect.TypeFor[orchestrator.Row](): {Type: "object"},
+}
+
+// ResultSchema is the JSON Schema of the command's answer when it succeeds. It allows further keys: a later version may
+// have more.
+func (d *Definition) ResultSchema() (*jsonschema.Schema, error) {
+	s := &jsonschema.Schema{Type: "object"}
+	if !d.result.Implements(reflect.TypeFor[json.Marshaler]()) {
+		var err error
+		if s, err = jsonschema.ForType(d.result, &jsonschema.ForOptions{TypeSchemas: opaque}); err != nil {
+			return nil, err
+		}
+	}
+	s.Types, s.Type = nil, "object"
+	if s.Properties == nil {
+		s.Properties = map[string]*jsonschema.Schema{}
+	}
+	s.Properties["success"] = &jsonschema.Schema{Type: "boolean"}
+	s.Properties["action"] = &jsonschema.Schema{Type: "string"}
+	s.PropertyOrder = append([]string{"success", "action"}, s.PropertyOrder...)
+	s.Required = append([]string{"success", "action"}, s.Required...)
+	open(s)
+	return s, nil
+}
+
+// open allows further keys in a schema and all below it.
+func open(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if s.Type == "object" || len(s.Types) > 0 {
+		if never := s.AdditionalProperties; never != nil && never.Not != nil {
+			s.AdditionalProperties = nil
+		}
+	}
+	for _, below := range s.Properties {
+		open(below)
+	}
+	open(s.Items)
+	open(s.AdditionalProperties)
 }

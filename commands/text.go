@@ -22,6 +22,9 @@ type Text struct {
 // Texter is a result that has a form for people of its own.
 type Texter interface{ Text(w *Text) }
 
+// ToolTexter is a result that a tool's client is shown as another text than its JSON.
+type ToolTexter interface{ ToolText() string }
+
 // Err returns the first error of writing.
 func (w *Text) Err() error { return w.err }
 

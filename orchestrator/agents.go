@@ -274,7 +274,8 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 	return found, nil
 }
 
-// RemoveAgent forgets an agent, its group memberships and its inbox view; messages it has sent or received stay. While
+// RemoveAgent forgets an agent, its group memberships, presence and inbox view, and revokes its tokens; messages it has
+// sent or received stay. While
 // undelivered messages wait for it, it is refused with conflict unless deadLetter is set, which fails them. It returns
 // how many it failed.
 func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) (failed int64, err error) {
@@ -301,10 +302,14 @@ func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) 
 				return err
 			}
 		}
-		for _, statement := range []string{`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`} {
+		for _, statement := range []string{`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`,
+			`DELETE FROM presence WHERE agent = ?`} {
 			if _, err := t.Exec(statement, name); err != nil {
 				return err
 			}
+		}
+		if _, err := t.revokeTokens(name); err != nil {
+			return err
 		}
 		if err := t.script(`DROP VIEW IF EXISTS "` + name + `_inbox"`); err != nil {
 			return err

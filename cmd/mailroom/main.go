@@ -42,7 +42,7 @@ func config() surface.Config {
 	return surface.Config{
 		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), admin.Definitions()),
 		Open:      open,
-		Extra:     []func(*surface.Program) *cli.Command{surface.ServeCommand},
+		Extra:     []func(*surface.Program) *cli.Command{surface.ServeCommand, surface.MCPCommand},
 		Version:   version(),
 	}
 }

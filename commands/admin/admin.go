@@ -21,6 +21,7 @@ func Definitions() []*commands.Definition {
 		agentListCommand.Definition,
 		agentShowCommand.Definition,
 		agentRemoveCommand.Definition,
+		agentTokenCommand.Definition,
 		groupSetCommand.Definition,
 		groupListCommand.Definition,
 		deadLettersListCommand.Definition,

@@ -30,7 +30,7 @@ type DemoStep struct {
 	Lines []string `json:"lines"`
 }
 
-var demoCommand = commands.Define(vocabulary, "demo", demo)
+var demoCommand = commands.Define(vocabulary, "demo", demo).HereOnly()
 
 // demo runs the real thing on a database of its own in a temporary folder, which it leaves there to be looked at.
 func demo(ctx context.Context, env commands.Env, _ NoParams) (DemoResult, error) {

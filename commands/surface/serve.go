@@ -34,7 +34,13 @@ func ServeCommand(p *Program) *cli.Command {
 		Name: "serve", Usage: "Run the daemon: deliver, retry and clean up as scheduled", HideHelpCommand: true, OnUsageError: usageError,
 		Description: "Runs until SIGTERM or SIGINT, finishes the deliveries under way and exits within 10 seconds. Several daemons\n" +
 			"on one database do no harm. `mailroom schedule list` shows what it runs.\n\nExample:\n\n    mailroom serve --listen 127.0.0.1:9464",
-		Flags: []cli.Flag{&cli.StringFlag{Name: "listen", Usage: "loopback `ADDRESS` for /healthz, /readyz and /metrics; port 0 picks a free one"}},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "listen", Usage: "`ADDRESS` of the endpoints: /mcp, /v1, /healthz, /readyz and /metrics; port 0 picks a free one"},
+			&cli.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
+			&cli.StringFlag{Name: "tls-key", Usage: "`FILE` with its key, PEM"},
+			&cli.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
+			&cli.IntFlag{Name: "rate", Usage: "requests per second that one token may make", Value: 200},
+		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments: %q", c.Args().First()))
@@ -63,13 +69,24 @@ func (p *Program) serve(c *cli.Context) error {
 		return err
 	}
 	d.metrics = newMetrics(router, p.Version, log)
-	if address := c.String("listen"); address != "" {
-		if d.health, err = listenHealth(address, router, d.metrics, log); err != nil {
-			router.Close()
-			return err
-		}
-	}
 	return d.run(c)
+}
+
+// listen opens the endpoints, if there are to be any. ctx ends the requests under way.
+func (d *daemon) listen(ctx context.Context, c *cli.Context) (err error) {
+	o := webOptions{
+		listen: c.String("listen"), cert: c.String("tls-cert"), key: c.String("tls-key"), hosts: c.StringSlice("host"),
+		ratePerSecond: c.Int("rate"),
+	}
+	switch {
+	case o.ratePerSecond < 1:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "rate: %d is out of bounds: at least 1", o.ratePerSecond)
+	case o.listen != "":
+		d.web, err = listenWeb(ctx, d.env, o, d.metrics, d.p.Version)
+	case o.cert != "" || o.key != "" || len(o.hosts) > 0:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tls-cert, tls-key and host say nothing without listen")
+	}
+	return err
 }
 
 // daemon is a running `mailroom serve`.
@@ -79,7 +96,7 @@ type daemon struct {
 	router  *orchestrator.Router
 	env     commands.Env
 	metrics *metrics
-	health  *health
+	web     *web
 }
 
 // run serves until the context ends, or until the scheduler cannot go on. It then stops within exitWithin, whatever a
@@ -87,9 +104,13 @@ type daemon struct {
 func (d *daemon) run(c *cli.Context) error {
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
+	if err := d.listen(ctx, c); err != nil {
+		d.router.Close()
+		return err
+	}
 	hello := Listening{Database: d.router.Path(), Instance: d.router.Instance(), PID: os.Getpid()}
-	if d.health != nil {
-		hello.Listening = d.health.address
+	if d.web != nil {
+		hello.Listening = d.web.address
 	}
 	if err := d.router.Beat(ctx, hello.Listening); err != nil {
 		d.log.Warn("the daemon could not be recorded", "error", err)
@@ -137,7 +158,7 @@ func (d *daemon) run(c *cli.Context) error {
 func (d *daemon) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
 	defer cancel()
-	d.health.close()
+	d.web.close()
 	d.router.Drain()
 	if err := d.router.Leave(ctx); err != nil {
 		d.log.Warn("the daemon could not be signed off", "error", err)
@@ -169,7 +190,7 @@ func (o *printer) hello(h Listening) error {
 	w := o.p.people(o.p.Out, o.p.OutTerminal)
 	w.Printf("Serving %s as %s. Stop with Ctrl-C.\n", h.Database, h.Instance)
 	if h.Listening != "" {
-		w.Printf("Health and metrics: %s/healthz /readyz /metrics\n", h.Listening)
+		w.Printf("Tools: %s/mcp, commands: /v1/commands/NAME, health: /healthz /readyz /metrics\n", h.Listening)
 	}
 	return w.Err()
 }

@@ -1,0 +1,74 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// AgentTokenParams say for whom to issue a token, or whose to revoke or list.
+type AgentTokenParams struct {
+	Name    string           `json:"name" desc:"agent that the token is for" check:"agent" arg:"1"`
+	Admin   bool             `json:"admin,omitempty" desc:"its holder may also run what is for administrators"`
+	Expires commands.Seconds `json:"expires,omitempty" desc:"how long it is valid; left out: until it is revoked" check:"min=1,max=315360000"`
+	Revoke  bool             `json:"revoke,omitempty" desc:"revoke all tokens of the agent, and issue none"`
+	List    bool             `json:"list,omitempty" desc:"list the tokens of the agent, and issue none"`
+}
+
+// AgentTokenResult holds a new token, which is shown this once, or what was asked of the present ones.
+type AgentTokenResult struct {
+	Agent     string               `json:"agent"`
+	Token     string               `json:"token,omitempty"`
+	ID        string               `json:"id,omitempty"`
+	Admin     bool                 `json:"admin,omitempty"`
+	ExpiresAt string               `json:"expires_at,omitempty"`
+	Revoked   *int64               `json:"revoked,omitempty"` // how many
+	Tokens    []orchestrator.Token `json:"tokens,omitempty"`
+}
+
+var agentTokenCommand = commands.Define(vocabulary, "agent token", agentToken)
+
+func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (AgentTokenResult, error) {
+	r := AgentTokenResult{Agent: p.Name}
+	if (p.Revoke || p.List) && (p.Admin || p.Expires > 0 || p.Revoke == p.List) {
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "revoke and list go alone")
+	}
+	switch {
+	case p.Revoke:
+		n, err := env.Router.RevokeTokens(ctx, p.Name)
+		r.Revoked = &n
+		return r, err
+	case p.List:
+		tokens, err := env.Router.Tokens(ctx, p.Name)
+		r.Tokens = tokens
+		return r, err
+	}
+	secret, token, err := env.Router.IssueToken(ctx, p.Name, p.Admin, p.Expires.Duration())
+	if err != nil {
+		return r, err
+	}
+	r.Token, r.ID, r.Admin, r.ExpiresAt = secret, token.ID, token.Admin, token.ExpiresAt
+	return r, nil
+}
+
+// Text shows the token, or what became of the present ones.
+func (r AgentTokenResult) Text(w *commands.Text) {
+	switch {
+	case r.Revoked != nil:
+		w.Printf("Revoked %d tokens of %s.\n", *r.Revoked, r.Agent)
+	case r.Token == "":
+		rows := make([][]string, len(r.Tokens))
+		for i, t := range r.Tokens {
+			right := "self"
+			if t.Admin {
+				right = "admin"
+			}
+			rows[i] = []string{t.ID, right, t.CreatedAt, t.ExpiresAt, t.RevokedAt}
+		}
+		w.Table([]string{"TOKEN", "RIGHT", "CREATED", "EXPIRES", "REVOKED"}, rows)
+	default:
+		w.Printf("%s\n", w.Paint(commands.Bold, r.Token))
+		w.Printf("It speaks for %s and is shown this once. Send it as `Authorization: Bearer ...`.\n", r.Agent)
+	}
+}

@@ -1,0 +1,156 @@
+package surface
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// toolPatience is how long one call of a tool may wait: hosts give a call about a minute. Source: agents.md, "MCP".
+const toolPatience = 55 * time.Second
+
+// progressEvery is how often a client that asked for progress hears of a call that takes its time.
+const progressEvery = 5 * time.Second
+
+// toolServer offers commands as tools of the Model Context Protocol. It is safe for concurrent use.
+type toolServer struct {
+	env      commands.Env // its caller is that of each call
+	patience time.Duration
+	every    time.Duration
+}
+
+// newTools makes a server with the tools of the named vocabularies, all of them when there are none, that a caller with
+// the right may use. With one vocabulary its tools have their document's own names; else some carry its prefix.
+func newTools(env commands.Env, version string, admin bool, vocabularies ...string) *mcp.Server {
+	t := &toolServer{env: env, patience: toolPatience, every: progressEvery}
+	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
+		Instructions: "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again.",
+		Capabilities: &mcp.ServerCapabilities{}, Logger: env.Log,
+	})
+	for _, d := range env.Catalogue.All() {
+		if len(vocabularies) > 0 && !slices.Contains(vocabularies, d.Vocabulary().Name) {
+			continue
+		}
+		card, err := d.Card()
+		if err != nil || !d.Remote() || (card.Rights != "self" && !admin) {
+			continue
+		}
+		name := d.Name
+		if len(vocabularies) == 1 {
+			name = d.Tool
+		}
+		s.AddTool(t.describe(d, card, name), t.call(d))
+	}
+	t.addResources(s)
+	return s
+}
+
+// describe makes the tool of a command out of its definition.
+func (t *toolServer) describe(d *commands.Definition, card *commands.Card, name string) *mcp.Tool {
+	output, err := d.ResultSchema()
+	if err != nil {
+		panic(fmt.Sprintf("command %s: %v", d.Name, err)) // a mistake in the program, which a test finds
+	}
+	closed := false
+	return &mcp.Tool{
+		Name: name, Description: card.Description + "\n\n" + card.Body, InputSchema: d.Schema(), OutputSchema: output,
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: len(card.Tables.Write) == 0, OpenWorldHint: &closed},
+	}
+}
+
+// call runs a command for one call of its tool. A failure is a result that says so, in document 004's form, since the
+// model that called is to read it.
+func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		x := exchangeOf(ctx)
+		ctx, done := x.begin(ctx)
+		defer done()
+		env := t.env
+		env.Caller = x.caller
+		ctx = tracing.WithParent(commands.WithPatience(ctx, t.patience), metaText(req, "traceparent"))
+		stop := t.reportProgress(ctx, req)
+		answer, err := d.Run(ctx, env, req.Params.Arguments)
+		stop()
+		if err != nil {
+			return toolFailure(err)
+		}
+		result, err := toolResult(answer)
+		if err != nil {
+			takeBack(ctx, env, answer)
+			return nil, err
+		}
+		if _, ok := answer.Result.(commands.Unwritten); ok {
+			x.undoable(result, func() { takeBack(ctx, env, answer) })
+		}
+		return result, nil
+	}
+}
+
+func toolResult(answer commands.Answer) (*mcp.CallToolResult, error) {
+	body, err := commands.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	text := string(body)
+	if texter, ok := answer.Result.(commands.ToolTexter); ok {
+		text = texter.ToolText()
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, StructuredContent: json.RawMessage(body)}, nil
+}
+
+func toolFailure(err error) (*mcp.CallToolResult, error) {
+	body, merr := commands.Marshal(commands.Failure{Err: err})
+	if merr != nil {
+		return nil, merr
+	}
+	return &mcp.CallToolResult{
+		Content: []mcp.Content{&mcp.TextContent{Text: string(body)}}, StructuredContent: json.RawMessage(body), IsError: true,
+	}, nil
+}
+
+// metaText returns a text of a request's _meta. Source for traceparent there: SEP-414.
+func metaText(req *mcp.CallToolRequest, key string) string {
+	text, _ := req.Params.Meta[key].(string)
+	return text
+}
+
+// reportProgress tells a client that asked for it that its call is still under way, until stop is called.
+func (t *toolServer) reportProgress(ctx context.Context, req *mcp.CallToolRequest) (stop func()) {
+	token := req.Params.GetProgressToken()
+	if token == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	guarded(t.env.Log, "progress", func() {
+		defer close(ended)
+		ticker := time.NewTicker(t.every)
+		defer ticker.Stop()
+		started := time.Now()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				seconds := time.Since(started).Seconds()
+				if req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+					ProgressToken: token, Progress: seconds, Message: fmt.Sprintf("waiting for %.0f s", seconds),
+				}) != nil {
+					return
+				}
+			}
+		}
+	})
+	return func() {
+		cancel()
+		<-ended
+	}
+}

@@ -1,0 +1,69 @@
+package surface
+
+import (
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// routeTools serves /mcp, with the tools of all vocabularies, and /mcp/VOCABULARY, with those of one under its document's
+// own names, over streamable HTTP. Which tools there are depends on the token's right.
+func (w *web) routeTools(mux *http.ServeMux, version string) {
+	var names []string
+	for _, d := range w.env.Catalogue.All() {
+		if name := d.Vocabulary().Name; len(names) == 0 || names[len(names)-1] != name {
+			names = append(names, name)
+		}
+	}
+	mux.Handle("/mcp", w.authenticated(w.tools(version)))
+	for _, name := range names {
+		mux.Handle("/mcp/"+name, w.authenticated(w.tools(version, name)))
+	}
+}
+
+// tools serves the tools of some vocabularies. Requests have no session of their own: each says who asks by its token, and
+// an answer is on its way to whoever sent the request, or to nobody.
+func (w *web) tools(version string, vocabularies ...string) http.HandlerFunc {
+	forAll, forAdmins := newTools(w.env, version, false, vocabularies...), newTools(w.env, version, true, vocabularies...)
+	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		if callerOf(r.Context()).Admin {
+			return forAdmins
+		}
+		return forAll
+	}, &mcp.StreamableHTTPOptions{
+		Stateless: true, Logger: w.env.Log, MaxRequestBodyBytes: maxBody,
+		DisableLocalhostProtection: true, // guard has seen to it, and knows the names of a proxy
+	})
+	return func(rw http.ResponseWriter, r *http.Request) {
+		x := &exchange{caller: callerOf(r.Context()), gone: r.Context()}
+		out := &watchedWriter{ResponseWriter: rw}
+		handler.ServeHTTP(out, r.WithContext(withExchange(r.Context(), x)))
+		x.end(out.err == nil && r.Context().Err() == nil)
+	}
+}
+
+// watchedWriter remembers the first error of writing.
+type watchedWriter struct {
+	http.ResponseWriter
+	err error
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// FlushError hands on what was written.
+func (w *watchedWriter) FlushError() error {
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return err
+}
+
+// Unwrap lets a response controller reach what is below.
+func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,58 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+)
+
+// MessageEvent is one row of message_trace with who is concerned.
+type MessageEvent struct {
+	ID        int64  `json:"id"`
+	MessageID string `json:"message_id"`
+	At        string `json:"at"`
+	Event     string `json:"event"`
+	OldStatus string `json:"old_status,omitempty"`
+	NewStatus string `json:"new_status,omitempty"`
+	Attempt   int64  `json:"attempt,omitempty"`
+	Error     string `json:"error,omitempty"`
+	Sender    string `json:"sender,omitempty"` // "" once the message is deleted
+	Recipient string `json:"recipient,omitempty"`
+	ThreadID  string `json:"thread_id,omitempty"`
+}
+
+// Events lists what happened to messages after the event with an id, in order, at most limit of them. concerning is an
+// agent that sees only events of messages that it sent or received; "" sees all. last is the id of the last event that
+// was looked at, from which to go on.
+func (r *Router) Events(ctx context.Context, after int64, concerning string, limit int) (list []MessageEvent, last int64, err error) {
+	err = r.read(func(c *conn) error {
+		list, last = nil, after
+		return c.query(`
+			SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.error,
+			       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id, a.thread_id, '')
+			FROM message_trace t
+			LEFT JOIN agent_message m ON m.message_id = t.message_id
+			LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id
+			WHERE t.id > ? ORDER BY t.id LIMIT +?`, func(row []driver.Value) error {
+			e := MessageEvent{
+				ID: asInt(row[0]), MessageID: asText(row[1]), At: asText(row[2]), Event: asText(row[3]), OldStatus: asText(row[4]),
+				NewStatus: asText(row[5]), Attempt: asInt(row[6]), Error: asText(row[7]), Sender: asText(row[8]),
+				Recipient: asText(row[9]), ThreadID: asText(row[10]),
+			}
+			last = e.ID
+			if concerning == "" || e.Sender == concerning || e.Recipient == concerning {
+				list = append(list, e)
+			}
+			return nil
+		}, after, limit)
+	})
+	return list, last, err
+}
+
+// LastEvent is the id of the newest event, 0 when there is none.
+func (r *Router) LastEvent(ctx context.Context) (id int64, err error) {
+	err = r.read(func(c *conn) error {
+		id, err = c.number(`SELECT coalesce(max(id), 0) FROM message_trace`)
+		return err
+	})
+	return id, err
+}

@@ -1,0 +1,142 @@
+package orchestrator
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"database/sql/driver"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"time"
+)
+
+// tokenPrefix begins every token, so that scanners for secrets can find one that leaked.
+const tokenPrefix = "mailroom_"
+
+// maxTokenLife is the longest time for which a token can be issued, unless it is for ever.
+const maxTokenLife = 3650 * day
+
+// Token is what is known of a credential; the credential itself is nowhere kept.
+type Token struct {
+	ID        string `json:"id"` // the first 12 hex digits of its hash
+	Agent     string `json:"agent"`
+	Admin     bool   `json:"admin"`
+	CreatedAt string `json:"created_at"`
+	ExpiresAt string `json:"expires_at,omitempty"` // "": never
+	RevokedAt string `json:"revoked_at,omitempty"`
+}
+
+// IssueToken makes a credential for an agent and returns it; it cannot be had again. With admin its holder may also run
+// what is for administrators. A lifetime of 0 is for ever. The agent need not be known: a token registers its own name
+// by acting. Error: invalid_params.
+func (r *Router) IssueToken(ctx context.Context, agent string, admin bool, lifetime time.Duration) (secret string, token Token, err error) {
+	if agent, err = checkNewName("agent", agent); err != nil {
+		return "", Token{}, err
+	}
+	if lifetime < 0 || lifetime > maxTokenLife {
+		return "", Token{}, Errorf(InvalidParams, "expires: %s is out of bounds: 1 second to %s", FormatDuration(lifetime), FormatDuration(maxTokenLife))
+	}
+	var random [32]byte
+	rand.Read(random[:]) // never fails; see crypto/rand
+	secret = tokenPrefix + base64.RawURLEncoding.EncodeToString(random[:])
+	hash := hashToken(secret)
+	err = r.write(ctx, func(t *tx) error {
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		if _, isGroup := conf.groups[agent]; isGroup {
+			return Errorf(InvalidParams, "%s is a group; a token is for one agent", agent)
+		}
+		token = Token{ID: hash[:12], Agent: agent, Admin: admin, CreatedAt: t.now}
+		if lifetime > 0 {
+			token.ExpiresAt = stamp(t.clock.Add(lifetime))
+		}
+		t.traced = true
+		_, err = t.Exec(`INSERT INTO tokens (hash, agent, admin, created_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
+			hash, agent, asFlag(admin), token.CreatedAt, token.ExpiresAt)
+		return err
+	})
+	return secret, token, err
+}
+
+func hashToken(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+func asFlag(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// Authenticate returns what a token stands for. It looks into the database each time, so that a revocation works at once.
+// Error: unauthenticated, for one that is unknown, expired or revoked, without telling which.
+func (r *Router) Authenticate(ctx context.Context, secret string) (token Token, err error) {
+	refused := Errorf(Unauthenticated, "the token is not valid").WithHint("`mailroom agent token NAME` issues one")
+	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > 128 {
+		return Token{}, refused
+	}
+	hash := hashToken(secret)
+	err = r.read(func(c *conn) error {
+		found := false
+		err := c.query(`SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, func(row []driver.Value) error {
+			token = scanToken(row)
+			found = subtle.ConstantTimeCompare([]byte(asText(row[0])), []byte(hash)) == 1
+			return nil
+		}, hash)
+		if err != nil {
+			return err
+		}
+		if !found || token.RevokedAt != "" || (token.ExpiresAt != "" && token.ExpiresAt <= stamp(r.now())) {
+			return refused
+		}
+		return nil
+	})
+	if err != nil {
+		return Token{}, err
+	}
+	return token, nil
+}
+
+const tokenColumns = `hash, agent, admin, created_at, expires_at, revoked_at`
+
+func scanToken(row []driver.Value) Token {
+	return Token{
+		ID: asText(row[0])[:12], Agent: asText(row[1]), Admin: asInt(row[2]) != 0, CreatedAt: asText(row[3]),
+		ExpiresAt: asText(row[4]), RevokedAt: asText(row[5]),
+	}
+}
+
+// Tokens lists the tokens of an agent, or of everybody for "", oldest first; expired and revoked ones too.
+func (r *Router) Tokens(ctx context.Context, agent string) (list []Token, err error) {
+	err = r.read(func(c *conn) error {
+		list = []Token{}
+		return c.query(`SELECT `+tokenColumns+` FROM tokens WHERE ?1 = '' OR agent = ?1 ORDER BY created_at, hash`, func(row []driver.Value) error {
+			list = append(list, scanToken(row))
+			return nil
+		}, agent)
+	})
+	return list, err
+}
+
+// RevokeTokens makes all tokens of an agent useless from now on, and returns how many were not yet.
+func (r *Router) RevokeTokens(ctx context.Context, agent string) (n int64, err error) {
+	if agent, err = CheckName("agent", agent); err != nil {
+		return 0, err
+	}
+	err = r.write(ctx, func(t *tx) error {
+		n, err = t.revokeTokens(agent)
+		return err
+	})
+	return n, err
+}
+
+func (t *tx) revokeTokens(agent string) (int64, error) {
+	t.traced = true
+	return t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.now, agent)
+}
