@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,49 +18,14 @@ import (
 	"mailroom/orchestrator"
 )
 
-// endpoints are the HTTP endpoints of a daemon on a router of the test's.
-type endpoints struct {
-	t       *testing.T
-	address string
-}
-
-func listenTo(t *testing.T, r *orchestrator.Router) *endpoints {
-	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	h, err := listenHealth("127.0.0.1:0", r, newMetrics(r, "v1.2.3", log), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(h.close)
-	return &endpoints{t, h.address}
-}
-
-func (e *endpoints) get(path, host string) (status int, body string) {
-	e.t.Helper()
-	req, err := http.NewRequestWithContext(e.t.Context(), http.MethodGet, e.address+path, nil)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	req.Host = host
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	read, err := io.ReadAll(res.Body)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return res.StatusCode, string(read)
-}
-
 // The endpoints are for this machine only.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
-	log := slog.New(slog.DiscardHandler)
-	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0", "example.org:80", "192.0.2.1:0", "nowhere", ""} {
-		if _, err := listenHealth(address, r, newMetrics(r, "test", log), log); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+	for address, code := range map[string]orchestrator.Code{
+		"nowhere": orchestrator.InvalidParams, "": orchestrator.InvalidParams, "192.0.2.1:0": orchestrator.Unavailable,
+	} {
+		if _, err := listenOn(t, r, webOptions{listen: address}); orchestrator.CodeOf(err) != code {
 			t.Errorf("listening on %q: %v", address, err)
 		}
 	}
@@ -80,7 +43,7 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	_, port, _ := strings.Cut(strings.TrimPrefix(e.address, "http://"), ":")
-	if _, err := listenHealth("127.0.0.1:"+port, r, newMetrics(r, "test", log), log); orchestrator.CodeOf(err) != orchestrator.Unavailable {
+	if _, err := listenOn(t, r, webOptions{listen: "127.0.0.1:" + port}); orchestrator.CodeOf(err) != orchestrator.Unavailable {
 		t.Errorf("listening on a port that is taken: %v", err)
 	}
 }

@@ -10,15 +10,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
 	"mailroom/tracing"
 )
 
 // toolPatience is how long one call of a tool may wait: hosts give a call about a minute. Source: agents.md, "MCP".
 const toolPatience = 55 * time.Second
 
-// progressEvery is how often a client that asked for progress hears of a call that takes its time.
-const progressEvery = 5 * time.Second
+// toolProgressEvery is how often a client that asked for progress hears of a call that takes its time.
+const toolProgressEvery = 5 * time.Second
 
 // toolServer offers commands as tools of the Model Context Protocol. It is safe for concurrent use.
 type toolServer struct {
@@ -30,7 +29,7 @@ type toolServer struct {
 // newTools makes a server with the tools of the named vocabularies, all of them when there are none, that a caller with
 // the right may use. With one vocabulary its tools have their document's own names; else some carry its prefix.
 func newTools(env commands.Env, version string, admin bool, vocabularies ...string) *mcp.Server {
-	t := &toolServer{env: env, patience: toolPatience, every: progressEvery}
+	t := &toolServer{env: env, patience: toolPatience, every: toolProgressEvery}
 	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
 		Instructions: "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again.",
 		Capabilities: &mcp.ServerCapabilities{}, Logger: env.Log,
