@@ -55,6 +55,25 @@ func decodeParams(raw json.RawMessage, params []Param, fold bool, into any) erro
 	return nil
 }
 
+// DecodeObject reads a JSON object that is the value of a parameter into a struct with the tags of Param, as strictly as
+// parameters themselves are read. It panics when the struct's tags are wrong. Error: invalid_params, which names the
+// parameter and the key in it.
+func DecodeObject[P any](parameter string, raw json.RawMessage) (p P, err error) {
+	params, err := paramsOf(p)
+	if err != nil {
+		panic(fmt.Sprintf("%T: %v", p, err))
+	}
+	err = decodeParams(raw, params, false, &p)
+	var e *orchestrator.Error
+	if errors.As(err, &e) {
+		e.Message = parameter + ": " + e.Message
+		if key, ok := e.Details["parameter"].(string); ok {
+			e.Details["parameter"] = parameter + "." + key
+		}
+	}
+	return p, err
+}
+
 func (p *Param) defaultJSON() json.RawMessage {
 	if p.Kind == String {
 		quoted, _ := Marshal(p.Default)
@@ -191,6 +210,9 @@ func knownName(key string, params []Param, fold bool) (string, error) {
 func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 	switch p.Kind {
 	case JSON:
+		if p.TextOrObject && value[0] != '"' && value[0] != '{' {
+			return p.wrongType(value, "a text or an object")
+		}
 		field.SetBytes(bytes.Clone(value))
 		return p.inBounds(float64(len(value)), fmt.Sprintf("it has %d bytes, which", len(value)))
 	case String:

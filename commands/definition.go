@@ -76,14 +76,15 @@ type details struct {
 // Typed is a definition that still knows its types, as Define returns it.
 type Typed[P, R any] struct{ *Definition }
 
-// Define makes a command of a card and a handler. words are how it is called within its vocabulary, as in "agent add";
-// its name has '_' between them, and its card is the file of that name with .md among the vocabulary's cards. A wrong definition (no
+// Define makes a command of a card and a handler. words are how it is called within its vocabulary, as in "agent add", and
+// may begin with the vocabulary's own name, which is then part of the command's: "team idle" is `mailroom team idle` too.
+// Its name has '_' between them, and its card is the file of that name with .md among the vocabulary's cards. A wrong definition (no
 // card, a parameter without a description, an unknown check) panics when its details are first asked for: it is a mistake
 // in the program, and whoever adds a command to a catalogue has a test that asks.
 func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
 	d := &Definition{Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(uncamel(words)), vocabulary: v, kind: tracing.Internal, result: reflect.TypeFor[R]()}
 	d.Name = v.Prefix + d.Tool
-	if !v.TopLevel {
+	if !v.TopLevel && d.Path[0] != v.Name {
 		d.Path = append([]string{v.Name}, d.Path...)
 	}
 	d.details = sync.OnceValue(func() details {

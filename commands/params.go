@@ -37,7 +37,7 @@ const (
 //	json:"batch_size,omitempty"   its name; with omitempty it may be left out
 //	desc:"messages at most"       what it is; required
 //	check:"min=1,max=1000"        bounds: of a number, or of the bytes of a text or the elements of a list
-//	                              also agent, agent|group, id, oneof=a|b
+//	                              also agent, agent|group, id, oneof=a|b; text|object, of a JSON value
 //	default:"10"                  its value when it is left out
 //	arg:"1"                       its place among the arguments on the command line; rest takes all that follow
 type Param struct {
@@ -50,6 +50,9 @@ type Param struct {
 	Min, Max *float64
 	OneOf    []string
 	NameOf   string // agent, agent|group or id
+
+	// TextOrObject: the JSON value is a text or an object. On the command line a text needs no quotes of its own.
+	TextOrObject bool
 
 	index   int
 	pointer bool
@@ -175,6 +178,8 @@ func (p *Param) readChecks(tag string) error {
 			p.OneOf = strings.Split(value, "|")
 		case "agent", "agent|group", "id":
 			p.NameOf = key
+		case "text|object":
+			p.TextOrObject = true
 		default:
 			return fmt.Errorf("check %q is unknown", part)
 		}

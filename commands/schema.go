@@ -35,7 +35,10 @@ func (p *Param) schema() *jsonschema.Schema {
 		s.Enum = append(s.Enum, v)
 	}
 	switch p.Kind {
-	case JSON: // anything
+	case JSON: // anything, unless it says otherwise
+		if p.TextOrObject {
+			s.Types = []string{"string", "object"}
+		}
 	case Span, Integer:
 		s.Type, s.Minimum, s.Maximum = "integer", p.Min, p.Max
 	case Number:

@@ -274,8 +274,8 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 	return found, nil
 }
 
-// RemoveAgent forgets an agent, its group memberships, presence and inbox view, and revokes its tokens; messages it has
-// sent or received stay. While
+// RemoveAgent forgets an agent, its part in groups and sessions, and its inbox view, and revokes its tokens; messages it
+// has sent or received stay. While
 // undelivered messages wait for it, it is refused with conflict unless deadLetter is set, which fails them. It returns
 // how many it failed.
 func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) (failed int64, err error) {
@@ -302,8 +302,9 @@ func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) 
 				return err
 			}
 		}
-		for _, statement := range []string{`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`,
-			`DELETE FROM presence WHERE agent = ?`} {
+		for _, statement := range []string{
+			`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`, `DELETE FROM presence WHERE agent = ?`,
+		} {
 			if _, err := t.Exec(statement, name); err != nil {
 				return err
 			}

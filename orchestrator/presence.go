@@ -44,22 +44,26 @@ func (r *Router) Join(ctx context.Context, j Joining) (p Presence, err error) {
 		return p, err
 	}
 	err = r.write(ctx, func(t *tx) error {
-		conf, err := t.config()
-		if err != nil {
+		if err := t.admit(j.Agent, j.Register); err != nil {
 			return err
-		}
-		if conf.agents[j.Agent] == nil && !j.Register {
-			return Errorf(UnknownSender, "nobody is known as %q", j.Agent).WithHint("%s", didYouMean(j.Agent, conf.names))
-		}
-		if conf.agents[j.Agent] == nil {
-			if _, _, err := t.addAgent(AgentUpdate{Name: j.Agent, By: j.Agent}); err != nil {
-				return err
-			}
 		}
 		p, err = t.join(j)
 		return err
 	})
 	return p, err
+}
+
+// admit lets an agent act: it is known, or has proved its identity and is added. Error: unknown_sender.
+func (t *tx) admit(agent string, register bool) error {
+	conf, err := t.config()
+	if err != nil || conf.agents[agent] != nil {
+		return err
+	}
+	if !register {
+		return Errorf(UnknownSender, "nobody is known as %q", agent).WithHint("%s", didYouMean(agent, conf.names))
+	}
+	_, _, err = t.addAgent(AgentUpdate{Name: agent, By: agent})
+	return err
 }
 
 // join is Join for names that were checked and an agent that is known.
@@ -93,6 +97,16 @@ func (r *Router) SetPresence(ctx context.Context, j Joining, status PresenceStat
 		return t.storePresence(&p)
 	})
 	return p, err
+}
+
+// takePresence notes what an agent, which is known, does in a session; it joins it if it has not yet.
+func (t *tx) takePresence(session, agent string, status PresenceStatus) (Presence, error) {
+	p, err := t.join(Joining{Session: session, Agent: agent})
+	if err != nil || p.Status == status {
+		return p, err
+	}
+	p.Status, p.Since = status, t.now
+	return p, t.storePresence(&p)
 }
 
 func (t *tx) storePresence(p *Presence) error {

@@ -17,6 +17,7 @@ import (
 	"mailroom/commands/relay"
 	"mailroom/commands/route"
 	"mailroom/commands/surface"
+	"mailroom/commands/team"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/transport"
 )
@@ -40,7 +41,7 @@ func run() int {
 // config is what the program is made of.
 func config() surface.Config {
 	return surface.Config{
-		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), admin.Definitions()),
+		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), admin.Definitions()),
 		Open:      open,
 		Extra:     []func(*surface.Program) *cli.Command{surface.ServeCommand, surface.MCPCommand},
 		Version:   version(),

@@ -235,7 +235,7 @@ func (p *Program) scalar(ctx context.Context, param *commands.Param, text string
 	}
 	switch param.Kind {
 	case commands.JSON:
-		return p.jsonText(ctx, param.Name, text)
+		return p.jsonText(ctx, param, text)
 	case commands.Span:
 		d, err := orchestrator.ParseDuration(text)
 		if err != nil {

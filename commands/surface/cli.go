@@ -244,6 +244,9 @@ func flagOf(param *commands.Param) cli.Flag {
 	case commands.List:
 		return &cli.StringSliceFlag{Name: name, Usage: usage}
 	case commands.JSON:
+		if param.TextOrObject {
+			return &cli.StringFlag{Name: name, Usage: usage + "; `TEXT|JSON|@FILE|-`"}
+		}
 		return &cli.StringFlag{Name: name, Usage: usage + "; `JSON|@FILE|-`"}
 	}
 	return &cli.StringFlag{Name: name, Usage: usage, DefaultText: param.Default}

@@ -7,16 +7,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"unicode/utf8"
 
+	"mailroom/commands"
 	"mailroom/orchestrator"
 )
 
 // maxInput bounds what is read for one value; the decoder has tighter bounds, and says so.
 const maxInput = 8 << 20
 
-// jsonText reads a JSON value: itself, @FILE, or - for standard input.
-func (p *Program) jsonText(ctx context.Context, name, text string) (json.RawMessage, error) {
-	content := []byte(text)
+// jsonText reads a JSON value: itself, @FILE, or - for standard input. Where a text or an object is wanted, whatever opens
+// with no brace and is no JSON string is the text.
+func (p *Program) jsonText(ctx context.Context, param *commands.Param, text string) (json.RawMessage, error) {
+	name, content := param.Name, []byte(text)
 	var err error
 	switch {
 	case text == "-":
@@ -33,6 +36,12 @@ func (p *Program) jsonText(ctx context.Context, name, text string) (json.RawMess
 	content = bytes.TrimSpace(content)
 	if len(content) == 0 {
 		return nil, badValue(name, fmt.Errorf("there is nothing to read"), "It must be JSON")
+	}
+	if param.TextOrObject && content[0] != '{' && (content[0] != '"' || !json.Valid(content)) {
+		if !utf8.Valid(content) {
+			return nil, notUTF8(param)
+		}
+		return commands.Marshal(string(content))
 	}
 	if err := json.Unmarshal(content, new(json.RawMessage)); err != nil {
 		return nil, badValue(name, fmt.Errorf("it is not JSON: %w", err), orchestrator.QuotingHint(content))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mailroom/commands"
 	"mailroom/orchestrator"
 )
 
@@ -27,7 +28,7 @@ func (p *Program) invokeCommand() *cli.Command {
 			}
 			raw := json.RawMessage("{}")
 			if c.NArg() == 2 {
-				if raw, err = p.jsonText(c.Context, "parameters", c.Args().Get(1)); err != nil {
+				if raw, err = p.jsonText(c.Context, &commands.Param{Name: "parameters"}, c.Args().Get(1)); err != nil {
 					return p.failWith(c, err)
 				}
 			}

@@ -1,0 +1,134 @@
+package team
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// SendMessageParams ask for one message to a teammate, or to all of them. Source: document 001, "Schema".
+type SendMessageParams struct {
+	To      string          `json:"to" desc:"name of a teammate; * is every teammate but yourself" check:"min=1,max=64"`
+	Message json.RawMessage `json:"message" desc:"a text, or a protocol object: shutdown_request, shutdown_response, plan_approval_request, plan_approval_response" check:"text|object"`
+	Summary string          `json:"summary,omitempty" desc:"preview in 5 to 10 words; left out, the message's first ten words" check:"max=200"`
+}
+
+// SendMessageResult says what was sent, and carries the caller's unread messages.
+type SendMessageResult struct {
+	MessageID   string   `json:"message_id"`
+	From        string   `json:"from"`
+	To          string   `json:"to"`
+	Type        string   `json:"message_type"`
+	Summary     string   `json:"summary"`
+	Status      string   `json:"status"`
+	CreatedAt   string   `json:"created_at"`
+	MulticastID string   `json:"multicast_id,omitempty"`
+	MessageIDs  []string `json:"message_ids,omitempty"`
+	Recipients  []string `json:"recipients,omitempty"`
+	RequestID   string   `json:"request_id,omitempty"` // that the message asks or answers
+	Stopped     []string `json:"stopped,omitempty"`    // teammates that have stopped
+	Presence    string   `json:"presence"`             // of the sender, afterwards
+	Arrivals
+}
+
+var sendMessageCommand = commands.Define(vocabulary, "SendMessage", sendMessage).Kind(tracing.Producer)
+
+// sendMessage is durable when it returns, and so is what a protocol message brings about.
+func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {
+	sender, err := member(env)
+	if err != nil {
+		return SendMessageResult{}, err
+	}
+	if err := refuseUUID(ctx, env, p.To); err != nil {
+		return SendMessageResult{}, err
+	}
+	c, err := readContent(p.Message)
+	if err != nil {
+		return SendMessageResult{}, err
+	}
+	draft := orchestrator.Draft{
+		Sender: sender, Recipient: p.To, Type: c.kind, Payload: c.payload, SessionID: env.Caller.Session, RegisterSender: true,
+		Summary: cmp.Or(strings.Join(strings.Fields(p.Summary), " "), preview(c.preview)),
+	}
+	sent, err := send(ctx, env, &c, draft)
+	if err != nil {
+		return SendMessageResult{}, err
+	}
+	r := SendMessageResult{
+		MessageID: sent.MessageID, From: sender, To: p.To, Type: c.kind, Summary: draft.Summary, Status: string(sent.Status),
+		CreatedAt: sent.CreatedAt, RequestID: sent.RequestID, Stopped: sent.Stopped, Presence: string(sent.Presence),
+		Arrivals: arrivalsAfter(ctx, env, sender),
+	}
+	if sent.MulticastID != "" {
+		r.MulticastID, r.MessageIDs, r.Recipients = sent.MulticastID, sent.MessageIDs, sent.Recipients
+	}
+	return r, nil
+}
+
+// send hands a message to the router, as what it is.
+func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.Draft) (orchestrator.TeamSent, error) {
+	switch {
+	case c.request != nil:
+		c.request.Draft = draft
+		return env.Router.AskTeammate(ctx, *c.request)
+	case c.answer != nil:
+		c.answer.Draft = draft
+		return env.Router.AnswerTeammate(ctx, *c.answer)
+	}
+	return env.Router.SendToTeam(ctx, draft)
+}
+
+// uuid matches what looks like a UUID, with or without dashes.
+var uuid = regexp.MustCompile(`(?i)^(urn:uuid:)?\{?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$`)
+
+// refuseUUID refuses an address that looks like a UUID, and says which names there are.
+func refuseUUID(ctx context.Context, env commands.Env, to string) error {
+	if !uuid.MatchString(to) {
+		return nil
+	}
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "to: %q looks like a UUID; teammates are addressed by name, never by id", to)
+	e.Details = map[string]any{"parameter": "to"}
+	members, err := env.Router.Team(ctx, env.Caller.Session)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, m := range members {
+		if m.Name != env.Caller.Name {
+			names = append(names, m.Name)
+		}
+	}
+	if len(names) == 0 {
+		return e.WithHint("There is no teammate yet; `mailroom agent add NAME` adds one")
+	}
+	shown := names[:min(len(names), 20)]
+	e.Details["teammates"] = shown
+	return e.WithHint("Use a teammate's name: %s", strings.Join(shown, ", "))
+}
+
+// Text says it in a sentence, and shows what came for the sender.
+func (r SendMessageResult) Text(w *commands.Text) {
+	to := r.To
+	if r.MulticastID != "" {
+		to = strings.Join(r.Recipients, ", ")
+	}
+	w.Printf("%s to %s is %s: %s\n", w.Paint(commands.Bold, r.MessageID), to, w.Status(r.Status), r.Summary)
+	switch {
+	case r.RequestID != "" && (r.Type == shutdownAsk || r.Type == planApprovalAsk):
+		w.Printf("%s is to answer it under the id %s.\n", r.To, r.RequestID)
+	case r.Presence == string(orchestrator.Stopped):
+		w.Printf("%s\n", w.Paint(commands.Yellow, r.From+" has stopped: end your process."))
+	}
+	if len(r.Stopped) > 0 && r.MulticastID != "" {
+		w.Printf("Left out, since stopped: %s.\n", strings.Join(r.Stopped, ", "))
+	} else if len(r.Stopped) > 0 {
+		w.Printf("%s has stopped; the message waits for it.\n", r.To)
+	}
+	r.Arrivals.text(w)
+}

@@ -1,0 +1,79 @@
+package team
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// maxArrivals bounds the messages that one answer carries.
+const maxArrivals = 100
+
+// Arrivals are the caller's unread messages, which every answer of the vocabulary carries: messages reach teammates
+// without their asking. They are marked as read, and unread again if the answer cannot be written.
+type Arrivals struct {
+	Messages []Message `json:"messages"`
+	More     bool      `json:"more,omitempty"` // there may be more: the answer carries as many as it can
+
+	taken []orchestrator.Message
+}
+
+// arrivals takes an agent's unread messages. It is the last thing that a command does.
+func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
+	a := Arrivals{Messages: []Message{}}
+	ms, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: maxArrivals, Register: true})
+	if err != nil {
+		return a, err
+	}
+	a.taken, a.More = ms, len(ms) == maxArrivals
+	for i := range ms {
+		a.Messages = append(a.Messages, rendered(&ms[i]))
+	}
+	return a, nil
+}
+
+// arrivalsAfter is arrivals for a command that has done its work: a failure to read must not pass for a failure of that.
+// What was not read stays unread for the next answer.
+func arrivalsAfter(ctx context.Context, env commands.Env, agent string) Arrivals {
+	a, err := arrivals(ctx, env, agent)
+	if err != nil {
+		env.Log.Warn("unread messages are left for the next answer", "agent", agent, "error", err)
+	}
+	return a
+}
+
+// attend is arrivals for a command that only reads: the agent takes part in the session, and one that was idle is working
+// again if something came for it.
+func attend(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
+	a, err := arrivals(ctx, env, agent)
+	if err != nil || len(a.taken) == 0 {
+		return a, err
+	}
+	if err := takePart(ctx, env, agent, true); err != nil {
+		env.Log.Warn("the agent's presence is not up to date", "agent", agent, "error", err)
+	}
+	return a, nil
+}
+
+func takePart(ctx context.Context, env commands.Env, agent string, began bool) error {
+	return env.Router.TakePart(ctx, orchestrator.Joining{Session: env.Caller.Session, Agent: agent, Register: true}, began)
+}
+
+// Unwritten makes the messages unread again when the answer that carries them could not be written.
+func (a Arrivals) Unwritten(ctx context.Context, env commands.Env) error {
+	if len(a.taken) == 0 {
+		return nil
+	}
+	return env.Router.Unread(ctx, a.taken)
+}
+
+// text shows the messages, if there are any.
+func (a Arrivals) text(w *commands.Text) {
+	for i := range a.Messages {
+		a.Messages[i].text(w)
+	}
+	if a.More {
+		w.Printf("There may be more: ask again.\n")
+	}
+}

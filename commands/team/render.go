@@ -1,0 +1,64 @@
+package team
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// Message is a message as a teammate reads it, whatever vocabulary it was sent in. What the team's own form has no place
+// for stands in the keys behind type.
+type Message struct {
+	ID        string          `json:"id"`
+	From      string          `json:"from"`
+	Message   json.RawMessage `json:"message"` // a text, or a protocol object
+	Summary   string          `json:"summary"`
+	Timestamp string          `json:"timestamp"`
+	Type      string          `json:"type"`
+
+	Payload     json.RawMessage `json:"payload,omitempty"` // structured data beside the text, or instead of one
+	Mentions    []string        `json:"mentions,omitempty"`
+	Priority    string          `json:"priority,omitempty"`
+	Action      string          `json:"action,omitempty"`
+	Context     string          `json:"context,omitempty"`
+	ReplyTo     string          `json:"reply_to,omitempty"`
+	ThreadID    string          `json:"thread_id,omitempty"`
+	Session     string          `json:"session,omitempty"`
+	MulticastID string          `json:"multicast_id,omitempty"`
+	Group       string          `json:"multicast_target,omitempty"` // whom the sender addressed: * or a group
+}
+
+// rendered brings a message of any vocabulary into the team's form.
+func rendered(m *orchestrator.Message) Message {
+	c := commands.ContentOf(m)
+	r := Message{
+		ID: m.ID, From: m.Sender, Summary: m.Summary, Timestamp: cmp.Or(m.CreatedAt, m.DeliveredAt), Type: m.Type, Mentions: c.Mentions,
+		Action: m.Action, Context: m.Context, ReplyTo: m.ReplyTo, ThreadID: m.ThreadID, Session: m.SessionID,
+		MulticastID: m.MulticastID, Group: m.Group,
+	}
+	if m.Priority != 0 {
+		r.Priority = commands.PriorityWord(m.Priority)
+	}
+	if c.Protocol != "" || typeOf(m.Payload) == idleType {
+		r.Message = m.Payload
+	} else {
+		r.Message, _ = commands.Marshal(c.Text) // a string always marshals
+		r.Payload = c.Data
+	}
+	if r.Summary == "" {
+		r.Summary = preview(c.Text)
+	}
+	return r
+}
+
+// text shows one message.
+func (m *Message) text(w *commands.Text) {
+	said := string(m.Message)
+	_ = json.Unmarshal(m.Message, &said) // an object stays as it is
+	w.Printf("%s  %s from %s, %s\n  %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.From, m.Timestamp, said)
+	if m.Payload != nil && string(m.Payload) != said {
+		w.Printf("  %s\n", string(m.Payload))
+	}
+}

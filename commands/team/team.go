@@ -1,0 +1,71 @@
+// Package team is the vocabulary of document 001: messages between the agents of one team, who know each other by name,
+// and the protocols by which they ask each other to shut down or to approve a plan. What the protocols do to rows stands
+// in orchestrator/teamrequests.go.
+package team
+
+import (
+	"embed"
+	"strings"
+	"unicode/utf8"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+//go:embed *.md
+var cards embed.FS
+
+var vocabulary = &commands.Vocabulary{Name: "team", Cards: cards}
+
+// Definitions lists the commands in the order in which they are shown.
+func Definitions() []*commands.Definition {
+	return []*commands.Definition{
+		sendMessageCommand.Definition,
+		messagesCommand.Definition,
+		membersCommand.Definition,
+		idleCommand.Definition,
+	}
+}
+
+// member returns who asks. A teammate acts for itself only, and registers itself by acting.
+func member(env commands.Env) (string, error) {
+	if env.Caller.Name == "" {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "it is not said which teammate asks").
+			WithHint("Say --as NAME, or set MAILROOM_AGENT")
+	}
+	return env.Caller.Name, nil
+}
+
+// The bounds of a summary that nobody gave: words of the message, and bytes.
+const (
+	summaryWords = 10
+	summaryBytes = 200
+)
+
+// preview is the summary of a text: its first words.
+func preview(text string) string {
+	var b strings.Builder
+	words := 0
+	for word := range strings.FieldsSeq(text) {
+		if words > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+		if words++; words == summaryWords || b.Len() > summaryBytes {
+			break
+		}
+	}
+	return clip(b.String())
+}
+
+// clip cuts a text to summaryBytes, between two characters.
+func clip(text string) string {
+	if len(text) <= summaryBytes {
+		return text
+	}
+	end := summaryBytes
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}

@@ -1,0 +1,69 @@
+package team
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// IdleParams say why the caller's turn ended, and who is to hear of it.
+type IdleParams struct {
+	Reason string `json:"reason,omitempty" desc:"why the turn ended" check:"max=1024"`
+	Lead   string `json:"lead,omitempty" desc:"agent to tell; left out, the team's first member" check:"agent"`
+}
+
+// IdleResult says who was told, and carries the caller's unread messages.
+type IdleResult struct {
+	Agent     string `json:"agent"`
+	Presence  string `json:"presence"`
+	Since     string `json:"since"`
+	Lead      string `json:"lead,omitempty"` // who hears of it; absent when there is nobody but the caller
+	Notified  bool   `json:"notified"`       // false when nobody was told: no lead, or not the first time in this turn
+	MessageID string `json:"message_id,omitempty"`
+	Arrivals
+}
+
+// idleBody is the payload of the notification.
+type idleBody struct {
+	Type   string `json:"type"`
+	From   string `json:"from"`
+	Reason string `json:"reason,omitempty"`
+}
+
+var idleCommand = commands.Define(vocabulary, "team idle", idle).Kind(tracing.Producer)
+
+// idle is what a hook calls when an agent's turn ended.
+func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, error) {
+	agent, err := member(env)
+	if err != nil {
+		return IdleResult{}, err
+	}
+	payload, err := commands.Marshal(idleBody{Type: idleType, From: agent, Reason: p.Reason})
+	if err != nil {
+		return IdleResult{}, err
+	}
+	ended, err := env.Router.EndTurn(ctx, p.Lead, orchestrator.Draft{
+		Sender: agent, Type: idleType, Payload: payload, Summary: preview(agent + " is idle" + after(&p.Reason)),
+		SessionID: env.Caller.Session, RegisterSender: true,
+	})
+	if err != nil {
+		return IdleResult{}, err
+	}
+	return IdleResult{
+		Agent: agent, Presence: string(ended.Presence.Status), Since: ended.Presence.Since, Lead: ended.Lead,
+		Notified: ended.Notice.MessageID != "", MessageID: ended.Notice.MessageID, Arrivals: arrivalsAfter(ctx, env, agent),
+	}, nil
+}
+
+// Text says it in a sentence, and shows what came for the caller.
+func (r IdleResult) Text(w *commands.Text) {
+	switch {
+	case r.Notified:
+		w.Printf("%s is %s; %s was told.\n", r.Agent, r.Presence, r.Lead)
+	default:
+		w.Printf("%s is %s since %s; nobody was told now.\n", r.Agent, r.Presence, r.Since)
+	}
+	r.Arrivals.text(w)
+}

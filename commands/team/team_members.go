@@ -1,0 +1,51 @@
+package team
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// MembersResult lists the team, the lead first, and carries the caller's unread messages.
+type MembersResult struct {
+	Session string                `json:"session"`
+	Members []orchestrator.Member `json:"members"`
+	Arrivals
+}
+
+var membersCommand = commands.Define(vocabulary, "team members", members)
+
+func members(ctx context.Context, env commands.Env, _ NoParams) (MembersResult, error) {
+	agent, err := member(env)
+	if err != nil {
+		return MembersResult{}, err
+	}
+	if err := takePart(ctx, env, agent, false); err != nil {
+		return MembersResult{}, err
+	}
+	list, err := env.Router.Team(ctx, env.Caller.Session)
+	if err != nil {
+		return MembersResult{}, err
+	}
+	a, err := attend(ctx, env, agent)
+	return MembersResult{Session: env.Caller.Session, Members: list, Arrivals: a}, err
+}
+
+// Text shows a table, and what came for the caller.
+func (r MembersResult) Text(w *commands.Text) {
+	rows := make([][]string, len(r.Members))
+	for i, m := range r.Members {
+		part := "member"
+		if m.Lead {
+			part = "lead"
+		}
+		plans := ""
+		if m.PlanModeRequired {
+			plans = "to be approved"
+		}
+		rows[i] = []string{m.Name, part, m.Role, string(m.Status), m.Since, plans}
+	}
+	w.Table([]string{"TEAMMATE", "PART", "ROLE", "PRESENCE", "SINCE", "PLANS"}, rows)
+	r.Arrivals.text(w)
+}

@@ -1,0 +1,40 @@
+package team
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/tracing"
+)
+
+// NoParams are the parameters of a command that has none.
+type NoParams struct{}
+
+// MessagesResult is the caller's unread messages and nothing else.
+type MessagesResult struct {
+	Agent string `json:"agent"`
+	Count int    `json:"count"`
+	Arrivals
+}
+
+var messagesCommand = commands.Define(vocabulary, "team messages", messages).Kind(tracing.Consumer)
+
+func messages(ctx context.Context, env commands.Env, _ NoParams) (MessagesResult, error) {
+	agent, err := member(env)
+	if err != nil {
+		return MessagesResult{}, err
+	}
+	if err := takePart(ctx, env, agent, false); err != nil {
+		return MessagesResult{}, err
+	}
+	a, err := attend(ctx, env, agent)
+	return MessagesResult{Agent: agent, Count: len(a.Messages), Arrivals: a}, err
+}
+
+// Text shows each message.
+func (r MessagesResult) Text(w *commands.Text) {
+	if r.Count == 0 {
+		w.Printf("There is nothing unread for %s.\n", r.Agent)
+	}
+	r.Arrivals.text(w)
+}

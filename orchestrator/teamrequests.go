@@ -1,0 +1,262 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// RequestKind is what a member of a team asks another for. Source: document 001, "Structured Protocol Messages".
+type RequestKind string
+
+// The kinds of requests: that a teammate shuts down, and that it approves a plan.
+const (
+	Shutdown     RequestKind = "shutdown"
+	PlanApproval RequestKind = "plan_approval"
+)
+
+// A request is open until its responder has approved or rejected it. One whose message was cancelled, expired or failed
+// reached nobody, so it does not count as open, whatever its status says.
+const (
+	requestOpen     = "open"
+	requestApproved = "approved"
+	requestRejected = "rejected"
+)
+
+// TeamRequest asks a teammate for something that it must approve or reject.
+type TeamRequest struct {
+	Kind  RequestKind
+	Draft Draft // its SessionID is the session; its Payload is Payload's
+	// Payload makes the message's payload, compact JSON that says under which id the request is answered. It may be called
+	// more often than once; ids are all of one length.
+	Payload func(requestID string) (json.RawMessage, error)
+}
+
+// TeamAnswer approves or rejects a request.
+type TeamAnswer struct {
+	Kind      RequestKind // of the request
+	RequestID string
+	Approve   bool
+	Draft     Draft // its SessionID is the session, its Sender the agent that was asked, its Recipient the one that asked
+}
+
+// requestOf is a row of team_requests.
+type requestOf struct {
+	id, session, requester, responder, messageID, status, answeredAt string
+	kind                                                             RequestKind
+	void                                                             bool // open, but its message reached nobody
+}
+
+// requestColumns are what scanRequest reads, of team_requests as q.
+const requestColumns = `q.request_id, q.kind, q.session_id, q.requester, q.responder, q.message_id, q.status, q.answered_at,
+	NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = q.message_id AND m.status IN ('pending','retry','delivered'))
+	AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = q.message_id)`
+
+func scanRequest(row []driver.Value) requestOf {
+	return requestOf{
+		id: asText(row[0]), kind: RequestKind(asText(row[1])), session: asText(row[2]), requester: asText(row[3]),
+		responder: asText(row[4]), messageID: asText(row[5]), status: asText(row[6]), answeredAt: asText(row[7]),
+		void: asText(row[6]) == requestOpen && asInt(row[8]) != 0,
+	}
+}
+
+// openRequests lists what a responder was asked in a session and has not answered, oldest first.
+func (c *conn) openRequests(session, responder string) (list []requestOf, err error) {
+	err = c.query(`
+		SELECT `+requestColumns+` FROM team_requests q
+		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.request_id`, func(row []driver.Value) error {
+		if q := scanRequest(row); !q.void {
+			list = append(list, q)
+		}
+		return nil
+	}, responder, session)
+	return list, err
+}
+
+// AskTeammate sends a request to a teammate and opens it, in one transaction; only the teammate can answer it. Errors: as
+// SendToTeam; invalid_params for a broadcast; conflict when the sender's last request of the kind to this teammate is
+// still open, and for the shutdown of one that has stopped. A request to a name that nobody knows is kept as a dead
+// letter and opens when that is replayed.
+func (r *Router) AskTeammate(ctx context.Context, q TeamRequest) (sent TeamSent, err error) {
+	const anyID = "req-00000000000000000000000000" // as long as the real one, so that what is checked is as long
+	if q.Draft.Payload, err = q.Payload(anyID); err != nil {
+		return sent, err
+	}
+	if q.Draft, err = q.Draft.checkProtocol(); err != nil {
+		return sent, err
+	}
+	return r.writeToTeam(ctx, func(t *tx) (TeamSent, error, error) { return t.ask(q) })
+}
+
+// checkProtocol is checkInTeam for what cannot be broadcast.
+func (d Draft) checkProtocol() (Draft, error) {
+	if d.Recipient == Teammates {
+		return d, Errorf(InvalidParams, "%s cannot be broadcast: one teammate has to answer for itself", d.Type).WithHint("Name one teammate")
+	}
+	return d.checkInTeam()
+}
+
+func (t *tx) ask(q TeamRequest) (sent TeamSent, refusal, err error) {
+	d := q.Draft
+	if err := t.mayAsk(q.Kind, &d); err != nil {
+		return sent, nil, err
+	}
+	id, err := t.newID("req-")
+	if err != nil {
+		return sent, nil, err
+	}
+	if d.Payload, err = q.Payload(id); err != nil {
+		return sent, nil, err
+	}
+	if sent, refusal, err = t.sendToTeam(&d); err != nil {
+		return sent, nil, err
+	}
+	sent.RequestID = id
+	messageID := sent.MessageID
+	var kept *Error
+	if errors.As(refusal, &kept) {
+		messageID = kept.MessageID
+	}
+	_, err = t.Exec(`
+		INSERT INTO team_requests (request_id, kind, session_id, requester, responder, message_id, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, q.Kind, d.SessionID, d.Sender, d.Recipient, messageID, t.now)
+	return sent, refusal, err
+}
+
+// mayAsk refuses a request that is open already, and one that asks a stopped agent to stop.
+func (t *tx) mayAsk(kind RequestKind, d *Draft) error {
+	open, err := t.openRequests(d.SessionID, d.Recipient)
+	if err != nil {
+		return err
+	}
+	for _, q := range open {
+		if q.kind == kind && q.requester == d.Sender {
+			e := Errorf(Conflict, "%s has not answered the %s of %s yet", d.Recipient, q.kind.request(), q.id)
+			e.Details = map[string]any{"request_id": q.id}
+			return e.WithHint("Remind %s of %s with a plain message", d.Recipient, q.id)
+		}
+	}
+	if kind != Shutdown {
+		return nil
+	}
+	if stopped, err := t.stopped(d.SessionID, d.Recipient); err != nil || stopped == nil {
+		return err
+	}
+	return Errorf(Conflict, "%s has stopped already", d.Recipient)
+}
+
+// request is the message_type of a request, and response that of its answer.
+func (k RequestKind) request() string  { return string(k) + "_request" }
+func (k RequestKind) response() string { return string(k) + "_response" }
+
+// AnswerTeammate approves or rejects a request, in one transaction with the message that says so. An approved shutdown
+// marks the responder as stopped in the session: it leaves broadcasts until it sends again. An approved plan ends the
+// requester's plan mode. Of several answers at the same time one succeeds. Errors: as SendToTeam; invalid_params for a
+// broadcast, another recipient than the requester, or another kind than the request's; not_found for a request that does
+// not exist in this session; permission_denied when somebody else was asked; conflict when it is answered already, or
+// its message reached nobody.
+func (r *Router) AnswerTeammate(ctx context.Context, a TeamAnswer) (sent TeamSent, err error) {
+	if a.Draft, err = a.Draft.checkProtocol(); err != nil {
+		return sent, err
+	}
+	return r.writeToTeam(ctx, func(t *tx) (TeamSent, error, error) {
+		sent, err := t.answer(a)
+		return sent, nil, err
+	})
+}
+
+func (t *tx) answer(a TeamAnswer) (sent TeamSent, err error) {
+	d := a.Draft
+	q, err := t.answerable(&a)
+	if err != nil {
+		return sent, err
+	}
+	d.ReplyTo = q.messageID
+	sent, refusal, err := t.sendToTeam(&d)
+	if err == nil {
+		err = undone(refusal)
+	}
+	if err != nil {
+		return sent, err
+	}
+	sent.RequestID = q.id
+	status := requestRejected
+	if a.Approve {
+		status = requestApproved
+	}
+	if _, err := t.Exec(`UPDATE team_requests SET status = ?, answer_id = ?, answered_at = ? WHERE request_id = ?`,
+		status, sent.MessageID, t.now, q.id); err != nil || !a.Approve {
+		return sent, err
+	}
+	if q.kind == PlanApproval {
+		return sent, t.endPlanMode(q.requester)
+	}
+	p, err := t.takePresence(d.SessionID, d.Sender, Stopped)
+	sent.Presence = p.Status
+	return sent, err
+}
+
+// answerable returns the request that an answer is for, if the answer may be given.
+func (t *tx) answerable(a *TeamAnswer) (q requestOf, err error) {
+	d := &a.Draft
+	found := false
+	err = t.query(`SELECT `+requestColumns+` FROM team_requests q WHERE q.request_id = ?`, func(row []driver.Value) error {
+		q, found = scanRequest(row), true
+		return nil
+	}, a.RequestID)
+	if err != nil {
+		return q, err
+	}
+	switch {
+	case !found:
+		open, err := t.openRequests(d.SessionID, d.Sender)
+		if err != nil {
+			return q, err
+		}
+		return q, Errorf(NotFound, "there is no request %q", a.RequestID).WithHint("%s", hintOpen(d.Sender, open))
+	case q.responder != d.Sender:
+		return q, Errorf(PermissionDenied, "%s was sent to %s; only its recipient can answer it", q.id, q.responder)
+	case q.session != d.SessionID:
+		return q, Errorf(NotFound, "there is no request %q in the session %s", a.RequestID, d.SessionID).
+			WithHint("It was made in the session %s", q.session)
+	case q.kind != a.Kind:
+		return q, Errorf(InvalidParams, "%s is a %s, which takes no %s", q.id, q.kind.request(), a.Kind.response()).
+			WithHint("Answer with a %s", q.kind.response())
+	case q.status != requestOpen:
+		return q, Errorf(Conflict, "%s was %s at %s", q.id, q.status, q.answeredAt)
+	case q.void:
+		return q, Errorf(Conflict, "%s is not open: its message %s reached nobody", q.id, q.messageID).
+			WithHint("`mailroom why %s` says what became of it", q.messageID)
+	case q.requester != d.Recipient:
+		return q, Errorf(InvalidParams, "to: %s was asked by %s, and the answer goes there", q.id, q.requester).
+			WithHint("Send it to %s", q.requester)
+	}
+	return q, nil
+}
+
+// hintOpen says which requests an agent could answer.
+func hintOpen(responder string, open []requestOf) string {
+	if len(open) == 0 {
+		return "No request to " + responder + " is open"
+	}
+	var list []string
+	for _, q := range open[:min(len(open), 10)] {
+		list = append(list, q.id+" ("+q.kind.request()+" of "+q.requester+")")
+	}
+	return "Open to " + responder + ": " + strings.Join(list, ", ")
+}
+
+// endPlanMode lets an agent act without having its plans approved.
+func (t *tx) endPlanMode(agent string) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	if a := conf.agents[agent]; a == nil || !a.PlanModeRequired {
+		return nil
+	}
+	_, _, err = t.addAgent(AgentUpdate{Name: agent, PlanModeRequired: new(false)})
+	return err
+}

@@ -1,0 +1,287 @@
+package orchestrator
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// Teammates is the recipient that stands for everybody in the sender's team but the sender and those that have stopped.
+const Teammates = "*"
+
+// Absent is the presence of a team's member that has not taken part in the session yet. It is stored nowhere.
+const Absent PresenceStatus = "absent"
+
+// Member is one agent of a team, and the part that it takes in the session.
+type Member struct {
+	Name             string         `json:"name"`
+	Role             string         `json:"role,omitempty"`
+	Lead             bool           `json:"lead"`
+	Status           PresenceStatus `json:"status"`
+	Since            string         `json:"since,omitempty"` // when it took that status
+	PlanModeRequired bool           `json:"plan_mode_required,omitempty"`
+}
+
+// Team lists the members of a session's team, the lead first. A team is the group that has the session's name, in order of
+// joining; without such a group it is everybody known, in order of being added. Error: invalid_params for the session.
+func (r *Router) Team(ctx context.Context, session string) (members []Member, err error) {
+	if session, err = CheckName("session", session); err != nil {
+		return nil, err
+	}
+	err = r.read(func(c *conn) error {
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
+		parts, err := c.partsIn(session)
+		members = []Member{}
+		for i, name := range conf.team(session) {
+			m := Member{Name: name, Lead: i == 0, Status: Absent}
+			if p, ok := parts[name]; ok {
+				m.Status, m.Since = p.Status, p.Since
+			}
+			if a := conf.agents[name]; a != nil {
+				m.Role, m.PlanModeRequired = a.Role, a.PlanModeRequired
+			}
+			members = append(members, m)
+		}
+		return err
+	})
+	return members, err
+}
+
+// team names the members of a session's team. The first is its lead.
+func (conf *config) team(session string) []string {
+	if members, ok := conf.groups[session]; ok {
+		return members
+	}
+	return slices.SortedStableFunc(slices.Values(conf.names), func(a, b string) int {
+		return strings.Compare(conf.agents[a].CreatedAt, conf.agents[b].CreatedAt)
+	})
+}
+
+// partsIn returns the part that each agent takes in a session.
+func (c *conn) partsIn(session string) (map[string]Presence, error) {
+	list, err := c.presences(session)
+	parts := make(map[string]Presence, len(list))
+	for _, p := range list {
+		parts[p.Agent] = p
+	}
+	return parts, err
+}
+
+// TeamSent is the answer to a message within a team.
+type TeamSent struct {
+	Sent
+	RequestID string         // that the message asks or answers; "" for any other message
+	Stopped   []string       // teammates that have stopped: a broadcast leaves them out, a direct message waits for them
+	Presence  PresenceStatus // of the sender, afterwards
+}
+
+// SendToTeam sends a message from one agent of a session to another, or to all its Teammates, and notes that the sender is
+// working. The draft's SessionID is the session; a broadcast takes no IdempotencyKey, ReplyTo or HoldUnknown. A direct
+// message reaches everybody known, also outside the team: whoever wrote can be answered. Errors: as Send; invalid_params
+// for a group, for the sender itself, and for a broadcast that nobody would get.
+func (r *Router) SendToTeam(ctx context.Context, d Draft) (TeamSent, error) {
+	d, err := d.checkInTeam()
+	if err != nil {
+		return TeamSent{}, err
+	}
+	return r.writeToTeam(ctx, func(t *tx) (TeamSent, error, error) { return t.sendToTeam(&d) })
+}
+
+// writeToTeam runs a send whose refusal left a dead letter behind, which must be committed.
+func (r *Router) writeToTeam(ctx context.Context, send func(t *tx) (sent TeamSent, refusal, err error)) (sent TeamSent, err error) {
+	var refusal error
+	err = r.write(ctx, func(t *tx) (err error) {
+		sent, refusal, err = send(t)
+		return err
+	})
+	if err == nil {
+		err = refusal
+	}
+	if err != nil {
+		return TeamSent{}, err
+	}
+	return sent, nil
+}
+
+// checkInTeam is check for a draft that may go to all teammates.
+func (d Draft) checkInTeam() (Draft, error) {
+	session, err := CheckName("session", d.SessionID)
+	if err != nil {
+		return d, err
+	}
+	broadcast := d.Recipient == Teammates
+	if broadcast {
+		d.Recipient = d.Sender // stands in for a name
+	}
+	if d, err = d.check(); err != nil {
+		return d, err
+	}
+	d.SessionID = session
+	switch {
+	case broadcast:
+		d.Recipient = Teammates
+	case d.Recipient == d.Sender:
+		return d, Errorf(InvalidParams, "%s would write to itself", d.Sender).WithHint("Name a teammate")
+	}
+	return d, nil
+}
+
+// sendToTeam stores the rows of a draft that was checked. refusal and err are those of send.
+func (t *tx) sendToTeam(d *Draft) (sent TeamSent, refusal, err error) {
+	conf, err := t.config()
+	if err != nil {
+		return sent, nil, err
+	}
+	if d.Recipient == Teammates {
+		sent.Sent, sent.Stopped, err = t.broadcast(d)
+	} else if _, isGroup := conf.members(d.Recipient); isGroup {
+		err = Errorf(InvalidParams, "%s is a group, no teammate", d.Recipient).WithHint("Write to %s for the whole team", Teammates)
+	} else if sent.Sent, refusal, err = t.send(d); refusal == nil && err == nil {
+		sent.Stopped, err = t.stopped(d.SessionID, d.Recipient)
+	}
+	if refusal != nil || err != nil {
+		return sent, refusal, err // a refused act leaves the sender's presence as it is
+	}
+	p, err := t.takePresence(d.SessionID, d.Sender, Working)
+	sent.Presence = p.Status
+	return sent, nil, err
+}
+
+// broadcast stores one row for each teammate that has not stopped.
+func (t *tx) broadcast(d *Draft) (sent Sent, stopped []string, err error) {
+	if err := t.admit(d.Sender, d.RegisterSender); err != nil {
+		return sent, nil, err
+	}
+	conf, err := t.config()
+	if err != nil {
+		return sent, nil, err
+	}
+	parts, err := t.partsIn(d.SessionID)
+	if err != nil {
+		return sent, nil, err
+	}
+	var recipients []string
+	for _, name := range conf.team(d.SessionID) {
+		switch {
+		case name == d.Sender:
+		case parts[name].Status == Stopped:
+			stopped = append(stopped, name)
+		default:
+			recipients = append(recipients, name)
+		}
+	}
+	if len(recipients) == 0 {
+		e := Errorf(InvalidParams, "nobody would get it: the team of session %s has no other member that has not stopped", d.SessionID)
+		return sent, stopped, e.WithHint("`mailroom team members` lists the team; `mailroom group set %s` makes it", d.SessionID)
+	}
+	if err := t.checkBacklog(conf, recipients); err != nil {
+		return sent, stopped, err
+	}
+	sent, err = t.insertAll(conf, d, recipients, true, false, 0)
+	return sent, stopped, err
+}
+
+// stopped returns the agent if it has stopped in a session.
+func (c *conn) stopped(session, agent string) ([]string, error) {
+	p, _, err := c.presenceOf(session, agent)
+	if err != nil || p.Status != Stopped {
+		return nil, err
+	}
+	return []string{agent}, nil
+}
+
+// TurnEnded is what came of the end of an agent's turn.
+type TurnEnded struct {
+	Presence Presence
+	Lead     string // who hears of it; "" when there is nobody but the agent itself
+	Notice   Sent   // zero when nobody was told: there is no lead, or the agent was idle or stopped before
+}
+
+// EndTurn notes that an agent's turn in a session ended, and tells the team's lead, once a turn: an agent that is idle
+// already, or stopped, stays so and nobody is told. Both happen in one transaction. lead names another agent to tell; ""
+// is the team's first member. The notice's SessionID and Sender say whose turn it was; its Recipient is set here. Errors:
+// as Join; unknown_recipient for the lead.
+func (r *Router) EndTurn(ctx context.Context, lead string, notice Draft) (ended TurnEnded, err error) {
+	notice.Recipient = Teammates // stands in for the lead, which may be the agent itself
+	if notice, err = notice.checkInTeam(); err != nil {
+		return ended, err
+	}
+	if lead != "" {
+		if lead, err = CheckName("lead", lead); err != nil {
+			return ended, err
+		}
+	}
+	err = r.write(ctx, func(t *tx) (err error) {
+		ended, err = t.endTurn(lead, notice)
+		return err
+	})
+	return ended, err
+}
+
+func (t *tx) endTurn(lead string, notice Draft) (ended TurnEnded, err error) {
+	if err := t.admit(notice.Sender, notice.RegisterSender); err != nil {
+		return ended, err
+	}
+	conf, err := t.config()
+	if err != nil {
+		return ended, err
+	}
+	if lead != "" && conf.agents[lead] == nil {
+		return ended, Errorf(UnknownRecipient, "lead: nobody is known as %q", lead).WithHint("%s", didYouMean(lead, conf.names))
+	}
+	if team := conf.team(notice.SessionID); lead == "" && len(team) > 0 {
+		lead = team[0]
+	}
+	if lead != notice.Sender {
+		ended.Lead = lead
+	}
+	before, found, err := t.presenceOf(notice.SessionID, notice.Sender)
+	if err != nil || (found && before.Status != Working) {
+		ended.Presence = before
+		return ended, err
+	}
+	if ended.Presence, err = t.takePresence(notice.SessionID, notice.Sender, Idle); err != nil || ended.Lead == "" {
+		return ended, err
+	}
+	notice.Recipient = ended.Lead
+	var refusal error
+	if ended.Notice, refusal, err = t.send(&notice); err == nil {
+		err = undone(refusal)
+	}
+	return ended, err
+}
+
+// TakePart notes that an agent reads in a session: it joins the session if it has not yet. began says that it was given
+// something to do, so that one that was idle is working again. One that has stopped stays so: only what it says itself
+// brings it back. Errors: as Join.
+func (r *Router) TakePart(ctx context.Context, j Joining, began bool) (err error) {
+	if j.Session, err = CheckName("session", j.Session); err != nil {
+		return err
+	}
+	if j.Agent, err = CheckName("agent", j.Agent); err != nil {
+		return err
+	}
+	settled := false
+	err = r.look(func(c *conn) error {
+		p, found, err := c.presenceOf(j.Session, j.Agent)
+		settled = found && !(began && p.Status == Idle)
+		return err
+	})
+	if err != nil || settled {
+		return err
+	}
+	return r.write(ctx, func(t *tx) error {
+		if err := t.admit(j.Agent, j.Register); err != nil {
+			return err
+		}
+		p, found, err := t.presenceOf(j.Session, j.Agent)
+		if err != nil || (found && !(began && p.Status == Idle)) {
+			return err
+		}
+		_, err = t.takePresence(j.Session, j.Agent, Working)
+		return err
+	})
+}
