@@ -22,7 +22,8 @@ type Text struct {
 // Texter is a result that has a form for people of its own.
 type Texter interface{ Text(w *Text) }
 
-// ToolTexter is a result that a tool's client is shown as another text than its JSON.
+// ToolTexter is a result with a text for the clients of MCP, which show a model that text; programs read the structured
+// result beside it. It is not made harmless for a terminal.
 type ToolTexter interface{ ToolText() string }
 
 // Err returns the first error of writing.

@@ -148,6 +148,9 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	u.apply(&a)
 	a.UpdatedAt = t.now
 	if known == nil {
+		if _, err := checkNewName("agent", a.Name); err != nil {
+			return Agent{}, false, err
+		}
 		if err := t.createInboxView(a.Name); err != nil {
 			return Agent{}, false, err
 		}
@@ -274,8 +277,8 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 	return found, nil
 }
 
-// RemoveAgent forgets an agent, its part in groups and sessions, and its inbox view, and revokes its tokens; messages it
-// has sent or received stay. While
+// RemoveAgent forgets an agent, its part in groups, sessions and threads, and its inbox view, and revokes its tokens;
+// messages it has sent or received stay. While
 // undelivered messages wait for it, it is refused with conflict unless deadLetter is set, which fails them. It returns
 // how many it failed.
 func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) (failed int64, err error) {
@@ -303,7 +306,8 @@ func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) 
 			}
 		}
 		for _, statement := range []string{
-			`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`, `DELETE FROM presence WHERE agent = ?`,
+			`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`,
+			`DELETE FROM presence WHERE agent = ?`, `DELETE FROM thread_participants WHERE agent = ?`,
 		} {
 			if _, err := t.Exec(statement, name); err != nil {
 				return err

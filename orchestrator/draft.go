@@ -35,6 +35,11 @@ func (d Draft) check() (Draft, error) {
 	if d.Recipient, err = CheckName("recipient", d.Recipient); err != nil {
 		return d, err
 	}
+	return d.checkContent()
+}
+
+// checkContent is check without the names.
+func (d Draft) checkContent() (Draft, error) {
 	if d.Payload == nil {
 		d.Payload = json.RawMessage("null")
 	}

@@ -17,6 +17,7 @@ type insertion struct {
 	multicastID, multicastTarget string
 	expiresAt, reviewAt          string
 	ttl                          any
+	seq                          int64 // set by insert
 }
 
 // expire sets when the row expires, and when the router next looks at it: when it is overdue, or earlier if it expires.
@@ -64,9 +65,8 @@ func (t *tx) insert(row *insertion) (err error) {
 			return err
 		}
 	}
-	var seq int64
 	if row.plain() {
-		seq, err = t.insertRow(insertPlain, row.id, d.Sender, row.recipient, d.Type, string(d.Payload), row.status, t.now,
+		row.seq, err = t.insertRow(insertPlain, row.id, d.Sender, row.recipient, d.Type, string(d.Payload), row.status, t.now,
 			row.maxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.spanID)
 	} else {
 		var failure any
@@ -77,7 +77,7 @@ func (t *tx) insert(row *insertion) (err error) {
 		if row.held {
 			held = 1
 		}
-		seq, err = t.insertRow(insertAny, row.id, d.Sender, row.recipient, d.Type, string(d.Payload), row.status, t.now,
+		row.seq, err = t.insertRow(insertAny, row.id, d.Sender, row.recipient, d.Type, string(d.Payload), row.status, t.now,
 			row.maxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.spanID,
 			failure, endedAt, row.ttl, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
 			null(d.SessionID), null(d.ReplyTo), row.hops, null(row.multicastID), null(row.multicastTarget),
@@ -90,7 +90,7 @@ func (t *tx) insert(row *insertion) (err error) {
 	if t.created.first == 0 {
 		event := t.event(tracing.Created, row.failure)
 		event.MessageID, event.NewStatus = row.id, string(row.status)
-		t.created = created{first: seq, by: t.actor, only: &event}
+		t.created = created{first: row.seq, by: t.actor, only: &event}
 	} else {
 		t.created.only = nil
 	}

@@ -43,13 +43,14 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 	return b, err
 }
 
-// findMessages returns the rows that an id names: one message, or all of a send to a group. Rows that retention has
-// archived are found too.
+// findMessages returns the rows that an id names: one message, or all of a send to a group, or a post and its mentions.
+// Rows that retention has archived are found too.
 func (c *conn) findMessages(id string) ([]Message, error) {
 	ms, err := c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE message_id = ?`, id)
-	if err != nil || len(ms) > 0 {
+	if err != nil || len(ms) > 0 && !ms[0].isPost() {
 		return ms, err
 	}
+	ms = nil
 	for _, from := range []string{messageColumns + ` FROM agent_message`, archivedColumns + ` FROM agent_message_archive`} {
 		found, err := c.messages(`SELECT `+from+` WHERE multicast_id = ? ORDER BY seq`, id)
 		if err != nil {

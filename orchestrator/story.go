@@ -223,6 +223,11 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 }
 
 func (why *Reason) explainDelivered(conf *config, m *Message) {
+	if m.isPost() {
+		why.Where = "in the thread " + m.ThreadID
+		why.Rule = "a post is delivered with its writing, and stays as long as its thread is open"
+		return
+	}
 	why.Where = "in the inbox of " + m.Recipient
 	if a := conf.agents[m.Recipient]; a != nil && a.Deliver != "inbox" && !strings.HasPrefix(a.Deliver, "inbox:") {
 		why.Where = "with " + m.Recipient + ", through " + a.Deliver

@@ -16,6 +16,11 @@ type WaitOptions struct {
 	Register  bool          // the recipient proved its identity: add it if nobody knows it yet
 	Filter    Filter        // the zero value takes everything
 	Peek      bool          // leave the messages unread
+
+	// For are agents that the recipient waits for, and ReplyTo is a message of its own whose answer it waits for. Any
+	// message ends the wait all the same. They say whom it depends on, so that a wait that closes a circle is refused.
+	For     []string
+	ReplyTo string
 }
 
 // Filter selects some of the messages that an agent has not read.
@@ -33,7 +38,8 @@ const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(m
 // Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
 // as read in the same transaction. It delivers what is due to this recipient on the way. When there are none it waits
 // until one comes or the timeout ends; no messages and no error is a wait that timed out. Each message goes to exactly
-// one of several waiters. Errors: unknown_recipient, busy; context.Cause(ctx) when ctx ended.
+// one of several waiters. Errors: unknown_recipient, busy; context.Cause(ctx) when ctx ended; conflict for a wait for
+// somebody who waits for the recipient, be it through others; not_found and permission_denied for ReplyTo.
 //
 // An agent whose transport is not its inbox gets here only what that transport has not taken.
 func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
@@ -46,6 +52,10 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 			return nil, err
 		}
 	}
+	names, err := r.awaited(recipient, &o)
+	if err != nil {
+		return nil, err
+	}
 	deadline := r.now().Add(o.Timeout)
 	o.Recipient = recipient
 	if ms, err := r.lookAndTake(ctx, &o); err != nil || len(ms) > 0 || o.Timeout <= 0 {
@@ -56,6 +66,11 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 		return nil, err
 	}
 	defer stop()
+	withdraw, err := r.declareWait(ctx, recipient, names, o.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	defer withdraw()
 	take := r.lookAndTake
 	for {
 		ms, err := take(ctx, &o)

@@ -13,6 +13,8 @@ type WaitParams struct {
 	Recipient string           `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
 	Timeout   commands.Seconds `json:"timeout,omitempty" desc:"how long to wait when there are none" check:"min=0,max=86400" default:"30"`
 	BatchSize int              `json:"batch_size,omitempty" desc:"messages to take at most" check:"min=1,max=1000" default:"10"`
+	WaitFor   string           `json:"wait_for,omitempty" desc:"agent that is waited for; refused when it waits for the recipient, be it through others" check:"agent"`
+	ReplyTo   string           `json:"reply_to,omitempty" desc:"message of the recipient's own whose answer is waited for; the same as naming those who got it" check:"id"`
 }
 
 // WaitResult holds the messages, which are marked as read. A wait that ended without one is not an error.
@@ -32,9 +34,14 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
-	ms, err := env.Router.Wait(ctx, orchestrator.WaitOptions{
-		Recipient: recipient, Timeout: commands.Patience(ctx, p.Timeout.Duration()), Limit: p.BatchSize, Register: env.Caller.Name != "",
-	})
+	o := orchestrator.WaitOptions{
+		Recipient: recipient, Timeout: commands.Patience(ctx, p.Timeout.Duration()), Limit: p.BatchSize,
+		Register: env.Caller.Name != "", ReplyTo: p.ReplyTo,
+	}
+	if p.WaitFor != "" {
+		o.For = []string{p.WaitFor}
+	}
+	ms, err := env.Router.Wait(ctx, o)
 	if err != nil {
 		return WaitResult{}, err
 	}

@@ -1,0 +1,35 @@
+package coral
+
+import (
+	"context"
+
+	"mailroom/commands"
+)
+
+// AddParticipantParams name a thread and who is to take part in it.
+type AddParticipantParams struct {
+	ThreadID      string `json:"threadId" desc:"thread that create_thread answered with" check:"id"`
+	ParticipantID string `json:"participantId" desc:"agent that takes part from now on" check:"agent"`
+}
+
+// AddParticipantResult is the thread as it is now; added is false for an agent that took part already.
+type AddParticipantResult struct {
+	ParticipantID string `json:"participantId"`
+	Added         bool   `json:"added"`
+	ThreadResult
+}
+
+var addParticipantCommand = commands.Define(vocabulary, "add_participant", addParticipant)
+
+// addParticipant is idempotent.
+func addParticipant(ctx context.Context, env commands.Env, p AddParticipantParams) (AddParticipantResult, error) {
+	th, added, err := env.Router.AddParticipant(ctx, change(env, p.ThreadID), p.ParticipantID)
+	if err != nil {
+		return AddParticipantResult{}, err
+	}
+	did := p.ParticipantID + " was added successfully:"
+	if !added {
+		did = p.ParticipantID + " takes part already:"
+	}
+	return AddParticipantResult{ParticipantID: p.ParticipantID, Added: added, ThreadResult: threadResult(&th, did)}, nil
+}

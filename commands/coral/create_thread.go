@@ -1,0 +1,62 @@
+package coral
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// CreateThreadParams ask for a thread.
+type CreateThreadParams struct {
+	ThreadName     string   `json:"threadName" desc:"what the thread is about" check:"min=1,max=256"`
+	CreatorID      string   `json:"creatorId,omitempty" desc:"agent that makes it and takes part; may be left out by one that is known by its credential" check:"agent"`
+	ParticipantIDs []string `json:"participantIds,omitempty" desc:"agents that take part besides" check:"agent,max=1000"`
+}
+
+// ThreadResult is a thread as it is now.
+type ThreadResult struct {
+	ThreadID     string   `json:"threadId"`
+	ThreadName   string   `json:"threadName"`
+	CreatorID    string   `json:"creatorId"`
+	Participants []string `json:"participants"` // the creator first, then in order of joining
+	Status       string   `json:"status"`       // open or closed
+	Summary      string   `json:"summary,omitempty"`
+	CreatedAt    string   `json:"createdAt"`
+	ClosedAt     string   `json:"closedAt,omitempty"`
+
+	did string // for people and models: what was done
+}
+
+var createThreadCommand = commands.Define(vocabulary, "create_thread", createThread)
+
+// createThread makes a thread in the caller's session.
+func createThread(ctx context.Context, env commands.Env, p CreateThreadParams) (ThreadResult, error) {
+	creator, err := commands.ActAs(env.Caller, p.CreatorID)
+	if err != nil {
+		return ThreadResult{}, err
+	}
+	th, err := env.Router.CreateThread(ctx, orchestrator.ThreadDraft{
+		Session: env.Caller.Session, Name: p.ThreadName, Creator: creator, Participants: p.ParticipantIDs, Register: env.Caller.Name != "",
+	})
+	if err != nil {
+		return ThreadResult{}, err
+	}
+	return threadResult(&th, "Thread created successfully:"), nil
+}
+
+func threadResult(th *orchestrator.Thread, did string) ThreadResult {
+	return ThreadResult{
+		ThreadID: th.ID, ThreadName: th.Name, CreatorID: th.Creator, Participants: ids(th), Status: string(th.Status),
+		Summary: th.Summary, CreatedAt: th.CreatedAt, ClosedAt: th.ClosedAt, did: did,
+	}
+}
+
+// ToolText says what was done, and how the thread is now.
+func (r ThreadResult) ToolText() string {
+	return lines(r.did, [2]string{"ID", r.ThreadID}, [2]string{"Name", r.ThreadName}, [2]string{"Creator", r.CreatorID},
+		[2]string{"Participants", listed(r.Participants)}, [2]string{"Status", r.Status}, [2]string{"Summary", r.Summary})
+}
+
+// Text is the same for people.
+func (r ThreadResult) Text(w *commands.Text) { w.Printf("%s\n", r.ToolText()) }

@@ -1,0 +1,107 @@
+package coral
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// ListAgentsParams say how much to tell.
+type ListAgentsParams struct {
+	IncludeDetails bool `json:"includeDetails,omitempty" desc:"also tell what each agent does, and whether it is at work"`
+}
+
+// ListAgentsResult holds everybody who can take part in a thread: those who registered in the session, in the order in
+// which they did, then all others that the router knows, by name.
+type ListAgentsResult struct {
+	Count  int     `json:"count"`
+	Agents []Agent `json:"agents"`
+}
+
+// Agent is somebody who can be mentioned.
+type Agent struct {
+	AgentID     string `json:"agentId"`
+	AgentName   string `json:"agentName"`
+	Registered  bool   `json:"registered"` // in this session
+	Description string `json:"description,omitempty"`
+	Role        string `json:"role,omitempty"`
+	Status      string `json:"status,omitempty"` // working, idle or stopped; "" for one that is not registered here
+	Since       string `json:"since,omitempty"`
+}
+
+var listAgentsCommand = commands.Define(vocabulary, "list_agents", listAgents)
+
+// listAgents changes nothing.
+func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (ListAgentsResult, error) {
+	presences, err := env.Router.Presences(ctx, env.Caller.Session)
+	if err != nil {
+		return ListAgentsResult{}, err
+	}
+	known, err := env.Router.Agents(ctx)
+	if err != nil {
+		return ListAgentsResult{}, err
+	}
+	others := make(map[string]*orchestrator.Agent, len(known))
+	for i := range known {
+		others[known[i].Name] = &known[i]
+	}
+	r := ListAgentsResult{Agents: []Agent{}}
+	for _, here := range presences {
+		a := others[here.Agent]
+		if a == nil {
+			continue // it was removed since
+		}
+		delete(others, here.Agent)
+		shown := Agent{AgentID: here.Agent, AgentName: here.DisplayName, Registered: true}
+		if shown.AgentName == "" {
+			shown.AgentName = here.Agent
+		}
+		if p.IncludeDetails {
+			shown.Description, shown.Role, shown.Status, shown.Since = here.Description, a.Role, string(here.Status), here.Since
+		}
+		r.Agents = append(r.Agents, shown)
+	}
+	for i := range known {
+		a := &known[i]
+		if others[a.Name] == nil {
+			continue
+		}
+		shown := Agent{AgentID: a.Name, AgentName: a.Name}
+		if p.IncludeDetails {
+			shown.Role = a.Role
+		}
+		r.Agents = append(r.Agents, shown)
+	}
+	r.Count = len(r.Agents)
+	return r, nil
+}
+
+// ToolText lists them, a line each.
+func (r ListAgentsResult) ToolText() string {
+	if r.Count == 0 {
+		return "No agents are registered."
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d agents:", r.Count)
+	for _, a := range r.Agents {
+		fmt.Fprintf(&b, "\nID: %s, Name: %s", a.AgentID, a.AgentName)
+		for _, pair := range [][2]string{{"Role", a.Role}, {"Status", a.Status}, {"Description", a.Description}} {
+			if pair[1] != "" {
+				fmt.Fprintf(&b, ", %s: %s", pair[0], pair[1])
+			}
+		}
+	}
+	return b.String()
+}
+
+// Text shows them as a table.
+func (r ListAgentsResult) Text(w *commands.Text) {
+	rows := make([][]string, len(r.Agents))
+	for i, a := range r.Agents {
+		rows[i] = []string{a.AgentID, a.AgentName, a.Status, a.Description}
+	}
+	w.Table([]string{"AGENT", "NAME", "STATUS", "DESCRIPTION"}, rows)
+}

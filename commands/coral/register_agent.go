@@ -1,0 +1,57 @@
+package coral
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// RegisterAgentParams say what an agent is called in the session, and what it does.
+type RegisterAgentParams struct {
+	AgentID     string  `json:"agentId,omitempty" desc:"agent that registers; may be left out by one that is known by its credential" check:"agent"`
+	AgentName   *string `json:"agentName,omitempty" desc:"name to show; left out: what it was, at first the id" check:"max=256"`
+	Description *string `json:"description,omitempty" desc:"what the agent can do, for the others" check:"max=8192"`
+}
+
+// RegisterAgentResult is the agent as the session now knows it.
+type RegisterAgentResult struct {
+	AgentID     string `json:"agentId"`
+	AgentName   string `json:"agentName"`
+	Description string `json:"description,omitempty"`
+	SessionID   string `json:"sessionId"`
+}
+
+var registerAgentCommand = commands.Define(vocabulary, "register_agent", registerAgent)
+
+// registerAgent can be repeated; what is left out stays as it was. Agents add themselves, and the administrator may add
+// any.
+func registerAgent(ctx context.Context, env commands.Env, p RegisterAgentParams) (RegisterAgentResult, error) {
+	id, err := commands.ActAs(env.Caller, p.AgentID)
+	if err != nil {
+		return RegisterAgentResult{}, err
+	}
+	presence, err := env.Router.Join(ctx, orchestrator.Joining{
+		Session: env.Caller.Session, Agent: id, DisplayName: p.AgentName, Description: p.Description,
+		Register: env.Caller.Name != "" || env.Caller.Admin,
+	})
+	if err != nil {
+		return RegisterAgentResult{}, err
+	}
+	r := RegisterAgentResult{AgentID: id, AgentName: presence.DisplayName, Description: presence.Description, SessionID: presence.Session}
+	if r.AgentName == "" {
+		r.AgentName = id
+	}
+	return r, nil
+}
+
+// ToolText confirms it.
+func (r RegisterAgentResult) ToolText() string {
+	return lines("Agent registered successfully:", [2]string{"ID", r.AgentID}, [2]string{"Name", r.AgentName},
+		[2]string{"Description", r.Description}, [2]string{"Session", r.SessionID})
+}
+
+// Text says it in a sentence.
+func (r RegisterAgentResult) Text(w *commands.Text) {
+	w.Printf("%s is registered in the session %s as %s.\n", w.Paint(commands.Bold, r.AgentID), r.SessionID, r.AgentName)
+}

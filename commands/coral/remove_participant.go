@@ -1,0 +1,30 @@
+package coral
+
+import (
+	"context"
+
+	"mailroom/commands"
+)
+
+// RemoveParticipantParams name a thread and who is to take no more part in it.
+type RemoveParticipantParams struct {
+	ThreadID      string `json:"threadId" desc:"thread that create_thread answered with" check:"id"`
+	ParticipantID string `json:"participantId" desc:"agent that takes no more part" check:"agent"`
+}
+
+// RemoveParticipantResult is the thread as it is now.
+type RemoveParticipantResult struct {
+	ParticipantID string `json:"participantId"`
+	ThreadResult
+}
+
+var removeParticipantCommand = commands.Define(vocabulary, "remove_participant", removeParticipant)
+
+// removeParticipant keeps what was sent to the agent, read or not.
+func removeParticipant(ctx context.Context, env commands.Env, p RemoveParticipantParams) (RemoveParticipantResult, error) {
+	th, err := env.Router.RemoveParticipant(ctx, change(env, p.ThreadID), p.ParticipantID)
+	if err != nil {
+		return RemoveParticipantResult{}, err
+	}
+	return RemoveParticipantResult{p.ParticipantID, threadResult(&th, p.ParticipantID+" was removed successfully:")}, nil
+}

@@ -1,0 +1,212 @@
+package coral
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"slices"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// Thread is a conversation with those of its messages that are shown. One whose id is direct:SENDER stands for messages
+// that belong to none. Source: document 003, "Waiting for Messages"; further keys follow the document's.
+type Thread struct {
+	ID           string    `json:"id" xml:"id,attr"`
+	Name         string    `json:"name" xml:"name,attr"`
+	Session      string    `json:"session,omitempty" xml:"session,attr,omitempty"` // if it is not the caller's
+	Status       string    `json:"status" xml:"status"`
+	Summary      text      `json:"summary,omitempty" xml:"summary,omitempty"`
+	Participants []Party   `json:"participants" xml:"participants>participant"`
+	Messages     []Message `json:"messages" xml:"messages>message"`
+}
+
+// Party is an agent as others see it.
+type Party struct {
+	ID   string `json:"id" xml:"id,attr"`
+	Name string `json:"name" xml:"name,attr"`
+}
+
+// Message is a message of any vocabulary in this one's form. What only others have stands behind the content.
+type Message struct {
+	ID        string  `json:"id" xml:"id,attr"`               // of the post: the same for all that it mentions
+	Timestamp int64   `json:"timestamp" xml:"timestamp,attr"` // Unix milliseconds
+	Sender    Party   `json:"sender" xml:"sender"`
+	Mentions  []Party `json:"mentions" xml:"mentions>mention"`
+	Content   text    `json:"content" xml:"content"`
+
+	MessageID string          `json:"message_id,omitempty" xml:"message_id,omitempty"` // of the reader's own copy, if it has one
+	Type      string          `json:"message_type,omitempty" xml:"message_type,omitempty"`
+	Priority  string          `json:"priority,omitempty" xml:"priority,omitempty"` // unless it is normal
+	Action    string          `json:"action,omitempty" xml:"action,omitempty"`
+	ReplyTo   string          `json:"reply_to,omitempty" xml:"reply_to,omitempty"`
+	ThreadID  string          `json:"thread_id,omitempty" xml:"thread_id,omitempty"` // another vocabulary's
+	Session   string          `json:"session,omitempty" xml:"session,omitempty"`     // if it is not the caller's
+	Group     string          `json:"multicast_target,omitempty" xml:"multicast_target,omitempty"`
+	ExpiresAt string          `json:"expires_at,omitempty" xml:"expires_at,omitempty"`
+	Summary   text            `json:"summary,omitempty" xml:"summary,omitempty"`
+	Context   text            `json:"context,omitempty" xml:"context,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty" xml:"-"`
+	DataText  text            `json:"-" xml:"data,omitempty"` // Data, unless the content says the same
+}
+
+// text is a text that keeps its line ends in XML, where encoding/xml would escape them: it is read by models.
+type text string
+
+// MarshalXML implements xml.Marshaler.
+func (t text) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
+	for _, token := range []xml.Token{start, xml.CharData(t), start.End()} {
+		if err := e.EncodeToken(token); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// render sorts messages into their threads, in the order in which they were taken.
+func render(ctx context.Context, env commands.Env, reader string, ms []orchestrator.Message) ([]Thread, error) {
+	var wanted []string
+	for i := range ms {
+		if id := ms[i].ThreadID; id != "" && !slices.Contains(wanted, id) {
+			wanted = append(wanted, id)
+		}
+	}
+	threads, err := env.Router.Threads(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	presences, err := env.Router.Presences(ctx, env.Caller.Session)
+	if err != nil {
+		return nil, err
+	}
+	v := view{reader: reader, session: env.Caller.Session, names: map[string]string{}}
+	for _, p := range presences {
+		if p.DisplayName != "" {
+			v.names[p.Agent] = p.DisplayName
+		}
+	}
+	var list []Thread
+	places := map[string]int{}
+	for i := range ms {
+		m := &ms[i]
+		th, real := threads[m.ThreadID]
+		real = real && belongs(&th, m, reader)
+		id := directPrefix + m.Sender
+		if real {
+			id = th.ID
+		}
+		at, seen := places[id]
+		if !seen {
+			at = len(list)
+			places[id] = at
+			if real {
+				list = append(list, v.thread(&th))
+			} else {
+				list = append(list, v.direct(m.Sender))
+			}
+		}
+		list[at].Messages = append(list[at].Messages, v.message(m, &list[at], real))
+	}
+	return list, nil
+}
+
+// belongs reports whether a message is shown in the thread that it names. Any vocabulary can name any thread; only what
+// the thread itself sent, or one participant another, is part of it.
+func belongs(th *orchestrator.Thread, m *orchestrator.Message, reader string) bool {
+	if m.Group == orchestrator.ThreadPrefix+th.ID {
+		return true
+	}
+	return th.Has(reader) && (th.Has(m.Sender) || m.Sender == orchestrator.SystemSender)
+}
+
+// view is for whom messages are shown.
+type view struct {
+	reader, session string
+	names           map[string]string // that agents gave themselves in the session
+}
+
+func (v *view) thread(th *orchestrator.Thread) Thread {
+	t := Thread{ID: th.ID, Name: th.Name, Status: string(th.Status), Summary: text(th.Summary), Participants: []Party{}}
+	if th.Session != v.session {
+		t.Session = th.Session
+	}
+	for _, p := range th.Participants {
+		t.Participants = append(t.Participants, Party{p.Agent, p.DisplayName})
+	}
+	return t
+}
+
+// direct is the thread of what somebody sent outside of all threads.
+func (v *view) direct(sender string) Thread {
+	return Thread{
+		ID: directPrefix + sender, Name: "Direct messages", Status: string(orchestrator.OpenThread),
+		Participants: []Party{v.party(sender, nil), v.party(v.reader, nil)},
+	}
+}
+
+// party is an agent under the name that it has in a thread, or else in the session.
+func (v *view) party(id string, in *Thread) Party {
+	if in != nil {
+		for _, p := range in.Participants {
+			if p.ID == id {
+				return p
+			}
+		}
+	}
+	if name := v.names[id]; name != "" {
+		return Party{id, name}
+	}
+	return Party{id, id}
+}
+
+// message shows a message in its thread; real says that the thread is one.
+func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
+	content := commands.ContentOf(m)
+	sentAt := m.CreatedAt
+	if sentAt == "" {
+		sentAt = m.DeliveredAt // written into the inbox by hand
+	}
+	shown := Message{
+		ID: m.ID, Timestamp: millis(sentAt), Sender: v.party(m.Sender, in), Mentions: []Party{}, Content: text(content.Text),
+		Type: m.Type, Action: m.Action, ReplyTo: m.ReplyTo, Group: m.Group, ExpiresAt: m.TTLEnd(),
+		Summary: text(m.Summary), Context: text(m.Context), Data: content.Data,
+	}
+	if string(content.Data) != content.Text {
+		shown.DataText = text(content.Data)
+	}
+	if word := commands.PriorityWord(m.Priority); word != "normal" {
+		shown.Priority = word
+	}
+	if m.SessionID != v.session {
+		shown.Session = m.SessionID
+	}
+	if !real {
+		shown.ThreadID = m.ThreadID
+	}
+	if strings.HasPrefix(m.Group, orchestrator.ThreadPrefix) {
+		shown.ID, shown.MessageID, shown.Group = m.MulticastID, m.ID, ""
+	}
+	mentions := content.Mentions
+	if mentions == nil {
+		mentions = []string{v.reader}
+	}
+	for _, name := range mentions {
+		shown.Mentions = append(shown.Mentions, v.party(name, in))
+	}
+	return shown
+}
+
+// write shows a thread to people.
+func (t *Thread) write(w *commands.Text) {
+	w.Printf("%s  %s (%s)\n", w.Paint(commands.Bold, t.ID), t.Name, t.Status)
+	for i := range t.Messages {
+		m := &t.Messages[i]
+		w.Printf("  %s from %s  %s\n    %s\n", m.Type, m.Sender.Name, w.Paint(commands.Dim, m.ID),
+			strings.ReplaceAll(string(m.Content), "\n", "\n    "))
+		if m.DataText != "" {
+			w.Printf("    %s\n", string(m.DataText))
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package coral
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// directPrefix stands before an agent's name where there is no thread: messages of agents that know none are shown in
+// the thread direct:SENDER, and what is posted in direct:NAME goes to that agent alone.
+const directPrefix = "direct:"
+
+// SendMessageParams ask for a post. Source: document 003, "Sending a Message".
+type SendMessageParams struct {
+	ThreadID string   `json:"threadId" desc:"thread to post in, or direct:NAME for one agent without a thread" check:"id"`
+	SenderID string   `json:"senderId,omitempty" desc:"agent that posts; may be left out by one that is known by its credential" check:"agent"`
+	Content  string   `json:"content" desc:"what to say; with its escapes in JSON at most 1 MiB" check:"max=1048576"`
+	Mentions []string `json:"mentions,omitempty" desc:"participants that get it; the others do not hear of it" check:"agent,max=1000"`
+}
+
+// SendMessageResult is the post, as the document has a message.
+type SendMessageResult struct {
+	ID        string   `json:"id"`
+	ThreadID  string   `json:"threadId"`
+	SenderID  string   `json:"senderId"`
+	Content   string   `json:"content"`
+	Timestamp int64    `json:"timestamp"` // Unix milliseconds
+	Mentions  []string `json:"mentions"`
+	Ignored   []string `json:"ignored_mentions,omitempty"` // they take no part in the thread
+}
+
+var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).Kind(tracing.Producer)
+
+// sendMessage is durable when it returns: a kill or power loss afterwards loses nothing.
+func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {
+	sender, err := commands.ActAs(env.Caller, p.SenderID)
+	if err != nil {
+		return SendMessageResult{}, err
+	}
+	if to, direct := strings.CutPrefix(p.ThreadID, directPrefix); direct {
+		return sendDirect(ctx, env, sender, to, &p)
+	}
+	posted, err := env.Router.Post(ctx, orchestrator.PostDraft{
+		Session: env.Caller.Session, Thread: p.ThreadID, Sender: sender, Mentions: p.Mentions, Type: messageType,
+		Payload:  func(mentions []string) (json.RawMessage, error) { return payload(p.Content, mentions) },
+		Register: env.Caller.Name != "",
+	})
+	if err != nil {
+		return SendMessageResult{}, err
+	}
+	return SendMessageResult{
+		ID: posted.MessageID, ThreadID: p.ThreadID, SenderID: sender, Content: p.Content, Timestamp: millis(posted.CreatedAt),
+		Mentions: posted.Mentions, Ignored: posted.Ignored,
+	}, nil
+}
+
+// sendDirect sends a message to one agent, whatever its vocabulary.
+func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *SendMessageParams) (SendMessageResult, error) {
+	to, err := orchestrator.CheckName("agent", to)
+	if err != nil {
+		return SendMessageResult{}, err
+	}
+	body, err := payload(p.Content, []string{to})
+	if err != nil {
+		return SendMessageResult{}, err
+	}
+	sent, err := env.Router.Send(ctx, orchestrator.Draft{
+		Sender: sender, Recipient: to, Type: messageType, Payload: body, SessionID: env.Caller.Session, RegisterSender: env.Caller.Name != "",
+	})
+	if err != nil {
+		return SendMessageResult{}, err
+	}
+	others := func(name string) bool { return name == to || name == sender }
+	return SendMessageResult{
+		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: p.Content, Timestamp: millis(sent.CreatedAt),
+		Mentions: []string{to}, Ignored: slices.DeleteFunc(slices.Clone(p.Mentions), others),
+	}, nil
+}
+
+// payload is what stands in agent_message. Source: contract.md, "what stands in payload".
+func payload(content string, mentions []string) (json.RawMessage, error) {
+	return commands.Marshal(struct {
+		Content  string   `json:"content"`
+		Mentions []string `json:"mentions"`
+	}{content, mentions})
+}
+
+// ToolText confirms it. Source: document 003, "Sending a Message".
+func (r SendMessageResult) ToolText() string {
+	return lines("Message sent successfully:", [2]string{"ID", r.ID}, [2]string{"Thread", r.ThreadID}, [2]string{"Sender", r.SenderID},
+		[2]string{"Content", r.Content}, [2]string{"Mentions", listed(r.Mentions)},
+		[2]string{"Ignored mentions (they take no part in the thread)", listed(r.Ignored)})
+}
+
+// Text is the same for people.
+func (r SendMessageResult) Text(w *commands.Text) { w.Printf("%s\n", r.ToolText()) }

@@ -1,0 +1,106 @@
+package coral
+
+import (
+	"context"
+	"encoding/xml"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// maxTaken is how many messages one wait takes at most. The next wait gets the others.
+const maxTaken = 100
+
+// WaitForMentionsParams say whose messages to wait for. Source: document 003, "Waiting for Messages".
+type WaitForMentionsParams struct {
+	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out by one that is known by its credential" check:"agent"`
+	TimeoutMs int    `json:"timeoutMs,omitempty" desc:"milliseconds to wait when there are no messages" check:"min=0,max=60000" default:"30000"`
+	WaitFor   string `json:"waitFor,omitempty" desc:"agent that is waited for; refused when it waits for this one, be it through others" check:"agent"`
+	ReplyTo   string `json:"replyTo,omitempty" desc:"message of the agent's own whose answer is waited for; the same as naming those who got it" check:"id"`
+	Format    string `json:"format,omitempty" desc:"form of the text that a client of MCP shows" check:"oneof=xml|json" default:"xml"`
+}
+
+// WaitForMentionsResult holds the messages by thread; they are marked as read. A wait that ended without one is not an
+// error.
+type WaitForMentionsResult struct {
+	AgentID  string   `json:"agentId"`
+	Count    int      `json:"count"`
+	Threads  []Thread `json:"threads"`
+	TimedOut bool     `json:"timed_out"`
+
+	messages []orchestrator.Message
+	waited   time.Duration
+	format   string
+}
+
+var waitForMentionsCommand = commands.Define(vocabulary, "wait_for_mentions", waitForMentions).Kind(tracing.Consumer)
+
+// waitForMentions takes all unread messages of the agent, or waits for one. Each message goes to one of several waiters.
+func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsParams) (WaitForMentionsResult, error) {
+	agent, err := commands.ActAs(env.Caller, p.AgentID)
+	if err != nil {
+		return WaitForMentionsResult{}, err
+	}
+	r := WaitForMentionsResult{AgentID: agent, Threads: []Thread{}, format: p.Format}
+	r.waited = commands.Patience(ctx, time.Duration(p.TimeoutMs)*time.Millisecond)
+	o := orchestrator.WaitOptions{
+		Recipient: agent, Timeout: r.waited, Limit: maxTaken, Register: env.Caller.Name != "", ReplyTo: p.ReplyTo,
+	}
+	if p.WaitFor != "" {
+		o.For = []string{p.WaitFor}
+	}
+	if r.messages, err = env.Router.Wait(ctx, o); err != nil {
+		return WaitForMentionsResult{}, err
+	}
+	r.Count, r.TimedOut = len(r.messages), len(r.messages) == 0
+	if r.TimedOut {
+		return r, nil
+	}
+	if r.Threads, err = render(ctx, env, agent, r.messages); err != nil {
+		if back := env.Router.Unread(context.WithoutCancel(ctx), r.messages); back != nil {
+			env.Log.Error("messages were marked as read and could not be shown", "agent", agent, "error", back)
+		}
+		return WaitForMentionsResult{}, err
+	}
+	return r, nil
+}
+
+// Unwritten makes the messages unread again when the answer that carries them could not be written.
+func (r WaitForMentionsResult) Unwritten(ctx context.Context, env commands.Env) error {
+	return env.Router.Unread(ctx, r.messages)
+}
+
+// ToolText is the document's XML; with format json, the result as JSON.
+func (r WaitForMentionsResult) ToolText() string {
+	if r.format == "json" {
+		return marshaled(commands.Marshal(r))
+	}
+	if r.TimedOut {
+		return "No new messages came for " + r.AgentID + " within the timeout of " + r.waited.String() + "."
+	}
+	return marshaled(xml.MarshalIndent(struct {
+		XMLName xml.Name `xml:"messages"`
+		Threads []Thread `xml:"thread"`
+	}{Threads: r.Threads}, "", "  "))
+}
+
+// marshaled is what was made of texts and numbers, which always works.
+func marshaled(b []byte, err error) string {
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// Text shows each message below its thread.
+func (r WaitForMentionsResult) Text(w *commands.Text) {
+	if r.TimedOut {
+		w.Printf("Nothing came for %s.\n", r.AgentID)
+		return
+	}
+	for i := range r.Threads {
+		r.Threads[i].write(w)
+	}
+}

@@ -1,0 +1,316 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// ThreadPrefix stands before the id of a thread where that is the recipient of a post. No agent and no group can have
+// such a name, so that nothing is ever delivered there.
+const ThreadPrefix = "thread:"
+
+// ThreadStatus is open or closed.
+type ThreadStatus string
+
+// The statuses of a thread. A closed one keeps its posts, and takes no more.
+const (
+	OpenThread   ThreadStatus = "open"
+	ClosedThread ThreadStatus = "closed"
+)
+
+// Thread is a conversation of several agents within one session. Times are as stored; "" is "not yet".
+type Thread struct {
+	ID           string
+	Session      string
+	Name         string
+	Creator      string
+	Status       ThreadStatus
+	Summary      string // given when it was closed
+	CreatedAt    string
+	ClosedAt     string
+	Participants []Participant // the creator first, then in order of joining
+}
+
+// Participant is an agent that may post in a thread and be mentioned there.
+type Participant struct {
+	Agent       string
+	DisplayName string // what it calls itself in the thread's session; its name if it has not said
+	JoinedAt    string
+}
+
+// Has reports whether an agent takes part.
+func (th *Thread) Has(agent string) bool {
+	return slices.ContainsFunc(th.Participants, func(p Participant) bool { return p.Agent == agent })
+}
+
+// ThreadDraft is a thread about to be made.
+type ThreadDraft struct {
+	Session      string
+	Name         string   // 1 to 256 bytes
+	Creator      string   // takes part
+	Participants []string // the others
+	Register     bool     // the creator proved its identity: add it if nobody knows it yet
+}
+
+// ThreadChange says which thread is to be changed, and who asks.
+type ThreadChange struct {
+	Session string
+	Thread  string
+	By      string // a participant; "" is the administrator
+}
+
+// CreateThread makes a thread. Errors: invalid_params; unknown_sender for the creator; not_found for a participant that
+// nobody knows.
+func (r *Router) CreateThread(ctx context.Context, d ThreadDraft) (th Thread, err error) {
+	if d.Session, err = CheckName("session", d.Session); err != nil {
+		return th, err
+	}
+	if d.Creator, err = CheckName("agent", d.Creator); err != nil {
+		return th, err
+	}
+	if err := checkLine("the name of the thread", d.Name, maxKey); err != nil {
+		return th, err
+	}
+	if d.Name == "" {
+		return th, Errorf(InvalidParams, "the thread needs a name")
+	}
+	names := []string{d.Creator}
+	for _, p := range d.Participants {
+		if p, err = CheckName("participant", p); err != nil {
+			return th, err
+		}
+		if !slices.Contains(names, p) {
+			names = append(names, p)
+		}
+	}
+	err = r.write(ctx, func(t *tx) error {
+		conf, err := t.acting(d.Creator, d.Register)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if conf.agents[name] == nil {
+				return noParticipant(conf, name)
+			}
+		}
+		th, err = t.createThread(&d, names)
+		return err
+	})
+	return th, err
+}
+
+// createThread is CreateThread for names that were checked. The first of participants is the creator.
+func (t *tx) createThread(d *ThreadDraft, participants []string) (th Thread, err error) {
+	id, err := t.newID("thread-")
+	if err != nil {
+		return th, err
+	}
+	t.traced = true
+	if _, err := t.Exec(`INSERT INTO threads (thread_id, session_id, name, creator, created_at) VALUES (?, ?, ?, ?, ?)`,
+		id, d.Session, d.Name, d.Creator, t.now); err != nil {
+		return th, err
+	}
+	for _, name := range participants {
+		if err := t.addParticipant(id, name); err != nil {
+			return th, err
+		}
+	}
+	th, _, err = t.thread(id)
+	return th, err
+}
+
+// acting makes sure that an agent which acts is known. register adds one that is not: it proved its identity. Error:
+// unknown_sender.
+func (t *tx) acting(name string, register bool) (*config, error) {
+	conf, err := t.config()
+	if err != nil || conf.agents[name] != nil {
+		return conf, err
+	}
+	if !register {
+		hint := didYouMean(name, conf.names)
+		if hint == "" {
+			hint = "Add the agent with `mailroom agent add " + name + "`"
+		}
+		return nil, Errorf(UnknownSender, "nobody is known as %q", name).WithHint("%s", hint)
+	}
+	if _, _, err := t.addAgent(AgentUpdate{Name: name, By: name}); err != nil {
+		return nil, err
+	}
+	return t.config()
+}
+
+func noParticipant(conf *config, name string) error {
+	hint := didYouMean(name, conf.names)
+	if hint == "" {
+		hint = "Add the agent with `mailroom agent add " + name + "`"
+	}
+	return Errorf(NotFound, "%q cannot take part: nobody is known by that name", name).WithHint("%s", hint)
+}
+
+// checkLine refuses a text that is too long, or that cannot be stored as it is.
+func checkLine(what, text string, limit int) error {
+	switch {
+	case len(text) > limit:
+		return Errorf(InvalidParams, "%s has %d bytes; at most %d are allowed", what, len(text), limit)
+	case strings.ContainsRune(text, 0) || !utf8.ValidString(text):
+		return Errorf(InvalidParams, "%s holds a NUL or is not valid UTF-8", what)
+	}
+	return nil
+}
+
+// AddParticipant lets an agent take part in a thread from now on; added is false for one that does already. Errors:
+// not_found for the thread or the agent; permission_denied when by takes no part itself; conflict for a closed thread.
+func (r *Router) AddParticipant(ctx context.Context, c ThreadChange, agent string) (th Thread, added bool, err error) {
+	if agent, err = CheckName("participant", agent); err != nil {
+		return th, false, err
+	}
+	err = r.write(ctx, func(t *tx) error {
+		if th, err = t.openThread(&c); err != nil {
+			return err
+		}
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		if conf.agents[agent] == nil {
+			return noParticipant(conf, agent)
+		}
+		if added = !th.Has(agent); !added {
+			return nil
+		}
+		t.traced = true
+		if err := t.addParticipant(th.ID, agent); err != nil {
+			return err
+		}
+		th, _, err = t.thread(th.ID)
+		return err
+	})
+	return th, added, err
+}
+
+func (t *tx) addParticipant(thread, agent string) error {
+	_, err := t.Exec(`INSERT INTO thread_participants (thread_id, agent, joined_at) VALUES (?, ?, ?)`, thread, agent, t.now)
+	return err
+}
+
+// RemoveParticipant ends an agent's part in a thread. What was sent to it stays. Errors: as AddParticipant; not_found
+// also for an agent that takes no part.
+func (r *Router) RemoveParticipant(ctx context.Context, c ThreadChange, agent string) (th Thread, err error) {
+	if agent, err = CheckName("participant", agent); err != nil {
+		return th, err
+	}
+	err = r.write(ctx, func(t *tx) error {
+		if th, err = t.openThread(&c); err != nil {
+			return err
+		}
+		if !th.Has(agent) {
+			return Errorf(NotFound, "%s takes no part in %s", agent, th.ID).WithHint("%s", didYouMean(agent, th.names()))
+		}
+		t.traced = true
+		if _, err := t.Exec(`DELETE FROM thread_participants WHERE thread_id = ? AND agent = ?`, th.ID, agent); err != nil {
+			return err
+		}
+		th, _, err = t.thread(th.ID)
+		return err
+	})
+	return th, err
+}
+
+// CloseThread ends a conversation: its posts and the summary stay, and it takes no more. Retention counts the age of its
+// posts from now on. Errors: invalid_params for a summary of more than 8 KiB; as AddParticipant.
+func (r *Router) CloseThread(ctx context.Context, c ThreadChange, summary string) (th Thread, err error) {
+	if err := checkLine("the summary", summary, maxText); err != nil {
+		return th, err
+	}
+	err = r.write(ctx, func(t *tx) error {
+		if th, err = t.openThread(&c); err != nil {
+			return err
+		}
+		t.traced = true
+		if _, err := t.Exec(`UPDATE threads SET status = 'closed', summary = ?, closed_at = ? WHERE thread_id = ?`,
+			summary, t.now, th.ID); err != nil {
+			return err
+		}
+		if err := t.endPosts(th.ID); err != nil {
+			return err
+		}
+		th, _, err = t.thread(th.ID)
+		return err
+	})
+	return th, err
+}
+
+// openThread returns a thread that may be changed by whoever asks. One of another session is not found.
+func (t *tx) openThread(c *ThreadChange) (Thread, error) {
+	th, found, err := t.thread(c.Thread)
+	switch {
+	case err != nil:
+		return th, err
+	case !found || th.Session != foldName(c.Session):
+		return th, Errorf(NotFound, "there is no thread %q in the session %s", clip(c.Thread), clip(c.Session)).
+			WithHint("create_thread answers with the id of the thread it makes; --session names another session")
+	case c.By != "" && !th.Has(foldName(c.By)):
+		return th, Errorf(PermissionDenied, "%s takes no part in %s", foldName(c.By), th.ID).
+			WithHint("Any participant can add it")
+	case th.Status != OpenThread:
+		return th, Errorf(Conflict, "%s was closed at %s", th.ID, th.ClosedAt).WithHint("Start a new thread")
+	}
+	return th, nil
+}
+
+// thread returns a thread with those who take part, whatever its session.
+func (c *conn) thread(id string) (th Thread, found bool, err error) {
+	err = c.query(`
+		SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads WHERE thread_id = ?`,
+		func(row []driver.Value) error {
+			th = Thread{
+				ID: asText(row[0]), Session: asText(row[1]), Name: asText(row[2]), Creator: asText(row[3]),
+				Status: ThreadStatus(asText(row[4])), Summary: asText(row[5]), CreatedAt: asText(row[6]), ClosedAt: asText(row[7]),
+				Participants: []Participant{},
+			}
+			found = true
+			return nil
+		}, id)
+	if err != nil || !found {
+		return th, found, err
+	}
+	err = c.query(`
+		SELECT p.agent, coalesce(nullif(s.display_name, ''), p.agent), p.joined_at
+		FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent
+		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`, func(row []driver.Value) error {
+		th.Participants = append(th.Participants, Participant{asText(row[0]), asText(row[1]), asText(row[2])})
+		return nil
+	}, th.ID, th.Session, th.Creator)
+	return th, found, err
+}
+
+// names lists who takes part.
+func (th *Thread) names() []string {
+	names := make([]string, len(th.Participants))
+	for i, p := range th.Participants {
+		names[i] = p.Agent
+	}
+	return names
+}
+
+// Threads returns those of the threads that exist, by id, whatever their session: whoever shows messages must be able to
+// say where they belong.
+func (r *Router) Threads(ctx context.Context, ids []string) (map[string]Thread, error) {
+	threads := map[string]Thread{}
+	err := r.read(func(c *conn) error {
+		for _, id := range ids {
+			th, found, err := c.thread(id)
+			if err != nil {
+				return err
+			}
+			if found {
+				threads[id] = th
+			}
+		}
+		return nil
+	})
+	return threads, err
+}
