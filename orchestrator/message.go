@@ -87,8 +87,8 @@ type Draft struct {
 	ThreadID       string
 	SessionID      string
 	AckWithin      time.Duration `json:",omitempty"` // tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
-	HoldUnknown    bool // keep a message to an unknown name until such an agent is added
-	RegisterSender bool // the sender proved its identity: add it if nobody knows it yet
+	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
+	RegisterSender bool          // the sender proved its identity: add it if nobody knows it yet
 }
 
 // Sent is the answer to a Draft.

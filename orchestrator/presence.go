@@ -116,7 +116,7 @@ func (t *tx) storePresence(p *Presence) error {
 		VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (session_id, agent) DO UPDATE SET display_name = excluded.display_name,
 		    description = excluded.description, status = excluded.status, since = excluded.since`,
-		p.Session, p.Agent, p.DisplayName, p.Description, p.Status, p.Since, p.JoinedAt)
+		p.Session, p.Agent, p.DisplayName, p.Description, string(p.Status), p.Since, p.JoinedAt)
 	return err
 }
 

@@ -65,6 +65,14 @@ func scanMessage(row []driver.Value) Message {
 	return m
 }
 
+// TTLEnd is when the time ends that the sender gave the message to live; "" when it gave none.
+func (m *Message) TTLEnd() string {
+	if m.ttl == nil {
+		return ""
+	}
+	return m.ExpiresAt
+}
+
 // quoted returns s as a JSON string; invalid UTF-8 becomes U+FFFD.
 func quoted(s string) json.RawMessage {
 	var b bytes.Buffer

@@ -121,7 +121,7 @@ func (t *tx) ask(q TeamRequest) (sent TeamSent, refusal, err error) {
 	}
 	_, err = t.Exec(`
 		INSERT INTO team_requests (request_id, kind, session_id, requester, responder, message_id, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, q.Kind, d.SessionID, d.Sender, d.Recipient, messageID, t.now)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, string(q.Kind), d.SessionID, d.Sender, d.Recipient, messageID, t.now)
 	return sent, refusal, err
 }
 

@@ -37,7 +37,7 @@ func render(m *orchestrator.Message) Message {
 		MessageID: m.ID, Source: m.Sender, Target: m.Recipient, Type: m.Type, Message: content.Text,
 		Priority: commands.PriorityWord(m.Priority), Action: m.Action, Context: m.Context, SessionID: m.SessionID,
 		ReplyTo: m.ReplyTo, ThreadID: m.ThreadID, Payload: content.Data, SentAt: m.CreatedAt,
-		Summary: m.Summary, Mentions: content.Mentions, MulticastID: m.MulticastID, ExpiresAt: m.ExpiresAt,
+		Summary: m.Summary, Mentions: content.Mentions, MulticastID: m.MulticastID, ExpiresAt: m.TTLEnd(),
 	}
 	if m.Group != "" {
 		r.Target = m.Group

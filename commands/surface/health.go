@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
 )
 
 // readyWithin bounds how long /readyz waits for the database.

@@ -28,6 +28,7 @@ type Message struct {
 	Session     string          `json:"session,omitempty"`
 	MulticastID string          `json:"multicast_id,omitempty"`
 	Group       string          `json:"multicast_target,omitempty"` // whom the sender addressed: * or a group
+	ExpiresAt   string          `json:"expires_at,omitempty"`       // if the sender gave it a time to live
 }
 
 // rendered brings a message of any vocabulary into the team's form.
@@ -36,7 +37,7 @@ func rendered(m *orchestrator.Message) Message {
 	r := Message{
 		ID: m.ID, From: m.Sender, Summary: m.Summary, Timestamp: cmp.Or(m.CreatedAt, m.DeliveredAt), Type: m.Type, Mentions: c.Mentions,
 		Action: m.Action, Context: m.Context, ReplyTo: m.ReplyTo, ThreadID: m.ThreadID, Session: m.SessionID,
-		MulticastID: m.MulticastID, Group: m.Group,
+		MulticastID: m.MulticastID, Group: m.Group, ExpiresAt: m.TTLEnd(),
 	}
 	if m.Priority != 0 {
 		r.Priority = commands.PriorityWord(m.Priority)
