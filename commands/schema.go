@@ -80,8 +80,9 @@ func whole(n *float64) *int {
 
 // opaque are types that marshal themselves, and how.
 var opaque = map[reflect.Type]*jsonschema.Schema{
-	reflect.TypeFor[json.RawMessage]():  {},
-	reflect.TypeFor[orchestrator.Row](): {Type: "object"},
+	reflect.TypeFor[json.RawMessage]():   {},
+	reflect.TypeFor[orchestrator.Row]():  {Type: "object"},
+	reflect.TypeFor[jsonschema.Schema](): {Type: "object"},
 }
 
 // ResultSchema is the JSON Schema of the command's answer when it succeeds. It allows further keys: a later version may

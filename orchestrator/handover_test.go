@@ -98,7 +98,7 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 			if err = t.deliverForReading("b"); err != nil {
 				return err
 			}
-			ms, err = t.readUnread("b", 10)
+			ms, err = t.readUnread(&WaitOptions{Recipient: "b", Limit: 10})
 			return err
 		})
 		if err != nil {

@@ -110,9 +110,8 @@ func toolFailure(err error) (*mcp.CallToolResult, error) {
 	if merr != nil {
 		return nil, merr
 	}
-	return &mcp.CallToolResult{
-		Content: []mcp.Content{&mcp.TextContent{Text: string(body)}}, StructuredContent: json.RawMessage(body), IsError: true,
-	}, nil
+	// No structured content: clients hold it against the schema of an answer, and would show that mismatch instead.
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(body)}}, IsError: true}, nil
 }
 
 // metaText returns a text of a request's _meta. Source for traceparent there: SEP-414.
