@@ -2,6 +2,7 @@ package surface
 
 import (
 	"net/http"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -24,12 +25,14 @@ func (w *web) routeTools(mux *http.ServeMux, version string) {
 // tools serves the tools of some vocabularies. Requests have no session of their own: each says who asks by its token, and
 // an answer is on its way to whoever sent the request, or to nobody.
 func (w *web) tools(version string, vocabularies ...string) http.HandlerFunc {
-	forAll, forAdmins := newTools(w.env, version, false, vocabularies...), newTools(w.env, version, true, vocabularies...)
+	// Made when they are first asked for: the tools of all vocabularies and their schemas are a few megabytes.
+	forAll := sync.OnceValue(func() *mcp.Server { return newTools(w.env, version, false, vocabularies...) })
+	forAdmins := sync.OnceValue(func() *mcp.Server { return newTools(w.env, version, true, vocabularies...) })
 	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		if callerOf(r.Context()).Admin {
-			return forAdmins
+			return forAdmins()
 		}
-		return forAll
+		return forAll()
 	}, &mcp.StreamableHTTPOptions{
 		Stateless: true, Logger: w.env.Log, MaxRequestBodyBytes: maxBody,
 		DisableLocalhostProtection: true, // guard has seen to it, and knows the names of a proxy
