@@ -23,8 +23,7 @@ type conn struct {
 
 	immutable bool // reads the file as it stands; not to be kept
 
-	path string // of the file, as openFile was given it
-	file fileID // the file itself, zero if that is not known
+	place // zero if Router.openFile did not open it
 }
 
 // statement is a prepared statement. It must not have a bare parameter behind LIMIT or OFFSET, as in LIMIT ?3: SQLite

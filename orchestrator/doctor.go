@@ -37,6 +37,11 @@ func (d *doctor) add(check, level, says, do string) {
 }
 
 func (d *doctor) file() {
+	if orphanedWAL(d.r.path) {
+		err := databaseMissing(d.r.path)
+		d.add("file", "problem", err.Message, err.Hint)
+		return
+	}
 	info, err := os.Stat(d.r.path)
 	if err != nil {
 		d.add("file", "note", "there is no database at "+d.r.path+" yet", "It is made by the first command that needs it, or by `mailroom init`")

@@ -146,7 +146,7 @@ func (r *Router) openReader() (*conn, error) {
 }
 
 func (r *Router) tryReader(immutable bool) (*conn, int, error) {
-	c, err := openFile(r.path, readerDSN(r.path, immutable))
+	c, err := r.openFile(readerDSN(r.path, immutable))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -155,6 +155,9 @@ func (r *Router) tryReader(immutable bool) (*conn, int, error) {
 	if err != nil {
 		c.close()
 		return nil, 0, err
+	}
+	if !immutable {
+		c.noteWAL()
 	}
 	return c, version, nil
 }
