@@ -125,6 +125,12 @@ func (c *conn) Exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
+// run is Exec for a statement of which nothing but its failure counts. It has the shape that a SetTransport writes through.
+func (c *conn) run(query string, args ...any) error {
+	_, err := c.exec(query, args)
+	return err
+}
+
 // insertRow runs an INSERT of one row and returns its rowid.
 func (c *conn) insertRow(query string, args ...any) (int64, error) {
 	res, err := c.exec(query, args)
