@@ -95,3 +95,40 @@ func TestCloseAfterAFailedBatch(t *testing.T) {
 		t.Error("the connection is still open")
 	}
 }
+
+// TestChangesInAReplacedDatabase: what watches for commits goes over to the file that is there now.
+func TestChangesInAReplacedDatabase(t *testing.T) {
+	t.Parallel()
+	r := openWithTwo(t)
+	changed, stop := r.detectChanges()
+	defer func() { stop() }()
+	if changed() {
+		t.Fatal("changed before anything was written")
+	}
+	putAway(t, r.path)
+	for range 2 {
+		if !changed() {
+			t.Error("a database that has gone is no change")
+		}
+	}
+	other, err := Open(t.Context(), Options{Path: r.path, Bell: NewLocalBell()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	if _, err := other.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !changed() {
+		t.Error("a new database is no change")
+	}
+	if changed() {
+		t.Error("changed again, before anything was written to the new one")
+	}
+	if err := other.write(t.Context(), func(t *tx) error { return t.configChanged() }); err != nil {
+		t.Fatal(err)
+	}
+	if !changed() {
+		t.Error("a commit to the new database is no change")
+	}
+}

@@ -195,7 +195,9 @@ func walExists(path string) bool {
 	return err == nil && info.Size() > 0
 }
 
-// detectChanges watches for commits of any connection but its own, through SQLite's data_version: 3 us a look.
+// detectChanges watches for commits of any connection but its own, through SQLite's data_version: 5 us a look, with that
+// for a database that has moved. While the one in its place cannot be opened, everything counts as changed: whoever looks
+// then gets to know why.
 func (r *Router) detectChanges() (changed func() bool, stop func()) {
 	c, err := r.openReader()
 	if err != nil {
@@ -207,6 +209,7 @@ func (r *Router) detectChanges() (changed func() bool, stop func()) {
 			if other, err := r.openReader(); err == nil {
 				c.close()
 				c = other
+				last, _ = c.number("PRAGMA data_version")
 			}
 			return true
 		}
