@@ -14,7 +14,7 @@ import (
 // after a commit makes durable all that this commit could have read, whichever process wrote it. Before SQLite moves
 // pages from the -wal into the database it syncs both by itself, in this mode too.
 //
-// The descriptor is open as long as the writer's connection, and closing it drops none of SQLite's locks: those are on
+// The descriptor is open at least as long as the writer's connection, and closing it drops none of SQLite's locks: those are on
 // the database and the -shm. The file stays the same one meanwhile, since only the last connection removes it; whether
 // somebody else has, the writer looks before it commits and before it answers (moved.go).
 //
@@ -22,7 +22,7 @@ import (
 type walFile struct {
 	at    place // of the connection
 	file  *os.File
-	users atomic.Int64 // the writer, and every commit that is not durable yet
+	users atomic.Int64 // the writer, the router, and every commit that is not durable yet
 
 	last atomic.Int64 // number of the last commit
 

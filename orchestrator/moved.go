@@ -32,6 +32,9 @@ func (p place) database() place { return place{path: p.path, file: p.file} }
 // openFile opens a connection to the database and notes which file that is, so that moved can tell. The first that finds
 // another file than was there before says so in the log: there is no telling that from the messages.
 func (r *Router) openFile(dsn string) (*conn, error) {
+	if err := r.anothersWAL(); err != nil {
+		return nil, err
+	}
 	c, err := openFileBy(r.path, dsn, fileAt)
 	if err != nil || c.file == (fileID{}) {
 		return c, err
@@ -44,6 +47,33 @@ func (r *Router) openFile(dsn string) (*conn, error) {
 		r.log.Warn("the database was removed or replaced while it was open; from now on the file that is there now is used", "path", r.path)
 	}
 	return c, nil
+}
+
+// anothersWAL refuses a database that was put in the place of another whose -wal still stands there: SQLite cannot tell
+// that it belongs to another, and would mix the two.
+func (r *Router) anothersWAL() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wal == nil || !r.wal.at.fileMoved() || r.wal.at.walMoved() || !walExists(r.path) || orphanedWAL(r.path) {
+		return nil
+	}
+	return Errorf(Unavailable, "the database %[1]s was replaced, but %[1]s-wal still belongs to the one that was there before", r.path).
+		WithHint("Put that one back; or stop what uses it, and move %[1]s-wal and %[1]s-shm away. To put a backup in place, use `mailroom restore`", r.path)
+}
+
+// keepWAL keeps the -wal that the writer has open, also when that is closed: for anothersWAL, and lest another file gets
+// its number. nil keeps none.
+func (r *Router) keepWAL(f *walFile) {
+	if f != nil {
+		f.users.Add(1)
+	}
+	r.mu.Lock()
+	before := r.wal
+	r.wal = f
+	r.mu.Unlock()
+	if before != nil {
+		before.release()
+	}
 }
 
 // openTries bounds the tries of openFileBy.

@@ -239,3 +239,37 @@ func TestMissingDatabase(t *testing.T) {
 	mustSend(t, r, "three")
 	wantPayloads(t, path, "one", "two", "three")
 }
+
+// TestReplacedBesideItsLog: a database that is put in the place of another is not opened with the other's -wal.
+func TestReplacedBesideItsLog(t *testing.T) {
+	t.Parallel()
+	path, other := filepath.Join(t.TempDir(), "a.db"), filepath.Join(t.TempDir(), "other.db")
+	made := openAt(t, other)
+	addAB(t, made)
+	mustSend(t, made, "other")
+	if err := made.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := openAt(t, path)
+	addAB(t, r)
+	mustSend(t, r, "one")
+	move(t, path, path+".away")
+	move(t, other, path)
+	refusedSend(t, r, "two", "nothing was kept")
+	refusedSend(t, r, "two", "still belongs to the one that was there before")
+	_, err := r.Poll(t.Context(), "b", 1)
+	wantCode(t, err, orchestrator.Unavailable)
+	move(t, path, other)
+	move(t, path+".away", path)
+	mustSend(t, r, "two") // the one that was there before is back
+
+	move(t, path, path+".away")
+	move(t, other, path)
+	refusedSend(t, r, "three", "nothing was kept")
+	for _, suffix := range []string{"-wal", "-shm"} {
+		move(t, path+suffix, path+".away"+suffix)
+	}
+	mustSend(t, r, "three")
+	wantPayloads(t, path, "other", "three")
+	wantPayloads(t, path+".away", "one", "two")
+}

@@ -58,6 +58,7 @@ type Router struct {
 	mu         sync.Mutex
 	opened     bool     // the file is there, in WAL mode and of this version
 	file       fileID   // that was opened last
+	wal        *walFile // that the writer opened last, see keepWAL
 	watch      observer // see Watch
 	workers    sync.WaitGroup
 	delivering map[string]bool // recipients that a worker of this process is delivering to

@@ -255,6 +255,7 @@ func (w *writer) open() error {
 		return databaseError(w.r.path, err)
 	}
 	w.c, w.wal, w.entropy = c, wal, newEntropy()
+	w.r.keepWAL(wal)
 	return nil
 }
 
@@ -267,6 +268,7 @@ func (w *writer) isOpen() bool {
 // close waits for the leader, and closes, whatever has become of the last batch; its error tells that, too.
 func (w *writer) close() error {
 	defer w.turn.close()
+	defer w.r.keepWAL(nil)
 	if !w.isOpen() {
 		return nil
 	}
