@@ -155,7 +155,7 @@ func orphanedWAL(path string) bool {
 
 func databaseMissing(path string) *Error {
 	return Errorf(Unavailable, "the database %[1]s is missing, but its %[1]s-wal is there and holds messages that were not yet moved into it", path).
-		WithHint("Put the database file back under its name, or, to begin a new one, move the -wal away, too")
+		WithHint("Put the database file back under its name, or, to begin a new one, move the -wal and the -shm away, too")
 }
 
 // movedAway is the outcome of a batch that was undone since the database has gone from its place.
