@@ -28,9 +28,7 @@ func (w *writer) commit(b *batch) (c *commit) {
 	if b.writesNothing() {
 		return nil
 	}
-	if w.strayed.Swap(false) {
-		w.abandon()
-	}
+	w.giveUpStrayed()
 	if err := w.open(); err != nil {
 		b.fail(err)
 		return nil
@@ -60,6 +58,14 @@ func (w *writer) makeDurable(b *batch, c *commit) {
 		return
 	}
 	w.guard(b.runAfter)
+}
+
+// giveUpStrayed gives the connection up if its files had gone after its last commit.
+func (w *writer) giveUpStrayed() {
+	if w.strayed.Swap(false) {
+		defer w.turn.enter(w.r.busy)() // see takeTurn
+		w.abandon()
+	}
 }
 
 // takeTurn runs the batch in this process's turn, and ends the turn before anything waits for the disk. A connection

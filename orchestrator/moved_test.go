@@ -12,8 +12,7 @@ import (
 )
 
 // TestReplacedDatabase: a database that is removed, or has another put in its place, while a process has it open takes no
-// message with it: the send that came too late is refused, the next goes to the file that is there now, and so do readers
-// and waiters.
+// message with it: the send that came too late is refused, the next goes to the file that is there now, and so do readers.
 func TestReplacedDatabase(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(t *testing.T, path, other string){
