@@ -107,8 +107,8 @@ func (p *readers) close() error {
 	return errors.Join(errs...)
 }
 
-// openReader opens a connection for reading. A file that does not exist yet, or is of an older version, is made and
-// migrated through the writer first. On a disk where nothing can be written, a database that was closed cleanly is read
+// openReader opens a connection for reading. It makes no file: whoever reads at a path where there is none has mistyped
+// it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where nothing can be written, a database that was closed cleanly is read
 // as it stands.
 func (r *Router) openReader() (*conn, error) {
 	r.mu.Lock()
@@ -116,9 +116,7 @@ func (r *Router) openReader() (*conn, error) {
 	r.mu.Unlock()
 	if !opened {
 		if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
-			if err := r.writer.open(); err != nil {
-				return nil, err
-			}
+			return nil, noDatabase(r.path)
 		}
 	}
 	c, version, err := r.tryAnyReader()
@@ -143,6 +141,14 @@ func (r *Router) openReader() (*conn, error) {
 		r.watch.attach(c)
 	}
 	return c, nil
+}
+
+func noDatabase(path string) *Error {
+	if orphanedWAL(path) {
+		return databaseMissing(path)
+	}
+	return Errorf(Unavailable, "there is no database at %s", path).
+		WithHint("The first `mailroom agent add` makes it, and `mailroom init` one for the project in this folder; --db and MAILROOM_DB name another")
 }
 
 func (r *Router) tryReader(immutable bool) (*conn, int, error) {
