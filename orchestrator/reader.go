@@ -107,8 +107,8 @@ func (p *readers) close() error {
 	return errors.Join(errs...)
 }
 
-// openReader opens a connection for reading. A file that does not exist yet, or is of an older version, is made and
-// migrated through the writer first. On a disk where nothing can be written, a database that was closed cleanly is read
+// openReader opens a connection for reading. It makes no file: whoever reads at a path where there is none has mistyped
+// it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where nothing can be written, a database that was closed cleanly is read
 // as it stands.
 func (r *Router) openReader() (*conn, error) {
 	r.mu.Lock()
@@ -116,9 +116,7 @@ func (r *Router) openReader() (*conn, error) {
 	r.mu.Unlock()
 	if !opened {
 		if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
-			if err := r.writer.open(); err != nil {
-				return nil, err
-			}
+			return nil, noDatabase(r.path)
 		}
 	}
 	c, version, err := r.tryAnyReader()
@@ -145,8 +143,16 @@ func (r *Router) openReader() (*conn, error) {
 	return c, nil
 }
 
+func noDatabase(path string) *Error {
+	if orphanedWAL(path) {
+		return databaseMissing(path)
+	}
+	return Errorf(Unavailable, "there is no database at %s", path).
+		WithHint("The first `mailroom agent add` makes it, and `mailroom init` one for the project in this folder; --db and MAILROOM_DB name another")
+}
+
 func (r *Router) tryReader(immutable bool) (*conn, int, error) {
-	c, err := openFile(r.path, readerDSN(r.path, immutable))
+	c, err := r.openFile(readerDSN(r.path, immutable))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -155,6 +161,9 @@ func (r *Router) tryReader(immutable bool) (*conn, int, error) {
 	if err != nil {
 		c.close()
 		return nil, 0, err
+	}
+	if !immutable {
+		c.noteWAL()
 	}
 	return c, version, nil
 }
@@ -192,7 +201,9 @@ func walExists(path string) bool {
 	return err == nil && info.Size() > 0
 }
 
-// detectChanges watches for commits of any connection but its own, through SQLite's data_version: 3 us a look.
+// detectChanges watches for commits of any connection but its own, through SQLite's data_version: 5 us a look, with that
+// for a database that has moved. While the one in its place cannot be opened, everything counts as changed: whoever looks
+// then gets to know why.
 func (r *Router) detectChanges() (changed func() bool, stop func()) {
 	c, err := r.openReader()
 	if err != nil {
@@ -204,6 +215,7 @@ func (r *Router) detectChanges() (changed func() bool, stop func()) {
 			if other, err := r.openReader(); err == nil {
 				c.close()
 				c = other
+				last, _ = c.number("PRAGMA data_version")
 			}
 			return true
 		}

@@ -47,8 +47,9 @@ type Router struct {
 	// closeEar and closeRinger end what the bell of this router keeps open.
 	closeEar, closeRinger func()
 
-	busy   time.Duration
-	damage atomic.Pointer[error] // see noteDamage
+	busy     time.Duration
+	damage   atomic.Pointer[error] // see noteDamage
+	checking atomic.Bool           // whether the damage is still there
 
 	writer  *writer
 	readers readers
@@ -56,6 +57,8 @@ type Router struct {
 
 	mu         sync.Mutex
 	opened     bool     // the file is there, in WAL mode and of this version
+	file       fileID   // that was opened last
+	wal        *walFile // that the writer opened last, see keepWAL
 	watch      observer // see Watch
 	workers    sync.WaitGroup
 	delivering map[string]bool // recipients that a worker of this process is delivering to
@@ -154,7 +157,7 @@ func (r *Router) openWriter() (*conn, error) {
 		if err = createEmpty(r.path); err != nil {
 			return backoff.Permanent(err)
 		}
-		if c, err = openFile(r.path, writerDSN(r.path)); err != nil {
+		if c, err = r.openFile(writerDSN(r.path)); err != nil {
 			return retryable(err)
 		}
 		if err = r.ready(c); err != nil {
