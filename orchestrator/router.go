@@ -108,7 +108,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 		r.bell, r.closeEar, r.closeRinger = bell, bell.close, bell.ringer.close
 	}
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
-	r.readers.r = r
+	r.readers.r, r.readers.freed = r, make(chan struct{}, maxReaders)
 	return r, nil
 }
 
