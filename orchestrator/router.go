@@ -70,7 +70,7 @@ type Router struct {
 const maxWorkers = 256
 
 // Open prepares a Router. It touches the disk only as far as needed to refuse a path that cannot be a database; the
-// file itself is opened, and made, by the first command that needs it.
+// file itself is opened by the first command that needs it, and made by the first that writes, or by Create.
 func Open(ctx context.Context, o Options) (*Router, error) {
 	if strings.ContainsRune(o.Path, 0) || o.Path == "" {
 		return nil, Errorf(InvalidParams, "the path of the database is empty or holds a NUL").WithHint("Name a file with --db")
