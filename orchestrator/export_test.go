@@ -1,5 +1,8 @@
 package orchestrator
 
+// RealInbox is transport.Inbox, which imports this package, so that only its external tests can fill it in.
+var RealInbox Transport
+
 // HotStatements are the statements whose plans are kept by TestQueryPlans.
 var HotStatements = struct{ Due, Next, Untraced, Review, Leased, Lapsed, Ended, Retry string }{
 	Due: `SELECT seq FROM agent_message m WHERE ` + due + ` AND recipient = ?2 AND delivery_marks = ''

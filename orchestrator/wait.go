@@ -218,8 +218,8 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 
 // deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read.
 func (t *tx) deliverForReading(recipient string) error {
-	inbox, ok := t.r.transports["inbox"].(SetTransport)
-	if !ok {
+	inbox := t.r.inbox()
+	if inbox == nil {
 		return nil
 	}
 	conf, err := t.config()
