@@ -47,6 +47,9 @@ func (w *web) events(rw http.ResponseWriter, r *http.Request) {
 	quietSince := time.Now()
 	for out.err == nil {
 		list, seen, err := w.env.Router.Events(ctx, last, concerning, eventsAtOnce)
+		if err == nil {
+			err = w.stillValid(ctx)
+		}
 		if err != nil {
 			w.env.Log.Debug("a stream of events ended", "error", err)
 			return
@@ -112,7 +115,6 @@ func (o *eventWriter) write(format string, args ...any) {
 	if o.err != nil {
 		return
 	}
-	o.control.SetWriteDeadline(time.Now().Add(answerWithin))
 	if _, o.err = fmt.Fprintf(o.rw, format, args...); o.err == nil {
 		o.err = o.control.Flush()
 	}

@@ -70,7 +70,10 @@ func (t *toolServer) describe(d *commands.Definition, card *commands.Card, name 
 func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		x := exchangeOf(ctx)
-		ctx, done := x.begin(ctx)
+		ctx, done, err := x.begin(ctx)
+		if err != nil {
+			return toolFailure(err)
+		}
 		defer done()
 		env := t.env
 		env.Caller = x.caller
@@ -80,6 +83,12 @@ func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
 		stop()
 		if err != nil {
 			return toolFailure(err)
+		}
+		if x.mayHave != nil {
+			if err := x.mayHave(ctx, answer); err != nil {
+				takeBack(ctx, env, answer)
+				return toolFailure(err)
+			}
 		}
 		result, err := toolResult(answer)
 		if err != nil {

@@ -31,7 +31,10 @@ func (t *toolServer) addResources(s *mcp.Server) {
 func (t *toolServer) resource(read func(context.Context, commands.Env, string) (any, error)) mcp.ResourceHandler {
 	return func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		x := exchangeOf(ctx)
-		ctx, done := x.begin(ctx)
+		ctx, done, err := x.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
 		defer done()
 		env := t.env
 		env.Caller = x.caller
