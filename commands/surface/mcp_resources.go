@@ -90,9 +90,10 @@ func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole := env.Caller.Admin || slices.ContainsFunc(threads[id].Participants, func(p orchestrator.Participant) bool { return p.Agent == env.Caller.Name })
-	if !whole {
-		ms = slices.DeleteFunc(ms, func(m orchestrator.Message) bool { return m.Sender != env.Caller.Name && m.Recipient != env.Caller.Name })
+	if th := threads[id]; !env.Caller.Admin && !th.Has(env.Caller.Name) {
+		ms = slices.DeleteFunc(ms, func(m orchestrator.Message) bool {
+			return m.Sender != env.Caller.Name && m.Recipient != env.Caller.Name
+		})
 	}
 	if len(ms) == 0 {
 		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no part in a thread %q", clip(id))
