@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,6 +17,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -178,6 +180,50 @@ func TestClientThatGoes(t *testing.T) {
 	}
 	if len(seen) != calls {
 		t.Errorf("%d messages came; want %d", len(seen), calls)
+	}
+}
+
+// leaver is the connection of a client that goes: as soon as it has what was written, or before.
+type leaver struct {
+	*httptest.ResponseRecorder
+	leave  context.CancelFunc
+	before bool
+}
+
+// Write implements io.Writer.
+func (l *leaver) Write(p []byte) (int, error) {
+	if l.leave(); l.before {
+		return 0, io.ErrClosedPipe
+	}
+	return l.ResponseRecorder.Write(p)
+}
+
+// What a client has taken stays read, though it goes before the request has ended; what it has not taken is unread.
+func TestClientThatLeavesAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, webOptions{}, "ann", "bob")
+	token := f.token("bob", false)
+	for path, body := range map[string]string{
+		"/v1/commands/get_messages": `{}`, "/mcp": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}`,
+	} {
+		for before, want := range map[bool]int{false: 0, true: 1} {
+			f.send("ann", "bob")
+			released := f.note("released")
+			ctx, leave := context.WithCancel(t.Context())
+			req := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+path, strings.NewReader(body))
+			both(mcpClient(bearer(token)), set("Content-Type", "application/json"))(req)
+			l := &leaver{httptest.NewRecorder(), leave, before}
+			f.web.server.Handler.ServeHTTP(l, req)
+			if got := f.note("released") - released; got != want {
+				t.Errorf("%s, gone before: %t: %d messages were given back; want %d", path, before, got, want)
+			}
+			if !before && !strings.Contains(l.Body.String(), "messageId") {
+				t.Errorf("%s: %s", path, l.Body)
+			}
+			if _, err := f.router.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "bob", Limit: 10}); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
