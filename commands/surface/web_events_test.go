@@ -118,6 +118,27 @@ func TestEventsConcern(t *testing.T) {
 	}
 }
 
+// traffic sends messages, every other one from ann, delivers now and then, and returns the ids of those of ann.
+func (f *fort) traffic(t *testing.T, messages int) (ids []string) {
+	for i := range messages {
+		from := []string{"ann", "eve"}[i%2]
+		sent, err := f.router.Send(t.Context(), orchestrator.Draft{Sender: from, Recipient: "bob", Type: "note"})
+		if err != nil {
+			t.Error(err)
+			return ids
+		}
+		if from == "ann" {
+			ids = append(ids, sent.MessageID)
+		}
+		if i%20 == 0 {
+			if _, err := f.router.DeliverAll(t.Context(), orchestrator.DeliverOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	return ids
+}
+
 // A client that comes back with the last id that it has seen misses nothing and sees nothing twice, whenever it went.
 func TestEventsResume(t *testing.T) {
 	t.Parallel()
@@ -127,24 +148,7 @@ func TestEventsResume(t *testing.T) {
 	first := f.stream(token, "")
 	first.comment(t)
 	sent := make(chan []string, 1)
-	go func() {
-		var ids []string
-		for i := range messages {
-			id := ""
-			if i%2 == 0 {
-				id = f.send("ann", "bob")
-				ids = append(ids, id)
-			} else {
-				f.send("eve", "bob")
-			}
-			if i%20 == 0 {
-				if _, err := f.router.DeliverAll(f.t.Context(), orchestrator.DeliverOptions{}); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-		sent <- ids
-	}()
+	go func() { sent <- f.traffic(t, messages) }()
 	var created, seen []string
 	s := first
 	for len(created) < messages/2 {
