@@ -97,7 +97,7 @@ func sameOrigin(r *http.Request) bool {
 		return true
 	}
 	origin, err := url.Parse(origins[0])
-	return len(origins) == 1 && err == nil && origin.Host != "" && strings.EqualFold(origin.Host, r.Host)
+	return len(origins) == 1 && err == nil && strings.EqualFold(origin.Host, r.Host)
 }
 
 // local serves whoever is on this machine, and elsewhere whoever shows a token. What a proxy on this machine hands on
