@@ -33,6 +33,8 @@ func newTools(env commands.Env, version string, admin bool, vocabularies ...stri
 	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
 		Instructions: "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again.",
 		Capabilities: &mcp.ServerCapabilities{}, Logger: env.Log,
+		// What is answered depends on who asks: nobody between may serve it to another.
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 	})
 	for _, d := range env.Catalogue.All() {
 		if len(vocabularies) > 0 && !slices.Contains(vocabularies, d.Vocabulary().Name) {

@@ -248,7 +248,7 @@ func TestThreadOfOthers(t *testing.T) {
 	if body := read("eve"); strings.Contains(body, "the plan") || !strings.Contains(body, "hello") {
 		t.Errorf("eve reads %s", body)
 	}
-	if body := read("ann"); !strings.Contains(body, "the plan") || !strings.Contains(body, "hello") {
+	if body := read("ann"); !strings.Contains(body, "the plan") || !strings.Contains(body, "hello") || !strings.Contains(body, `"cacheScope":"private"`) {
 		t.Errorf("ann reads %s", body)
 	}
 }
