@@ -118,7 +118,7 @@ func (w *web) local(next http.HandlerFunc) http.Handler {
 // asker is who sent a request, and the token that says so.
 type asker struct {
 	commands.Caller
-	secret string
+	secret, token string // and the token's id
 }
 
 type askerKey struct{}
@@ -144,10 +144,18 @@ func (w *web) authenticated(next http.HandlerFunc) http.Handler {
 		if err != nil {
 			return
 		}
+		if !w.rates.enter(a.token, max(1, cap(w.slots)/4)) {
+			tooMany(rw, "too many requests under way with this token")
+			return
+		}
 		select {
 		case w.slots <- struct{}{}:
-			defer func() { <-w.slots }()
+			defer func() {
+				w.rates.leave(a.token)
+				<-w.slots
+			}()
 		default:
+			w.rates.leave(a.token)
 			rw.Header().Set("Retry-After", "1")
 			writeFailure(rw, http.StatusServiceUnavailable, orchestrator.Errorf(orchestrator.Busy, "%d requests are under way, which is the limit", cap(w.slots)).
 				WithHint("Wait a second"))
@@ -176,6 +184,7 @@ func (w *web) authenticate(rw http.ResponseWriter, r *http.Request) (a asker, er
 		return a, tooMany(rw, "too many requests with this token")
 	case err == nil:
 		a.Caller = commands.Caller{Name: token.Agent, Admin: token.Admin, Remote: true}
+		a.token = token.ID
 		a.Session, err = sessionOf(r)
 	}
 	if err != nil {
@@ -244,21 +253,40 @@ func readBody(rw http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// rates bounds how often each token may ask. Only valid tokens come here, so that there are as many entries as tokens.
+// rates bounds how often each token may ask, and how much at once. Only valid tokens come here, so that there are as many
+// entries as tokens.
 type rates struct {
 	perSecond int
 	mu        sync.Mutex
 	limits    map[string]*rate.Limiter
+	underWay  map[string]int
 }
 
 func (r *rates) allow(token string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.limits == nil {
-		r.limits = map[string]*rate.Limiter{}
+		r.limits, r.underWay = map[string]*rate.Limiter{}, map[string]int{}
 	}
 	if r.limits[token] == nil {
 		r.limits[token] = rate.NewLimiter(rate.Limit(r.perSecond), 2*r.perSecond)
 	}
 	return r.limits[token].Allow()
+}
+
+// enter counts a request that allow has let in, unless there are so many under way.
+func (r *rates) enter(token string, most int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.underWay[token] >= most {
+		return false
+	}
+	r.underWay[token]++
+	return true
+}
+
+func (r *rates) leave(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.underWay[token]--
 }

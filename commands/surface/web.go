@@ -24,7 +24,7 @@ const (
 
 // webBounds are how much clients may ask at once, and how long they may take.
 type webBounds struct {
-	requests int           // under way at the same time, waits included
+	requests int           // under way at the same time, waits included; a token may have a quarter of them
 	header   time.Duration // to send the header of a request
 	body     time.Duration // to send its body
 	answer   time.Duration // to take a piece of an answer once it is there

@@ -85,7 +85,7 @@ func TestRevokedWhileConnected(t *testing.T) {
 		"tool":    func(token string) (int, string) { return f.tool(token, "/mcp", "get_messages", `{"wait_seconds":300}`) },
 	} {
 		token := f.token("bob", false)
-		before := len(f.web.slots)
+		f.until(func() bool { return len(f.web.slots) == 0 })
 		type result struct {
 			status int
 			body   string
@@ -96,7 +96,7 @@ func TestRevokedWhileConnected(t *testing.T) {
 			status, body := wait(token)
 			answered <- result{status, body}
 		}()
-		f.until(func() bool { return len(f.web.slots) > before })
+		f.until(func() bool { return len(f.web.slots) == 1 })
 		if _, err := f.router.RevokeTokens(t.Context(), "bob"); err != nil {
 			t.Fatal(err)
 		}

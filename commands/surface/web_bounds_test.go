@@ -10,22 +10,20 @@ import (
 	"testing"
 
 	"golang.org/x/time/rate"
-
-	"mailroom/orchestrator"
 )
 
 // Too many requests are refused, each kind within its own bounds: who has no token takes nothing from those who have one.
 func TestTooManyRequests(t *testing.T) {
 	t.Parallel()
 	bounds := usualBounds
-	bounds.requests = 2
-	f := newFort(t, webOptions{bounds: bounds}, "ann", "bob", "cid")
+	bounds.requests = 8
+	f := newFort(t, webOptions{bounds: bounds}, "ann", "bob", "cid", "dan", "eve")
 	ann := f.token("ann", false)
-	refused := false
+	bounded := false
 	for range 200 {
 		status, header, body := f.request("POST", "/v1/commands/send", `{}`, bearer(ann+"x"))
 		if code, _ := failure(body); status == 429 && code == "busy" && header.Get("Retry-After") != "" {
-			refused = true
+			bounded = true
 		} else if status != 401 {
 			t.Fatalf("a wrong token: %d %s", status, body)
 		}
@@ -33,34 +31,44 @@ func TestTooManyRequests(t *testing.T) {
 			t.Fatalf("the right token meanwhile: %d %s", status, body)
 		}
 	}
-	if !refused {
+	if !bounded {
 		t.Error("200 wrong tokens in a row are not bounded")
 	}
-	answers := make(chan int, 2)
-	for range 2 {
-		go func() {
-			status := 0
-			defer func() { answers <- status }()
-			status, _ = f.run(ann, "wait", `{"timeout":300,"batch_size":1}`)
-		}()
+	f.until(func() bool { return len(f.web.slots) == 0 })
+	tokens, answers := map[string]string{}, make(chan int, bounds.requests)
+	for i, name := range []string{"ann", "bob", "cid", "dan"} { // who have a quarter of all each
+		tokens[name] = f.token(name, false)
+		for range 2 {
+			go func() {
+				status := 0
+				defer func() { answers <- status }()
+				status, _ = f.run(tokens[name], "wait", `{"timeout":300,"batch_size":1}`)
+			}()
+		}
+		f.until(func() bool { return len(f.web.slots) == 2*i+2 })
+		refused(f, tokens[name], 429)
 	}
-	f.until(func() bool { return len(f.web.slots) == 2 })
-	status, header, body := f.request("POST", "/v1/commands/send", `{"recipient":"ann","message_type":"note"}`, bearer(f.token("bob", false)))
-	if code, hint := failure(body); status != 503 || code != "busy" || header.Get("Retry-After") == "" || hint == "" {
-		t.Errorf("one request more than the limit: %d %s", status, body)
-	}
+	refused(f, f.token("eve", false), 503)
 	if status, _, _ := f.request("GET", "/healthz", "", nil); status != 200 {
 		t.Errorf("/healthz meanwhile: %d", status)
 	}
-	for range 2 {
-		if _, err := f.router.Send(t.Context(), orchestrator.Draft{Sender: "bob", Recipient: "ann", Type: "note"}); err != nil {
-			t.Fatal(err)
-		}
+	for name := range tokens {
+		f.send("eve", name)
+		f.send("eve", name)
 	}
-	for range 2 {
+	for range bounds.requests {
 		if status := <-answers; status != 200 {
 			t.Errorf("a wait under way: %d", status)
 		}
+	}
+}
+
+// refused asks with a token for which there is no room.
+func refused(f *fort, token string, want int) {
+	f.t.Helper()
+	status, header, body := f.request("POST", "/v1/commands/agent_list", `{}`, bearer(token))
+	if code, hint := failure(body); status != want || code != "busy" || header.Get("Retry-After") == "" || hint == "" {
+		f.t.Errorf("one request more than the limit: %d %s; want %d", status, body, want)
 	}
 }
 
