@@ -33,6 +33,7 @@ type Caller struct {
 	Name    string // of the agent; "" is the administrator
 	Session string
 	Admin   bool // may run commands whose card says rights: admin
+	Remote  bool // asks over the network: names no files and no programs of this machine
 }
 
 // Vocabulary is a family of commands with cards of their own and one way of writing keys.

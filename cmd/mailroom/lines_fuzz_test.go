@@ -201,6 +201,7 @@ func TestCorporaAreLarge(t *testing.T) {
 	total := 0
 	for target, folder := range map[string]string{
 		"FuzzDecode": "commands", "FuzzName": "orchestrator", "FuzzJSONLHealing": "orchestrator/transport", "FuzzSendLines": "cmd/mailroom",
+		"FuzzJSONRPC": "commands/surface", "FuzzCommandBody": "commands/surface",
 	} {
 		inputs, err := corpus.Load(filepath.Join("..", "..", filepath.FromSlash(folder), corpus.File(target)))
 		if err != nil {

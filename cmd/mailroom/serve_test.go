@@ -28,9 +28,9 @@ type serving struct {
 	log     *bufio.Scanner
 }
 
-func (o *office) serve() *serving {
+func (o *office) serve(flags ...string) *serving {
 	o.t.Helper()
-	s := &serving{cmd: o.command("serve", "--listen", "127.0.0.1:0", "--log-level", "info")}
+	s := &serving{cmd: o.command(append([]string{"serve", "--listen", "127.0.0.1:0", "--log-level", "info"}, flags...)...)}
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		o.t.Fatal(err)

@@ -30,6 +30,9 @@ var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
 
 // agentAdd is idempotent: adding a known agent again updates it.
 func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentResult, error) {
+	if err := p.allowed(env.Caller); err != nil {
+		return AgentResult{}, err
+	}
 	u := orchestrator.AgentUpdate{
 		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start, PlanModeRequired: p.PlanMode,
 		Groups: p.Groups, By: env.Caller.Name,
@@ -44,6 +47,23 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 	}
 	agent, created, err := env.Router.AddAgent(ctx, u)
 	return AgentResult{Agent: agent, Created: created}, err
+}
+
+// allowed refuses somebody on another machine who names files or programs of this one.
+func (p *AgentAddParams) allowed(caller commands.Caller) error {
+	if !caller.Remote {
+		return nil
+	}
+	for i, value := range []*string{p.Deliver, p.Fallback, p.Start} {
+		if value != nil && *value != "" && *value != "inbox" {
+			name := []string{"deliver", "fallback", "start"}[i]
+			e := orchestrator.Errorf(orchestrator.PermissionDenied, "%s: over the network nobody names a file or a program of the daemon's machine", name).
+				WithHint("Run `mailroom agent add` there")
+			e.Details = map[string]any{"parameter": name}
+			return e
+		}
+	}
+	return nil
 }
 
 // Text says it in a sentence.

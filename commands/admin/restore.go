@@ -18,7 +18,7 @@ type RestoreResult struct {
 	Previous string `json:"previous,omitempty"`
 }
 
-var restoreCommand = commands.Define(vocabulary, "restore", restore)
+var restoreCommand = commands.Define(vocabulary, "restore", restore).HereOnly()
 
 // restore is one transaction: other processes need not be stopped.
 func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreResult, error) {

@@ -18,13 +18,8 @@ const commandsPath = "/v1/commands/"
 
 // routeCommands serves POST /v1/commands/NAME for every command, and their description.
 func (w *web) routeCommands(mux *http.ServeMux, version string) {
-	mux.Handle("POST "+commandsPath+"{name}", w.authenticated(w.command))
-	mux.HandleFunc(commandsPath+"{name}", func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Allow", "POST")
-		writeFailure(rw, http.StatusMethodNotAllowed, orchestrator.Errorf(orchestrator.InvalidParams, "%s does not go here", clip(r.Method)).
-			WithHint("POST the parameters as a JSON object"))
-	})
-	mux.Handle("GET /v1/openapi.json", w.authenticated(func(rw http.ResponseWriter, _ *http.Request) {
+	handle(mux, "POST", commandsPath+"{name}", w.authenticated(w.command))
+	handle(mux, "GET", "/v1/openapi.json", w.authenticated(func(rw http.ResponseWriter, _ *http.Request) {
 		body, err := OpenAPI(w.env.Catalogue, version)
 		if err != nil {
 			writeFailure(rw, http.StatusInternalServerError, err)
@@ -47,7 +42,8 @@ func (w *web) command(rw http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if kind, _, merr := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || (len(body) > 0 && (merr != nil || kind != "application/json")) {
-		writeFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json"))
+		writeFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json").
+			WithHint("POST the parameters as a JSON object, with Content-Type: application/json"))
 		return
 	}
 	env := w.env
@@ -58,13 +54,30 @@ func (w *web) command(rw http.ResponseWriter, r *http.Request) {
 		writeFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
+	if err := w.mayHave(ctx, answer); err != nil {
+		takeBack(ctx, env, answer)
+		writeFailure(rw, commands.HTTPStatus(err), err)
+		return
+	}
 	out, err := commands.Marshal(answer)
-	if err == nil && r.Context().Err() == nil {
+	if err == nil {
+		err = ctx.Err() // whoever asked has gone
+	}
+	if err == nil {
 		err = writeJSON(rw, http.StatusOK, out)
 	}
-	if err != nil || r.Context().Err() != nil {
+	if err != nil {
 		takeBack(ctx, env, answer)
 	}
+}
+
+// mayHave refuses an answer with messages to whoever asked with a token that is not valid any more: they may have waited
+// for long.
+func (w *web) mayHave(ctx context.Context, answer commands.Answer) error {
+	if _, ok := answer.Result.(commands.Unwritten); !ok {
+		return nil
+	}
+	return w.stillValid(ctx)
 }
 
 // takeBack undoes what an answer marked that did not reach whoever asked.

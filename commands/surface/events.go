@@ -47,6 +47,9 @@ func (w *web) events(rw http.ResponseWriter, r *http.Request) {
 	quietSince := time.Now()
 	for out.err == nil {
 		list, seen, err := w.env.Router.Events(ctx, last, concerning, eventsAtOnce)
+		if err == nil {
+			err = w.stillValid(ctx)
+		}
 		if err != nil {
 			w.env.Log.Debug("a stream of events ended", "error", err)
 			return
@@ -80,12 +83,18 @@ func (w *web) startOfEvents(r *http.Request) (int64, error) {
 	if text == "" {
 		text = r.URL.Query().Get("after")
 	}
-	if text == "" {
-		return w.env.Router.LastEvent(r.Context())
+	newest, err := w.env.Router.LastEvent(r.Context())
+	if text == "" || err != nil {
+		return newest, err
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "Last-Event-ID: %q is no id of an event", clip(text))
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "Last-Event-ID: %q is no id of an event", clip(text)).
+			WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
+	}
+	if id > newest {
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "Last-Event-ID: %d is behind the newest event, %d: it is of another database", id, newest).
+			WithHint("Begin anew, without an id")
 	}
 	return id, nil
 }
@@ -112,7 +121,6 @@ func (o *eventWriter) write(format string, args ...any) {
 	if o.err != nil {
 		return
 	}
-	o.control.SetWriteDeadline(time.Now().Add(answerWithin))
 	if _, o.err = fmt.Fprintf(o.rw, format, args...); o.err == nil {
 		o.err = o.control.Flush()
 	}

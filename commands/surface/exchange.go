@@ -4,21 +4,26 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"regexp"
+	"strconv"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 )
 
 // exchange is what the tools' calls share that come over one connection or request: who asks, whether they are still
 // there, and what is to be undone for an answer that does not reach them. It is safe for concurrent use.
 type exchange struct {
-	caller commands.Caller
-	gone   context.Context // ends when whoever asks goes away
+	caller  commands.Caller
+	gone    context.Context                              // ends when whoever asks goes away
+	mayHave func(context.Context, commands.Answer) error // refuses an answer at the last moment; nil refuses none
 
 	running sync.WaitGroup
 	mu      sync.Mutex
+	ended   bool
 	last    int
 	undo    map[int]func() // by number of the answer
 }
@@ -38,7 +43,13 @@ func exchangeOf(ctx context.Context) *exchange {
 }
 
 // begin returns a context for one call that ends with the call's own and when whoever asks goes away. Call done at its end.
-func (x *exchange) begin(ctx context.Context) (_ context.Context, done func()) {
+// After end it is too late for a call: nobody would take its answer.
+func (x *exchange) begin(ctx context.Context) (_ context.Context, done func(), err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		return ctx, nil, orchestrator.Errorf(orchestrator.Unavailable, "interrupted: whoever asked has gone")
+	}
 	x.running.Add(1)
 	ctx, cancel := context.WithCancelCause(ctx)
 	forget := context.AfterFunc(x.gone, func() { cancel(context.Cause(x.gone)) })
@@ -46,7 +57,7 @@ func (x *exchange) begin(ctx context.Context) (_ context.Context, done func()) {
 		forget()
 		cancel(nil)
 		x.running.Done()
-	}
+	}, nil
 }
 
 // callKey stands in the _meta of an answer that can be undone, with its number.
@@ -79,6 +90,22 @@ func (x *exchange) settle(answer json.RawMessage, written bool) {
 	if json.Unmarshal(answer, &result) != nil || json.Unmarshal(result.Meta[callKey], &number) != nil {
 		return
 	}
+	x.settleNumber(number, written)
+}
+
+// answerNumbers finds the numbers of answers in an event or another form of them.
+var answerNumbers = regexp.MustCompile(`"` + callKey + `":(\d+)`)
+
+// settleIn is settle for what holds answers among other things.
+func (x *exchange) settleIn(text []byte, written bool) {
+	for _, found := range answerNumbers.FindAllSubmatch(text, -1) {
+		if number, err := strconv.Atoi(string(found[1])); err == nil {
+			x.settleNumber(number, written)
+		}
+	}
+}
+
+func (x *exchange) settleNumber(number int, written bool) {
 	x.mu.Lock()
 	undo := x.undo[number]
 	delete(x.undo, number)
@@ -88,16 +115,16 @@ func (x *exchange) settle(answer json.RawMessage, written bool) {
 	}
 }
 
-// end waits for the calls under way, and undoes what was not settled unless all answers were taken.
-func (x *exchange) end(taken bool) {
+// end waits for the calls under way, and undoes what was not settled.
+func (x *exchange) end() {
+	x.mu.Lock()
+	x.ended = true
+	x.mu.Unlock()
 	x.running.Wait()
 	x.mu.Lock()
 	left := x.undo
 	x.undo = nil
 	x.mu.Unlock()
-	if taken {
-		return
-	}
 	for _, undo := range left {
 		undo()
 	}

@@ -33,6 +33,8 @@ func newTools(env commands.Env, version string, admin bool, vocabularies ...stri
 	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
 		Instructions: "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again.",
 		Capabilities: &mcp.ServerCapabilities{}, Logger: env.Log,
+		// What is answered depends on who asks: nobody between may serve it to another.
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 	})
 	for _, d := range env.Catalogue.All() {
 		if len(vocabularies) > 0 && !slices.Contains(vocabularies, d.Vocabulary().Name) {
@@ -70,7 +72,10 @@ func (t *toolServer) describe(d *commands.Definition, card *commands.Card, name 
 func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		x := exchangeOf(ctx)
-		ctx, done := x.begin(ctx)
+		ctx, done, err := x.begin(ctx)
+		if err != nil {
+			return toolFailure(err)
+		}
 		defer done()
 		env := t.env
 		env.Caller = x.caller
@@ -80,6 +85,12 @@ func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
 		stop()
 		if err != nil {
 			return toolFailure(err)
+		}
+		if x.mayHave != nil {
+			if err := x.mayHave(ctx, answer); err != nil {
+				takeBack(ctx, env, answer)
+				return toolFailure(err)
+			}
 		}
 		result, err := toolResult(answer)
 		if err != nil {

@@ -38,34 +38,31 @@ func (w *web) tools(version string, vocabularies ...string) http.HandlerFunc {
 		DisableLocalhostProtection: true, // guard has seen to it, and knows the names of a proxy
 	})
 	return func(rw http.ResponseWriter, r *http.Request) {
-		x := &exchange{caller: callerOf(r.Context()), gone: r.Context()}
-		out := &watchedWriter{ResponseWriter: rw}
-		handler.ServeHTTP(out, r.WithContext(withExchange(r.Context(), x)))
-		x.end(out.err == nil && r.Context().Err() == nil)
+		x := &exchange{caller: callerOf(r.Context()), gone: r.Context(), mayHave: w.mayHave}
+		handler.ServeHTTP(&watchedWriter{rw, x}, r.WithContext(withExchange(r.Context(), x)))
+		x.end()
 	}
 }
 
-// watchedWriter remembers the first error of writing.
+// watchedWriter tells the exchange which answers were written. What a client has taken is settled at once: it may go, or
+// ask for more, before the request has ended.
 type watchedWriter struct {
 	http.ResponseWriter
-	err error
+	x *exchange
 }
 
+// Write implements io.Writer. An answer is one call of it.
 func (w *watchedWriter) Write(p []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(p)
-	if err != nil && w.err == nil {
-		w.err = err
+	err := w.x.gone.Err() // for somebody who has gone the system would still take it
+	n := 0
+	if err == nil {
+		n, err = w.ResponseWriter.Write(p)
 	}
+	if err == nil {
+		err = http.NewResponseController(w.ResponseWriter).Flush()
+	}
+	w.x.settleIn(p, err == nil)
 	return n, err
-}
-
-// FlushError hands on what was written.
-func (w *watchedWriter) FlushError() error {
-	err := http.NewResponseController(w.ResponseWriter).Flush()
-	if err != nil && w.err == nil {
-		w.err = err
-	}
-	return err
 }
 
 // Unwrap lets a response controller reach what is below.

@@ -3,6 +3,7 @@ package surface
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -31,7 +32,10 @@ func (t *toolServer) addResources(s *mcp.Server) {
 func (t *toolServer) resource(read func(context.Context, commands.Env, string) (any, error)) mcp.ResourceHandler {
 	return func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		x := exchangeOf(ctx)
-		ctx, done := x.begin(ctx)
+		ctx, done, err := x.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
 		defer done()
 		env := t.env
 		env.Caller = x.caller
@@ -75,17 +79,23 @@ func readInbox(ctx context.Context, env commands.Env, agent string) (any, error)
 	return map[string]any{"agent": agent, "messages": notNil(ms)}, err
 }
 
-// readThread shows a thread to those who have a part in it.
+// readThread shows a whole thread to who takes part in it, and to others what they sent or received under its id: anybody
+// can name any thread in a message.
 func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
 	ms, more, err := env.Router.History(ctx, orchestrator.HistoryFilter{ThreadID: id, Limit: messagesAtOnce, OldestFirst: true})
 	if err != nil {
 		return nil, err
 	}
-	part := env.Caller.Admin
-	for i := range ms {
-		part = part || ms[i].Sender == env.Caller.Name || ms[i].Recipient == env.Caller.Name
+	threads, err := env.Router.Threads(ctx, []string{id})
+	if err != nil {
+		return nil, err
 	}
-	if !part || len(ms) == 0 {
+	if th := threads[id]; !env.Caller.Admin && !th.Has(env.Caller.Name) {
+		ms = slices.DeleteFunc(ms, func(m orchestrator.Message) bool {
+			return m.Sender != env.Caller.Name && m.Recipient != env.Caller.Name
+		})
+	}
+	if len(ms) == 0 {
 		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no part in a thread %q", clip(id))
 	}
 	return map[string]any{"thread_id": id, "messages": ms, "has_more": more}, nil

@@ -94,7 +94,7 @@ func serveStream(ctx context.Context, s *mcp.Server, caller commands.Caller, in 
 	}
 	err := s.Run(withExchange(ctx, x), transport)
 	leave()
-	x.end(false)
+	x.end()
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) {
 		return nil
 	}

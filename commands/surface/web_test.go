@@ -22,7 +22,7 @@ func catalogue() *commands.Catalogue {
 
 // endpoints are those of a daemon on a router of the test's.
 type endpoints struct {
-	t       *testing.T
+	t       testing.TB
 	router  *orchestrator.Router
 	address string
 }
