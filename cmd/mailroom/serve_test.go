@@ -24,7 +24,8 @@ import (
 type serving struct {
 	cmd     *exec.Cmd
 	address string
-	log     *bufio.Scanner
+	logs    io.Reader
+	log     *bufio.Scanner // of logs
 }
 
 func (o *office) serve() *serving {
@@ -50,7 +51,7 @@ func (o *office) serve() *serving {
 	if err := json.Unmarshal(line, &hello); err != nil || hello.Database != o.db {
 		o.t.Fatalf("first line %s: %v", line, err)
 	}
-	s.address, s.log = hello.Listening, bufio.NewScanner(logs)
+	s.address, s.logs, s.log = hello.Listening, logs, bufio.NewScanner(logs)
 	return s
 }
 
