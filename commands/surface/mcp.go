@@ -26,15 +26,18 @@ type toolServer struct {
 	every    time.Duration
 }
 
-// newTools makes a server with the tools of the named vocabularies, all of them when there are none, that a caller with
-// the right may use. With one vocabulary its tools have their document's own names; else some carry its prefix.
-func newTools(env commands.Env, version string, admin bool, vocabularies ...string) *mcp.Server {
-	t := &toolServer{env: env, patience: toolPatience, every: toolProgressEvery}
+func newToolServer(env commands.Env) *toolServer {
+	return &toolServer{env: env, patience: toolPatience, every: toolProgressEvery}
+}
+
+// server makes a server with the tools of the named vocabularies, all of them when there are none, that a caller with the
+// right may use. With one vocabulary its tools have their document's own names; else some carry its prefix.
+func (t *toolServer) server(version string, admin bool, vocabularies ...string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
 		Instructions: "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again.",
-		Capabilities: &mcp.ServerCapabilities{}, Logger: env.Log,
+		Capabilities: &mcp.ServerCapabilities{}, Logger: t.env.Log,
 	})
-	for _, d := range env.Catalogue.All() {
+	for _, d := range t.env.Catalogue.All() {
 		if len(vocabularies) > 0 && !slices.Contains(vocabularies, d.Vocabulary().Name) {
 			continue
 		}

@@ -25,9 +25,13 @@ func (w *web) routeTools(mux *http.ServeMux, version string) {
 // tools serves the tools of some vocabularies. Requests have no session of their own: each says who asks by its token, and
 // an answer is on its way to whoever sent the request, or to nobody.
 func (w *web) tools(version string, vocabularies ...string) http.HandlerFunc {
+	t := newToolServer(w.env)
+	if w.options.progressEvery > 0 {
+		t.every = w.options.progressEvery
+	}
 	// Made when they are first asked for: the tools of all vocabularies and their schemas are a few megabytes.
-	forAll := sync.OnceValue(func() *mcp.Server { return newTools(w.env, version, false, vocabularies...) })
-	forAdmins := sync.OnceValue(func() *mcp.Server { return newTools(w.env, version, true, vocabularies...) })
+	forAll := sync.OnceValue(func() *mcp.Server { return t.server(version, false, vocabularies...) })
+	forAdmins := sync.OnceValue(func() *mcp.Server { return t.server(version, true, vocabularies...) })
 	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		if callerOf(r.Context()).Admin {
 			return forAdmins()
