@@ -85,6 +85,9 @@ func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
 			return toolFailure(err)
 		}
 		result, err := toolResult(answer)
+		if err == nil {
+			err = context.Cause(ctx) // whoever called it off does not read the answer
+		}
 		if err != nil {
 			takeBack(ctx, env, answer)
 			return nil, err

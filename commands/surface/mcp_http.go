@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"context"
 	"net/http"
 	"sync"
 
@@ -41,11 +42,15 @@ func (w *web) tools(version string, vocabularies ...string) http.HandlerFunc {
 		Stateless: true, Logger: w.env.Log, MaxRequestBodyBytes: maxBody,
 		DisableLocalhostProtection: true, // guard has seen to it, and knows the names of a proxy
 	})
+	var under underway
 	return func(rw http.ResponseWriter, r *http.Request) {
-		x := &exchange{caller: callerOf(r.Context()), gone: r.Context()}
+		gone, leave := context.WithCancel(r.Context())
+		defer leave()
+		defer under.enter(r, leave)()
+		x := &exchange{caller: callerOf(r.Context()), gone: gone}
 		out := &watchedWriter{ResponseWriter: rw}
 		handler.ServeHTTP(out, r.WithContext(withExchange(r.Context(), x)))
-		x.end(out.err == nil && r.Context().Err() == nil)
+		x.end(out.err == nil && gone.Err() == nil)
 	}
 }
 
