@@ -11,6 +11,8 @@ type HistoryFilter struct {
 	Status      Status
 	Since       string // created at or after; RFC 3339, or a form that AdoptTime knows; "" is no bound
 	Until       string // created at or before
+	Party       string // not "": only what this agent sent or got
+	Posts       bool   // with Party: and what was posted in the thread, whomever it mentions
 	Limit       int    // messages at most; fewer when their payloads have more than 4 MiB together
 	OldestFirst bool
 }
@@ -41,13 +43,16 @@ func (r *Router) History(ctx context.Context, f HistoryFilter) (ms []Message, mo
 	if f.Target != "" {
 		where += " AND (recipient = ?3 OR multicast_target = ?3)"
 	}
+	if f.Party != "" {
+		where += " AND (sender = ?8 OR recipient = ?8 OR (?9 AND recipient = '" + ThreadPrefix + "' || ?1))"
+	}
 	query := `
 		SELECT 0, seq FROM agent_message ` + where + `
 		UNION ALL
 		SELECT 1, seq FROM agent_message_archive ` + where + `
-		ORDER BY seq ` + order + ` LIMIT +?8`
+		ORDER BY seq ` + order + ` LIMIT +?10`
 	err = r.read(func(c *conn) error {
-		ms, more, err = c.fetch(query, f.Limit, maxRead, f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Limit+1)
+		ms, more, err = c.fetch(query, f.Limit, maxRead, f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Party, f.Posts, f.Limit+1)
 		return err
 	})
 	return ms, more, err
