@@ -35,7 +35,8 @@ func newToolServer(env commands.Env) *toolServer {
 func (t *toolServer) server(version string, admin bool, vocabularies ...string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
 		Instructions: "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again.",
-		Capabilities: &mcp.ServerCapabilities{}, Logger: t.env.Log,
+		// Which tools there are never changes, so nobody need listen for it.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}, Logger: t.env.Log,
 	})
 	for _, d := range t.env.Catalogue.All() {
 		if len(vocabularies) > 0 && !slices.Contains(vocabularies, d.Vocabulary().Name) {
