@@ -33,12 +33,17 @@ func (w *web) tools(version string, vocabularies ...string) http.HandlerFunc {
 	// Made when they are first asked for: the tools of all vocabularies and their schemas are a few megabytes.
 	forAll := sync.OnceValue(func() *mcp.Server { return t.server(version, false, vocabularies...) })
 	forAdmins := sync.OnceValue(func() *mcp.Server { return t.server(version, true, vocabularies...) })
-	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+	return w.serveTools(func(r *http.Request) *mcp.Server {
 		if callerOf(r.Context()).Admin {
 			return forAdmins()
 		}
 		return forAll()
-	}, &mcp.StreamableHTTPOptions{
+	})
+}
+
+// serveTools serves the tools of the server that is for whoever asks.
+func (w *web) serveTools(server func(*http.Request) *mcp.Server) http.HandlerFunc {
+	handler := mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless: true, Logger: w.env.Log, MaxRequestBodyBytes: maxBody,
 		DisableLocalhostProtection: true, // guard has seen to it, and knows the names of a proxy
 	})
