@@ -146,7 +146,8 @@ func addTools(s *mcp.Server) {
 		})
 	addTool(s, "test_tool_with_logging", func(ctx context.Context, r *mcp.CallToolRequest) ([]mcp.Content, error) {
 		for _, line := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
-			if err := r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: line}); err != nil {
+			//lint:ignore SA1019 the suite of this version of the protocol asks for it
+			if err := r.Session.Log(ctx, logLine(line)); err != nil {
 				return nil, err
 			}
 		}
@@ -169,6 +170,14 @@ func addTools(s *mcp.Server) {
 		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{}, nil
 		})
+}
+
+// logLine is a line that a tool logs.
+//
+//lint:ignore SA1019 the suite of this version of the protocol asks for it
+func logLine(text string) *mcp.LoggingMessageParams {
+	//lint:ignore SA1019 as above
+	return &mcp.LoggingMessageParams{Level: "info", Data: text}
 }
 
 // addTool adds a tool without parameters.
