@@ -162,7 +162,12 @@ func (r *Router) Restore(ctx context.Context, file string, force bool) (Restored
 	if done.Messages, err = checkBackup(source); err != nil {
 		return Restored{}, err
 	}
-	if _, _, damaged := r.presentContent(); damaged != nil { // also makes the database if there is none
+	if !r.exists() {
+		if err := r.writer.open(); err != nil {
+			return Restored{}, err
+		}
+	}
+	if _, _, damaged := r.presentContent(); damaged != nil {
 		return Restored{}, r.replaceDamaged(damaged)
 	}
 	leave := r.writer.turn.enter(r.busy)

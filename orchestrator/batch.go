@@ -28,6 +28,7 @@ func (w *writer) commit(b *batch) (c *commit) {
 	if b.writesNothing() {
 		return nil
 	}
+	w.giveUpStrayed()
 	if err := w.open(); err != nil {
 		b.fail(err)
 		return nil
@@ -38,11 +39,6 @@ func (w *writer) commit(b *batch) (c *commit) {
 		return nil
 	}
 	if w.c.writes == before && !b.anyAnswers() {
-		return nil
-	}
-	if w.c.moved() {
-		w.abandon() // the next batch opens what is there now
-		b.fail(movedAway(w.r.path))
 		return nil
 	}
 	return w.wal.committed()
@@ -56,13 +52,31 @@ func (w *writer) makeDurable(b *batch, c *commit) {
 		b.fail(w.notDurable(err))
 		return
 	}
+	if c.wal.at.moved() {
+		w.strayed.Store(true) // another leader may be using the connection
+		b.fail(movedMeanwhile(w.r.path))
+		return
+	}
 	w.guard(b.runAfter)
 }
 
-// takeTurn runs the batch in this process's turn, and ends the turn before anything waits for the disk.
+// giveUpStrayed gives the connection up if its files had gone after its last commit.
+func (w *writer) giveUpStrayed() {
+	if w.strayed.Swap(false) {
+		defer w.turn.enter(w.r.busy)() // see takeTurn
+		w.abandon()
+	}
+}
+
+// takeTurn runs the batch in this process's turn, and ends the turn before anything waits for the disk. A connection
+// whose files have gone is given up within the turn, so that nobody begins a new -wal before the old one is saved.
 func (w *writer) takeTurn(b *batch) error {
 	defer w.turn.enter(w.r.busy)()
-	return w.transaction(b)
+	err := w.transaction(b)
+	if err != nil && w.c.moved() {
+		w.abandon()
+	}
+	return err
 }
 
 // fail gives every request that has not failed by itself the failure of all.
@@ -74,7 +88,7 @@ func (b *batch) fail(err error) {
 	}
 }
 
-// writesNothing reports whether there is nothing to run: the last request, which closes the writer, is alone.
+// writesNothing reports whether there is nothing to run, since the request that closes the writer is alone.
 func (b *batch) writesNothing() bool { return len(b.requests) == 1 && b.requests[0].closes }
 
 // allFailed reports whether there is nothing to commit.
@@ -154,6 +168,10 @@ func (w *writer) transaction(b *batch) error {
 		case b.allFailed():
 			_, err := w.c.Exec("ROLLBACK")
 			return err
+		}
+		if w.c.moved() {
+			w.c.script("ROLLBACK")
+			return movedAway(w.r.path)
 		}
 		if _, err := w.c.Exec("COMMIT"); err != nil {
 			w.c.script("ROLLBACK")
@@ -247,12 +265,6 @@ func (w *writer) guard(f func()) {
 		}
 	}()
 	f()
-}
-
-// movedAway is the outcome of a commit into a file that has gone.
-func movedAway(path string) error {
-	return Errorf(Unavailable, "the database %s was removed or replaced while it was open; nothing was kept", path).
-		WithHint("Repeat the command: it goes to the file that is there now. To put a backup in place, use `mailroom restore`")
 }
 
 // notDurable is the outcome of a commit that others can see but the disk may not have.

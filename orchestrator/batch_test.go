@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 )
 
 // openWithTwo opens a router without transports, with the agents a and b.
@@ -25,6 +26,25 @@ func openWithTwo(t *testing.T) *Router {
 		}
 	}
 	return r
+}
+
+// yieldUntil lets others run until something has come about.
+func yieldUntil(t *testing.T, what string, reached func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !reached() {
+		if ctx.Err() != nil {
+			t.Fatalf("it does not come about that %s", what)
+		}
+		runtime.Gosched()
+	}
+}
+
+// awaitQueue returns when so many requests wait.
+func awaitQueue(t *testing.T, w *writer, n int) {
+	t.Helper()
+	yieldUntil(t, fmt.Sprintf("%d requests wait", n), func() bool { return w.waiting() >= n })
 }
 
 // together runs requests in one batch, in this order, and returns their outcomes.
@@ -46,10 +66,8 @@ func together(t *testing.T, r *Router, requests ...*request) []error {
 		if q.ctx == nil {
 			q.ctx = context.Background()
 		}
-		go func() { outcomes[i] <- r.writer.submit(q, false) }()
-		for r.writer.waiting() <= i {
-			runtime.Gosched()
-		}
+		go func() { outcomes[i] <- r.writer.submit(q) }()
+		awaitQueue(t, r.writer, i+1)
 	}
 	close(leave)
 	<-first
@@ -228,20 +246,16 @@ func TestNextBatchDuringASync(t *testing.T) {
 	}
 	submit := func(q *request) {
 		q.ctx = context.Background()
-		answers <- w.submit(q, false)
+		answers <- w.submit(q)
 	}
 	go submit(first)
 	<-inside
 	for range overlapFrom {
 		go submit(sendRequest(1, nil))
 	}
-	for w.waiting() < overlapFrom {
-		runtime.Gosched()
-	}
+	awaitQueue(t, w, overlapFrom)
 	close(leave)
-	for w.wal.last.Load() < before+2 { // for ever, if the second batch waits for the first one's sync
-		runtime.Gosched()
-	}
+	yieldUntil(t, "the second batch does not wait for the first one's sync", func() bool { return w.wal.last.Load() >= before+2 })
 	if len(answers) > 0 {
 		t.Errorf("%d requests were answered before the disk had them", len(answers))
 	}

@@ -51,12 +51,12 @@ func (r *Router) awaited(waiter string, o *WaitOptions) (names []string, err err
 
 // declareWait notes whom a wait waits for until it ends, and refuses one that would close a circle: each of those agents
 // would wait for another of them, and none would ever be woken. Noting and looking are one transaction, so that of two
-// waits that close a circle together one is refused. withdraw ends the note. Error: conflict, with the circle named.
-func (r *Router) declareWait(ctx context.Context, waiter string, names []string, timeout time.Duration) (withdraw func(), err error) {
+// waits that close a circle together one is refused. The ids are those of the notes, for endWait. Error: conflict, with
+// the circle named.
+func (r *Router) declareWait(ctx context.Context, waiter string, names []string, timeout time.Duration) (ids []string, err error) {
 	if len(names) == 0 {
-		return func() {}, nil
+		return nil, nil
 	}
-	var ids []string
 	err = r.write(ctx, func(t *tx) error {
 		ids = nil
 		if _, err := t.Exec(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.clockText, stamp(t.clock.Add(longestWait))); err != nil {
@@ -82,20 +82,26 @@ func (r *Router) declareWait(ctx context.Context, waiter string, names []string,
 		}
 		return nil
 	})
-	return func() { r.withdrawWait(context.WithoutCancel(ctx), ids) }, err
+	return ids, err
 }
 
-// withdrawWait removes the notes of a wait. One that cannot be removed ends by itself.
-func (r *Router) withdrawWait(ctx context.Context, ids []string) {
-	err := r.write(ctx, func(t *tx) error {
-		for _, id := range ids {
-			if _, err := t.Exec(`DELETE FROM waits WHERE id = ?`, id); err != nil {
-				return err
-			}
+// endWait removes the notes of a wait. It belongs in the transaction that takes what was waited for: whoever answers and
+// then waits in its turn closes no circle.
+func (t *tx) endWait(ids []string) error {
+	for _, id := range ids {
+		if _, err := t.Exec(`DELETE FROM waits WHERE id = ?`, id); err != nil {
+			return err
 		}
-		return nil
-	})
-	if err != nil {
+	}
+	return nil
+}
+
+// withdrawWait ends a wait that took nothing. Notes that cannot be removed end by themselves.
+func (r *Router) withdrawWait(ctx context.Context, o *WaitOptions) {
+	if len(o.edges) == 0 {
+		return
+	}
+	if err := r.write(ctx, func(t *tx) error { return t.endWait(o.edges) }); err != nil {
 		r.log.Warn("a wait that has ended still counts in the search for circles, until its timeout", "error", err)
 	}
 }

@@ -133,6 +133,7 @@ func (t *tx) clearEnded(cutoff string) (int64, error) {
 	if err != nil || n == 0 {
 		return n, err
 	}
+	// +?, since SQLite compares a bare parameter with the condition of an index on one status, and plans anew for each.
 	for _, status := range []Status{Delivered, Failed, Lapsed, Cancelled} {
 		count, err := t.number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND status = +?`, status)
 		if err != nil {

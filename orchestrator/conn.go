@@ -23,8 +23,7 @@ type conn struct {
 
 	immutable bool // reads the file as it stands; not to be kept
 
-	path string // of the file, as openFile was given it
-	file fileID // the file itself, zero if that is not known
+	place // zero if Router.openFile did not open it
 }
 
 // statement is a prepared statement. It must not have a bare parameter behind LIMIT or OFFSET, as in LIMIT ?3: SQLite
@@ -124,6 +123,12 @@ func (c *conn) Exec(query string, args ...any) (int64, error) {
 		return 0, err
 	}
 	return res.RowsAffected()
+}
+
+// run is Exec for a statement of which nothing but its failure counts. It has the shape that a SetTransport writes through.
+func (c *conn) run(query string, args ...any) error {
+	_, err := c.exec(query, args)
+	return err
 }
 
 // insertRow runs an INSERT of one row and returns its rowid.

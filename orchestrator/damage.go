@@ -1,12 +1,15 @@
 package orchestrator
 
-import "context"
+import (
+	"context"
+	"database/sql/driver"
+)
 
 // Ready reports whether the database can be read and written now: it takes the write lock, and looks at the settings and
 // at the last message. Once this process has met a damaged page, it is not ready before the whole file is in order again.
 // Errors: busy, unavailable.
 func (r *Router) Ready(ctx context.Context) error {
-	if err := r.stillDamaged(); err != nil {
+	if err := r.stillDamaged(ctx); err != nil {
 		return err
 	}
 	return r.write(ctx, func(t *tx) error {
@@ -18,7 +21,8 @@ func (r *Router) Ready(ctx context.Context) error {
 	})
 }
 
-// noteDamage remembers an error that says that the file is damaged, and returns it.
+// noteDamage remembers an error that says that the file is damaged, and returns it. All reading and writing passes here:
+// read, look, and the writer's lead.
 func (r *Router) noteDamage(err error) error {
 	if isDamaged(err) {
 		r.damage.Store(&err)
@@ -27,18 +31,26 @@ func (r *Router) noteDamage(err error) error {
 }
 
 // stillDamaged returns the damage that was met, unless the file has been mended since. It reads the whole file, but only
-// after damage was met.
-func (r *Router) stillDamaged() error {
+// after damage was met, while ctx lasts, and once at a time: who asks meanwhile hears of the damage at once.
+func (r *Router) stillDamaged(ctx context.Context) error {
 	met := r.damage.Load()
 	if met == nil {
 		return nil
 	}
-	var verdict string
-	err := r.look(func(c *conn) (err error) {
-		verdict, _, err = c.text(`PRAGMA quick_check(1)`)
-		return err
+	if !r.checking.CompareAndSwap(false, true) {
+		return *met
+	}
+	defer r.checking.Store(false)
+	verdict := make([]driver.Value, 1)
+	err := r.look(func(c *conn) error {
+		rows, err := c.raw.QueryContext(ctx, `PRAGMA quick_check(1)`, nil)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		return rows.Next(verdict)
 	})
-	if err != nil || verdict != "ok" {
+	if err != nil || asText(verdict[0]) != "ok" {
 		return *met
 	}
 	r.damage.CompareAndSwap(met, nil)

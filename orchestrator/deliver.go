@@ -109,11 +109,6 @@ func (y *tally) delivery() Delivery {
 // transports, each recipient by itself so that a slow one delays nobody. It may run in many processes at once. A failed
 // attempt is part of the result and not an error. Errors: unknown_recipient, and those of the database.
 func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, error) {
-	d, err := r.deliverAll(ctx, o)
-	return d, r.noteDamage(err)
-}
-
-func (r *Router) deliverAll(ctx context.Context, o DeliverOptions) (Delivery, error) {
 	o.Recipient = foldName(o.Recipient)
 	if err := r.checkRecipient(ctx, o.Recipient); err != nil {
 		return Delivery{}, err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Finding is the result of one check of the doctor.
@@ -37,6 +38,11 @@ func (d *doctor) add(check, level, says, do string) {
 }
 
 func (d *doctor) file() {
+	if orphanedWAL(d.r.path) {
+		err := databaseMissing(d.r.path)
+		d.add("file", "problem", err.Message, err.Hint)
+		return
+	}
 	info, err := os.Stat(d.r.path)
 	if err != nil {
 		d.add("file", "note", "there is no database at "+d.r.path+" yet", "It is made by the first command that needs it, or by `mailroom init`")
@@ -46,6 +52,10 @@ func (d *doctor) file() {
 		d.add("permissions", "note", fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode), "chmod 600 "+shellWord(d.r.path))
 	} else {
 		d.add("permissions", "ok", "only its owner can reach the database", "")
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink > 1 {
+		d.add("names", "problem", fmt.Sprintf("the database has %d names (hard links): what is sent while it is open under two of them is lost", s.Nlink),
+			"Use one name, and remove the other; `mailroom backup` makes copies")
 	}
 	folder := filepath.Dir(d.r.path)
 	probe, err := os.CreateTemp(folder, ".mailroom-doctor-*")
@@ -148,7 +158,7 @@ func (d *doctor) messages(c *conn) error {
 		return err
 	}
 	if len(daemons) == 0 {
-		d.add("daemon", "note", "no daemon runs: messages are delivered when somebody runs deliver_all or waits for them", "`mailroom serve`, or the systemd unit in the README")
+		d.add("daemon", "note", "no daemon runs: messages are delivered when somebody runs deliver_all or waits for them", "`mailroom serve`, or the systemd unit docs/mailroom.service")
 	} else {
 		d.add("daemon", "ok", plural(len(daemons), "daemon")+" running", "")
 	}

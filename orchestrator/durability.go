@@ -14,14 +14,15 @@ import (
 // after a commit makes durable all that this commit could have read, whichever process wrote it. Before SQLite moves
 // pages from the -wal into the database it syncs both by itself, in this mode too.
 //
-// The descriptor is open as long as the writer's connection, and closing it drops none of SQLite's locks: those are on
-// the database and the -shm. The file stays the same one meanwhile, since only the last connection removes it.
+// The descriptor is open at least as long as the writer's connection, and closing it drops none of SQLite's locks: those are on
+// the database and the -shm. The file stays the same one meanwhile, since only the last connection removes it; whether
+// somebody else has, the writer looks before it commits and before it answers (moved.go).
 //
 // Safe for concurrent use.
 type walFile struct {
-	path  string // of the database
+	at    place // of the connection
 	file  *os.File
-	users atomic.Int64 // the writer, and every commit that is not durable yet
+	users atomic.Int64 // the writer, the router, and every commit that is not durable yet
 
 	last atomic.Int64 // number of the last commit
 
@@ -29,19 +30,39 @@ type walFile struct {
 	synced int64      // number of the last commit that is durable
 }
 
-// failures has the first error of the disk for every database, by its path. After one, a later sync may report success
-// for what was lost, so this error is the only answer until the process starts anew, also when the database is closed
-// and opened again meanwhile.
-var failures sync.Map
+// failures has the first error of the disk for every database. After one, a later sync may report success for what was
+// lost, so this error is the only answer until the process starts anew, also when the database is closed and opened again
+// meanwhile. It is the file that has failed and not its path: a restored one in its place can be used. The path belongs to
+// the key since another file may get the number of one that was removed.
+var failures = failureList{first: map[place]error{}}
 
-// openWAL opens the -wal of a database that a connection of this process has read. It belongs to that connection's
-// owner, who calls release.
-func openWAL(path string) (*walFile, error) {
-	file, err := os.Open(path + "-wal")
+type failureList struct {
+	mu    sync.Mutex
+	first map[place]error
+}
+
+// of returns the first error of the disk for a database, nil if there was none.
+func (l *failureList) of(at place) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first[at.database()]
+}
+
+func (l *failureList) add(at place, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.first[at.database()] = err
+}
+
+// openWAL opens the -wal of a connection that has read its database. It belongs to that connection's owner, who calls
+// release.
+func openWAL(c *conn) (*walFile, error) {
+	file, err := os.Open(c.walPath)
 	if err != nil {
 		return nil, err
 	}
-	f := &walFile{path: path, file: file}
+	c.noteWAL()
+	f := &walFile{at: c.place, file: file}
 	f.users.Store(1)
 	return f, nil
 }
@@ -73,12 +94,12 @@ func (c *commit) sync() error {
 	if f.synced >= c.number {
 		return nil
 	}
-	if failed, ok := failures.Load(f.path); ok {
-		return failed.(error)
+	if err := failures.of(f.at); err != nil {
+		return err
 	}
 	last := f.last.Load()
 	if err := datasync(f.file); err != nil {
-		failures.Store(f.path, err)
+		failures.add(f.at, err)
 		return err
 	}
 	f.synced = last

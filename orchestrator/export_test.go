@@ -1,5 +1,8 @@
 package orchestrator
 
+// RealInbox is transport.Inbox, which imports this package, so that only its external tests can fill it in.
+var RealInbox Transport
+
 // HotStatements are the statements whose plans are kept by TestQueryPlans.
 var HotStatements = struct{ Due, Next, Untraced, Review, Leased, Lapsed, Ended, Retry string }{
 	Due: `SELECT seq FROM agent_message m WHERE ` + due + ` AND recipient = ?2 AND delivery_marks = ''
@@ -12,4 +15,21 @@ var HotStatements = struct{ Due, Next, Untraced, Review, Leased, Lapsed, Ended, 
 	Lapsed:   `SELECT ` + messageColumns + endedLeases,
 	Ended:    `SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT ?`,
 	Retry:    `SELECT min(next_attempt_at) FROM agent_message WHERE status = 'retry'`,
+}
+
+// HistoryQuery is the statement of History.
+func HistoryQuery(f HistoryFilter) string { return f.query() }
+
+// ConversationStatements are the statements whose plans are kept by TestConversationPlans.
+var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, EndPosts, Token, Participants string }{
+	Events: `SELECT t.id FROM message_trace t LEFT JOIN agent_message m ON m.message_id = t.message_id
+		LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id WHERE t.id > ? ORDER BY t.id LIMIT ?`,
+	Unaccepted: `SELECT message_id FROM acknowledgement_due WHERE due_at <= ? ORDER BY due_at LIMIT ?`,
+	OpenRequests: `SELECT ` + requestColumns + ` FROM team_requests q
+		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.request_id`,
+	Waits:    `SELECT waits_for FROM waits WHERE waiter = ?`,
+	EndPosts: `UPDATE agent_message SET ended_at = ? WHERE thread_id = ? AND recipient = ? AND status = 'delivered' AND ended_at = ''`,
+	Token:    `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = ?`,
+	Participants: `SELECT p.agent, s.display_name FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent
+		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`,
 }

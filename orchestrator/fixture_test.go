@@ -14,6 +14,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
+func init() { orchestrator.RealInbox = transport.Inbox{} }
+
 // clock is a clock that only moves when it is told to.
 type clock struct {
 	mu sync.Mutex

@@ -15,8 +15,8 @@ const maxHandOver = 8
 // more is due than may be read. A row that cannot be delivered is left to deliverForReading, too.
 func (t *tx) handOver(recipient string, limit int) ([]Message, error) {
 	conf, err := t.config()
-	inbox, ok := t.r.transports["inbox"].(SetTransport)
-	if err != nil || !ok || conf.agents[recipient] == nil {
+	inbox := t.r.inbox()
+	if err != nil || inbox == nil || conf.agents[recipient] == nil {
 		return nil, err
 	}
 	limit = min(limit, maxHandOver)
@@ -28,28 +28,22 @@ func (t *tx) handOver(recipient string, limit int) ([]Message, error) {
 	if err != nil || len(ms) == 0 || len(ms) > limit {
 		return nil, err
 	}
-	fault := false
-	failure, err := t.apart(func() error {
+	fault, err := t.changeRows(func() error {
 		for i := range ms {
 			if err := t.handOne(&ms[i], inbox); err != nil {
-				fault = t.rowsFault(err)
 				return err
 			}
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
+	if err != nil || fault != nil {
 		return nil, err
-	case failure != nil && fault:
-		return nil, nil
-	case failure != nil:
-		return nil, failure
 	}
 	slices.SortStableFunc(ms, func(a, b Message) int { return interruptsFirst(&a) - interruptsFirst(&b) })
 	return ms, nil
 }
 
+// interruptsFirst is the first column of unreadMessages's order; the others the messages have already.
 func interruptsFirst(m *Message) int {
 	if m.Action == "interrupt" {
 		return 0
@@ -59,11 +53,7 @@ func interruptsFirst(m *Message) int {
 
 // handOne delivers one message, marks it as read, and brings m up to date.
 func (t *tx) handOne(m *Message, inbox SetTransport) error {
-	exec := func(query string, args ...any) error {
-		_, err := t.Exec(query, args...)
-		return err
-	}
-	if err := inbox.DeliverRead(exec, m.seq, t.now); err != nil {
+	if err := inbox.DeliverRead(t.run, m.seq, t.now); err != nil {
 		return err
 	}
 	if _, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, read: true, event: tracing.Delivered}); err != nil {

@@ -12,20 +12,6 @@ import (
 	"time"
 )
 
-// copyingInbox is the inbox as transport.Inbox has it, which this package cannot import.
-type copyingInbox struct{ Transport }
-
-const copyIn = `INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at, read_at)
-	SELECT recipient, message_id, payload, ?1, `
-
-func (copyingInbox) DeliverSet(exec func(query string, args ...any) error, at string) error {
-	return exec(copyIn+`'' FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) ORDER BY priority DESC, seq`, at)
-}
-
-func (copyingInbox) DeliverRead(exec func(query string, args ...any) error, seq int64, at string) error {
-	return exec(copyIn+`?1 FROM agent_message WHERE seq = ?2`, at, seq)
-}
-
 // dumpOf is what a database has of its messages, by payload in place of their random names, in the order of names.
 func dumpOf(t *testing.T, r *Router) (dump []string) {
 	t.Helper()
@@ -76,7 +62,7 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 	var results []result
 	for _, slow := range []bool{false, true} {
 		r := openWithTwo(t)
-		r.now, r.transports, r.instance = func() time.Time { return now }, map[string]Transport{"inbox": copyingInbox{}}, "same"
+		r.now, r.transports, r.instance = func() time.Time { return now }, map[string]Transport{"inbox": RealInbox}, "same"
 		for i, d := range []Draft{
 			{Priority: 1}, {Action: "interrupt", Summary: "now"}, {TTL: time.Hour, ThreadID: "t"}, {}, {Priority: 9, IdempotencyKey: "k"},
 		} {
@@ -143,7 +129,7 @@ func TestHandOverLeavesTheRestToTheInbox(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := openWithTwo(t)
-			r.transports = map[string]Transport{"inbox": copyingInbox{}}
+			r.transports = map[string]Transport{"inbox": RealInbox}
 			for _, recipient := range []string{"b", "a"} {
 				if _, err := r.Send(t.Context(), Draft{Sender: "a", Recipient: recipient}); err != nil {
 					t.Fatal(err)

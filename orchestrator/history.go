@@ -28,6 +28,15 @@ func (r *Router) History(ctx context.Context, f HistoryFilter) (ms []Message, mo
 	if err != nil {
 		return nil, false, err
 	}
+	err = r.read(func(c *conn) error {
+		ms, more, err = c.fetch(f.query(), f.Limit, maxRead, f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Party, f.Posts, f.Limit+1)
+		return err
+	})
+	return ms, more, err
+}
+
+// query selects the places of the messages, newest first unless asked otherwise. Its parameters are those of History.
+func (f *HistoryFilter) query() string {
 	order := "DESC"
 	if f.OldestFirst {
 		order = "ASC"
@@ -37,25 +46,23 @@ func (r *Router) History(ctx context.Context, f HistoryFilter) (ms []Message, mo
 	if f.ThreadID != "" {
 		where += " AND thread_id = ?1"
 	}
-	if f.Sender != "" {
+	switch {
+	case f.Sender != "" && f.ThreadID != "":
+		where += " AND +sender = ?2" // a thread is smaller than what somebody has sent
+	case f.Sender != "":
 		where += " AND sender = ?2"
 	}
 	if f.Target != "" {
 		where += " AND (recipient = ?3 OR multicast_target = ?3)"
 	}
-	if f.Party != "" {
-		where += " AND (sender = ?8 OR recipient = ?8 OR (?9 AND recipient = '" + ThreadPrefix + "' || ?1))"
+	if f.Party != "" { // of a thread, which is smaller than what somebody has sent or got
+		where += " AND (+sender = ?8 OR +recipient = ?8 OR (?9 AND +recipient = '" + ThreadPrefix + "' || ?1))"
 	}
-	query := `
+	return `
 		SELECT 0, seq FROM agent_message ` + where + `
 		UNION ALL
 		SELECT 1, seq FROM agent_message_archive ` + where + `
 		ORDER BY seq ` + order + ` LIMIT +?10`
-	err = r.read(func(c *conn) error {
-		ms, more, err = c.fetch(query, f.Limit, maxRead, f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Party, f.Posts, f.Limit+1)
-		return err
-	})
-	return ms, more, err
 }
 
 // boundary reads a time of a filter.

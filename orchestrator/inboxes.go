@@ -123,6 +123,12 @@ func (r *Router) setTransport(a *Agent) SetTransport {
 	return set
 }
 
+// inbox returns the transport by which a recipient reads, nil if this program has none.
+func (r *Router) inbox() SetTransport {
+	set, _ := r.transports["inbox"].(SetTransport)
+	return set
+}
+
 // takeShare puts what is due to one recipient into the set, at most limit rows.
 func (b *inboxBatch) takeShare(recipient string, limit int, set SetTransport) error {
 	if b.set != nil && b.set != set {
@@ -205,20 +211,25 @@ func (t *tx) selectDue(recipient string, limit int) (int, error) {
 
 // deliverSet delivers the rows of temp.batch and settles them, or does nothing. fault is a failure that lies in the rows.
 func (t *tx) deliverSet(set SetTransport) (fault, err error) {
+	return t.changeRows(func() error {
+		if err := set.DeliverSet(t.run, t.now); err != nil {
+			return err
+		}
+		_, err := t.changeStatus(inBatch, change{to: Delivered, attempted: true, event: tracing.Delivered})
+		return err
+	})
+}
+
+// changeRows is apart for fn that changes rows: fault is a failure that lies in them. Any other ends the request.
+func (t *tx) changeRows(fn func() error) (fault, err error) {
 	isFault := false
 	failure, err := t.apart(func() error {
-		err := set.DeliverSet(func(query string, args ...any) error {
-			_, err := t.Exec(query, args...)
-			return err
-		}, t.now)
-		if err == nil {
-			_, err = t.changeStatus(inBatch, change{to: Delivered, attempted: true, event: tracing.Delivered})
-		}
+		err := fn()
 		isFault = err != nil && t.rowsFault(err)
 		return err
 	})
-	if err == nil && failure != nil && !isFault {
-		err = failure
+	if err == nil && !isFault {
+		return nil, failure
 	}
 	return failure, err
 }

@@ -157,8 +157,11 @@ func prepareFile(c *conn) error {
 	return c.script("PRAGMA journal_mode = WAL")
 }
 
-// createEmpty makes the file if there is none. Nobody can have it open then, so that closing it here drops no lock.
+// createEmpty makes the file if there is none, and no -wal of one that has gone either. Nobody can have it open then, so that closing it here drops no lock.
 func createEmpty(path string) error {
+	if orphanedWAL(path) {
+		return databaseMissing(path)
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if os.IsExist(err) {
 		return nil

@@ -1,12 +1,14 @@
 package orchestrator
 
 import (
+	"database/sql/driver"
 	"errors"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// fileID says which file a path names.
+// fileID says which file a path names. Zero: it is not known.
 type fileID struct{ device, inode uint64 }
 
 func fileAt(path string) (fileID, error) {
@@ -17,33 +19,153 @@ func fileAt(path string) (fileID, error) {
 	return fileID{uint64(s.Dev), uint64(s.Ino)}, nil
 }
 
-// openFile opens a connection to the database at path and notes which file that is, so that moved can tell.
-func openFile(path, dsn string) (*conn, error) {
-	for {
-		before, _ := fileAt(path)
+// place is where a connection found the database and its -wal, and which files they were. SQLite keeps both open, and
+// goes on with them when their names have been given to others.
+type place struct {
+	path, walPath string
+	file, wal     fileID // zero where that is not known, and in wal before noteWAL
+}
+
+// database is the place without the -wal, which is a new file every time that all have closed it.
+func (p place) database() place { return place{path: p.path, file: p.file} }
+
+// openFile opens a connection to the database and notes which file that is, so that moved can tell. The first that finds
+// another file than was there before says so in the log: there is no telling that from the messages.
+func (r *Router) openFile(dsn string) (*conn, error) {
+	if err := r.anothersWAL(); err != nil {
+		return nil, err
+	}
+	c, err := openFileBy(r.path, dsn, fileAt)
+	if err != nil || c.file == (fileID{}) {
+		return c, err
+	}
+	r.mu.Lock()
+	before := r.file
+	r.file = c.file
+	r.mu.Unlock()
+	if before != (fileID{}) && before != c.file {
+		r.log.Warn("the database was removed or replaced while it was open; from now on the file that is there now is used", "path", r.path)
+	}
+	return c, nil
+}
+
+// anothersWAL refuses a database that was put in the place of another whose -wal still stands there: SQLite cannot tell
+// that it belongs to another, and would mix the two.
+func (r *Router) anothersWAL() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wal == nil || !r.wal.at.fileMoved() || r.wal.at.walMoved() || !walExists(r.path) || orphanedWAL(r.path) {
+		return nil
+	}
+	return Errorf(Unavailable, "the database %[1]s was replaced, but %[1]s-wal still belongs to the one that was there before", r.path).
+		WithHint("Put that one back; or stop what uses it, and move %[1]s-wal and %[1]s-shm away. To put a backup in place, use `mailroom restore`", r.path)
+}
+
+// keepWAL keeps the -wal that the writer has open, also when that is closed: for anothersWAL, and lest another file gets
+// its number. nil keeps none.
+func (r *Router) keepWAL(f *walFile) {
+	if f != nil {
+		f.users.Add(1)
+	}
+	r.mu.Lock()
+	before := r.wal
+	r.wal = f
+	r.mu.Unlock()
+	if before != nil {
+		before.release()
+	}
+}
+
+// openTries bounds the tries of openFileBy.
+const openTries = 3
+
+// openFileBy opens a connection; look is fileAt, except in a test. A file that is another at every look is not known;
+// there are file systems like that.
+func openFileBy(path, dsn string, look func(string) (fileID, error)) (*conn, error) {
+	for try := 1; ; try++ {
+		if orphanedWAL(path) {
+			return nil, databaseMissing(path) // not for SQLite to blame the disk for
+		}
+		before, _ := look(path)
 		c, err := openConn(dsn)
 		if err != nil {
 			return nil, err
 		}
-		c.path = path
-		if c.file, err = fileAt(path); err != nil || c.file == before {
-			return c, nil // a file that cannot be looked at has not moved as far as anybody knows
+		c.place = place{path: path, walPath: path + "-wal"}
+		file, err := look(path)
+		switch {
+		case err == nil && file == before:
+			c.file = file
+			return c, nil
+		case err != nil || try == openTries:
+			return c, nil
 		}
 		c.close()
 	}
 }
 
-// moved reports whether the path names another file by now, or none: somebody has removed or replaced the database while
-// this connection had it open. What is written through it, nobody will ever read. A file system that gives one file
-// another number every time moves nothing.
-func (c *conn) moved() bool {
-	now, err := fileAt(c.path)
+// noteWAL notes which file the -wal is. It is this connection's own from its first statement on, as the first in WAL mode
+// keeps everybody from removing it, except by hand.
+func (p *place) noteWAL() { p.wal, _ = fileAt(p.walPath) }
+
+// moved reports whether the paths name other files by now, or none: somebody has removed or replaced the database or its
+// -wal while this connection had them open. What is written through it, nobody will ever read. A file system that gives
+// one file another number every time moves nothing. It takes two looks at the file system, about 2 us.
+func (p *place) moved() bool { return p.fileMoved() || p.walMoved() }
+
+func (p *place) fileMoved() bool { return isElsewhere(p.path, p.file) }
+
+func (p *place) walMoved() bool { return p.wal != fileID{} && isElsewhere(p.walPath, p.wal) }
+
+// saveWAL reports whether the connection may be given up. If somebody has removed the -wal, what was committed before is
+// in the one that this connection still has open, and perhaps nowhere else: it is moved into the database first, and all
+// of it, so that the next -wal begins at its beginning. If that is not possible now, since somebody reads, the connection
+// must be kept and this be asked again. A -wal that stands in its place by now is another's business.
+func (c *conn) saveWAL() bool {
+	if c.fileMoved() || !c.walMoved() || walExists(c.path) {
+		return true
+	}
+	c.script("ROLLBACK") // there is no transaction, except after a panic
+	busy := true
+	err := c.query("PRAGMA wal_checkpoint(TRUNCATE)", func(row []driver.Value) error {
+		busy = asInt(row[0]) != 0
+		return nil
+	})
+	return err == nil && !busy
+}
+
+func isElsewhere(path string, file fileID) bool {
+	now, err := fileAt(path)
 	if err != nil {
 		return errors.Is(err, unix.ENOENT)
 	}
-	if now == c.file || c.file == (fileID{}) {
+	if now == file || file == (fileID{}) {
 		return false
 	}
-	again, err := fileAt(c.path)
+	again, err := fileAt(path)
 	return err == nil && again == now
+}
+
+// orphanedWAL reports whether there is no database at path, but a -wal of one that holds something. A database that was
+// made there now would have SQLite throw that away.
+func orphanedWAL(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, unix.ENOENT) && walExists(path)
+}
+
+func databaseMissing(path string) *Error {
+	return Errorf(Unavailable, "the database %[1]s is missing, but its %[1]s-wal is there and holds messages that were not yet moved into it", path).
+		WithHint("Put the database file back under its name, or, to begin a new one, move the -wal and the -shm away, too")
+}
+
+// movedAway is the outcome of a batch that was undone since the database has gone from its place.
+func movedAway(path string) error {
+	return Errorf(Unavailable, "the database %s, or its -wal, was removed or replaced while it was open; nothing was kept", path).
+		WithHint("Repeat the command: it goes to the file that is there now. To put a backup in place, use `mailroom restore`")
+}
+
+// movedMeanwhile is the outcome of a batch that was committed to files that have gone since.
+func movedMeanwhile(path string) error {
+	return Errorf(Unavailable, "the database %s, or its -wal, was removed or replaced meanwhile; whether the change was kept is not known", path).
+		WithHint("Look with `mailroom trace` before you repeat; a repeat with the same idempotency key is safe. To put a backup in place, use `mailroom restore`")
 }

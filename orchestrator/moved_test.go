@@ -3,14 +3,16 @@ package orchestrator_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"mailroom/orchestrator"
 )
 
 // TestReplacedDatabase: a database that is removed, or has another put in its place, while a process has it open takes no
-// message with it: the send that came too late is refused, the next goes to the file that is there now, and so do readers
-// and waiters.
+// message with it: the send that came too late is refused, the next goes to the file that is there now, and so do readers.
 func TestReplacedDatabase(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(t *testing.T, path, other string){
@@ -76,4 +78,197 @@ func addAB(t *testing.T, r *orchestrator.Router) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func mustSend(t *testing.T, r *orchestrator.Router, payload string) {
+	t.Helper()
+	if _, err := r.Send(t.Context(), draftOf(payload)); err != nil {
+		t.Fatalf("sending %s: %v", payload, err)
+	}
+}
+
+func draftOf(payload string) orchestrator.Draft {
+	return orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte(strconv.Quote(payload))}
+}
+
+// refusedSend fails unless a send is refused with a text that has a part.
+func refusedSend(t *testing.T, r *orchestrator.Router, payload, part string) {
+	t.Helper()
+	_, err := r.Send(t.Context(), draftOf(payload))
+	wantCode(t, err, orchestrator.Unavailable)
+	if !strings.Contains(err.Error(), part) {
+		t.Errorf("sending %s: %v; want %q", payload, err, part)
+	}
+}
+
+// wantPayloads fails unless these are the messages that another process sees.
+func wantPayloads(t *testing.T, path string, payloads ...string) {
+	t.Helper()
+	r := openAt(t, path)
+	backlog, err := r.Poll(t.Context(), "b", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range backlog.Messages {
+		got = append(got, strings.Trim(string(m.Payload), `"`))
+	}
+	if !slices.Equal(got, payloads) {
+		t.Errorf("the messages are %q; want %q", got, payloads)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMovedAwayAndBack: a send that was refused since the database had been renamed is not in it either when it is back.
+func TestMovedAwayAndBack(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	r := openAt(t, path)
+	addAB(t, r)
+	mustSend(t, r, "one")
+	move(t, path, path+".away")
+	refusedSend(t, r, "two", "nothing was kept")
+	move(t, path+".away", path)
+	mustSend(t, r, "two")
+	wantPayloads(t, path, "one", "two")
+}
+
+// TestMovedDuringACommit: when the database goes between the commit and the answer, nobody can tell whether it was kept.
+func TestMovedDuringACommit(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	bell := callingBell{orchestrator.NewLocalBell(), func() { os.Rename(path, path+".away") }}
+	r, err := orchestrator.Open(t.Context(), orchestrator.Options{Path: path, Bell: bell})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	made := openAt(t, path)
+	addAB(t, made)
+	refusedSend(t, r, "one", "not known")
+	move(t, path+".away", path)
+	wantPayloads(t, path, "one")
+}
+
+// callingBell calls a function when it is rung: after the commit and before the answer.
+type callingBell struct {
+	orchestrator.Bell
+	call func()
+}
+
+func (b callingBell) Ring(...string) { b.call() }
+
+func move(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRemovedLog: a -wal that is removed while a process has it open takes no message with it: neither one that was
+// answered before, nor one that comes later.
+func TestRemovedLog(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	r := openAt(t, path)
+	addAB(t, r)
+	mustSend(t, r, "one")
+	if _, err := r.Poll(t.Context(), "b", 1); err != nil { // a reader has it open, too
+		t.Fatal(err)
+	}
+	if err := os.Remove(path + "-wal"); err != nil {
+		t.Fatal(err)
+	}
+	refusedSend(t, r, "two", "nothing was kept")
+	mustSend(t, r, "two")
+	if backlog, err := r.Poll(t.Context(), "b", 10); err != nil || backlog.Pending != 2 {
+		t.Errorf("a reader of the same process sees %d messages, %v; want two", backlog.Pending, err)
+	}
+	mustSend(t, r, "three")
+	// What others find after a kill.
+	copied := filepath.Join(t.TempDir(), "a.db")
+	for _, suffix := range []string{"", "-wal"} {
+		content, err := os.ReadFile(path + suffix)
+		if err == nil {
+			err = os.WriteFile(copied+suffix, content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantPayloads(t, copied, "one", "two", "three")
+	wantPayloads(t, path, "one", "two", "three")
+}
+
+// TestMissingDatabase: where only the -wal of a database is left, none is made, since that would throw away what the -wal
+// holds. The file can be put back.
+func TestMissingDatabase(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	r := openAt(t, path)
+	addAB(t, r)
+	mustSend(t, r, "one")
+	if _, err := r.Poll(t.Context(), "b", 1); err != nil {
+		t.Fatal(err)
+	}
+	move(t, path, path+".old")
+	other := openAt(t, path)
+	for what, r := range map[string]*orchestrator.Router{"another process": other, "the one that had it open": r} {
+		for range 2 {
+			_, err := r.Send(t.Context(), draftOf("two"))
+			wantCode(t, err, orchestrator.Unavailable)
+			_, err = r.Poll(t.Context(), "b", 1)
+			wantCode(t, err, orchestrator.Unavailable)
+			if !strings.Contains(err.Error(), "is missing") || !strings.Contains(err.Error(), path+"-wal") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a database was made")
+	}
+	findings := other.Doctor(t.Context())
+	if f := findings[0]; f.Check != "file" || f.Level != "problem" || !strings.Contains(f.Says, "is missing") {
+		t.Errorf("the doctor finds %+v", f)
+	}
+	move(t, path+".old", path)
+	mustSend(t, other, "two")
+	mustSend(t, r, "three")
+	wantPayloads(t, path, "one", "two", "three")
+}
+
+// TestReplacedBesideItsLog: a database that is put in the place of another is not opened with the other's -wal.
+func TestReplacedBesideItsLog(t *testing.T) {
+	t.Parallel()
+	path, other := filepath.Join(t.TempDir(), "a.db"), filepath.Join(t.TempDir(), "other.db")
+	made := openAt(t, other)
+	addAB(t, made)
+	mustSend(t, made, "other")
+	if err := made.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := openAt(t, path)
+	addAB(t, r)
+	mustSend(t, r, "one")
+	move(t, path, path+".away")
+	move(t, other, path)
+	refusedSend(t, r, "two", "nothing was kept")
+	refusedSend(t, r, "two", "still belongs to the one that was there before")
+	_, err := r.Poll(t.Context(), "b", 1)
+	wantCode(t, err, orchestrator.Unavailable)
+	move(t, path, other)
+	move(t, path+".away", path)
+	mustSend(t, r, "two") // the one that was there before is back
+
+	move(t, path, path+".away")
+	move(t, other, path)
+	refusedSend(t, r, "three", "nothing was kept")
+	for _, suffix := range []string{"-wal", "-shm"} {
+		move(t, path+suffix, path+".away"+suffix)
+	}
+	mustSend(t, r, "three")
+	wantPayloads(t, path, "other", "three")
+	wantPayloads(t, path+".away", "one", "two")
 }

@@ -37,20 +37,30 @@ type Joining struct {
 // Join makes an agent part of a session, or brings up to date what is known of it there. A stopped agent is working
 // again. Errors: invalid_params; unknown_sender for an agent that nobody knows.
 func (r *Router) Join(ctx context.Context, j Joining) (p Presence, err error) {
-	if j.Session, err = CheckName("session", j.Session); err != nil {
-		return p, err
-	}
-	if j.Agent, err = CheckName("agent", j.Agent); err != nil {
+	if j, err = j.check(); err != nil {
 		return p, err
 	}
 	err = r.write(ctx, func(t *tx) error {
-		if err := t.admit(j.Agent, j.Register); err != nil {
-			return err
-		}
-		p, err = t.join(j)
+		p, err = t.admitted(j)
 		return err
 	})
 	return p, err
+}
+
+// check brings the names into the form in which they are stored.
+func (j Joining) check() (_ Joining, err error) {
+	if j.Session, err = CheckName("session", j.Session); err == nil {
+		j.Agent, err = CheckName("agent", j.Agent)
+	}
+	return j, err
+}
+
+// admitted is join for names that were checked and an agent that may be new.
+func (t *tx) admitted(j Joining) (Presence, error) {
+	if err := t.admit(j.Agent, j.Register); err != nil {
+		return Presence{}, err
+	}
+	return t.join(j)
 }
 
 // admit lets an agent act: it is known, or has proved its identity and is added. Error: unknown_sender.
@@ -89,10 +99,13 @@ func (t *tx) join(j Joining) (Presence, error) {
 
 // SetPresence notes what an agent does in a session; it joins it if it has not yet. Errors: as Join.
 func (r *Router) SetPresence(ctx context.Context, j Joining, status PresenceStatus) (p Presence, err error) {
-	if p, err = r.Join(ctx, j); err != nil || p.Status == status {
+	if j, err = j.check(); err != nil {
 		return p, err
 	}
 	err = r.write(ctx, func(t *tx) error {
+		if p, err = t.admitted(j); err != nil || p.Status == status {
+			return err
+		}
 		p.Status, p.Since = status, t.now
 		return t.storePresence(&p)
 	})

@@ -21,6 +21,7 @@ var helperProcesses = map[string]func(path string, in *bufio.Scanner){
 	"turnstile count": helpCount,
 	"bell listen":     helpListen,
 	"bell ring":       helpRing,
+	"post":            helpPost,
 }
 
 func TestHelperProcess(t *testing.T) {

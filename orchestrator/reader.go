@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 	"golang.org/x/sys/unix"
@@ -14,11 +16,19 @@ import (
 // maxReaders bounds the connections that a process keeps for reading.
 const maxReaders = 4
 
-// readers is a small pool of connections that cannot write.
+// readerPatience is how long a reader waits for another to end before it opens a connection of its own. Most end sooner
+// than one is opened, which takes a millisecond, and 2 KB of memory for each agent.
+const readerPatience = 2 * time.Millisecond
+
+// readers is a small pool of connections that cannot write. Safe for concurrent use.
 type readers struct {
-	r    *Router
-	mu   sync.Mutex
-	free []*conn
+	r     *Router
+	lent  atomic.Int64  // connections that somebody reads with
+	freed chan struct{} // a hint that one was given back
+
+	mu     sync.Mutex
+	free   []*conn
+	closed bool // what is given back is closed
 }
 
 // read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
@@ -29,7 +39,7 @@ func (r *Router) read(fn func(c *conn) error) error {
 		return databaseError(r.path, err)
 	}
 	if err := c.script("BEGIN"); err != nil {
-		c.close()
+		r.readers.drop(c)
 		return databaseError(r.path, err)
 	}
 	defer r.readers.give(c)
@@ -47,16 +57,28 @@ func (r *Router) look(fn func(c *conn) error) error {
 }
 
 func (p *readers) take() (*conn, error) {
-	for {
-		c := p.pop()
-		if c == nil {
-			return p.r.openReader()
+	c := p.pop()
+	if c == nil && p.lent.Load() > 0 {
+		patience := time.NewTimer(readerPatience)
+		select {
+		case <-p.freed:
+		case <-patience.C:
 		}
-		if !c.moved() {
-			return c, nil
-		}
-		c.close()
+		patience.Stop()
+		c = p.pop()
 	}
+	for c != nil && c.moved() {
+		c.close()
+		c = p.pop()
+	}
+	if c == nil {
+		var err error
+		if c, err = p.r.openReader(); err != nil {
+			return nil, err
+		}
+	}
+	p.lent.Add(1)
+	return c, nil
 }
 
 // pop returns a free connection, or nil.
@@ -76,24 +98,40 @@ func (p *readers) pop() *conn {
 // give takes back the connection of a snapshot.
 func (p *readers) give(c *conn) {
 	if c.script("ROLLBACK") != nil {
-		c.close()
+		p.drop(c)
 		return
 	}
 	p.keep(c)
 }
 
+// keep takes back a connection.
 func (p *readers) keep(c *conn) {
-	if c.immutable {
-		c.close()
+	if c.immutable || !p.add(c) {
+		p.drop(c)
 		return
 	}
+	p.lent.Add(-1)
+	select {
+	case p.freed <- struct{}{}:
+	default:
+	}
+}
+
+// add puts a connection among the free ones, unless there are enough.
+func (p *readers) add(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.free) >= maxReaders {
-		c.close()
-		return
+	if p.closed || len(p.free) >= maxReaders {
+		return false
 	}
 	p.free = append(p.free, c)
+	return true
+}
+
+// drop takes back a connection that is not to be used again.
+func (p *readers) drop(c *conn) {
+	p.lent.Add(-1)
+	c.close()
 }
 
 func (p *readers) close() error {
@@ -103,12 +141,12 @@ func (p *readers) close() error {
 	for _, c := range p.free {
 		errs = append(errs, c.close())
 	}
-	p.free = nil
+	p.free, p.closed = nil, true
 	return errors.Join(errs...)
 }
 
-// openReader opens a connection for reading. A file that does not exist yet, or is of an older version, is made and
-// migrated through the writer first. On a disk where nothing can be written, a database that was closed cleanly is read
+// openReader opens a connection for reading. It makes no file: whoever reads at a path where there is none has mistyped
+// it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where nothing can be written, a database that was closed cleanly is read
 // as it stands.
 func (r *Router) openReader() (*conn, error) {
 	r.mu.Lock()
@@ -116,9 +154,7 @@ func (r *Router) openReader() (*conn, error) {
 	r.mu.Unlock()
 	if !opened {
 		if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
-			if err := r.writer.open(); err != nil {
-				return nil, err
-			}
+			return nil, noDatabase(r.path)
 		}
 	}
 	c, version, err := r.tryAnyReader()
@@ -145,8 +181,16 @@ func (r *Router) openReader() (*conn, error) {
 	return c, nil
 }
 
+func noDatabase(path string) *Error {
+	if orphanedWAL(path) {
+		return databaseMissing(path)
+	}
+	return Errorf(Unavailable, "there is no database at %s", path).
+		WithHint("The first `mailroom agent add` makes it, and `mailroom init` one for the project in this folder; --db and MAILROOM_DB name another")
+}
+
 func (r *Router) tryReader(immutable bool) (*conn, int, error) {
-	c, err := openFile(r.path, readerDSN(r.path, immutable))
+	c, err := r.openFile(readerDSN(r.path, immutable))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -155,6 +199,9 @@ func (r *Router) tryReader(immutable bool) (*conn, int, error) {
 	if err != nil {
 		c.close()
 		return nil, 0, err
+	}
+	if !immutable {
+		c.noteWAL()
 	}
 	return c, version, nil
 }
@@ -192,18 +239,21 @@ func walExists(path string) bool {
 	return err == nil && info.Size() > 0
 }
 
-// detectChanges watches for commits of any connection but its own, through SQLite's data_version: 3 us a look.
+// detectChanges watches for commits of any connection but its own, through SQLite's data_version: 5 us a look, with that
+// for a database that has moved. While the one in its place cannot be opened, everything counts as changed: whoever looks
+// then gets to know why.
 func (r *Router) detectChanges() (changed func() bool, stop func()) {
-	c, err := r.openReader()
+	c, err := r.openDetector()
 	if err != nil {
 		return func() bool { return true }, func() {}
 	}
 	last, _ := c.number("PRAGMA data_version")
 	changed = func() bool {
 		if c.moved() {
-			if other, err := r.openReader(); err == nil {
+			if other, err := r.openDetector(); err == nil {
 				c.close()
 				c = other
+				last, _ = c.number("PRAGMA data_version")
 			}
 			return true
 		}
@@ -213,4 +263,18 @@ func (r *Router) detectChanges() (changed func() bool, stop func()) {
 		return differs
 	}
 	return changed, func() { c.close() }
+}
+
+// openDetector opens a connection for PRAGMA data_version and nothing else: it never reads the schema.
+func (r *Router) openDetector() (*conn, error) {
+	c, err := r.openFile(readerDSN(r.path, false))
+	if err != nil {
+		return r.openReader()
+	}
+	if _, err = c.number("PRAGMA data_version"); err != nil {
+		c.close()
+		return r.openReader()
+	}
+	c.noteWAL()
+	return c, nil
 }

@@ -181,11 +181,12 @@ func (t *tx) reviewRow(m *Message) error {
 
 // reportOverdue notes that a message waits for longer than it should. It spends no rung and is noted once.
 func (t *tx) reportOverdue(m *Message) error {
-	noted, err := t.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'overdue'`, m.ID)
+	why := "undelivered since " + m.CreatedAt // an acknowledgement can be overdue, too
+	noted, err := t.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'overdue' AND error = ?`, m.ID, why)
 	if err != nil || noted > 0 {
 		return err
 	}
-	return t.note(bySeq(m.seq), tracing.Overdue, "undelivered since "+m.CreatedAt)
+	return t.note(bySeq(m.seq), tracing.Overdue, why)
 }
 
 // lapse expires a message, takes it out of the inbox it was in, and tells its sender.

@@ -47,8 +47,9 @@ type Router struct {
 	// closeEar and closeRinger end what the bell of this router keeps open.
 	closeEar, closeRinger func()
 
-	busy   time.Duration
-	damage atomic.Pointer[error] // see noteDamage
+	busy     time.Duration
+	damage   atomic.Pointer[error] // see noteDamage
+	checking atomic.Bool           // whether the damage is still there
 
 	writer  *writer
 	readers readers
@@ -56,6 +57,8 @@ type Router struct {
 
 	mu         sync.Mutex
 	opened     bool     // the file is there, in WAL mode and of this version
+	file       fileID   // that was opened last
+	wal        *walFile // that the writer opened last, see keepWAL
 	watch      observer // see Watch
 	workers    sync.WaitGroup
 	delivering map[string]bool // recipients that a worker of this process is delivering to
@@ -67,7 +70,7 @@ type Router struct {
 const maxWorkers = 256
 
 // Open prepares a Router. It touches the disk only as far as needed to refuse a path that cannot be a database; the
-// file itself is opened, and made, by the first command that needs it.
+// file itself is opened by the first command that needs it, and made by the first that writes, or by Create.
 func Open(ctx context.Context, o Options) (*Router, error) {
 	if strings.ContainsRune(o.Path, 0) || o.Path == "" {
 		return nil, Errorf(InvalidParams, "the path of the database is empty or holds a NUL").WithHint("Name a file with --db")
@@ -105,7 +108,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 		r.bell, r.closeEar, r.closeRinger = bell, bell.close, bell.ringer.close
 	}
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
-	r.readers.r = r
+	r.readers.r, r.readers.freed = r, make(chan struct{}, maxReaders)
 	return r, nil
 }
 
@@ -154,7 +157,7 @@ func (r *Router) openWriter() (*conn, error) {
 		if err = createEmpty(r.path); err != nil {
 			return backoff.Permanent(err)
 		}
-		if c, err = openFile(r.path, writerDSN(r.path)); err != nil {
+		if c, err = r.openFile(writerDSN(r.path)); err != nil {
 			return retryable(err)
 		}
 		if err = r.ready(c); err != nil {

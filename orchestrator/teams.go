@@ -258,10 +258,7 @@ func (t *tx) endTurn(lead string, notice Draft) (ended TurnEnded, err error) {
 // something to do, so that one that was idle is working again. One that has stopped stays so: only what it says itself
 // brings it back. Errors: as Join.
 func (r *Router) TakePart(ctx context.Context, j Joining, began bool) (err error) {
-	if j.Session, err = CheckName("session", j.Session); err != nil {
-		return err
-	}
-	if j.Agent, err = CheckName("agent", j.Agent); err != nil {
+	if j, err = j.check(); err != nil {
 		return err
 	}
 	settled := false

@@ -269,15 +269,7 @@ func (t *tx) apart(fn func() error) (failure, err error) {
 // alone runs fn for one row. A failure that is the row's own fault (a trigger that aborts, a value that is too big)
 // undoes what fn did and is logged: it must not hold back other rows. failed reports that.
 func (t *tx) alone(what, id string, fn func() error) (failed bool, err error) {
-	fault := false
-	cause, err := t.apart(func() error {
-		err := fn()
-		fault = err != nil && t.rowsFault(err)
-		return err
-	})
-	if err == nil && cause != nil && !fault {
-		err = cause
-	}
+	cause, err := t.changeRows(fn)
 	if err != nil || cause == nil {
 		return false, err
 	}

@@ -21,6 +21,8 @@ type WaitOptions struct {
 	// message ends the wait all the same. They say whom it depends on, so that a wait that closes a circle is refused.
 	For     []string
 	ReplyTo string
+
+	edges []string // what declareWait noted; gone with the transaction that takes something
 }
 
 // Filter selects some of the messages that an agent has not read.
@@ -66,11 +68,10 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 		return nil, err
 	}
 	defer stop()
-	withdraw, err := r.declareWait(ctx, recipient, names, o.Timeout)
-	if err != nil {
+	if o.edges, err = r.declareWait(ctx, recipient, names, o.Timeout); err != nil {
 		return nil, err
 	}
-	defer withdraw()
+	defer r.withdrawWait(context.WithoutCancel(ctx), &o)
 	take := r.lookAndTake
 	for {
 		ms, err := take(ctx, &o)
@@ -134,19 +135,26 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, err er
 				return err // what has expired must be out of the inbox before anything is read
 			}
 			if everything {
-				if ms, err = t.handOver(o.Recipient, o.Limit); err != nil || len(ms) > 0 {
+				if ms, err = t.handOver(o.Recipient, o.Limit); err != nil {
 					return err
 				}
 			}
-			if err := t.deliverForReading(o.Recipient); err != nil {
-				return err
+			if len(ms) == 0 {
+				if err := t.deliverForReading(o.Recipient); err != nil {
+					return err
+				}
+				if ms, err = t.readUnread(o); err != nil || len(ms) == 0 {
+					return err
+				}
 			}
-			ms, err = t.readUnread(o)
-			return err
+			return t.endWait(o.edges)
 		})
 		if err != nil {
 			return nil, err
 		}
+	}
+	if len(ms) > 0 {
+		o.edges = nil
 	}
 	return ms, nil
 }
@@ -210,8 +218,8 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 
 // deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read.
 func (t *tx) deliverForReading(recipient string) error {
-	inbox, ok := t.r.transports["inbox"].(SetTransport)
-	if !ok {
+	inbox := t.r.inbox()
+	if inbox == nil {
 		return nil
 	}
 	conf, err := t.config()

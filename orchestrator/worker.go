@@ -260,10 +260,7 @@ func (r *Router) trySet(ctx context.Context, c *claim, set SetTransport) outcome
 		if err := t.setBatch(c.messages[0].seq); err != nil {
 			return err
 		}
-		return set.DeliverSet(func(query string, args ...any) error {
-			_, err := t.Exec(query, args...)
-			return err
-		}, t.now)
+		return set.DeliverSet(t.run, t.now)
 	})
 	if err != nil {
 		return failedOutcome(ctx, c, err)

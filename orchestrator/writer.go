@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -22,7 +23,7 @@ const overlapFrom = 16
 // writer is the one connection of a process that writes. Requests that queue up while a commit is under way share the
 // next transaction and its sync (group commit): the first that finds no leader leads, writes for all that wait, waits for
 // the disk, answers them and passes leadership on. It passes it on before it waits for the disk if overlapFrom requests
-// wait already. No timer is ever waited for; a leader only yields to those that can run at once, see gather.
+// wait already. No timer is set; a leader only yields, for microseconds, to those that can run at once, see gather.
 type writer struct {
 	r    *Router
 	turn *turnstile
@@ -30,16 +31,18 @@ type writer struct {
 	mu      sync.Mutex
 	queue   []*request
 	leading bool
-	last    int  // size of the last batch
 	closed  bool // no request is taken any more
 
 	// Owned by the leader, of whom there is one: leading is set, and passed on, under mu or by a channel, which is why the
 	// next leader sees what the last one left here.
+	last    int // size of the last batch
 	c       *conn
 	wal     *walFile // makes what c committed durable
 	entropy *ulid.MonotonicEntropy
 
 	openMu sync.Mutex // held while c is opened or closed
+
+	strayed atomic.Bool // the files of c had gone after a commit
 }
 
 type requestState int
@@ -54,7 +57,7 @@ type request struct {
 	ctx    context.Context
 	fn     func(*tx) error
 	sends  bool // does nothing but send, see tx.sends
-	closes bool // does nothing at all, but comes after all others
+	closes bool // does nothing at all, but is the last
 	state  requestState
 	done   chan error
 	tx     *tx
@@ -68,16 +71,19 @@ var errLead = errors.New("lead")
 // what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
 // outcome is awaited. An error of fn is returned as it is.
 func (r *Router) write(ctx context.Context, fn func(*tx) error) error {
-	return r.writer.submit(&request{ctx: ctx, fn: fn}, false)
+	return r.writer.submit(&request{ctx: ctx, fn: fn})
 }
 
 // writeSends is write for a request that does nothing but send messages.
 func (r *Router) writeSends(ctx context.Context, fn func(*tx) error) error {
-	return r.writer.submit(&request{ctx: ctx, fn: fn, sends: true}, false)
+	return r.writer.submit(&request{ctx: ctx, fn: fn, sends: true})
 }
 
-// submit queues a request and sees to its outcome. The last request is the one that closes the writer.
-func (w *writer) submit(q *request, last bool) error {
+// errClosed refuses a request that comes after the last.
+var errClosed = &Error{Code: Unavailable, Message: "the database is closed"}
+
+// submit queues a request and sees to its outcome.
+func (w *writer) submit(q *request) error {
 	ctx := q.ctx
 	if ctx.Err() != nil {
 		return gaveUp(ctx)
@@ -86,9 +92,9 @@ func (w *writer) submit(q *request, last bool) error {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return &Error{Code: Unavailable, Message: "the database is closed"}
+		return errClosed
 	}
-	w.closed = last
+	w.closed = q.closes
 	w.queue = append(w.queue, q)
 	if !w.leading {
 		w.leading = true
@@ -159,6 +165,7 @@ func (w *writer) lead(q *request) error {
 	}
 	var own error
 	for i, answered := range b.requests {
+		w.r.noteDamage(b.outcomes[i])
 		if answered == q {
 			own = b.outcomes[i]
 		} else {
@@ -180,7 +187,7 @@ func (w *writer) gather() {
 	began := time.Now()
 	for {
 		runtime.Gosched()
-		if w.waiting() >= min(w.last, maxBatch) || time.Since(began) > gatherFor {
+		if w.waiting() >= w.last || time.Since(began) > gatherFor {
 			return
 		}
 	}
@@ -206,15 +213,24 @@ func (w *writer) passOn() {
 	next.done <- errLead
 }
 
-// abandon closes the connection after a panic; the next batch opens another.
+// abandon closes the connection after a panic, or since its files have gone; the next batch opens what is there then.
 func (w *writer) abandon() {
 	w.openMu.Lock()
 	defer w.openMu.Unlock()
-	if w.c != nil {
-		w.c.raw.Close()
-		w.wal.release()
-		w.c, w.wal = nil, nil
+	if w.c == nil || !w.c.saveWAL() {
+		return
 	}
+	if err := w.shut(); err != nil {
+		w.r.log.Warn("a connection that was given up could not be closed", "error", err)
+	}
+}
+
+// shut closes what open has opened. openMu is held.
+func (w *writer) shut() error {
+	err := w.c.close()
+	w.wal.release()
+	w.c, w.wal = nil, nil
+	return err
 }
 
 // open opens the connection if it is not open. It is safe to call while a leader is writing.
@@ -228,10 +244,10 @@ func (w *writer) open() error {
 	if err != nil {
 		return err
 	}
-	wal, err := openWAL(w.r.path)
+	wal, err := openWAL(c)
 	if errors.Is(err, fs.ErrNotExist) { // somebody has turned the write-ahead log off
 		if err = c.script("PRAGMA journal_mode = WAL; SELECT 1 FROM settings"); err == nil {
-			wal, err = openWAL(w.r.path)
+			wal, err = openWAL(c)
 		}
 	}
 	if err != nil {
@@ -239,6 +255,7 @@ func (w *writer) open() error {
 		return databaseError(w.r.path, err)
 	}
 	w.c, w.wal, w.entropy = c, wal, newEntropy()
+	w.r.keepWAL(wal)
 	return nil
 }
 
@@ -248,28 +265,27 @@ func (w *writer) isOpen() bool {
 	return w.c != nil
 }
 
-// close waits for the leader, and closes.
+// close waits for the leader, and closes, whatever has become of the last batch; its error tells that, too.
 func (w *writer) close() error {
 	defer w.turn.close()
+	defer w.r.keepWAL(nil)
 	if !w.isOpen() {
 		return nil
 	}
 	// Behind the last request nobody uses the connection any more.
-	if err := w.submit(&request{ctx: context.Background(), closes: true, fn: func(t *tx) error {
+	err := w.submit(&request{ctx: context.Background(), closes: true, fn: func(t *tx) error {
 		t.quiet = true
 		return nil
-	}}, true); err != nil {
-		return err
+	}})
+	if err == errClosed {
+		return err // somebody else is closing it
 	}
 	w.openMu.Lock()
 	defer w.openMu.Unlock()
 	if w.c == nil {
-		return nil
+		return err
 	}
-	err := w.c.close()
-	w.wal.release()
-	w.c, w.wal = nil, nil
-	return err
+	return errors.Join(err, w.shut())
 }
 
 func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }

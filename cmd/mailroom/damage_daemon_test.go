@@ -82,9 +82,10 @@ func damageUnderADaemon(t *testing.T, table, stir string, mended bool) {
 	}
 	o.rows(stir)
 	status, body := s.readiness(t)
-	for status == 200 && t.Context().Err() == nil {
+	o.until("the daemon is not ready any more", func() bool {
 		status, body = s.readiness(t)
-	}
+		return status != 200
+	})
 	for _, part := range []string{`"error":"unavailable"`, "damaged", "mailroom doctor"} {
 		if status != 503 || !strings.Contains(body, part) {
 			t.Errorf("/readyz: %d %s; want 503 and %s", status, body, part)
@@ -98,10 +99,11 @@ func damageUnderADaemon(t *testing.T, table, stir string, mended bool) {
 		for _, at := range offsets {
 			overwrite(t, o.db, at, whole[at:at+pageSize])
 		}
-		for status != 200 && t.Context().Err() == nil {
+		o.until("the daemon is ready again", func() bool {
 			o.rows(`UPDATE agents SET role = 'mended'`)
-			status, _ = s.readiness(t)
-		}
+			status, _ := s.readiness(t)
+			return status == 200
+		})
 		ends = []int{0}
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {

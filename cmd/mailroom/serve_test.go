@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -79,15 +80,25 @@ func hold(t *testing.T, path string) {
 	}
 }
 
+// until asks again and again, and fails with what was awaited when it has not come after a minute.
+func (o *office) until(what string, reached func() bool) {
+	o.t.Helper()
+	ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
+	defer cancel()
+	for !reached() {
+		if ctx.Err() != nil {
+			o.t.Fatalf("it does not come about that %s", what)
+		}
+	}
+}
+
 // await asks until a query gives one row.
 func (o *office) await(query, want string) {
 	o.t.Helper()
-	for o.t.Context().Err() == nil {
-		if rows := o.rows(query); len(rows) == 1 && rows[0] == want {
-			return
-		}
-	}
-	o.t.Fatalf("%s never gave %s", query, want)
+	o.until(fmt.Sprintf("%s gives %s", query, want), func() bool {
+		rows := o.rows(query)
+		return len(rows) == 1 && rows[0] == want
+	})
 }
 
 // TestServeStops: a file that hangs delays no inbox; SIGTERM gives its message back without a rung and exits with 0.

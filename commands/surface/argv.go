@@ -13,8 +13,8 @@ import (
 // be the value of a flag; the flag parser wants global flags, the command, its flags, its arguments.
 type line struct {
 	program string
-	fill    func(...*cli.Command) // gives a command its flags
-	flagsOf map[string]bool       // global flags, and whether each takes a value
+	filled  func(*cli.Command) *cli.Command // gives a command its flags
+	flagsOf map[string]bool                 // global flags, and whether each takes a value
 	root    []*cli.Command
 	next    []*cli.Command  // commands that may come next
 	chain   []*cli.Command  // groups, and the command
@@ -28,7 +28,7 @@ type line struct {
 
 // readArgs sorts the words behind the program's name. What follows "--" are arguments.
 func (p *Program) readArgs(app *cli.App, program string, words []string) *line {
-	l := &line{program: program, fill: p.fill, flagsOf: p.global, root: app.Commands, next: app.Commands}
+	l := &line{program: program, filled: p.filled, flagsOf: p.global, root: app.Commands, next: app.Commands}
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		switch {
@@ -75,9 +75,8 @@ func (l *line) word(word string) {
 	if len(l.arguments) == 0 {
 		for _, c := range l.next {
 			if sameName(c.Name, word) {
-				l.fill(c)
 				l.path, l.chain, l.current, l.next = append(l.path, c.Name), append(l.chain, c), c, c.Subcommands
-				l.own = flagTable(c.Flags)
+				l.own = flagTable(l.filled(c).Flags)
 				return
 			}
 		}
@@ -201,9 +200,8 @@ func flagTable(flags []cli.Flag) map[string]bool {
 
 // takesValue reports whether a flag takes a value in any of the commands.
 func (l *line) takesValue(list []*cli.Command, name string) bool {
-	l.fill(list...)
 	for _, c := range list {
-		if flagTable(c.Flags)[name] || l.takesValue(c.Subcommands, name) {
+		if flagTable(l.filled(c).Flags)[name] || l.takesValue(c.Subcommands, name) {
 			return true
 		}
 	}

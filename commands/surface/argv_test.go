@@ -139,5 +139,7 @@ func TestAFlagThatClashesPanics(t *testing.T) {
 	}()
 	app := p.app()
 	p.global["thread-id"] = true
-	p.fill(app.Commands...)
+	for _, c := range app.Commands {
+		p.filled(c)
+	}
 }

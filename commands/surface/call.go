@@ -108,6 +108,7 @@ func (p *Program) withEnv(c *cli.Context, d *commands.Definition, raw json.RawMe
 	}
 	err = run(c.Context, env, out)
 	if env.Router != nil {
+		sayWhere(err, env.Router.Path())
 		if cerr := env.Router.Close(); cerr != nil && err == nil {
 			env.Log.Warn("closing the database", "error", cerr)
 		}
@@ -129,6 +130,19 @@ func (p *Program) open(c *cli.Context, path string, log *slog.Logger) (*orchestr
 		}
 	}
 	return p.Open(c.Context, path, log)
+}
+
+// sayWhere adds the database to an error that says that a name is unknown: it may be known in another.
+func sayWhere(err error, path string) {
+	var e *orchestrator.Error
+	if !errors.As(err, &e) || (e.Code != orchestrator.UnknownSender && e.Code != orchestrator.UnknownRecipient) {
+		return
+	}
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details["database"] = path
+	e.Hint = strings.TrimPrefix(e.Hint+". Looked in "+path, ". ")
 }
 
 // failWith writes the answer of a command that failed; nil stays nil.

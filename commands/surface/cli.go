@@ -196,7 +196,7 @@ func (g *group) commands(prefix string) (list []*cli.Command) {
 	return list
 }
 
-// command derives one command of the command line from its definition, without what fill adds.
+// command derives one command of the command line from its definition, without what filled adds.
 func (p *Program) command(d *commands.Definition) *cli.Command {
 	c := &cli.Command{
 		Name:   d.Path[len(d.Path)-1],
@@ -206,28 +206,27 @@ func (p *Program) command(d *commands.Definition) *cli.Command {
 	return c
 }
 
-// fill gives commands their usage and their flags, unless they have them. To do that for all of them at every start would
-// take a tenth of the time that a send takes. A flag that clashes with a global one panics.
-func (p *Program) fill(list ...*cli.Command) {
-	for _, c := range list {
-		d := p.definitions[c]
-		if d == nil || c.UsageText != "" {
-			continue
-		}
-		c.Usage, c.UsageText = d.Summary(), usageText(d)
-		for i := range d.Params() {
-			flag := d.Params()[i].Flag()
-			if _, taken := p.global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) {
-				panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
-			}
-			c.Flags = append(c.Flags, flagOf(&d.Params()[i]))
-		}
-		if d.TakesBatch() {
-			c.Flags = append(c.Flags,
-				&cli.BoolFlag{Name: "stdin", Usage: "read params as JSON objects from standard input, one a line, and answer each with a line", DisableDefaultText: true},
-				&cli.BoolFlag{Name: "atomic", Usage: "with --stdin: do all or nothing", DisableDefaultText: true})
-		}
+// filled returns a command with its usage and its flags, which it gets at the first call: to do that for all of them at
+// every start would take a tenth of the time that a send takes. A flag that clashes with a global one panics.
+func (p *Program) filled(c *cli.Command) *cli.Command {
+	d := p.definitions[c]
+	if d == nil || c.UsageText != "" {
+		return c
 	}
+	c.Usage, c.UsageText = d.Summary(), usageText(d)
+	for i := range d.Params() {
+		flag := d.Params()[i].Flag()
+		if _, taken := p.global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) {
+			panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
+		}
+		c.Flags = append(c.Flags, flagOf(&d.Params()[i]))
+	}
+	if d.TakesBatch() {
+		c.Flags = append(c.Flags,
+			&cli.BoolFlag{Name: "stdin", Usage: "read params as JSON objects from standard input, one a line, and answer each with a line", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "atomic", Usage: "with --stdin: do all or nothing", DisableDefaultText: true})
+	}
+	return c
 }
 
 // flagOf makes the flag of a parameter. All but switches and lists take a text: the surface turns it into JSON, so that

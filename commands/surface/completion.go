@@ -132,9 +132,8 @@ func oneOf(param *commands.Param) (list []candidate) {
 
 // arguments are the words that can come next and are no flags.
 func (p *Program) arguments(before *line) (list []candidate) {
-	p.fill(before.next...)
 	for _, c := range before.next {
-		list = append(list, candidate{c.Name, c.Usage})
+		list = append(list, candidate{c.Name, p.filled(c).Usage})
 	}
 	if before.current == nil || len(list) > 0 {
 		return list

@@ -66,7 +66,6 @@ func (p *Program) help(app *cli.App, l *line) error {
 	if c == nil {
 		c = &cli.Command{Name: "", Usage: app.Usage, UsageText: app.UsageText, Subcommands: app.Commands}
 	}
-	p.fill(c.Subcommands...)
 	usage, text := c.UsageText, c.Description
 	if d := p.definitions[c]; d != nil {
 		text = helpText(d.Help())
@@ -83,7 +82,7 @@ func (p *Program) help(app *cli.App, l *line) error {
 	if text != "" {
 		w.Printf("\n%s\n", text)
 	}
-	helpPart(w, "Commands", helpColumns(c.Subcommands, func(sub *cli.Command) string { return sub.Name + "\t" + sub.Usage }))
+	helpPart(w, "Commands", helpColumns(c.Subcommands, func(sub *cli.Command) string { return sub.Name + "\t" + p.filled(sub).Usage }))
 	helpPart(w, "Flags", helpColumns(c.Flags, cli.Flag.String))
 	helpPart(w, "Global flags, anywhere on the line", helpColumns(app.Flags, cli.Flag.String))
 	return notWritten(w.Err())

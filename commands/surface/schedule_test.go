@@ -75,6 +75,9 @@ func openWith(t *testing.T, o orchestrator.Options) *orchestrator.Router {
 // clearSchedules leaves only what the test adds.
 func clearSchedules(t *testing.T, r *orchestrator.Router) {
 	t.Helper()
+	if _, err := r.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	list, err := r.Schedules(t.Context())
 	if err != nil {
 		t.Fatal(err)

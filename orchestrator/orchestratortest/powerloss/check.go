@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -170,6 +171,11 @@ func (s *stage) recover(ctx context.Context) error {
 		return fmt.Errorf("opening: %w", err)
 	}
 	defer r.Close()
+	if _, err := os.Stat(s.load.database()); errors.Is(err, fs.ErrNotExist) { // the cut came before it was made
+		if _, err := r.Create(ctx); err != nil {
+			return fmt.Errorf("making: %w", err)
+		}
+	}
 	if _, err := r.Status(ctx); err != nil {
 		return fmt.Errorf("reading: %w", err)
 	}

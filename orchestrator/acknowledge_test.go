@@ -1,0 +1,147 @@
+package orchestrator_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// wantsToBeTold asks to be told when nobody has acknowledged a message in time.
+func wantsToBeTold(within time.Duration) func(*orchestrator.Draft) {
+	return func(d *orchestrator.Draft) { d.AckWithin = within }
+}
+
+// The sender is told once when nobody acknowledged in time, whatever became of the message before that; and never when it
+// was acknowledged, or when its end was told already. A restart changes nothing.
+func TestUnacknowledgedIsToldOnce(t *testing.T) {
+	t.Parallel()
+	const within = 10 * time.Minute
+	for name, c := range map[string]struct {
+		before func(f *fixture, id string)
+		notes  int
+	}{
+		"undelivered": {func(f *fixture, id string) {}, 1},
+		"delivered":   {func(f *fixture, id string) { f.deliver() }, 1},
+		"read":        {func(f *fixture, id string) { f.take("b") }, 1},
+		"archived": {func(f *fixture, id string) {
+			f.take("b")
+			f.clock.advance(within / 2)
+			if c, err := f.ClearOld(f.t.Context(), orchestrator.ClearOptions{OlderThan: time.Second}); err != nil || c.Deleted != 1 {
+				f.t.Fatalf("%+v, %v", c, err)
+			}
+		}, 1},
+		"acknowledged": {func(f *fixture, id string) {
+			f.deliver()
+			if _, err := f.Acknowledge(f.t.Context(), id, "b"); err != nil {
+				f.t.Fatal(err)
+			}
+		}, 0},
+		"cancelled": {func(f *fixture, id string) {
+			if _, err := f.Cancel(f.t.Context(), id, "a"); err != nil {
+				f.t.Fatal(err)
+			}
+		}, 0},
+		"expired": {func(f *fixture, id string) {
+			f.sql(`UPDATE agent_message SET expires_at = created_at, review_at = created_at`)
+		}, 0},
+		"failed": {func(f *fixture, id string) { f.sql(`UPDATE agent_message SET status = 'failed'`) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "a", "b")
+			id := f.send("a", "b", wantsToBeTold(within))
+			c.before(f, id)
+			notes := func() int {
+				f.deliver()
+				return len(f.rows(`SELECT 1 FROM agent_message WHERE message_type = 'acknowledgement_overdue' AND recipient = 'a' AND reply_to = ?1`, id))
+			}
+			f.clock.at = newClock().at.Add(within - time.Millisecond)
+			want(t, "notes before it is due", notes(), 0)
+			f.clock.advance(time.Millisecond)
+			var done []chan struct{}
+			for _, r := range f.openAll(3) { // three daemons at once
+				ended := make(chan struct{})
+				done = append(done, ended)
+				go func() {
+					defer close(ended)
+					if _, err := r.DeliverAll(t.Context(), orchestrator.DeliverOptions{}); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			for _, ended := range done {
+				<-ended
+			}
+			want(t, "notes", notes(), c.notes)
+			f.clock.advance(100 * within)
+			f.Router = f.open() // after a restart
+			want(t, "notes after a restart", notes(), c.notes)
+			want(t, "what is still expected", f.rows(`SELECT count(*) FROM acknowledgement_due`)[0], "0")
+			if c.notes == 1 {
+				wantNote(f, id)
+			}
+		})
+	}
+}
+
+func (f *fixture) take(agent string) {
+	f.t.Helper()
+	if ms, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: agent, Limit: 9}); err != nil || len(ms) == 0 {
+		f.t.Fatalf("%s got %v, %v", agent, ms, err)
+	}
+}
+
+func wantNote(f *fixture, id string) {
+	f.t.Helper()
+	ms, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 9})
+	if err != nil || len(ms) != 1 {
+		f.t.Fatalf("the sender got %v, %v", ms, err)
+	}
+	var note struct {
+		Payload struct{ Message_id, Recipient string }
+	}
+	if err := json.Unmarshal(ms[0].Payload, &note); err != nil || note.Payload.Message_id != id || note.Payload.Recipient != "b" {
+		f.t.Errorf("the note says %s, %v", ms[0].Payload, err)
+	}
+}
+
+// Of a group each member acknowledges for itself, and the sender is told of each that does not.
+func TestUnacknowledgedByAGroup(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c", "d")
+	if _, err := f.SetGroup(t.Context(), "team", []string{"b", "c", "d"}); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "team", Type: "note", AckWithin: time.Minute, IdempotencyKey: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "team", Type: "note", AckWithin: time.Minute, IdempotencyKey: "k"}); err != nil || !again.Idempotent {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	f.deliver()
+	if _, err := f.Acknowledge(t.Context(), sent.MessageIDs[1], "c"); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.advance(time.Hour)
+	f.deliver()
+	wantRows(t, f.rows(`SELECT m.recipient FROM agent_message n JOIN agent_message m ON n.reply_to = m.message_id
+		WHERE n.message_type = 'acknowledgement_overdue' AND n.recipient = 'a' ORDER BY m.recipient`), "b", "d")
+}
+
+// That nobody acknowledged an undelivered message in time does not hide that it is undelivered for too long: the trace
+// tells both, each once.
+func TestUnacknowledgedAndUndelivered(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	f.wire.set(failing("no"))
+	f.send("a", "b", wantsToBeTold(time.Minute))
+	for range 20 {
+		f.clock.advance(2 * time.Minute)
+		f.deliver()
+	}
+	wantRows(t, f.rows(`SELECT substr(error, 1, 17) FROM message_trace WHERE event = 'overdue' ORDER BY id`), "b has not acknowl", "undelivered since")
+}

@@ -1,0 +1,198 @@
+package orchestrator_test
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// The past is the same whether retention has archived a part of it or not: every filter finds what it names, in order,
+// and says whether there is more.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	if _, err := f.SetGroup(t.Context(), "team", []string{"b", "c"}); err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[string]string{} // message to its number
+	send := func(n, sender, recipient, kind, thread string) {
+		sent, err := f.Send(t.Context(), orchestrator.Draft{Sender: sender, Recipient: recipient, Type: kind, ThreadID: thread})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, id := range sent.MessageIDs {
+			numbers[id] = n + strings.Repeat("'", i)
+		}
+		f.clock.advance(time.Second)
+	}
+	send("1", "a", "b", "x", "t")
+	send("2", "b", "a", "y", "t")
+	send("3", "a", "team", "x", "")
+	f.deliver()
+	f.clock.advance(time.Hour)
+	if c, err := f.ClearOld(t.Context(), orchestrator.ClearOptions{OlderThan: time.Minute}); err != nil || c.Deleted != 4 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	send("4", "a", "b", "y", "t")
+	send("5", "c", "b", "x", "")
+	send("6", "b", "team", "x", "t")
+
+	for _, c := range []struct {
+		f    orchestrator.HistoryFilter
+		want string
+	}{
+		{orchestrator.HistoryFilter{ThreadID: "t", OldestFirst: true}, "1 2 4 6 6'"},
+		{orchestrator.HistoryFilter{ThreadID: "t"}, "6' 6 4 2 1"},
+		{orchestrator.HistoryFilter{Sender: "a"}, "4 3' 3 1"},
+		{orchestrator.HistoryFilter{Target: "b"}, "6 5 4 3 1"},
+		{orchestrator.HistoryFilter{Target: "team"}, "6' 6 3' 3"},
+		{orchestrator.HistoryFilter{Sender: "a", Target: "team"}, "3' 3"},
+		{orchestrator.HistoryFilter{Sender: "a", Type: "x"}, "3' 3 1"},
+		{orchestrator.HistoryFilter{Target: "b", Status: orchestrator.Pending}, "6 5 4"},
+		{orchestrator.HistoryFilter{Target: "b", Status: orchestrator.Delivered, OldestFirst: true}, "1 3"},
+		{orchestrator.HistoryFilter{Sender: "a", Since: "2026-01-02 03:04:07"}, "4 3' 3"},
+		{orchestrator.HistoryFilter{Sender: "a", Until: "2026-01-02T03:04:07Z"}, "3' 3 1"},
+		{orchestrator.HistoryFilter{Sender: "a", Since: "2026-01-02T03:04:06Z", Until: "2026-01-02T03:04:06Z"}, ""},
+		{orchestrator.HistoryFilter{Sender: "nobody"}, ""},
+	} {
+		all := strings.Fields(c.want)
+		for limit := 1; limit <= len(all)+1; limit++ {
+			c.f.Limit = limit
+			ms, more, err := f.History(t.Context(), c.f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i := range ms {
+				got = append(got, numbers[ms[i].ID])
+			}
+			want(t, fmt.Sprintf("%+v", c.f), strings.Join(got, " "), strings.Join(all[:min(limit, len(all))], " "))
+			want(t, fmt.Sprintf("more of %+v", c.f), more, limit < len(all))
+		}
+	}
+	_, _, err := f.History(t.Context(), orchestrator.HistoryFilter{Sender: "a", Since: "yesterday", Limit: 1})
+	wantCode(t, err, orchestrator.InvalidParams)
+}
+
+// A page is bounded by bytes, too: it has at least one message, and says that there are more.
+func TestHistoryOfLargeMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	large := func(d *orchestrator.Draft) { d.Payload = []byte(`"` + strings.Repeat("x", 1_000_000) + `"`) }
+	for range 6 {
+		f.send("a", "b", large)
+	}
+	ms, more, err := f.History(t.Context(), orchestrator.HistoryFilter{Sender: "a", Limit: 100})
+	if err != nil || len(ms) != 4 || !more {
+		t.Errorf("%d messages, more %v, %v", len(ms), more, err)
+	}
+}
+
+// Events are told in order, from any of them on, and to an agent only those of its own messages; the id to go on from
+// passes over the others. They outlive the archiving of the message, not its deletion.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	start, err := f.LastEvent(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.send("a", "b", func(d *orchestrator.Draft) { d.ThreadID = "t" })
+	f.send("b", "c")
+	f.send("a", "c")
+	f.deliver()
+	f.take("b")
+	told := func(concerning string) string {
+		t.Helper()
+		var all []string
+		for after := start; ; {
+			list, last, err := f.Events(t.Context(), after, concerning, 2) // two at a time
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range list {
+				if e.ID <= after || e.ID > last {
+					t.Errorf("event %d is not in (%d, %d]", e.ID, after, last)
+				}
+				all = append(all, strings.TrimSpace(e.Event+" "+e.Sender+e.Recipient+" "+e.ThreadID))
+			}
+			if last == after {
+				return strings.Join(all, ", ")
+			}
+			after = last
+		}
+	}
+	const ofB = "created ab t, created bc, delivered ab t, delivered bc, read ab t"
+	want(t, "events of b", told("b"), ofB)
+	want(t, "events of nobody", told("nobody"), "")
+	want(t, "number of all", fmt.Sprint(strings.Count(told(""), ",")+1), f.rows(`SELECT count(*) FROM message_trace WHERE id > ?1`, start)[0])
+	f.clock.advance(30 * 24 * time.Hour)
+	if _, err := f.ClearOld(t.Context(), orchestrator.ClearOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "events of b, archived", told("b"), ofB+", archived ab t, archived bc")
+	last, err := f.LastEvent(t.Context())
+	want(t, "the last", fmt.Sprint(last, err), f.rows(`SELECT max(id) FROM message_trace`)[0]+" <nil>")
+}
+
+// What is asked often about threads, teams, waits, tokens and the past uses its indexes, and sorts nothing that grows
+// with the table.
+func TestConversationPlans(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	db := openPlain(t, f.path)
+	for query, indexes := range map[string][]string{
+		orchestrator.HistoryQuery(orchestrator.HistoryFilter{ThreadID: "t", OldestFirst: true}): {"agent_message_thread (thread_id=?)", "agent_message_archive_thread (thread_id=?)"},
+		orchestrator.HistoryQuery(orchestrator.HistoryFilter{ThreadID: "t", Sender: "a"}):       {"agent_message_thread (thread_id=?)", "agent_message_archive_thread (thread_id=?)"},
+		orchestrator.HistoryQuery(orchestrator.HistoryFilter{Sender: "a"}):                      {"agent_message_archive_sender (sender=?)"},
+		orchestrator.HistoryQuery(orchestrator.HistoryFilter{Target: "a"}):                      {""}, // by seq, up to the limit
+
+		orchestrator.ConversationStatements.Events:       {"SEARCH t USING INTEGER PRIMARY KEY", "sqlite_autoindex_agent_message_1 (message_id=?)", "agent_message_archive_message (message_id=?)"},
+		orchestrator.ConversationStatements.Unaccepted:   {"acknowledgement_due_at (due_at<?)"},
+		orchestrator.ConversationStatements.OpenRequests: {"team_requests_responder (responder=?)"},
+		orchestrator.ConversationStatements.Waits:        {"waits_waiter (waiter=?)"},
+		orchestrator.ConversationStatements.EndPosts:     {"agent_message_thread (thread_id=?)"},
+		orchestrator.ConversationStatements.Token:        {"sqlite_autoindex_tokens_1 (hash=?)"},
+		orchestrator.ConversationStatements.Participants: {"sqlite_autoindex_thread_participants_1 (thread_id=?)", "sqlite_autoindex_presence_1 (session_id=? AND agent=?)"},
+	} {
+		plan := explainAll(t, db, query)
+		for _, index := range indexes {
+			if !strings.Contains(plan, index) {
+				t.Errorf("%s\nplan:\n%swant %s", query, plan, index)
+			}
+		}
+		if history := strings.Contains(query, "UNION ALL"); history && strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s\nsorts:\n%s", query, plan)
+		}
+	}
+}
+
+// explainAll is explain for a statement with any number of parameters.
+func explainAll(t *testing.T, db *sql.DB, query string) (plan string) {
+	t.Helper()
+	n := strings.Count(query, "?")
+	for i := 9; i > 0; i-- {
+		if strings.Contains(query, fmt.Sprint("?", i)) {
+			n = i
+			break
+		}
+	}
+	rows, err := db.Query("EXPLAIN QUERY PLAN "+query, make([]any, n)...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			t.Fatal(err)
+		}
+		plan += detail + "\n"
+	}
+	return plan
+}

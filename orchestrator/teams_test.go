@@ -1,0 +1,104 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator"
+)
+
+func idleNotice(agent string) orchestrator.Draft {
+	return orchestrator.Draft{Sender: agent, Type: "idle_notification", SessionID: session, Payload: json.RawMessage(`{"type":"idle_notification"}`)}
+}
+
+// A turn's end is told once, to the lead or to whom the agent names; the next turn begins with what the agent says, or
+// with what it is given.
+func TestOneIdleNotificationATurn(t *testing.T) {
+	t.Parallel()
+	f := newTeam(t)
+	told := func() string {
+		return f.rows(`SELECT count(*) FROM agent_message WHERE message_type = 'idle_notification'`)[0]
+	}
+	end := func(agent, lead string) orchestrator.TurnEnded {
+		t.Helper()
+		ended, err := f.EndTurn(t.Context(), lead, idleNotice(agent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ended
+	}
+	want(t, "lead", end("dev", "").Lead, "lead")
+	end("dev", "")
+	want(t, "told after two ends of one turn", told(), "1")
+	if _, err := f.say("dev", "tester"); err != nil {
+		t.Fatal(err)
+	}
+	end("dev", "tester")
+	wantRows(t, f.rows(`SELECT sender, recipient FROM agent_message WHERE message_type = 'idle_notification' ORDER BY seq`), "dev lead", "dev tester")
+	if err := f.TakePart(t.Context(), orchestrator.Joining{Session: session, Agent: "dev"}, true); err != nil {
+		t.Fatal(err)
+	}
+	end("dev", "")
+	want(t, "told after three turns", told(), "3")
+	want(t, "the lead's own turn tells", end("lead", "").Lead, "")
+	want(t, "told after the lead's turn", told(), "3")
+	want(t, "the lead's presence", f.presence("lead"), "idle")
+	if _, err := f.say("dev", "lead"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.EndTurn(t.Context(), "nobody", idleNotice("dev"))
+	wantCode(t, err, orchestrator.UnknownRecipient)
+	want(t, "presence after a refused end", f.presence("dev"), "working")
+
+	done := make(chan error, 8)
+	for range cap(done) {
+		go func() {
+			_, err := f.EndTurn(context.WithoutCancel(t.Context()), "", idleNotice("dev"))
+			done <- err
+		}()
+	}
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	want(t, "told after eight ends at once", told(), "4")
+}
+
+// Sessions are teams of their own: who has stopped in one works in another.
+func TestTeamsOfSessionsAreApart(t *testing.T) {
+	t.Parallel()
+	f := newTeam(t)
+	if _, err := f.reply(f.Router, orchestrator.Shutdown, f.mustAsk(orchestrator.Shutdown, "lead", "dev").RequestID, true, "dev", "lead"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ session, members, recipients string }{
+		{session, "lead,dev,tester", "tester"},
+		{"elsewhere", "dev,lead,outsider,tester", "dev,outsider,tester"}, // no group of that name: everybody known
+	} {
+		sent, err := f.SendToTeam(t.Context(), orchestrator.Draft{Sender: "lead", Recipient: orchestrator.Teammates, Type: "message", SessionID: c.session})
+		if err != nil {
+			t.Fatal(err)
+		}
+		recipients := slices.Clone(sent.Recipients)
+		want(t, "recipients in "+c.session, strings.Join(sorted(recipients), ","), strings.Join(sorted(strings.Split(c.recipients, ",")), ","))
+		members, err := f.Team(t.Context(), c.session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for i, m := range members {
+			names = append(names, m.Name)
+			want(t, m.Name+" is the lead", m.Lead, i == 0)
+		}
+		want(t, "members of "+c.session, strings.Join(sorted(names), ","), strings.Join(sorted(strings.Split(c.members, ",")), ","))
+	}
+}
+
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return names
+}
