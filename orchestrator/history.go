@@ -28,8 +28,12 @@ func (r *Router) History(ctx context.Context, f HistoryFilter) (ms []Message, mo
 	if err != nil {
 		return nil, false, err
 	}
+	args := []any{f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Limit + 1}
+	if f.Party != "" {
+		args = append(args, f.Party)
+	}
 	err = r.read(func(c *conn) error {
-		ms, more, err = c.fetch(f.query(), f.Limit, maxRead, f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Party, f.Posts, f.Limit+1)
+		ms, more, err = c.fetch(f.query(), f.Limit, maxRead, args...)
 		return err
 	})
 	return ms, more, err
@@ -55,14 +59,18 @@ func (f *HistoryFilter) query() string {
 	if f.Target != "" {
 		where += " AND (recipient = ?3 OR multicast_target = ?3)"
 	}
+	posted := ""
+	if f.Posts {
+		posted = " OR +recipient = '" + ThreadPrefix + "' || ?1"
+	}
 	if f.Party != "" { // of a thread, which is smaller than what somebody has sent or got
-		where += " AND (+sender = ?8 OR +recipient = ?8 OR (?9 AND +recipient = '" + ThreadPrefix + "' || ?1))"
+		where += " AND (+sender = ?9 OR +recipient = ?9" + posted + ")"
 	}
 	return `
 		SELECT 0, seq FROM agent_message ` + where + `
 		UNION ALL
 		SELECT 1, seq FROM agent_message_archive ` + where + `
-		ORDER BY seq ` + order + ` LIMIT +?10`
+		ORDER BY seq ` + order + ` LIMIT +?8`
 }
 
 // boundary reads a time of a filter.
