@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -59,7 +60,7 @@ func piped(t *testing.T, s *mcp.Server, agent string, o *mcp.ClientOptions) (_ *
 		defer close(ended)
 		defer out.Close()
 		caller := commands.Caller{Name: agent, Session: "default"}
-		if err := serveStream(context.WithoutCancel(t.Context()), s, caller, in, out); err != nil {
+		if err := serveStream(context.WithoutCancel(t.Context()), s, caller, in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) { // a client closes both pipes at once
 			t.Errorf("serving %s: %v", agent, err)
 		}
 	}()
