@@ -294,9 +294,10 @@ func TestWaitForAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	single, all := f.send("a", "b"), f.send("a", "team")
-	for _, c := range []struct{ id, edges string }{{single, "b"}, {all, "b,c"}} {
+	post := f.mustPost(f.thread("a", "b", "c").ID, "a", "b", "c").MessageID
+	for _, c := range []struct{ id, edges string }{{single, "b"}, {all, "b,c"}, {post, "b,c"}} {
 		f.deliver()
-		for _, name := range []string{"a", "b", "c"} {
+		for _, name := range []string{"a", "b", "c"} { // who has mail waits for nobody
 			if _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: name, Limit: 10}); err != nil {
 				t.Fatal(err)
 			}

@@ -113,6 +113,9 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 	if err := r.checkRecipient(ctx, o.Recipient); err != nil {
 		return Delivery{}, err
 	}
+	if err := r.endDeadLeases(ctx); err != nil {
+		return Delivery{}, err
+	}
 	work, err := r.anythingDue()
 	if err != nil || !work {
 		return newTally().delivery(), err

@@ -19,6 +19,12 @@ func fileAt(path string) (fileID, error) {
 	return fileID{uint64(s.Dev), uint64(s.Ino)}, nil
 }
 
+// isFile reports whether fd is open on the file.
+func isFile(fd int, file fileID) bool {
+	var s unix.Stat_t
+	return unix.Fstat(fd, &s) == nil && file == fileID{uint64(s.Dev), uint64(s.Ino)}
+}
+
 // place is where a connection found the database and its -wal, and which files they were. SQLite keeps both open, and
 // goes on with them when their names have been given to others.
 type place struct {

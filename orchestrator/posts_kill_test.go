@@ -14,9 +14,7 @@ import (
 
 // openPosting opens a database as a process that only posts.
 func openPosting(path string) (*Router, error) {
-	return Open(context.Background(), Options{
-		Path: path, Log: slog.New(slog.DiscardHandler), Bell: NewLocalBell(), Transports: map[string]Transport{"inbox": copyingInbox{}},
-	})
+	return Open(context.Background(), Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: NewLocalBell()})
 }
 
 // helpPost posts without end in the thread that it is told, and says so after each post.

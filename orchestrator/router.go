@@ -52,6 +52,7 @@ type Router struct {
 	checking atomic.Bool           // whether the damage is still there
 
 	writer  *writer
+	pulse   *pulse
 	readers readers
 	config  configCache
 
@@ -108,6 +109,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 		r.bell, r.closeEar, r.closeRinger = bell, bell.close, bell.ringer.close
 	}
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
+	r.pulse = newPulse(path)
 	r.readers.r, r.readers.freed = r, make(chan struct{}, maxReaders)
 	return r, nil
 }
@@ -137,6 +139,7 @@ func (r *Router) Close() error {
 	r.workers.Wait()
 	r.closeEar()
 	defer r.closeRinger()
+	defer r.pulse.close()
 	return errors.Join(r.readers.close(), r.writer.close())
 }
 

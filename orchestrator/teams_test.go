@@ -102,3 +102,38 @@ func sorted(names []string) []string {
 	slices.Sort(names)
 	return names
 }
+
+// A rejection of a shutdown stops nobody, and another can follow. When all others have stopped a broadcast is refused.
+func TestRejectedShutdownAndEmptyBroadcast(t *testing.T) {
+	t.Parallel()
+	f := newTeam(t)
+	for _, approve := range []bool{false, true} {
+		for _, name := range []string{"dev", "tester"} {
+			if _, err := f.reply(f.Router, orchestrator.Shutdown, f.mustAsk(orchestrator.Shutdown, "lead", name).RequestID, approve, name, "lead"); err != nil {
+				t.Fatal(err)
+			}
+			want(t, name+"'s presence", f.presence(name), map[bool]string{false: "working", true: "stopped"}[approve])
+		}
+	}
+	_, err := f.say("lead", orchestrator.Teammates)
+	wantCode(t, err, orchestrator.InvalidParams)
+}
+
+// The approval of a plan ends the plan mode of who asked, a rejection does not.
+func TestApprovedPlanEndsPlanMode(t *testing.T) {
+	t.Parallel()
+	f := newTeam(t)
+	f.add(orchestrator.AgentUpdate{Name: "dev", PlanModeRequired: new(true)})
+	f.add(orchestrator.AgentUpdate{Name: "lead", PlanModeRequired: new(true)})
+	required := `SELECT group_concat(name) FROM (SELECT name FROM agents WHERE plan_mode_required ORDER BY name)`
+	for _, c := range []struct {
+		approve bool
+		left    string
+	}{{false, "dev,lead"}, {true, "lead"}} {
+		id := f.mustAsk(orchestrator.PlanApproval, "dev", "lead").RequestID
+		if _, err := f.reply(f.Router, orchestrator.PlanApproval, id, c.approve, "lead", "dev"); err != nil {
+			t.Fatal(err)
+		}
+		wantRows(t, f.rows(required), c.left)
+	}
+}

@@ -137,13 +137,18 @@ func (t *turnstile) opened() bool {
 	if t.open || t.closed {
 		return t.open
 	}
+	fd, err := openLockFile(t.path)
+	t.fd, t.open = fd, err == nil
+	return t.open
+}
+
+// openLockFile opens a file for locks and nothing else.
+func openLockFile(path string) (fd int, err error) {
 	for {
-		fd, err := unix.Open(t.path, unix.O_RDONLY|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-		if errors.Is(err, unix.EINTR) {
-			continue
+		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
 		}
-		t.fd, t.open = fd, err == nil
-		return t.open
 	}
 }
 

@@ -311,14 +311,7 @@ func TestStoppedWithALease(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "held.jsonl")
 	o := steppedOffice(t, "a", "held --deliver jsonl:"+file)
-	side, err := os.OpenFile(file+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer side.Close()
-	if err := syscall.Flock(int(side.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	side := lockedFile(t, file+".lock")
 	s := o.serve()
 	id := o.run("send", "--sender", "a", "--recipient", "held", "--message-type", "note")["message_id"].(string)
 	o.await(`SELECT count(*) FROM agent_message WHERE lease_token <> ''`, "1")
@@ -343,4 +336,47 @@ func TestStoppedWithALease(t *testing.T) {
 		t.Errorf("delivered %s times", got)
 	}
 	o.checkHistory()
+}
+
+// TestKilledWithALease: what a daemon had claimed when it was killed is delivered by the next run, not when its lease would
+// have run out; what a daemon has claimed that is merely stopped is left to it.
+func TestKilledWithALease(t *testing.T) {
+	t.Parallel()
+	for _, killed := range []bool{false, true} {
+		file := filepath.Join(t.TempDir(), "held.jsonl")
+		o := steppedOffice(t, "a", "held --deliver jsonl:"+file)
+		side := lockedFile(t, file+".lock")
+		s := o.serve()
+		o.run("send", "--sender", "a", "--recipient", "held", "--message-type", "note")
+		o.await(`SELECT count(*) FROM agent_message WHERE lease_token <> ''`, "1")
+		if killed {
+			s.cmd.Process.Kill()
+			s.cmd.Wait()
+		} else {
+			defer pause(t, s.cmd.Process)()
+		}
+		if err := syscall.Flock(int(side.Fd()), syscall.LOCK_UN); err != nil {
+			t.Fatal(err)
+		}
+		o.steps(10 * time.Second)
+		o.run("deliver_all")
+		want := map[bool]string{false: "pending", true: "delivered"}[killed]
+		if got := o.rows(`SELECT status FROM agent_message`)[0]; got != want {
+			t.Errorf("killed %t: the message is %s, want %s", killed, got, want)
+		}
+	}
+}
+
+// lockedFile returns a file under a flock, which holds up who delivers into the file that it guards.
+func lockedFile(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

@@ -1,0 +1,144 @@
+package orchestrator
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql/driver"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pulse shows other processes that this one lives: a lock on one byte of the turnstile's file, which the kernel drops
+// when the process ends, however it ends. A lease whose holder has no pulse any more is over at once; without that it
+// would hold its sender and recipient up until it runs out, more than five minutes.
+//
+// The byte is a random number, and stands in the lease's token together with the file's: who looks at another file, or
+// at a token that names no byte, knows nothing, and waits until the lease runs out. A process that is stopped keeps its
+// lock, and so its leases. The lock is of its own kind (OFD) and does not touch the turnstile's.
+//
+// Safe for concurrent use.
+type pulse struct {
+	path string
+
+	mu     sync.Mutex
+	open   bool
+	closed bool
+	fd     int
+	file   fileID
+	byte   int64 // that this process holds; 0 before the first lease, and where locks are not to be had
+	looked time.Time
+}
+
+// pulseEvery is how often a router looks for leases whose holder is dead.
+const pulseEvery = time.Second
+
+func newPulse(path string) *pulse { return &pulse{path: path + "-turnstile"} }
+
+// token makes the token of a lease out of an id.
+func (p *pulse) token(id string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byte == 0 && p.opened() {
+		var random [8]byte
+		rand.Read(random[:])
+		at := int64(binary.BigEndian.Uint64(random[:])>>2) | 1<<32 // away from the bytes that SQLite locks in its files
+		if lockByte(p.fd, at) == nil {
+			p.byte = at
+		}
+	}
+	if p.byte == 0 {
+		return id
+	}
+	return fmt.Sprintf("%x.%x-%s", p.byte, p.file.inode, id)
+}
+
+// gone reports whether the holder of a lease is known to be dead.
+func (p *pulse) gone(token string) bool {
+	var at int64
+	var inode uint64
+	name, _, _ := strings.Cut(token, "-")
+	if n, err := fmt.Sscanf(name, "%x.%x", &at, &inode); n != 2 || err != nil || at <= 0 {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.opened() || inode != p.file.inode || at == p.byte {
+		return false
+	}
+	held, err := byteLocked(p.fd, at)
+	return err == nil && !held
+}
+
+// due reports whether it is time to look again, and notes that somebody does.
+func (p *pulse) due(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if since := now.Sub(p.looked); since >= 0 && since < pulseEvery {
+		return false
+	}
+	p.looked = now
+	return true
+}
+
+// opened opens the file if need be, and makes sure that it is the one that others find.
+func (p *pulse) opened() bool {
+	if p.closed {
+		return false
+	}
+	if p.open {
+		return !isElsewhere(p.path, p.file)
+	}
+	fd, err := openLockFile(p.path)
+	if err != nil {
+		return false
+	}
+	file, err := fileAt(p.path)
+	if err != nil || !isFile(fd, file) {
+		unix.Close(fd)
+		return false
+	}
+	p.fd, p.file, p.open = fd, file, true
+	return true
+}
+
+// close ends the pulse.
+func (p *pulse) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open {
+		unix.Close(p.fd)
+	}
+	p.open, p.closed, p.byte = false, true, 0
+}
+
+// endDeadLeases lets the leases run out whose holders are known to be dead, so that tidy takes their rows back.
+func (r *Router) endDeadLeases(ctx context.Context) error {
+	if !r.pulse.due(r.now()) {
+		return nil
+	}
+	var dead []string
+	err := r.read(func(c *conn) error {
+		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE lease_token <> ''`, func(row []driver.Value) error {
+			if token := asText(row[0]); r.pulse.gone(token) {
+				dead = append(dead, token)
+			}
+			return nil
+		})
+	})
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	return r.write(ctx, func(t *tx) error {
+		for _, token := range dead {
+			if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE lease_token <> '' AND lease_token = ?2`, t.clockText, token); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

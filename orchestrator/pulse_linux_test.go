@@ -1,0 +1,64 @@
+package orchestrator
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A holder is gone once its file is closed, as the kernel does when it dies, and never before; of a holder that names no
+// byte, or one of another file, nothing is known.
+func TestPulse(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "mailroom.db")
+	holder, other := newPulse(path), newPulse(path)
+	token := holder.token("id")
+	if again := holder.token("id"); again != token {
+		t.Errorf("one process, two tokens: %q and %q", token, again)
+	}
+	if token == "id" {
+		t.Fatal("the token names no byte")
+	}
+	for _, p := range []*pulse{holder, other} {
+		if p.gone(token) {
+			t.Error("a holder that lives is gone")
+		}
+		for _, unknown := range []string{"", "id", "-", "0.0-id", "-1.5-id", "zz.1-id", token[:4]} {
+			if p.gone(unknown) {
+				t.Errorf("the holder of %q is gone", unknown)
+			}
+		}
+	}
+	holder.close()
+	if !other.gone(token) {
+		t.Error("a holder that died is there")
+	}
+	if holder.token("id") != "id" || holder.gone(token) {
+		t.Error("a closed pulse goes on")
+	}
+	if err := os.Remove(path + "-turnstile"); err != nil {
+		t.Fatal(err)
+	}
+	if other.gone(token) {
+		t.Error("something is known though the file was removed")
+	}
+	if late := newPulse(path); late.gone(token) {
+		t.Error("a token of another file is known")
+	}
+}
+
+// A router looks once a second, and at once when the clock was set back.
+func TestPulseIsLookedAfterOnceASecond(t *testing.T) {
+	t.Parallel()
+	p := newPulse(filepath.Join(t.TempDir(), "mailroom.db"))
+	at := time.Now()
+	for _, step := range []struct {
+		after time.Duration
+		due   bool
+	}{{0, true}, {0, false}, {pulseEvery - 1, false}, {pulseEvery, true}, {-time.Hour, true}, {-time.Hour, false}} {
+		if got := p.due(at.Add(step.after)); got != step.due {
+			t.Errorf("after %v: due %t", step.after, got)
+		}
+	}
+}
