@@ -17,8 +17,11 @@ LDFLAGS := -s -w -linkmode external -extldflags -static
 endif
 endif
 
+# MCP clients of others, which the tests run against the program; they need npm, and are ignored by git.
+CLIENTS := cmd/mailroom/testdata/clients
+
 .DEFAULT_GOAL := help
-.PHONY: help build demo test tools format vet static unit bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test tools clients format vet static unit bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -29,7 +32,7 @@ build: tools ## build bin/mailroom
 demo: tools ## run the demo: agents, messages, a ladder climbed, the trace
 	$(GO) run ./cmd/mailroom demo
 
-test: tools format vet static unit ## all checks and all tests, with the race detector
+test: tools clients format vet static unit ## all checks and all tests, with the race detector
 
 tools: ## install a C compiler and strace where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
@@ -42,6 +45,11 @@ tools: ## install a C compiler and strace where that is possible, and say what i
 	else \
 		echo "strace is missing: what a power cut leaves is not tested" >&2; \
 	fi
+
+# Without npm or its registry the tests that need them are left out. CI must have them; others are told.
+clients: ## install the MCP clients of others that the tests run
+	@cd $(CLIENTS) && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --loglevel=error; } || { \
+		[ -z "$$CI" ] && echo "NOT TESTED with the MCP clients of others: npm could not install them; CI will" >&2; }
 
 format:
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
@@ -95,4 +103,4 @@ powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000
 		./orchestrator/orchestratortest/powerloss
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin $(CLIENTS)/node_modules

@@ -11,6 +11,8 @@ type HistoryFilter struct {
 	Status      Status
 	Since       string // created at or after; RFC 3339, or a form that AdoptTime knows; "" is no bound
 	Until       string // created at or before
+	Party       string // not "": only what this agent sent or got
+	Posts       bool   // with Party: and what was posted in the thread, whomever it mentions
 	Limit       int    // messages at most; fewer when their payloads have more than 4 MiB together
 	OldestFirst bool
 }
@@ -26,8 +28,12 @@ func (r *Router) History(ctx context.Context, f HistoryFilter) (ms []Message, mo
 	if err != nil {
 		return nil, false, err
 	}
+	args := []any{f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Limit + 1}
+	if f.Party != "" {
+		args = append(args, f.Party)
+	}
 	err = r.read(func(c *conn) error {
-		ms, more, err = c.fetch(f.query(), f.Limit, maxRead, f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Limit+1)
+		ms, more, err = c.fetch(f.query(), f.Limit, maxRead, args...)
 		return err
 	})
 	return ms, more, err
@@ -52,6 +58,13 @@ func (f *HistoryFilter) query() string {
 	}
 	if f.Target != "" {
 		where += " AND (recipient = ?3 OR multicast_target = ?3)"
+	}
+	posted := ""
+	if f.Posts {
+		posted = " OR +recipient = '" + ThreadPrefix + "' || ?1"
+	}
+	if f.Party != "" { // of a thread, which is smaller than what somebody has sent or got
+		where += " AND (+sender = ?9 OR +recipient = ?9" + posted + ")"
 	}
 	return `
 		SELECT 0, seq FROM agent_message ` + where + `

@@ -146,10 +146,11 @@ func TestConversationPlans(t *testing.T) {
 	f := newFixture(t, "a")
 	db := openPlain(t, f.path)
 	for query, indexes := range map[string][]string{
-		orchestrator.HistoryQuery(orchestrator.HistoryFilter{ThreadID: "t", OldestFirst: true}): {"agent_message_thread (thread_id=?)", "agent_message_archive_thread (thread_id=?)"},
-		orchestrator.HistoryQuery(orchestrator.HistoryFilter{ThreadID: "t", Sender: "a"}):       {"agent_message_thread (thread_id=?)", "agent_message_archive_thread (thread_id=?)"},
-		orchestrator.HistoryQuery(orchestrator.HistoryFilter{Sender: "a"}):                      {"agent_message_archive_sender (sender=?)"},
-		orchestrator.HistoryQuery(orchestrator.HistoryFilter{Target: "a"}):                      {""}, // by seq, up to the limit
+		orchestrator.HistoryQuery(orchestrator.HistoryFilter{ThreadID: "t", OldestFirst: true}):                          {"agent_message_thread (thread_id=?)", "agent_message_archive_thread (thread_id=?)"},
+		orchestrator.HistoryQuery(orchestrator.HistoryFilter{ThreadID: "t", Sender: "a"}):                                {"agent_message_thread (thread_id=?)", "agent_message_archive_thread (thread_id=?)"},
+		orchestrator.HistoryQuery(orchestrator.HistoryFilter{ThreadID: "t", Party: "a", Posts: true, OldestFirst: true}): {"agent_message_thread (thread_id=?)", "agent_message_archive_thread (thread_id=?)"},
+		orchestrator.HistoryQuery(orchestrator.HistoryFilter{Sender: "a"}):                                               {"agent_message_archive_sender (sender=?)"},
+		orchestrator.HistoryQuery(orchestrator.HistoryFilter{Target: "a"}):                                               {""}, // by seq, up to the limit
 
 		orchestrator.ConversationStatements.Events:       {"SEARCH t USING INTEGER PRIMARY KEY", "sqlite_autoindex_agent_message_1 (message_id=?)", "agent_message_archive_message (message_id=?)"},
 		orchestrator.ConversationStatements.Unaccepted:   {"acknowledgement_due_at (due_at<?)"},

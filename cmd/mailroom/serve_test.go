@@ -25,7 +25,8 @@ import (
 type serving struct {
 	cmd     *exec.Cmd
 	address string
-	log     *bufio.Scanner
+	logs    io.Reader
+	log     *bufio.Scanner // of logs
 }
 
 func (o *office) serve(flags ...string) *serving {
@@ -51,7 +52,7 @@ func (o *office) serve(flags ...string) *serving {
 	if err := json.Unmarshal(line, &hello); err != nil || hello.Database != o.db {
 		o.t.Fatalf("first line %s: %v", line, err)
 	}
-	s.address, s.log = hello.Listening, bufio.NewScanner(logs)
+	s.address, s.logs, s.log = hello.Listening, logs, bufio.NewScanner(logs)
 	return s
 }
 

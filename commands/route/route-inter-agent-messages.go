@@ -9,21 +9,22 @@ import (
 )
 
 // RouteParams are all keys of document 004's command. Any of them may stand with any action; an action takes those that
-// mean something to it. Source: document 004, "Parameters" and "Message Operations".
+// mean something to it. Source: document 004, "Parameters" and "Message Operations",
+// whose spelling a client is offered; any other case is taken, too.
 type RouteParams struct {
-	Action         string           `json:"action" desc:"what to do" check:"oneof=poll|deliver|deliver_all|send|clear|clear_old"`
-	Recipient      string           `json:"recipient,omitempty" desc:"agent, or group to send to" check:"agent|group"`
-	BatchSize      int              `json:"batch_size,omitempty" desc:"poll: messages to list at most (10); deliver_all: messages of one claim" check:"min=1,max=1000"`
-	Timeout        commands.Seconds `json:"delivery_timeout_seconds,omitempty" desc:"deliver_all: longest attempt" check:"min=1,max=3600"`
-	InstanceID     string           `json:"orchestrator_instance_id,omitempty" desc:"recorded as lease owner and trace actor of this run" check:"min=1,max=128"`
-	Sender         string           `json:"sender,omitempty" desc:"send: agent that sends" check:"agent"`
-	Type           string           `json:"message_type,omitempty" desc:"send: any word" check:"min=1,max=64"`
-	Payload        json.RawMessage  `json:"payload,omitempty" desc:"send: any JSON value, at most 1 MiB"`
-	MaxRetries     *int             `json:"max_retries,omitempty" desc:"send: retries before it fails" check:"min=0,max=100"`
-	Priority       int              `json:"priority,omitempty" desc:"send: higher goes first" check:"min=-9,max=9"`
-	TTL            commands.Seconds `json:"ttl_seconds,omitempty" desc:"send: expires undelivered or unread after this long" check:"min=1,max=2592000"`
-	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"send: a repeat with this key sends nothing" check:"max=256"`
-	OlderThanDays  *int             `json:"older_than_days,omitempty" desc:"clear_old: age of what has ended" check:"min=0,max=3650"`
+	Action         string           `json:"ACTION" desc:"what to do" check:"oneof=poll|deliver|deliver_all|send|clear|clear_old"`
+	Recipient      string           `json:"RECIPIENT,omitempty" desc:"agent, or group to send to" check:"agent|group"`
+	BatchSize      int              `json:"BATCH_SIZE,omitempty" desc:"poll: messages to list at most (10); deliver_all: messages of one claim" check:"min=1,max=1000"`
+	Timeout        commands.Seconds `json:"DELIVERY_TIMEOUT_SECONDS,omitempty" desc:"deliver_all: longest attempt" check:"min=1,max=3600"`
+	InstanceID     string           `json:"ORCHESTRATOR_INSTANCE_ID,omitempty" desc:"recorded as lease owner and trace actor of this run" check:"min=1,max=128"`
+	Sender         string           `json:"SENDER,omitempty" desc:"send: agent that sends" check:"agent"`
+	Type           string           `json:"MESSAGE_TYPE,omitempty" desc:"send: any word" check:"min=1,max=64"`
+	Payload        json.RawMessage  `json:"PAYLOAD,omitempty" desc:"send: any JSON value, at most 1 MiB"`
+	MaxRetries     *int             `json:"MAX_RETRIES,omitempty" desc:"send: retries before it fails" check:"min=0,max=100"`
+	Priority       int              `json:"PRIORITY,omitempty" desc:"send: higher goes first" check:"min=-9,max=9"`
+	TTL            commands.Seconds `json:"TTL_SECONDS,omitempty" desc:"send: expires undelivered or unread after this long" check:"min=1,max=2592000"`
+	IdempotencyKey string           `json:"IDEMPOTENCY_KEY,omitempty" desc:"send: a repeat with this key sends nothing" check:"max=256"`
+	OlderThanDays  *int             `json:"OLDER_THAN_DAYS,omitempty" desc:"clear_old: age of what has ended" check:"min=0,max=3650"`
 }
 
 // RouteResult is the answer of the action that ran.
@@ -46,7 +47,7 @@ func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteR
 	switch p.Action {
 	case "poll":
 		if p.Recipient == "" {
-			return RouteResult{}, missing("recipient", "poll")
+			return RouteResult{}, missing("RECIPIENT", "poll")
 		}
 		if p.BatchSize == 0 {
 			p.BatchSize = 10
@@ -58,10 +59,10 @@ func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteR
 		return RouteResult{"deliver_all", answer}, err
 	case "send":
 		if p.Recipient == "" {
-			return RouteResult{}, missing("recipient", "send")
+			return RouteResult{}, missing("RECIPIENT", "send")
 		}
 		if p.Type == "" {
-			return RouteResult{}, missing("message_type", "send")
+			return RouteResult{}, missing("MESSAGE_TYPE", "send")
 		}
 		answer, err := send(ctx, env, SendParams{
 			Sender: p.Sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries,

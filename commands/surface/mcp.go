@@ -26,17 +26,21 @@ type toolServer struct {
 	every    time.Duration
 }
 
-// newTools makes a server with the tools of the named vocabularies, all of them when there are none, that a caller with
-// the right may use. With one vocabulary its tools have their document's own names; else some carry its prefix.
-func newTools(env commands.Env, version string, admin bool, vocabularies ...string) *mcp.Server {
-	t := &toolServer{env: env, patience: toolPatience, every: toolProgressEvery}
+func newToolServer(env commands.Env) *toolServer {
+	return &toolServer{env: env, patience: toolPatience, every: toolProgressEvery}
+}
+
+// server makes a server with the tools of the named vocabularies, all of them when there are none, that a caller with the
+// right may use. With one vocabulary its tools have their document's own names; else some carry its prefix.
+func (t *toolServer) server(version string, admin bool, vocabularies ...string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
 		Instructions: "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again.",
-		Capabilities: &mcp.ServerCapabilities{}, Logger: env.Log,
+		// Which tools there are never changes, so nobody need listen for it.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}, Logger: t.env.Log,
 		// What is answered depends on who asks: nobody between may serve it to another.
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 	})
-	for _, d := range env.Catalogue.All() {
+	for _, d := range t.env.Catalogue.All() {
 		if len(vocabularies) > 0 && !slices.Contains(vocabularies, d.Vocabulary().Name) {
 			continue
 		}
@@ -93,6 +97,9 @@ func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
 			}
 		}
 		result, err := toolResult(answer)
+		if err == nil {
+			err = context.Cause(ctx) // whoever called it off does not read the answer
+		}
 		if err != nil {
 			takeBack(ctx, env, answer)
 			return nil, err

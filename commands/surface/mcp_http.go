@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"context"
 	"net/http"
 	"sync"
 
@@ -25,20 +26,33 @@ func (w *web) routeTools(mux *http.ServeMux, version string) {
 // tools serves the tools of some vocabularies. Requests have no session of their own: each says who asks by its token, and
 // an answer is on its way to whoever sent the request, or to nobody.
 func (w *web) tools(version string, vocabularies ...string) http.HandlerFunc {
+	t := newToolServer(w.env)
+	if w.options.progressEvery > 0 {
+		t.every = w.options.progressEvery
+	}
 	// Made when they are first asked for: the tools of all vocabularies and their schemas are a few megabytes.
-	forAll := sync.OnceValue(func() *mcp.Server { return newTools(w.env, version, false, vocabularies...) })
-	forAdmins := sync.OnceValue(func() *mcp.Server { return newTools(w.env, version, true, vocabularies...) })
-	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+	forAll := sync.OnceValue(func() *mcp.Server { return t.server(version, false, vocabularies...) })
+	forAdmins := sync.OnceValue(func() *mcp.Server { return t.server(version, true, vocabularies...) })
+	return w.serveTools(func(r *http.Request) *mcp.Server {
 		if callerOf(r.Context()).Admin {
 			return forAdmins()
 		}
 		return forAll()
-	}, &mcp.StreamableHTTPOptions{
+	})
+}
+
+// serveTools serves the tools of the server that is for whoever asks.
+func (w *web) serveTools(server func(*http.Request) *mcp.Server) http.HandlerFunc {
+	handler := mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless: true, Logger: w.env.Log, MaxRequestBodyBytes: maxBody,
 		DisableLocalhostProtection: true, // guard has seen to it, and knows the names of a proxy
 	})
+	var under underway
 	return func(rw http.ResponseWriter, r *http.Request) {
-		x := &exchange{caller: callerOf(r.Context()), gone: r.Context(), mayHave: w.mayHave}
+		gone, leave := context.WithCancel(r.Context())
+		defer leave()
+		defer under.enter(r, leave)()
+		x := &exchange{caller: callerOf(r.Context()), gone: gone, mayHave: w.mayHave}
 		handler.ServeHTTP(&watchedWriter{rw, x}, r.WithContext(withExchange(r.Context(), x)))
 		x.end()
 	}

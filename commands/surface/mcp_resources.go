@@ -3,7 +3,6 @@ package surface
 import (
 	"context"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,7 +18,7 @@ func (t *toolServer) addResources(s *mcp.Server) {
 		read             func(ctx context.Context, env commands.Env, id string) (any, error)
 	}{
 		{"inbox", "mailroom://inbox/{agent}", "Unread messages of an agent; reading them here leaves them unread", readInbox},
-		{"thread", "mailroom://thread/{id}", "Messages of a thread, oldest first", readThread},
+		{"thread", "mailroom://thread/{id}", "Messages of a thread that you take part in, or that you sent or got, oldest first", readThread},
 		{"trace", "mailroom://trace/{message_id}", "What happened to a message", readTrace},
 	} {
 		s.AddResourceTemplate(&mcp.ResourceTemplate{
@@ -79,26 +78,27 @@ func readInbox(ctx context.Context, env commands.Env, agent string) (any, error)
 	return map[string]any{"agent": agent, "messages": notNil(ms)}, err
 }
 
-// readThread shows a whole thread to who takes part in it, and to others what they sent or received under its id: anybody
-// can name any thread in a message.
+// readThread shows what was said in a thread: all of it to administrators, to its participants what was posted, and to
+// everybody what they sent or got. Any vocabulary can name any thread, so that naming one gives no part in it.
 func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
-	ms, more, err := env.Router.History(ctx, orchestrator.HistoryFilter{ThreadID: id, Limit: messagesAtOnce, OldestFirst: true})
-	if err != nil {
-		return nil, err
-	}
 	threads, err := env.Router.Threads(ctx, []string{id})
 	if err != nil {
 		return nil, err
 	}
-	if th := threads[id]; !env.Caller.Admin && !th.Has(env.Caller.Name) {
-		ms = slices.DeleteFunc(ms, func(m orchestrator.Message) bool {
-			return m.Sender != env.Caller.Name && m.Recipient != env.Caller.Name
-		})
+	th, known := threads[id]
+	part := known && (env.Caller.Admin || th.Has(env.Caller.Name))
+	f := orchestrator.HistoryFilter{ThreadID: id, Limit: messagesAtOnce, OldestFirst: true}
+	if !env.Caller.Admin {
+		f.Party, f.Posts = env.Caller.Name, part
 	}
-	if len(ms) == 0 {
+	ms, more, err := env.Router.History(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if !part && len(ms) == 0 {
 		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no part in a thread %q", clip(id))
 	}
-	return map[string]any{"thread_id": id, "messages": ms, "has_more": more}, nil
+	return map[string]any{"thread_id": id, "messages": notNil(ms), "has_more": more}, nil
 }
 
 // readTrace shows what happened to a message to its sender, its recipient and administrators.

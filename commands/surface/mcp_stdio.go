@@ -59,7 +59,7 @@ func (p *Program) serveTools(c *cli.Context) error {
 		return err
 	}
 	env := commands.Env{Router: router, Caller: caller, Log: log, Catalogue: p.Catalogue}
-	err = serveStream(c.Context, newTools(env, p.Version, caller.Admin, vocabularies...), caller, p.In, p.Out)
+	err = serveStream(c.Context, newToolServer(env).server(p.Version, caller.Admin, vocabularies...), caller, p.In, p.Out)
 	return errors.Join(err, router.Close())
 }
 

@@ -97,17 +97,23 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// spelled writes keys as a schema has them: it knows one spelling, and document 004's vocabulary takes any case.
+// spelled writes keys as a schema has them: it knows the document's spelling, and its vocabulary takes
+// any case.
 func spelled(d *commands.Definition, v any) any {
 	object, ok := v.(map[string]any)
 	if !ok || !d.Vocabulary().FoldCase {
 		return v
 	}
-	lower := map[string]any{}
+	known := map[string]any{}
 	for key, value := range object {
-		lower[strings.ToLower(key)] = value
+		for i := range d.Params() {
+			if name := d.Params()[i].Name; strings.EqualFold(name, key) {
+				key = name
+			}
+		}
+		known[key] = value
 	}
-	return lower
+	return known
 }
 
 func value(t *testing.T, text []byte) (v any) {

@@ -39,10 +39,11 @@ const hangUpAfter = time.Second
 // webOptions say where and how the endpoints are served.
 type webOptions struct {
 	listen        string
-	cert, key     string    // files; both or neither
-	hosts         []string  // names under which clients reach a daemon that listens beyond loopback
-	ratePerSecond int       // requests that one token may make
-	bounds        webBounds // left out: usualBounds
+	cert, key     string        // files; both or neither
+	hosts         []string      // names under which clients reach a daemon that listens beyond loopback
+	ratePerSecond int           // requests that one token may make
+	progressEvery time.Duration // between two signs of life of a tool that waits; 0 is toolProgressEvery
+	bounds        webBounds     // left out: usualBounds
 }
 
 // web serves a daemon's endpoints: health and metrics for whoever is on this machine, commands, events and tools for

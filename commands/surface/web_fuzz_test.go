@@ -39,7 +39,7 @@ func newTarget(t testing.TB) *target {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	g := &target{fort: f, token: f.token("ann", false), tools: newTools(env, "v1", false)}
+	g := &target{fort: f, token: f.token("ann", false), tools: newToolServer(env).server("v1", false)}
 	if g.other, err = db.Conn(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -9,15 +9,17 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/admin"
+	"mailroom/commands/coral"
 	"mailroom/commands/relay"
 	"mailroom/commands/route"
+	"mailroom/commands/team"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/transport"
 )
 
 // catalogue is that of the program, for tests that need real commands.
 func catalogue() *commands.Catalogue {
-	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), admin.Definitions())
+	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(), admin.Definitions())
 }
 
 // endpoints are those of a daemon on a router of the test's.
@@ -30,12 +32,20 @@ type endpoints struct {
 // listenOn serves a router's endpoints until the test ends.
 func listenOn(t *testing.T, r *orchestrator.Router, o webOptions) (*web, error) {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	env := commands.Env{Router: r, Log: log, Catalogue: catalogue()}
+	return listenWith(t, envOf(r), o)
+}
+
+// envOf is what commands on a router of the test's may touch.
+func envOf(r *orchestrator.Router) commands.Env {
+	return commands.Env{Router: r, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue()}
+}
+
+func listenWith(t *testing.T, env commands.Env, o webOptions) (*web, error) {
+	t.Helper()
 	if o.ratePerSecond == 0 {
 		o.ratePerSecond = 10_000
 	}
-	w, err := listenWeb(t.Context(), env, o, newMetrics(r, "v1.2.3", log), "v1.2.3")
+	w, err := listenWeb(t.Context(), env, o, newMetrics(env.Router, "v1.2.3", env.Log), "v1.2.3")
 	if err == nil {
 		t.Cleanup(w.close)
 	}
@@ -54,6 +64,11 @@ func listenTo(t *testing.T, r *orchestrator.Router) *endpoints {
 // newEndpoints serves a new database with some agents in it.
 func newEndpoints(t *testing.T, agents ...string) *endpoints {
 	t.Helper()
+	return newEndpointsWith(t, webOptions{listen: "127.0.0.1:0"}, agents...)
+}
+
+func newEndpointsWith(t *testing.T, o webOptions, agents ...string) *endpoints {
+	t.Helper()
 	r := openWith(t, orchestrator.Options{
 		Path: t.TempDir() + "/mailroom.db", Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 	})
@@ -62,7 +77,11 @@ func newEndpoints(t *testing.T, agents ...string) *endpoints {
 			t.Fatal(err)
 		}
 	}
-	return listenTo(t, r)
+	w, err := listenOn(t, r, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &endpoints{t, r, w.address}
 }
 
 // token issues one for an agent.

