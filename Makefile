@@ -48,6 +48,8 @@ tools: ## install a C compiler and strace where that is possible, and say what i
 
 # Without npm or its registry the tests that need them are left out. CI must have them; others are told.
 clients: ## install the MCP clients of others that the tests run
+	@command -v npm >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends npm; } || true
 	@cd $(CLIENTS) && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --loglevel=error; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED with the MCP clients of others: npm could not install them; CI will" >&2; }
 
