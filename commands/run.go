@@ -252,7 +252,7 @@ func ActAs(caller Caller, named string) (string, error) {
 		return caller.Name, nil
 	case caller.Name != "" && named != caller.Name:
 		return "", orchestrator.Errorf(orchestrator.PermissionDenied, "%s cannot act for %s", caller.Name, named).
-			WithHint("Leave the name out, or ask without --as and MAILROOM_AGENT")
+			WithHint("Leave the name out: you are %s here", caller.Name)
 	}
 	return named, nil
 }

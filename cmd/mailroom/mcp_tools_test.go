@@ -26,9 +26,8 @@ var toolCalls = []struct{ tool, args string }{
 	{"setting_list", ""},
 	{"setting_set", `key=bounce value=off`},
 	{"setting_get", `key=bounce`},
-	{"schedule_add", `name=often spec=@hourly command=deliver_all`},
 	{"schedule_list", ""},
-	{"schedule_remove", `name=often`},
+	{"schedule_remove", `name=deliver_all`},
 	{"send", `sender=boss recipient=tomorrow message_type=note payload={"n":1} hold_unknown=true`}, // no daemon delivers it
 	{"poll", `recipient=tomorrow`},
 	{"trace", `message_id=$message_id`},
@@ -63,8 +62,6 @@ var toolCalls = []struct{ tool, args string }{
 	{"checkpoint", ""},
 	{"clear_old", ""},
 	{"clear_traces", ""},
-	{"backup", `file=$FOLDER/backup.db`},
-	{"restore", `file=$FOLDER/backup.db force=true`},
 }
 
 // callAll calls every tool that is offered; each must succeed.

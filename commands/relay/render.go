@@ -2,6 +2,7 @@ package relay
 
 import (
 	"encoding/json"
+	"strings"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -39,7 +40,7 @@ func render(m *orchestrator.Message) Message {
 		ReplyTo: m.ReplyTo, ThreadID: m.ThreadID, Payload: content.Data, SentAt: m.CreatedAt,
 		Summary: m.Summary, Mentions: content.Mentions, MulticastID: m.MulticastID, ExpiresAt: m.TTLEnd(),
 	}
-	if m.Group != "" {
+	if m.Group != "" && !strings.HasPrefix(m.Group, orchestrator.ThreadPrefix) { // nobody here can send to a thread
 		r.Target = m.Group
 	}
 	if r.Action == "" {

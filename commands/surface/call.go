@@ -142,7 +142,7 @@ func sayWhere(err error, path string) {
 		e.Details = map[string]any{}
 	}
 	e.Details["database"] = path
-	e.Hint = strings.TrimPrefix(e.Hint+". Looked in "+path, ". ")
+	e.Hint = strings.TrimSpace(e.Hint + " (looked in " + path + ")")
 }
 
 // failWith writes the answer of a command that failed; nil stays nil.
@@ -228,7 +228,11 @@ func (p *Program) argument(ctx context.Context, param *commands.Param, words []s
 	return p.scalar(ctx, param, strings.Join(words, " "))
 }
 
+// list turns words into a list. Names may stand in one word with commas between them, since no name holds one.
 func list(param *commands.Param, words []string) (json.RawMessage, error) {
+	if param.NameOf != "" {
+		words = strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool { return r == ',' || r == ' ' })
+	}
 	for _, word := range words {
 		if !utf8.ValidString(word) {
 			return nil, notUTF8(param)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -164,7 +165,7 @@ func TestAnswerNotTaken(t *testing.T) {
 				"\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + call + "\n")
 			stay, hangUp := io.Pipe()
 			out := &breaking{word: "fragile", hangUp: hangUp}
-			serveStream(t.Context(), newToolServer(envOf(e.router)).server("v1", false, "relay"), commands.Caller{Name: "a", Session: "default"}, io.MultiReader(in, stay), out)
+			serveStream(t.Context(), slog.New(slog.DiscardHandler), newToolServer(envOf(e.router)).server("v1", false, "relay"), commands.Caller{Name: "a", Session: "default"}, io.MultiReader(in, stay), out)
 		},
 	} {
 		done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"fragile `+name+`"}`)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,19 +25,19 @@ func MCPCommand(p *Program) *cli.Command {
 		HideHelpCommand: true, OnUsageError: usageError,
 		Description: "Started by an agent's host. The agent is the one that --as names, and acts under no other name; without --as it\n" +
 			"is the administrator. With one vocabulary its tools have their own names, with several those of coral begin\n" +
-			"with coral_.\n\nExample:\n\n    mailroom mcp --as builder --vocabulary relay,team",
+			"with coral_. The database must exist: hosts start it in other folders than the project's, so name it with --db.\n\n" +
+			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "vocabulary", Usage: "`NAMES` of the vocabularies to serve, with commas between them", DefaultText: "all"},
 			&cli.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators", DisableDefaultText: true},
 		},
 		Action: func(c *cli.Context) error {
+			aside := *p // standard output is the client's
+			aside.Out, aside.OutTerminal = p.Err, p.ErrTerminal
 			if c.NArg() > 0 {
-				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments: %q", c.Args().First()))
+				return aside.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments: %q", c.Args().First()))
 			}
-			if err := p.serveTools(c); err != nil {
-				return p.failWith(c, err)
-			}
-			return nil
+			return aside.failWith(c, p.serveTools(c))
 		},
 	}
 }
@@ -58,8 +61,11 @@ func (p *Program) serveTools(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, err := router.Agents(c.Context); err != nil { // a host that starts it elsewhere is to hear of it now
+		return errors.Join(err, router.Close())
+	}
 	env := commands.Env{Router: router, Caller: caller, Log: log, Catalogue: p.Catalogue}
-	err = serveStream(c.Context, newToolServer(env).server(p.Version, caller.Admin, vocabularies...), caller, p.In, p.Out)
+	err = serveStream(c.Context, log, newToolServer(env).server(p.Version, caller.Admin, vocabularies...), caller, p.In, p.Out)
 	return errors.Join(err, router.Close())
 }
 
@@ -85,12 +91,15 @@ func (p *Program) vocabularies(list string) (names []string, err error) {
 }
 
 // serveStream serves one client until in ends or ctx does.
-func serveStream(ctx context.Context, s *mcp.Server, caller commands.Caller, in io.Reader, out io.Writer) error {
+func serveStream(ctx context.Context, log *slog.Logger, s *mcp.Server, caller commands.Caller, in io.Reader, out io.Writer) error {
 	gone, leave := context.WithCancel(ctx)
 	defer leave()
 	x := &exchange{caller: caller, gone: gone}
+	answers := &lockedWriter{out: out}
+	messages := onlyMessages(log, in, answers)
+	defer messages.Close()
 	transport := &watchedTransport{
-		Transport: &mcp.IOTransport{Reader: io.NopCloser(in), Writer: writeOnly{out}, MaxLineLength: maxBody}, x: x, leave: leave,
+		Transport: &mcp.IOTransport{Reader: messages, Writer: answers, MaxLineLength: maxLine + 1}, x: x, leave: leave,
 	}
 	err := s.Run(withExchange(ctx, x), transport)
 	leave()
@@ -100,10 +109,6 @@ func serveStream(ctx context.Context, s *mcp.Server, caller commands.Caller, in 
 	}
 	return err
 }
-
-type writeOnly struct{ io.Writer }
-
-func (writeOnly) Close() error { return nil }
 
 // watchedTransport tells the exchange which answers were written, and when the client has gone.
 type watchedTransport struct {
@@ -115,21 +120,46 @@ type watchedTransport struct {
 // Connect implements mcp.Transport.
 func (t *watchedTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	c, err := t.Transport.Connect(ctx)
-	return &watchedConnection{c, t}, err
+	return &watchedConnection{Connection: c, t: t, answered: make(chan struct{}, 1)}, err
 }
 
 type watchedConnection struct {
 	mcp.Connection
-	t *watchedTransport
+	t        *watchedTransport
+	open     atomic.Int64  // requests that were not answered yet
+	answered chan struct{} // a hint that one was
 }
+
+// lastWords is how long calls under way may go on when standard input has ended: whoever pipes some requests in still reads
+// the answers. What cannot be written then is taken back.
+const lastWords = time.Second
 
 // Read implements mcp.Connection.
 func (c *watchedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
+	if request, ok := m.(*jsonrpc.Request); ok && request.IsCall() {
+		c.open.Add(1)
+	}
 	if err != nil {
+		c.finish(ctx)
 		c.t.leave()
 	}
 	return m, err
+}
+
+// finish waits for the answers to what was asked.
+func (c *watchedConnection) finish(ctx context.Context) {
+	patience := time.NewTimer(lastWords)
+	defer patience.Stop()
+	for c.open.Load() > 0 {
+		select {
+		case <-c.answered:
+		case <-patience.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Write implements mcp.Connection.
@@ -137,6 +167,11 @@ func (c *watchedConnection) Write(ctx context.Context, m jsonrpc.Message) error 
 	err := c.Connection.Write(ctx, m)
 	if answer, ok := m.(*jsonrpc.Response); ok {
 		c.t.x.settle(answer.Result, err == nil)
+		c.open.Add(-1)
+		select {
+		case c.answered <- struct{}{}:
+		default:
+		}
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func piped(t testing.TB, s *mcp.Server, agent string, o *mcp.ClientOptions) (_ *
 		defer close(ended)
 		defer out.Close()
 		caller := commands.Caller{Name: agent, Session: "default"}
-		if err := serveStream(context.WithoutCancel(t.Context()), s, caller, in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) { // a client closes both pipes at once
+		if err := serveStream(context.WithoutCancel(t.Context()), slog.New(slog.DiscardHandler), s, caller, in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) { // a client closes both pipes at once
 			t.Errorf("serving %s: %v", agent, err)
 		}
 	}()

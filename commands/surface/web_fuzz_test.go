@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
@@ -132,7 +133,7 @@ func (g *target) checkRPC(t *testing.T, in string) (malformed bool) {
 	}
 	var out bytes.Buffer
 	caller := commands.Caller{Name: "ann", Session: "default"}
-	if err := serveStream(t.Context(), g.tools, caller, strings.NewReader(in), &out); err != nil {
+	if err := serveStream(t.Context(), slog.New(slog.DiscardHandler), g.tools, caller, strings.NewReader(in), &out); err != nil {
 		malformed = true // the stream ends there
 	}
 	for line := range strings.Lines(out.String()) {

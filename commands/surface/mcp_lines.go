@@ -1,0 +1,68 @@
+package surface
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// onlyMessages passes on the lines of in that hold a message and answers the others, where the SDK would end the session
+// at the first: one bad line of a client should not cost it the connection. What it writes to out goes through out's lock.
+// Source: JSON-RPC 2.0, part 5.1.
+func onlyMessages(log *slog.Logger, in io.Reader, out io.Writer) io.ReadCloser {
+	passed, pass := io.Pipe()
+	guarded(log, "standard input", func() {
+		lines := bufio.NewReaderSize(in, 64<<10)
+		for {
+			line, long, err := readLine(lines)
+			if len(bytes.TrimSpace(line)) > 0 || long {
+				if code, why := judge(line, long); why != "" {
+					fmt.Fprintf(out, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`+"\n", code, why)
+				} else if _, werr := pass.Write(append(line, '\n')); werr != nil {
+					return
+				}
+			}
+			if err != nil {
+				pass.CloseWithError(err)
+				return
+			}
+		}
+	})
+	return passed
+}
+
+// judge says what is wrong with a line; "" says nothing.
+func judge(line []byte, long bool) (code int, why string) {
+	switch {
+	case long:
+		return -32600, fmt.Sprintf("the line has more than %d bytes", maxLine)
+	case !json.Valid(line):
+		return -32700, "the line is not JSON"
+	}
+	if _, err := jsonrpc.DecodeMessage(line); err != nil && !bytes.HasPrefix(line, []byte("[")) {
+		return -32600, "the line is no JSON-RPC message"
+	}
+	return 0, ""
+}
+
+// lockedWriter makes each write one, whoever writes. Closing it does nothing.
+type lockedWriter struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// Write implements io.Writer.
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(p)
+}
+
+// Close implements io.Closer.
+func (*lockedWriter) Close() error { return nil }
