@@ -23,6 +23,7 @@ type AgentTokenResult struct {
 	ID        string               `json:"id,omitempty"`
 	Admin     bool                 `json:"admin,omitempty"`
 	ExpiresAt string               `json:"expires_at,omitempty"`
+	Known     *bool                `json:"known,omitempty"`   // false: nobody has this name yet, and its first act adds it
 	Revoked   *int64               `json:"revoked,omitempty"` // how many
 	Tokens    []orchestrator.Token `json:"tokens,omitempty"`
 }
@@ -49,7 +50,11 @@ func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (Agen
 		return r, err
 	}
 	r.Token, r.ID, r.Admin, r.ExpiresAt = secret, token.ID, token.Admin, token.ExpiresAt
-	return r, nil
+	_, err = env.Router.Agent(ctx, p.Name)
+	if r.Known = new(err == nil); orchestrator.CodeOf(err) == orchestrator.NotFound {
+		err = nil
+	}
+	return r, err
 }
 
 // Text shows the token, or what became of the present ones.
@@ -70,5 +75,8 @@ func (r AgentTokenResult) Text(w *commands.Text) {
 	default:
 		w.Printf("%s\n", w.Paint(commands.Bold, r.Token))
 		w.Printf("It speaks for %s and is shown this once. Send it as `Authorization: Bearer ...`.\n", r.Agent)
+		if !*r.Known {
+			w.Printf("Nobody is known as %s yet; its first act adds it. If the name is mistyped, revoke the token.\n", r.Agent)
+		}
 	}
 }

@@ -28,7 +28,7 @@ func MCPCommand(p *Program) *cli.Command {
 			"with coral_. The database must exist: hosts start it in other folders than the project's, so name it with --db.\n\n" +
 			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "vocabulary", Usage: "`NAMES` of the vocabularies to serve, with commas between them", DefaultText: "all"},
+			&cli.StringSliceFlag{Name: "vocabulary", Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
 			&cli.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators", DisableDefaultText: true},
 		},
 		Action: func(c *cli.Context) error {
@@ -53,7 +53,7 @@ func (p *Program) serveTools(c *cli.Context) error {
 		return err
 	}
 	caller.Admin = caller.Name == "" || c.Bool("admin")
-	vocabularies, err := p.vocabularies(c.String("vocabulary"))
+	vocabularies, err := p.vocabularies(strings.Join(c.StringSlice("vocabulary"), ","))
 	if err != nil {
 		return err
 	}
