@@ -54,7 +54,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 			return nil, err
 		}
 	}
-	names, err := r.awaited(recipient, &o)
+	names, err := r.awaited(ctx, recipient, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +184,7 @@ func (r *Router) anythingFor(recipient string) (there bool, err error) {
 			}
 		}
 		if conf.agents[recipient] == nil {
-			return Errorf(UnknownRecipient, "nobody is known as %q", recipient).
-				WithHint("%s", didYouMean(recipient, conf.names))
+			return unknownAgent(UnknownRecipient, "", recipient, conf)
 		}
 		return nil
 	})
@@ -227,7 +226,7 @@ func (t *tx) deliverForReading(recipient string) error {
 		return err
 	}
 	if conf.agents[recipient] == nil {
-		return Errorf(UnknownRecipient, "nobody is known as %q", recipient)
+		return unknownAgent(UnknownRecipient, "", recipient, conf)
 	}
 	batch := &inboxBatch{tx: t, delivered: map[string]int{}, left: conf.settings.ClaimSize}
 	if err := batch.empty(); err != nil {
