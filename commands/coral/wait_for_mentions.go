@@ -18,7 +18,7 @@ type WaitForMentionsParams struct {
 	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out by one that is known by its credential" check:"agent"`
 	TimeoutMs int    `json:"timeoutMs,omitempty" desc:"milliseconds to wait when there are no messages" check:"min=0,max=60000" default:"30000"`
 	WaitFor   string `json:"waitFor,omitempty" desc:"agent that is waited for; refused when it waits for this one, be it through others" check:"agent"`
-	ReplyTo   string `json:"replyTo,omitempty" desc:"message of the agent's own whose answer is waited for; the same as naming those who got it" check:"id"`
+	ReplyTo   string `json:"reply_to,omitempty" desc:"message of the agent's own whose answer is waited for; the same as naming those who got it" check:"id"`
 	Format    string `json:"format,omitempty" desc:"form of the text that a client of MCP shows" check:"oneof=xml|json" default:"xml"`
 }
 
