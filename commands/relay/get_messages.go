@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -80,7 +81,7 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 		}
 	}
 	return "", orchestrator.Errorf(orchestrator.UnknownRecipient, "sessionId: %q is neither a program nor a session that you take part in", sessionID).
-		WithHint("%s", unknown.Hint)
+		WithHint("%s", cmp.Or(unknown.Hint, "Leave sessionId out to get your own messages; `mailroom agent list` shows the programs"))
 }
 
 // priorityBounds are the numbers that a priority's word stands for; "" stands for all.
