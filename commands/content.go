@@ -23,7 +23,8 @@ type Content struct {
 //	{"message": "text", "payload": ...}  text and data
 //	{"content": "text", "mentions": []}  text and mentions
 //	{"type": a protocol's, ...}          the object as text and as data
-//	anything else                        itself as text and, unless it is null, as data
+//	null                                 nothing
+//	anything else                        itself as text and as data
 //
 // An object with any further key is the last: nothing of a payload is dropped.
 func ContentOf(m *orchestrator.Message) Content {
@@ -40,10 +41,10 @@ func ContentOf(m *orchestrator.Message) Content {
 			return c
 		}
 	}
-	c := Content{Text: string(m.Payload)}
-	if string(bytes.TrimSpace(m.Payload)) != "null" {
-		c.Data = m.Payload
+	if string(bytes.TrimSpace(m.Payload)) == "null" {
+		return Content{}
 	}
+	c := Content{Text: string(m.Payload), Data: m.Payload}
 	if json.Unmarshal(fields["type"], &text) == nil && Protocols[text] {
 		c.Protocol = text
 	}
