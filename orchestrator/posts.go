@@ -26,7 +26,7 @@ type PostDraft struct {
 type Posted struct {
 	MessageID string   // of the post, and the multicast id of all its rows
 	Mentions  []string // participants that get it
-	Ignored   []string // mentioned, but no participants
+	Ignored   []string // mentioned, but no participants; some may be no names
 	CreatedAt string
 }
 
@@ -41,8 +41,8 @@ func (r *Router) Post(ctx context.Context, p PostDraft) (posted Posted, err erro
 	}
 	p.Mentions = slices.Clone(p.Mentions)
 	for i, name := range p.Mentions {
-		if p.Mentions[i], err = CheckName("mention", name); err != nil {
-			return posted, err
+		if folded, err := CheckName("mention", name); err == nil {
+			p.Mentions[i] = folded // what is no name takes no part
 		}
 	}
 	err = r.write(ctx, func(t *tx) error {
