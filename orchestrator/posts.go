@@ -11,7 +11,7 @@ import (
 
 // PostDraft is a post about to be made in a thread.
 type PostDraft struct {
-	Session  string
+	Session  string // of the sender; a participant may post from any
 	Thread   string
 	Sender   string   // a participant
 	Mentions []string // who gets it as a message of its own; see Posted.Ignored

@@ -57,7 +57,7 @@ type ThreadDraft struct {
 
 // ThreadChange says which thread is to be changed, and who asks.
 type ThreadChange struct {
-	Session string
+	Session string // of whoever asks; a participant may ask from any
 	Thread  string
 	By      string // a participant; "" is the administrator
 }
@@ -215,16 +215,18 @@ func (r *Router) CloseThread(ctx context.Context, c ThreadChange, summary string
 	return th, err
 }
 
-// openThread returns a thread that may be changed by whoever asks. One of another session is not found.
+// openThread returns a thread that may be changed by whoever asks. A participant finds it by its id in whatever session
+// it asks, since what mentions it reaches it there too; for everybody else one of another session does not exist.
 func (t *tx) openThread(c *ThreadChange) (Thread, error) {
 	th, found, err := t.thread(c.Thread)
+	part := c.By != "" && th.Has(foldName(c.By))
 	switch {
 	case err != nil:
 		return th, err
-	case !found || th.Session != foldName(c.Session):
+	case !found || (!part && th.Session != foldName(c.Session)):
 		return th, Errorf(NotFound, "there is no thread %q in the session %s", clip(c.Thread), clip(c.Session)).
 			WithHint("create_thread answers with the id of the thread it makes; --session names another session")
-	case c.By != "" && !th.Has(foldName(c.By)):
+	case c.By != "" && !part:
 		return th, Errorf(PermissionDenied, "%s takes no part in %s", foldName(c.By), th.ID).
 			WithHint("Any participant can add it")
 	case th.Status != OpenThread:

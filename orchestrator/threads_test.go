@@ -207,7 +207,7 @@ func TestThreadRights(t *testing.T) {
 			code orchestrator.Code
 		}{
 			{"unknown thread", orchestrator.ThreadChange{Session: room, Thread: "thread-none", By: "a"}, orchestrator.NotFound},
-			{"another session", orchestrator.ThreadChange{Session: "elsewhere", Thread: open.ID, By: "a"}, orchestrator.NotFound},
+			{"another session", orchestrator.ThreadChange{Session: "elsewhere", Thread: open.ID, By: "outsider"}, orchestrator.NotFound},
 			{"no participant", orchestrator.ThreadChange{Session: room, Thread: open.ID, By: "outsider"}, orchestrator.PermissionDenied},
 			{"closed", orchestrator.ThreadChange{Session: room, Thread: closed.ID, By: "a"}, orchestrator.Conflict},
 		} {
@@ -219,7 +219,17 @@ func TestThreadRights(t *testing.T) {
 	if everything() != before {
 		t.Errorf("what was refused changed something: %s\nbefore %s", everything(), before)
 	}
-	_, _, err := f.AddParticipant(t.Context(), orchestrator.ThreadChange{Session: room, Thread: open.ID, By: "a"}, "nobody")
+	elsewhere := orchestrator.ThreadChange{Session: "elsewhere", Thread: open.ID}
+	_, err := f.CloseThread(t.Context(), elsewhere, "x")
+	wantCode(t, err, orchestrator.NotFound) // the administrator names the session
+	elsewhere.By = "a"
+	for _, act := range []string{"post", "add", "close"} {
+		if err := acts[act](elsewhere); err != nil {
+			t.Errorf("a participant in another session, %s: %v", act, err)
+		}
+	}
+	open = f.thread("a", "b")
+	_, _, err = f.AddParticipant(t.Context(), orchestrator.ThreadChange{Session: room, Thread: open.ID, By: "a"}, "nobody")
 	wantCode(t, err, orchestrator.NotFound)
 	_, err = f.RemoveParticipant(t.Context(), orchestrator.ThreadChange{Session: room, Thread: open.ID, By: "a"}, "outsider")
 	wantCode(t, err, orchestrator.NotFound)
