@@ -19,7 +19,7 @@ type Arrivals struct {
 	taken []orchestrator.Message
 }
 
-// arrivals takes an agent's unread messages. It is the last thing that a command does.
+// arrivals takes an agent's unread messages. If the command fails afterwards, it owes Unwritten.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	a := Arrivals{Messages: []Message{}}
 	ms, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: maxArrivals, Register: true})
