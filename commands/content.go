@@ -56,6 +56,19 @@ var Protocols = map[string]bool{
 	"shutdown_request": true, "shutdown_response": true, "plan_approval_request": true, "plan_approval_response": true,
 }
 
+// CheckFits refuses a payload that a vocabulary made of its parameters and that is too large. The caller gave the
+// parameter and knows of no payload.
+func CheckFits(parameter string, payload json.RawMessage) error {
+	if len(payload) <= orchestrator.MaxPayload {
+		return nil
+	}
+	e := orchestrator.Errorf(orchestrator.InvalidParams,
+		"%s: the message has %d bytes as JSON, with its escapes and what stands beside; at most %d are allowed",
+		parameter, len(payload), orchestrator.MaxPayload)
+	e.Details = map[string]any{"parameter": parameter}
+	return e.WithHint("Write the content to a file and send its path")
+}
+
 // relayed reads {"message": text} and {"message": text, "payload": any}.
 func relayed(fields map[string]json.RawMessage) (c Content, ok bool) {
 	data, has := fields["payload"]

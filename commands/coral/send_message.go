@@ -19,7 +19,7 @@ const directPrefix = "direct:"
 type SendMessageParams struct {
 	ThreadID string   `json:"threadId" desc:"thread to post in, or direct:NAME for one agent without a thread" check:"id"`
 	SenderID string   `json:"senderId,omitempty" desc:"agent that posts; may be left out by one that is known by its credential" check:"agent"`
-	Content  string   `json:"content" desc:"what to say; with its escapes in JSON at most 1 MiB" check:"max=1048576"`
+	Content  string   `json:"content" desc:"what to say; with its escapes in JSON and the mentions at most 1 MiB" check:"max=1048576"`
 	Mentions []string `json:"mentions,omitempty" desc:"participants that get it, also as @NAME; the others do not hear of it" check:"max=1000"`
 }
 
@@ -98,10 +98,14 @@ func mentioned(mentions []string) []string {
 
 // payload is what stands in agent_message. Source: contract.md, "what stands in payload".
 func payload(content string, mentions []string) (json.RawMessage, error) {
-	return commands.Marshal(struct {
+	body, err := commands.Marshal(struct {
 		Content  string   `json:"content"`
 		Mentions []string `json:"mentions"`
 	}{content, mentions})
+	if err == nil {
+		err = commands.CheckFits("content", body)
+	}
+	return body, err
 }
 
 // ToolText confirms it. Source: document 003, "Sending a Message".

@@ -49,6 +49,9 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		return SendMessageResult{}, err
 	}
 	c, err := readContent(p.Message)
+	if err == nil {
+		err = commands.CheckFits("message", c.payload)
+	}
 	if err != nil {
 		return SendMessageResult{}, err
 	}

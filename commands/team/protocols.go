@@ -114,7 +114,11 @@ func asking(kind orchestrator.RequestKind, preview string, body requestBody) con
 	return content{preview: preview, request: &orchestrator.TeamRequest{Kind: kind, Payload: func(id string) (json.RawMessage, error) {
 		numbered := body
 		numbered.RequestID = id
-		return commands.Marshal(numbered)
+		payload, err := commands.Marshal(numbered)
+		if err == nil {
+			err = commands.CheckFits("message", payload)
+		}
+		return payload, err
 	}}}
 }
 
