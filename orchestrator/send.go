@@ -132,10 +132,8 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	if conf, err = t.acting(d.Sender, d.RegisterSender); err != nil {
 		return sent, nil, err
 	}
-	hash := ""
 	if d.IdempotencyKey != "" {
-		hash = d.hash()
-		first, found, err := t.firstResult(d, hash)
+		first, found, err := t.firstResult(d)
 		if err != nil || found {
 			return first, nil, err
 		}
@@ -160,7 +158,7 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	}
 	sent, err = t.insertAll(conf, d, recipients, isGroup, held, hops)
 	if err == nil && d.IdempotencyKey != "" {
-		err = t.keepResult(d, hash, sent)
+		err = t.keepResult(d, sent)
 	}
 	return sent, nil, err
 }

@@ -99,7 +99,7 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	}
 	return orchestrator.Draft{
 		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload, Priority: commands.PriorityOf(p.Priority),
-		Action: p.Action, Context: p.Context, SessionID: session, ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
+		Action: p.Action, Context: p.Context, SessionID: session, SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
 		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(),
 		RegisterSender: caller.Name != "",
 	}, nil
