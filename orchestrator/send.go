@@ -157,6 +157,9 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 		return sent, nil, err
 	}
 	sent, err = t.insertAll(conf, d, recipients, isGroup, held, hops)
+	if err == nil && d.Acknowledges {
+		err = t.acknowledgeAnswered(d)
+	}
 	if err == nil && d.IdempotencyKey != "" {
 		err = t.keepResult(d, sent)
 	}
