@@ -99,14 +99,14 @@ func TestUnacknowledgedIsToldOnce(t *testing.T) {
 
 func (f *fixture) take(agent string) {
 	f.t.Helper()
-	if ms, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: agent, Limit: 9}); err != nil || len(ms) == 0 {
+	if ms, _, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: agent, Limit: 9}); err != nil || len(ms) == 0 {
 		f.t.Fatalf("%s got %v, %v", agent, ms, err)
 	}
 }
 
 func wantNote(f *fixture, id string) {
 	f.t.Helper()
-	ms, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 9})
+	ms, _, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 9})
 	if err != nil || len(ms) != 1 {
 		f.t.Fatalf("the sender got %v, %v", ms, err)
 	}

@@ -47,7 +47,7 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 			return err
 		},
 		"a wait": func() error {
-			_, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: nobody, Limit: 1})
+			_, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: nobody, Limit: 1})
 			return err
 		},
 	} {

@@ -83,7 +83,7 @@ func TestPostsAreNobodysMail(t *testing.T) {
 		d := f.deliver()
 		want(t, "delivered", d.Delivered, 0)
 		for _, name := range []string{"a", "b"} {
-			if ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: name, Limit: 9}); err != nil || len(ms) != 0 {
+			if ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: name, Limit: 9}); err != nil || len(ms) != 0 {
 				t.Errorf("%s got %v, %v", name, ms, err)
 			}
 		}
@@ -250,7 +250,7 @@ func TestRemovedParticipants(t *testing.T) {
 	_, err = f.post(th.ID, "b")
 	wantCode(t, err, orchestrator.PermissionDenied)
 	want(t, "ignored", fmt.Sprint(f.mustPost(th.ID, "a", "b", "c").Ignored), "[b]")
-	if ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 9}); err != nil || len(ms) != 1 {
+	if ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 9}); err != nil || len(ms) != 1 {
 		t.Errorf("b has %v, %v", ms, err)
 	}
 	if _, added, err := f.AddParticipant(t.Context(), change, "b"); err != nil || !added {
@@ -328,7 +328,7 @@ func TestTraceOfPostsReplays(t *testing.T) {
 		f.clock.advance(time.Second)
 		f.deliver()
 	}
-	if _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 2}); err != nil {
+	if _, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.CloseThread(t.Context(), orchestrator.ThreadChange{Session: room, Thread: closed.ID}, ""); err != nil {
