@@ -110,8 +110,10 @@ func (r *Router) register(ctx context.Context, name string) error {
 	if err != nil || conf.agents[name] != nil {
 		return err
 	}
-	_, _, err = r.AddAgent(ctx, AgentUpdate{Name: name, By: name})
-	return err
+	return r.write(ctx, func(t *tx) error {
+		_, err := t.acting(name, true)
+		return err
+	})
 }
 
 // lookAndTake is take behind a look with a reader: an idle waiter never takes the write lock.
