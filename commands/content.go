@@ -45,15 +45,13 @@ func ContentOf(m *orchestrator.Message) Content {
 		return Content{}
 	}
 	c := Content{Text: string(m.Payload), Data: m.Payload}
-	if json.Unmarshal(fields["type"], &text) == nil && Protocols[text] {
-		c.Protocol = text
+	if json.Unmarshal(fields["type"], &text) == nil {
+		switch text {
+		case orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest, orchestrator.PlanApprovalResponse:
+			c.Protocol = text
+		}
 	}
 	return c
-}
-
-// Protocols are the types of the team vocabulary's protocol objects. Source: document 001.
-var Protocols = map[string]bool{
-	"shutdown_request": true, "shutdown_response": true, "plan_approval_request": true, "plan_approval_response": true,
 }
 
 // CheckFits refuses a payload that a vocabulary made of its parameters and that is too large. The caller gave the

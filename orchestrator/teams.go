@@ -9,6 +9,14 @@ import (
 // Teammates is the recipient that stands for everybody in the sender's team but the sender and those that have stopped.
 const Teammates = "*"
 
+// The types of the messages by which members of a team ask and answer each other. Source: document 001.
+const (
+	ShutdownRequest      = string(Shutdown) + "_request"
+	ShutdownResponse     = string(Shutdown) + "_response"
+	PlanApprovalRequest  = string(PlanApproval) + "_request"
+	PlanApprovalResponse = string(PlanApproval) + "_response"
+)
+
 // Absent is the presence of a team's member that has not taken part in the session yet. It is stored nowhere.
 const Absent PresenceStatus = "absent"
 
