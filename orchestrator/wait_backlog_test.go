@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -129,4 +130,15 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Taking back nothing writes nothing and wakes nobody: a wait that timed out has nothing to take back.
+func TestUnreadOfNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := f.Unread(ended, nil); err != nil { // whoever writes needs a context that goes on
+		t.Error(err)
+	}
 }
