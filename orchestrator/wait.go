@@ -131,10 +131,10 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 	everything := o.Filter == Filter{} && !o.Peek
 	var first []int64
 	for again := true; again; {
-		behind := false
+		var behind bool
 		err = r.write(ctx, func(t *tx) (err error) {
 			t.quiet = true
-			ms, more = nil, false
+			ms, more, behind = nil, false, false
 			if again, err = t.tidy(); err != nil || again {
 				return err // what has expired must be out of the inbox before anything is read
 			}
