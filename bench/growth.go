@@ -84,7 +84,7 @@ func runGrowth(ctx context.Context, env Env, rows int) (Measures, error) {
 		_, err := r.Send(ctx, letter("sender1", "waiter"))
 		return err
 	}, func() error {
-		got, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "waiter", Timeout: time.Second, Limit: 10})
+		got, _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "waiter", Timeout: time.Second, Limit: 10})
 		return expect(err, len(got), 1)
 	})
 	if err != nil {

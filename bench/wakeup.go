@@ -175,7 +175,7 @@ func waitFor(ctx context.Context, p wakeupParams, came chan<- woken) error {
 	defer r.Close()
 	came <- woken{}
 	for {
-		got, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "recipient", Timeout: time.Hour, Limit: 1})
+		got, _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "recipient", Timeout: time.Hour, Limit: 1})
 		if err != nil {
 			return err
 		}

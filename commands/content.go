@@ -23,7 +23,8 @@ type Content struct {
 //	{"message": "text", "payload": ...}  text and data
 //	{"content": "text", "mentions": []}  text and mentions
 //	{"type": a protocol's, ...}          the object as text and as data
-//	anything else                        itself as text and, unless it is null, as data
+//	null                                 nothing
+//	anything else                        itself as text and as data
 //
 // An object with any further key is the last: nothing of a payload is dropped.
 func ContentOf(m *orchestrator.Message) Content {
@@ -40,19 +41,30 @@ func ContentOf(m *orchestrator.Message) Content {
 			return c
 		}
 	}
-	c := Content{Text: string(m.Payload)}
-	if string(bytes.TrimSpace(m.Payload)) != "null" {
-		c.Data = m.Payload
+	if string(bytes.TrimSpace(m.Payload)) == "null" {
+		return Content{}
 	}
-	if json.Unmarshal(fields["type"], &text) == nil && Protocols[text] {
-		c.Protocol = text
+	c := Content{Text: string(m.Payload), Data: m.Payload}
+	if json.Unmarshal(fields["type"], &text) == nil {
+		switch text {
+		case orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest, orchestrator.PlanApprovalResponse:
+			c.Protocol = text
+		}
 	}
 	return c
 }
 
-// Protocols are the types of the team vocabulary's protocol objects. Source: document 001.
-var Protocols = map[string]bool{
-	"shutdown_request": true, "shutdown_response": true, "plan_approval_request": true, "plan_approval_response": true,
+// CheckFits refuses a payload that a vocabulary made of its parameters and that is too large. The caller gave the
+// parameter and knows of no payload.
+func CheckFits(parameter string, payload json.RawMessage) error {
+	if len(payload) <= orchestrator.MaxPayload {
+		return nil
+	}
+	e := orchestrator.Errorf(orchestrator.InvalidParams,
+		"%s: the message has %d bytes as JSON, with its escapes and what stands beside; at most %d are allowed",
+		parameter, len(payload), orchestrator.MaxPayload)
+	e.Details = map[string]any{"parameter": parameter}
+	return e.WithHint("Write the content to a file and send its path")
 }
 
 // relayed reads {"message": text} and {"message": text, "payload": any}.

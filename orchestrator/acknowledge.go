@@ -28,27 +28,51 @@ func (r *Router) Acknowledge(ctx context.Context, id, by string) (m Message, err
 			return Errorf(PermissionDenied, "%s was sent to %s; only its recipient can acknowledge it", m.ID, m.Recipient)
 		case m.Status != Delivered:
 			return Errorf(Conflict, "%s is %s; only a delivered message can be acknowledged", m.ID, m.Status)
-		case m.AcknowledgedAt != "":
-			return nil
 		}
-		if m.ReadAt == "" {
-			m.ReadAt = t.now
-			if err := t.markRead(&m, t.now, tracing.Read, ""); err != nil {
-				return err
-			}
-		}
-		m.AcknowledgedAt = t.now
-		if _, err := t.Exec(`UPDATE `+m.table()+` SET acknowledged_at = ? WHERE message_id = ?`, t.now, m.ID); err != nil {
-			return err
-		}
-		if err := t.endAcknowledgement(m.ID); err != nil {
-			return err
-		}
-		e := t.event(tracing.Acknowledged, "")
-		e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
-		return tracing.Record(t, e)
+		return t.acknowledge(&m)
 	})
 	return m, err
+}
+
+// acknowledge notes that the recipient has dealt with a message that was delivered, unless that is noted already.
+func (t *tx) acknowledge(m *Message) error {
+	if m.AcknowledgedAt != "" {
+		return nil
+	}
+	if m.ReadAt == "" {
+		m.ReadAt = t.now
+		if err := t.markRead(m, t.now, tracing.Read, ""); err != nil {
+			return err
+		}
+	}
+	m.AcknowledgedAt = t.now
+	if _, err := t.Exec(`UPDATE `+m.table()+` SET acknowledged_at = ? WHERE message_id = ?`, t.now, m.ID); err != nil {
+		return err
+	}
+	if err := t.endAcknowledgement(m.ID); err != nil {
+		return err
+	}
+	e := t.event(tracing.Acknowledged, "")
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
+}
+
+// acknowledgeAnswered acknowledges what a draft answers, if its sender got that. An answer to anything else is a message
+// like any other.
+func (t *tx) acknowledgeAnswered(d *Draft) error {
+	ms, err := t.findMessages(d.ReplyTo)
+	if err != nil {
+		return err
+	}
+	for i := range ms {
+		if ms[i].Recipient != d.Sender || ms[i].Status != Delivered {
+			continue
+		}
+		if err := t.acknowledge(&ms[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // expectAcknowledgement asks that the sender of a message be told when it has not been acknowledged after a while.
@@ -91,10 +115,17 @@ func (t *tx) reportUnacknowledged() (more bool, err error) {
 	return len(ids) == reviewBatch, nil
 }
 
-// reportOneUnacknowledged sends the note. A message that failed, expired or was cancelled has been told of already.
+// reportOneUnacknowledged sends the note. A message that failed, expired or was cancelled has been told of already, and
+// whoever answered one has dealt with it, though no receipt says that it acknowledged it.
 func (t *tx) reportOneUnacknowledged(m *Message, within time.Duration) error {
 	if m.AcknowledgedAt != "" || m.Status == Failed || m.Status == Lapsed || m.Status == Cancelled {
 		return nil
+	}
+	answered, err := t.number(`
+		SELECT EXISTS (SELECT 1 FROM agent_message WHERE reply_to = ?1 AND sender = ?2)
+		    OR EXISTS (SELECT 1 FROM agent_message_archive WHERE reply_to = ?1 AND sender = ?2)`, m.ID, m.Recipient)
+	if err != nil || answered != 0 {
+		return err
 	}
 	text := fmt.Sprintf("%s has not acknowledged %s within %s; it is %s", m.Recipient, m.ID, FormatDuration(within), m.standing())
 	e := t.event(tracing.Overdue, text)

@@ -38,6 +38,17 @@ func TestUnacknowledgedIsToldOnce(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		}, 0},
+		"answered": {func(f *fixture, id string) {
+			f.take("b")
+			f.send("b", "a", func(d *orchestrator.Draft) { d.ReplyTo = id })
+		}, 0},
+		"answered by somebody else": {func(f *fixture, id string) {
+			f.send("a", "b", func(d *orchestrator.Draft) { d.ReplyTo = id })
+		}, 1},
+		"confirmed": {func(f *fixture, id string) {
+			f.take("b")
+			f.send("b", "a", func(d *orchestrator.Draft) { d.ReplyTo, d.Acknowledges = id, true })
+		}, 0},
 		"cancelled": {func(f *fixture, id string) {
 			if _, err := f.Cancel(f.t.Context(), id, "a"); err != nil {
 				f.t.Fatal(err)
@@ -88,14 +99,14 @@ func TestUnacknowledgedIsToldOnce(t *testing.T) {
 
 func (f *fixture) take(agent string) {
 	f.t.Helper()
-	if ms, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: agent, Limit: 9}); err != nil || len(ms) == 0 {
+	if ms, _, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: agent, Limit: 9}); err != nil || len(ms) == 0 {
 		f.t.Fatalf("%s got %v, %v", agent, ms, err)
 	}
 }
 
 func wantNote(f *fixture, id string) {
 	f.t.Helper()
-	ms, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 9})
+	ms, _, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 9})
 	if err != nil || len(ms) != 1 {
 		f.t.Fatalf("the sender got %v, %v", ms, err)
 	}
@@ -105,6 +116,48 @@ func wantNote(f *fixture, id string) {
 	if err := json.Unmarshal(ms[0].Payload, &note); err != nil || note.Payload.Message_id != id || note.Payload.Recipient != "b" {
 		f.t.Errorf("the note says %s, %v", ms[0].Payload, err)
 	}
+}
+
+// A send that acknowledges does so once, with the send, and only for what its sender got.
+func TestSendAcknowledges(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	acknowledged := func() []string {
+		return f.rows(`SELECT recipient FROM agent_message WHERE acknowledged_at <> '' AND read_at <> '' ORDER BY seq`)
+	}
+	confirm := func(sender, id string) orchestrator.Sent {
+		t.Helper()
+		sent, err := f.Send(t.Context(), orchestrator.Draft{Sender: sender, Recipient: "a", ReplyTo: id, Acknowledges: true, IdempotencyKey: "of " + sender})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sent
+	}
+	id := f.send("a", "b")
+	confirm("b", id) // not delivered yet
+	f.deliver()
+	confirm("c", id)
+	want(t, "repeated", confirm("b", id).Idempotent, true)
+	wantRows(t, acknowledged())
+	f.sql(`DELETE FROM idempotency`)
+	confirm("b", id)
+	wantRows(t, acknowledged(), "b")
+	at := f.message(id).AcknowledgedAt
+	f.clock.advance(time.Minute)
+	f.sql(`DELETE FROM idempotency`)
+	confirm("b", id)
+	want(t, "the time of the first", f.message(id).AcknowledgedAt, at)
+	wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "delivered", "read", "acknowledged")
+	_, err := f.Send(t.Context(), orchestrator.Draft{Sender: "b", Recipient: "nobody", ReplyTo: f.send("a", "b"), Acknowledges: true})
+	wantCode(t, err, orchestrator.UnknownRecipient)
+	wantRows(t, acknowledged(), "b")
+
+	th := f.thread("a", "b", "c")
+	post := f.mustPost(th.ID, "a", "b", "c").MessageID
+	f.deliver()
+	f.sql(`DELETE FROM idempotency`)
+	confirm("b", post)
+	wantRows(t, f.rows(`SELECT recipient FROM agent_message WHERE multicast_id = ? AND acknowledged_at <> ''`, post), "b")
 }
 
 // Of a group each member acknowledges for itself, and the sender is told of each that does not.

@@ -122,7 +122,7 @@ func TestExpiryAndOverdue(t *testing.T) {
 	f.deliver()
 	want(t, "ttl passed undelivered", f.message(short).Status, orchestrator.Lapsed)
 	f.clock.advance(time.Hour)
-	ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "reader", Limit: 10})
+	ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "reader", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestBadRowsJamNobody(t *testing.T) {
 	want(t, "status of the odd one", f.message("odd").Status, orchestrator.Delivered)
 	want(t, "hops of the odd one", f.message("odd").Hops, 1_000_000)
 	for range 3 {
-		ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10})
+		ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

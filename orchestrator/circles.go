@@ -13,7 +13,7 @@ const longestWait = 24 * time.Hour
 
 // awaited returns the agents that a wait waits for: those that it names, and those that can answer the message it names.
 // Errors: unknown_recipient; not_found for the message; permission_denied when the waiter did not send it.
-func (r *Router) awaited(waiter string, o *WaitOptions) (names []string, err error) {
+func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (names []string, err error) {
 	if len(o.For) == 0 && o.ReplyTo == "" {
 		return nil, nil
 	}
@@ -34,7 +34,7 @@ func (r *Router) awaited(waiter string, o *WaitOptions) (names []string, err err
 	if o.ReplyTo == "" {
 		return names, nil
 	}
-	ms, err := r.Find(context.Background(), o.ReplyTo)
+	ms, err := r.Find(ctx, o.ReplyTo)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ type waited struct {
 // wait starts a wait for somebody. It ends with a message, or with ctx.
 func wait(ctx context.Context, r *orchestrator.Router, ended chan<- waited, agent string, names ...string) {
 	go func() {
-		ms, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: 10, Timeout: time.Hour, For: names})
+		ms, _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: 10, Timeout: time.Hour, For: names})
 		ended <- waited{agent, ms, err}
 	}()
 }
@@ -144,7 +144,7 @@ func TestAskingInTurnIsNoCircle(t *testing.T) {
 					return
 				}
 			}
-			if _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: self, Limit: 1, Timeout: time.Hour, For: []string{other}}); err != nil {
+			if _, _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: self, Limit: 1, Timeout: time.Hour, For: []string{other}}); err != nil {
 				failed <- fmt.Errorf("round %d: %w", i, err)
 				return
 			}
@@ -255,7 +255,7 @@ func TestAWaitCountsForADayAtMost(t *testing.T) {
 	ctx, cancel := context.WithCancel(short(t))
 	done := make(chan error, 1)
 	go func() {
-		_, err := f.Wait(ctx, orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: 99 * time.Hour, For: []string{"b"}})
+		_, _, err := f.Wait(ctx, orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: 99 * time.Hour, For: []string{"b"}})
 		done <- err
 	}()
 	f.untilRows(ctx, countWaits, 1)
@@ -279,7 +279,7 @@ func TestWhoHasMailWaitsForNobody(t *testing.T) {
 	want(t, "refused while c has mail that is due", f.refuses("a", "b"), false)
 	f.deliver()
 	want(t, "refused while c has mail in its inbox", f.refuses("a", "b"), false)
-	if ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "c", Limit: 1}); err != nil || len(ms) != 1 || ms[0].ID != id {
+	if ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "c", Limit: 1}); err != nil || len(ms) != 1 || ms[0].ID != id {
 		t.Fatalf("got %v, %v", ms, err)
 	}
 	want(t, "refused once c has read it", f.refuses("a", "b"), true)
@@ -298,19 +298,19 @@ func TestWaitForAnAnswer(t *testing.T) {
 	for _, c := range []struct{ id, edges string }{{single, "b"}, {all, "b,c"}, {post, "b,c"}} {
 		f.deliver()
 		for _, name := range []string{"a", "b", "c"} { // who has mail waits for nobody
-			if _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: name, Limit: 10}); err != nil {
+			if _, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: name, Limit: 10}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ctx, cancel := context.WithCancel(short(t))
 		done := make(chan error, 1)
 		go func() {
-			_, err := f.Wait(ctx, orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: time.Hour, ReplyTo: c.id})
+			_, _, err := f.Wait(ctx, orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: time.Hour, ReplyTo: c.id})
 			done <- err
 		}()
 		f.untilRows(ctx, countWaits, strings.Count(c.edges, ",")+1)
 		wantRows(t, f.rows(`SELECT group_concat(waits_for) FROM (SELECT waits_for FROM waits WHERE waiter = 'a' ORDER BY waits_for)`), c.edges)
-		_, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
+		_, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 		wantCode(t, err, orchestrator.Conflict)
 		cancel()
 		<-done
@@ -325,7 +325,7 @@ func TestWaitForAnAnswer(t *testing.T) {
 		{orchestrator.WaitOptions{Recipient: "a", For: []string{"no name"}}, orchestrator.InvalidParams},
 	} {
 		c.o.Limit, c.o.Timeout = 1, time.Hour
-		_, err := f.Wait(t.Context(), c.o)
+		_, _, err := f.Wait(t.Context(), c.o)
 		wantCode(t, err, c.code)
 	}
 	want(t, "edges after all that", f.rows(countWaits)[0], "0")

@@ -38,7 +38,7 @@ func TestOrderAndPriority(t *testing.T) {
 	if got := f.wire.ids(); !slices.Equal(got, byPriority(wired)) {
 		t.Errorf("arrived as %v; want %v", got, byPriority(wired))
 	}
-	ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "reader", Limit: 100})
+	ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "reader", Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestWaitersShareMessages(t *testing.T) {
 		r := f.Router
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				ms, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour})
+				ms, _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour})
 				if err != nil {
 					return
 				}
@@ -277,11 +277,11 @@ func TestWaitersShareMessages(t *testing.T) {
 func TestWaitReturnsNothingAtItsEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "b")
-	ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1})
+	ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1})
 	if err != nil || len(ms) != 0 {
 		t.Errorf("%v %v", ms, err)
 	}
-	_, err = f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "nobody", Limit: 1})
+	_, _, err = f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "nobody", Limit: 1})
 	wantCode(t, err, orchestrator.UnknownRecipient)
 }
 
@@ -289,14 +289,14 @@ func TestUnread(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")
 	id := f.send("a", "b")
-	ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1})
+	ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1})
 	if err != nil || len(ms) != 1 {
 		t.Fatal(ms, err)
 	}
 	if err := f.Unread(t.Context(), ms); err != nil {
 		t.Fatal(err)
 	}
-	again, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1})
+	again, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1})
 	if err != nil || len(again) != 1 || again[0].ID != id {
 		t.Errorf("after being unread: %v %v", again, err)
 	}

@@ -1,5 +1,7 @@
 package orchestrator
 
+import "context"
+
 // RealInbox is transport.Inbox, which imports this package, so that only its external tests can fill it in.
 var RealInbox Transport
 
@@ -15,6 +17,15 @@ var HotStatements = struct{ Due, Next, Untraced, Review, Leased, Lapsed, Ended, 
 	Lapsed:   `SELECT ` + messageColumns + endedLeases,
 	Ended:    `SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT ?`,
 	Retry:    `SELECT min(next_attempt_at) FROM agent_message WHERE status = 'retry'`,
+}
+
+// SetPresence notes what an agent that is known does in a session, as the acts of a team do.
+func (r *Router) SetPresence(ctx context.Context, j Joining, status PresenceStatus) (p Presence, err error) {
+	err = r.write(ctx, func(t *tx) error {
+		p, err = t.takePresence(j.Session, j.Agent, status)
+		return err
+	})
+	return p, err
 }
 
 // HistoryQuery is the statement of History.

@@ -12,7 +12,8 @@ const maxHandOver = 8
 // handOver delivers what is due to a recipient and marks it as read, message by message, in half the statements that
 // deliverForReading and readUnread take for a few: a waiter that was just rung for one message has them all cold. It
 // leaves the same rows. It does nothing unless that is all there is to read: nothing unread stands in the inbox, and no
-// more is due than may be read. A row that cannot be delivered is left to deliverForReading, too.
+// more is due than may be read at once, by count and by size. A row that cannot be delivered is left to deliverForReading,
+// too.
 func (t *tx) handOver(recipient string, limit int) ([]Message, error) {
 	conf, err := t.config()
 	inbox := t.r.inbox()
@@ -27,6 +28,13 @@ func (t *tx) handOver(recipient string, limit int) ([]Message, error) {
 		ORDER BY priority DESC, seq LIMIT +?3`, t.clockText, recipient, limit+1)
 	if err != nil || len(ms) == 0 || len(ms) > limit {
 		return nil, err
+	}
+	size := 0
+	for i := range ms {
+		size += len(ms[i].Payload)
+	}
+	if len(ms) > 1 && size > maxRead {
+		return nil, nil
 	}
 	fault, err := t.changeRows(func() error {
 		for i := range ms {
@@ -43,7 +51,7 @@ func (t *tx) handOver(recipient string, limit int) ([]Message, error) {
 	return ms, nil
 }
 
-// interruptsFirst is the first column of unreadMessages's order; the others the messages have already.
+// interruptsFirst is the first column of readingOrder; the others the messages have already.
 func interruptsFirst(m *Message) int {
 	if m.Action == "interrupt" {
 		return 0

@@ -81,10 +81,10 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 				ms, err = t.handOver("b", 10)
 				return err
 			}
-			if err = t.deliverForReading("b"); err != nil {
+			if _, err = t.deliverForReading("b", nil); err != nil {
 				return err
 			}
-			ms, err = t.readUnread(&WaitOptions{Recipient: "b", Limit: 10})
+			ms, _, err = t.readUnread(&WaitOptions{Recipient: "b", Limit: 10})
 			return err
 		})
 		if err != nil {

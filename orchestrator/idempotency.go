@@ -5,19 +5,44 @@ import (
 	"database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
+	"time"
 )
 
-// hash tells whether two sends with one idempotency key are the same.
-func (d *Draft) hash() string {
-	same := *d
-	same.RegisterSender = false
-	b, _ := json.Marshal(same) // plain fields and checked JSON always marshal
+// hash tells whether two sends with one idempotency key are the same: it covers what the sender asked for, as the row
+// keeps it. Hashes stand on disk, so the fields keep their names and their order, and a new one must be left out while it
+// is empty.
+func (d *Draft) hash(session string) string {
+	b, _ := json.Marshal(struct { // plain fields and checked JSON always marshal
+		Sender, Recipient, Type                                                string
+		Payload                                                                json.RawMessage
+		MaxRetries                                                             *int
+		Priority                                                               int
+		TTL                                                                    time.Duration
+		IdempotencyKey, ReplyTo, Summary, Context, Action, ThreadID, SessionID string
+		AckWithin                                                              time.Duration `json:",omitempty"`
+		HoldUnknown                                                            bool
+		RegisterSender                                                         bool // says nothing of the message: always false
+	}{
+		Sender: d.Sender, Recipient: d.Recipient, Type: d.Type, Payload: d.Payload, MaxRetries: d.MaxRetries, Priority: d.Priority,
+		TTL: d.TTL, IdempotencyKey: d.IdempotencyKey, ReplyTo: d.ReplyTo, Summary: d.Summary, Context: d.Context, Action: d.Action,
+		ThreadID: d.ThreadID, SessionID: session, AckWithin: d.AckWithin, HoldUnknown: d.HoldUnknown,
+	})
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// firstResult looks for an earlier send with the draft's idempotency key.
-func (t *tx) firstResult(d *Draft, hash string) (sent Sent, found bool, err error) {
+// ownHash is the hash that is kept. A session that the sender did not name is only where it happened to work: a repeat
+// from another one is the same send.
+func (d *Draft) ownHash() string {
+	if d.SessionNamed {
+		return d.hash(d.SessionID)
+	}
+	return d.hash("")
+}
+
+// firstResult looks for an earlier send with the draft's idempotency key. Rows of earlier versions have a hash with the
+// session, whether it was named or not.
+func (t *tx) firstResult(d *Draft) (sent Sent, found bool, err error) {
 	var have, result string
 	err = t.query(`SELECT params_hash, result FROM idempotency WHERE sender = ? AND key = ?`, func(row []driver.Value) error {
 		have, result, found = asText(row[0]), asText(row[1]), true
@@ -26,7 +51,7 @@ func (t *tx) firstResult(d *Draft, hash string) (sent Sent, found bool, err erro
 	switch {
 	case err != nil || !found:
 		return sent, false, err
-	case have != hash:
+	case have != d.ownHash() && have != d.hash(d.SessionID):
 		return sent, false, Errorf(Conflict, "the idempotency key %q was used by %s for another message", d.IdempotencyKey, d.Sender).
 			WithHint("Use a new key for a new message")
 	}
@@ -37,13 +62,13 @@ func (t *tx) firstResult(d *Draft, hash string) (sent Sent, found bool, err erro
 	return sent, true, nil
 }
 
-func (t *tx) keepResult(d *Draft, hash string, sent Sent) error {
+func (t *tx) keepResult(d *Draft, sent Sent) error {
 	result, err := json.Marshal(sent)
 	if err != nil {
 		return err
 	}
 	_, err = t.Exec(`INSERT INTO idempotency (sender, key, params_hash, result, created_at) VALUES (?, ?, ?, ?, ?)`,
-		d.Sender, d.IdempotencyKey, hash, string(result), t.now)
+		d.Sender, d.IdempotencyKey, d.ownHash(), string(result), t.now)
 	return err
 }
 

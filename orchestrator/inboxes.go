@@ -161,6 +161,23 @@ func (b *inboxBatch) takeShare(recipient string, limit int, set SetTransport) er
 	return err
 }
 
+// takeThese puts those of some rows of one recipient into the set that may still be taken.
+func (b *inboxBatch) takeThese(recipient string, seqs []int64, set SetTransport) error {
+	b.set = set
+	if err := b.setBatch(seqs...); err != nil {
+		return err
+	}
+	if _, err := b.Exec(`DELETE FROM temp.batch WHERE NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.seq = batch.seq AND `+takeable+`)`,
+		b.clockText, recipient); err != nil {
+		return err
+	}
+	n, err := b.number(`SELECT count(*) FROM temp.batch`)
+	if n > 0 {
+		b.taken[recipient] = int(n)
+	}
+	return err
+}
+
 // deliver delivers the set. If that fails because of its rows, it delivers ever smaller parts of it, so that a row which
 // breaks its part is found, fails alone, and holds back nobody.
 func (b *inboxBatch) deliver(conf *config) error {

@@ -164,7 +164,7 @@ func TestPoisonEnds(t *testing.T) {
 		if _, err := f.Poll(t.Context(), "builder", 1); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "architect", Limit: 1}); err != nil {
+		if _, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "architect", Limit: 1}); err != nil {
 			t.Fatal(err)
 		}
 		f.deliverNothing(id)

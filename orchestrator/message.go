@@ -86,7 +86,9 @@ type Draft struct {
 	Action         string // "", "queue" or "interrupt"
 	ThreadID       string
 	SessionID      string
-	AckWithin      time.Duration `json:",omitempty"` // tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
+	SessionNamed   bool          // the sender named SessionID, instead of just working there: a repeat must name it too
+	AckWithin      time.Duration // tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
+	Acknowledges   bool          // acknowledge the message that ReplyTo names, if the sender got it, together with the send
 	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
 	RegisterSender bool          // the sender proved its identity: add it if nobody knows it yet
 }

@@ -63,7 +63,7 @@ func TestReplacedDatabase(t *testing.T) {
 			if backlog, err := r.Poll(t.Context(), "b", 10); err != nil || backlog.Pending != 1 {
 				t.Errorf("a reader of the same process sees %d messages, %v; want the one", backlog.Pending, err)
 			}
-			ms, err := openAt(t, path).Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10})
+			ms, _, err := openAt(t, path).Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10})
 			if err != nil || len(ms) != 1 {
 				t.Errorf("another process reads %d messages, %v; want the one", len(ms), err)
 			}

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -73,6 +74,15 @@ func didYouMean(name string, known []string) string {
 	}
 	return ""
 }
+
+// unknownAgent is the error for the name of an agent that nobody has. what begins its message and says whose name it is;
+// it may be empty.
+func unknownAgent(code Code, what, name string, conf *config) *Error {
+	return Errorf(code, "%snobody is known as %q", what, name).WithHint("%s", cmp.Or(didYouMean(name, conf.names), addIt(name)))
+}
+
+// addIt is the hint for a name that is near to none.
+func addIt(name string) string { return "Add the agent with `mailroom agent add " + name + "`" }
 
 // Nearest returns up to three of known that are close enough to name to be what was meant, nearest first.
 func Nearest(name string, known []string) []string {

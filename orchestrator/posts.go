@@ -11,7 +11,7 @@ import (
 
 // PostDraft is a post about to be made in a thread.
 type PostDraft struct {
-	Session  string
+	Session  string // of the sender; a participant may post from any
 	Thread   string
 	Sender   string   // a participant
 	Mentions []string // who gets it as a message of its own; see Posted.Ignored
@@ -26,7 +26,7 @@ type PostDraft struct {
 type Posted struct {
 	MessageID string   // of the post, and the multicast id of all its rows
 	Mentions  []string // participants that get it
-	Ignored   []string // mentioned, but no participants
+	Ignored   []string // mentioned, but no participants; some may be no names
 	CreatedAt string
 }
 
@@ -41,8 +41,8 @@ func (r *Router) Post(ctx context.Context, p PostDraft) (posted Posted, err erro
 	}
 	p.Mentions = slices.Clone(p.Mentions)
 	for i, name := range p.Mentions {
-		if p.Mentions[i], err = CheckName("mention", name); err != nil {
-			return posted, err
+		if folded, err := CheckName("mention", name); err == nil {
+			p.Mentions[i] = folded // what is no name takes no part
 		}
 	}
 	err = r.write(ctx, func(t *tx) error {

@@ -57,23 +57,29 @@ func (j Joining) check() (_ Joining, err error) {
 
 // admitted is join for names that were checked and an agent that may be new.
 func (t *tx) admitted(j Joining) (Presence, error) {
-	if err := t.admit(j.Agent, j.Register); err != nil {
+	if _, err := t.acting(j.Agent, j.Register); err != nil {
 		return Presence{}, err
 	}
 	return t.join(j)
 }
 
-// admit lets an agent act: it is known, or has proved its identity and is added. Error: unknown_sender.
-func (t *tx) admit(agent string, register bool) error {
+// acting makes sure that an agent which acts is known, and returns the configuration in which it is. register adds one that
+// is not: it proved its identity. Error: unknown_sender.
+func (t *tx) acting(name string, register bool) (*config, error) {
 	conf, err := t.config()
-	if err != nil || conf.agents[agent] != nil {
-		return err
+	if err != nil || conf.agents[name] != nil {
+		return conf, err
 	}
 	if !register {
-		return Errorf(UnknownSender, "nobody is known as %q", agent).WithHint("%s", didYouMean(agent, conf.names))
+		return nil, unknownAgent(UnknownSender, "", name, conf)
 	}
-	_, _, err = t.addAgent(AgentUpdate{Name: agent, By: agent})
-	return err
+	if err := t.traceCreated(); err != nil { // adding may release what was held until now
+		return nil, err
+	}
+	if _, _, err := t.addAgent(AgentUpdate{Name: name, By: name}); err != nil {
+		return nil, err
+	}
+	return t.config()
 }
 
 // join is Join for names that were checked and an agent that is known.
@@ -95,21 +101,6 @@ func (t *tx) join(j Joining) (Presence, error) {
 		return p, nil
 	}
 	return p, t.storePresence(&p)
-}
-
-// SetPresence notes what an agent does in a session; it joins it if it has not yet. Errors: as Join.
-func (r *Router) SetPresence(ctx context.Context, j Joining, status PresenceStatus) (p Presence, err error) {
-	if j, err = j.check(); err != nil {
-		return p, err
-	}
-	err = r.write(ctx, func(t *tx) error {
-		if p, err = t.admitted(j); err != nil || p.Status == status {
-			return err
-		}
-		p.Status, p.Since = status, t.now
-		return t.storePresence(&p)
-	})
-	return p, err
 }
 
 // takePresence notes what an agent, which is known, does in a session; it joins it if it has not yet.
@@ -150,8 +141,11 @@ func (c *conn) presenceOf(session, agent string) (p Presence, found bool, err er
 	return p, found, err
 }
 
-// Presences lists who takes part in a session, in order of joining.
+// Presences lists who takes part in a session, in order of joining. Error: invalid_params for the session.
 func (r *Router) Presences(ctx context.Context, session string) (list []Presence, err error) {
+	if session, err = CheckName("session", session); err != nil {
+		return nil, err
+	}
 	err = r.read(func(c *conn) error {
 		list, err = c.presences(session)
 		return err

@@ -36,7 +36,12 @@ func TestPresence(t *testing.T) {
 	if list, err := f.Presences(t.Context(), "elsewhere"); err != nil || len(list) != 0 {
 		t.Errorf("in another session there are %v, %v", list, err)
 	}
-	_, err := f.Join(t.Context(), orchestrator.Joining{Session: "s", Agent: "nobody"})
+	if list, err := f.Presences(t.Context(), "S"); err != nil || len(list) != 1 {
+		t.Errorf("in the session under another spelling there are %v, %v", list, err)
+	}
+	_, err := f.Presences(t.Context(), "no name")
+	wantCode(t, err, orchestrator.InvalidParams)
+	_, err = f.Join(t.Context(), orchestrator.Joining{Session: "s", Agent: "nobody"})
 	wantCode(t, err, orchestrator.UnknownSender)
 
 	routers, done := f.openAll(2), make(chan error, 40)

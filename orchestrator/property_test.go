@@ -148,7 +148,7 @@ func (m *machine) doReplay(rt *rapid.T) {
 }
 
 func (m *machine) doRead(rt *rapid.T) {
-	ms, err := m.Wait(m.t.Context(), orchestrator.WaitOptions{Recipient: "inboxed", Limit: rapid.IntRange(1, 4).Draw(rt, "limit")})
+	ms, _, err := m.Wait(m.t.Context(), orchestrator.WaitOptions{Recipient: "inboxed", Limit: rapid.IntRange(1, 4).Draw(rt, "limit")})
 	if err != nil {
 		rt.Fatal(err)
 	}

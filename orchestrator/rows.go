@@ -120,6 +120,9 @@ func (c *conn) fetch(query string, limit, maxBytes int, args ...any) (ms []Messa
 	}
 	size := 0
 	for _, p := range places {
+		if len(ms) == limit {
+			return ms, true, nil
+		}
 		statement := `SELECT ` + messageColumns + ` FROM agent_message WHERE seq = ?`
 		if p.archived {
 			statement = `SELECT ` + archivedColumns + ` FROM agent_message_archive WHERE seq = ?`
@@ -131,7 +134,7 @@ func (c *conn) fetch(query string, limit, maxBytes int, args ...any) (ms []Messa
 		for i := range found {
 			size += len(found[i].Payload)
 		}
-		if len(ms) > 0 && (len(ms)+len(found) > limit || size > maxBytes) {
+		if len(ms) > 0 && size > maxBytes {
 			return ms, true, nil
 		}
 		ms = append(ms, found...)

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -125,24 +126,14 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	if err != nil {
 		return sent, nil, err
 	}
-	if conf.agents[d.Sender] == nil {
-		if !d.RegisterSender {
-			return t.refuse(conf, d, UnknownSender, "sender", d.Sender)
-		}
-		if err := t.traceCreated(); err != nil { // adding may release what was held until now
-			return sent, nil, err
-		}
-		if _, _, err := t.addAgent(AgentUpdate{Name: d.Sender, By: d.Sender}); err != nil {
-			return sent, nil, err
-		}
-		if conf, err = t.config(); err != nil {
-			return sent, nil, err
-		}
+	if conf.agents[d.Sender] == nil && !d.RegisterSender {
+		return t.refuse(conf, d, UnknownSender, "sender", d.Sender)
 	}
-	hash := ""
+	if conf, err = t.acting(d.Sender, d.RegisterSender); err != nil {
+		return sent, nil, err
+	}
 	if d.IdempotencyKey != "" {
-		hash = d.hash()
-		first, found, err := t.firstResult(d, hash)
+		first, found, err := t.firstResult(d)
 		if err != nil || found {
 			return first, nil, err
 		}
@@ -166,8 +157,11 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 		return sent, nil, err
 	}
 	sent, err = t.insertAll(conf, d, recipients, isGroup, held, hops)
+	if err == nil && d.Acknowledges {
+		err = t.acknowledgeAnswered(d)
+	}
 	if err == nil && d.IdempotencyKey != "" {
-		err = t.keepResult(d, hash, sent)
+		err = t.keepResult(d, sent)
 	}
 	return sent, nil, err
 }
@@ -219,10 +213,7 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 // refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing.
 func (t *tx) refuse(conf *config, d *Draft, code Code, role, name string) (Sent, error, error) {
 	refusal := Errorf(code, "nobody is known as %s %q", role, name)
-	hint := didYouMean(name, append(append([]string(nil), conf.names...), conf.groupNames()...))
-	if hint == "" {
-		hint = "Add the agent with `mailroom agent add " + name + "`."
-	}
+	hint := cmp.Or(didYouMean(name, slices.Concat(conf.names, conf.groupNames())), addIt(name)+".")
 	id, err := t.newID("msg-")
 	if err != nil {
 		return Sent{}, nil, err

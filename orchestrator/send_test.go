@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator"
 )
@@ -89,6 +90,55 @@ func TestIdempotency(t *testing.T) {
 	draft.Recipient = "b" // a refused send has not used its key up
 	if sent, err := f.Send(t.Context(), draft); err != nil || sent.Idempotent {
 		t.Errorf("after a refusal: %+v %v", sent, err)
+	}
+}
+
+// A repeat may come from another session than the first send, unless the sender named it: then it is part of what it said.
+func TestIdempotencyAcrossSessions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	draft := orchestrator.Draft{Sender: "a", Recipient: "b", SessionID: "one", IdempotencyKey: "k"}
+	if _, err := f.Send(t.Context(), draft); err != nil {
+		t.Fatal(err)
+	}
+	draft.SessionID = "two"
+	if sent, err := f.Send(t.Context(), draft); err != nil || !sent.Idempotent {
+		t.Errorf("a repeat from another session: %+v, %v", sent, err)
+	}
+	draft.SessionNamed = true
+	_, err := f.Send(t.Context(), draft)
+	wantCode(t, err, orchestrator.Conflict)
+	draft.IdempotencyKey = "named"
+	if _, err := f.Send(t.Context(), draft); err != nil {
+		t.Fatal(err)
+	}
+	draft.SessionID = "one"
+	_, err = f.Send(t.Context(), draft)
+	wantCode(t, err, orchestrator.Conflict)
+}
+
+// What earlier versions noted of their sends still tells a repeat from another message.
+func TestIdempotencyOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	for hash, d := range map[string]orchestrator.Draft{
+		"e2a29bce44c3052246681849b1ade10782af02b57d2fc7fc4799870eb91c34a5": {
+			Type: "STATUS", Payload: []byte(`{"message":"once"}`), Priority: 1, SessionID: "default", IdempotencyKey: "k", RegisterSender: true,
+		},
+		"f1e2e7fe945234b5c577d17441502ca08dbe1dd852c8af003b915e8d3d2aaae7": {
+			Type: "t", Payload: []byte(`{"n":1.10,"s":"<&>"}`), MaxRetries: new(3), Priority: 2, TTL: time.Hour, IdempotencyKey: "k",
+			ReplyTo: "r", Summary: "su", Context: "co", Action: "interrupt", ThreadID: "th", SessionID: "se", SessionNamed: true,
+			AckWithin: time.Minute, HoldUnknown: true,
+		},
+	} {
+		d.Sender, d.Recipient = "a", "b"
+		f.sql(`INSERT OR REPLACE INTO idempotency (sender, key, params_hash, result, created_at) VALUES ('a', 'k', ?, '{"MessageID":"before"}', '')`, hash)
+		if sent, err := f.Send(t.Context(), d); err != nil || sent.MessageID != "before" {
+			t.Errorf("%+v: %+v, %v", d, sent, err)
+		}
+		d.Context += "x"
+		_, err := f.Send(t.Context(), d)
+		wantCode(t, err, orchestrator.Conflict)
 	}
 }
 

@@ -115,7 +115,7 @@ var requestStates = map[string]func(f *fixture, kind orchestrator.RequestKind) (
 
 func askAndRead(f *fixture, kind orchestrator.RequestKind) string {
 	id := f.mustAsk(kind, "lead", "dev").RequestID
-	if ms, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: "dev", Limit: 1}); err != nil || len(ms) != 1 {
+	if ms, _, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: "dev", Limit: 1}); err != nil || len(ms) != 1 {
 		f.t.Fatalf("read %v, %v", ms, err)
 	}
 	return id

@@ -9,6 +9,14 @@ import (
 // Teammates is the recipient that stands for everybody in the sender's team but the sender and those that have stopped.
 const Teammates = "*"
 
+// The types of the messages by which members of a team ask and answer each other. Source: document 001.
+const (
+	ShutdownRequest      = string(Shutdown) + "_request"
+	ShutdownResponse     = string(Shutdown) + "_response"
+	PlanApprovalRequest  = string(PlanApproval) + "_request"
+	PlanApprovalResponse = string(PlanApproval) + "_response"
+)
+
 // Absent is the presence of a team's member that has not taken part in the session yet. It is stored nowhere.
 const Absent PresenceStatus = "absent"
 
@@ -107,26 +115,32 @@ func (r *Router) writeToTeam(ctx context.Context, send func(t *tx) (sent TeamSen
 }
 
 // checkInTeam is check for a draft that may go to all teammates.
-func (d Draft) checkInTeam() (Draft, error) {
+func (d Draft) checkInTeam() (_ Draft, err error) {
+	if d.Recipient != Teammates {
+		if d.Recipient, err = CheckName("recipient", d.Recipient); err != nil {
+			return d, err
+		}
+	}
+	if d, err = d.checkFromTeam(); err != nil {
+		return d, err
+	}
+	if d.Recipient == d.Sender {
+		return d, Errorf(InvalidParams, "%s would write to itself", d.Sender).WithHint("Name a teammate")
+	}
+	return d, nil
+}
+
+// checkFromTeam is checkInTeam without the recipient.
+func (d Draft) checkFromTeam() (Draft, error) {
 	session, err := CheckName("session", d.SessionID)
 	if err != nil {
 		return d, err
 	}
-	broadcast := d.Recipient == Teammates
-	if broadcast {
-		d.Recipient = d.Sender // stands in for a name
-	}
-	if d, err = d.check(); err != nil {
+	if d.Sender, err = CheckName("sender", d.Sender); err != nil {
 		return d, err
 	}
 	d.SessionID = session
-	switch {
-	case broadcast:
-		d.Recipient = Teammates
-	case d.Recipient == d.Sender:
-		return d, Errorf(InvalidParams, "%s would write to itself", d.Sender).WithHint("Name a teammate")
-	}
-	return d, nil
+	return d.checkContent()
 }
 
 // sendToTeam stores the rows of a draft that was checked. refusal and err are those of send.
@@ -152,10 +166,7 @@ func (t *tx) sendToTeam(d *Draft) (sent TeamSent, refusal, err error) {
 
 // broadcast stores one row for each teammate that has not stopped.
 func (t *tx) broadcast(d *Draft) (sent Sent, stopped []string, err error) {
-	if err := t.admit(d.Sender, d.RegisterSender); err != nil {
-		return sent, nil, err
-	}
-	conf, err := t.config()
+	conf, err := t.acting(d.Sender, d.RegisterSender)
 	if err != nil {
 		return sent, nil, err
 	}
@@ -205,8 +216,7 @@ type TurnEnded struct {
 // is the team's first member. The notice's SessionID and Sender say whose turn it was; its Recipient is set here. Errors:
 // as Join; unknown_recipient for the lead.
 func (r *Router) EndTurn(ctx context.Context, lead string, notice Draft) (ended TurnEnded, err error) {
-	notice.Recipient = Teammates // stands in for the lead, which may be the agent itself
-	if notice, err = notice.checkInTeam(); err != nil {
+	if notice, err = notice.checkFromTeam(); err != nil {
 		return ended, err
 	}
 	if lead != "" {
@@ -222,15 +232,12 @@ func (r *Router) EndTurn(ctx context.Context, lead string, notice Draft) (ended 
 }
 
 func (t *tx) endTurn(lead string, notice Draft) (ended TurnEnded, err error) {
-	if err := t.admit(notice.Sender, notice.RegisterSender); err != nil {
-		return ended, err
-	}
-	conf, err := t.config()
+	conf, err := t.acting(notice.Sender, notice.RegisterSender)
 	if err != nil {
 		return ended, err
 	}
 	if lead != "" && conf.agents[lead] == nil {
-		return ended, Errorf(UnknownRecipient, "lead: nobody is known as %q", lead).WithHint("%s", didYouMean(lead, conf.names))
+		return ended, unknownAgent(UnknownRecipient, "lead: ", lead, conf)
 	}
 	if team := conf.team(notice.SessionID); lead == "" && len(team) > 0 {
 		lead = team[0]
@@ -262,20 +269,19 @@ func (r *Router) TakePart(ctx context.Context, j Joining, began bool) (err error
 		return err
 	}
 	settled := false
-	err = r.look(func(c *conn) error {
+	settle := func(c *conn) error {
 		p, found, err := c.presenceOf(j.Session, j.Agent)
 		settled = found && !(began && p.Status == Idle)
 		return err
-	})
-	if err != nil || settled {
+	}
+	if err := r.look(settle); err != nil || settled {
 		return err
 	}
 	return r.write(ctx, func(t *tx) error {
-		if err := t.admit(j.Agent, j.Register); err != nil {
+		if _, err := t.acting(j.Agent, j.Register); err != nil {
 			return err
 		}
-		p, found, err := t.presenceOf(j.Session, j.Agent)
-		if err != nil || (found && !(began && p.Status == Idle)) {
+		if err := settle(t.conn); err != nil || settled {
 			return err
 		}
 		_, err = t.takePresence(j.Session, j.Agent, Working)

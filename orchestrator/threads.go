@@ -57,7 +57,7 @@ type ThreadDraft struct {
 
 // ThreadChange says which thread is to be changed, and who asks.
 type ThreadChange struct {
-	Session string
+	Session string // of whoever asks; a participant may ask from any
 	Thread  string
 	By      string // a participant; "" is the administrator
 }
@@ -93,7 +93,7 @@ func (r *Router) CreateThread(ctx context.Context, d ThreadDraft) (th Thread, er
 		}
 		for _, name := range names {
 			if conf.agents[name] == nil {
-				return noParticipant(conf, name)
+				return unknownAgent(NotFound, "participant: ", name, conf)
 			}
 		}
 		th, err = t.createThread(&d, names)
@@ -122,34 +122,6 @@ func (t *tx) createThread(d *ThreadDraft, participants []string) (th Thread, err
 	return th, err
 }
 
-// acting makes sure that an agent which acts is known. register adds one that is not: it proved its identity. Error:
-// unknown_sender.
-func (t *tx) acting(name string, register bool) (*config, error) {
-	conf, err := t.config()
-	if err != nil || conf.agents[name] != nil {
-		return conf, err
-	}
-	if !register {
-		hint := didYouMean(name, conf.names)
-		if hint == "" {
-			hint = "Add the agent with `mailroom agent add " + name + "`"
-		}
-		return nil, Errorf(UnknownSender, "nobody is known as %q", name).WithHint("%s", hint)
-	}
-	if _, _, err := t.addAgent(AgentUpdate{Name: name, By: name}); err != nil {
-		return nil, err
-	}
-	return t.config()
-}
-
-func noParticipant(conf *config, name string) error {
-	hint := didYouMean(name, conf.names)
-	if hint == "" {
-		hint = "Add the agent with `mailroom agent add " + name + "`"
-	}
-	return Errorf(NotFound, "%q cannot take part: nobody is known by that name", name).WithHint("%s", hint)
-}
-
 // checkLine refuses a text that is too long, or that cannot be stored as it is.
 func checkLine(what, text string, limit int) error {
 	switch {
@@ -176,7 +148,7 @@ func (r *Router) AddParticipant(ctx context.Context, c ThreadChange, agent strin
 			return err
 		}
 		if conf.agents[agent] == nil {
-			return noParticipant(conf, agent)
+			return unknownAgent(NotFound, "participant: ", agent, conf)
 		}
 		if added = !th.Has(agent); !added {
 			return nil
@@ -207,7 +179,7 @@ func (r *Router) RemoveParticipant(ctx context.Context, c ThreadChange, agent st
 			return err
 		}
 		if !th.Has(agent) {
-			return Errorf(NotFound, "%s takes no part in %s", agent, th.ID).WithHint("%s", didYouMean(agent, th.names()))
+			return Errorf(NotFound, "%s takes no part in %s", agent, th.ID).WithHint("%s", didYouMean(agent, th.Names()))
 		}
 		t.traced = true
 		if _, err := t.Exec(`DELETE FROM thread_participants WHERE thread_id = ? AND agent = ?`, th.ID, agent); err != nil {
@@ -243,16 +215,18 @@ func (r *Router) CloseThread(ctx context.Context, c ThreadChange, summary string
 	return th, err
 }
 
-// openThread returns a thread that may be changed by whoever asks. One of another session is not found.
+// openThread returns a thread that may be changed by whoever asks. A participant finds it by its id in whatever session
+// it asks, since what mentions it reaches it there too; for everybody else one of another session does not exist.
 func (t *tx) openThread(c *ThreadChange) (Thread, error) {
 	th, found, err := t.thread(c.Thread)
+	part := c.By != "" && th.Has(foldName(c.By))
 	switch {
 	case err != nil:
 		return th, err
-	case !found || th.Session != foldName(c.Session):
+	case !found || (!part && th.Session != foldName(c.Session)):
 		return th, Errorf(NotFound, "there is no thread %q in the session %s", clip(c.Thread), clip(c.Session)).
 			WithHint("create_thread answers with the id of the thread it makes; --session names another session")
-	case c.By != "" && !th.Has(foldName(c.By)):
+	case c.By != "" && !part:
 		return th, Errorf(PermissionDenied, "%s takes no part in %s", foldName(c.By), th.ID).
 			WithHint("Any participant can add it")
 	case th.Status != OpenThread:
@@ -287,8 +261,8 @@ func (c *conn) thread(id string) (th Thread, found bool, err error) {
 	return th, found, err
 }
 
-// names lists who takes part.
-func (th *Thread) names() []string {
+// Names lists who takes part.
+func (th *Thread) Names() []string {
 	names := make([]string, len(th.Participants))
 	for i, p := range th.Participants {
 		names[i] = p.Agent

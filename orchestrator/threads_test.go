@@ -83,7 +83,7 @@ func TestPostsAreNobodysMail(t *testing.T) {
 		d := f.deliver()
 		want(t, "delivered", d.Delivered, 0)
 		for _, name := range []string{"a", "b"} {
-			if ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: name, Limit: 9}); err != nil || len(ms) != 0 {
+			if ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: name, Limit: 9}); err != nil || len(ms) != 0 {
 				t.Errorf("%s got %v, %v", name, ms, err)
 			}
 		}
@@ -207,7 +207,7 @@ func TestThreadRights(t *testing.T) {
 			code orchestrator.Code
 		}{
 			{"unknown thread", orchestrator.ThreadChange{Session: room, Thread: "thread-none", By: "a"}, orchestrator.NotFound},
-			{"another session", orchestrator.ThreadChange{Session: "elsewhere", Thread: open.ID, By: "a"}, orchestrator.NotFound},
+			{"another session", orchestrator.ThreadChange{Session: "elsewhere", Thread: open.ID, By: "outsider"}, orchestrator.NotFound},
 			{"no participant", orchestrator.ThreadChange{Session: room, Thread: open.ID, By: "outsider"}, orchestrator.PermissionDenied},
 			{"closed", orchestrator.ThreadChange{Session: room, Thread: closed.ID, By: "a"}, orchestrator.Conflict},
 		} {
@@ -219,7 +219,17 @@ func TestThreadRights(t *testing.T) {
 	if everything() != before {
 		t.Errorf("what was refused changed something: %s\nbefore %s", everything(), before)
 	}
-	_, _, err := f.AddParticipant(t.Context(), orchestrator.ThreadChange{Session: room, Thread: open.ID, By: "a"}, "nobody")
+	elsewhere := orchestrator.ThreadChange{Session: "elsewhere", Thread: open.ID}
+	_, err := f.CloseThread(t.Context(), elsewhere, "x")
+	wantCode(t, err, orchestrator.NotFound) // the administrator names the session
+	elsewhere.By = "a"
+	for _, act := range []string{"post", "add", "close"} {
+		if err := acts[act](elsewhere); err != nil {
+			t.Errorf("a participant in another session, %s: %v", act, err)
+		}
+	}
+	open = f.thread("a", "b")
+	_, _, err = f.AddParticipant(t.Context(), orchestrator.ThreadChange{Session: room, Thread: open.ID, By: "a"}, "nobody")
 	wantCode(t, err, orchestrator.NotFound)
 	_, err = f.RemoveParticipant(t.Context(), orchestrator.ThreadChange{Session: room, Thread: open.ID, By: "a"}, "outsider")
 	wantCode(t, err, orchestrator.NotFound)
@@ -240,7 +250,7 @@ func TestRemovedParticipants(t *testing.T) {
 	_, err = f.post(th.ID, "b")
 	wantCode(t, err, orchestrator.PermissionDenied)
 	want(t, "ignored", fmt.Sprint(f.mustPost(th.ID, "a", "b", "c").Ignored), "[b]")
-	if ms, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 9}); err != nil || len(ms) != 1 {
+	if ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 9}); err != nil || len(ms) != 1 {
 		t.Errorf("b has %v, %v", ms, err)
 	}
 	if _, added, err := f.AddParticipant(t.Context(), change, "b"); err != nil || !added {
@@ -318,7 +328,7 @@ func TestTraceOfPostsReplays(t *testing.T) {
 		f.clock.advance(time.Second)
 		f.deliver()
 	}
-	if _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 2}); err != nil {
+	if _, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.CloseThread(t.Context(), orchestrator.ThreadChange{Session: room, Thread: closed.ID}, ""); err != nil {

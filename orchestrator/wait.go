@@ -39,53 +39,52 @@ const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(m
 
 // Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
 // as read in the same transaction. It delivers what is due to this recipient on the way. When there are none it waits
-// until one comes or the timeout ends; no messages and no error is a wait that timed out. Each message goes to exactly
-// one of several waiters. Errors: unknown_recipient, busy; context.Cause(ctx) when ctx ended; conflict for a wait for
+// until one comes or the timeout ends; no messages and no error is a wait that timed out. more says that there are others
+// of the kind, beyond the limit or beyond 4 MiB of payload. Each message goes to exactly one of several waiters. Errors: unknown_recipient, busy; context.Cause(ctx) when ctx ended; conflict for a wait for
 // somebody who waits for the recipient, be it through others; not_found and permission_denied for ReplyTo.
 //
 // An agent whose transport is not its inbox gets here only what that transport has not taken.
-func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
+func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bool, err error) {
 	recipient, err := CheckName("recipient", o.Recipient)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if o.Register {
 		if err := r.register(ctx, recipient); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	names, err := r.awaited(recipient, &o)
+	names, err := r.awaited(ctx, recipient, &o)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	deadline := r.now().Add(o.Timeout)
 	o.Recipient = recipient
-	if ms, err := r.lookAndTake(ctx, &o); err != nil || len(ms) > 0 || o.Timeout <= 0 {
-		return ms, err
+	if ms, more, err = r.lookAndTake(ctx, &o); err != nil || len(ms) > 0 || o.Timeout <= 0 {
+		return ms, more, err
 	}
 	rings, stop, err := r.bell.Listen(ctx, recipient)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer stop()
 	if o.edges, err = r.declareWait(ctx, recipient, names, o.Timeout); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer r.withdrawWait(context.WithoutCancel(ctx), &o)
 	take := r.lookAndTake
 	for {
-		ms, err := take(ctx, &o)
-		if err != nil || len(ms) > 0 {
-			return ms, err
+		if ms, more, err = take(ctx, &o); err != nil || len(ms) > 0 {
+			return ms, more, err
 		}
 		take = r.lookAndTake
 		left := deadline.Sub(r.now())
 		if left <= 0 {
-			return nil, nil
+			return nil, false, nil
 		}
 		next, err := r.nextDue(recipient)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if !next.IsZero() {
 			left = min(left, max(next.Sub(r.now()), time.Millisecond))
@@ -99,7 +98,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) ([]Message, error) {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, context.Cause(ctx)
+			return nil, false, context.Cause(ctx)
 		}
 		timer.Stop()
 	}
@@ -111,52 +110,75 @@ func (r *Router) register(ctx context.Context, name string) error {
 	if err != nil || conf.agents[name] != nil {
 		return err
 	}
-	_, _, err = r.AddAgent(ctx, AgentUpdate{Name: name, By: name})
-	return err
+	return r.write(ctx, func(t *tx) error {
+		_, err := t.acting(name, true)
+		return err
+	})
 }
 
 // lookAndTake is take behind a look with a reader: an idle waiter never takes the write lock.
-func (r *Router) lookAndTake(ctx context.Context, o *WaitOptions) (ms []Message, err error) {
+func (r *Router) lookAndTake(ctx context.Context, o *WaitOptions) (ms []Message, more bool, err error) {
 	there, err := r.anythingFor(o.Recipient)
 	if err != nil || !there {
-		return nil, err
+		return nil, false, err
 	}
 	return r.take(ctx, o)
 }
 
-// take reads what there is, without waiting.
-func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, err error) {
+// take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to be
+// read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
+func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more bool, err error) {
 	everything := o.Filter == Filter{} && !o.Peek
-	for more := true; more && len(ms) == 0; {
+	var first []int64
+	for again := true; again; {
+		var behind bool
 		err = r.write(ctx, func(t *tx) (err error) {
 			t.quiet = true
-			ms = nil
-			if more, err = t.tidy(); err != nil || more {
+			ms, more, behind = nil, false, false
+			if again, err = t.tidy(); err != nil || again {
 				return err // what has expired must be out of the inbox before anything is read
 			}
-			if everything {
+			if everything && first == nil {
 				if ms, err = t.handOver(o.Recipient, o.Limit); err != nil {
 					return err
 				}
 			}
 			if len(ms) == 0 {
-				if err := t.deliverForReading(o.Recipient); err != nil {
+				behind, err = t.deliverForReading(o.Recipient, first)
+				if again = behind; err != nil || behind {
 					return err
 				}
-				if ms, err = t.readUnread(o); err != nil || len(ms) == 0 {
+				if ms, more, err = t.readUnread(o); err != nil || len(ms) == 0 {
 					return err
 				}
 			}
 			return t.endWait(o.edges)
 		})
+		if err == nil && behind {
+			first, err = r.firstDue(o)
+		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	if len(ms) > 0 {
 		o.edges = nil
 	}
-	return ms, nil
+	return ms, more, nil
+}
+
+// firstDue finds the messages, of those that are due and not delivered, that a reader is to get first. That may take a
+// walk along all of them, and so is not done while others wait to write. The result is not nil.
+func (r *Router) firstDue(o *WaitOptions) ([]int64, error) {
+	first := []int64{}
+	err := r.look(func(c *conn) error {
+		return c.query(`SELECT seq FROM agent_message m WHERE `+takeable+selected+readingOrder+` LIMIT +?7`, func(row []driver.Value) error {
+			first = append(first, asInt(row[0]))
+			return nil
+		}, stamp(r.now()), o.Recipient, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
+			o.Limit+1)
+	})
+	return first, err
 }
 
 // anythingFor looks whether taking could find something. It is what a waiter does first when it wakes up, so it is one
@@ -184,8 +206,7 @@ func (r *Router) anythingFor(recipient string) (there bool, err error) {
 			}
 		}
 		if conf.agents[recipient] == nil {
-			return Errorf(UnknownRecipient, "nobody is known as %q", recipient).
-				WithHint("%s", didYouMean(recipient, conf.names))
+			return unknownAgent(UnknownRecipient, "", recipient, conf)
 		}
 		return nil
 	})
@@ -216,51 +237,60 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 	return at, err
 }
 
-// deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read.
-func (t *tx) deliverForReading(recipient string) error {
+// deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read. It
+// takes the usual share, and behind says that more may be due; or, unless first is nil, the rows that first names.
+func (t *tx) deliverForReading(recipient string, first []int64) (behind bool, err error) {
 	inbox := t.r.inbox()
 	if inbox == nil {
-		return nil
+		return false, nil
 	}
 	conf, err := t.config()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if conf.agents[recipient] == nil {
-		return Errorf(UnknownRecipient, "nobody is known as %q", recipient)
+		return false, unknownAgent(UnknownRecipient, "", recipient, conf)
 	}
 	batch := &inboxBatch{tx: t, delivered: map[string]int{}, left: conf.settings.ClaimSize}
 	if err := batch.empty(); err != nil {
-		return err
+		return false, err
 	}
-	if err := batch.takeShare(recipient, batch.left, inbox); err != nil {
-		return err
+	if first != nil {
+		err = batch.takeThese(recipient, first, inbox)
+	} else {
+		err = batch.takeShare(recipient, batch.left, inbox)
 	}
-	return batch.deliver(conf)
+	if err != nil {
+		return false, err
+	}
+	return batch.more, batch.deliver(conf)
 }
 
 // readUnread marks unread messages of an inbox as read, unless they are only looked at, and returns them.
-func (t *tx) readUnread(o *WaitOptions) ([]Message, error) {
-	ms, err := t.unread(o)
+func (t *tx) readUnread(o *WaitOptions) (ms []Message, more bool, err error) {
+	ms, more, err = t.unread(o)
 	if err != nil || o.Peek {
-		return ms, err
+		return ms, more, err
 	}
 	for i := range ms {
 		m := &ms[i]
 		m.ReadAt = t.now
 		if err := t.markRead(m, t.now, tracing.Read, ""); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return ms, nil
+	return ms, more, nil
 }
 
 // unread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts as a
 // message of which only the payload is known.
-func (t *tx) unread(o *WaitOptions) (ms []Message, err error) {
-	var more bool
+func (t *tx) unread(o *WaitOptions) (ms []Message, more bool, err error) {
 	if ms, more, err = t.unreadMessages(o); err != nil || more || o.Filter != (Filter{}) {
-		return ms, err
+		return ms, more, err
+	}
+	size := 0
+	for i := range ms {
+		size += len(ms[i].Payload)
 	}
 	err = t.query(`
 		SELECT i.message_id, i.payload, i.delivered_at FROM agent_inbox i
@@ -268,28 +298,33 @@ func (t *tx) unread(o *WaitOptions) (ms []Message, err error) {
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient)
 		ORDER BY i.rowid LIMIT +?`, func(row []driver.Value) error {
+		payload := []byte(adoptedPayload(row[1]))
+		size += len(payload)
+		if more = more || len(ms) == o.Limit || len(ms) > 0 && size > maxRead; more {
+			return nil
+		}
 		ms = append(ms, Message{
-			ID: asText(row[0]), Recipient: o.Recipient, Payload: []byte(adoptedPayload(row[1])), Status: Delivered,
-			DeliveredAt: asText(row[2]),
+			ID: asText(row[0]), Recipient: o.Recipient, Payload: payload, Status: Delivered, DeliveredAt: asText(row[2]),
 		})
 		return nil
-	}, o.Recipient, o.Limit-len(ms))
-	return ms, err
+	}, o.Recipient, o.Limit-len(ms)+1)
+	return ms, more, err
 }
 
+// readingOrder is the order in which a reader gets its messages.
+const readingOrder = ` ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq`
+
 // unreadMessages picks what is to be read first by the little that decides it, and only then fetches the messages: a
-// large inbox must not be sorted with its payloads. more says that no more may be taken, though there may be some.
+// large inbox must not be sorted with its payloads. more says that there are others.
 func (t *tx) unreadMessages(o *WaitOptions) (ms []Message, more bool, err error) {
 	const unread = `WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
 		AND recipient = ?1 AND status = 'delivered'` + selected
-	ms, more, err = t.fetch(`
+	return t.fetch(`
 		SELECT archived, seq FROM (
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
 		    UNION ALL
-		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`)
-		ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT +?2`, o.Limit, maxRead,
-		o.Recipient, o.Limit, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority))
-	return ms, more || len(ms) == o.Limit, err
+		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`)`+readingOrder+` LIMIT +?2`, o.Limit, maxRead,
+		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority))
 }
 
 // optional is the SQL NULL for a number that is not given.
@@ -318,6 +353,9 @@ func (t *tx) markRead(m *Message, at string, event tracing.EventName, why string
 
 // Unread takes back the reading of messages whose answer could not be written, so that the next reader gets them.
 func (r *Router) Unread(ctx context.Context, ms []Message) error {
+	if len(ms) == 0 {
+		return nil
+	}
 	return r.write(ctx, func(t *tx) error {
 		for i := range ms {
 			if err := t.markRead(&ms[i], "", tracing.Released, "the answer could not be written; unread again"); err != nil {

@@ -29,7 +29,7 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 					own, cancel := context.WithCancel(ctx)
 					all.Go(func() {
 						o := orchestrator.WaitOptions{Recipient: agent, Limit: 5, Timeout: time.Hour, For: names}
-						ms, err := routers[1].Wait(own, o)
+						ms, _, err := routers[1].Wait(own, o)
 						if err == nil == (len(ms) == 0) {
 							t.Errorf("round %d: %s got %d messages and %v", round, agent, len(ms), err)
 						}
@@ -62,7 +62,7 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 				all.Wait()
 				returned += len(got)
 				for _, agent := range []string{"a", "b", "c"} {
-					ms, err := f.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: 10})
+					ms, _, err := f.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: 10})
 					if err != nil {
 						t.Fatal(err)
 					}

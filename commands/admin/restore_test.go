@@ -42,7 +42,7 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 	if _, err := other.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {
 		t.Errorf("the other process cannot send: %v", err)
 	}
-	ms, err := other.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10})
+	ms, _, err := other.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10})
 	if err != nil || len(ms) != 2 || ms[0].ID != kept {
 		t.Errorf("the other process reads %v, %v", ms, err)
 	}

@@ -47,15 +47,6 @@ func change(env commands.Env, thread string) orchestrator.ThreadChange {
 	return orchestrator.ThreadChange{Session: env.Caller.Session, Thread: thread, By: env.Caller.Name}
 }
 
-// ids lists who takes part in a thread.
-func ids(th *orchestrator.Thread) []string {
-	names := make([]string, len(th.Participants))
-	for i, p := range th.Participants {
-		names[i] = p.Agent
-	}
-	return names
-}
-
 // lines writes a confirmation in the document's form: what happened, then a line for each value that is not empty.
 func lines(what string, pairs ...[2]string) string {
 	var b strings.Builder

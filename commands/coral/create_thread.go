@@ -47,7 +47,7 @@ func createThread(ctx context.Context, env commands.Env, p CreateThreadParams) (
 
 func threadResult(th *orchestrator.Thread, did string) ThreadResult {
 	return ThreadResult{
-		ThreadID: th.ID, ThreadName: th.Name, CreatorID: th.Creator, Participants: ids(th), Status: string(th.Status),
+		ThreadID: th.ID, ThreadName: th.Name, CreatorID: th.Creator, Participants: th.Names(), Status: string(th.Status),
 		Summary: th.Summary, CreatedAt: th.CreatedAt, ClosedAt: th.ClosedAt, did: did,
 	}
 }

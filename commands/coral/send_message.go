@@ -19,8 +19,8 @@ const directPrefix = "direct:"
 type SendMessageParams struct {
 	ThreadID string   `json:"threadId" desc:"thread to post in, or direct:NAME for one agent without a thread" check:"id"`
 	SenderID string   `json:"senderId,omitempty" desc:"agent that posts; may be left out by one that is known by its credential" check:"agent"`
-	Content  string   `json:"content" desc:"what to say; with its escapes in JSON at most 1 MiB" check:"max=1048576"`
-	Mentions []string `json:"mentions,omitempty" desc:"participants that get it; the others do not hear of it" check:"agent,max=1000"`
+	Content  string   `json:"content" desc:"what to say; with its escapes in JSON and the mentions at most 1 MiB" check:"max=1048576"`
+	Mentions []string `json:"mentions,omitempty" desc:"participants that get it, also as @NAME; the others do not hear of it" check:"max=1000"`
 }
 
 // SendMessageResult is the post, as the document has a message.
@@ -31,7 +31,7 @@ type SendMessageResult struct {
 	Content   string   `json:"content"`
 	Timestamp int64    `json:"timestamp"` // Unix milliseconds
 	Mentions  []string `json:"mentions"`
-	Ignored   []string `json:"ignored_mentions,omitempty"` // they take no part in the thread
+	Ignored   []string `json:"ignored_mentions,omitempty"` // they take no part in the thread, or are no names
 }
 
 var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).Kind(tracing.Producer)
@@ -42,11 +42,12 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
+	mentions := mentioned(p.Mentions)
 	if to, direct := strings.CutPrefix(p.ThreadID, directPrefix); direct {
-		return sendDirect(ctx, env, sender, to, &p)
+		return sendDirect(ctx, env, sender, to, p.Content, mentions)
 	}
 	posted, err := env.Router.Post(ctx, orchestrator.PostDraft{
-		Session: env.Caller.Session, Thread: p.ThreadID, Sender: sender, Mentions: p.Mentions, Type: messageType,
+		Session: env.Caller.Session, Thread: p.ThreadID, Sender: sender, Mentions: mentions, Type: messageType,
 		Payload:  func(mentions []string) (json.RawMessage, error) { return payload(p.Content, mentions) },
 		Register: env.Caller.Name != "",
 	})
@@ -60,12 +61,12 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 }
 
 // sendDirect sends a message to one agent, whatever its vocabulary.
-func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *SendMessageParams) (SendMessageResult, error) {
+func sendDirect(ctx context.Context, env commands.Env, sender, to, content string, mentions []string) (SendMessageResult, error) {
 	to, err := orchestrator.CheckName("agent", to)
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	body, err := payload(p.Content, []string{to})
+	body, err := payload(content, []string{to})
 	if err != nil {
 		return SendMessageResult{}, err
 	}
@@ -77,17 +78,34 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 	}
 	others := func(name string) bool { return name == to || name == sender }
 	return SendMessageResult{
-		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: p.Content, Timestamp: millis(sent.CreatedAt),
-		Mentions: []string{to}, Ignored: slices.DeleteFunc(slices.Clone(p.Mentions), others),
+		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: content, Timestamp: millis(sent.CreatedAt),
+		Mentions: []string{to}, Ignored: slices.DeleteFunc(mentions, others),
 	}, nil
+}
+
+// mentioned reads mentions as agents write them: NAME or @NAME, in any case. What is no name stays as it was.
+func mentioned(mentions []string) []string {
+	names := make([]string, len(mentions))
+	for i, mention := range mentions {
+		name, err := orchestrator.CheckName("mention", strings.TrimPrefix(mention, "@"))
+		if err != nil {
+			name = mention
+		}
+		names[i] = name
+	}
+	return names
 }
 
 // payload is what stands in agent_message. Source: contract.md, "what stands in payload".
 func payload(content string, mentions []string) (json.RawMessage, error) {
-	return commands.Marshal(struct {
+	body, err := commands.Marshal(struct {
 		Content  string   `json:"content"`
 		Mentions []string `json:"mentions"`
 	}{content, mentions})
+	if err == nil {
+		err = commands.CheckFits("content", body)
+	}
+	return body, err
 }
 
 // ToolText confirms it. Source: document 003, "Sending a Message".

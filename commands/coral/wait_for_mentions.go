@@ -18,7 +18,7 @@ type WaitForMentionsParams struct {
 	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out by one that is known by its credential" check:"agent"`
 	TimeoutMs int    `json:"timeoutMs,omitempty" desc:"milliseconds to wait when there are no messages" check:"min=0,max=60000" default:"30000"`
 	WaitFor   string `json:"waitFor,omitempty" desc:"agent that is waited for; refused when it waits for this one, be it through others" check:"agent"`
-	ReplyTo   string `json:"replyTo,omitempty" desc:"message of the agent's own whose answer is waited for; the same as naming those who got it" check:"id"`
+	ReplyTo   string `json:"reply_to,omitempty" desc:"message of the agent's own whose answer is waited for; the same as naming those who got it" check:"id"`
 	Format    string `json:"format,omitempty" desc:"form of the text that a client of MCP shows" check:"oneof=xml|json" default:"xml"`
 }
 
@@ -27,6 +27,7 @@ type WaitForMentionsParams struct {
 type WaitForMentionsResult struct {
 	AgentID  string   `json:"agentId"`
 	Count    int      `json:"count"`
+	More     bool     `json:"more"` // there are others: ask again
 	Threads  []Thread `json:"threads"`
 	TimedOut bool     `json:"timed_out"`
 
@@ -51,7 +52,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
 	}
-	if r.messages, err = env.Router.Wait(ctx, o); err != nil {
+	if r.messages, r.More, err = env.Router.Wait(ctx, o); err != nil {
 		return WaitForMentionsResult{}, err
 	}
 	r.Count, r.TimedOut = len(r.messages), len(r.messages) == 0
@@ -82,8 +83,9 @@ func (r WaitForMentionsResult) ToolText() string {
 	}
 	return marshaled(xml.MarshalIndent(struct {
 		XMLName xml.Name `xml:"messages"`
+		More    bool     `xml:"more,attr,omitempty"`
 		Threads []Thread `xml:"thread"`
-	}{Threads: r.Threads}, "", "  "))
+	}{More: r.More, Threads: r.Threads}, "", "  "))
 }
 
 // marshaled is what was made of texts and numbers, which always works.
@@ -102,5 +104,8 @@ func (r WaitForMentionsResult) Text(w *commands.Text) {
 	}
 	for i := range r.Threads {
 		r.Threads[i].write(w)
+	}
+	if r.More {
+		w.Printf("There are more: ask again.\n")
 	}
 }

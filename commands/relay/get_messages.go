@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -24,6 +25,7 @@ type GetMessagesParams struct {
 type GetMessagesResult struct {
 	HasInterrupts bool      `json:"hasInterrupts"`
 	Count         int       `json:"count"`
+	HasMore       bool      `json:"hasMore"` // there are others: ask again
 	Messages      []Message `json:"messages"`
 
 	taken []orchestrator.Message // marked as read with this answer
@@ -42,11 +44,11 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 		Filter: orchestrator.Filter{Type: p.Type, Target: p.Target}, Peek: !p.MarkAsRead,
 	}
 	o.Filter.MinPriority, o.Filter.MaxPriority = priorityBounds(p.Priority)
-	ms, err := env.Router.Wait(ctx, o)
+	ms, more, err := env.Router.Wait(ctx, o)
 	if err != nil {
 		return GetMessagesResult{}, err
 	}
-	r := GetMessagesResult{Count: len(ms), Messages: make([]Message, len(ms))}
+	r := GetMessagesResult{Count: len(ms), HasMore: more, Messages: make([]Message, len(ms))}
 	if p.MarkAsRead {
 		r.taken = ms
 	}
@@ -80,7 +82,7 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 		}
 	}
 	return "", orchestrator.Errorf(orchestrator.UnknownRecipient, "sessionId: %q is neither a program nor a session that you take part in", sessionID).
-		WithHint("%s", unknown.Hint)
+		WithHint("%s", cmp.Or(unknown.Hint, "Leave sessionId out to get your own messages; `mailroom agent list` shows the programs"))
 }
 
 // priorityBounds are the numbers that a priority's word stands for; "" stands for all.
@@ -100,9 +102,6 @@ func priorityBounds(word string) (low, high *int) {
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (r GetMessagesResult) Unwritten(ctx context.Context, env commands.Env) error {
-	if len(r.taken) == 0 {
-		return nil
-	}
 	return env.Router.Unread(ctx, r.taken)
 }
 
@@ -113,5 +112,8 @@ func (r GetMessagesResult) Text(w *commands.Text) {
 	}
 	for i := range r.Messages {
 		r.Messages[i].write(w)
+	}
+	if r.HasMore {
+		w.Printf("There are more: ask again.\n")
 	}
 }

@@ -21,12 +21,12 @@ type SendMessageParams struct {
 	Action         string           `json:"action,omitempty" desc:"interrupt is read before everything else; left out: queue" check:"oneof=interrupt|queue"`
 	Context        string           `json:"context,omitempty" desc:"additional structured context" check:"max=8192"`
 	SessionID      string           `json:"sessionId,omitempty" desc:"session that the message belongs to; left out: the caller's" check:"max=256"`
-	ReplyTo        string           `json:"reply_to,omitempty" desc:"message that this one answers" check:"max=256"`
+	ReplyTo        string           `json:"reply_to,omitempty" desc:"message that this one answers; an ACK acknowledges it" check:"max=256"`
 	ThreadID       string           `json:"threadId,omitempty" desc:"thread that groups a conversation" check:"max=256"`
 	TTL            commands.Seconds `json:"ttl,omitempty" desc:"seconds after which it expires undelivered or unread" check:"min=1,max=2592000"`
-	Payload        json.RawMessage  `json:"payload,omitempty" desc:"structured data, an object" check:"max=1000000"`
+	Payload        json.RawMessage  `json:"payload,omitempty" desc:"structured data, an object; with the message at most 1 MiB of JSON" check:"max=1000000"`
 	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"UUID v4; a repeat with the same key sends nothing and answers with the first result" check:"max=36"`
-	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told, once, if nobody has acknowledged it" check:"min=1,max=2592000"`
+	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told, once, if nobody has acknowledged or answered it" check:"min=1,max=2592000"`
 }
 
 // SendMessageResult names the message; for a group, its multicast id and one target per member.
@@ -87,6 +87,9 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 			WithHint(`Write {"key": ...}; a text belongs into message`)
 	}
 	payload, err := commands.Marshal(body)
+	if err == nil {
+		err = commands.CheckFits("payload", payload) // a message without one always fits
+	}
 	if err != nil {
 		return orchestrator.Draft{}, err
 	}
@@ -96,9 +99,9 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	}
 	return orchestrator.Draft{
 		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload, Priority: commands.PriorityOf(p.Priority),
-		Action: p.Action, Context: p.Context, SessionID: session, ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
+		Action: p.Action, Context: p.Context, SessionID: session, SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
 		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(),
-		RegisterSender: caller.Name != "",
+		Acknowledges: p.Type == "ACK", RegisterSender: caller.Name != "",
 	}, nil
 }
 

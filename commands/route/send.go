@@ -22,7 +22,7 @@ type SendParams struct {
 	TTL            commands.Seconds `json:"ttl_seconds,omitempty" desc:"expires undelivered or unread after this long" check:"min=1,max=2592000"`
 	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"a repeat of the same send with this key sends nothing and answers with the first result" check:"max=256"`
 	ReplyTo        string           `json:"reply_to,omitempty" desc:"message_id that this one answers" check:"max=256"`
-	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"tell the sender, once, when nobody has acknowledged it after this long" check:"min=1,max=2592000"`
+	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"tell the sender, once, when nobody has acknowledged or answered it after this long" check:"min=1,max=2592000"`
 	HoldUnknown    bool             `json:"hold_unknown,omitempty" desc:"keep a message to a name that nobody has yet, until that agent is added"`
 }
 

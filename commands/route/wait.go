@@ -22,6 +22,7 @@ type WaitResult struct {
 	Recipient string                 `json:"recipient"`
 	Count     int                    `json:"count"`
 	Messages  []orchestrator.Message `json:"messages"`
+	More      bool                   `json:"more"` // there are others: ask again
 	TimedOut  bool                   `json:"timed_out"`
 	Timestamp string                 `json:"timestamp"`
 }
@@ -41,14 +42,14 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
 	}
-	ms, err := env.Router.Wait(ctx, o)
+	ms, more, err := env.Router.Wait(ctx, o)
 	if err != nil {
 		return WaitResult{}, err
 	}
 	if ms == nil {
 		ms = []orchestrator.Message{}
 	}
-	return WaitResult{Recipient: recipient, Count: len(ms), Messages: ms, TimedOut: len(ms) == 0, Timestamp: timestamp(env)}, nil
+	return WaitResult{Recipient: recipient, Count: len(ms), Messages: ms, More: more, TimedOut: len(ms) == 0, Timestamp: timestamp(env)}, nil
 }
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
@@ -65,5 +66,8 @@ func (r WaitResult) Text(w *commands.Text) {
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		w.Printf("%s  %s from %s, %s\n  %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, m.CreatedAt, string(m.Payload))
+	}
+	if r.More {
+		w.Printf("There are more: ask again.\n")
 	}
 }

@@ -3,6 +3,7 @@
 package surface
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -277,14 +278,11 @@ func (p *Program) caller(c *cli.Context) (commands.Caller, error) {
 	if caller.Name == "" {
 		caller.Name = p.Getenv("MAILROOM_AGENT")
 	}
-	if caller.Session == "" {
-		caller.Session = "default"
+	session, err := orchestrator.CheckName("session", cmp.Or(caller.Session, "default"))
+	if caller.Session = session; err != nil || caller.Name == "" {
+		return caller, err
 	}
-	if caller.Name == "" {
-		return caller, nil
-	}
-	name, err := orchestrator.CheckName("agent", caller.Name)
-	caller.Name = name
+	caller.Name, err = orchestrator.CheckName("agent", caller.Name)
 	return caller, err
 }
 

@@ -74,8 +74,8 @@ func readInbox(ctx context.Context, env commands.Env, agent string) (any, error)
 			return nil, err
 		}
 	}
-	ms, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: messagesAtOnce, Peek: true})
-	return map[string]any{"agent": agent, "messages": notNil(ms)}, err
+	ms, more, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: messagesAtOnce, Peek: true})
+	return map[string]any{"agent": agent, "messages": notNil(ms), "has_more": more}, err
 }
 
 // readThread shows what was said in a thread: all of it to administrators, to its participants what was posted, and to

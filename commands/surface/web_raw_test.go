@@ -215,7 +215,7 @@ func TestClientThatLeavesAtOnce(t *testing.T) {
 			if !before && !strings.Contains(l.Body.String(), "messageId") {
 				t.Errorf("%s: %s", path, l.Body)
 			}
-			if _, err := f.router.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "bob", Limit: 10}); err != nil {
+			if _, _, err := f.router.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "bob", Limit: 10}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -274,7 +274,7 @@ func TestClientsThatGoWhileWaiting(t *testing.T) {
 		c.Close()
 		f.until(func() bool { return len(f.web.slots) == 0 })
 		want := f.send("ann", "bob")
-		ms, err := f.router.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "bob", Limit: 10})
+		ms, _, err := f.router.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "bob", Limit: 10})
 		if err != nil || len(ms) != 1 || ms[0].ID != want {
 			t.Fatalf("after a client that went: %v, %v; want %s", ms, err, want)
 		}

@@ -49,6 +49,9 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		return SendMessageResult{}, err
 	}
 	c, err := readContent(p.Message)
+	if err == nil {
+		err = commands.CheckFits("message", c.payload)
+	}
 	if err != nil {
 		return SendMessageResult{}, err
 	}
@@ -120,7 +123,7 @@ func (r SendMessageResult) Text(w *commands.Text) {
 	}
 	w.Printf("%s to %s is %s: %s\n", w.Paint(commands.Bold, r.MessageID), to, w.Status(r.Status), r.Summary)
 	switch {
-	case r.RequestID != "" && (r.Type == shutdownAsk || r.Type == planApprovalAsk):
+	case r.RequestID != "" && (r.Type == orchestrator.ShutdownRequest || r.Type == orchestrator.PlanApprovalRequest):
 		w.Printf("%s is to answer it under the id %s.\n", r.To, r.RequestID)
 	case r.Presence == string(orchestrator.Stopped):
 		w.Printf("%s\n", w.Paint(commands.Yellow, r.From+" has stopped: end your process."))

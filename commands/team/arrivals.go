@@ -14,19 +14,19 @@ const maxArrivals = 100
 // without their asking. They are marked as read, and unread again if the answer cannot be written.
 type Arrivals struct {
 	Messages []Message `json:"messages"`
-	More     bool      `json:"more,omitempty"` // there may be more: the answer carries as many as it can
+	More     bool      `json:"more,omitempty"` // there are others: the answer carries as many as it can
 
 	taken []orchestrator.Message
 }
 
-// arrivals takes an agent's unread messages. It is the last thing that a command does.
+// arrivals takes an agent's unread messages. If the command fails afterwards, it owes Unwritten.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	a := Arrivals{Messages: []Message{}}
-	ms, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: maxArrivals, Register: true})
+	ms, more, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: maxArrivals, Register: true})
 	if err != nil {
 		return a, err
 	}
-	a.taken, a.More = ms, len(ms) == maxArrivals
+	a.taken, a.More = ms, more
 	for i := range ms {
 		a.Messages = append(a.Messages, rendered(&ms[i]))
 	}
@@ -62,9 +62,6 @@ func takePart(ctx context.Context, env commands.Env, agent string, began bool) e
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (a Arrivals) Unwritten(ctx context.Context, env commands.Env) error {
-	if len(a.taken) == 0 {
-		return nil
-	}
 	return env.Router.Unread(ctx, a.taken)
 }
 
@@ -74,6 +71,6 @@ func (a Arrivals) text(w *commands.Text) {
 		a.Messages[i].text(w)
 	}
 	if a.More {
-		w.Printf("There may be more: ask again.\n")
+		w.Printf("There are more: ask again.\n")
 	}
 }

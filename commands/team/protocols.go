@@ -9,18 +9,16 @@ import (
 	"mailroom/orchestrator"
 )
 
-// The types of messages. A type that names a protocol is the type of its object, too.
+// The types of messages beside the protocols, whose type is that of their object, too.
 const (
-	textType          = "message"
-	idleType          = "idle_notification"
-	shutdownAsk       = "shutdown_request"
-	shutdownAnswer    = "shutdown_response"
-	planApprovalAsk   = "plan_approval_request"
-	planApproveAnswer = "plan_approval_response"
+	textType = "message"
+	idleType = "idle_notification"
 )
 
-// protocolTypes are those that can be sent, in the order in which an error lists them.
-var protocolTypes = []string{shutdownAsk, shutdownAnswer, planApprovalAsk, planApproveAnswer}
+// protocolTypes are the protocols, in the order in which an error lists them.
+var protocolTypes = []string{
+	orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest, orchestrator.PlanApprovalResponse,
+}
 
 // content is what a caller wants to send, read and checked.
 type content struct {
@@ -81,13 +79,13 @@ func typeOf(object json.RawMessage) string {
 func readProtocol(object json.RawMessage) (c content, err error) {
 	kind := typeOf(object)
 	switch kind {
-	case shutdownAsk:
+	case orchestrator.ShutdownRequest:
 		c, err = readShutdownRequest(object)
-	case planApprovalAsk:
+	case orchestrator.PlanApprovalRequest:
 		c, err = readPlanRequest(object)
-	case shutdownAnswer:
+	case orchestrator.ShutdownResponse:
 		c, err = readShutdownResponse(object)
-	case planApproveAnswer:
+	case orchestrator.PlanApprovalResponse:
 		c, err = readPlanResponse(object)
 	default:
 		what := "has no type"
@@ -114,7 +112,11 @@ func asking(kind orchestrator.RequestKind, preview string, body requestBody) con
 	return content{preview: preview, request: &orchestrator.TeamRequest{Kind: kind, Payload: func(id string) (json.RawMessage, error) {
 		numbered := body
 		numbered.RequestID = id
-		return commands.Marshal(numbered)
+		payload, err := commands.Marshal(numbered)
+		if err == nil {
+			err = commands.CheckFits("message", payload)
+		}
+		return payload, err
 	}}}
 }
 

@@ -2,6 +2,7 @@ package team
 
 import (
 	"context"
+	"errors"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -24,12 +25,16 @@ func members(ctx context.Context, env commands.Env, _ NoParams) (MembersResult, 
 	if err := takePart(ctx, env, agent, false); err != nil {
 		return MembersResult{}, err
 	}
-	list, err := env.Router.Team(ctx, env.Caller.Session)
+	a, err := attend(ctx, env, agent)
 	if err != nil {
 		return MembersResult{}, err
 	}
-	a, err := attend(ctx, env, agent)
-	return MembersResult{Session: env.Caller.Session, Members: list, Arrivals: a}, err
+	// Only now, since what came for the caller may have made it working.
+	list, err := env.Router.Team(ctx, env.Caller.Session)
+	if err != nil {
+		return MembersResult{}, errors.Join(err, a.Unwritten(context.WithoutCancel(ctx), env))
+	}
+	return MembersResult{Session: env.Caller.Session, Members: list, Arrivals: a}, nil
 }
 
 // Text shows a table, and what came for the caller.
