@@ -1,5 +1,7 @@
 package orchestrator
 
+import "fmt"
+
 // RealInbox is transport.Inbox, which imports this package, so that only its external tests can fill it in.
 var RealInbox Transport
 
@@ -32,4 +34,18 @@ var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, En
 	Token:    `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = ?`,
 	Participants: `SELECT p.agent, s.display_name FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent
 		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`,
+}
+
+// ApplicationID is applicationID as SQL.
+var ApplicationID = fmt.Sprint(applicationID)
+
+// Migrations are the scripts between versions.
+var Migrations = migrations
+
+// Made lists the names of what a script makes.
+func Made(script string) (names []string) {
+	for _, made := range makes.FindAllStringSubmatch(script, -1) {
+		names = append(names, made[1])
+	}
+	return names
 }
