@@ -258,8 +258,10 @@ CREATE TABLE presence (
     status            TEXT NOT NULL DEFAULT 'working', -- working, idle or stopped
     since             TEXT NOT NULL,                   -- when it took that status
     joined_at         TEXT NOT NULL,
+    seen_at           TEXT NOT NULL,                   -- when it last took part, to the day
     PRIMARY KEY (session_id, agent)
 );
+CREATE INDEX presence_agent ON presence (agent);
 
 
 -- threads: conversations of several agents. A post is a row of agent_message to 'thread:ID', and one more to each agent
@@ -272,14 +274,18 @@ CREATE TABLE threads (
     status            TEXT NOT NULL DEFAULT 'open',    -- open or closed
     summary           TEXT NOT NULL DEFAULT '',        -- given when it was closed
     created_at        TEXT NOT NULL,
-    closed_at         TEXT NOT NULL DEFAULT ''
+    closed_at         TEXT NOT NULL DEFAULT ''         -- the age of its posts counts from here
 );
+CREATE INDEX threads_session ON threads (session_id);
+CREATE INDEX threads_closed ON threads (closed_at)
+    WHERE closed_at <> '';
 CREATE TABLE thread_participants (
     thread_id         TEXT NOT NULL,
     agent             TEXT NOT NULL,
     joined_at         TEXT NOT NULL,
     PRIMARY KEY (thread_id, agent)
 );
+CREATE INDEX thread_participants_agent ON thread_participants (agent);
 
 
 -- team_requests: what a team member asked another and must be answered: to shut down, or to approve a plan.
@@ -290,13 +296,15 @@ CREATE TABLE team_requests (
     requester         TEXT NOT NULL,
     responder         TEXT NOT NULL,                   -- only this agent can answer
     message_id        TEXT NOT NULL,                   -- the request itself
-    status            TEXT NOT NULL DEFAULT 'open',    -- open, approved or rejected
+    status            TEXT NOT NULL DEFAULT 'open',    -- open, approved, rejected, or void: its message reached nobody
     answer_id         TEXT NOT NULL DEFAULT '',        -- the answer's message_id
     created_at        TEXT NOT NULL,
     answered_at       TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX team_requests_responder ON team_requests (responder)
     WHERE status = 'open';
+CREATE INDEX team_requests_void ON team_requests (message_id)
+    WHERE status = 'void';
 
 
 -- waits: who waits for whom, as long as it does. A wait that would close a circle is refused.

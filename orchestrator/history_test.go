@@ -152,13 +152,16 @@ func TestConversationPlans(t *testing.T) {
 		orchestrator.HistoryQuery(orchestrator.HistoryFilter{Sender: "a"}):                                               {"agent_message_archive_sender (sender=?)"},
 		orchestrator.HistoryQuery(orchestrator.HistoryFilter{Target: "a"}):                                               {""}, // by seq, up to the limit
 
-		orchestrator.ConversationStatements.Events:       {"SEARCH t USING INTEGER PRIMARY KEY", "sqlite_autoindex_agent_message_1 (message_id=?)", "agent_message_archive_message (message_id=?)"},
-		orchestrator.ConversationStatements.Unaccepted:   {"acknowledgement_due_at (due_at<?)"},
-		orchestrator.ConversationStatements.OpenRequests: {"team_requests_responder (responder=?)"},
-		orchestrator.ConversationStatements.Waits:        {"waits_waiter (waiter=?)"},
-		orchestrator.ConversationStatements.EndPosts:     {"agent_message_thread (thread_id=?)"},
-		orchestrator.ConversationStatements.Token:        {"sqlite_autoindex_tokens_1 (hash=?)"},
-		orchestrator.ConversationStatements.Participants: {"sqlite_autoindex_thread_participants_1 (thread_id=?)", "sqlite_autoindex_presence_1 (session_id=? AND agent=?)"},
+		orchestrator.ConversationStatements.Events:         {"SEARCH t USING INTEGER PRIMARY KEY", "sqlite_autoindex_agent_message_1 (message_id=?)", "agent_message_archive_message (message_id=?)"},
+		orchestrator.ConversationStatements.Unaccepted:     {"acknowledgement_due_at (due_at<?)"},
+		orchestrator.ConversationStatements.OpenRequests:   {"team_requests_responder (responder=?)"},
+		orchestrator.ConversationStatements.Waits:          {"waits_waiter (waiter=?)"},
+		orchestrator.ConversationStatements.ClosedPosts:    {"threads_closed (closed_at<?)", "agent_message_thread (thread_id=?)"},
+		orchestrator.ConversationStatements.VoidRequests:   {"team_requests_void (message_id=?)"},
+		orchestrator.ConversationStatements.OfAgent:        {"presence_agent (agent=?)", "thread_participants_agent (agent=?)"},
+		orchestrator.ConversationStatements.SessionThreads: {"threads_session (session_id=?)", "sqlite_autoindex_presence_1 (session_id=?)"},
+		orchestrator.ConversationStatements.Token:          {"sqlite_autoindex_tokens_1 (hash=?)"},
+		orchestrator.ConversationStatements.Participants:   {"sqlite_autoindex_thread_participants_1 (thread_id=?)", "sqlite_autoindex_presence_1 (session_id=? AND agent=?)"},
 	} {
 		plan := explainAll(t, db, query)
 		for _, index := range indexes {

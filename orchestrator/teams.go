@@ -264,7 +264,7 @@ func (r *Router) TakePart(ctx context.Context, j Joining, began bool) (err error
 	settled := false
 	err = r.look(func(c *conn) error {
 		p, found, err := c.presenceOf(j.Session, j.Agent)
-		settled = found && !(began && p.Status == Idle)
+		settled = found && !(began && p.Status == Idle) && !p.unseen(r.now())
 		return err
 	})
 	if err != nil || settled {
@@ -275,10 +275,15 @@ func (r *Router) TakePart(ctx context.Context, j Joining, began bool) (err error
 			return err
 		}
 		p, found, err := t.presenceOf(j.Session, j.Agent)
-		if err != nil || (found && !(began && p.Status == Idle)) {
+		if err != nil {
 			return err
 		}
-		_, err = t.takePresence(j.Session, j.Agent, Working)
+		if !found || (began && p.Status == Idle) {
+			_, err = t.takePresence(j.Session, j.Agent, Working)
+		} else if p.unseen(t.clock) {
+			p.seenAt = t.now
+			err = t.storePresence(&p)
+		}
 		return err
 	})
 }

@@ -38,8 +38,11 @@ CREATE TABLE presence (
     status            TEXT NOT NULL DEFAULT 'working', -- working, idle or stopped
     since             TEXT NOT NULL,                   -- when it took that status
     joined_at         TEXT NOT NULL,
+    seen_at           TEXT NOT NULL,                   -- when it last took part, to the day
     PRIMARY KEY (session_id, agent)
 );
+
+CREATE INDEX presence_agent ON presence (agent);
 
 CREATE TABLE threads (
     thread_id         TEXT PRIMARY KEY,                -- thread- and a ULID
@@ -49,8 +52,13 @@ CREATE TABLE threads (
     status            TEXT NOT NULL DEFAULT 'open',    -- open or closed
     summary           TEXT NOT NULL DEFAULT '',        -- given when it was closed
     created_at        TEXT NOT NULL,
-    closed_at         TEXT NOT NULL DEFAULT ''
+    closed_at         TEXT NOT NULL DEFAULT ''         -- the age of its posts counts from here
 );
+
+CREATE INDEX threads_session ON threads (session_id);
+
+CREATE INDEX threads_closed ON threads (closed_at)
+    WHERE closed_at <> '';
 
 CREATE TABLE thread_participants (
     thread_id         TEXT NOT NULL,
@@ -59,6 +67,8 @@ CREATE TABLE thread_participants (
     PRIMARY KEY (thread_id, agent)
 );
 
+CREATE INDEX thread_participants_agent ON thread_participants (agent);
+
 CREATE TABLE team_requests (
     request_id        TEXT PRIMARY KEY,                -- req- and a ULID
     kind              TEXT NOT NULL,                   -- shutdown or plan_approval
@@ -66,7 +76,7 @@ CREATE TABLE team_requests (
     requester         TEXT NOT NULL,
     responder         TEXT NOT NULL,                   -- only this agent can answer
     message_id        TEXT NOT NULL,                   -- the request itself
-    status            TEXT NOT NULL DEFAULT 'open',    -- open, approved or rejected
+    status            TEXT NOT NULL DEFAULT 'open',    -- open, approved, rejected, or void: its message reached nobody
     answer_id         TEXT NOT NULL DEFAULT '',        -- the answer's message_id
     created_at        TEXT NOT NULL,
     answered_at       TEXT NOT NULL DEFAULT ''
@@ -74,6 +84,9 @@ CREATE TABLE team_requests (
 
 CREATE INDEX team_requests_responder ON team_requests (responder)
     WHERE status = 'open';
+
+CREATE INDEX team_requests_void ON team_requests (message_id)
+    WHERE status = 'void';
 
 CREATE TABLE waits (
     id                TEXT PRIMARY KEY,                -- wait- and a ULID
