@@ -19,7 +19,7 @@ func versionOne(t *testing.T) (path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openPlain(t, path).Exec("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;\n" + string(script) +
+	if _, err := openPlain(t, path).Exec("PRAGMA auto_vacuum = INCREMENTAL;\n" + string(script) +
 		`PRAGMA application_id = ` + orchestrator.ApplicationID + `; PRAGMA user_version = 1;
 		INSERT INTO agents (name, created_at, updated_at) VALUES ('a', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z');
 		INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'a', '7')`); err != nil {
