@@ -307,12 +307,14 @@ CREATE INDEX team_requests_void ON team_requests (message_id)
     WHERE status = 'void';
 
 
--- waits: who waits for whom, as long as it does. A wait that would close a circle is refused.
+-- waits: who waits for whom, as long as it does, one row for each agent that could end the wait. One that would close a
+-- circle is refused.
 CREATE TABLE waits (
     id                TEXT PRIMARY KEY,                -- wait- and a ULID
     waiter            TEXT NOT NULL,
     waits_for         TEXT NOT NULL,
-    instance          TEXT NOT NULL,                   -- the process that waits
+    instance          TEXT NOT NULL,                   -- the process that waits, with what shows whether it lives
+    since             TEXT NOT NULL,
     until             TEXT NOT NULL                    -- ends by then at the latest; what is left behind means nothing
 );
 CREATE INDEX waits_waiter ON waits (waiter);

@@ -29,7 +29,7 @@ var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, Cl
 	Unaccepted: `SELECT message_id FROM acknowledgement_due WHERE due_at <= ? ORDER BY due_at LIMIT ?`,
 	OpenRequests: `SELECT ` + requestColumns + ` FROM team_requests q
 		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.request_id`,
-	Waits:       `SELECT waits_for FROM waits WHERE waiter = ?`,
+	Waits:       `SELECT waits_for, since FROM waits WHERE waiter = ?`,
 	ClosedPosts: `SELECT m.seq` + closedPosts,
 	Token:       `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = ?`,
 	Participants: `SELECT p.agent, s.display_name FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent

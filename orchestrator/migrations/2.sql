@@ -92,7 +92,8 @@ CREATE TABLE waits (
     id                TEXT PRIMARY KEY,                -- wait- and a ULID
     waiter            TEXT NOT NULL,
     waits_for         TEXT NOT NULL,
-    instance          TEXT NOT NULL,                   -- the process that waits
+    instance          TEXT NOT NULL,                   -- the process that waits, with what shows whether it lives
+    since             TEXT NOT NULL,
     until             TEXT NOT NULL                    -- ends by then at the latest; what is left behind means nothing
 );
 
