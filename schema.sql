@@ -226,7 +226,8 @@ CREATE TABLE idempotency (
 
 
 -- acknowledgement_due: messages whose sender asked to be told when nobody acknowledges them in time. A row goes when the
--- message is acknowledged, when the sender has been told, and with the message.
+-- message is acknowledged, or else when it is due: then the sender is told, unless it was told already that the message
+-- failed or expired, or took it back.
 CREATE TABLE acknowledgement_due (
     message_id        TEXT PRIMARY KEY,
     due_at            TEXT NOT NULL,
