@@ -101,6 +101,8 @@ CREATE INDEX agent_message_idempotency ON agent_message (sender, idempotency_key
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX agent_message_thread ON agent_message (thread_id)
     WHERE thread_id IS NOT NULL;
+CREATE INDEX agent_message_past ON agent_message (sender)
+    WHERE status NOT IN ('pending','retry');
 
 
 -- agent_message_archive: delivered messages that retention moved out of the way, kept for 90 days more. The same columns

@@ -4,6 +4,9 @@
 CREATE INDEX agent_message_thread ON agent_message (thread_id)
     WHERE thread_id IS NOT NULL;
 
+CREATE INDEX agent_message_past ON agent_message (sender)
+    WHERE status NOT IN ('pending','retry');
+
 CREATE INDEX agent_message_archive_thread ON agent_message_archive (thread_id)
     WHERE thread_id IS NOT NULL;
 
