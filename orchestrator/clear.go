@@ -31,8 +31,8 @@ type Cleared struct {
 
 // ClearOld applies the retention rules: it archives delivered messages, deletes failed, expired and cancelled ones (noting
 // each in the trace), and deletes what has been in the archive for long enough, and threads, requests, presences and
-// tokens that are over. It works in small transactions, so that
-// senders never wait for it, and then gives free pages back to the file system. It can be interrupted and run again.
+// tokens that are over. It works in small transactions, so that senders never wait for it, and then gives free pages back
+// to the file system. It can be interrupted and run again.
 func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) {
 	cleared := Cleared{Statuses: map[Status]int64{Delivered: 0, Failed: 0, Lapsed: 0, Cancelled: 0}}
 	conf, err := r.configuration()
@@ -61,21 +61,18 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 			o.Progress(cleared.Deleted, total)
 		}
 	}
-	err = r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearEnded(cutoff) }, done)
-	if err != nil {
+	if err := r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearEnded(cutoff) }, done); err != nil {
 		return cleared, err
 	}
 	if err := r.clearPosts(ctx, cutoff, done); err != nil {
 		return cleared, err
 	}
 	archived := stamp(r.now().Add(-conf.settings.KeepArchived))
-	err = r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearArchive(archived) }, func(n int64, _ map[Status]int64) {
-		cleared.ArchiveDeleted += n
-	})
-	if err != nil {
+	if cleared.ArchiveDeleted, err = r.clearArchived(ctx, archived); err != nil {
 		return cleared, err
 	}
-	beside, err := r.clearBeside(ctx, cutoff, stamp(r.now().Add(-max(age, conf.settings.KeepEnded))))
+	idle := stamp(r.now().Add(-max(age, conf.settings.KeepEnded) - day)) // presence is noted to the day
+	beside, err := r.clearBeside(ctx, cutoff, idle)
 	if err != nil {
 		return cleared, err
 	}
@@ -86,6 +83,11 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 	}
 	cleared.FreedBytes = max(0, before-r.size())
 	return cleared, nil
+}
+
+func (r *Router) clearArchived(ctx context.Context, cutoff string) (deleted int64, err error) {
+	err = r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearArchive(cutoff) }, func(n int64, _ map[Status]int64) { deleted += n })
+	return deleted, err
 }
 
 func (r *Router) countEnded(cutoff string) (n int64, err error) {

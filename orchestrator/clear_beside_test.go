@@ -121,7 +121,7 @@ func TestPresencesGo(t *testing.T) {
 		join(session, "b")
 	}
 	th := f.thread("a", "b") // in room
-	for range 8 {
+	for range 9 {
 		f.clock.advance(24*time.Hour + time.Millisecond)
 		join("busy", "a") // which changes nothing but that it was seen
 		if err := f.TakePart(t.Context(), orchestrator.Joining{Session: "read", Agent: "b"}, false); err != nil {
@@ -135,6 +135,9 @@ func TestPresencesGo(t *testing.T) {
 	f.clock.advance(week)
 	f.clear(orchestrator.ClearOptions{})
 	wantRows(t, left(), "busy a", "busy b", "read a", "read b", "room a", "room b")
+	f.clock.advance(24 * time.Hour) // a day more, since presence is noted to the day
+	f.clear(orchestrator.ClearOptions{})
+	wantRows(t, left(), "busy a", "busy b", "read a", "read b")
 	f.clock.advance(time.Millisecond)
 	f.clear(orchestrator.ClearOptions{})
 	wantRows(t, left())

@@ -1,5 +1,5 @@
--- From version 1 to 2: threads, teams, tokens, waits and acknowledgements. Frozen once version 2 is released: a later version changes
--- what this file makes by a file of its own.
+-- From version 1 to 2: threads, teams, tokens, waits and acknowledgements. Once version 2 is released this file stays as
+-- it is; a later version changes what it makes by a file of its own.
 
 CREATE INDEX agent_message_thread ON agent_message (thread_id)
     WHERE thread_id IS NOT NULL;
