@@ -101,6 +101,8 @@ CREATE INDEX agent_message_idempotency ON agent_message (sender, idempotency_key
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX agent_message_thread ON agent_message (thread_id)
     WHERE thread_id IS NOT NULL;
+CREATE INDEX agent_message_past ON agent_message (sender)
+    WHERE status NOT IN ('pending','retry');
 
 
 -- agent_message_archive: delivered messages that retention moved out of the way, kept for 90 days more. The same columns
@@ -226,7 +228,8 @@ CREATE TABLE idempotency (
 
 
 -- acknowledgement_due: messages whose sender asked to be told when nobody acknowledges them in time. A row goes when the
--- message is acknowledged, when the sender has been told, and with the message.
+-- message is acknowledged, or else when it is due: then the sender is told, unless it was told already that the message
+-- failed or expired, or took it back.
 CREATE TABLE acknowledgement_due (
     message_id        TEXT PRIMARY KEY,
     due_at            TEXT NOT NULL,
@@ -258,8 +261,10 @@ CREATE TABLE presence (
     status            TEXT NOT NULL DEFAULT 'working', -- working, idle or stopped
     since             TEXT NOT NULL,                   -- when it took that status
     joined_at         TEXT NOT NULL,
+    seen_at           TEXT NOT NULL,                   -- when it last took part, to the day
     PRIMARY KEY (session_id, agent)
 );
+CREATE INDEX presence_agent ON presence (agent);
 
 
 -- threads: conversations of several agents. A post is a row of agent_message to 'thread:ID', and one more to each agent
@@ -272,14 +277,18 @@ CREATE TABLE threads (
     status            TEXT NOT NULL DEFAULT 'open',    -- open or closed
     summary           TEXT NOT NULL DEFAULT '',        -- given when it was closed
     created_at        TEXT NOT NULL,
-    closed_at         TEXT NOT NULL DEFAULT ''
+    closed_at         TEXT NOT NULL DEFAULT ''         -- the age of its posts counts from here
 );
+CREATE INDEX threads_session ON threads (session_id);
+CREATE INDEX threads_closed ON threads (closed_at)
+    WHERE closed_at <> '';
 CREATE TABLE thread_participants (
     thread_id         TEXT NOT NULL,
     agent             TEXT NOT NULL,
     joined_at         TEXT NOT NULL,
     PRIMARY KEY (thread_id, agent)
 );
+CREATE INDEX thread_participants_agent ON thread_participants (agent);
 
 
 -- team_requests: what a team member asked another and must be answered: to shut down, or to approve a plan.
@@ -290,21 +299,25 @@ CREATE TABLE team_requests (
     requester         TEXT NOT NULL,
     responder         TEXT NOT NULL,                   -- only this agent can answer
     message_id        TEXT NOT NULL,                   -- the request itself
-    status            TEXT NOT NULL DEFAULT 'open',    -- open, approved or rejected
+    status            TEXT NOT NULL DEFAULT 'open',    -- open, approved, rejected, or void: its message reached nobody
     answer_id         TEXT NOT NULL DEFAULT '',        -- the answer's message_id
     created_at        TEXT NOT NULL,
     answered_at       TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX team_requests_responder ON team_requests (responder)
     WHERE status = 'open';
+CREATE INDEX team_requests_void ON team_requests (message_id)
+    WHERE status = 'void';
 
 
--- waits: who waits for whom, as long as it does. A wait that would close a circle is refused.
+-- waits: who waits for whom, as long as it does, one row for each agent that could end the wait. One that would close a
+-- circle is refused.
 CREATE TABLE waits (
     id                TEXT PRIMARY KEY,                -- wait- and a ULID
     waiter            TEXT NOT NULL,
     waits_for         TEXT NOT NULL,
-    instance          TEXT NOT NULL,                   -- the process that waits
+    instance          TEXT NOT NULL,                   -- the process that waits, with what shows whether it lives
+    since             TEXT NOT NULL,
     until             TEXT NOT NULL                    -- ends by then at the latest; what is left behind means nothing
 );
 CREATE INDEX waits_waiter ON waits (waiter);

@@ -198,3 +198,22 @@ func TestUnacknowledgedAndUndelivered(t *testing.T) {
 	}
 	wantRows(t, f.rows(`SELECT substr(error, 1, 17) FROM message_trace WHERE event = 'overdue' ORDER BY id`), "b has not acknowl", "undelivered since")
 }
+
+// A message that was sent while the clock was ahead is reported as long after it was set back as its sender asked for.
+func TestUnacknowledgedWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	const within = 10 * time.Minute
+	f := newFixture(t, "a", "b")
+	f.clock.advance(365 * 24 * time.Hour)
+	id := f.send("a", "b", wantsToBeTold(within))
+	f.clock.advance(-365 * 24 * time.Hour)
+	f.deliver()
+	notes := func() int {
+		f.deliver()
+		return len(f.rows(`SELECT 1 FROM agent_message WHERE message_type = 'acknowledgement_overdue' AND reply_to = ?1`, id))
+	}
+	f.clock.advance(within - time.Millisecond)
+	want(t, "notes a moment before", notes(), 0)
+	f.clock.advance(time.Millisecond)
+	want(t, "notes in time", notes(), 1)
+}

@@ -278,9 +278,9 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 }
 
 // RemoveAgent forgets an agent, its part in groups, sessions and threads, and its inbox view, and revokes its tokens;
-// messages it has sent or received stay. While
-// undelivered messages wait for it, it is refused with conflict unless deadLetter is set, which fails them. It returns
-// how many it failed.
+// messages it has sent or received stay. A thread in which nobody takes part any more is closed. While undelivered
+// messages wait for it, it is refused with conflict unless deadLetter is set, which fails them. It returns how many it
+// failed.
 func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) (failed int64, err error) {
 	name = foldName(name)
 	err = r.write(ctx, func(t *tx) error {
@@ -305,13 +305,8 @@ func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) 
 				return err
 			}
 		}
-		for _, statement := range []string{
-			`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`,
-			`DELETE FROM presence WHERE agent = ?`, `DELETE FROM thread_participants WHERE agent = ?`,
-		} {
-			if _, err := t.Exec(statement, name); err != nil {
-				return err
-			}
+		if err := t.forget(name); err != nil {
+			return err
 		}
 		if _, err := t.revokeTokens(name); err != nil {
 			return err
@@ -322,6 +317,27 @@ func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) 
 		return t.configChanged()
 	})
 	return failed, err
+}
+
+// forget removes an agent and its part in groups, sessions and threads. A thread that nobody takes part in any more is
+// closed: nobody else could, and its posts would never age. Nobody else can answer what the agent was asked.
+func (t *tx) forget(name string) error {
+	if _, err := t.Exec(`
+		UPDATE threads SET status = 'closed', summary = 'its last participant was removed', closed_at = ?2
+		WHERE status = 'open' AND thread_id IN (SELECT thread_id FROM thread_participants WHERE agent = ?1)
+		  AND NOT EXISTS (SELECT 1 FROM thread_participants p WHERE p.thread_id = threads.thread_id AND p.agent <> ?1)`, name, t.now); err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`, `DELETE FROM presence WHERE agent = ?`,
+		`DELETE FROM thread_participants WHERE agent = ?`,
+		`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND responder = ?`,
+	} {
+		if _, err := t.Exec(statement, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // failWaiting makes dead letters of everything that waits for an agent, and tells the senders.

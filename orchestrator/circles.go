@@ -2,13 +2,14 @@ package orchestrator
 
 import (
 	"context"
+	"database/sql/driver"
 	"slices"
 	"strings"
 	"time"
 )
 
-// longestWait bounds how long a wait counts in the search for circles, whatever its timeout, so that what a killed process
-// leaves behind, or a clock that was set forward and back, refuses nobody for ever.
+// longestWait bounds how long a wait counts in the search for circles, whatever its timeout, so that a clock that was set
+// forward and back, or what a killed process leaves behind where no pulse tells so, refuses nobody for ever.
 const longestWait = 24 * time.Hour
 
 // awaited returns the agents that a wait waits for: those that it names, and those that can answer the message it names.
@@ -49,10 +50,10 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 	return names, nil
 }
 
-// declareWait notes whom a wait waits for until it ends, and refuses one that would close a circle: each of those agents
-// would wait for another of them, and none would ever be woken. Noting and looking are one transaction, so that of two
-// waits that close a circle together one is refused. The ids are those of the notes, for endWait. Error: conflict, with
-// the circle named.
+// declareWait notes whom a wait waits for until it ends, and refuses one that closes a circle: everybody who could end it
+// waits in its turn, in the end for the waiter, and nobody would ever be woken. Noting and looking are one transaction, so
+// that of two waits that close a circle together one is refused. The ids are those of the notes, for endWait. Error:
+// conflict, with the circle named.
 func (r *Router) declareWait(ctx context.Context, waiter string, names []string, timeout time.Duration) (ids []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -62,10 +63,7 @@ func (r *Router) declareWait(ctx context.Context, waiter string, names []string,
 		if _, err := t.Exec(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.clockText, stamp(t.clock.Add(longestWait))); err != nil {
 			return err
 		}
-		if circle, err := t.circle(waiter, names); err != nil || circle != nil {
-			if err == nil {
-				err = closesCircle(circle)
-			}
+		if err := t.checkCircle(waiter, names); err != nil {
 			return err
 		}
 		until := stamp(t.clock.Add(min(timeout, longestWait)))
@@ -75,8 +73,8 @@ func (r *Router) declareWait(ctx context.Context, waiter string, names []string,
 				return err
 			}
 			ids = append(ids, id)
-			if _, err := t.Exec(`INSERT INTO waits (id, waiter, waits_for, instance, until) VALUES (?, ?, ?, ?, ?)`,
-				id, waiter, name, t.actor, until); err != nil {
+			if _, err := t.Exec(`INSERT INTO waits (id, waiter, waits_for, instance, since, until) VALUES (?, ?, ?, ?, ?, ?)`,
+				id, waiter, name, r.pulse.token(t.actor), t.now, until); err != nil {
 				return err
 			}
 		}
@@ -106,45 +104,93 @@ func (r *Router) withdrawWait(ctx context.Context, o *WaitOptions) {
 	}
 }
 
-// circle returns the way from a waiter along the waits back to itself, nil if there is none. Both ends are the waiter.
-// Somebody for whom there is something to read is about to wake up, and so waits for nobody.
-func (t *tx) circle(waiter string, names []string) ([]string, error) {
-	if woken, err := t.hasMail(waiter); err != nil || woken {
-		return nil, err
+// checkCircle refuses a wait that closes a circle of processes that live.
+func (t *tx) checkCircle(waiter string, names []string) error {
+	circle, err := t.circle(waiter, names)
+	if err != nil || circle == nil {
+		return err
 	}
+	removed, err := t.endDeadWaits()
+	if err == nil && removed > 0 {
+		circle, err = t.circle(waiter, names)
+	}
+	if err != nil || circle == nil {
+		return err
+	}
+	return closesCircle(circle)
+}
+
+// endDeadWaits removes the notes of processes that are known to be dead.
+func (t *tx) endDeadWaits() (removed int64, err error) {
+	instances, err := t.texts(`SELECT DISTINCT instance FROM waits`)
+	for _, instance := range instances {
+		if err == nil && t.r.pulse.gone(instance) {
+			var n int64
+			n, err = t.Exec(`DELETE FROM waits WHERE instance = ?`, instance)
+			removed += n
+		}
+	}
+	return removed, err
+}
+
+// hop is one agent of a circle.
+type hop struct {
+	agent string
+	since string // when it began to wait
+}
+
+// circle returns the way from a waiter along the waits back to itself, nil if there is none or somebody on any way from it
+// may act: one that waits for nobody in particular, or for whom there is something to read, which is about to wake up. Of
+// those that an agent waits for any one can wake it. Both ends of the way are the waiter.
+func (t *tx) circle(waiter string, names []string) (way []hop, err error) {
 	cameFrom := map[string]string{}
+	since := map[string]string{waiter: t.now}
 	for at, open := waiter, []string(nil); ; at, open = open[0], open[1:] {
-		next := names
-		if at != waiter {
-			woken, err := t.hasMail(at)
-			if err != nil {
-				return nil, err
-			}
-			if next = nil; !woken {
-				if next, err = t.texts(`SELECT waits_for FROM waits WHERE waiter = ?`, at); err != nil {
-					return nil, err
-				}
-			}
+		if woken, err := t.hasMail(at); err != nil || woken {
+			return nil, err
+		}
+		next, began, err := t.waitsOf(at)
+		if err != nil {
+			return nil, err
+		}
+		if at == waiter {
+			next = append(next, names...)
+		} else {
+			since[at] = began
+		}
+		if len(next) == 0 {
+			return nil, nil
 		}
 		for _, name := range next {
-			if name == waiter {
-				way := []string{waiter}
-				for ; at != waiter; at = cameFrom[at] {
-					way = append(way, at)
+			if name == waiter && way == nil {
+				way = []hop{{waiter, since[waiter]}}
+				for on := at; on != waiter; on = cameFrom[on] {
+					way = append(way, hop{on, since[on]})
 				}
-				way = append(way, waiter)
+				way = append(way, hop{waiter, since[waiter]})
 				slices.Reverse(way)
-				return way, nil
 			}
-			if _, seen := cameFrom[name]; !seen {
+			if _, seen := cameFrom[name]; !seen && name != waiter {
 				cameFrom[name] = at
 				open = append(open, name)
 			}
 		}
 		if len(open) == 0 {
-			return nil, nil
+			return way, nil
 		}
 	}
+}
+
+// waitsOf returns for whom an agent waits, and since when.
+func (t *tx) waitsOf(agent string) (names []string, since string, err error) {
+	err = t.query(`SELECT waits_for, since FROM waits WHERE waiter = ?`, func(row []driver.Value) error {
+		names = append(names, asText(row[0]))
+		if began := asText(row[1]); since == "" || began < since {
+			since = began
+		}
+		return nil
+	}, agent)
+	return names, since, err
 }
 
 // hasMail reports whether a waiter of that name would find something.
@@ -157,11 +203,18 @@ func (t *tx) hasMail(name string) (bool, error) {
 }
 
 // closesCircle is the error of a wait that is refused.
-func closesCircle(circle []string) error {
-	e := Errorf(Conflict, "this wait would close a circle: %s", strings.Join(circle, " waits for "))
-	e.Details = map[string]any{"circle": circle}
-	if len(circle) < 3 {
+func closesCircle(circle []hop) error {
+	var names, others []string
+	for i, h := range circle {
+		names = append(names, h.agent)
+		if i > 0 && i < len(circle)-1 {
+			others = append(others, h.agent+" since "+h.since)
+		}
+	}
+	e := Errorf(Conflict, "this wait would close a circle: %s", strings.Join(names, " waits for "))
+	e.Details = map[string]any{"circle": names}
+	if len(others) == 0 {
 		return e.WithHint("Wait for somebody else, or without naming anybody")
 	}
-	return e.WithHint("Send %s what it waits for first", circle[len(circle)-2])
+	return e.WithHint("Already waiting: %s. Send %s what it waits for first", strings.Join(others, ", "), names[len(names)-2])
 }

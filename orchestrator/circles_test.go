@@ -187,8 +187,8 @@ func TestUntargetedWaitsNeverCount(t *testing.T) {
 // edge notes a wait as a process would that was killed while it waited.
 func (f *fixture) edge(waiter, waitsFor string, until time.Time) {
 	f.t.Helper()
-	f.sql(`INSERT INTO waits (id, waiter, waits_for, instance, until) VALUES (?, ?, ?, 'killed', ?)`,
-		"wait-"+waiter+waitsFor, waiter, waitsFor, until.UTC().Format("2006-01-02T15:04:05.000Z"))
+	f.sql(`INSERT INTO waits (id, waiter, waits_for, instance, since, until) VALUES (?, ?, ?, 'killed', ?, ?)`,
+		"wait-"+waiter+waitsFor, waiter, waitsFor, f.clock.now().UTC().Format("2006-01-02T15:04:05.000Z"), until.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
 // refuses reports whether a wait of an agent for another is refused.
@@ -310,8 +310,13 @@ func TestWaitForAnAnswer(t *testing.T) {
 		}()
 		f.untilRows(ctx, countWaits, strings.Count(c.edges, ",")+1)
 		wantRows(t, f.rows(`SELECT group_concat(waits_for) FROM (SELECT waits_for FROM waits WHERE waiter = 'a' ORDER BY waits_for)`), c.edges)
+		if others := strings.Contains(c.edges, "c"); others { // c may answer as well, until it waits for one of them
+			want(t, "b is refused to wait while c may answer", f.refusesBeside("b", "a"), false)
+			f.edge("c", "b", f.clock.now().Add(time.Hour))
+		}
 		_, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 		wantCode(t, err, orchestrator.Conflict)
+		f.sql(`DELETE FROM waits WHERE waiter = 'c'`)
 		cancel()
 		<-done
 	}
@@ -329,4 +334,51 @@ func TestWaitForAnAnswer(t *testing.T) {
 		wantCode(t, err, c.code)
 	}
 	want(t, "edges after all that", f.rows(countWaits)[0], "0")
+}
+
+// refusesBeside is refuses while others really wait.
+func (f *fixture) refusesBeside(agent, other string) bool {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(short(f.t))
+	defer cancel()
+	ended := make(chan waited, 1)
+	wait(ctx, f.Router, ended, agent, other)
+	for {
+		select {
+		case w := <-ended:
+			wantCode(f.t, w.err, orchestrator.Conflict)
+			return true
+		default:
+		}
+		if f.rows(`SELECT count(*) FROM waits WHERE waiter = ?1`, agent)[0] == "1" {
+			cancel()
+			<-ended
+			return false
+		}
+		runtime.Gosched()
+	}
+}
+
+// A wait for any of several agents is refused only when none of them can act, be it because of others. The error names
+// the circle, and says since when the others wait.
+func TestAWaitForAnyOfSeveral(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c", "d")
+	far := f.clock.now().Add(time.Hour)
+	f.edge("a", "b", far)
+	f.edge("a", "c", far)
+	want(t, "refused while c may answer a", f.refuses("b", "a"), false)
+	f.edge("c", "d", far)
+	want(t, "refused while d may answer c, which may answer a", f.refuses("b", "a"), false)
+	f.clock.advance(time.Minute)
+	f.edge("d", "c", far)
+	_, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
+	wantCode(t, err, orchestrator.Conflict)
+	var e *orchestrator.Error
+	errors.As(err, &e)
+	want(t, "circle", fmt.Sprint(e.Details["circle"]), "[b a b]")
+	want(t, "hint", e.Hint, "Already waiting: a since 2026-01-02T03:04:05.000Z. Send a what it waits for first")
+	f.send("d", "d")
+	want(t, "refused while d has mail", f.refuses("b", "a"), false)
+	want(t, "refused to wait for itself", f.refuses("b", "b"), true)
 }

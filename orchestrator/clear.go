@@ -30,8 +30,9 @@ type Cleared struct {
 }
 
 // ClearOld applies the retention rules: it archives delivered messages, deletes failed, expired and cancelled ones (noting
-// each in the trace), and deletes what has been in the archive for long enough. It works in small transactions, so that
-// senders never wait for it, and then gives free pages back to the file system. It can be interrupted and run again.
+// each in the trace), and deletes what has been in the archive for long enough, and threads, requests, presences and
+// tokens that are over. It works in small transactions, so that senders never wait for it, and then gives free pages back
+// to the file system. It can be interrupted and run again.
 func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) {
 	cleared := Cleared{Statuses: map[Status]int64{Delivered: 0, Failed: 0, Lapsed: 0, Cancelled: 0}}
 	conf, err := r.configuration()
@@ -51,7 +52,7 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 	if err != nil {
 		return cleared, err
 	}
-	err = r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearEnded(cutoff) }, func(n int64, removed map[Status]int64) {
+	done := func(n int64, removed map[Status]int64) {
 		cleared.Deleted += n
 		for status, n := range removed {
 			cleared.Statuses[status] += n
@@ -59,18 +60,23 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 		if o.Progress != nil {
 			o.Progress(cleared.Deleted, total)
 		}
-	})
-	if err != nil {
+	}
+	if err := r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearEnded(cutoff) }, done); err != nil {
+		return cleared, err
+	}
+	if err := r.clearPosts(ctx, cutoff, done); err != nil {
 		return cleared, err
 	}
 	archived := stamp(r.now().Add(-conf.settings.KeepArchived))
-	err = r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearArchive(archived) }, func(n int64, _ map[Status]int64) {
-		cleared.ArchiveDeleted += n
-	})
+	if cleared.ArchiveDeleted, err = r.clearArchived(ctx, archived); err != nil {
+		return cleared, err
+	}
+	idle := stamp(r.now().Add(-max(age, conf.settings.KeepEnded) - day)) // presence is noted to the day
+	beside, err := r.clearBeside(ctx, cutoff, idle)
 	if err != nil {
 		return cleared, err
 	}
-	if cleared.Deleted+cleared.ArchiveDeleted > 0 {
+	if cleared.Deleted+cleared.ArchiveDeleted+beside > 0 {
 		if err := r.shrink(ctx); err != nil {
 			return cleared, err
 		}
@@ -79,9 +85,15 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 	return cleared, nil
 }
 
+func (r *Router) clearArchived(ctx context.Context, cutoff string) (deleted int64, err error) {
+	err = r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearArchive(cutoff) }, func(n int64, _ map[Status]int64) { deleted += n })
+	return deleted, err
+}
+
 func (r *Router) countEnded(cutoff string) (n int64, err error) {
 	err = r.read(func(c *conn) error {
-		n, err = c.number(`SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?`, cutoff)
+		n, err = c.number(`SELECT (SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?1)
+			+ (SELECT count(*)`+closedPosts+`)`, cutoff)
 		return err
 	})
 	return n, err
@@ -133,25 +145,30 @@ func (t *tx) clearEnded(cutoff string) (int64, error) {
 	if err != nil || n == 0 {
 		return n, err
 	}
+	return n, t.clearBatch()
+}
+
+// clearBatch removes the rows of temp.batch: it archives what was delivered and deletes the rest.
+func (t *tx) clearBatch() error {
 	// +?, since SQLite compares a bare parameter with the condition of an index on one status, and plans anew for each.
 	for _, status := range []Status{Delivered, Failed, Lapsed, Cancelled} {
 		count, err := t.number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND status = +?`, status)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		t.removed[status] += count
 	}
 	keys, err := t.keysIn("agent_message")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	const delivered = "seq IN (SELECT seq FROM temp.batch) AND status = 'delivered'"
 	const others = "seq IN (SELECT seq FROM temp.batch) AND status <> 'delivered'"
 	if err := t.note(selection{where: delivered}, tracing.Archived, ""); err != nil {
-		return 0, err
+		return err
 	}
 	if err := t.note(selection{where: others}, tracing.Deleted, ""); err != nil {
-		return 0, err
+		return err
 	}
 	for _, statement := range []string{
 		`INSERT INTO agent_message_archive (` + archiveColumns + `, archived_at)
@@ -161,10 +178,10 @@ func (t *tx) clearEnded(cutoff string) (int64, error) {
 		`DELETE FROM agent_message WHERE ?1 <> '' AND seq IN (SELECT seq FROM temp.batch)`,
 	} {
 		if _, err := t.Exec(statement, t.now); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return n, t.dropKeys(keys)
+	return t.dropKeys(keys)
 }
 
 // archiveColumns are the columns that agent_message and its archive share.

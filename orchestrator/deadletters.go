@@ -106,6 +106,9 @@ func (t *tx) replay(m *Message) error {
 	if _, err := t.changeStatus(bySeq(m.seq), change{to: Pending, event: tracing.Replayed}); err != nil {
 		return err
 	}
+	if err := t.reopenRequest(m.ID); err != nil {
+		return err
+	}
 	lifetime := conf.settings.ExpireAfter
 	if m.ttl != nil {
 		lifetime = secondsUpTo(*m.ttl, MaxTTL)

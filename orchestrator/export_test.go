@@ -1,6 +1,9 @@
 package orchestrator
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // RealInbox is transport.Inbox, which imports this package, so that only its external tests can fill it in.
 var RealInbox Transport
@@ -32,15 +35,32 @@ func (r *Router) SetPresence(ctx context.Context, j Joining, status PresenceStat
 func HistoryQuery(f HistoryFilter) string { return f.query() }
 
 // ConversationStatements are the statements whose plans are kept by TestConversationPlans.
-var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, EndPosts, Token, Participants string }{
+var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, ClosedPosts, Token, Participants, VoidRequests, OfAgent, SessionThreads string }{
 	Events: `SELECT t.id FROM message_trace t LEFT JOIN agent_message m ON m.message_id = t.message_id
 		LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id WHERE t.id > ? ORDER BY t.id LIMIT ?`,
 	Unaccepted: `SELECT message_id FROM acknowledgement_due WHERE due_at <= ? ORDER BY due_at LIMIT ?`,
 	OpenRequests: `SELECT ` + requestColumns + ` FROM team_requests q
 		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.request_id`,
-	Waits:    `SELECT waits_for FROM waits WHERE waiter = ?`,
-	EndPosts: `UPDATE agent_message SET ended_at = ? WHERE thread_id = ? AND recipient = ? AND status = 'delivered' AND ended_at = ''`,
-	Token:    `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = ?`,
+	Waits:       `SELECT waits_for, since FROM waits WHERE waiter = ?`,
+	ClosedPosts: `SELECT m.seq` + closedPosts,
+	Token:       `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = ?`,
 	Participants: `SELECT p.agent, s.display_name FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent
 		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`,
+	VoidRequests:   `UPDATE team_requests SET status = 'open' WHERE status = 'void' AND message_id = ?`,
+	OfAgent:        `SELECT 1 FROM presence JOIN thread_participants USING (agent) WHERE agent = ?`,
+	SessionThreads: `SELECT rowid FROM presence WHERE ` + beside[3].over,
+}
+
+// ApplicationID is applicationID as SQL.
+var ApplicationID = fmt.Sprint(applicationID)
+
+// Migrations are the scripts between versions.
+var Migrations = migrations
+
+// Made lists the names of what a script makes.
+func Made(script string) (names []string) {
+	for _, made := range makes.FindAllStringSubmatch(script, -1) {
+		names = append(names, made[1])
+	}
+	return names
 }

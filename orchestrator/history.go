@@ -66,8 +66,13 @@ func (f *HistoryFilter) query() string {
 	if f.Party != "" { // of a thread, which is smaller than what somebody has sent or got
 		where += " AND (+sender = ?9 OR +recipient = ?9" + posted + ")"
 	}
-	return `
-		SELECT 0, seq FROM agent_message ` + where + `
+	present := `SELECT 0, seq FROM agent_message ` + where
+	if f.Sender != "" && f.ThreadID == "" { // only what is over has an index by sender, so that a send keeps up none
+		present = `SELECT 0, seq FROM agent_message INDEXED BY agent_message_live ` + where + ` AND ` + live + `
+		UNION ALL
+		SELECT 0, seq FROM agent_message INDEXED BY agent_message_past ` + where + ` AND ` + past
+	}
+	return present + `
 		UNION ALL
 		SELECT 1, seq FROM agent_message_archive ` + where + `
 		ORDER BY seq ` + order + ` LIMIT +?8`

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"database/sql/driver"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -15,18 +16,16 @@ import (
 )
 
 // schemaVersion is the version of schema.sql, kept in PRAGMA user_version. A change of schema.sql that existing
-// databases must follow adds one, and a step.
+// databases must follow adds one, and a migration.
 const schemaVersion = 2
 
-// steps lead from each version to the next: steps[v] turns version v into v+1. Each runs in the one transaction that
-// migrates the file. A migrated database must equal a fresh one; TestMigratedEqualsFresh compares them.
-//
-// Version 0 is a database without a version: an empty file, or one in which a program that knows only the command
-// document made its own agent_message.
-var steps = []func(c *conn) error{
-	0: stepFromDocument,
-	1: stepNewObjects, // threads, teams, tokens and waits
-}
+// migrations lead from each version to the next: migrations[v] turns version v into v+1. Each holds its own list of what
+// it makes, so that a later schema.sql changes nothing of it. All run in the one transaction that migrates the file. A
+// migrated database must equal a fresh one; TestMigratedEqualsFresh compares them.
+var migrations = []string{1: toVersion2}
+
+//go:embed migrations/2.sql
+var toVersion2 string
 
 // documentColumns are the columns that the command document gives agent_message.
 var documentColumns = []string{
@@ -34,26 +33,74 @@ var documentColumns = []string{
 	"retry_count", "max_retries", "error_message",
 }
 
-// stepFromDocument makes the tables. An agent_message that is there already is adopted if it has the document's eleven
-// columns: its rows are copied in their order, and the next delivery finds and tidies them. Otherwise it is refused.
-func stepFromDocument(c *conn) error {
-	columns, err := c.texts(`SELECT name FROM pragma_table_info('agent_message')`)
+// mayMigrate is checkVersion and checkRoom, both of one moment: others may be migrating the file now.
+func mayMigrate(c *conn) error {
+	if err := c.script("BEGIN"); err != nil {
+		return err
+	}
+	defer c.script("ROLLBACK")
+	version, err := checkVersion(c)
+	if err != nil || version == schemaVersion {
+		return err
+	}
+	return checkRoom(c, version)
+}
+
+// checkRoom refuses a database of another program before anything is changed in it: one whose agent_message lacks a column
+// of the document's, or that has a table (an index, ...) of its own under a name which is to be made. What is done to ours
+// would be done to it.
+func checkRoom(c *conn, version int) error {
+	have, err := c.texts(`SELECT lower(name) FROM sqlite_schema`)
 	if err != nil {
 		return err
 	}
-	if len(columns) == 0 {
+	script := mailroom.Schema
+	if version > 0 {
+		script = strings.Join(migrations[version:], "\n")
+	} else if slices.Contains(have, "agent_message") {
+		columns, err := c.texts(`SELECT lower(name) FROM pragma_table_info('agent_message')`)
+		if err != nil {
+			return err
+		}
+		for _, want := range documentColumns {
+			if !slices.Contains(columns, want) {
+				return Errorf(Unavailable, "the database has a table agent_message without the column %s", want).
+					WithHint("It belongs to another program. Name another file with --db")
+			}
+		}
+		have = slices.DeleteFunc(have, func(name string) bool { return name == "agent_message" })
+		script += "\nCREATE TABLE " + adoptedTable
+	}
+	for _, made := range makes.FindAllStringSubmatch(script, -1) {
+		if slices.Contains(have, made[1]) {
+			return Errorf(Unavailable, "the database has something named %s of its own, which mailroom would have to make", made[1]).
+				WithHint("It belongs to another program. Rename it there, or name another file with --db")
+		}
+	}
+	return nil
+}
+
+// makes matches the name of what a statement of our scripts makes.
+var makes = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER) (\w+)`)
+
+// adoptedTable is the name that the document's own agent_message has while it is copied.
+const adoptedTable = "agent_message_adopted"
+
+// makeTables turns version 0, a database without a version, into the present one: an empty file, or one in which a program
+// that knows only the command document made its own agent_message. That table is adopted: its rows are copied in their
+// order, and the next delivery finds and tidies them.
+func makeTables(c *conn) error {
+	there, err := c.number(`SELECT count(*) FROM sqlite_schema WHERE lower(name) = 'agent_message'`)
+	if err != nil {
+		return err
+	}
+	if there == 0 {
 		if err := c.script(mailroom.Schema); err != nil {
 			return err
 		}
 		return seed(c)
 	}
-	for _, want := range documentColumns {
-		if !slices.ContainsFunc(columns, func(have string) bool { return strings.EqualFold(have, want) }) {
-			return Errorf(Unavailable, "the database has a table agent_message without the column %s", want).
-				WithHint("It belongs to another program. Name another file with --db")
-		}
-	}
-	if err := c.script(`ALTER TABLE agent_message RENAME TO agent_message_adopted`); err != nil {
+	if err := c.script(`ALTER TABLE agent_message RENAME TO ` + adoptedTable); err != nil {
 		return err
 	}
 	if err := c.script(mailroom.Schema); err != nil {
@@ -61,34 +108,12 @@ func stepFromDocument(c *conn) error {
 	}
 	list := strings.Join(documentColumns, ", ")
 	copied := strings.Replace(list, "payload", "CAST(payload AS TEXT)", 1)
-	if err := c.script(`INSERT INTO agent_message (` + list + `) SELECT ` + copied + ` FROM agent_message_adopted ORDER BY rowid;
-		DROP TABLE agent_message_adopted`); err != nil {
+	if err := c.script(`INSERT INTO agent_message (` + list + `) SELECT ` + copied + ` FROM ` + adoptedTable + ` ORDER BY rowid;
+		DROP TABLE ` + adoptedTable); err != nil {
 		return fmt.Errorf("taking over the table agent_message: %w", err)
 	}
 	return seed(c)
 }
-
-// stepNewObjects makes the tables, indexes and views of schema.sql that are not there yet. It is all that a version needs
-// which changes none of the tables before it.
-func stepNewObjects(c *conn) error {
-	have, err := c.texts(`SELECT name FROM sqlite_schema`)
-	if err != nil {
-		return err
-	}
-	for _, found := range createStatement.FindAllStringSubmatch(mailroom.Schema, -1) {
-		if slices.Contains(have, found[1]) {
-			continue
-		}
-		if err := c.script(found[0]); err != nil {
-			return fmt.Errorf("making %s: %w", found[1], err)
-		}
-	}
-	return nil
-}
-
-// createStatement matches one statement of schema.sql, and the name of what it makes. A ';' stands at the end of a
-// statement's last line and of no other line, unless in a comment.
-var createStatement = regexp.MustCompile(`(?m)^CREATE (?:TABLE|INDEX|VIEW) (\w+)(?s:.*?);$`)
 
 // migrate brings the database to schemaVersion in one transaction. Many processes may call it at once on a new file:
 // the first to get the write lock does the work, the others find it done.
@@ -112,9 +137,21 @@ func migrateLocked(c *conn) error {
 	if err != nil {
 		return err
 	}
-	for ; version < schemaVersion; version++ {
-		if err := steps[version](c); err != nil {
+	if version == schemaVersion {
+		return nil
+	}
+	if err := checkRoom(c, version); err != nil {
+		return err
+	}
+	if version == 0 {
+		if err := makeTables(c); err != nil {
 			return err
+		}
+		version = schemaVersion
+	}
+	for ; version < schemaVersion; version++ {
+		if err := c.script(migrations[version]); err != nil {
+			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
 		}
 	}
 	return c.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))

@@ -99,7 +99,7 @@ func (t *tx) insertPost(conf *config, d *Draft, posted *Posted) (err error) {
 	if _, err := t.changeStatus(bySeq(own.seq), change{to: Delivered, event: tracing.Delivered}); err != nil {
 		return err
 	}
-	// Retention goes by the time at which a row ended. That of a post is the end of its thread, see endPosts.
+	// Retention goes by the time at which a row ended. A post goes by the end of its thread, see clearPosts.
 	if _, err := t.Exec(`UPDATE agent_message SET ended_at = '' WHERE seq = ?`, own.seq); err != nil {
 		return err
 	}
@@ -120,13 +120,6 @@ func (t *tx) insertPost(conf *config, d *Draft, posted *Posted) (err error) {
 	}
 	t.ring.add(posted.Mentions)
 	return nil
-}
-
-// endPosts lets the age of a thread's posts begin, now that it is closed.
-func (t *tx) endPosts(thread string) error {
-	_, err := t.Exec(`UPDATE agent_message SET ended_at = ? WHERE thread_id = ? AND recipient = ? AND status = 'delivered' AND ended_at = ''`,
-		t.now, thread, ThreadPrefix+thread)
-	return err
 }
 
 // isPost reports whether m is a thread's own copy of a post.

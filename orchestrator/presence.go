@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"database/sql/driver"
+	"time"
 )
 
 // Presence is the part that an agent takes in a session.
@@ -14,6 +15,8 @@ type Presence struct {
 	Status      PresenceStatus `json:"status"`
 	Since       string         `json:"since"` // when it took that status
 	JoinedAt    string         `json:"joined_at"`
+
+	seenAt string // when it last took part, to the day
 }
 
 // PresenceStatus is what an agent was last known to do in a session.
@@ -97,10 +100,18 @@ func (t *tx) join(j Joining) (Presence, error) {
 	if p.Status == Stopped {
 		p.Status, p.Since = Working, t.now
 	}
+	if p.unseen(t.clock) {
+		p.seenAt = t.now
+	}
 	if found && p == before {
 		return p, nil
 	}
 	return p, t.storePresence(&p)
+}
+
+// unseen reports whether it is time to note anew that an agent takes part. Retention asks for it to the day.
+func (p *Presence) unseen(now time.Time) bool {
+	return p.seenAt < stamp(now.Add(-day)) || p.seenAt > stamp(now.Add(day))
 }
 
 // takePresence notes what an agent, which is known, does in a session; it joins it if it has not yet.
@@ -116,20 +127,19 @@ func (t *tx) takePresence(session, agent string, status PresenceStatus) (Presenc
 func (t *tx) storePresence(p *Presence) error {
 	t.traced = true
 	_, err := t.Exec(`
-		INSERT INTO presence (session_id, agent, display_name, description, status, since, joined_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO presence (`+presenceColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (session_id, agent) DO UPDATE SET display_name = excluded.display_name,
-		    description = excluded.description, status = excluded.status, since = excluded.since`,
-		p.Session, p.Agent, p.DisplayName, p.Description, string(p.Status), p.Since, p.JoinedAt)
+		    description = excluded.description, status = excluded.status, since = excluded.since, seen_at = excluded.seen_at`,
+		p.Session, p.Agent, p.DisplayName, p.Description, string(p.Status), p.Since, p.JoinedAt, p.seenAt)
 	return err
 }
 
-const presenceColumns = `session_id, agent, display_name, description, status, since, joined_at`
+const presenceColumns = `session_id, agent, display_name, description, status, since, joined_at, seen_at`
 
 func scanPresence(row []driver.Value) Presence {
 	return Presence{
 		Session: asText(row[0]), Agent: asText(row[1]), DisplayName: asText(row[2]), Description: asText(row[3]),
-		Status: PresenceStatus(asText(row[4])), Since: asText(row[5]), JoinedAt: asText(row[6]),
+		Status: PresenceStatus(asText(row[4])), Since: asText(row[5]), JoinedAt: asText(row[6]), seenAt: asText(row[7]),
 	}
 }
 

@@ -22,6 +22,7 @@ var helperProcesses = map[string]func(path string, in *bufio.Scanner){
 	"bell listen":     helpListen,
 	"bell ring":       helpRing,
 	"post":            helpPost,
+	"wait":            helpWait,
 }
 
 func TestHelperProcess(t *testing.T) {

@@ -195,6 +195,9 @@ func (r *Router) ready(c *conn) error {
 	if version < schemaVersion {
 		leave := r.writer.turn.enter(r.busy)
 		defer leave()
+		if err := mayMigrate(c); err != nil {
+			return err
+		}
 		if err := prepareFile(c); err != nil {
 			return err
 		}

@@ -11,6 +11,9 @@ import (
 // use the partial indexes to the letter: SQLite compares the text of the condition.
 const live = "status IN ('pending','retry')"
 
+// past is the condition for all other rows.
+const past = "status NOT IN ('pending','retry')"
+
 // due is the condition under which a live row may be taken now. ?1 is the clock. A row that could not be adopted is not.
 const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status"
 

@@ -18,9 +18,10 @@ const (
 )
 
 // A request is open until its responder has approved or rejected it. One whose message was cancelled, expired or failed
-// reached nobody, so it does not count as open, whatever its status says.
+// reached nobody: it is void, though its status may still say open, until the message is replayed.
 const (
 	requestOpen     = "open"
+	requestVoid     = "void"
 	requestApproved = "approved"
 	requestRejected = "rejected"
 )
@@ -46,19 +47,22 @@ type TeamAnswer struct {
 type requestOf struct {
 	id, session, requester, responder, messageID, status, answeredAt string
 	kind                                                             RequestKind
-	void                                                             bool // open, but its message reached nobody
+	void                                                             bool // unanswered, but its message reached nobody
 }
+
+// reachedNobody is the condition for a request, of team_requests as q, whose message ended undelivered.
+const reachedNobody = `NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = q.message_id AND m.status IN ('pending','retry','delivered'))
+	AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = q.message_id)`
 
 // requestColumns are what scanRequest reads, of team_requests as q.
 const requestColumns = `q.request_id, q.kind, q.session_id, q.requester, q.responder, q.message_id, q.status, q.answered_at,
-	NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = q.message_id AND m.status IN ('pending','retry','delivered'))
-	AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = q.message_id)`
+	` + reachedNobody
 
 func scanRequest(row []driver.Value) requestOf {
 	return requestOf{
 		id: asText(row[0]), kind: RequestKind(asText(row[1])), session: asText(row[2]), requester: asText(row[3]),
 		responder: asText(row[4]), messageID: asText(row[5]), status: asText(row[6]), answeredAt: asText(row[7]),
-		void: asText(row[6]) == requestOpen && asInt(row[8]) != 0,
+		void: asText(row[6]) == requestVoid || (asText(row[6]) == requestOpen && asInt(row[8]) != 0),
 	}
 }
 
@@ -114,19 +118,29 @@ func (t *tx) ask(q TeamRequest) (sent TeamSent, refusal, err error) {
 		return sent, nil, err
 	}
 	sent.RequestID = id
-	messageID := sent.MessageID
+	messageID, status := sent.MessageID, requestOpen
 	var kept *Error
 	if errors.As(refusal, &kept) {
-		messageID = kept.MessageID
+		messageID, status = kept.MessageID, requestVoid
 	}
 	_, err = t.Exec(`
-		INSERT INTO team_requests (request_id, kind, session_id, requester, responder, message_id, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, string(q.Kind), d.SessionID, d.Sender, d.Recipient, messageID, t.now)
+		INSERT INTO team_requests (request_id, kind, session_id, requester, responder, message_id, status, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, id, string(q.Kind), d.SessionID, d.Sender, d.Recipient, messageID, status, t.now)
 	return sent, refusal, err
+}
+
+// reopenRequest opens a void request whose message is sent again.
+func (t *tx) reopenRequest(messageID string) error {
+	_, err := t.Exec(`UPDATE team_requests SET status = 'open' WHERE status = 'void' AND message_id = ?`, messageID)
+	return err
 }
 
 // mayAsk refuses a request that is open already, and one that asks a stopped agent to stop.
 func (t *tx) mayAsk(kind RequestKind, d *Draft) error {
+	// What became void is noted here, so that it is not looked at with every request.
+	if _, err := t.Exec(`UPDATE team_requests AS q SET status = 'void' WHERE q.responder = ? AND q.status = 'open' AND `+reachedNobody, d.Recipient); err != nil {
+		return err
+	}
 	open, err := t.openRequests(d.SessionID, d.Recipient)
 	if err != nil {
 		return err
@@ -224,7 +238,7 @@ func (t *tx) answerable(a *TeamAnswer) (q requestOf, err error) {
 	case q.kind != a.Kind:
 		return q, Errorf(InvalidParams, "%s is a %s, which takes no %s", q.id, q.kind.request(), a.Kind.response()).
 			WithHint("Answer with a %s", q.kind.response())
-	case q.status != requestOpen:
+	case !q.void && q.status != requestOpen:
 		return q, Errorf(Conflict, "%s was %s at %s", q.id, q.status, q.answeredAt)
 	case q.void:
 		return q, Errorf(Conflict, "%s is not open: its message %s reached nobody", q.id, q.messageID).

@@ -386,3 +386,43 @@ func TestRequestToNobodyOpensWithItsReplay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What reached nobody does not stand among the open requests, which every ask looks at: neither a refused one, nor one
+// whose message ended later, nor one whose responder was removed.
+func TestVoidRequestsAreNotOpen(t *testing.T) {
+	t.Parallel()
+	f := newTeam(t)
+	statuses := func() []string { return f.rows(`SELECT status FROM team_requests ORDER BY request_id`) }
+	_, err := f.ask(orchestrator.PlanApproval, "dev", "nobdy")
+	wantCode(t, err, orchestrator.UnknownRecipient)
+	wantRows(t, statuses(), "void")
+	first := f.mustAsk(orchestrator.PlanApproval, "dev", "lead")
+	if _, err := f.Cancel(t.Context(), first.MessageID, ""); err != nil {
+		t.Fatal(err)
+	}
+	f.mustAsk(orchestrator.PlanApproval, "dev", "lead")
+	wantRows(t, statuses(), "void", "void", "open")
+	_, err = f.reply(f.Router, orchestrator.PlanApproval, first.RequestID, true, "lead", "dev")
+	wantCode(t, err, orchestrator.Conflict)
+	f.take("lead")
+	if _, err := f.RemoveAgent(t.Context(), "lead", true); err != nil {
+		t.Fatal(err)
+	}
+	wantRows(t, statuses(), "void", "void", "void")
+}
+
+// A request that failed opens anew with its message, also when it was noted as void meanwhile.
+func TestAVoidRequestOpensWithItsReplay(t *testing.T) {
+	t.Parallel()
+	f := newTeam(t)
+	first := f.mustAsk(orchestrator.PlanApproval, "dev", "lead")
+	f.sql(`UPDATE agent_message SET status = 'failed' WHERE message_id = ?`, first.MessageID)
+	f.deliver()
+	f.mustAsk(orchestrator.PlanApproval, "tester", "lead")
+	if _, err := f.Replay(t.Context(), first.MessageID, ""); err != nil {
+		t.Fatal(err)
+	}
+	wantRows(t, f.rows(`SELECT status FROM team_requests`), "open", "open")
+	_, err := f.ask(orchestrator.PlanApproval, "dev", "lead")
+	wantCode(t, err, orchestrator.Conflict)
+}

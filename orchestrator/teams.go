@@ -269,22 +269,28 @@ func (r *Router) TakePart(ctx context.Context, j Joining, began bool) (err error
 		return err
 	}
 	settled := false
-	settle := func(c *conn) error {
+	err = r.look(func(c *conn) error {
 		p, found, err := c.presenceOf(j.Session, j.Agent)
-		settled = found && !(began && p.Status == Idle)
+		settled = found && !(began && p.Status == Idle) && !p.unseen(r.now())
 		return err
-	}
-	if err := r.look(settle); err != nil || settled {
+	})
+	if err != nil || settled {
 		return err
 	}
 	return r.write(ctx, func(t *tx) error {
 		if _, err := t.acting(j.Agent, j.Register); err != nil {
 			return err
 		}
-		if err := settle(t.conn); err != nil || settled {
+		p, found, err := t.presenceOf(j.Session, j.Agent)
+		if err != nil {
 			return err
 		}
-		_, err = t.takePresence(j.Session, j.Agent, Working)
+		if !found || (began && p.Status == Idle) {
+			_, err = t.takePresence(j.Session, j.Agent, Working)
+		} else if p.unseen(t.clock) {
+			p.seenAt = t.now
+			err = t.storePresence(&p)
+		}
 		return err
 	})
 }

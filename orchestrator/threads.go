@@ -206,9 +206,6 @@ func (r *Router) CloseThread(ctx context.Context, c ThreadChange, summary string
 			summary, t.now, th.ID); err != nil {
 			return err
 		}
-		if err := t.endPosts(th.ID); err != nil {
-			return err
-		}
 		th, _, err = t.thread(th.ID)
 		return err
 	})

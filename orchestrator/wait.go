@@ -17,8 +17,8 @@ type WaitOptions struct {
 	Filter    Filter        // the zero value takes everything
 	Peek      bool          // leave the messages unread
 
-	// For are agents that the recipient waits for, and ReplyTo is a message of its own whose answer it waits for. Any
-	// message ends the wait all the same. They say whom it depends on, so that a wait that closes a circle is refused.
+	// For are agents any of which the recipient waits for, and ReplyTo is a message of its own whose answer it waits for.
+	// Any message ends the wait all the same. They say whom it depends on, so that a wait that closes a circle is refused.
 	For     []string
 	ReplyTo string
 
@@ -40,8 +40,9 @@ const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(m
 // Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
 // as read in the same transaction. It delivers what is due to this recipient on the way. When there are none it waits
 // until one comes or the timeout ends; no messages and no error is a wait that timed out. more says that there are others
-// of the kind, beyond the limit or beyond 4 MiB of payload. Each message goes to exactly one of several waiters. Errors: unknown_recipient, busy; context.Cause(ctx) when ctx ended; conflict for a wait for
-// somebody who waits for the recipient, be it through others; not_found and permission_denied for ReplyTo.
+// of the kind, beyond the limit or beyond 4 MiB of payload. Each message goes to exactly one of several waiters. Errors:
+// unknown_recipient, busy; context.Cause(ctx) when ctx ended; conflict for a wait that nobody could end, since all who
+// could wait for the recipient, be it through others; not_found and permission_denied for ReplyTo.
 //
 // An agent whose transport is not its inbox gets here only what that transport has not taken.
 func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bool, err error) {
@@ -49,14 +50,14 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 	if err != nil {
 		return nil, false, err
 	}
+	names, err := r.awaited(ctx, recipient, &o)
+	if err != nil {
+		return nil, false, err
+	}
 	if o.Register {
 		if err := r.register(ctx, recipient); err != nil {
 			return nil, false, err
 		}
-	}
-	names, err := r.awaited(ctx, recipient, &o)
-	if err != nil {
-		return nil, false, err
 	}
 	deadline := r.now().Add(o.Timeout)
 	o.Recipient = recipient

@@ -1,0 +1,134 @@
+package orchestrator_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mailroom"
+	"mailroom/orchestrator"
+)
+
+// versionOne makes a database as the released version 1 made it.
+func versionOne(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "one.db")
+	script, err := os.ReadFile("testdata/versions/1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openPlain(t, path).Exec("PRAGMA auto_vacuum = INCREMENTAL;\n" + string(script) +
+		`PRAGMA application_id = ` + orchestrator.ApplicationID + `; PRAGMA user_version = 1;
+		INSERT INTO agents (name, created_at, updated_at) VALUES ('a', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z');
+		INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'a', '7')`); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A database of the released version 1 is migrated, equals a fresh one, and keeps its rows.
+func TestMigratedFromVersionOne(t *testing.T) {
+	t.Parallel()
+	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), versionOne(t)
+	if _, err := openAt(t, fresh).Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := openAt(t, old)
+	if _, err := r.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := dump(t, fresh), dump(t, old); !slices.Equal(a, b) {
+		t.Errorf("migrated:\n%s\nfresh:\n%s", strings.Join(b, "\n"), strings.Join(a, "\n"))
+	}
+	if d, err := r.DeliverAll(t.Context(), orchestrator.DeliverOptions{}); err != nil || d.Delivered != 1 {
+		t.Errorf("%+v %v", d, err)
+	}
+}
+
+// A table, index or view of another program under one of our names is refused, whatever the letters, and nothing is
+// changed: in a file without a version, beside the document's own table, and in one of an older version.
+func TestForeignTablesAreRefused(t *testing.T) {
+	t.Parallel()
+	plain := func(t *testing.T) string { return filepath.Join(t.TempDir(), "foreign.db") }
+	document := func(t *testing.T) string {
+		path := plain(t)
+		if _, err := openPlain(t, path).Exec(documentTable); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		name, statement, says string
+		file                  func(t *testing.T) string
+	}{
+		{"fresh, a table", `CREATE TABLE tokens (x)`, "tokens", plain},
+		{"fresh, other letters", `CREATE TABLE Settings (x)`, "settings", plain},
+		{"fresh, an index", `CREATE TABLE t (x); CREATE UNIQUE INDEX waits_waiter ON t (x)`, "waits_waiter", plain},
+		{"fresh, a view", `CREATE VIEW presence AS SELECT 1`, "presence", plain},
+		{"the document's, a table", `CREATE TABLE threads (x)`, "threads", document},
+		{"the document's, the place of its rows", `CREATE TABLE agent_message_adopted (x)`, "agent_message_adopted", document},
+		{"version 1, a table", `CREATE TABLE presence (y)`, "presence", versionOne},
+		{"version 1, a trigger", `CREATE TRIGGER team_requests AFTER INSERT ON agents BEGIN SELECT 1; END`, "team_requests", versionOne},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			path := c.file(t)
+			if _, err := openPlain(t, path).Exec(c.statement); err != nil {
+				t.Fatal(err)
+			}
+			before, mode := dump(t, path), journalMode(t, path)
+			r := openAt(t, path)
+			for what, use := range map[string]func() error{
+				"writing": func() error { _, err := r.Create(t.Context()); return err },
+				"reading": func() error { _, err := r.Agents(t.Context()); return err },
+			} {
+				err := use()
+				wantCode(t, err, orchestrator.Unavailable)
+				if !strings.Contains(err.Error(), " "+c.says+" of its own") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if after := dump(t, path); !slices.Equal(before, after) {
+				t.Errorf("before:\n%s\nafter:\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+			}
+			want(t, "the journal mode", journalMode(t, path), mode)
+		})
+	}
+}
+
+func journalMode(t *testing.T, path string) (mode string) {
+	t.Helper()
+	if err := openPlain(t, path).QueryRow(`PRAGMA journal_mode`).Scan(&mode); err != nil {
+		t.Fatal(err)
+	}
+	return mode
+}
+
+// No statement that makes something is passed over by the search for names that are taken.
+func TestAllThatIsMadeIsLookedFor(t *testing.T) {
+	t.Parallel()
+	fresh := filepath.Join(t.TempDir(), "fresh.db")
+	if _, err := openAt(t, fresh).Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	made := orchestrator.Made(mailroom.Schema)
+	rows, err := openPlain(t, fresh).Query(`SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(made, name) {
+			t.Errorf("%s is made and not looked for", name)
+		}
+	}
+	for _, migration := range orchestrator.Migrations {
+		want(t, "names in a migration", len(orchestrator.Made(migration)), strings.Count(migration, "CREATE "))
+	}
+}

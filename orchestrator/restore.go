@@ -1,0 +1,233 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cenkalti/backoff/v4"
+	sqlite3 "github.com/mattn/go-sqlite3"
+)
+
+// Restored is what a restore did.
+type Restored struct {
+	Messages int64  // rows of agent_message that the backup brought
+	Revoked  int64  // tokens that are valid in the backup, and now no more
+	Previous string // where the database as it was before has been saved; "" when it was empty
+}
+
+// Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
+// whole; they need not be stopped. What was there before is saved beside the database first. Without force it is refused
+// with conflict while undelivered messages are there, since they would be gone. A token is valid afterwards only if it was
+// valid in both: one that was revoked since the backup, or went with its agent, does not come back.
+func (r *Router) Restore(ctx context.Context, file string, force bool) (done Restored, err error) {
+	source, err := r.backupAt(file)
+	if err != nil {
+		return Restored{}, err
+	}
+	if done.Messages, err = checkBackup(source); err != nil {
+		return Restored{}, err
+	}
+	if !r.exists() {
+		if err := r.writer.open(); err != nil {
+			return Restored{}, err
+		}
+	}
+	if _, _, damaged := r.presentContent(); damaged != nil {
+		return Restored{}, r.replaceDamaged(damaged)
+	}
+	staged, err := r.stage(source)
+	if err != nil {
+		return Restored{}, err
+	}
+	defer os.Remove(staged)
+	leave := r.writer.turn.enter(r.busy)
+	defer leave()
+	x, err := r.beginReplacing(ctx, staged)
+	if err != nil {
+		return Restored{}, err
+	}
+	// From here on nobody else can write: what is saved now is all that the backup replaces.
+	if done.Previous, err = r.savePrevious(ctx, force); err == nil {
+		done.Revoked, err = r.endWhatEnded(x.from)
+	}
+	if err != nil {
+		x.abandon()
+		return Restored{}, err
+	}
+	if err := x.finish(); err != nil {
+		return Restored{}, databaseError(r.path, err)
+	}
+	return done, r.write(ctx, func(t *tx) error { return t.configChanged() })
+}
+
+// backupAt returns the full path of a backup that may be restored.
+func (r *Router) backupAt(file string) (source string, err error) {
+	if source, err = filepath.Abs(file); err != nil {
+		return "", err
+	}
+	info, err := os.Stat(source)
+	if err != nil {
+		return "", &Error{Code: NotFound, Message: "there is no backup " + source, Err: err}
+	}
+	if !info.Mode().IsRegular() {
+		return "", Errorf(InvalidParams, "%s is not a regular file", source)
+	}
+	if os.SameFile(info, mustStat(r.path)) {
+		return "", Errorf(InvalidParams, "%s is the database itself", source)
+	}
+	return source, nil
+}
+
+// stage copies a backup beside the database and brings the copy to this version of the tables. What is to be changed in it
+// is changed there: nobody must ever see the database with tokens that are not valid any more.
+func (r *Router) stage(source string) (staged string, err error) {
+	temp, err := os.CreateTemp(filepath.Dir(r.path), ".mailroom-restore-*") // mode 0600
+	if err != nil {
+		return "", fileError("the backup cannot be copied", err)
+	}
+	if err := vacuumInto(temp, source, readerDSN(source, true), "the backup cannot be copied"); err != nil {
+		os.Remove(temp.Name())
+		return "", err
+	}
+	c, err := openConn(writerDSN(temp.Name()))
+	if err == nil {
+		err = errors.Join(migrate(c), c.close())
+	}
+	if err != nil {
+		os.Remove(temp.Name())
+		return "", databaseError(source, err)
+	}
+	return temp.Name(), nil
+}
+
+// validTokens lists the tokens that are valid at ?1.
+const validTokens = `SELECT hash FROM tokens WHERE revoked_at = '' AND (expires_at = '' OR expires_at > ?1)`
+
+// endWhatEnded revokes those tokens of a backup that are not valid in the database, and removes its waits: the processes
+// that waited then do so no more.
+func (r *Router) endWhatEnded(c *conn) (revoked int64, err error) {
+	now := stamp(r.now())
+	present := map[string]bool{}
+	err = r.read(func(c *conn) error {
+		hashes, err := c.texts(validTokens, now)
+		for _, hash := range hashes {
+			present[hash] = true
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := c.script("BEGIN; DELETE FROM waits"); err != nil {
+		return 0, err
+	}
+	brought, err := c.texts(validTokens, now)
+	for _, hash := range brought {
+		if err == nil && !present[hash] {
+			_, err = c.Exec(`UPDATE tokens SET revoked_at = ? WHERE hash = ?`, now, hash)
+			revoked++
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return revoked, c.script("COMMIT")
+}
+
+// savePrevious copies what a restore is about to replace beside the database, and returns the name of the copy, "" when
+// there is nothing to save. Without force, undelivered messages are a conflict.
+func (r *Router) savePrevious(ctx context.Context, force bool) (file string, err error) {
+	total, waiting, err := r.presentContent()
+	if err != nil {
+		return "", err
+	}
+	if waiting > 0 && !force {
+		return "", Errorf(Conflict, "the database holds %d undelivered messages, which the backup would replace", waiting).
+			WithHint("Deliver them first, or repeat with --force: the database is saved beside itself before it is replaced")
+	}
+	if total == 0 {
+		return "", nil
+	}
+	file = fmt.Sprintf("%s.before-restore-%s", r.path, r.now().UTC().Format("20060102T150405.000"))
+	_, err = r.BackupTo(ctx, file, false)
+	return file, err
+}
+
+// presentContent counts what a restore would replace. An error means that the database cannot even be read.
+func (r *Router) presentContent() (total, waiting int64, err error) {
+	err = r.read(func(c *conn) error {
+		if total, err = c.number(`SELECT count(*) FROM agent_message`); err != nil {
+			return err
+		}
+		waiting, err = c.number(`SELECT count(*) FROM agent_message WHERE ` + live)
+		return err
+	})
+	return total, waiting, err
+}
+
+// replaceDamaged says how to get past a database that cannot be read: no transaction can replace it.
+func (r *Router) replaceDamaged(cause error) error {
+	return &Error{Code: Unavailable, Message: "the database cannot be read, so it cannot be replaced in place", Err: cause,
+		Hint: recovery(r.path)}
+}
+
+// replacement copies a whole database over ours with SQLite's backup interface, in one write transaction.
+type replacement struct {
+	from, to *conn
+	backup   *sqlite3.SQLiteBackup
+}
+
+// beginReplacing takes the write lock of the database, waiting for it as every writer does, and holds it until the
+// replacement is finished or abandoned. Readers still see the database as it is.
+func (r *Router) beginReplacing(ctx context.Context, source string) (*replacement, error) {
+	x := &replacement{}
+	var err error
+	if x.from, err = openConn(writerDSN(source)); err != nil {
+		return nil, databaseError(source, err)
+	}
+	if x.to, err = openConn(writerDSN(r.path)); err != nil {
+		x.from.close()
+		return nil, databaseError(r.path, err)
+	}
+	err = backoff.Retry(func() error {
+		if x.backup, err = x.to.raw.Backup("main", x.from.raw, "main"); err != nil {
+			return retryable(err)
+		}
+		// A step of no pages takes the lock. The driver reports a busy one only when the backup ends; what shows it
+		// here is that the pages have not been counted.
+		if _, err = x.backup.Step(0); err == nil && x.backup.PageCount() > 0 {
+			return nil
+		}
+		if ferr := x.backup.Finish(); err == nil {
+			err = ferr
+		}
+		return retryable(err)
+	}, r.patience(ctx))
+	if err != nil {
+		x.from.close()
+		x.to.close()
+		return nil, databaseError(r.path, err)
+	}
+	return x, nil
+}
+
+// abandon gives the lock back and leaves the database as it was.
+func (x *replacement) abandon() {
+	x.backup.Finish()
+	x.to.close()
+	x.from.close()
+}
+
+// finish copies.
+func (x *replacement) finish() error {
+	defer x.from.close()
+	defer x.to.close()
+	_, err := x.backup.Step(-1)
+	if ferr := x.backup.Finish(); err == nil {
+		err = ferr
+	}
+	return err
+}
