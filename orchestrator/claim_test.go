@@ -285,6 +285,33 @@ func TestWaitReturnsNothingAtItsEnd(t *testing.T) {
 	wantCode(t, err, orchestrator.UnknownRecipient)
 }
 
+func TestUnreadAfterItReachedSomebody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	acknowledged, again := f.send("a", "b"), f.send("a", "b")
+	first, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 2})
+	if err != nil || len(first) != 2 {
+		t.Fatal(len(first), err)
+	}
+	if _, err := f.Acknowledge(t.Context(), acknowledged, "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Unread(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.advance(time.Second)
+	second, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 2})
+	if err != nil || len(second) != 1 || second[0].ID != again {
+		t.Fatalf("%d messages, %v; an acknowledged one is handed out again", len(second), err)
+	}
+	if err := f.Unread(t.Context(), first); err != nil { // late, of the first reading
+		t.Fatal(err)
+	}
+	if third, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 2}); err != nil || len(third) != 0 {
+		t.Errorf("%d messages, %v; a late taking back undid the second reading", len(third), err)
+	}
+}
+
 func TestUnread(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")

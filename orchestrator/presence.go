@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"database/sql/driver"
+	"strings"
 	"time"
 )
 
@@ -60,8 +61,14 @@ func (j Joining) check() (_ Joining, err error) {
 
 // admitted is join for names that were checked and an agent that may be new.
 func (t *tx) admitted(j Joining) (Presence, error) {
-	if _, err := t.acting(j.Agent, j.Register); err != nil {
+	conf, err := t.acting(j.Agent, j.Register)
+	if err != nil {
 		return Presence{}, err
+	}
+	if j.DisplayName != nil {
+		if other := conf.agents[foldName(strings.TrimSpace(*j.DisplayName))]; other != nil && other.Name != j.Agent {
+			return Presence{}, Errorf(InvalidParams, "%q is the name of another agent", *j.DisplayName).WithHint("Choose a name that is not taken for it")
+		}
 	}
 	return t.join(j)
 }

@@ -54,20 +54,20 @@ func (p *pulse) token(id string) string {
 	if p.byte == 0 {
 		return id
 	}
-	return fmt.Sprintf("%x.%x-%s", p.byte, p.file.inode, id)
+	return fmt.Sprintf("%x.%x.%x-%s", p.byte, p.file.device, p.file.inode, id)
 }
 
 // gone reports whether the holder of a lease is known to be dead.
 func (p *pulse) gone(token string) bool {
 	var at int64
-	var inode uint64
+	var file fileID
 	name, _, _ := strings.Cut(token, "-")
-	if n, err := fmt.Sscanf(name, "%x.%x", &at, &inode); n != 2 || err != nil || at <= 0 {
+	if n, err := fmt.Sscanf(name, "%x.%x.%x", &at, &file.device, &file.inode); n != 3 || err != nil || at <= 0 {
 		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.opened() || inode != p.file.inode || at == p.byte {
+	if !p.opened() || file != p.file || at == p.byte {
 		return false
 	}
 	held, err := byteLocked(p.fd, at)

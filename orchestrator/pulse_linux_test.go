@@ -24,7 +24,7 @@ func TestPulse(t *testing.T) {
 		if p.gone(token) {
 			t.Error("a holder that lives is gone")
 		}
-		for _, unknown := range []string{"", "id", "-", "0.0-id", "-1.5-id", "zz.1-id", token[:4]} {
+		for _, unknown := range []string{"", "id", "-", "0.0.0-id", "-1.5.5-id", "zz.1.1-id", "1.1-id", token[:4]} {
 			if p.gone(unknown) {
 				t.Errorf("the holder of %q is gone", unknown)
 			}

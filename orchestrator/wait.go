@@ -352,14 +352,24 @@ func (t *tx) markRead(m *Message, at string, event tracing.EventName, why string
 	return tracing.Record(t, e)
 }
 
-// Unread takes back the reading of messages whose answer could not be written, so that the next reader gets them.
+// Unread takes back the reading of messages whose answer could not be written, so that the next reader gets them. One that
+// was acknowledged meanwhile, or read again, has reached somebody and stays read.
 func (r *Router) Unread(ctx context.Context, ms []Message) error {
 	if len(ms) == 0 {
 		return nil
 	}
 	return r.write(ctx, func(t *tx) error {
 		for i := range ms {
-			if err := t.markRead(&ms[i], "", tracing.Released, "the answer could not be written; unread again"); err != nil {
+			m := &ms[i]
+			settled, err := t.number(`SELECT count(*) FROM `+m.table()+` WHERE message_id = ? AND recipient = ? AND (acknowledged_at <> '' OR read_at <> ?)`,
+				m.ID, m.Recipient, m.ReadAt)
+			if err != nil {
+				return err
+			}
+			if settled > 0 {
+				continue
+			}
+			if err := t.markRead(m, "", tracing.Released, "the answer could not be written; unread again"); err != nil {
 				return err
 			}
 		}

@@ -203,7 +203,11 @@ func (t *Thread) write(w *commands.Text) {
 	w.Printf("%s  %s (%s)\n", w.Paint(commands.Bold, t.ID), t.Name, t.Status)
 	for i := range t.Messages {
 		m := &t.Messages[i]
-		w.Printf("  %s from %s  %s\n    %s\n", m.Type, m.Sender.Name, w.Paint(commands.Dim, m.ID),
+		from := m.Sender.ID
+		if m.Sender.Name != from {
+			from = m.Sender.Name + " (" + from + ")"
+		}
+		w.Printf("  %s from %s  %s\n    %s\n", m.Type, from, w.Paint(commands.Dim, m.ID),
 			strings.ReplaceAll(string(m.Content), "\n", "\n    "))
 		if m.DataText != "" {
 			w.Printf("    %s\n", string(m.DataText))

@@ -60,8 +60,8 @@ func (w *web) command(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, err := commands.Marshal(answer)
-	if err == nil {
-		err = ctx.Err() // whoever asked has gone
+	if err == nil && (ctx.Err() != nil || hungUp(ctx)) {
+		err = errGone
 	}
 	if err == nil {
 		err = writeJSON(rw, http.StatusOK, out)
@@ -79,6 +79,9 @@ func (w *web) mayHave(ctx context.Context, answer commands.Answer) error {
 	}
 	return w.stillValid(ctx)
 }
+
+// errGone: whoever asked is not there any more.
+var errGone = errors.New("whoever asked has gone")
 
 // takeBack undoes what an answer marked that did not reach whoever asked.
 func takeBack(ctx context.Context, env commands.Env, answer commands.Answer) {

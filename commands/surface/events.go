@@ -12,9 +12,10 @@ import (
 
 // Bounds of a stream of events.
 const (
-	eventsAtOnce = 500              // that one look takes
-	eventsEvery  = time.Second      // how long a change may go unseen for which no bell rings
-	stillThere   = 15 * time.Second // between comments, so that neither side takes the other for gone
+	eventsAtOnce    = 500              // that one look takes
+	streamsPerToken = 8                // each looks into the trace at every change
+	eventsEvery     = time.Second      // how long a change may go unseen for which no bell rings
+	stillThere      = 15 * time.Second // between comments, so that neither side takes the other for gone
 )
 
 // events streams what happens to the messages that the caller sent or received, all messages for an administrator, as
@@ -28,6 +29,11 @@ func (w *web) events(rw http.ResponseWriter, r *http.Request) {
 		writeFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
+	if !w.streams.enter(tokenOf(ctx), streamsPerToken) {
+		tooMany(rw, "too many streams of events with this token")
+		return
+	}
+	defer w.streams.leave(tokenOf(ctx))
 	rings, stop, err := w.env.Router.Wakeups(ctx)
 	if err != nil {
 		writeFailure(rw, commands.HTTPStatus(err), err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"sync"
@@ -68,7 +69,7 @@ func (x *exchange) undoable(result *mcp.CallToolResult, undo func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.undo == nil {
-		x.undo = map[int]func(){}
+		x.undo, x.last = map[int]func(){}, rand.IntN(1<<50) // no message can name it
 	}
 	x.last++
 	x.undo[x.last] = undo

@@ -129,6 +129,12 @@ func callerOf(ctx context.Context) commands.Caller {
 	return a.Caller
 }
 
+// tokenOf is the id of the token that a request showed.
+func tokenOf(ctx context.Context) string {
+	a, _ := ctx.Value(askerKey{}).(asker)
+	return a.token
+}
+
 // stillValid reports by its error that the token of a request was revoked, or ran out, while the request was under way.
 func (w *web) stillValid(ctx context.Context) error {
 	a, _ := ctx.Value(askerKey{}).(asker)
@@ -161,9 +167,14 @@ func (w *web) authenticated(next http.HandlerFunc) http.Handler {
 				WithHint("Wait a second"))
 			return
 		}
-		if readBody(rw, r) {
-			next(rw, r.WithContext(context.WithValue(r.Context(), askerKey{}, a)))
+		release, ok := w.readBody(rw, r)
+		defer release()
+		if !ok {
+			return
 		}
+		ctx, stop := whileThere(context.WithValue(r.Context(), askerKey{}, a), w.options.bounds.peer)
+		defer stop()
+		next(rw, r.WithContext(ctx))
 	})
 }
 
@@ -231,8 +242,32 @@ func tooMany(rw http.ResponseWriter, why string) error {
 	return err
 }
 
+// Bounds of the memory that bodies may take, in bytes. A body is held, several times over, while its request waits.
+const (
+	maxBodies = 64 << 20 // of all large ones under way
+	smallBody = 16 << 10 // what counts for nothing
+)
+
 // readBody reads the whole body, so that a slow one holds nothing but its own request, and what follows may take its time.
-func readBody(rw http.ResponseWriter, r *http.Request) bool {
+// ok is false when it has answered. Call release when the request ends.
+func (w *web) readBody(rw http.ResponseWriter, r *http.Request) (release func(), ok bool) {
+	weight := r.ContentLength
+	if weight < 0 || weight > maxBody {
+		weight = maxBody
+	}
+	if weight <= smallBody {
+		return func() {}, readAll(rw, r)
+	}
+	if !w.bodies.TryAcquire(weight) {
+		rw.Header().Set("Retry-After", "1")
+		writeFailure(rw, http.StatusServiceUnavailable, orchestrator.Errorf(orchestrator.Busy, "the requests under way have %d bytes, which is the limit", maxBodies).
+			WithHint("Wait a second"))
+		return func() {}, false
+	}
+	return func() { w.bodies.Release(weight) }, readAll(rw, r)
+}
+
+func readAll(rw http.ResponseWriter, r *http.Request) bool {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		writeFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is encoded as %s", clip(coding)).
 			WithHint("Send it as it is"))
@@ -266,7 +301,7 @@ func (r *rates) allow(token string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.limits == nil {
-		r.limits, r.underWay = map[string]*rate.Limiter{}, map[string]int{}
+		r.limits = map[string]*rate.Limiter{}
 	}
 	if r.limits[token] == nil {
 		r.limits[token] = rate.NewLimiter(rate.Limit(r.perSecond), 2*r.perSecond)
@@ -280,6 +315,9 @@ func (r *rates) enter(token string, most int) bool {
 	defer r.mu.Unlock()
 	if r.underWay[token] >= most {
 		return false
+	}
+	if r.underWay == nil {
+		r.underWay = map[string]int{}
 	}
 	r.underWay[token]++
 	return true

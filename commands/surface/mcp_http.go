@@ -68,6 +68,9 @@ type watchedWriter struct {
 // Write implements io.Writer. An answer is one call of it.
 func (w *watchedWriter) Write(p []byte) (int, error) {
 	err := w.x.gone.Err() // for somebody who has gone the system would still take it
+	if err == nil && hungUp(w.x.gone) {
+		err = errGone
+	}
 	n := 0
 	if err == nil {
 		n, err = w.ResponseWriter.Write(p)

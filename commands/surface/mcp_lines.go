@@ -45,8 +45,8 @@ func judge(line []byte, long bool) (code int, why string) {
 	case !json.Valid(line):
 		return -32700, "the line is not JSON"
 	}
-	if _, err := jsonrpc.DecodeMessage(line); err != nil && !bytes.HasPrefix(line, []byte("[")) {
-		return -32600, "the line is no JSON-RPC message"
+	if _, err := jsonrpc.DecodeMessage(line); err != nil {
+		return -32600, "the line is no JSON-RPC message; a batch is none either: send each message in a line of its own"
 	}
 	return 0, ""
 }

@@ -15,7 +15,7 @@ func TestBadLines(t *testing.T) {
 	e := newEndpoints(t, "a")
 	var out bytes.Buffer
 	in := strings.Join([]string{
-		`{bad json`, `5`, `{"jsonrpc":"2.0"}`, ``, strings.Repeat("x", maxLine+1),
+		`{bad json`, `5`, `[]`, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`, `{"jsonrpc":"2.0"}`, ``, strings.Repeat("x", maxLine+1),
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
 	}, "\n") + "\n"
 	s := newToolServer(envOf(e.router)).server("v1", false)
@@ -37,7 +37,7 @@ func TestBadLines(t *testing.T) {
 		}
 		codes = append(codes, code)
 	}
-	if got := strings.Join(codes, " "); got != "-32700 -32600 -32600 -32600" {
+	if got := strings.Join(codes, " "); got != "-32700 -32600 -32600 -32600 -32600 -32600" {
 		t.Errorf("the bad lines were answered with %q:\n%s", got, out.String())
 	}
 	if !answered {

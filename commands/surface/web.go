@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"mailroom/commands"
@@ -28,9 +29,10 @@ type webBounds struct {
 	header   time.Duration // to send the header of a request
 	body     time.Duration // to send its body
 	answer   time.Duration // to take a piece of an answer once it is there
+	peer     time.Duration // between two looks whether who asked is still there
 }
 
-var usualBounds = webBounds{requests: 4096, header: 5 * time.Second, body: 10 * time.Second, answer: 30 * time.Second}
+var usualBounds = webBounds{requests: 4096, header: 5 * time.Second, body: 10 * time.Second, answer: 30 * time.Second, peer: time.Second}
 
 // hangUpAfter is how long requests under way may take to end when the daemon stops. It needs the rest of its time for
 // deliveries.
@@ -56,7 +58,9 @@ type web struct {
 	address  string // "http://127.0.0.1:40123"
 	slots    chan struct{}
 	rates    rates
-	failures *rate.Limiter // requests without a valid token
+	failures *rate.Limiter       // requests without a valid token
+	bodies   *semaphore.Weighted // bytes of large bodies under way
+	streams  rates               // of events
 }
 
 // listenWeb binds the address and serves until close. ctx ends the requests under way.
@@ -74,6 +78,7 @@ func listenWeb(ctx context.Context, env commands.Env, o webOptions, m *metrics, 
 	w := &web{
 		env: env, options: o, loopback: isLoopback(host), slots: make(chan struct{}, o.bounds.requests),
 		rates: rates{perSecond: o.ratePerSecond}, failures: rate.NewLimiter(20, 100),
+		bodies: semaphore.NewWeighted(maxBodies),
 	}
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
@@ -93,7 +98,7 @@ func listenWeb(ctx context.Context, env commands.Env, o webOptions, m *metrics, 
 	w.server = &http.Server{
 		Handler: w.guard(w.routes(m, version)), ReadHeaderTimeout: o.bounds.header, IdleTimeout: time.Minute,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(env.Log.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: withPeer, ConnState: crowd(mostConnections()),
 	}
 	guarded(env.Log, "endpoints", func() {
 		if err := w.server.Serve(listener); err != http.ErrServerClosed {

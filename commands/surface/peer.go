@@ -1,0 +1,87 @@
+package surface
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+type peerKey struct{}
+
+// withPeer keeps a connection with what comes over it. It has the shape of http.Server.ConnContext.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	return context.WithValue(ctx, peerKey{}, c)
+}
+
+// hungUp reports whether whoever sent a request has closed the connection. net/http notices that by itself, but not any
+// more once a client has sent as much as a byte behind its request.
+func hungUp(ctx context.Context) (gone bool) {
+	c, ok := ctx.Value(peerKey{}).(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) {
+		state := []unix.PollFd{{Fd: int32(fd), Events: peerClosed}}
+		n, err := unix.Poll(state, 0)
+		gone = err == nil && n > 0 && state[0].Revents&(peerClosed|unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0
+	})
+	return gone || err != nil
+}
+
+// whileThere returns a context that ends, too, when whoever sent the request hangs up, for which it looks every so often.
+// Call stop at its end.
+func whileThere(parent context.Context, every time.Duration) (ctx context.Context, stop func()) {
+	ctx, leave := context.WithCancel(parent)
+	var look *time.Timer
+	look = time.AfterFunc(every, func() {
+		switch {
+		case ctx.Err() != nil:
+		case hungUp(ctx):
+			leave()
+		default:
+			look.Reset(every)
+		}
+	})
+	return ctx, func() {
+		leave()
+		look.Stop()
+	}
+}
+
+// crowd closes connections that come when there are too many: each is a file, and deliveries need some as well. It has the
+// shape of http.Server.ConnState.
+func crowd(most int64) func(net.Conn, http.ConnState) {
+	var there atomic.Int64
+	return func(c net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			if there.Add(1) > most {
+				c.Close()
+			}
+		case http.StateClosed, http.StateHijacked:
+			there.Add(-1)
+		}
+	}
+}
+
+// mostConnections is half of the files that the process may have open.
+func mostConnections() int64 {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil || limit.Cur > 1<<14 {
+		return 1 << 13
+	}
+	return max(8, int64(limit.Cur/2))
+}
