@@ -169,8 +169,8 @@ func (k RequestKind) response() string { return string(k) + "_response" }
 // marks the responder as stopped in the session: it leaves broadcasts until it sends again. An approved plan ends the
 // requester's plan mode. Of several answers at the same time one succeeds. Errors: as SendToTeam; invalid_params for a
 // broadcast, another recipient than the requester, or another kind than the request's; not_found for a request that does
-// not exist in this session; permission_denied when somebody else was asked; conflict when it is answered already, or
-// its message reached nobody.
+// not exist; permission_denied when somebody else was asked; conflict when it is answered already, or its message reached
+// nobody. The answer belongs to the session of the request, whatever the draft says.
 func (r *Router) AnswerTeammate(ctx context.Context, a TeamAnswer) (sent TeamSent, err error) {
 	if a.Draft, err = a.Draft.checkProtocol(); err != nil {
 		return sent, err
@@ -187,7 +187,7 @@ func (t *tx) answer(a TeamAnswer) (sent TeamSent, err error) {
 	if err != nil {
 		return sent, err
 	}
-	d.ReplyTo = q.messageID
+	d.ReplyTo, d.SessionID = q.messageID, q.session // a request is read in any session, so it can be answered from any
 	sent, refusal, err := t.sendToTeam(&d)
 	if err == nil {
 		err = undone(refusal)
@@ -232,9 +232,6 @@ func (t *tx) answerable(a *TeamAnswer) (q requestOf, err error) {
 		return q, Errorf(NotFound, "there is no request %q", a.RequestID).WithHint("%s", hintOpen(d.Sender, open))
 	case q.responder != d.Sender:
 		return q, Errorf(PermissionDenied, "%s was sent to %s; only its recipient can answer it", q.id, q.responder)
-	case q.session != d.SessionID:
-		return q, Errorf(NotFound, "there is no request %q in the session %s", a.RequestID, d.SessionID).
-			WithHint("It was made in the session %s", q.session)
 	case q.kind != a.Kind:
 		return q, Errorf(InvalidParams, "%s is a %s, which takes no %s", q.id, q.kind.request(), a.Kind.response()).
 			WithHint("Answer with a %s", q.kind.response())

@@ -178,7 +178,7 @@ var requestSteps = []struct {
 	{"answer in another session", func(f *fixture, kind orchestrator.RequestKind, id string) error {
 		_, err := f.reply(f.Router, kind, id, true, "dev", "lead", func(d *orchestrator.Draft) { d.SessionID = "elsewhere" })
 		return err
-	}, map[string]orchestrator.Code{"*": orchestrator.NotFound}},
+	}, answerCodes},
 	{"ask again", func(f *fixture, kind orchestrator.RequestKind, id string) error {
 		_, err := f.ask(kind, "lead", "dev")
 		return err
