@@ -220,6 +220,7 @@ func TestExamples(t *testing.T) {
 				t.Run(e.vocabulary+" "+way+" "+beside, func(t *testing.T) {
 					t.Parallel()
 					o := newOffice(t)
+					o.run("setting", "set", "bounce", "on") // makes the database, and nobody known
 					for _, line := range e.setup {
 						o.run(strings.Fields(line)...)
 					}

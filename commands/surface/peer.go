@@ -46,7 +46,9 @@ func hungUp(ctx context.Context) (gone bool) {
 func whileThere(parent context.Context, every time.Duration) (ctx context.Context, stop func()) {
 	ctx, leave := context.WithCancel(parent)
 	var look *time.Timer
+	set := make(chan struct{}) // look is
 	look = time.AfterFunc(every, func() {
+		<-set
 		switch {
 		case ctx.Err() != nil:
 		case hungUp(ctx):
@@ -55,6 +57,7 @@ func whileThere(parent context.Context, every time.Duration) (ctx context.Contex
 			look.Reset(every)
 		}
 	})
+	close(set)
 	return ctx, func() {
 		leave()
 		look.Stop()
