@@ -35,7 +35,7 @@ func (e *endpoints) raw(text string) string {
 func TestRawRequests(t *testing.T) {
 	t.Parallel()
 	bounds := usualBounds
-	bounds.header, bounds.body = 100*time.Millisecond, 100*time.Millisecond
+	bounds.header, bounds.body = time.Second, time.Second
 	f := newFort(t, webOptions{bounds: bounds}, "ann", "bob")
 	token := f.token("ann", false)
 	post := func(headers, body string) string {
