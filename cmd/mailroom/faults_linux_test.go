@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -230,11 +232,30 @@ func pause(t *testing.T, p *os.Process) (goOn func()) {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	for tasks := fmt.Sprintf("/proc/%d/task/*/stat", p.Pid); !allStopped(t, tasks); { // the signal takes its time
+		runtime.Gosched()
+	}
 	return func() {
 		if err := p.Signal(syscall.SIGCONT); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// allStopped reports whether all threads of a process have stopped.
+func allStopped(t *testing.T, tasks string) bool {
+	t.Helper()
+	files, err := filepath.Glob(tasks)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no threads at %s: %v", tasks, err)
+	}
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if _, state, _ := bytes.Cut(stat, []byte(") ")); err == nil && !bytes.HasPrefix(state, []byte("T")) {
+			return false
+		}
+	}
+	return true
 }
 
 // TestStoppedInsideATransaction: while a process that was stopped in the middle of a transaction holds SQLite's write
@@ -303,80 +324,4 @@ func (o *office) awaitLocked() {
 		}
 		return false
 	})
-}
-
-// TestStoppedWithALease: a daemon that was stopped in the middle of a delivery until its lease had ended, and another had
-// delivered, does not deliver again when it goes on, and its late result changes nothing.
-func TestStoppedWithALease(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "held.jsonl")
-	o := steppedOffice(t, "a", "held --deliver jsonl:"+file)
-	side := lockedFile(t, file+".lock")
-	s := o.serve()
-	id := o.run("send", "--sender", "a", "--recipient", "held", "--message-type", "note")["message_id"].(string)
-	o.await(`SELECT count(*) FROM agent_message WHERE lease_token <> ''`, "1")
-	goOn := pause(t, s.cmd.Process)
-	o.steps(time.Hour) // the lease has ended
-	if err := syscall.Flock(int(side.Fd()), syscall.LOCK_UN); err != nil {
-		t.Fatal(err)
-	}
-	o.until("the message is delivered", func() bool {
-		o.run("deliver_all")
-		o.steps(2 * time.Hour) // over the rung, if the lost lease counts as an attempt
-		return o.rows(`SELECT status FROM agent_message`)[0] == "delivered"
-	})
-	goOn()
-	after := o.run("send", "--sender", "a", "--recipient", "held", "--message-type", "note")["message_id"].(string)
-	o.await(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`, "2")
-	s.stop(t)
-	if got := o.lines(file); got[id] != 1 || got[after] != 1 {
-		t.Errorf("in the file: %v", got)
-	}
-	if got := o.rows(`SELECT count(*) FROM message_trace WHERE event = 'delivered' AND message_id = '` + id + `'`)[0]; got != "1" {
-		t.Errorf("delivered %s times", got)
-	}
-	o.checkHistory()
-}
-
-// TestKilledWithALease: what a daemon had claimed when it was killed is delivered by the next run, not when its lease would
-// have run out; what a daemon has claimed that is merely stopped is left to it.
-func TestKilledWithALease(t *testing.T) {
-	t.Parallel()
-	for _, killed := range []bool{false, true} {
-		file := filepath.Join(t.TempDir(), "held.jsonl")
-		o := steppedOffice(t, "a", "held --deliver jsonl:"+file)
-		side := lockedFile(t, file+".lock")
-		s := o.serve()
-		o.run("send", "--sender", "a", "--recipient", "held", "--message-type", "note")
-		o.await(`SELECT count(*) FROM agent_message WHERE lease_token <> ''`, "1")
-		if killed {
-			s.cmd.Process.Kill()
-			s.cmd.Wait()
-		} else {
-			defer pause(t, s.cmd.Process)()
-		}
-		if err := syscall.Flock(int(side.Fd()), syscall.LOCK_UN); err != nil {
-			t.Fatal(err)
-		}
-		o.steps(10 * time.Second)
-		o.run("deliver_all")
-		want := map[bool]string{false: "pending", true: "delivered"}[killed]
-		if got := o.rows(`SELECT status FROM agent_message`)[0]; got != want {
-			t.Errorf("killed %t: the message is %s, want %s", killed, got, want)
-		}
-	}
-}
-
-// lockedFile returns a file under a flock, which holds up who delivers into the file that it guards.
-func lockedFile(t *testing.T, path string) *os.File {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	return f
 }
