@@ -57,15 +57,15 @@ func (r *Router) look(fn func(c *conn) error) error {
 }
 
 func (p *readers) take() (*conn, error) {
+	others := p.lent.Add(1) > 1 // before looking, so that two who look at once know of each other
 	c := p.pop()
-	if c == nil && p.lent.Load() > 0 {
+	if c == nil && others {
 		c = p.await()
 	}
 	for c != nil && c.moved() {
 		c.close()
 		c = p.pop()
 	}
-	p.lent.Add(1)
 	if c != nil {
 		return c, nil
 	}
