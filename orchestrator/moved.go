@@ -11,7 +11,8 @@ import (
 // fileID says which file a path names. Zero: it is not known.
 type fileID struct{ device, inode uint64 }
 
-func fileAt(path string) (fileID, error) {
+// statted is fileAt by way of stat(2).
+func statted(path string) (fileID, error) {
 	var s unix.Stat_t
 	if err := unix.Stat(path, &s); err != nil {
 		return fileID{}, err
