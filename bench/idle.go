@@ -13,6 +13,9 @@ var idleDaemon = Case{
 		"end, in millions of bytes.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runIdle}},
 	Targets:     []Target{{Measure: "rss_mb", Want: 30, AtMost: true}},
+	Missed: "it was 29.3 before the program could speak MCP, whose SDK makes it 3 MB larger; all of its 19 MB count as resident when it " +
+		"was built a moment ago (28.7 in all from a copy of the file). What it allocates is 13 MB: three connections to the database, each with " +
+		"the views of 1,000 inboxes in its schema, and 2 MB of Go.",
 }
 
 func runIdle(ctx context.Context, env Env) (Measures, error) {
