@@ -57,9 +57,9 @@ var ApplicationID = fmt.Sprint(applicationID)
 // Migrations are the scripts between versions.
 var Migrations = migrations
 
-// Made lists the names of what a script makes.
+// Made lists the names of what a script makes().
 func Made(script string) (names []string) {
-	for _, made := range makes.FindAllStringSubmatch(script, -1) {
+	for _, made := range makes().FindAllStringSubmatch(script, -1) {
 		names = append(names, made[1])
 	}
 	return names

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"mailroom"
@@ -71,7 +72,7 @@ func checkRoom(c *conn, version int) error {
 		have = slices.DeleteFunc(have, func(name string) bool { return name == "agent_message" })
 		script += "\nCREATE TABLE " + adoptedTable
 	}
-	for _, made := range makes.FindAllStringSubmatch(script, -1) {
+	for _, made := range makes().FindAllStringSubmatch(script, -1) {
 		if slices.Contains(have, made[1]) {
 			return Errorf(Unavailable, "the database has something named %s of its own, which mailroom would have to make", made[1]).
 				WithHint("It belongs to another program. Rename it there, or name another file with --db")
@@ -80,8 +81,10 @@ func checkRoom(c *conn, version int) error {
 	return nil
 }
 
-// makes matches the name of what a statement of our scripts makes.
-var makes = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER) (\w+)`)
+// makes matches the name of what a statement of our scripts makes().
+var makes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER) (\w+)`)
+})
 
 // adoptedTable is the name that the document's own agent_message has while it is copied.
 const adoptedTable = "agent_message_adopted"

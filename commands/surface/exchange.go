@@ -95,11 +95,11 @@ func (x *exchange) settle(answer json.RawMessage, written bool) {
 }
 
 // answerNumbers finds the numbers of answers in an event or another form of them.
-var answerNumbers = regexp.MustCompile(`"` + callKey + `":(\d+)`)
+var answerNumbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"` + callKey + `":(\d+)`) })
 
 // settleIn is settle for what holds answers among other things.
 func (x *exchange) settleIn(text []byte, written bool) {
-	for _, found := range answerNumbers.FindAllSubmatch(text, -1) {
+	for _, found := range answerNumbers().FindAllSubmatch(text, -1) {
 		if number, err := strconv.Atoi(string(found[1])); err == nil {
 			x.settleNumber(number, written)
 		}

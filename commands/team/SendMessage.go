@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"sync"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -88,11 +89,13 @@ func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.
 }
 
 // uuid matches what looks like a UUID, with or without dashes.
-var uuid = regexp.MustCompile(`(?i)^(urn:uuid:)?\{?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$`)
+var uuid = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^(urn:uuid:)?\{?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$`)
+})
 
 // refuseUUID refuses an address that looks like a UUID, and says which names there are.
 func refuseUUID(ctx context.Context, env commands.Env, to string) error {
-	if !uuid.MatchString(to) {
+	if !uuid().MatchString(to) {
 		return nil
 	}
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "to: %q looks like a UUID; teammates are addressed by name, never by id", to)
