@@ -46,6 +46,16 @@ func NewCatalogue(vocabularies ...[]*Definition) *Catalogue {
 // All returns the commands in order.
 func (c *Catalogue) All() []*Definition { return slices.Clone(c.list) }
 
+// Vocabularies returns the names of the vocabularies in order.
+func (c *Catalogue) Vocabularies() (names []string) {
+	for _, d := range c.list {
+		if name := d.vocabulary.Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Lookup finds a command by name, with '-' or '_', in any case, with or without "orchestrator." in front. Error:
 // unknown_command, with the near names.
 func (c *Catalogue) Lookup(name string) (*Definition, error) {
@@ -56,7 +66,7 @@ func (c *Catalogue) Lookup(name string) (*Definition, error) {
 	for i, d := range c.list {
 		names[i] = d.Name
 	}
-	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", clip(name))
+	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", orchestrator.Clip(name))
 	near := orchestrator.Nearest(name, names)
 	if len(near) == 0 {
 		return nil, e.WithHint("`mailroom commands` lists them")
@@ -68,12 +78,4 @@ func (c *Catalogue) Lookup(name string) (*Definition, error) {
 // foldName brings a name into the one form in which names are compared.
 func foldName(name string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "-", "_"), " ", "_"))
-}
-
-// clip shortens what somebody sent, for a message.
-func clip(s string) string {
-	if len(s) > 64 {
-		return strings.ToValidUTF8(s[:64], "") + "..."
-	}
-	return s
 }

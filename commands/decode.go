@@ -195,8 +195,8 @@ func knownName(key string, params []Param, fold bool) (string, error) {
 		}
 		names[i] = params[i].Name
 	}
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "there is no parameter %q", clip(key))
-	e.Details = map[string]any{"parameter": clip(key)}
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "there is no parameter %q", orchestrator.Clip(key))
+	e.Details = map[string]any{"parameter": orchestrator.Clip(key)}
 	if near := orchestrator.Nearest(strings.ToLower(key), names); len(near) > 0 {
 		return "", e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
@@ -232,7 +232,7 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 	case Integer, Span:
 		n, err := strconv.ParseInt(string(value), 10, 64)
 		if errors.Is(err, strconv.ErrRange) {
-			return p.invalid("%s is out of bounds: %s", clip(string(value)), cmp.Or(p.Bounds(), "64 bits"))
+			return p.invalid("%s is out of bounds: %s", orchestrator.Clip(string(value)), cmp.Or(p.Bounds(), "64 bits"))
 		}
 		if err != nil {
 			what := "a whole number"
@@ -322,5 +322,5 @@ func escaped(digits []byte) rune {
 }
 
 func (p *Param) wrongType(value json.RawMessage, want string) error {
-	return p.invalid("%s is not %s", clip(string(value)), want)
+	return p.invalid("%s is not %s", orchestrator.Clip(string(value)), want)
 }

@@ -256,7 +256,7 @@ func (p *Param) checkText(s string) (string, error) {
 		}
 	}
 	if len(p.OneOf) > 0 && !slices.Contains(p.OneOf, s) {
-		return "", p.invalid("%q is none of %s", clip(s), p.Bounds())
+		return "", p.invalid("%q is none of %s", orchestrator.Clip(s), p.Bounds())
 	}
 	return s, p.inBounds(float64(len(s)), fmt.Sprintf("it has %d bytes, which", len(s)))
 }

@@ -215,17 +215,9 @@ func (f *foreignRow) meaning() (Status, string) {
 		}
 	}
 	if f.traced == "" {
-		return Pending, fmt.Sprintf("unknown status %q taken as pending", clip(f.status))
+		return Pending, fmt.Sprintf("unknown status %q taken as pending", Clip(f.status))
 	}
-	return Status(f.traced), fmt.Sprintf("unknown status %q undone", clip(f.status))
-}
-
-// clip shortens foreign text for a message.
-func clip(s string) string {
-	if len(s) > 64 {
-		return strings.ToValidUTF8(s[:64], "") + "..."
-	}
-	return s
+	return Status(f.traced), fmt.Sprintf("unknown status %q undone", Clip(f.status))
 }
 
 // adoptedTime turns a foreign time into ours; one that is missing, makes no sense or lies in the future is now.

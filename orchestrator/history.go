@@ -85,7 +85,7 @@ func boundary(name, text string) (string, error) {
 	}
 	at, ok := adoptTime(text)
 	if !ok {
-		return "", Errorf(InvalidParams, "%s: %q is no time", name, clip(text)).WithHint("Write it as 2025-10-26T10:30:00Z")
+		return "", Errorf(InvalidParams, "%s: %q is no time", name, Clip(text)).WithHint("Write it as 2025-10-26T10:30:00Z")
 	}
 	return at, nil
 }

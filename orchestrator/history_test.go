@@ -189,18 +189,5 @@ func explainAll(t *testing.T, db *sql.DB, query string) (plan string) {
 			break
 		}
 	}
-	rows, err := db.Query("EXPLAIN QUERY PLAN "+query, make([]any, n)...)
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, parent, unused int
-		var detail string
-		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-			t.Fatal(err)
-		}
-		plan += detail + "\n"
-	}
-	return plan
+	return planOf(t, db, query, make([]any, n))
 }

@@ -84,6 +84,14 @@ func unknownAgent(code Code, what, name string, conf *config) *Error {
 // addIt is the hint for a name that is near to none.
 func addIt(name string) string { return "Add the agent with `mailroom agent add " + name + "`" }
 
+// Clip shortens what somebody else wrote, for a message: to 64 bytes, and dots.
+func Clip(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "..."
+	}
+	return s
+}
+
 // Nearest returns up to three of known that are close enough to name to be what was meant, nearest first.
 func Nearest(name string, known []string) []string {
 	type candidate struct {

@@ -241,6 +241,12 @@ func explain(t *testing.T, db *sql.DB, query string) (plan string) {
 	if !strings.Contains(query, "?1") {
 		args = args[:strings.Count(query, "?")]
 	}
+	return planOf(t, db, query, args)
+}
+
+// planOf is what SQLite plans for a statement with these arguments, a line for each step.
+func planOf(t *testing.T, db *sql.DB, query string, args []any) (plan string) {
+	t.Helper()
 	rows, err := db.Query("EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)

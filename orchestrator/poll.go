@@ -72,7 +72,7 @@ func (c *conn) mustFind(id string) ([]Message, error) {
 		return nil, err
 	}
 	if len(ms) == 0 {
-		return nil, Errorf(NotFound, "there is no message %q", clip(id)).
+		return nil, Errorf(NotFound, "there is no message %q", Clip(id)).
 			WithHint("`mailroom sql \"SELECT message_id, recipient, status FROM agent_message ORDER BY seq DESC LIMIT 10\"` lists the latest")
 	}
 	return ms, nil

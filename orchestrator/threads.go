@@ -221,7 +221,7 @@ func (t *tx) openThread(c *ThreadChange) (Thread, error) {
 	case err != nil:
 		return th, err
 	case !found || (!part && th.Session != foldName(c.Session)):
-		return th, Errorf(NotFound, "there is no thread %q in the session %s", clip(c.Thread), clip(c.Session)).
+		return th, Errorf(NotFound, "there is no thread %q in the session %s", Clip(c.Thread), Clip(c.Session)).
 			WithHint("create_thread answers with the id of the thread it makes; --session names another session")
 	case c.By != "" && !part:
 		return th, Errorf(PermissionDenied, "%s takes no part in %s", foldName(c.By), th.ID).

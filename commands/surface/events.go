@@ -95,7 +95,7 @@ func (w *web) startOfEvents(r *http.Request) (int64, error) {
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "Last-Event-ID: %q is no id of an event", clip(text)).
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "Last-Event-ID: %q is no id of an event", orchestrator.Clip(text)).
 			WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
 	}
 	if id > newest {

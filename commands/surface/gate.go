@@ -29,7 +29,7 @@ func (w *web) guard(next http.Handler) http.Handler {
 		rw = patientWriter{rw, w.options.bounds.answer}
 		switch {
 		case !w.knownHost(r.Host):
-			writeFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", clip(r.Host)).
+			writeFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
 				WithHint("Start the daemon with --host NAME for each name that it is reached by"))
 		case !sameOrigin(r):
 			writeFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "a page of another origin may not ask here"))
@@ -43,7 +43,7 @@ func (w *web) guard(next http.Handler) http.Handler {
 
 // nothingAt answers where no endpoint is.
 func nothingAt(rw http.ResponseWriter, r *http.Request) {
-	writeFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s", clip(r.URL.Path)).
+	writeFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s", orchestrator.Clip(r.URL.Path)).
 		WithHint("POST /v1/commands/NAME runs a command, GET /v1/openapi.json describes them, /mcp serves tools"))
 }
 
@@ -223,7 +223,7 @@ func secretOf(r *http.Request) (string, error) {
 func sessionOf(r *http.Request) (string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the query of the URL cannot be read: %s", clip(err.Error()))
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the query of the URL cannot be read: %s", orchestrator.Clip(err.Error()))
 	}
 	switch sessions := query["session"]; {
 	case len(sessions) > 1:
@@ -269,7 +269,7 @@ func (w *web) readBody(rw http.ResponseWriter, r *http.Request) (release func(),
 
 func readAll(rw http.ResponseWriter, r *http.Request) bool {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		writeFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is encoded as %s", clip(coding)).
+		writeFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is encoded as %s", orchestrator.Clip(coding)).
 			WithHint("Send it as it is"))
 		return false
 	}

@@ -11,14 +11,8 @@ import (
 // routeTools serves /mcp, with the tools of all vocabularies, and /mcp/VOCABULARY, with those of one under its document's
 // own names, over streamable HTTP. Which tools there are depends on the token's right.
 func (w *web) routeTools(mux *http.ServeMux, version string) {
-	var names []string
-	for _, d := range w.env.Catalogue.All() {
-		if name := d.Vocabulary().Name; len(names) == 0 || names[len(names)-1] != name {
-			names = append(names, name)
-		}
-	}
 	mux.Handle("/mcp", w.authenticated(w.tools(version)))
-	for _, name := range names {
+	for _, name := range w.env.Catalogue.Vocabularies() {
 		mux.Handle("/mcp/"+name, w.authenticated(w.tools(version, name)))
 	}
 }

@@ -96,7 +96,7 @@ func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
 		return nil, err
 	}
 	if !part && len(ms) == 0 {
-		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no part in a thread %q", clip(id))
+		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no part in a thread %q", orchestrator.Clip(id))
 	}
 	return map[string]any{"thread_id": id, "messages": notNil(ms), "has_more": more}, nil
 }
@@ -114,7 +114,7 @@ func readTrace(ctx context.Context, env commands.Env, id string) (any, error) {
 		}
 	}
 	if len(mine) == 0 {
-		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no message %q", clip(id))
+		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no message %q", orchestrator.Clip(id))
 	}
 	return map[string]any{"stories": mine}, nil
 }

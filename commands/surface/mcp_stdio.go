@@ -74,15 +74,10 @@ func (p *Program) vocabularies(list string) (names []string, err error) {
 	if list == "" {
 		return nil, nil
 	}
-	var known []string
-	for _, d := range p.Catalogue.All() {
-		if name := d.Vocabulary().Name; !slices.Contains(known, name) {
-			known = append(known, name)
-		}
-	}
+	known := p.Catalogue.Vocabularies()
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.ToLower(strings.TrimSpace(name)); !slices.Contains(known, name) {
-			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "vocabulary: there is none with the name %q", clip(name)).
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "vocabulary: there is none with the name %q", orchestrator.Clip(name)).
 				WithHint("Known: %s", strings.Join(known, ", "))
 		}
 		names = append(names, name)

@@ -56,7 +56,7 @@ func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	doc := described(t)
 	examples := 0
-	for _, d := range everything().All() {
+	for _, d := range catalogue().All() {
 		item := doc.Paths.Value(commandsPath + d.Name)
 		if !d.Remote() {
 			if item != nil {
@@ -182,7 +182,7 @@ func words(line string) (list []string) {
 func asked(t *testing.T, words []string) (name string, params json.RawMessage, ok bool) {
 	t.Helper()
 	p := &Program{
-		Config: Config{Catalogue: everything(), Version: "v1"}, In: strings.NewReader(""), Out: io.Discard, Err: io.Discard,
+		Config: Config{Catalogue: catalogue(), Version: "v1"}, In: strings.NewReader(""), Out: io.Discard, Err: io.Discard,
 		Getenv: func(string) string { return "" },
 	}
 	if len(words) == 3 && words[0] == "invoke" {

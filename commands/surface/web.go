@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -137,7 +136,7 @@ func handle(mux *http.ServeMux, method, path string, h http.Handler) {
 	mux.Handle(method+" "+path, h)
 	mux.HandleFunc(path, func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Allow", method)
-		writeFailure(rw, http.StatusMethodNotAllowed, orchestrator.Errorf(orchestrator.InvalidParams, "%s does not go here", clip(r.Method)).
+		writeFailure(rw, http.StatusMethodNotAllowed, orchestrator.Errorf(orchestrator.InvalidParams, "%s does not go here", orchestrator.Clip(r.Method)).
 			WithHint("Here goes %s", method))
 	})
 }
@@ -190,12 +189,4 @@ func (w *web) close() {
 	if w.server.Shutdown(ctx) != nil {
 		w.server.Close()
 	}
-}
-
-// clip shortens what a client sent, for a message.
-func clip(s string) string {
-	if len(s) > 64 {
-		return strings.ToValidUTF8(s[:64], "") + "..."
-	}
-	return s
 }

@@ -159,7 +159,7 @@ func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 		{boss, "agent_add", `{"name":"bob","fallback":"jsonl:` + f.folder + `/bob"}`},
 		{boss, "agent_add", `{"name":"bob","start":"rm -rf /"}`},
 	}
-	for _, d := range everything().All() {
+	for _, d := range catalogue().All() {
 		if card, err := d.Card(); err != nil || card.Rights != "self" {
 			rows = append(rows, forgery{ann, d.Name, `{}`})
 		}

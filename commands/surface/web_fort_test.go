@@ -13,11 +13,6 @@ import (
 	"time"
 
 	"mailroom/commands"
-	"mailroom/commands/admin"
-	"mailroom/commands/coral"
-	"mailroom/commands/relay"
-	"mailroom/commands/route"
-	"mailroom/commands/team"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/transport"
 )
@@ -69,11 +64,6 @@ func (f *fort) until(holds func() bool) {
 	}
 }
 
-// everything is the program's catalogue.
-func everything() *commands.Catalogue {
-	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(), admin.Definitions())
-}
-
 // newFort serves a new database with some agents in it.
 func newFort(t testing.TB, o webOptions, agents ...string) *fort {
 	t.Helper()
@@ -98,7 +88,7 @@ func newFort(t testing.TB, o webOptions, agents ...string) *fort {
 	if o.ratePerSecond == 0 {
 		o.ratePerSecond = 100_000
 	}
-	env := commands.Env{Router: r, Log: log, Catalogue: everything()}
+	env := commands.Env{Router: r, Log: log, Catalogue: catalogue()}
 	if f.web, err = listenWeb(t.Context(), env, o, newMetrics(r, "v1.2.3", log), "v1.2.3"); err != nil {
 		t.Fatal(err)
 	}
