@@ -46,7 +46,7 @@ CREATE TABLE agent_message (
     -- From here on the router's own columns. A writer may leave all of them out.
     seq               INTEGER PRIMARY KEY AUTOINCREMENT, -- the order of sending; never used twice
     traced_status     TEXT NOT NULL DEFAULT '',        -- the status that message_trace knows; differs: changed by hand
-    next_attempt_at   TEXT NOT NULL DEFAULT '',        -- when a retry is due; '' is now
+    next_attempt_at   TEXT NOT NULL DEFAULT '',        -- when a retry is due, or what its recipient put off; '' is now
     review_at         TEXT NOT NULL DEFAULT '',        -- when the router next looks whether it is overdue or expired
     expires_at        TEXT NOT NULL DEFAULT '',        -- when it expires undelivered (and unread, if it has a ttl)
     ended_at          TEXT NOT NULL DEFAULT '',        -- when it was delivered, failed, expired or cancelled
@@ -75,7 +75,8 @@ CREATE TABLE agent_message (
     delivery_marks    TEXT NOT NULL DEFAULT '',        -- JSON: what a transport noted so as to recognise its own delivery
 
     trace_id          TEXT NOT NULL DEFAULT '',        -- W3C trace id of the send
-    span_id           TEXT NOT NULL DEFAULT ''         -- the command_trace row of the send
+    span_id           TEXT NOT NULL DEFAULT '',        -- the command_trace row of the send
+    origin            TEXT NOT NULL DEFAULT ''         -- JSON: what a file that was taken in said and no column holds
 );
 
 -- Only live rows (pending and retry) stand in the indexes of the hot statements, so that claiming costs the same with
@@ -83,8 +84,8 @@ CREATE TABLE agent_message (
 -- condition to the letter: orchestrator/rows.go has it as one constant.
 CREATE INDEX agent_message_live ON agent_message (recipient, priority DESC, seq)
     WHERE status IN ('pending','retry');
-CREATE INDEX agent_message_retry ON agent_message (next_attempt_at)
-    WHERE status = 'retry';
+CREATE INDEX agent_message_later ON agent_message (next_attempt_at)
+    WHERE status IN ('pending','retry') AND next_attempt_at <> '';
 CREATE INDEX agent_message_review ON agent_message (review_at)
     WHERE review_at <> '';
 CREATE INDEX agent_message_leased ON agent_message (recipient, sender)
@@ -147,7 +148,8 @@ CREATE TABLE agent_message_archive (
     delivery_marks    TEXT NOT NULL,
     trace_id          TEXT NOT NULL,
     span_id           TEXT NOT NULL,
-    archived_at       TEXT NOT NULL
+    archived_at       TEXT NOT NULL,
+    origin            TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX agent_message_archive_message ON agent_message_archive (message_id);
 CREATE INDEX agent_message_archive_archived ON agent_message_archive (archived_at);
@@ -199,7 +201,53 @@ CREATE TABLE agents (
     plan_mode_required   INTEGER NOT NULL DEFAULT 0,
     registered_by        TEXT NOT NULL DEFAULT '',
     created_at           TEXT NOT NULL,
-    updated_at           TEXT NOT NULL
+    updated_at           TEXT NOT NULL,
+    batch                INTEGER NOT NULL DEFAULT 0,   -- messages of one attempt; 0: what is usual for the transport
+    concurrency          INTEGER NOT NULL DEFAULT 0,   -- commands of the agent at the same time; 0: one
+    allow_private        INTEGER NOT NULL DEFAULT 0,   -- 1: its webhook may lead to an address of this or a private network
+    folder               TEXT NOT NULL DEFAULT '',     -- where its commands run: where the agent was added
+    disabled             TEXT NOT NULL DEFAULT ''      -- why its transport is not used any more; '': it is
+);
+
+-- agent_secrets: with what the messages to a webhook are signed. `mailroom sql` cannot read this table.
+CREATE TABLE agent_secrets (
+    agent             TEXT PRIMARY KEY,
+    secret            TEXT NOT NULL,                   -- whsec_ and base64
+    created_at        TEXT NOT NULL
+);
+
+-- agent_runs: the last run of each agent that has a start command. A run is begun for messages, and lasts as long as its
+-- command does.
+CREATE TABLE agent_runs (
+    agent             TEXT PRIMARY KEY,
+    state             TEXT NOT NULL,                   -- running, ended, failed, given_up
+    started_at        TEXT NOT NULL,
+    ended_at          TEXT NOT NULL DEFAULT '',
+    instance          TEXT NOT NULL,                   -- the process that started it
+    pid               INTEGER NOT NULL DEFAULT 0,      -- of the command, which leads a process group of its own
+    outcome           TEXT NOT NULL DEFAULT '',        -- how it ended: exit status 0, signal: killed, ...
+    failures          INTEGER NOT NULL DEFAULT 0,      -- runs in a row that failed
+    next_at           TEXT NOT NULL DEFAULT '',        -- after a failure it is not started before
+    through           INTEGER NOT NULL DEFAULT 0,      -- seq of the newest message that it was started for
+    starts            INTEGER NOT NULL DEFAULT 0       -- runs so far
+);
+
+-- heartbeats: when an agent that has a limit to its silence was last heard of.
+CREATE TABLE heartbeats (
+    agent             TEXT PRIMARY KEY,
+    heard_at          TEXT NOT NULL,
+    silent_at         TEXT NOT NULL DEFAULT '',        -- when its silence is reported; '': it is idle, or it has been
+    told_at           TEXT NOT NULL DEFAULT ''         -- when this silence was reported
+);
+CREATE INDEX heartbeats_silent ON heartbeats (silent_at)
+    WHERE silent_at <> '';
+
+-- bridge_problems: files that `ralph watch` found in an inbox folder and could not take in. Each is reported once.
+CREATE TABLE bridge_problems (
+    path              TEXT PRIMARY KEY,
+    fingerprint       TEXT NOT NULL,                   -- by which it is known that it has not changed since
+    problem           TEXT NOT NULL,
+    found_at          TEXT NOT NULL
 );
 
 
@@ -357,7 +405,8 @@ CREATE TABLE message_trace (
     attempt           INTEGER NOT NULL DEFAULT 0,      -- the attempt it belongs to, from 1; 0 when none was made
     actor             TEXT NOT NULL DEFAULT '',
     span_id           TEXT NOT NULL DEFAULT '',        -- the command_trace row that did it
-    error             TEXT NOT NULL DEFAULT ''
+    error             TEXT NOT NULL DEFAULT '',
+    detail            TEXT NOT NULL DEFAULT ''         -- what the transport has to say of the attempt: output, an answer
 );
 CREATE INDEX message_trace_message ON message_trace (message_id);
 CREATE INDEX message_trace_gone ON message_trace (at)

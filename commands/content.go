@@ -90,19 +90,3 @@ func posted(fields map[string]json.RawMessage) (c Content, ok bool) {
 func isText(value json.RawMessage, into *string) bool {
 	return len(value) > 0 && value[0] == '"' && json.Unmarshal(value, into) == nil
 }
-
-// Priorities are the words for priorities, from the lowest.
-var Priorities = []string{"low", "normal", "high", "urgent"}
-
-// PriorityOf is the number of a priority's word; 0 for "" and for what is none of Priorities.
-func PriorityOf(word string) int {
-	for i, p := range Priorities {
-		if p == word {
-			return i - 1
-		}
-	}
-	return 0
-}
-
-// PriorityWord is the word that comes nearest to a priority's number, -9 to 9.
-func PriorityWord(priority int) string { return Priorities[min(max(priority, -1), 2)+1] }

@@ -22,6 +22,11 @@ type Agent struct {
 	StartCommand     string   `json:"start_command,omitempty"`
 	SilentAfter      int      `json:"silent_after_seconds,omitempty"`
 	PlanModeRequired bool     `json:"plan_mode_required,omitempty"`
+	Batch            int      `json:"batch,omitempty"`         // messages of one attempt; 0: what is usual for the transport
+	Concurrency      int      `json:"concurrency,omitempty"`   // of its commands at the same time; 0: one
+	AllowPrivate     bool     `json:"allow_private,omitempty"` // its webhook may lead into this machine or a private network
+	Folder           string   `json:"folder,omitempty"`        // where its commands run
+	Disabled         string   `json:"disabled,omitempty"`      // why its transport is not used any more
 	Groups           []string `json:"groups"`
 	RegisteredBy     string   `json:"registered_by,omitempty"`
 	CreatedAt        string   `json:"created_at"`
@@ -29,13 +34,15 @@ type Agent struct {
 }
 
 const agentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,
-	plan_mode_required, registered_by, created_at, updated_at`
+	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled`
 
 func scanAgent(row []driver.Value) *Agent {
 	return &Agent{
 		Name: asText(row[0]), Role: asText(row[1]), Deliver: asText(row[2]), Fallback: asText(row[3]),
 		TimeoutSeconds: int(asInt(row[4])), StartCommand: asText(row[5]), SilentAfter: int(asInt(row[6])),
 		PlanModeRequired: asInt(row[7]) != 0, RegisteredBy: asText(row[8]), CreatedAt: asText(row[9]), UpdatedAt: asText(row[10]),
+		Batch: int(asInt(row[11])), Concurrency: int(asInt(row[12])), AllowPrivate: asInt(row[13]) != 0, Folder: asText(row[14]),
+		Disabled: asText(row[15]),
 	}
 }
 
@@ -57,6 +64,11 @@ type AgentUpdate struct {
 	StartCommand     *string
 	SilentAfter      *time.Duration
 	PlanModeRequired *bool
+	Batch            *int
+	Concurrency      *int
+	AllowPrivate     *bool
+	Secret           *string  // of its webhook, whsec_ and base64; "" makes a new one
+	Folder           string   // where its commands are to run, if the update names any; "" is the present one
 	Groups           []string // groups to join; they must exist
 	By               string   // who asks
 }
@@ -184,6 +196,9 @@ func (u *AgentUpdate) apply(a *Agent) {
 	set(&a.Fallback, u.Fallback)
 	set(&a.StartCommand, u.StartCommand)
 	set(&a.PlanModeRequired, u.PlanModeRequired)
+	set(&a.Batch, u.Batch)
+	set(&a.Concurrency, u.Concurrency)
+	set(&a.AllowPrivate, u.AllowPrivate)
 	if u.Timeout != nil {
 		a.TimeoutSeconds = int(*u.Timeout / time.Second)
 	}
@@ -199,19 +214,24 @@ func set[T any](field, value *T) {
 }
 
 func (t *tx) storeAgent(a *Agent) error {
-	plan := 0
-	if a.PlanModeRequired {
-		plan = 1
-	}
 	_, err := t.Exec(`
-		INSERT INTO agents (`+agentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO agents (`+agentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET role = excluded.role, deliver = excluded.deliver, fallback = excluded.fallback,
 		    timeout_seconds = excluded.timeout_seconds, start_command = excluded.start_command,
 		    silent_after_seconds = excluded.silent_after_seconds, plan_mode_required = excluded.plan_mode_required,
-		    updated_at = excluded.updated_at`,
-		a.Name, a.Role, a.Deliver, a.Fallback, a.TimeoutSeconds, a.StartCommand, a.SilentAfter, plan, a.RegisteredBy,
-		a.CreatedAt, a.UpdatedAt)
+		    updated_at = excluded.updated_at, batch = excluded.batch, concurrency = excluded.concurrency,
+		    allow_private = excluded.allow_private, folder = excluded.folder, disabled = excluded.disabled`,
+		a.Name, a.Role, a.Deliver, a.Fallback, a.TimeoutSeconds, a.StartCommand, a.SilentAfter, asNumber(a.PlanModeRequired),
+		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, asNumber(a.AllowPrivate), a.Folder, a.Disabled)
 	return err
+}
+
+// asNumber is a truth value as the tables have it.
+func asNumber(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // createInboxView makes the command document's per-agent inbox. The name is checked and can stand in SQL; it is quoted

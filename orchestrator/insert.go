@@ -41,16 +41,16 @@ const insertPlain = `
 const insertAny = `
 	INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries,
 	    traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held,
-	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key)
+	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, origin)
 	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-	    ?24, ?25, ?26, ?27)`
+	    ?24, ?25, ?26, ?27, ?28)`
 
 // plain reports whether insertPlain can store the row.
 func (row *insertion) plain() bool {
 	d := row.draft
 	return row.status == Pending && row.ttl == nil && !row.held && row.multicastID == "" &&
 		d.Summary == "" && d.Context == "" && d.Action == "" && d.ThreadID == "" && d.SessionID == "" && d.ReplyTo == "" &&
-		d.IdempotencyKey == ""
+		d.IdempotencyKey == "" && d.Origin == ""
 }
 
 // insert stores one row and sees to its first event.
@@ -81,7 +81,7 @@ func (t *tx) insert(row *insertion) (err error) {
 			row.maxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.spanID,
 			failure, endedAt, row.ttl, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
 			null(d.SessionID), null(d.ReplyTo), row.hops, null(row.multicastID), null(row.multicastTarget),
-			null(d.IdempotencyKey))
+			null(d.IdempotencyKey), d.Origin)
 	}
 	if err != nil {
 		return err

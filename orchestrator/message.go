@@ -61,6 +61,9 @@ type Message struct {
 	SpanID         string          `json:"span_id,omitempty"`
 	ArchivedAt     string          `json:"archived_at,omitempty"`
 
+	// Origin is what a file that was taken in said and no other field holds: a JSON object, or "".
+	Origin string `json:"-"`
+
 	// Mark is what the transport noted with this message during an earlier attempt; see Attempt.Mark.
 	Mark string `json:"-"`
 
@@ -89,6 +92,7 @@ type Draft struct {
 	SessionNamed   bool          // the sender named SessionID, instead of just working there: a repeat must name it too
 	AckWithin      time.Duration // tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
 	Acknowledges   bool          // acknowledge the message that ReplyTo names, if the sender got it, together with the send
+	Origin         string        // see Message.Origin
 	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
 	RegisterSender bool          // the sender proved its identity: add it if nobody knows it yet
 }
@@ -104,3 +108,19 @@ type Sent struct {
 	Held        bool // kept for an agent that nobody has added yet
 	Idempotent  bool // true: nothing was sent now, this is the first send's answer
 }
+
+// Priorities are the words for priorities, from the lowest.
+var Priorities = []string{"low", "normal", "high", "urgent"}
+
+// PriorityOf is the number of a priority's word; 0 for "" and for what is none of Priorities.
+func PriorityOf(word string) int {
+	for i, p := range Priorities {
+		if p == word {
+			return i - 1
+		}
+	}
+	return 0
+}
+
+// PriorityWord is the word that comes nearest to a priority's number, -9 to 9.
+func PriorityWord(priority int) string { return Priorities[min(max(priority, -1), 2)+1] }

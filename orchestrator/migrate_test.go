@@ -1,9 +1,11 @@
 package orchestrator_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,16 +13,19 @@ import (
 	"mailroom/orchestrator"
 )
 
-// versionOne makes a database as the released version 1 made it.
-func versionOne(t *testing.T) (path string) {
+// versionOne makes a database as version 1 made it.
+func versionOne(t *testing.T) (path string) { return oldVersion(t, 1) }
+
+// oldVersion makes a database as an older version made it.
+func oldVersion(t *testing.T, version int) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "one.db")
-	script, err := os.ReadFile("testdata/versions/1.sql")
+	path = filepath.Join(t.TempDir(), "old.db")
+	script, err := os.ReadFile(fmt.Sprintf("testdata/versions/%d.sql", version))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := openPlain(t, path).Exec("PRAGMA auto_vacuum = INCREMENTAL;\n" + string(script) +
-		`PRAGMA application_id = ` + orchestrator.ApplicationID + `; PRAGMA user_version = 1;
+		`PRAGMA application_id = ` + orchestrator.ApplicationID + `; PRAGMA user_version = ` + strconv.Itoa(version) + `;
 		INSERT INTO agents (name, created_at, updated_at) VALUES ('a', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z');
 		INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'a', '7')`); err != nil {
 		t.Fatal(err)
@@ -28,10 +33,19 @@ func versionOne(t *testing.T) (path string) {
 	return path
 }
 
-// A database of the released version 1 is migrated, equals a fresh one, and keeps its rows.
-func TestMigratedFromVersionOne(t *testing.T) {
+// A database of an older version is migrated, equals a fresh one, and keeps its rows.
+func TestMigratedFromOlderVersions(t *testing.T) {
 	t.Parallel()
-	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), versionOne(t)
+	for version := 1; version <= len(orchestrator.Migrations)-1; version++ {
+		t.Run(strconv.Itoa(version), func(t *testing.T) {
+			t.Parallel()
+			migratedFrom(t, version)
+		})
+	}
+}
+
+func migratedFrom(t *testing.T, version int) {
+	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), oldVersion(t, version)
 	if _, err := openAt(t, fresh).Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // credentials are tables that audit queries cannot read.
-var credentials = map[string]bool{"tokens": true}
+var credentials = map[string]bool{"tokens": true, "agent_secrets": true}
 
 // queryTimeout ends an audit query that runs for too long.
 const queryTimeout = 60 * time.Second

@@ -23,7 +23,7 @@ func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND (lease_until <= ?1 OR lease_until > ?2))
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE status = 'retry' AND next_attempt_at > ?3)
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?3)
 		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?4)`,
 		stamp(clock), stamp(clock.Add(maxLease)), stamp(clock.Add(conf.settings.highestRung())), stamp(clock.Add(MaxTTL)))
 	return n != 0, err
@@ -67,7 +67,7 @@ func (t *tx) clampTimes() error {
 		return err
 	}
 	rung := stamp(t.clock.Add(conf.settings.highestRung()))
-	if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = ?1 WHERE status = 'retry' AND next_attempt_at > ?1`, rung); err != nil {
+	if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = ?1 WHERE `+later+` AND next_attempt_at > ?1`, rung); err != nil {
 		return err
 	}
 	lease := stamp(t.clock.Add(maxLease))

@@ -17,6 +17,9 @@ const past = "status NOT IN ('pending','retry')"
 // due is the condition under which a live row may be taken now. ?1 is the clock. A row that could not be adopted is not.
 const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status"
 
+// later is the condition for live rows that are due at a time of their own. It must stand to the letter, like live.
+const later = live + " AND next_attempt_at <> ''"
+
 // noLease are the assignments that end the lease of a row, whoever holds it.
 const noLease = "lease_token = '', lease_until = '', lease_owner = ''"
 
@@ -30,7 +33,7 @@ const takeable = due + ` AND recipient = ?2 AND delivery_marks = ''
 const messageColumns = `seq, message_id, sender, recipient, message_type, payload, status, created_at, delivered_at,
 	retry_count, max_retries, error_message, priority, summary, context, action, thread_id, session_id, reply_to, hops,
 	multicast_id, multicast_target, idempotency_key, next_attempt_at, expires_at, ended_at, read_at, acknowledged_at,
-	lease_owner, lease_until, lease_token, crashes, held, trace_id, span_id, ttl_seconds, delivery_marks`
+	lease_owner, lease_until, lease_token, crashes, held, trace_id, span_id, ttl_seconds, delivery_marks, origin`
 
 // archivedColumns are messageColumns for agent_message_archive, which has one more.
 const archivedColumns = messageColumns + `, archived_at`
@@ -54,12 +57,13 @@ func scanMessage(row []driver.Value) Message {
 		ExpiresAt: asText(row[24]), EndedAt: asText(row[25]), ReadAt: asText(row[26]), AcknowledgedAt: asText(row[27]),
 		LeaseOwner: asText(row[28]), LeaseUntil: asText(row[29]), leaseToken: asText(row[30]), Crashes: int(asInt(row[31])),
 		Held: asInt(row[32]) != 0, TraceID: asText(row[33]), SpanID: asText(row[34]), marks: asText(row[36]),
+		Origin: asText(row[37]),
 	}
 	if !json.Valid(m.Payload) {
 		m.Payload = quoted(string(m.Payload)) // written by hand and not adopted yet
 	}
-	if len(row) > 37 {
-		m.ArchivedAt = asText(row[37])
+	if len(row) > 38 {
+		m.ArchivedAt = asText(row[38])
 	}
 	if row[35] != nil {
 		ttl := asInt(row[35])

@@ -29,8 +29,8 @@ func allOutcomes(c *claim, out outcome) []outcome {
 
 // unfinished is the outcome of an attempt whose context ended before the transport came back.
 func unfinished(ctx context.Context, c *claim) outcome {
-	if errors.Is(context.Cause(ctx), errStopping) {
-		return outcome{givenBack: true, reason: errStopping.Error()}
+	if errors.Is(context.Cause(ctx), ErrStopping) {
+		return outcome{givenBack: true, reason: ErrStopping.Error()}
 	}
 	return timedOut(c)
 }
@@ -133,7 +133,7 @@ func (t *tx) settleDelivered(m *Message, out outcome) error {
 
 // giveBack ends the lease on a message whose attempt did not come to an end. It costs no rung.
 func (t *tx) giveBack(m *Message) error {
-	if err := t.note(bySeq(m.seq), tracing.Released, "given back: "+errStopping.Error()); err != nil {
+	if err := t.note(bySeq(m.seq), tracing.Released, "given back: "+ErrStopping.Error()); err != nil {
 		return err
 	}
 	t.ring.all = true

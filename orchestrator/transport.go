@@ -43,23 +43,84 @@ type SetTransport interface {
 	DeliverRead(exec func(query string, args ...any) error, seq int64, at string) error
 }
 
+// Sized is a Transport that takes fewer messages at once than it could, unless the agent asks for more.
+type Sized interface {
+	// UsualBatch is the size of an attempt for an agent that asks for none, from 1 to MaxBatch.
+	UsualBatch() int
+}
+
+// Slotted is a Transport that serves a recipient a bounded number of attempts at a time, counted over all processes.
+type Slotted interface {
+	// Slot takes one of the slots 0 to limit-1 of a recipient in a database. It does not wait: ErrNoSlot says that others
+	// hold them all. The router takes a slot before it claims messages, hands it to the attempt and releases it afterwards.
+	Slot(database, recipient string, limit int) (Slot, error)
+}
+
+// Slot is the right to make one attempt at a time.
+type Slot interface{ Release() }
+
+// ErrNoSlot reports that as many attempts are under way as the recipient allows.
+var ErrNoSlot = errors.New("as many attempts are under way as the agent allows")
+
+// Lingerer is a Transport that may need a while to come back once its context has ended.
+type Lingerer interface {
+	// Linger is how long Deliver may take then. It is 2 s for other transports, and at most 20 s: the lease lasts 30 s
+	// longer than the attempt.
+	Linger() time.Duration
+}
+
 // Attempt is one try at handing messages to one recipient.
 type Attempt struct {
 	Recipient string
 	Address   string    // what follows the scheme, in canonical form
 	Messages  []Message // in the order in which they must arrive
 	Timeout   time.Duration
+	Database  string // path of the database
+
+	Folder       string // where the agent's commands run; "" is here
+	Secret       string // with which messages to the agent are signed; "" when it has none
+	AllowPrivate bool   // the address may lead into this machine or a private network
+	Slot         Slot   // of a Slotted transport; nil outside of the router
 
 	// Mark stores a note with every message of the attempt, durably, before it returns: what Recover needs to find the
 	// delivery again. It is fenced: it fails with ErrLeaseLost, and the transport must then deliver nothing, when
 	// another worker holds these messages by now. A transport that has marked and then certainly delivered nothing takes
 	// its note back with an empty one: such messages may go to a fallback, expire or be cancelled without being asked for.
 	Mark func(ctx context.Context, note string) error
+
+	// Report says what the trace is to keep of the attempt beside its outcome: a program's output, a server's answer. The
+	// last call before Deliver returns counts; at most 16 KiB are kept. nil outside of the router.
+	Report func(text string)
 }
 
-// ErrLeaseLost reports that a message was taken over by another worker after its lease ran out.
-var ErrLeaseLost = errors.New("the lease on the message ran out and another worker took it over")
+// What an error of Deliver can be or wrap, besides ErrUndecidable. A RetryAfter is another.
+var (
+	// ErrLeaseLost reports that a message was taken over by another worker after its lease ran out.
+	ErrLeaseLost = errors.New("the lease on the message ran out and another worker took it over")
 
-// ErrUndecidable reports that a crash left it impossible to know whether a message was delivered. It fails at once,
-// saying so, since trying again could deliver it twice. Source: contract, "What is promised", 2.
-var ErrUndecidable = errors.New("cannot tell whether the message was delivered")
+	// ErrUndecidable reports that a crash left it impossible to know whether a message was delivered. It fails at once,
+	// saying so, since trying again could deliver it twice. Source: contract, "What is promised", 2.
+	ErrUndecidable = errors.New("cannot tell whether the message was delivered")
+
+	// ErrTryLater reports that the recipient asks to be tried another time. It costs no rung: the message is due again
+	// after the ladder's first wait, until it expires.
+	ErrTryLater = errors.New("the recipient asks to be tried later")
+
+	// ErrGone reports that the address does not exist any more, and the recipient wants no more messages there. The agent's
+	// transport is disabled; its messages wait until somebody gives it another one.
+	ErrGone = errors.New("the address is gone for good")
+
+	// ErrStopping is the cause with which an attempt's context ends when its process is about to exit.
+	ErrStopping = errors.New("the process is stopping")
+)
+
+// RetryAfter is the failure of an attempt whose recipient says when to try again. The next attempt is not made before,
+// but waits no longer than the ladder's highest rung.
+type RetryAfter struct {
+	Wait time.Duration
+	Err  error
+}
+
+func (e *RetryAfter) Error() string { return e.Err.Error() }
+
+func (e *RetryAfter) Unwrap() error { return e.Err }

@@ -16,9 +16,6 @@ import (
 // which `mailroom serve` exits.
 const shutdownGrace = 6 * time.Second
 
-// errStopping ends an attempt whose process must exit.
-var errStopping = errors.New("the process is stopping")
-
 // stallGrace is how long a transport may take to notice that its context has ended before it is left to itself.
 const stallGrace = 2 * time.Second
 
@@ -104,7 +101,7 @@ func attemptContext(parent context.Context, timeout time.Duration) (context.Cont
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(parent))
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	unhook := context.AfterFunc(parent, func() {
-		timer := time.AfterFunc(shutdownGrace, func() { stop(errStopping) })
+		timer := time.AfterFunc(shutdownGrace, func() { stop(ErrStopping) })
 		context.AfterFunc(ctx, func() { timer.Stop() })
 	})
 	return ctx, func() {

@@ -23,7 +23,11 @@ var mayImport = map[string][]string{
 	"":                              {},
 	"tracing":                       {},
 	"orchestrator":                  {"", "tracing"},
-	"orchestrator/transport":        {"orchestrator"},
+	"orchestrator/letter":           {"orchestrator"},
+	"orchestrator/program":          {"orchestrator"},
+	"orchestrator/transport":        {"orchestrator", "orchestrator/letter", "orchestrator/program"},
+	"orchestrator/watchdog":         {"orchestrator", "orchestrator/program"},
+	"orchestrator/bridge":           {"orchestrator", "orchestrator/letter"},
 	"orchestrator/orchestratortest": {"", "tracing", "orchestrator"},
 
 	"orchestrator/orchestratortest/powerloss": {"orchestrator", "orchestrator/transport"},
@@ -32,7 +36,8 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/torture":   {"orchestrator", "orchestrator/orchestratortest/history"},
 	"commands":                                {"orchestrator", "tracing"},
 	"commands/VOCABULARY":                     {"commands", "orchestrator", "tracing"},
-	"commands/surface":                        {"commands", "orchestrator", "tracing"},
+	"commands/ralph":                          {"commands", "orchestrator", "orchestrator/bridge", "orchestrator/letter", "orchestrator/watchdog", "tracing"},
+	"commands/surface":                        {"commands", "orchestrator", "orchestrator/watchdog", "tracing"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.
@@ -86,8 +91,7 @@ func sources(t *testing.T) (list []source) {
 
 // rule returns the name under which a folder stands in mayImport.
 func rule(folder string) string {
-	parent, name := path.Split(folder)
-	if parent == "commands/" && name != "surface" {
+	if _, named := mayImport[folder]; !named && path.Dir(folder) == "commands" {
 		return "commands/VOCABULARY"
 	}
 	return folder

@@ -176,7 +176,7 @@ func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
 	if string(content.Data) != content.Text {
 		shown.DataText = text(content.Data)
 	}
-	if word := commands.PriorityWord(m.Priority); word != "normal" {
+	if word := orchestrator.PriorityWord(m.Priority); word != "normal" {
 		shown.Priority = word
 	}
 	if m.SessionID != v.session {

@@ -90,11 +90,11 @@ func priorityBounds(word string) (low, high *int) {
 	if word == "" {
 		return nil, nil
 	}
-	n := commands.PriorityOf(word)
-	if word != commands.Priorities[0] {
+	n := orchestrator.PriorityOf(word)
+	if word != orchestrator.Priorities[0] {
 		low = &n
 	}
-	if word != commands.Priorities[len(commands.Priorities)-1] {
+	if word != orchestrator.Priorities[len(orchestrator.Priorities)-1] {
 		high = &n
 	}
 	return low, high

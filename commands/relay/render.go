@@ -36,7 +36,7 @@ func render(m *orchestrator.Message) Message {
 	content := commands.ContentOf(m)
 	r := Message{
 		MessageID: m.ID, Source: m.Sender, Target: m.Recipient, Type: m.Type, Message: content.Text,
-		Priority: commands.PriorityWord(m.Priority), Action: m.Action, Context: m.Context, SessionID: m.SessionID,
+		Priority: orchestrator.PriorityWord(m.Priority), Action: m.Action, Context: m.Context, SessionID: m.SessionID,
 		ReplyTo: m.ReplyTo, ThreadID: m.ThreadID, Payload: content.Data, SentAt: m.CreatedAt,
 		Summary: m.Summary, Mentions: content.Mentions, MulticastID: m.MulticastID, ExpiresAt: m.TTLEnd(),
 	}

@@ -98,7 +98,7 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 		session = caller.Session
 	}
 	return orchestrator.Draft{
-		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload, Priority: commands.PriorityOf(p.Priority),
+		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload, Priority: orchestrator.PriorityOf(p.Priority),
 		Action: p.Action, Context: p.Context, SessionID: session, SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
 		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(),
 		Acknowledges: p.Type == "ACK", RegisterSender: caller.Name != "",

@@ -40,7 +40,7 @@ func rendered(m *orchestrator.Message) Message {
 		MulticastID: m.MulticastID, Group: m.Group, ExpiresAt: m.TTLEnd(),
 	}
 	if m.Priority != 0 {
-		r.Priority = commands.PriorityWord(m.Priority)
+		r.Priority = orchestrator.PriorityWord(m.Priority)
 	}
 	if c.Protocol != "" || typeOf(m.Payload) == idleType {
 		r.Message = m.Payload
