@@ -14,6 +14,8 @@ type claim struct {
 	messages []Message
 	token    string
 	timeout  time.Duration
+	secret   string // with which messages to the agent are signed
+	slot     Slot   // of a transport that bounds its attempts
 }
 
 // claimNext leases what a worker delivers next to one recipient: rows in the order in which they must arrive, at most as
@@ -28,7 +30,7 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 		return nil, err
 	}
 	agent := conf.agents[recipient]
-	if agent == nil {
+	if agent == nil || agent.waits() {
 		return nil, nil
 	}
 	if err := t.adoptAll(); err != nil {
@@ -42,7 +44,7 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 	if t.r.setTransport(agent) != nil {
 		marked = ` AND delivery_marks <> ''` // the rest is delivered set-based
 	} else if transport, _ := t.r.transportOf(agent.Deliver); transport != nil {
-		size = min(size, transport.MaxBatch())
+		size = min(size, agent.batch(transport))
 	}
 	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message m
 		WHERE `+due+` AND recipient = ?2`+marked+`
@@ -57,7 +59,21 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 	if o.Timeout > 0 {
 		c.timeout = o.Timeout
 	}
+	if c.secret, err = t.secretOf(agent.Name); err != nil {
+		return nil, err
+	}
 	return c, t.lease(c)
+}
+
+// batch is how many messages one attempt of the agent's transport holds.
+func (a *Agent) batch(transport Transport) int {
+	if a.Batch > 0 {
+		return min(a.Batch, transport.MaxBatch())
+	}
+	if sized, ok := transport.(Sized); ok {
+		return sized.UsualBatch()
+	}
+	return transport.MaxBatch()
 }
 
 // deliverableTogether returns how many of the rows may be delivered together: all before the first that must be alone.

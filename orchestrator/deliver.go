@@ -126,8 +126,10 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 	y := newTally()
 	var done []<-chan struct{}
 	start := func(recipient string) {
-		if d := r.startWorker(ctx, recipient, o, y); d != nil {
-			done = append(done, d)
+		for range r.workersOf(recipient) {
+			if d := r.startWorker(ctx, recipient, o, y); d != nil {
+				done = append(done, d)
+			}
 		}
 	}
 	if err := r.deliverInboxes(ctx, o, y, start); err != nil {
@@ -230,25 +232,28 @@ func (r *Router) tidyAll(ctx context.Context) error {
 	return nil
 }
 
-// startWorker begins to deliver to one recipient through a transport outside the database, unless a worker of this
-// process is at it already. The returned channel is closed when the worker has nothing more to do.
+// startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of this
+// process are at it already. The returned channel is closed when the worker has nothing more to do.
 func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOptions, y *tally) <-chan struct{} {
+	allowed := r.workersOf(recipient)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.delivering[recipient] {
+	if r.delivering[recipient] >= allowed {
 		return nil
 	}
-	r.delivering[recipient] = true
+	r.delivering[recipient]++
 	done := make(chan struct{})
 	r.workers.Add(1)
 	goSafe("delivery to "+recipient, r.log, func() {
 		defer close(done)
 		defer r.workers.Done()
-		r.slots <- struct{}{}
-		defer func() { <-r.slots }()
+		r.seats <- struct{}{}
+		defer func() { <-r.seats }()
 		defer func() {
 			r.mu.Lock()
-			delete(r.delivering, recipient)
+			if r.delivering[recipient]--; r.delivering[recipient] == 0 {
+				delete(r.delivering, recipient)
+			}
 			r.mu.Unlock()
 		}()
 		if err := r.deliverTo(ctx, recipient, o, y); err != nil && !errors.Is(err, context.Canceled) {

@@ -8,8 +8,10 @@ import (
 )
 
 // attemptFailed ends the attempt that m is making: it goes back on the ladder, or is given up. It returns when the next
-// attempt is due, "" when there is none. permanent gives up at once. m must be live, and still be what the caller read.
-func (t *tx) attemptFailed(m *Message, reason string, permanent bool) (retryAt string, err error) {
+// attempt is due, "" when there is none. An outcome that is permanent gives up at once; one with a wait puts the next
+// attempt off, but no longer than the ladder's highest rung. m must be live, and still be what the caller read.
+func (t *tx) attemptFailed(m *Message, out *outcome) (retryAt string, err error) {
+	reason, permanent := out.reason, out.permanent
 	conf, err := t.config()
 	if err != nil {
 		return "", err
@@ -20,7 +22,9 @@ func (t *tx) attemptFailed(m *Message, reason string, permanent bool) (retryAt s
 		reason = fmt.Sprintf("%s. An earlier attempt never reported back: %v", reason, ErrUndecidable)
 	}
 	if permanent || !more {
-		if err := t.note(bySeq(m.seq), tracing.AttemptFailed, reason); err != nil {
+		event := t.event(tracing.AttemptFailed, reason)
+		event.Detail = out.detail
+		if err := tracing.RecordSet(t, "agent_message WHERE "+bySeq(m.seq).where, "", event, m.seq); err != nil {
 			return "", err
 		}
 		if permanent {
@@ -31,8 +35,9 @@ func (t *tx) attemptFailed(m *Message, reason string, permanent bool) (retryAt s
 		}
 		return "", t.giveUp(m, reason, true)
 	}
+	wait = max(wait, min(out.wait, conf.settings.highestRung()))
 	retryAt = stamp(t.clock.Add(wait))
-	_, err = t.changeStatus(bySeq(m.seq), change{to: Retry, attempted: true, event: tracing.AttemptFailed, failure: reason, next: retryAt})
+	_, err = t.changeStatus(bySeq(m.seq), change{to: Retry, attempted: true, event: tracing.AttemptFailed, failure: reason, detail: out.detail, next: retryAt})
 	return retryAt, err
 }
 
@@ -82,16 +87,21 @@ func (t *tx) bounce(m *Message, code Code, reason string, retries int) error {
 
 // tellSender sends a note of the router's own to the sender of a message, if somebody has that name.
 func (t *tx) tellSender(m *Message, kind string, payload json.RawMessage) error {
+	return t.tell(&Draft{Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID})
+}
+
+// tell sends a note of the router's own, if somebody has the name of its recipient.
+func (t *tx) tell(d *Draft) error {
 	conf, err := t.config()
-	if err != nil || conf.agents[m.Sender] == nil {
+	if err != nil || conf.agents[d.Recipient] == nil {
 		return err
 	}
 	id, err := t.newID("msg-")
 	if err != nil {
 		return err
 	}
-	d := Draft{Sender: SystemSender, Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID}
-	row := insertion{draft: &d, id: id, recipient: m.Sender, status: Pending, maxRetries: conf.settings.MaxRetries}
+	d.Sender = SystemSender
+	row := insertion{draft: d, id: id, recipient: d.Recipient, status: Pending, maxRetries: conf.settings.MaxRetries}
 	row.expire(t, &conf.settings)
 	t.ring.all = true
 	return t.insert(&row)

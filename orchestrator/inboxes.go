@@ -98,6 +98,8 @@ func (b *inboxBatch) run(only string) error {
 		agent := conf.agents[recipient]
 		if agent == nil {
 			err = b.failUnknown(recipient)
+		} else if agent.waits() {
+			err = b.holdDisabled(agent)
 		} else if set := b.r.setTransport(agent); set != nil {
 			err = b.takeShare(recipient, min(b.left, max(minShare, b.left/(len(names)-i))), set)
 		} else {
@@ -307,7 +309,7 @@ func (b *inboxBatch) failAlone(seq int64, agent *Agent, cause error) error {
 func (b *inboxBatch) failOne(m *Message, code Code, reason string, permanent bool) error {
 	retryAt := ""
 	stuck, err := b.alone("failing its attempt", m.ID, func() (err error) {
-		retryAt, err = b.attemptFailed(m, reason, permanent)
+		retryAt, err = b.attemptFailed(m, &outcome{reason: reason, permanent: permanent})
 		return err
 	})
 	if !stuck {

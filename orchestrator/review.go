@@ -118,7 +118,7 @@ func (t *tx) endLeases() (more bool, err error) {
 		}
 		if m.Crashes%conf.settings.CrashesPerRung == 0 {
 			reason := fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)
-			if _, err := t.attemptFailed(m, reason, false); err != nil {
+			if _, err := t.attemptFailed(m, &outcome{reason: reason}); err != nil {
 				return false, err
 			}
 		}

@@ -62,8 +62,8 @@ type Router struct {
 	wal        *walFile // that the writer opened last, see keepWAL
 	watch      observer // see Watch
 	workers    sync.WaitGroup
-	delivering map[string]bool // recipients that a worker of this process is delivering to
-	slots      chan struct{}   // bounds the workers that deliver at the same time
+	delivering map[string]int // workers of this process by the recipient that they deliver to
+	seats      chan struct{}  // bounds the workers that deliver at the same time
 }
 
 // maxWorkers bounds the recipients outside the database to which one process delivers at the same time, and so the files
@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	}
 	r := &Router{
 		path: path, instance: o.Instance, now: o.Now, transports: o.Transports, log: o.Log, bell: o.Bell,
-		closeEar: func() {}, closeRinger: func() {}, busy: o.BusyTimeout, delivering: map[string]bool{}, slots: make(chan struct{}, maxWorkers),
+		closeEar: func() {}, closeRinger: func() {}, busy: o.BusyTimeout, delivering: map[string]int{}, seats: make(chan struct{}, maxWorkers),
 	}
 	if r.instance == "" {
 		host, _ := os.Hostname()

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"errors"
+	"time"
 
 	"mailroom/tracing"
 )
@@ -10,13 +11,17 @@ import (
 // outcome is what became of one message of a claim.
 type outcome struct {
 	delivered bool
-	fallback  string // the fallback that took it, "" for the agent's own transport
-	reason    string // why the attempt, or the agent's own transport, failed; or how it is known that it was delivered
-	earlier   bool   // not this attempt delivered it, but one that never reported back
-	code      Code   // delivery_failed or delivery_timeout
-	permanent bool   // do not try again
-	lapsed    bool   // its time had passed, and no transport has it
-	givenBack bool   // the process is stopping and the attempt had not come to an end
+	fallback  string        // the fallback that took it, "" for the agent's own transport
+	reason    string        // why the attempt, or the agent's own transport, failed; or how it is known that it was delivered
+	earlier   bool          // not this attempt delivered it, but one that never reported back
+	code      Code          // delivery_failed or delivery_timeout
+	permanent bool          // do not try again
+	lapsed    bool          // its time had passed, and no transport has it
+	givenBack bool          // the process is stopping and the attempt had not come to an end
+	postponed bool          // the recipient asks to be tried later; that costs no rung
+	gone      bool          // the address is gone for good
+	wait      time.Duration // the recipient asks for no attempt before
+	detail    string        // what the transport reported of the attempt
 }
 
 func allOutcomes(c *claim, out outcome) []outcome {
@@ -60,7 +65,15 @@ func failedOutcome(ctx context.Context, c *claim, err error) outcome {
 		out.reason += ": " + err.Error()
 		return out
 	}
-	return outcome{code: DeliveryFailed, reason: err.Error(), permanent: errors.Is(err, ErrUndecidable)}
+	out := outcome{
+		code: DeliveryFailed, reason: err.Error(), permanent: errors.Is(err, ErrUndecidable),
+		postponed: errors.Is(err, ErrTryLater), gone: errors.Is(err, ErrGone),
+	}
+	var later *RetryAfter
+	if errors.As(err, &later) {
+		out.wait = later.Wait
+	}
+	return out
 }
 
 // settlement is what a settled claim adds to the run's result.
@@ -72,47 +85,43 @@ type settlement struct {
 // settle ends a claim in the table, as far as this process still holds it. What another has taken over meanwhile is left
 // alone, and the late result only noted.
 func (t *tx) settle(c *claim, outcomes []outcome) (s settlement, err error) {
-	for i, out := range outcomes {
-		m := &c.messages[i]
-		held, err := t.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+live, m.seq, c.token)
-		if err != nil {
+	for i := range outcomes {
+		if err := t.settleOne(c, &c.messages[i], &outcomes[i], &s); err != nil {
 			return s, err
 		}
-		if held == 0 {
-			if err := t.note(bySeq(m.seq), tracing.Released, "late result ignored, the lease was lost: "+out.text()); err != nil {
-				return s, err
-			}
-			continue
-		}
-		if out.delivered {
-			s.delivered++
-			if err := t.settleDelivered(m, out); err != nil {
-				return s, err
-			}
-			continue
-		}
-		if out.lapsed {
-			if err := t.lapse(m, out.reason); err != nil {
-				return s, err
-			}
-			continue
-		}
-		if out.givenBack {
-			if err := t.giveBack(m); err != nil {
-				return s, err
-			}
-			continue
-		}
-		retryAt, err := t.attemptFailed(m, out.reason, out.permanent)
-		if err != nil {
-			return s, err
-		}
-		s.failed = append(s.failed, failedAttempt(m, out.code, out.reason, retryAt))
 	}
-	return s, nil
+	return s, t.disableGone(c, outcomes)
 }
 
-func (t *tx) settleDelivered(m *Message, out outcome) error {
+// settleOne ends the lease on one message of a claim.
+func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error {
+	held, err := t.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+live, m.seq, c.token)
+	switch {
+	case err != nil:
+		return err
+	case held == 0:
+		return t.note(bySeq(m.seq), tracing.Released, "late result ignored, the lease was lost: "+out.text())
+	case out.delivered:
+		s.delivered++
+		return t.settleDelivered(m, out)
+	case out.lapsed:
+		return t.lapse(m, out.reason)
+	case out.givenBack:
+		return t.giveBack(m, out.reason)
+	case out.gone:
+		return t.giveBack(m, out.reason) // it waits for another address
+	case out.postponed:
+		return t.postpone(m, out)
+	}
+	retryAt, err := t.attemptFailed(m, out)
+	if err != nil {
+		return err
+	}
+	s.failed = append(s.failed, failedAttempt(m, out.code, out.reason, retryAt))
+	return nil
+}
+
+func (t *tx) settleDelivered(m *Message, out *outcome) error {
 	how := ""
 	if out.fallback != "" {
 		if out.reason != "" && !out.earlier {
@@ -127,17 +136,34 @@ func (t *tx) settleDelivered(m *Message, out outcome) error {
 	} else if out.reason != "" {
 		how = out.reason
 	}
-	_, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, event: tracing.Delivered, failure: how})
+	_, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, event: tracing.Delivered, failure: how, detail: out.detail})
 	return err
 }
 
 // giveBack ends the lease on a message whose attempt did not come to an end. It costs no rung.
-func (t *tx) giveBack(m *Message) error {
-	if err := t.note(bySeq(m.seq), tracing.Released, "given back: "+ErrStopping.Error()); err != nil {
+func (t *tx) giveBack(m *Message, why string) error {
+	if err := t.note(bySeq(m.seq), tracing.Released, "given back: "+why); err != nil {
 		return err
 	}
 	t.ring.all = true
 	_, err := t.Exec(`UPDATE agent_message SET `+noLease+` WHERE seq = ?`, m.seq)
+	return err
+}
+
+// postpone ends the lease on a message whose recipient asks to be tried later: after the first wait of the ladder, and
+// without a step on it. It does so until the message expires.
+func (t *tx) postpone(m *Message, out *outcome) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	next := stamp(t.clock.Add(conf.settings.Ladder[0]))
+	event := t.event(tracing.Released, "put off until "+next+": "+out.reason)
+	event.MessageID, event.OldStatus, event.NewStatus, event.Attempt, event.Detail = m.ID, string(m.Status), string(m.Status), m.attempt(), out.detail
+	if err := tracing.Record(t, event); err != nil {
+		return err
+	}
+	_, err = t.Exec(`UPDATE agent_message SET next_attempt_at = ?, error_message = ?, `+noLease+` WHERE seq = ?`, next, out.reason, m.seq)
 	return err
 }
 

@@ -28,6 +28,7 @@ type StoryEvent struct {
 	Actor     string `json:"actor,omitempty"`
 	SpanID    string `json:"span_id,omitempty"`
 	Error     string `json:"error,omitempty"`
+	Detail    string `json:"detail,omitempty"` // what the transport had to say of the attempt
 }
 
 // CommandSpan is one row of command_trace.
@@ -87,11 +88,11 @@ func (r *Router) Stories(ctx context.Context, id string) (stories []Story, err e
 func (c *conn) story(m Message) (Story, error) {
 	s := Story{Message: m, Receipts: []Receipt{}, Events: []StoryEvent{}, Commands: []CommandSpan{}}
 	err := c.query(`
-		SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error
+		SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error, detail
 		FROM message_trace WHERE message_id = ? ORDER BY id`, func(row []driver.Value) error {
 		s.Events = append(s.Events, StoryEvent{
 			ID: asInt(row[0]), At: asText(row[1]), Event: asText(row[2]), OldStatus: asText(row[3]), NewStatus: asText(row[4]),
-			Attempt: asInt(row[5]), Actor: asText(row[6]), SpanID: asText(row[7]), Error: asText(row[8]),
+			Attempt: asInt(row[5]), Actor: asText(row[6]), SpanID: asText(row[7]), Error: asText(row[8]), Detail: asText(row[9]),
 		})
 		return nil
 	}, m.ID)
@@ -261,7 +262,11 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	if err != nil {
 		return err
 	}
+	agent := conf.agents[m.Recipient]
 	switch {
+	case m.Held && agent != nil && agent.Disabled != "":
+		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
+		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another and lets its messages go"
 	case m.Held:
 		why.Rule = "it is held until somebody has the name " + m.Recipient
 		why.Fix = "`mailroom agent add " + m.Recipient + "` or `mailroom cancel " + m.ID + "`"
@@ -271,9 +276,12 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	case m.leaseToken != "":
 		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled", m.LeaseOwner, m.LeaseUntil)
 		why.Fix = deliver
-	case conf.agents[m.Recipient] == nil:
+	case agent == nil:
 		why.Rule = "nobody is known as " + m.Recipient + "; it climbs the ladder and then fails"
 		why.Fix = "`mailroom agent add " + m.Recipient + "`"
+	case m.NextAttemptAt > now && m.Status == Pending:
+		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt)
+		why.Fix = "Nothing; it comes by itself (" + m.Error + ")"
 	case m.NextAttemptAt > now:
 		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", plural(m.attempt()-1, "attempt"), m.attempt(), m.NextAttemptAt)
 		why.Fix = "Remove the cause (" + m.Error + "); the next attempt comes by itself"

@@ -165,7 +165,7 @@ func (t *tx) event(name tracing.EventName, failure string) tracing.Event {
 	return tracing.Event{Name: name, At: t.now, Actor: t.actor, SpanID: t.spanID, Error: failure}
 }
 
-// selection is a set of rows of agent_message: a condition, in which ?7 stands for arg if there is one.
+// selection is a set of rows of agent_message: a condition, in which ?8 stands for arg if there is one.
 type selection struct {
 	where string
 	args  []any
@@ -175,7 +175,7 @@ type selection struct {
 var inBatch = selection{where: "seq IN (SELECT seq FROM temp.batch)"}
 
 // bySeq selects one row.
-func bySeq(seq int64) selection { return selection{"seq = ?7", []any{seq}} }
+func bySeq(seq int64) selection { return selection{"seq = ?8", []any{seq}} }
 
 // note records an event that leaves the status of the rows as it is.
 func (t *tx) note(rows selection, name tracing.EventName, failure string) error {
@@ -187,6 +187,7 @@ type change struct {
 	to      Status
 	event   tracing.EventName
 	failure string // goes into the trace, and into error_message if it is not empty
+	detail  string // goes into the trace
 	// next is when a retry is due.
 	next string
 	// attempted says that a delivery attempt ends with this change; if it was a retry, it counts.
@@ -199,7 +200,9 @@ type change struct {
 // It ends a lease, and keeps the columns that only mean something in a certain status. It returns how many rows there
 // were. Source: contract, "One function makes every change of status".
 func (t *tx) changeStatus(rows selection, c change) (int64, error) {
-	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.where, string(c.to), t.event(c.event, c.failure), rows.args...); err != nil {
+	event := t.event(c.event, c.failure)
+	event.Detail = c.detail
+	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.where, string(c.to), event, rows.args...); err != nil {
 		return 0, err
 	}
 	retries := "retry_count"
@@ -226,7 +229,7 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 	}
 	args := []any{t.now, c.to, c.failure, c.next}
 	if len(rows.args) > 0 {
-		args = append(append(args, nil, nil), rows.args...) // those of the condition begin at ?7
+		args = append(append(args, nil, nil, nil), rows.args...) // those of the condition begin at ?8
 	}
 	return t.Exec(`
 		UPDATE agent_message SET status = ?2, traced_status = ?2, `+noLease+`,

@@ -139,6 +139,9 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 			if again, err = t.tidy(); err != nil || again {
 				return err // what has expired must be out of the inbox before anything is read
 			}
+			if err := t.releaseToReader(o.Recipient); err != nil {
+				return err
+			}
 			if everything && first == nil {
 				if ms, err = t.handOver(o.Recipient, o.Limit); err != nil {
 					return err
@@ -206,8 +209,14 @@ func (r *Router) anythingFor(recipient string) (there bool, err error) {
 				return err
 			}
 		}
-		if conf.agents[recipient] == nil {
+		agent := conf.agents[recipient]
+		if agent == nil {
 			return unknownAgent(UnknownRecipient, "", recipient, conf)
+		}
+		if agent.waits() && !there {
+			n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+live+` AND recipient = ? AND held = 1)`, recipient)
+			there = n != 0
+			return err
 		}
 		return nil
 	})

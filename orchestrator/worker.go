@@ -16,12 +16,25 @@ import (
 // which `mailroom serve` exits.
 const shutdownGrace = 6 * time.Second
 
-// stallGrace is how long a transport may take to notice that its context has ended before it is left to itself.
+// stallGrace is the usual lingering of a transport.
 const stallGrace = 2 * time.Second
 
 // deliverTo delivers to one recipient until nothing is due: claim in a short transaction, deliver outside any, settle in
 // the transaction of the next claim. When ctx ends, what is claimed is finished or given back, and nothing more claimed.
+//
+// Where the transport bounds the attempts of its recipient, the worker has one of its slots all the while, and does
+// nothing when there is none: whoever holds it delivers, too.
 func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
+	slot, err := r.takeSlot(recipient)
+	if errors.Is(err, ErrNoSlot) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("no slot for the commands of %s can be had: %w", recipient, err)
+	}
+	if slot != nil {
+		defer slot.Release()
+	}
 	var held *claim
 	var outcomes []outcome
 	for {
@@ -34,6 +47,7 @@ func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 		if next == nil {
 			return nil
 		}
+		next.slot = slot
 		held, outcomes = next, r.attempt(ctx, next)
 	}
 }
@@ -84,6 +98,9 @@ func (r *Router) attempt(ctx context.Context, c *claim) []outcome {
 		if m := &c.messages[0]; m.ExpiresAt != "" && m.ExpiresAt <= stamp(r.now()) {
 			return []outcome{{lapsed: true, reason: "not delivered before it expired at " + m.ExpiresAt}}
 		}
+	}
+	if c.agent.Disabled != "" {
+		return r.useFallback(parent, c)
 	}
 	outcomes := r.tryTarget(ctx, c, c.agent.Deliver)
 	if c.agent.Fallback == "" {
@@ -169,9 +186,10 @@ func (r *Router) recoverEarlier(ctx context.Context, c *claim, message *Message)
 		}
 		m := *message
 		m.Mark = marks[target]
-		a := Attempt{Recipient: c.agent.Name, Address: address, Messages: []Message{m}, Timeout: c.timeout}
+		a := r.newAttempt(c, address)
+		a.Messages = []Message{m}
 		var delivered bool
-		err := r.bounded(ctx, "recovery of "+c.agent.Name, func() (err error) {
+		err := r.bounded(ctx, "recovery of "+c.agent.Name, stallGrace, func() (err error) {
 			delivered, err = recoverer.Recover(ctx, a)
 			return err
 		})
@@ -203,30 +221,37 @@ func (r *Router) tryTarget(ctx context.Context, c *claim, target string) []outco
 	if set, ok := transport.(SetTransport); ok {
 		return []outcome{r.trySet(ctx, c, set)}
 	}
-	a := Attempt{
-		Recipient: c.agent.Name, Address: address, Messages: c.messages, Timeout: c.timeout,
-		Mark: func(ctx context.Context, note string) error { return r.mark(ctx, c, target, note) },
+	if _, ok := transport.(Slotted); ok && c.slot == nil {
+		return allOutcomes(c, outcome{givenBack: true, reason: "the agent has got another transport meanwhile"})
 	}
+	a := r.newAttempt(c, address)
+	a.Mark = func(ctx context.Context, note string) error { return r.mark(ctx, c, target, note) }
+	var report report
+	a.Report = report.take
 	var errs []error
-	err := r.bounded(ctx, "transport of "+c.agent.Name, func() error {
+	err := r.bounded(ctx, "transport of "+c.agent.Name, lingering(transport), func() error {
 		errs = transport.Deliver(ctx, a)
 		return nil
 	})
+	var outcomes []outcome
 	switch {
 	case errors.Is(err, errStalled):
-		return allOutcomes(c, unfinished(ctx, c))
+		outcomes = allOutcomes(c, unfinished(ctx, c))
 	case err != nil:
-		return allOutcomes(c, failedOutcome(ctx, c, err))
+		outcomes = allOutcomes(c, failedOutcome(ctx, c, err))
+	default:
+		outcomes = outcomesOf(ctx, c, errs)
 	}
-	return outcomesOf(ctx, c, errs)
+	outcomes[0].detail = report.text()
+	return outcomes
 }
 
 // errStalled reports a transport that did not come back in time. What it may still do concerns nobody.
 var errStalled = errors.New("the transport does not come back")
 
-// bounded runs a transport in a goroutine of its own, and leaves it behind when it does not come back soon after ctx has
-// ended. What f sets may be read only when the error is not errStalled.
-func (r *Router) bounded(ctx context.Context, name string, f func() error) error {
+// bounded runs a transport in a goroutine of its own, and leaves it behind when it does not come back within some time
+// after ctx has ended. What f sets may be read only when the error is not errStalled.
+func (r *Router) bounded(ctx context.Context, name string, linger time.Duration, f func() error) error {
 	result := make(chan error, 1)
 	goSafe(name, r.log, func() {
 		err := errors.New("the transport panicked; see the log")
@@ -238,7 +263,7 @@ func (r *Router) bounded(ctx context.Context, name string, f func() error) error
 		return err
 	case <-ctx.Done():
 	}
-	grace := time.NewTimer(stallGrace)
+	grace := time.NewTimer(linger)
 	defer grace.Stop()
 	select {
 	case err := <-result:

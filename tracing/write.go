@@ -78,14 +78,15 @@ type Event struct {
 	Actor     string
 	SpanID    string
 	Error     string
+	Detail    string // what the transport has to say of the attempt
 }
 
 // Record appends one event.
 func Record(x Execer, e Event) error {
 	_, err := x.Exec(`
-		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.MessageID, e.At, string(e.Name), e.OldStatus, e.NewStatus, e.Attempt, e.Actor, e.SpanID, e.Error)
+		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error, detail)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		e.MessageID, e.At, string(e.Name), e.OldStatus, e.NewStatus, e.Attempt, e.Actor, e.SpanID, e.Error, e.Detail)
 	return err
 }
 
@@ -102,13 +103,13 @@ func RecordCreated(x Execer, from string, actor string, arg any) error {
 // "agent_message WHERE seq IN (SELECT seq FROM temp.batch)". The rows' present status becomes old_status, and newStatus
 // the new one ("" leaves it as it is). The attempt is the one that is being made: the first for a row that never
 // failed, otherwise one more than its retries so far. e.MessageID, OldStatus, NewStatus and Attempt are not used. args
-// are the values of the parameters of from, which are numbered from ?7.
+// are the values of the parameters of from, which are numbered from ?8.
 func RecordSet(x Execer, from string, newStatus string, e Event, args ...any) error {
 	_, err := x.Exec(`
-		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error)
+		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error, detail)
 		SELECT message_id, ?1, ?2, status, CASE ?3 WHEN '' THEN status ELSE ?3 END,
-		       CASE status WHEN 'pending' THEN 1 WHEN 'retry' THEN retry_count + 2 ELSE 0 END, ?4, ?5, ?6
+		       CASE status WHEN 'pending' THEN 1 WHEN 'retry' THEN retry_count + 2 ELSE 0 END, ?4, ?5, ?6, ?7
 		FROM `+from,
-		append([]any{e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error}, args...)...)
+		append([]any{e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error, e.Detail}, args...)...)
 	return err
 }

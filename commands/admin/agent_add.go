@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"strings"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -12,10 +13,14 @@ type AgentAddParams struct {
 	Name        string            `json:"name" desc:"name of the agent: a letter, then letters, digits, _ or -" check:"agent" arg:"1"`
 	Role        *string           `json:"role,omitempty" desc:"what it does, in a few words" check:"max=256"`
 	Groups      []string          `json:"group,omitempty" desc:"group to join; may be repeated" check:"agent|group"`
-	Deliver     *string           `json:"deliver,omitempty" desc:"transport: inbox, or jsonl:PATH" check:"min=1,max=4096"`
+	Deliver     *string           `json:"deliver,omitempty" desc:"transport: inbox, jsonl:PATH, dir:ROOT, exec:COMMAND or webhook:URL" check:"min=1,max=4112"`
 	Fallback    *string           `json:"fallback,omitempty" desc:"jsonl:PATH used when the first transport fails; '' removes it" check:"max=4096"`
 	Timeout     *commands.Seconds `json:"timeout,omitempty" desc:"longest delivery attempt; 0 is the setting delivery.timeout" check:"min=0,max=3600"`
-	Start       *string           `json:"start,omitempty" desc:"command that starts the agent" check:"max=4096"`
+	Batch       *int              `json:"batch,omitempty" desc:"messages of one attempt; 0 is what is usual for the transport, one for exec" check:"min=0,max=1000"`
+	Concurrency *int              `json:"concurrency,omitempty" desc:"commands of an exec agent at the same time; 0 is one" check:"min=0,max=64"`
+	Private     *bool             `json:"allow_private,omitempty" desc:"its webhook may lead to an address of this machine or of a private network"`
+	Secret      *string           `json:"secret,omitempty" desc:"with which messages to its webhook are signed, whsec_ and base64; an empty text makes a new one" check:"max=128"`
+	Start       *string           `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes it" check:"max=4096"`
 	SilentAfter *commands.Seconds `json:"silent_after,omitempty" desc:"silence after which it counts as lost; 0 is never" check:"min=0,max=2592000"`
 	PlanMode    *bool             `json:"plan_mode,omitempty" desc:"it must have its plans approved"`
 }
@@ -35,7 +40,7 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 	}
 	u := orchestrator.AgentUpdate{
 		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start, PlanModeRequired: p.PlanMode,
-		Groups: p.Groups, By: env.Caller.Name,
+		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, Groups: p.Groups, By: env.Caller.Name,
 	}
 	if p.Timeout != nil {
 		d := p.Timeout.Duration()
@@ -49,21 +54,29 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 	return AgentResult{Agent: agent, Created: created}, err
 }
 
-// allowed refuses somebody on another machine who names files or programs of this one.
+// allowed refuses somebody on another machine who names files, programs or the network of this one.
 func (p *AgentAddParams) allowed(caller commands.Caller) error {
 	if !caller.Remote {
 		return nil
 	}
-	for i, value := range []*string{p.Deliver, p.Fallback, p.Start} {
-		if value != nil && *value != "" && *value != "inbox" {
-			name := []string{"deliver", "fallback", "start"}[i]
-			e := orchestrator.Errorf(orchestrator.PermissionDenied, "%s: over the network nobody names a file or a program of the daemon's machine", name).
-				WithHint("Run `mailroom agent add` there")
-			e.Details = map[string]any{"parameter": name}
-			return e
-		}
+	refused := ""
+	switch {
+	case p.Deliver != nil && *p.Deliver != "inbox" && !strings.HasPrefix(*p.Deliver, "webhook:"):
+		refused = "deliver"
+	case p.Fallback != nil && *p.Fallback != "":
+		refused = "fallback"
+	case p.Start != nil && *p.Start != "":
+		refused = "start"
+	case p.Private != nil && *p.Private:
+		refused = "allow_private"
+	default:
+		return nil
 	}
-	return nil
+	e := orchestrator.Errorf(orchestrator.PermissionDenied,
+		"%s: over the network nobody names a file, a program or the private network of the daemon's machine", refused).
+		WithHint("Run `mailroom agent add` there")
+	e.Details = map[string]any{"parameter": refused}
+	return e
 }
 
 // Text says it in a sentence.
@@ -73,4 +86,7 @@ func (r AgentResult) Text(w *commands.Text) {
 		what = "Added"
 	}
 	w.Printf("%s %s; its messages go to %s.\n", what, r.Agent.Name, r.Agent.Deliver)
+	if r.Agent.NewSecret != "" {
+		w.Printf("They are signed with %s, which its receiver must know and is not shown again.\n", r.Agent.NewSecret)
+	}
 }

@@ -1,0 +1,47 @@
+package orchestrator
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+// newAttempt is an attempt at a claim, without its callbacks.
+func (r *Router) newAttempt(c *claim, address string) Attempt {
+	return Attempt{
+		Recipient: c.agent.Name, Address: address, Messages: c.messages, Timeout: c.timeout, Database: r.path,
+		Folder: c.agent.Folder, Secret: c.secret, AllowPrivate: c.agent.AllowPrivate, Slot: c.slot,
+	}
+}
+
+// report keeps what a transport has to say of an attempt. One that was left behind may still speak.
+type report struct {
+	mu   sync.Mutex
+	said string
+}
+
+// maxReport bounds what is kept of a report, in bytes.
+const maxReport = 16 << 10
+
+func (p *report) take(text string) {
+	if len(text) > maxReport {
+		text = text[:maxReport]
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said = strings.ToValidUTF8(text, "\uFFFD")
+}
+
+func (p *report) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said
+}
+
+// lingering is how long a transport may take to notice that its context has ended before it is left to itself.
+func lingering(transport Transport) time.Duration {
+	if l, ok := transport.(Lingerer); ok {
+		return l.Linger()
+	}
+	return stallGrace
+}

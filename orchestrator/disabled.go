@@ -1,0 +1,114 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"mailroom/tracing"
+)
+
+// An agent whose address is gone for good is disabled: its transport is not used any more, until `agent add --deliver`
+// names one. Its messages go to its fallback. Without one they are held: none is lost, none climbs the ladder in vain, and
+// nobody looks at them every second. Who reads its messages itself gets them.
+
+// waits reports whether the agent's messages can go nowhere for now.
+func (a *Agent) waits() bool { return a.Disabled != "" && a.Fallback == "" }
+
+// disableGone disables the transport of an agent that said in an attempt that its address is gone, unless it has got
+// another one meanwhile, and tells the administrators.
+func (t *tx) disableGone(c *claim, outcomes []outcome) error {
+	reason := ""
+	for i := range outcomes {
+		if outcomes[i].gone {
+			reason = outcomes[i].reason
+		}
+	}
+	if reason == "" {
+		return nil
+	}
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	agent := conf.agents[c.agent.Name]
+	if agent == nil || agent.Deliver != c.agent.Deliver || agent.Disabled != "" {
+		return nil
+	}
+	a := *agent
+	a.Disabled, a.UpdatedAt = t.now+" "+reason, t.now
+	if err := t.storeAgent(&a); err != nil {
+		return err
+	}
+	if err := t.configChanged(); err != nil {
+		return err
+	}
+	t.after = append(t.after, func() {
+		t.r.log.Error("the transport of an agent is disabled; its messages wait until it gets another one",
+			"agent", a.Name, "transport", a.Deliver, "reason", reason, "do", "mailroom agent add "+a.Name+" --deliver ...")
+	})
+	payload, err := json.Marshal(map[string]any{
+		"message": fmt.Sprintf("the transport of %s is disabled: %s. Its messages wait; give it another one with `mailroom agent add %s --deliver ...`",
+			a.Name, reason, a.Name),
+		"payload": map[string]any{"agent": a.Name, "deliver": a.Deliver, "reason": reason},
+	})
+	if err != nil {
+		return err
+	}
+	return t.tellAdministrators("transport_disabled", payload)
+}
+
+// tellAdministrators sends a note of the router's own to every agent that has a valid administrator's token. Whoever works
+// on the command line sees the same in `status`, `agent list` and `doctor`.
+func (t *tx) tellAdministrators(kind string, payload json.RawMessage) error {
+	names, err := t.texts(`SELECT DISTINCT agent FROM tokens WHERE admin = 1 AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)
+		ORDER BY agent`, t.now)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := t.tell(&Draft{Recipient: name, Type: kind, Payload: payload, Priority: PriorityOf("urgent")}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdDisabled holds what is due to an agent that is disabled.
+func (t *tx) holdDisabled(agent *Agent) error {
+	event := t.event(tracing.Held, "the transport of "+agent.Name+" is disabled: "+agent.Disabled)
+	if err := tracing.RecordSet(t, "agent_message WHERE "+due8, "", event, t.clockText, agent.Name); err != nil {
+		return err
+	}
+	_, err := t.Exec(`UPDATE agent_message SET held = 1 WHERE `+due+` AND recipient = ?2`, t.clockText, agent.Name)
+	return err
+}
+
+// due8 is due for one recipient, with its parameters from ?8 on.
+const due8 = live + " AND next_attempt_at <= ?8 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?9"
+
+// useFallback hands the messages of a disabled agent to its fallback.
+func (r *Router) useFallback(ctx context.Context, c *claim) []outcome {
+	outcomes := allOutcomes(c, outcome{})
+	if c.agent.Fallback == "" {
+		return allOutcomes(c, outcome{givenBack: true, reason: "the agent's transport was disabled meanwhile"})
+	}
+	for i, out := range r.tryTarget(ctx, c, c.agent.Fallback) {
+		if outcomes[i] = out; out.delivered {
+			outcomes[i].fallback = c.agent.Fallback
+		}
+	}
+	return outcomes
+}
+
+// releaseToReader releases what is held for a disabled agent, which has come to read it.
+func (t *tx) releaseToReader(recipient string) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	if agent := conf.agents[recipient]; agent == nil || !agent.waits() {
+		return nil
+	}
+	return t.releaseHeld(recipient, "the agent reads by itself")
+}

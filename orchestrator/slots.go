@@ -1,0 +1,39 @@
+package orchestrator
+
+// takeSlot takes a slot for a worker of a recipient, if its transport bounds the attempts that are made at a time; nil if it
+// does not. Error: ErrNoSlot, or that there cannot be one.
+func (r *Router) takeSlot(recipient string) (Slot, error) {
+	conf, err := r.configuration()
+	if err != nil {
+		return nil, err
+	}
+	agent := conf.agents[recipient]
+	if agent == nil {
+		return nil, nil
+	}
+	transport, _ := r.transportOf(agent.Deliver)
+	slotted, ok := transport.(Slotted)
+	if !ok || agent.Disabled != "" {
+		return nil, nil
+	}
+	return slotted.Slot(r.path, agent.Name, max(agent.Concurrency, 1))
+}
+
+// workersOf is how many workers may deliver to a recipient at the same time. More than one are of use only where a
+// transport says how many attempts it makes at a time.
+func (r *Router) workersOf(recipient string) int {
+	conf, err := r.configuration()
+	if err != nil {
+		return 1
+	}
+	agent := conf.agents[recipient]
+	if agent == nil {
+		return 1
+	}
+	if transport, _ := r.transportOf(agent.Deliver); transport != nil {
+		if _, ok := transport.(Slotted); ok {
+			return max(agent.Concurrency, 1)
+		}
+	}
+	return 1
+}
