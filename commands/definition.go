@@ -59,6 +59,7 @@ type Definition struct {
 	kind       tracing.Kind
 	noDatabase bool
 	hereOnly   bool
+	looksOnly  bool
 	result     reflect.Type
 	database   func(raw json.RawMessage) string
 	run        func(ctx context.Context, env Env, raw json.RawMessage) (any, error)
@@ -145,6 +146,14 @@ func (t Typed[P, R]) NeedsNoDatabase() Typed[P, R] {
 // HereOnly marks a command that makes sense only where its user's files are: no surface offers it to another machine.
 func (t Typed[P, R]) HereOnly() Typed[P, R] {
 	t.hereOnly = true
+	return t
+}
+
+// LooksOnly marks a command that looks at things as they are, though it may write on the way: a database that is missing,
+// full or read-only is one of them, so that its span is written only if that is possible at once. A card that lists no table
+// to write says the same.
+func (t Typed[P, R]) LooksOnly() Typed[P, R] {
+	t.looksOnly = true
 	return t
 }
 

@@ -181,8 +181,12 @@ func TestOrderOfWhatWasWrittenByHandMeanwhile(t *testing.T) {
 func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
-	target, fallback := "jsonl:"+t.TempDir()+"/missing/b.jsonl", "jsonl:"+t.TempDir()+"/b.jsonl"
+	folder := t.TempDir()
+	target, fallback := "jsonl:"+folder+"/b.jsonl", "jsonl:"+t.TempDir()+"/b.jsonl"
 	f.add(orchestrator.AgentUpdate{Name: "b", Deliver: &target, Fallback: &fallback})
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
 	id := f.send("a", "b")
 	f.deliver()
 	failed := `SELECT count(*) FROM message_trace WHERE event = 'attempt_failed'`

@@ -50,7 +50,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := r.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
-	for _, f := range r.Doctor(t.Context()) {
+	for _, f := range r.Doctor(t.Context(), false) {
 		if f.Check == "integrity" && f.Level != "ok" {
 			t.Errorf("integrity: %s", f.Says)
 		}

@@ -19,13 +19,40 @@ type Finding struct {
 	Do    string `json:"do,omitempty"`
 }
 
-// Doctor checks the file, the tables and what waits in them. It only reads, and goes on after a check that fails.
-func (r *Router) Doctor(ctx context.Context) []Finding {
+// Doctor checks the file, the tables and what waits in them, and goes on after a check that fails. It only reads, unless it
+// is asked to try the agents' transports with test messages; see TryTransports.
+func (r *Router) Doctor(ctx context.Context, try bool) []Finding {
 	d := &doctor{r: r}
 	d.file()
 	d.fileSystem()
 	d.content()
+	if try && r.exists() {
+		d.trials(ctx)
+	}
 	return d.findings
+}
+
+// trials sends each agent a test message.
+func (d *doctor) trials(ctx context.Context) {
+	trials, err := d.r.TryTransports(ctx)
+	if err != nil {
+		d.add("trials", "note", "the agents' transports were not all tried: "+err.Error(), "")
+	}
+	worked := 0
+	for _, t := range trials {
+		switch {
+		case t.Delivered:
+			worked++
+		case t.MessageID == "" || t.Retry:
+			d.add("trial of "+t.Agent, "note", "not tried through "+t.Deliver+": "+t.Says, "")
+		default:
+			d.add("trial of "+t.Agent, "problem", "a test message through "+t.Deliver+" did not arrive: "+t.Says,
+				"`mailroom trace "+t.MessageID+"` shows the attempt")
+		}
+	}
+	if worked > 0 {
+		d.add("trials", "ok", plural(worked, "test message")+" arrived", "")
+	}
 }
 
 type doctor struct {
@@ -173,6 +200,10 @@ func (d *doctor) messages(c *conn) error {
 			`SELECT count(*) FROM agent_message WHERE status IN ('failed','expired')`, nil},
 		{"leases", "note", "%d leases ran out and wait for the next delivery run", "`mailroom deliver_all`",
 			`SELECT count(*) FROM agent_message WHERE lease_token <> '' AND lease_until <= ?`, []any{now}},
+		{"files not taken in", "problem", "ralph watch found %d files that it could not take in", "`mailroom sql 'SELECT path, problem FROM bridge_problems'`",
+			`SELECT count(*) FROM bridge_problems`, nil},
+		{"silent agents", "problem", "%d agents have been silent for too long", "`mailroom agent list` shows them",
+			`SELECT count(*) FROM heartbeats WHERE told_at <> ''`, nil},
 		{"unknown recipients", "problem", "undelivered messages wait for %d names that nobody has", "`mailroom status` shows them; `mailroom agent add NAME`",
 			`SELECT count(DISTINCT recipient) FROM agent_message WHERE ` + live + ` AND recipient NOT IN (SELECT name FROM agents)`, nil},
 		{"trace", "problem", "%d messages that the router has handled have no trace", "Somebody deleted trace rows; a backup has them",
@@ -195,6 +226,11 @@ func (d *doctor) messages(c *conn) error {
 func (d *doctor) agents(c *conn, conf *config) error {
 	bad := 0
 	for _, name := range conf.names {
+		if reason := conf.agents[name].Disabled; reason != "" {
+			bad++
+			d.add("transport of "+name, "problem", "it is disabled since "+reason, "`mailroom agent add "+name+" --deliver ...`")
+			continue
+		}
 		for _, target := range []string{conf.agents[name].Deliver, conf.agents[name].Fallback} {
 			if target == "" {
 				continue

@@ -11,7 +11,7 @@ type insertion struct {
 	draft                        *Draft
 	id, recipient                string
 	status                       Status
-	failure                      string
+	failure                      string // why it failed at once; of any other, a remark for its first event
 	maxRetries, hops             int
 	held                         bool
 	multicastID, multicastTarget string

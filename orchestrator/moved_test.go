@@ -229,7 +229,7 @@ func TestMissingDatabase(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a database was made")
 	}
-	findings := other.Doctor(t.Context())
+	findings := other.Doctor(t.Context(), false)
 	if f := findings[0]; f.Check != "file" || f.Level != "problem" || !strings.Contains(f.Says, "is missing") {
 		t.Errorf("the doctor finds %+v", f)
 	}

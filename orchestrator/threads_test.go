@@ -102,7 +102,7 @@ func TestPostsAreNobodysMail(t *testing.T) {
 		want(t, "overdue", s.Overdue, 0)
 		want(t, "what is planned", s.NextDueAt, "")
 		want(t, "delivered rows", s.Totals["delivered"], 5)
-		for _, finding := range f.Doctor(t.Context()) {
+		for _, finding := range f.Doctor(t.Context(), false) {
 			if finding.Level != "ok" && finding.Check != "daemon" && finding.Check != "permissions" {
 				t.Errorf("the doctor says %+v", finding)
 			}

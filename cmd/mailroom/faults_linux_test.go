@@ -161,7 +161,13 @@ func TestClockStepsUnderSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "filed.jsonl")
 	away := filepath.Join(t.TempDir(), "away")
+	if err := os.Mkdir(away, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	o := steppedOffice(t, "a", "b", "filed --deliver jsonl:"+file, "shaky --deliver jsonl:"+filepath.Join(away, "x.jsonl"))
+	if err := os.Remove(away); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(away, nil, 0o600); err != nil { // a file where a folder should be: its deliveries fail
 		t.Fatal(err)
 	}

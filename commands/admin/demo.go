@@ -113,6 +113,9 @@ func (d *demonstration) say(format string, args ...any) {
 func (d *demonstration) agents() error {
 	d.step("1. Four agents, one of whom cannot be reached yet")
 	file := "jsonl:" + d.result.File
+	if err := os.Mkdir(d.late, 0o700); err != nil {
+		return err
+	}
 	for _, agent := range [][2]string{
 		{"orchestrator", "inbox"}, {"architect", "inbox"}, {"code_developer", "inbox"}, {"project_manager", file},
 	} {
@@ -124,7 +127,10 @@ func (d *demonstration) agents() error {
 	if err := d.run("setting_set", map[string]any{"key": "retry.ladder", "value": strings.Join(demoLadder, ",")}, nil); err != nil {
 		return err
 	}
-	d.say("the folder %s does not exist, so deliveries to project_manager fail", d.late)
+	if err := os.Remove(d.late); err != nil {
+		return err
+	}
+	d.say("the folder %s is taken away, so deliveries to project_manager fail", d.late)
 	d.say("the retry ladder is shortened from 30s, 60s, 120s to %s", strings.Join(demoLadder, ", "))
 	return nil
 }

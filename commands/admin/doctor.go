@@ -14,11 +14,16 @@ type DoctorResult struct {
 	Findings []orchestrator.Finding `json:"findings"`
 }
 
-var doctorCommand = commands.Define(vocabulary, "doctor", doctor)
+// DoctorParams say what to look at.
+type DoctorParams struct {
+	Try bool `json:"try,omitempty" desc:"send a test message through the transport of each agent; false only looks" default:"true"`
+}
 
-// doctor reads only, and goes on after a check that fails.
-func doctor(ctx context.Context, env commands.Env, _ NoParams) (DoctorResult, error) {
-	r := DoctorResult{Healthy: true, Database: env.Router.Path(), Findings: env.Router.Doctor(ctx)}
+var doctorCommand = commands.Define(vocabulary, "doctor", doctor).LooksOnly()
+
+// doctor goes on after a check that fails. Without trials it reads only.
+func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
+	r := DoctorResult{Healthy: true, Database: env.Router.Path(), Findings: env.Router.Doctor(ctx, p.Try)}
 	for _, f := range r.Findings {
 		r.Healthy = r.Healthy && f.Level != "problem"
 	}

@@ -55,11 +55,21 @@ func knownHistory(t *testing.T) *history {
 
 	folder := t.TempDir()
 	h.labels = append(h.labels, folder, "DIR")
+	for _, name := range []string{"late", "never"} {
+		if err := os.Mkdir(filepath.Join(folder, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, deliver := range map[string]string{
 		"architect": "inbox", "builder": "inbox", "clerk": "jsonl:" + folder + "/late/clerk", "archivist": "jsonl:" + folder + "/never/archivist",
 		"press": "gate:press", "printer": "gate:printer", "plotter": "gate:plotter",
 	} {
 		ask[any](h.fixture, "agent_add", `{"name":"`+name+`","deliver":"`+deliver+`"}`)
+	}
+	for _, name := range []string{"late", "never"} { // they were there when the agents were added
+		if err := os.Remove(filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ask[any](h.fixture, "agent_add", `{"name":"plotter","timeout":30}`)
 	typo := h.refused("send", `{"sender":"architect","recipient":"bilder","message_type":"note"}`, orchestrator.UnknownRecipient)

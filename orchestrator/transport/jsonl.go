@@ -46,7 +46,8 @@ const forgetTimeout = time.Second
 const maxName = 255
 
 // Check makes the path absolute and resolves symbolic links in it, so that all who write to one file lock the same side
-// file. `~/` is the home folder. What is there must be a regular file; nothing need be there yet, not even the folder.
+// file. `~/` is the home folder. What is there must be a regular file that can be written to; if nothing is there yet, its
+// folder must be such that it can be made.
 func (JSONL) Check(address string) (string, error) {
 	switch {
 	case address == "":
@@ -74,9 +75,24 @@ func (JSONL) Check(address string) (string, error) {
 		return "", fmt.Errorf("the name of %s is too long: at most %d bytes", path, maxName-len(lockSuffix))
 	}
 	if info, err := os.Lstat(path); err == nil {
-		return path, mustBeRegular(path, info)
+		if err := mustBeRegular(path, info); err != nil {
+			return "", err
+		}
+		return path, mayWrite(path)
 	}
-	return path, nil
+	return path, mayWrite(filepath.Dir(path))
+}
+
+// mayWrite looks whether a file can be written to, or files be made in a folder.
+func mayWrite(path string) error {
+	err := unix.Access(path, unix.W_OK)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the folder %s does not exist; make it first", path)
+	}
+	return fmt.Errorf("%s cannot be written to: %w", path, err)
 }
 
 // resolve follows the symbolic links in that part of a path that exists.

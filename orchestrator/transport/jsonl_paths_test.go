@@ -48,7 +48,7 @@ func TestJSONLMissingFolder(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "later")
 	path := filepath.Join(folder, "b.jsonl")
-	if got, err := (transport.JSONL{}).Check(path); got != path || err != nil {
+	if got, err := (transport.JSONL{}).Check(path); err == nil || !strings.Contains(err.Error(), folder+" does not exist; make it") {
 		t.Errorf("Check: %q, %v", got, err)
 	}
 	var l ledger
@@ -84,7 +84,6 @@ func TestJSONLCanonicalPath(t *testing.T) {
 	must(t, err)
 	for address, want := range map[string]string{
 		filepath.Join(folder, "link", "new"):              filepath.Join(real, "new"),
-		filepath.Join(folder, "link", "missing", "new"):   filepath.Join(real, "missing", "new"),
 		filepath.Join(folder, "alias"):                    filepath.Join(real, "file"),
 		folder + "/link/../real//./file":                  filepath.Join(real, "file"),
 		"~/no-such-file.jsonl":                            filepath.Join(home, "no-such-file.jsonl"),

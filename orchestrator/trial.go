@@ -1,0 +1,162 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// TestMessage is the message_type of what TryTransports sends. Such a message says that nothing is to be done about it, and
+// starts no agent.
+const TestMessage = "transport_test"
+
+// testPayload is what stands in it.
+var testPayload = json.RawMessage(`{"message":"A test of the way to you, sent by mailroom doctor. There is nothing to do about it.","test":true}`)
+
+// trialTimeout bounds the attempt with a test message; an agent's own timeout may be shorter.
+const trialTimeout = 30 * time.Second
+
+// maxTrials bounds the agents that are tried at the same time.
+const maxTrials = 16
+
+// Trial is what came of a test message to one agent.
+type Trial struct {
+	Agent     string
+	Deliver   string
+	MessageID string // "" when none was sent
+	Delivered bool
+	Says      string // why it was not delivered, or not sent
+	Retry     bool   // the agent asked for another time, and gets it then
+}
+
+// TryTransports sends a message of the type TestMessage to every agent through its own transport and says what came of each.
+// It is made for once: one that fails becomes a dead letter, of which nobody is told. An inbox has it as read. Trials are
+// made side by side, each within 30 s or the agent's timeout. Error: those of the database; then nothing was tried.
+func (r *Router) TryTransports(ctx context.Context) ([]Trial, error) {
+	agents, err := r.Agents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var trials []Trial
+	var failure error
+	var running sync.WaitGroup
+	places := make(chan struct{}, maxTrials)
+	for i := range agents {
+		running.Add(1)
+		goSafe("trial of "+agents[i].Name, r.log, func() {
+			defer running.Done()
+			places <- struct{}{}
+			defer func() { <-places }()
+			trial, err := r.tryTransport(ctx, &agents[i])
+			mu.Lock()
+			defer mu.Unlock()
+			trials, failure = append(trials, trial), cmp.Or(failure, err)
+		})
+	}
+	running.Wait()
+	slices.SortFunc(trials, func(a, b Trial) int { return cmp.Compare(a.Agent, b.Agent) })
+	return trials, failure
+}
+
+// tryTransport sends one test message.
+func (r *Router) tryTransport(ctx context.Context, agent *Agent) (Trial, error) {
+	trial := Trial{Agent: agent.Name, Deliver: agent.Deliver}
+	if agent.Disabled != "" {
+		trial.Says = "its transport is disabled since " + agent.Disabled
+		return trial, nil
+	}
+	slot, err := r.takeSlot(agent.Name)
+	if errors.Is(err, ErrNoSlot) {
+		trial.Says = "as many of its commands are running as it allows"
+		return trial, nil
+	}
+	if err != nil {
+		trial.Says = err.Error()
+		return trial, nil
+	}
+	if slot != nil {
+		defer slot.Release()
+	}
+	var c *claim
+	err = r.write(ctx, func(t *tx) (err error) {
+		c, err = t.beginTrial(agent.Name, &trial)
+		return err
+	})
+	if err != nil || c == nil {
+		return trial, err
+	}
+	c.slot = slot
+	attempt, cancel := attemptContext(ctx, c.timeout)
+	defer cancel()
+	outcomes := r.tryTarget(attempt, c, c.agent.Deliver)
+	trial.Delivered, trial.Says, trial.Retry = outcomes[0].delivered, outcomes[0].reason, outcomes[0].postponed || outcomes[0].givenBack
+	_, _, err = r.settleAndClaim(context.WithoutCancel(ctx), c, outcomes, "", DeliverOptions{})
+	return trial, err
+}
+
+// beginTrial stores a test message and claims it. Where the transport is a table, it is delivered and read with that, and
+// there is no claim.
+func (t *tx) beginTrial(name string, trial *Trial) (*claim, error) {
+	conf, err := t.config()
+	if err != nil {
+		return nil, err
+	}
+	agent := conf.agents[name]
+	if agent == nil {
+		trial.Says = "it was removed meanwhile"
+		return nil, nil
+	}
+	busy, err := t.number(`SELECT count(*) FROM agent_message WHERE lease_token <> '' AND recipient = ? AND sender = ?`, name, SystemSender)
+	if err != nil {
+		return nil, err
+	}
+	if busy > 0 {
+		trial.Says = "a delivery to it is under way"
+		return nil, nil
+	}
+	m, err := t.insertTest(agent, conf)
+	if err != nil {
+		return nil, err
+	}
+	trial.MessageID = m.ID
+	if set := t.r.setTransport(agent); set != nil {
+		fault, err := t.changeRows(func() error { return t.handOne(m, set) })
+		if trial.Delivered = fault == nil; fault != nil {
+			trial.Says = fault.Error()
+			_, err = t.attemptFailed(m, &outcome{reason: trial.Says})
+		}
+		return nil, err
+	}
+	c := &claim{agent: agent, messages: []Message{*m}, timeout: min(agent.timeout(&conf.settings), trialTimeout)}
+	if c.secret, err = t.secretOf(name); err != nil {
+		return nil, err
+	}
+	return c, t.lease(c)
+}
+
+// insertTest stores a test message and returns its row.
+func (t *tx) insertTest(agent *Agent, conf *config) (*Message, error) {
+	id, err := t.newID("msg-")
+	if err != nil {
+		return nil, err
+	}
+	d := Draft{Sender: SystemSender, Recipient: agent.Name, Type: TestMessage, Payload: testPayload, Summary: "a test of the way to " + agent.Name}
+	row := insertion{draft: &d, id: id, recipient: agent.Name, status: Pending, failure: "a test message of mailroom doctor"}
+	row.expire(t, &conf.settings)
+	if err := t.insert(&row); err != nil {
+		return nil, err
+	}
+	if err := t.traceCreated(); err != nil {
+		return nil, err
+	}
+	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message WHERE seq = ?`, row.seq)
+	if err != nil {
+		return nil, err
+	}
+	return &ms[0], nil
+}
