@@ -29,6 +29,7 @@ type RecipientBacklog struct {
 	Unread    int64  `json:"unread"`
 	OldestAt  string `json:"oldest_at,omitempty"` // of what is undelivered
 	NextAt    string `json:"next_attempt_at,omitempty"`
+	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is not used any more
 }
 
 // Status reports the backlog per recipient, the totals and the daemons that run.
@@ -95,7 +96,9 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 			Recipient: asText(row[0]), Pending: asInt(row[1]), Retry: asInt(row[2]), Leased: asInt(row[3]), Held: asInt(row[4]),
 			Unread: asInt(row[5]), OldestAt: asText(row[6]), NextAt: asText(row[7]),
 		}
-		b.Known = conf.agents[b.Recipient] != nil
+		if agent := conf.agents[b.Recipient]; agent != nil {
+			b.Known, b.Disabled = true, agent.Disabled
+		}
 		unread += b.Unread
 		list = append(list, b)
 		return nil

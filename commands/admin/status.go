@@ -46,6 +46,9 @@ func (r StatusResult) Text(w *commands.Text) {
 		if !b.Known {
 			name += " (unknown)"
 		}
+		if b.Disabled != "" {
+			name += " (disabled)"
+		}
 		rows[i] = []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased), fmt.Sprint(b.Held), fmt.Sprint(b.Unread), b.OldestAt}
 	}
 	w.Printf("\n")

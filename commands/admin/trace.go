@@ -67,6 +67,9 @@ func writeStory(w *commands.Text, s *orchestrator.Story) {
 				leaf = "└─"
 			}
 			w.Printf("%s%s %s\n", trunk, leaf, eventLine(w, &e, start))
+			for line := range strings.Lines(e.Detail) {
+				w.Printf("%s      %s\n", trunk, w.Paint(commands.Dim, strings.TrimRight(line, "\r\n")))
+			}
 		}
 	}
 	for _, receipt := range s.Receipts {
