@@ -1,0 +1,237 @@
+// Package letter is a message as a file: document 002's form, read and written.
+package letter
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+)
+
+// Waiting is the status of a message that lies in an inbox folder.
+const Waiting = "pending"
+
+// Letter is a message in document 002's form. Its keys come first and in its order; then what messages of other
+// vocabularies carry and the document has no key for, left out when empty; then keys that nobody here knows.
+type Letter struct {
+	ID        string          // required
+	From, To  string          // required; as written, so that their case may differ from the names that the router knows
+	Type      string          // required
+	Priority  string          // one of orchestrator.Priorities
+	Payload   json.RawMessage // required; one JSON value
+	Timestamp string          // when it was written; a file may say anything
+	Status    string
+	ReplyTo   string // "" is null
+
+	Summary, Context, Action, ThreadID, SessionID string
+	MulticastID, MulticastTarget, ExpiresAt       string
+
+	More []Member // keys that are none of the above, in their order
+
+	file []byte // what Parse read, if Encode would write something else
+}
+
+// Member is a key of a JSON object and its value.
+type Member struct {
+	Key   string
+	Value json.RawMessage
+}
+
+// origin is what Message.Origin says: everything of a file that no other column of the row holds.
+type origin struct {
+	Timestamp       string          `json:"timestamp,omitempty"`
+	Status          string          `json:"status,omitempty"`
+	ReplyTo         string          `json:"replyTo,omitempty"` // the row's own names only messages that exist
+	MulticastID     string          `json:"multicast_id,omitempty"`
+	MulticastTarget string          `json:"multicast_target,omitempty"`
+	ExpiresAt       string          `json:"expires_at,omitempty"`
+	More            json.RawMessage `json:"more,omitempty"` // an object
+	File            string          `json:"file,omitempty"` // the whole file, if its layout is another than ours
+}
+
+// Of makes the letter of a row. A message that came as a file leaves with what its Origin says; times, unknown keys and
+// layout are then those of that file.
+func Of(m *orchestrator.Message) Letter {
+	var from origin
+	if m.Origin == "" || json.Unmarshal([]byte(m.Origin), &from) != nil { // written by hand: it says nothing
+		from = origin{}
+	}
+	l := Letter{
+		ID: m.ID, From: m.Sender, To: m.Recipient, Type: m.Type, Priority: orchestrator.PriorityWord(m.Priority),
+		Payload: m.Payload, Timestamp: or(from.Timestamp, created(m)), Status: or(from.Status, Waiting),
+		ReplyTo: or(m.ReplyTo, from.ReplyTo), Summary: m.Summary, Context: m.Context, Action: m.Action, ThreadID: m.ThreadID,
+		SessionID: m.SessionID, MulticastID: or(m.MulticastID, from.MulticastID),
+		MulticastTarget: or(m.Group, from.MulticastTarget), ExpiresAt: or(from.ExpiresAt, m.ExpiresAt),
+	}
+	if len(from.More) > 0 {
+		l.More, _ = members(from.More) // written by hand: it says nothing
+	}
+	if from.File != "" {
+		l.file = []byte(from.File)
+	}
+	return l
+}
+
+func or(first, second string) string {
+	if first != "" {
+		return first
+	}
+	return second
+}
+
+// created is the time of a row as the document writes it; a foreign text stays what it is.
+func created(m *orchestrator.Message) string {
+	at, err := time.Parse(time.RFC3339Nano, m.CreatedAt)
+	if err != nil {
+		return m.CreatedAt
+	}
+	return Timestamp(at)
+}
+
+// Timestamp writes a time as the document does: UTC, with seven fractional digits.
+func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000000Z") }
+
+// Origin returns what orchestrator.Message.Origin keeps of a letter that was read from a file, so that Of makes the same
+// letter again.
+func (l Letter) Origin() string {
+	o := origin{
+		Timestamp: l.Timestamp, Status: l.Status, ReplyTo: l.ReplyTo, MulticastID: l.MulticastID,
+		MulticastTarget: l.MulticastTarget, ExpiresAt: l.ExpiresAt, File: string(l.file),
+	}
+	if len(l.More) > 0 {
+		o.More = object(l.More)
+	}
+	return string(marshal(o))
+}
+
+// Draft is the letter as a message to send. Its ReplyTo may name a message that the router does not know.
+func (l Letter) Draft() orchestrator.Draft {
+	return orchestrator.Draft{
+		Sender: l.From, Recipient: l.To, Type: l.Type, Payload: l.Payload, Priority: orchestrator.PriorityOf(l.Priority),
+		ReplyTo: l.ReplyTo, Summary: l.Summary, Context: l.Context, Action: l.Action, ThreadID: l.ThreadID,
+		SessionID: l.SessionID, Origin: l.Origin(),
+	}
+}
+
+// Encode writes the letter as a file: indented by two spaces, without HTML escapes, payload digits and the order of its
+// keys untouched, with a newline at the end. The same letter always gives the same bytes; one that Parse read gives the
+// bytes that were read. Error: a text or the payload that JSON cannot hold.
+func (l Letter) Encode() ([]byte, error) {
+	if l.file != nil {
+		if read, err := parse(l.file); err == nil && read.says(&l) {
+			return l.file, nil
+		}
+	}
+	if !utf8.Valid(l.Payload) {
+		return nil, errors.New("the payload is not UTF-8")
+	}
+	if !json.Valid(l.Payload) {
+		return nil, errors.New("the payload is not JSON")
+	}
+	var list []Member
+	taken := map[string]bool{}
+	for _, k := range append(l.columns(), l.extras()...) {
+		if !utf8.ValidString(*k.text) {
+			return nil, fmt.Errorf("%s is not UTF-8: %q", k.key, *k.text)
+		}
+		value := json.RawMessage(marshal(*k.text))
+		switch {
+		case k.key == "payload":
+			value = l.Payload
+		case *k.text != "" || k.required:
+		case k.key == "replyTo":
+			value = json.RawMessage("null")
+		default:
+			continue
+		}
+		list = append(list, Member{k.key, value})
+		taken[k.key] = true
+	}
+	for _, m := range l.More {
+		if !taken[m.Key] {
+			list = append(list, m)
+		}
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, object(list), "", "  "); err != nil {
+		return nil, fmt.Errorf("a key of the message is not JSON: %w", err)
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// text is a key whose value is text.
+type text struct {
+	key      string
+	text     *string
+	required bool // written even when it is empty
+}
+
+// columns are the keys of the document, in its order; the payload, which is no text, stands for its place only.
+func (l *Letter) columns() []text {
+	return []text{
+		{"id", &l.ID, true}, {"from", &l.From, true}, {"to", &l.To, true}, {"type", &l.Type, true},
+		{"priority", &l.Priority, true}, {"payload", new(string), true}, {"timestamp", &l.Timestamp, true},
+		{"status", &l.Status, true}, {"replyTo", &l.ReplyTo, false},
+	}
+}
+
+// extras are the keys that the document does not have.
+func (l *Letter) extras() []text {
+	return []text{
+		{"summary", &l.Summary, false}, {"context", &l.Context, false}, {"action", &l.Action, false},
+		{"thread_id", &l.ThreadID, false}, {"session_id", &l.SessionID, false}, {"multicast_id", &l.MulticastID, false},
+		{"multicast_target", &l.MulticastTarget, false}, {"expires_at", &l.ExpiresAt, false},
+	}
+}
+
+// says reports whether the letter that was read from a file still says what l does. Names are the router's in l, and a
+// time that the file lacked is that of the row.
+func (l *Letter) says(other *Letter) bool {
+	same := l.ID == other.ID && strings.EqualFold(l.From, other.From) && strings.EqualFold(l.To, other.To) &&
+		l.Type == other.Type && l.Priority == other.Priority && l.Status == other.Status && l.ReplyTo == other.ReplyTo &&
+		(l.Timestamp == other.Timestamp || l.Timestamp == "") && bytes.Equal(compact(l.Payload), compact(other.Payload)) &&
+		bytes.Equal(object(l.More), object(other.More))
+	theirs := other.extras()
+	for i, mine := range l.extras() {
+		same = same && *mine.text == *theirs[i].text
+	}
+	return same
+}
+
+// object writes members as a JSON object on one line.
+func object(list []Member) json.RawMessage {
+	b := []byte{'{'}
+	for i, m := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, marshal(m.Key)...), ':'), compact(m.Value)...)
+	}
+	return append(b, '}')
+}
+
+// compact removes the space between the tokens of a JSON text, and leaves alone what is none.
+func compact(text []byte) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return text
+	}
+	return b.Bytes()
+}
+
+// marshal writes what json can always encode, without HTML escapes.
+func marshal(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // texts and members that were read from JSON
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

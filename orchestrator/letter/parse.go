@@ -1,0 +1,164 @@
+package letter
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+)
+
+// maxID is the longest message id, in bytes.
+const maxID = 256
+
+// Parse reads a file. It is strict: repeated keys, trailing data, NUL and invalid UTF-8 are refused; only a byte order
+// mark is tolerated, since some shells write one. id, from, to, type and payload are required; priority is normal and
+// status pending when they are missing or null. Error: invalid_params, whose message begins with the path of the fault, such as
+// `payload: missing`.
+func Parse(text []byte) (Letter, error) {
+	l, err := parse(text)
+	if err != nil {
+		return Letter{}, err
+	}
+	folded := strings.ToLower(l.From) == l.From && strings.ToLower(l.To) == l.To // a row keeps no other
+	if ours, err := l.Encode(); err != nil || !folded || !bytes.Equal(ours, text) {
+		l.file = bytes.Clone(text)
+	}
+	return l, nil
+}
+
+func parse(text []byte) (l Letter, err error) {
+	list, err := members(bytes.TrimPrefix(text, []byte("\ufeff")))
+	if err != nil {
+		return l, err
+	}
+	columns := map[string]*string{}
+	for _, c := range l.columns() {
+		columns[c.key] = c.text
+	}
+	extras := map[string]*string{}
+	for _, e := range l.extras() {
+		extras[e.key] = e.text
+	}
+	for _, m := range list {
+		switch {
+		case m.Key == "payload":
+			l.Payload = m.Value
+		case columns[m.Key] != nil:
+			if *columns[m.Key], err = textOf(m); err != nil {
+				return l, err
+			}
+		case extras[m.Key] != nil && means(m):
+			*extras[m.Key], _ = textOf(m)
+		default:
+			l.More = append(l.More, m)
+		}
+	}
+	l.Priority, l.Status = or(l.Priority, "normal"), or(l.Status, Waiting)
+	return l, l.check()
+}
+
+// means reports whether a key that the document does not have means here what it means in the other vocabularies. If not,
+// it is one more unknown key.
+func means(m Member) bool {
+	text, err := textOf(m)
+	return err == nil && text != "" && (m.Key != "action" || text == "queue" || text == "interrupt")
+}
+
+func (l *Letter) check() error {
+	for _, required := range []struct{ key, text string }{
+		{"id", l.ID}, {"from", l.From}, {"to", l.To}, {"type", l.Type}, {"payload", string(l.Payload)},
+	} {
+		if required.text == "" {
+			return fault(required.key, "missing")
+		}
+	}
+	switch {
+	case len(l.ID) > maxID:
+		return fault("id", "it has %d bytes; at most %d are allowed", len(l.ID), maxID)
+	case strings.ContainsRune(l.ID, utf8.RuneError):
+		return fault("id", "it holds characters that are none")
+	case !slices.Contains(orchestrator.Priorities, l.Priority):
+		return fault("priority", "%q is none of %s", orchestrator.Clip(l.Priority), strings.Join(orchestrator.Priorities, ", "))
+	}
+	return nil
+}
+
+// textOf reads the value of a key that is text or null.
+func textOf(m Member) (text string, err error) {
+	if string(m.Value) == "null" {
+		return "", nil
+	}
+	if json.Unmarshal(m.Value, &text) != nil {
+		return "", fault(m.Key, "it is not text: %s", orchestrator.Clip(string(m.Value)))
+	}
+	if strings.ContainsRune(text, 0) {
+		return "", fault(m.Key, "it holds a NUL")
+	}
+	return text, nil
+}
+
+// members splits a JSON object into its keys, in their order.
+func members(text []byte) (list []Member, err error) {
+	switch {
+	case bytes.HasPrefix(text, []byte("\xff\xfe")), bytes.HasPrefix(text, []byte("\xfe\xff")):
+		return nil, fault("", "the file is UTF-16; write it as UTF-8")
+	case !utf8.Valid(text):
+		return nil, fault("", "the file is not UTF-8")
+	case bytes.IndexByte(text, 0) >= 0:
+		return nil, fault("", "the file holds a NUL")
+	case len(bytes.TrimSpace(text)) == 0:
+		return nil, fault("", "the file is empty")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber() // a number as a token may be too large for any other form
+	if token, err := dec.Token(); err != nil {
+		return nil, notJSON(err)
+	} else if token != json.Delim('{') {
+		return nil, fault("", "the file is not a JSON object")
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, notJSON(err)
+		}
+		key, _ := token.(string) // within an object it is nothing else
+		if seen[key] {
+			return nil, fault(orchestrator.Clip(key), "it is given twice")
+		}
+		seen[key] = true
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, notJSON(err)
+		}
+		list = append(list, Member{key, value})
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, notJSON(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fault("", "something follows the JSON object")
+	}
+	return list, nil
+}
+
+func notJSON(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fault("", "the file ends in the middle of its JSON")
+	}
+	return fault("", "the file is not JSON: %v", err)
+}
+
+// fault is what is wrong at a path of the file, "" for all of it.
+func fault(path, format string, args ...any) error {
+	if path != "" {
+		path += ": "
+	}
+	return orchestrator.Errorf(orchestrator.InvalidParams, "%s", path+fmt.Sprintf(format, args...))
+}
