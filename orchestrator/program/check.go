@@ -1,0 +1,122 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxText is the longest command, in bytes.
+const MaxText = 4096
+
+// checkTime bounds what the shell takes to look at a command.
+const checkTime = 10 * time.Second
+
+// Check tells what can be told about a command without running it: that the shell can read it, and that its first word
+// is found, looked for from the folder ("" is here) and with our own PATH. A first word that only the shell can work
+// out, such as "$HOME/bin/x", is not looked for. The error says what is wrong and what to do.
+func Check(text, folder string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return errors.New("a command is missing: write what the shell is to run")
+	case text[0] == '-':
+		return fmt.Errorf("the command %q begins with -, which the shell takes for an option of its own", text)
+	case strings.ContainsRune(text, 0):
+		return errors.New("a command cannot contain NUL")
+	case !utf8.ValidString(text):
+		return errors.New("a command must be UTF-8")
+	case len(text) > MaxText:
+		return fmt.Errorf("the command has %d bytes; at most %d, so write it into a script and name that", len(text), MaxText)
+	}
+	if err := checkFolder(folder); err != nil {
+		return err
+	}
+	if said, err := shell(folder, "-n", "-c", text); err != nil {
+		return fmt.Errorf("the shell cannot read the command %q: %s", text, said)
+	}
+	word := firstWord(text)
+	if rest, ok := strings.CutPrefix(word, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return err
+		}
+		word = filepath.Join(home, rest)
+	}
+	if strings.ContainsRune(word, '/') {
+		return checkFile(word, folder)
+	}
+	if _, err := shell(folder, "-c", `command -v "$1"`, "sh", word); word != "" && err != nil {
+		return fmt.Errorf("the command %s is not found; install it, or write its path", word)
+	}
+	return nil
+}
+
+// shell runs sh with arguments and returns what it said.
+func shell(folder string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), checkTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", args...)
+	cmd.Dir = folder
+	var said Tails
+	cmd.Stdout, cmd.Stderr = &said, &said
+	err := cmd.Run()
+	return strings.TrimSpace(said.String()), err
+}
+
+// checkFile says what keeps a path from being run.
+func checkFile(word, folder string) error {
+	path := word
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if absolute, err := filepath.Abs(path); err == nil {
+			path = absolute
+		}
+		return fmt.Errorf("the command %s is not found: there is no %s; relative paths begin in the agent's folder", word, path)
+	case err != nil:
+		return fmt.Errorf("the command %s: %w", word, err)
+	case info.IsDir():
+		return fmt.Errorf("the command %s is a folder; name a program", word)
+	case unix.Access(path, unix.X_OK) != nil:
+		return fmt.Errorf("the command %s may not be run: chmod +x %s", word, path)
+	}
+	return nil
+}
+
+// firstWord returns the word of a command by which the shell finds the program: the first behind assignments. "" means
+// that only the shell can tell: it is quoted or made of other words, or the command has its own PATH.
+func firstWord(text string) string {
+	for _, word := range strings.Fields(text) {
+		if strings.ContainsAny(word, "\\\"'`$(){}[]*?!#;&|<>") || strings.HasPrefix(word, "PATH=") {
+			return ""
+		}
+		if name, _, found := strings.Cut(word, "="); !found || !isName(name) {
+			if strings.HasPrefix(word, "~") && !strings.HasPrefix(word, "~/") {
+				return ""
+			}
+			return word
+		}
+	}
+	return ""
+}
+
+// isName reports whether the shell takes NAME= for an assignment.
+func isName(name string) bool {
+	for i, c := range name {
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}

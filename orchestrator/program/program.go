@@ -1,0 +1,276 @@
+// Package program runs the commands of agents: each in a process group of its own, with bounded output, ended when its
+// time is up, and with a lock that tells other processes for as long as it runs, even when ours is killed.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+)
+
+// StoppingGrace is the longest Grace of a command that is ended because our process is about to exit.
+const StoppingGrace = 1500 * time.Millisecond
+
+// Command is a command of an agent.
+type Command struct {
+	Text   string // for `sh -c`, as its owner wrote it; nothing from a message may be in it
+	Folder string // where it runs; "" is here
+
+	// Env is added to our own environment, NAME=value each, without what stands there of a message that we ourselves were
+	// started for: MAILROOM_* and the W3C trace headers. A NUL in a value, which no environment can hold, is replaced, and
+	// a value longer than MaxValue is cut.
+	Env []string
+
+	// Input is its standard input, whole from the start, so that it never sees half of it. nil is /dev/null.
+	Input []byte
+
+	// Log is a file that gets its output, which then outlives us: without it, whatever the command prints after our
+	// death ends it. The file is made with mode 0600, emptied at the start, and grows as the command prints.
+	Log string
+
+	Slot  *Slot         // which it holds until it ends; nil is none
+	Key   string        // by which EndAll finds it; "" is not at all
+	Grace time.Duration // from SIGTERM to SIGKILL, once it is to end
+}
+
+// groupPoll is how often we look whether anybody is left in a group. The system tells nobody but the parent of each.
+const groupPoll = 10 * time.Millisecond
+
+// MaxValue is the longest value of a variable of Command.Env, in bytes. Linux starts nothing with one of 128 KiB.
+const MaxValue = 64 << 10
+
+// Result says how a command ended.
+type Result struct {
+	Status int            // its exit status, -1 when a signal ended it
+	Signal syscall.Signal // that signal; 0 when none did
+	Ended  error          // why it was ended from here; nil when it came to its end by itself
+	Killed bool           // it, or what it had started, did not end on SIGTERM in time and was sent SIGKILL
+	Output string         // what it wrote to standard output and standard error, see Tails
+	Lost   error          // why its exit status is not known; nil when it is
+}
+
+// How says in words how the command ended: "exit status 3", "ended by SIGTERM".
+func (r *Result) How() string {
+	how := fmt.Sprintf("exit status %d", r.Status)
+	switch {
+	case r.Lost != nil:
+		how = "its end was not seen: " + r.Lost.Error()
+	case r.Signal != 0:
+		how = "ended by " + unix.SignalName(r.Signal)
+	}
+	if r.Killed {
+		how += "; SIGKILL was sent, since not all of it ended on SIGTERM"
+	}
+	return how
+}
+
+// Running is a command that was started. Its methods may be called concurrently.
+type Running struct {
+	command Command
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when result is there
+
+	mu     sync.Mutex
+	over   bool // the command itself has ended: what it left in its group by then may go on
+	gone   bool // nobody is left in the group: it gets no more signals
+	result Result
+	kill   *time.Timer
+}
+
+// Run runs a command to its end. An error means that it was not started. When ctx ends, the command is ended as End does,
+// with the cause of ctx.
+func Run(ctx context.Context, c Command) (Result, error) {
+	r, err := Start(ctx, c)
+	if err != nil {
+		return Result{}, err
+	}
+	return r.Wait(), nil
+}
+
+// Start starts a command, which ends by itself, by End, or with ctx. Wait need not be called: nothing is left of a
+// command that has ended. The error says what to do when the folder, the log or the shell is not there.
+func Start(ctx context.Context, c Command) (r *Running, err error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := checkFolder(c.Folder); err != nil {
+		return nil, err
+	}
+	r = &Running{command: c, done: make(chan struct{}), cmd: exec.Command("/bin/sh", "-c", c.Text)}
+	r.cmd.Dir, r.cmd.Env = c.Folder, environment(os.Environ(), c.Env)
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := r.wire()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Slot.hold(r.cmd); err != nil {
+		out.close()
+		return nil, err
+	}
+	if err := r.cmd.Start(); err != nil {
+		c.Slot.drop()
+		out.close()
+		return nil, fmt.Errorf("starting the command: %w", err)
+	}
+	out.closeOurs()
+	register(r)
+	unhook := context.AfterFunc(ctx, func() { r.End(context.Cause(ctx)) })
+	guarded(func() {
+		defer close(r.done)
+		defer c.Slot.drop()
+		defer unregister(r)
+		defer unhook()
+		r.await(out)
+	})
+	return r, nil
+}
+
+// checkFolder says which folder is missing. The system would say that of the shell.
+func checkFolder(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	info, err := os.Stat(folder)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("the folder %s, in which the command runs, does not exist; make it, or give the agent another one", folder)
+	case err != nil:
+		return fmt.Errorf("the folder in which the command runs: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("%s, in which the command runs, is not a folder; give the agent another one", folder)
+	}
+	return nil
+}
+
+// environment is ours without what belongs to a message, and the given variables.
+func environment(ours, given []string) (env []string) {
+	for _, variable := range ours {
+		if strings.HasPrefix(variable, "MAILROOM_") || strings.HasPrefix(variable, "TRACEPARENT=") || strings.HasPrefix(variable, "TRACESTATE=") {
+			continue
+		}
+		env = append(env, variable)
+	}
+	for _, variable := range given {
+		name, value, _ := strings.Cut(variable, "=")
+		env = append(env, name+"="+storable(value))
+	}
+	return env
+}
+
+// storable is a text as the value of a variable.
+func storable(value string) string {
+	value = strings.ReplaceAll(value, "\x00", "\uFFFD")
+	if len(value) > MaxValue {
+		value = strings.ToValidUTF8(value[:MaxValue], "")
+	}
+	return value
+}
+
+// await returns when the command has ended and its output is read.
+func (r *Running) await(out *wiring) {
+	state, err := r.cmd.Process.Wait()
+	r.mu.Lock()
+	r.over = true
+	ending := r.kill != nil
+	r.mu.Unlock()
+	if ending {
+		r.awaitGroup()
+	}
+	output := out.collect()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Output, r.result.Lost, r.result.Status = output, err, -1
+	if err != nil {
+		return
+	}
+	r.result.Status = state.ExitCode()
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		r.result.Signal = status.Signal()
+	}
+}
+
+// awaitGroup returns when nobody is left in the group of a command that was to end, or SIGKILL was sent. The shell may
+// be gone while the program that it ran still tidies up.
+func (r *Running) awaitGroup() {
+	tick := time.NewTicker(groupPoll)
+	defer tick.Stop()
+	for {
+		r.mu.Lock()
+		gone := r.result.Killed || errors.Is(unix.Kill(-r.cmd.Process.Pid, 0), unix.ESRCH)
+		if gone {
+			r.kill.Stop()
+		}
+		r.gone = gone
+		r.mu.Unlock()
+		if gone {
+			return
+		}
+		<-tick.C
+	}
+}
+
+// PID is the number of the command's process and of its group.
+func (r *Running) PID() int { return r.cmd.Process.Pid }
+
+// Done is closed when the command has ended.
+func (r *Running) Done() <-chan struct{} { return r.done }
+
+// Wait returns when the command has ended. What it has started in the background may go on; what that prints is lost.
+func (r *Running) Wait() Result {
+	<-r.done
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.result
+}
+
+// End asks the command's group to end with SIGTERM, and ends it with SIGKILL after Command.Grace. It does not wait, and
+// does nothing for a command that has ended or was asked before. cause is what Result.Ended will be.
+func (r *Running) End(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over || r.kill != nil {
+		return
+	}
+	grace := r.command.Grace
+	if errors.Is(cause, orchestrator.ErrStopping) {
+		grace = min(grace, StoppingGrace)
+	}
+	r.result.Ended = cause
+	r.signal(unix.SIGTERM)
+	r.signal(unix.SIGCONT) // a stopped one could not hear it
+	r.kill = time.AfterFunc(grace, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.gone {
+			r.result.Killed = true
+			r.signal(unix.SIGKILL)
+		}
+	})
+}
+
+// signal sends a signal to the group. An error means that nobody is left in it.
+func (r *Running) signal(s syscall.Signal) { _ = unix.Kill(-r.cmd.Process.Pid, s) }
+
+// guarded starts a goroutine that logs a panic instead of ending the process with status 2.
+func guarded(f func()) {
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				slog.Default().Error("a goroutine panicked; this is a bug", "goroutine", "command of an agent", "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
+		f()
+	}()
+}

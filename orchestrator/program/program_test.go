@@ -1,0 +1,266 @@
+package program_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/program"
+)
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for text, want := range map[string]program.Result{
+		"exit 0":                               {},
+		"exit 75":                              {Status: 75},
+		"echo out; echo err >&2; exit 3":       {Status: 3, Output: "out\nerr\n"},
+		"kill -9 $$":                           {Status: -1, Signal: unix.SIGKILL},
+		"cat":                                  {Output: "the input\n"},
+		"pwd -P | tr -d '\\n' && test -w .":    {Output: folder},
+		"no-such-program-anywhere 2>/dev/null": {Status: 127},
+		`echo "$A,$B"`:                         {Output: "1,a b'c\"$(x)`y`\n"},
+		"printf 'a\\377b\\000c'":               {Output: "a\uFFFDb\uFFFDc"},
+	} {
+		got := run(t, program.Command{Text: text, Folder: folder, Input: []byte("the input\n"), Env: []string{"A=1", "B=a b'c\"$(x)`y`"}})
+		if got != want {
+			t.Errorf("%s: %+v; want %+v", text, got, want)
+		}
+	}
+}
+
+func TestHow(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]program.Result{
+		"exit status 3":    {Status: 3},
+		"ended by SIGSEGV": {Status: -1, Signal: unix.SIGSEGV},
+		"ended by SIGKILL; SIGKILL was sent, since not all of it ended on SIGTERM": {Status: -1, Signal: unix.SIGKILL, Killed: true},
+		"its end was not seen: no": {Lost: errors.New("no")},
+	} {
+		if got := r.How(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// What a daemon was itself started for says nothing about a message of now.
+func TestEnvironmentIsOfThisMessage(t *testing.T) {
+	t.Setenv("MAILROOM_MESSAGE_TYPE", "stale")
+	t.Setenv("TRACEPARENT", "stale")
+	t.Setenv("TRACESTATE", "stale")
+	t.Setenv("KEPT", "kept")
+	got := run(t, program.Command{
+		Text: `echo "$MAILROOM_MESSAGE_TYPE,$TRACEPARENT,$TRACESTATE,$KEPT,$MAILROOM_AGENT,$NUL,${#LONG}"`,
+		Env:  []string{"MAILROOM_AGENT=builder", "NUL=a\x00b", "LONG=" + strings.Repeat("x", 1<<20)},
+	})
+	if want := fmt.Sprintf(",,,kept,builder,a\uFFFDb,%d\n", program.MaxValue); got.Output != want {
+		t.Errorf("%q, want %q", got.Output, want)
+	}
+}
+
+// A command that does not read its input, or not all of it, is none the worse for it, and one that does gets all of it.
+func TestInputOfAnySize(t *testing.T) {
+	t.Parallel()
+	input := bytes.Repeat([]byte("0123456789abcde\n"), 1<<18) // 4 MiB, more than a pipe holds
+	for text, want := range map[string]string{
+		"true": "", "head -c 5": "01234", "exec <&-; echo closed": "closed\n", "wc -c | tr -d ' '": "4194304\n", "(sleep 0; wc -l) | tr -d ' '": "262144\n",
+	} {
+		if got := run(t, program.Command{Text: text, Input: input}); got.Status != 0 || got.Output != want {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+	if got := run(t, program.Command{Text: "cat; echo done"}); got.Output != "done\n" {
+		t.Errorf("without input: %+v", got)
+	}
+}
+
+func TestNotStarted(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("too late"))
+	file := filepath.Join(folder, "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	slot, err := program.TakeSlot(folder, "free")
+	must(t, err)
+	slot.Release()
+	for want, try := range map[string]struct {
+		ctx context.Context
+		c   program.Command
+	}{
+		"too late": {ended, program.Command{}},
+		"missing, in which the command runs, does not exist; make it": {t.Context(), program.Command{Folder: filepath.Join(folder, "missing")}},
+		"is not a folder":                      {t.Context(), program.Command{Folder: file}},
+		"the command's output":                 {t.Context(), program.Command{Log: filepath.Join(folder, "missing", "log")}},
+		"the slot of the command was given up": {t.Context(), program.Command{Slot: slot}},
+	} {
+		try.c.Text = "touch " + filepath.Join(folder, "ran")
+		if _, err := program.Run(try.ctx, try.c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want something about %q", err, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(folder, "ran")); err == nil {
+		t.Error("it ran")
+	}
+}
+
+// SIGTERM ends the whole group, and SIGKILL is not needed.
+func TestEndOnTerm(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("its time is up")
+	for name, text := range map[string]string{
+		"shell":              `exec 9> "$LINE"; echo ready >&9; sleep 1000; true`,
+		"program":            `exec 9> "$LINE"; echo ready >&9; exec sleep 1000`,
+		"tidies up":          `exec "$TEST" tidy`,
+		"tidies below shell": `"$TEST" tidy; true`,
+		"background":         `exec 9> "$LINE"; sleep 1000 & sleep 1000 & echo ready >&9; wait`,
+		"stopped":            `exec 9> "$LINE"; echo ready >&9; kill -STOP $$; true`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLine(t)
+			got := endWhen(t, l, program.Command{Text: text, Grace: ages}, cause)
+			l.silent()
+			if got.Ended != cause || got.Killed {
+				t.Errorf("%+v", got)
+			}
+			if tidy := strings.Contains(text, "tidy"); tidy != (got.Output == "tidied\n") {
+				t.Errorf("it printed %q", got.Output)
+			}
+		})
+	}
+}
+
+// Who does not listen to SIGTERM is ended by SIGKILL, with all that it started.
+func TestEndByKill(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"itself":     `exec "$TEST" deaf`,
+		"its child":  `"$TEST" deaf; true`,
+		"background": `"$TEST" deaf & wait`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLine(t)
+			got := endWhen(t, l, program.Command{Text: text, Grace: time.Millisecond}, context.DeadlineExceeded)
+			l.silent()
+			if !got.Killed || got.Ended != context.DeadlineExceeded || got.Status != -1 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// A process that must exit soon does not grant the whole grace.
+func TestStoppingShortensGrace(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	got := endWhen(t, l, program.Command{Text: `"$TEST" deaf`, Grace: ages}, orchestrator.ErrStopping)
+	l.silent()
+	if !got.Killed {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What a command leaves running behind it does not keep anybody waiting, though it holds the output open, and lives on.
+func TestBackgroundGoesOn(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	folder := t.TempDir()
+	slot, err := program.TakeSlot(folder, "builder.0")
+	must(t, err)
+	got := run(t, program.Command{
+		Text: `echo before; (read word < "$WORD"; exec 9> "$LINE"; echo "$word" >&9) & exit 0`,
+		Env:  []string{l.env(), "WORD=" + filepath.Join(folder, "word")}, Slot: slot,
+		Folder: mkfifo(t, folder, "word"),
+	})
+	if got.Output != "before\n" || got.Status != 0 {
+		t.Errorf("%+v", got)
+	}
+	slot.Release()
+	again, err := program.TakeSlot(folder, "builder.0") // though the background has a copy of it
+	must(t, err)
+	again.Release()
+	must(t, os.WriteFile(filepath.Join(folder, "word"), []byte("alive\n"), 0))
+	if word := l.hear(); word != "alive" {
+		t.Errorf("the background says %q", word)
+	}
+	l.silent()
+}
+
+// mkfifo makes a named pipe in a folder, and returns the folder.
+func mkfifo(t *testing.T, folder, name string) string {
+	t.Helper()
+	must(t, unix.Mkfifo(filepath.Join(folder, name), 0o600))
+	return folder
+}
+
+// A log takes the output in place of us, so that it outlives us.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	must(t, os.WriteFile(log, []byte("of the run before"), 0o600))
+	got := run(t, program.Command{Text: "echo out; echo err >&2", Log: log})
+	text, err := os.ReadFile(log)
+	must(t, err)
+	if string(text) != "out\nerr\n" || got.Output != "out\nerr\n" {
+		t.Errorf("%q, %+v", text, got)
+	}
+	must(t, os.Symlink(log, log+".link"))
+	if _, err := program.Run(t.Context(), program.Command{Text: "true", Log: log + ".link"}); err == nil {
+		t.Error("it followed a symbolic link")
+	}
+}
+
+// EndAll finds what runs under its key, and nothing else.
+func TestEndAll(t *testing.T) {
+	t.Parallel()
+	text := `exec 9> "$LINE"; echo ready >&9; read word < "$WORD"; echo "$word"`
+	folder := t.TempDir()
+	mkfifo(t, folder, "mine")
+	mkfifo(t, folder, "other")
+	start := func(key, word string) (*line, *program.Running) {
+		l := newLine(t)
+		r, err := program.Start(t.Context(), program.Command{
+			Text: text, Key: key, Grace: ages, Env: []string{l.env(), "WORD=" + filepath.Join(folder, word)},
+		})
+		must(t, err)
+		if word := l.hear(); word != "ready" {
+			t.Fatalf("the command says %q", word)
+		}
+		return l, r
+	}
+	key := program.KeyOf(t.Name(), "builder")
+	l, mine := start(key, "mine")
+	m, other := start(program.KeyOf(t.Name(), "tester"), "other")
+	cause := errors.New("a shutdown was approved")
+	if list := program.EndAll(key, cause); len(list) != 1 || list[0].PID() != mine.PID() {
+		t.Errorf("%v", list)
+	}
+	<-mine.Done()
+	if got := mine.Wait(); got.Ended != cause || got.Signal != unix.SIGTERM {
+		t.Errorf("%+v", got)
+	}
+	l.silent()
+	mine.End(errors.New("too late"))
+	if got := mine.Wait(); got.Ended != cause {
+		t.Errorf("a command that had ended was ended again: %+v", got)
+	}
+	if list := program.EndAll(key, cause); len(list) != 0 {
+		t.Errorf("it still runs: %v", list)
+	}
+	must(t, os.WriteFile(filepath.Join(folder, "other"), []byte("unharmed\n"), 0))
+	if got := other.Wait(); got.Ended != nil || got.Output != "unharmed\n" {
+		t.Errorf("%+v", got)
+	}
+	m.silent()
+}

@@ -1,0 +1,49 @@
+package program
+
+import "sync"
+
+// registry holds the commands of this process that run, by their keys.
+var registry struct {
+	sync.Mutex
+	running map[string]map[*Running]bool
+}
+
+func register(r *Running) {
+	if r.command.Key == "" {
+		return
+	}
+	registry.Lock()
+	defer registry.Unlock()
+	if registry.running == nil {
+		registry.running = map[string]map[*Running]bool{}
+	}
+	if registry.running[r.command.Key] == nil {
+		registry.running[r.command.Key] = map[*Running]bool{}
+	}
+	registry.running[r.command.Key][r] = true
+}
+
+func unregister(r *Running) {
+	registry.Lock()
+	defer registry.Unlock()
+	delete(registry.running[r.command.Key], r)
+	if len(registry.running[r.command.Key]) == 0 {
+		delete(registry.running, r.command.Key)
+	}
+}
+
+// KeyOf is the Command.Key of the commands of one agent in one database.
+func KeyOf(database, agent string) string { return database + "\x00" + agent }
+
+// EndAll ends, as Running.End does, every command of this process with a key, and returns them.
+func EndAll(key string, cause error) (list []*Running) {
+	registry.Lock()
+	for r := range registry.running[key] {
+		list = append(list, r)
+	}
+	registry.Unlock()
+	for _, r := range list {
+		r.End(cause)
+	}
+	return list
+}

@@ -1,0 +1,130 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// wiring is what a command reads from and writes to.
+type wiring struct {
+	input, output *os.File // the command's ends; input is nil for none
+	pipe          *os.File // our end of the output; nil when it goes to a log
+	log           string
+	tails         Tails
+	read          chan struct{} // closed when nobody reads from pipe any more
+}
+
+// wire gives the command its standard input and output.
+func (r *Running) wire() (w *wiring, err error) {
+	w = &wiring{log: r.command.Log, read: make(chan struct{})}
+	if r.command.Input != nil {
+		if w.input, err = inputFile(r.command.Input); err != nil {
+			return nil, fmt.Errorf("preparing the command's standard input: %w", err)
+		}
+		r.cmd.Stdin = w.input
+	}
+	if w.log != "" {
+		w.output, err = os.OpenFile(w.log, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	} else {
+		w.pipe, w.output, err = os.Pipe()
+	}
+	if err != nil {
+		w.close()
+		return nil, fmt.Errorf("preparing the command's output: %w", err)
+	}
+	r.cmd.Stdout, r.cmd.Stderr = w.output, w.output
+	return w, nil
+}
+
+// inputFile is an open file that holds a text, to be read from its start.
+func inputFile(text []byte) (*os.File, error) {
+	file, err := anonymousFile()
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.Write(text)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// close gives up before the command has started.
+func (w *wiring) close() {
+	for _, file := range []*os.File{w.input, w.output, w.pipe} {
+		if file != nil {
+			file.Close()
+		}
+	}
+}
+
+// closeOurs lets go of the command's ends once it has them, and begins to read what it prints.
+func (w *wiring) closeOurs() {
+	if w.input != nil {
+		w.input.Close()
+	}
+	w.output.Close()
+	if w.pipe == nil {
+		close(w.read)
+		return
+	}
+	guarded(func() {
+		defer close(w.read)
+		_, _ = io.Copy(&w.tails, w.pipe) // until all have let go of it, or collect stops it
+	})
+}
+
+// collect returns what a command that has ended printed. It does not wait for what the command left running, which may
+// hold the output open for ever.
+func (w *wiring) collect() string {
+	if w.pipe == nil {
+		<-w.read
+		text, err := ReadLog(w.log)
+		if err != nil {
+			return "its output cannot be read: " + err.Error()
+		}
+		return text
+	}
+	_ = w.pipe.SetReadDeadline(time.Unix(1, 0)) // pipes can
+	<-w.read
+	_ = w.pipe.SetReadDeadline(time.Time{})
+	w.drain()
+	w.pipe.Close()
+	return w.tails.String()
+}
+
+// drain takes what is in the pipe already. It holds no more than pipeSize of the command itself.
+func (w *wiring) drain() {
+	raw, err := w.pipe.SyscallConn()
+	if err != nil {
+		return
+	}
+	buffer := make([]byte, 32<<10)
+	for taken := 0; taken < pipeSize; {
+		n := 0
+		err := raw.Read(func(fd uintptr) bool {
+			n, err = unix.Read(int(fd), buffer)
+			for errors.Is(err, unix.EINTR) {
+				n, err = unix.Read(int(fd), buffer)
+			}
+			return true
+		})
+		if err != nil || n <= 0 {
+			return // empty, or closed by all who could write
+		}
+		_, _ = w.tails.Write(buffer[:n]) // never fails
+		taken += n
+	}
+}
+
+// pipeSize is what a pipe holds at most.
+const pipeSize = 64 << 10
