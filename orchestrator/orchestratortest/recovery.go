@@ -200,37 +200,26 @@ func tellsMessagesApart(t *testing.T, f *office) {
 	}
 }
 
-func recoveryGivesUpWhenBlocked(t *testing.T, f *office) {
-	if f.Block == nil {
-		return
-	}
-	m := message("m", `1`)
-	f.mustDeliver(t, m)
-	release := f.Block(t)
-	ctx := Watch(t)
-	wait := ctx.Run(func(ctx context.Context) {
-		delivered, err := f.recover(t, ctx, m)
-		if delivered || err == nil || errors.Is(err, orchestrator.ErrUndecidable) {
-			t.Errorf("Recover: %v, %v; want an error after which it can be asked again", delivered, err)
-		}
-	})
-	ctx.Cancel()
-	wait()
-	release()
-	f.mustRecover(t, m, true)
-	f.mustArrive(t, m)
-}
-
 func refusesStrangeNotes(t *testing.T, f *office) {
 	m := message("m", `1`)
 	f.mustDeliver(t, m)
 	for _, note := range []string{"x", "{}", "[]", "null"} {
-		f.notes[m.ID] = note
+		f.setNote(m.ID, note)
 		if delivered, err := f.recover(t, t.Context(), m); delivered || !errors.Is(err, orchestrator.ErrUndecidable) {
 			t.Errorf("Recover with the note %q: %v, %v; want ErrUndecidable", note, delivered, err)
 		}
 	}
 	f.mustArrive(t, m)
+}
+
+// setNote puts something in the place of the note that Mark stored.
+func (f *office) setNote(id, note string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.notes == nil {
+		f.notes = map[string]string{}
+	}
+	f.notes[id] = note
 }
 
 // reportsLostEvidence asks for a message after what Recover looks for was taken away. The first attempt is the first of

@@ -6,12 +6,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator"
 )
@@ -37,6 +37,18 @@ type Fixture struct {
 
 	// Block keeps every delivery to the address from getting through until release is called; nil if nothing can.
 	Block func(t *testing.T) (release func())
+
+	// Fail makes the recipient refuse whatever comes until restore is called; nil if it never does. Says is what the
+	// errors must then name, among other things.
+	Fail func(t *testing.T) (restore func())
+	Says string
+
+	// Prepare completes every attempt of the suite, with a secret for instance; nil if there is nothing to add.
+	Prepare func(a *orchestrator.Attempt)
+
+	// Patience is how long a transport may take to come back, or to begin to wait for the end of its context, before the
+	// suite gives it up for hung. 0 is a minute. No test passes or fails by it otherwise.
+	Patience time.Duration
 }
 
 // Arrival is one message as the recipient got it.
@@ -45,9 +57,23 @@ type Arrival struct {
 	Payload json.RawMessage // compact
 }
 
-// ExerciseTransport runs the suite: everything that orchestrator.Transport promises and, for a transport that is an
-// orchestrator.Recoverer, that no crash between the mark and the settlement makes a message arrive twice or never. It
-// is for transports outside the database; one that is an orchestrator.SetTransport is delivered to in sets.
+// ExerciseTransport runs the suite. A transport that passes it
+//
+//   - delivers once: what is reported as delivered is there, one time, with its payload to the digit (Payloads,
+//     LargestBatch, Concurrent), and what is not is not (BadMessageFailsAlone, EndedContext, Blocked);
+//   - fails visibly: every message that the recipient does not have gets an error of its own that says why, and gets
+//     through once the recipient takes it (BadMessageFailsAlone, Refused);
+//   - respects the deadline: it comes back when its context ends, and delivers nothing afterwards (EndedContext, Blocked,
+//     RecoverBlocked);
+//   - survives a crash between delivery and settling. One that is an orchestrator.Recoverer leaves its mark before it
+//     delivers, delivers nothing without one, and can tell what became of a marked message, so that none arrives twice
+//     or never (MarkFails, LeaseLost, Recover..., StrangeNote, LostEvidence). Any other shows the same id and payload
+//     when it repeats a message, so that the recipient can drop it (Repeats);
+//   - keeps order per recipient, within a batch and from one to the next (Order, LargestBatch, Concurrent);
+//   - takes its own canonical addresses as they are, and refuses those that cannot be (Check).
+//
+// TestSuiteFindsFaults shows which of the subtests finds which fault. The suite is for transports outside the database;
+// one that is an orchestrator.SetTransport is delivered to in sets.
 func ExerciseTransport(t *testing.T, fixture func(t *testing.T) Fixture) {
 	tests := []struct {
 		name string
@@ -58,6 +84,7 @@ func ExerciseTransport(t *testing.T, fixture func(t *testing.T) Fixture) {
 		{"LargestBatch", takesItsLargestBatch},
 		{"Payloads", carriesPayloads},
 		{"BadMessageFailsAlone", failsBadMessagesAlone},
+		{"Refused", failsVisibly},
 		{"EndedContext", obeysEndedContext},
 		{"Blocked", givesUpWhenBlocked},
 		{"Concurrent", servesConcurrentAttempts},
@@ -65,6 +92,8 @@ func ExerciseTransport(t *testing.T, fixture func(t *testing.T) Fixture) {
 	first := fixture(t)
 	if _, ok := first.Transport.(orchestrator.Recoverer); ok {
 		tests = append(tests, recoveryTests...)
+	} else {
+		tests = append(tests, repeatTests...)
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -110,7 +139,7 @@ func numbered(prefix string, n int) (ms []orchestrator.Message) {
 
 // attempt is an attempt at messages whose marks go into the ledger.
 func (f *office) attempt(ms ...orchestrator.Message) orchestrator.Attempt {
-	return orchestrator.Attempt{
+	a := orchestrator.Attempt{
 		Recipient: "builder", Address: f.Address, Messages: ms,
 		Mark: func(ctx context.Context, note string) error {
 			f.mu.Lock()
@@ -130,17 +159,32 @@ func (f *office) attempt(ms ...orchestrator.Message) orchestrator.Attempt {
 			return nil
 		},
 	}
+	if f.Prepare != nil {
+		f.Prepare(&a)
+	}
+	return a
 }
 
 // death is the panic that stands for the end of the process.
 type death struct{}
 
-// deliver makes one attempt and returns its errors, of which there must be one per message.
-func (f *office) deliver(t *testing.T, ctx context.Context, ms ...orchestrator.Message) []error {
+// try makes one attempt and returns its errors, and nil if there is not one per message. Any goroutine may call it.
+func (f *office) try(t *testing.T, ctx context.Context, ms ...orchestrator.Message) []error {
 	t.Helper()
 	errs := f.Transport.Deliver(ctx, f.attempt(ms...))
 	if len(errs) != len(ms) {
-		t.Fatalf("Deliver returned %d errors for %d messages", len(errs), len(ms))
+		t.Errorf("Deliver returned %d errors for %d messages", len(errs), len(ms))
+		return nil
+	}
+	return errs
+}
+
+// deliver makes one attempt and returns its errors. The test ends when there is not one per message.
+func (f *office) deliver(t *testing.T, ctx context.Context, ms ...orchestrator.Message) []error {
+	t.Helper()
+	errs := f.try(t, ctx, ms...)
+	if errs == nil {
+		t.FailNow()
 	}
 	return errs
 }
@@ -258,88 +302,6 @@ func failsBadMessagesAlone(t *testing.T, f *office) {
 	f.mustArrive(t, good...)
 }
 
-func obeysEndedContext(t *testing.T, f *office) {
-	cause := errors.New("the process is stopping")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	ms := numbered("m", min(3, f.Transport.MaxBatch()))
-	for i, err := range f.deliver(t, ctx, ms...) {
-		if err == nil {
-			t.Errorf("%s was delivered after the context had ended", ms[i].ID)
-		}
-	}
-	f.mustArrive(t)
-	f.mustDeliver(t, ms...)
-	f.mustArrive(t, ms...)
-}
-
-// Watched is a context that tells when somebody begins to wait for its end.
-type Watched struct {
-	context.Context
-	Cancel context.CancelFunc
-	once   sync.Once
-	asked  chan struct{}
-}
-
-// Watch makes a context that ends with the test or with Cancel.
-func Watch(t *testing.T) *Watched {
-	ctx, cancel := context.WithCancel(t.Context())
-	return &Watched{Context: ctx, Cancel: cancel, asked: make(chan struct{})}
-}
-
-// Done is that of context.Context.
-func (w *Watched) Done() <-chan struct{} {
-	w.once.Do(func() { close(w.asked) })
-	return w.Context.Done()
-}
-
-// Run runs something with the context in a goroutine, and returns as soon as that waits for the context's end, or has
-// come to its own. wait returns when it has.
-func (w *Watched) Run(do func(ctx context.Context)) (wait func()) {
-	over := make(chan struct{})
-	var running sync.WaitGroup
-	running.Go(func() {
-		defer close(over)
-		do(w)
-	})
-	select {
-	case <-w.asked:
-	case <-over:
-	}
-	return running.Wait
-}
-
-// givesUpWhenBlocked ends the context of an attempt that waits: it must come back, and leave nothing behind.
-func givesUpWhenBlocked(t *testing.T, f *office) {
-	if f.Block == nil {
-		return
-	}
-	release := f.Block(t)
-	ms := numbered("m", min(3, f.Transport.MaxBatch()))
-	var errs []error
-	ctx := Watch(t)
-	wait := ctx.Run(func(ctx context.Context) { errs = f.Transport.Deliver(ctx, f.attempt(ms...)) })
-	f.mustArrive(t)
-	ctx.Cancel()
-	wait()
-	for i, err := range errs {
-		if err == nil {
-			t.Errorf("%s was delivered although nothing could get through", ms[i].ID)
-		}
-	}
-	f.mustArrive(t)
-	wait = Watch(t).Run(func(ctx context.Context) { errs = f.Transport.Deliver(ctx, f.attempt(ms...)) })
-	f.mustArrive(t)
-	release()
-	wait()
-	for i, err := range errs {
-		if err != nil {
-			t.Errorf("%s, once released: %v", ms[i].ID, err)
-		}
-	}
-	f.mustArrive(t, ms...)
-}
-
 // servesConcurrentAttempts delivers from several goroutines, as agents do that share an address. Each one's order is
 // kept.
 func servesConcurrentAttempts(t *testing.T, f *office) {
@@ -350,7 +312,7 @@ func servesConcurrentAttempts(t *testing.T, f *office) {
 		wg.Go(func() {
 			for r := range rounds {
 				ms := numbered(fmt.Sprintf("w%d-r%d", w, r), size)
-				for i, err := range f.Transport.Deliver(t.Context(), f.attempt(ms...)) {
+				for i, err := range f.try(t, t.Context(), ms...) {
 					if err != nil {
 						t.Errorf("%s: %v", ms[i].ID, err)
 					}

@@ -24,6 +24,7 @@ func TestJSONL(t *testing.T) {
 	orchestratortest.ExerciseTransport(t, func(t *testing.T) orchestratortest.Fixture {
 		folder := t.TempDir()
 		path := filepath.Join(folder, "builder.jsonl")
+		away := folder + "-away"
 		if err := unix.Mkfifo(filepath.Join(folder, "pipe"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -41,6 +42,11 @@ func TestJSONL(t *testing.T) {
 			Tear:    func(t *testing.T) { appendTo(t, path, `{"message_id":"second","sender":"arch`) },
 			Lose:    losses(path),
 			Block:   func(t *testing.T) func() { return hold(t, path) },
+			Fail: func(t *testing.T) func() {
+				must(t, os.Rename(folder, away))
+				return func() { must(t, os.Rename(away, folder)) }
+			},
+			Says: "does not exist; make it",
 		}
 	})
 }
