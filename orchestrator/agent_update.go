@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"mailroom/tracing"
 	"os"
@@ -57,7 +58,7 @@ func (r *Router) checkUpdate(u *AgentUpdate) (err error) {
 		if target == nil || *target == "" && target == u.Fallback {
 			continue
 		}
-		canonical, err := r.checkDeliver(*target)
+		canonical, err := r.checkDeliver(*target, u.Folder)
 		if err != nil {
 			return err
 		}
@@ -66,27 +67,34 @@ func (r *Router) checkUpdate(u *AgentUpdate) (err error) {
 	if u.Fallback != nil && *u.Fallback != "" && !strings.HasPrefix(*u.Fallback, "jsonl:") {
 		return Errorf(InvalidParams, "fallback %q: a fallback is a file", *u.Fallback).WithHint("Write jsonl:PATH")
 	}
-	if u.StartCommand != nil && *u.StartCommand != "" {
-		commands, ok := r.transports["exec"]
-		if !ok {
-			return nil
-		}
-		if *u.StartCommand, err = commands.Check(*u.StartCommand); err != nil {
-			return &Error{Code: InvalidParams, Message: fmt.Sprintf("start %q", *u.StartCommand), Err: err}
-		}
+	if u.StartCommand == nil || *u.StartCommand == "" || r.transports["exec"] == nil {
+		return nil
 	}
+	target, err := r.checkDeliver("exec:"+*u.StartCommand, u.Folder)
+	if err != nil {
+		var own *Error
+		if errors.As(err, &own) {
+			own.Message = fmt.Sprintf("start %q", *u.StartCommand)
+		}
+		return err
+	}
+	*u.StartCommand = strings.TrimPrefix(target, "exec:")
 	return nil
 }
 
-// checkDeliver checks the transport and address of an agent and returns them in canonical form.
-func (r *Router) checkDeliver(target string) (string, error) {
+// checkDeliver checks the transport and address of an agent with this folder and returns them in canonical form.
+func (r *Router) checkDeliver(target, folder string) (string, error) {
 	scheme, address, has := strings.Cut(target, ":")
 	transport := r.transports[scheme]
 	if transport == nil {
 		return "", Errorf(InvalidParams, "deliver: there is no transport %q", scheme).
 			WithHint("Known: %s", strings.Join(r.schemes(), ", "))
 	}
-	canonical, err := transport.Check(address)
+	check := transport.Check
+	if foldered, ok := transport.(Foldered); ok {
+		check = func(address string) (string, error) { return foldered.CheckIn(folder, address) }
+	}
+	canonical, err := check(address)
 	if err != nil {
 		return "", &Error{Code: InvalidParams, Message: fmt.Sprintf("deliver %q", target), Err: err}
 	}
@@ -138,6 +146,10 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	}
 	wasDisabled := a.Disabled != ""
 	u.apply(&a)
+	transport, _ := t.r.transportOf(a.Deliver)
+	if _, foldered := transport.(Foldered); u.Deliver != nil && foldered || u.StartCommand != nil && *u.StartCommand != "" {
+		a.Folder = u.Folder
+	}
 	a.UpdatedAt = t.now
 	if known == nil {
 		if _, err := checkNewName("agent", a.Name); err != nil {
@@ -185,9 +197,6 @@ func (u *AgentUpdate) apply(a *Agent) {
 	set(&a.AllowPrivate, u.AllowPrivate)
 	if u.Deliver != nil {
 		a.Disabled = ""
-	}
-	if u.Deliver != nil || u.StartCommand != nil {
-		a.Folder = u.Folder
 	}
 	if u.Timeout != nil {
 		a.TimeoutSeconds = int(*u.Timeout / time.Second)

@@ -231,11 +231,15 @@ func (d *doctor) agents(c *conn, conf *config) error {
 			d.add("transport of "+name, "problem", "it is disabled since "+reason, "`mailroom agent add "+name+" --deliver ...`")
 			continue
 		}
-		for _, target := range []string{conf.agents[name].Deliver, conf.agents[name].Fallback} {
+		targets := []string{conf.agents[name].Deliver, conf.agents[name].Fallback}
+		if start := conf.agents[name].StartCommand; start != "" && d.r.transports["exec"] != nil {
+			targets = append(targets, "exec:"+start)
+		}
+		for _, target := range targets {
 			if target == "" {
 				continue
 			}
-			if _, err := d.r.checkDeliver(target); err != nil {
+			if _, err := d.r.checkDeliver(target, conf.agents[name].Folder); err != nil {
 				bad++
 				d.add("transport of "+name, "problem", err.Error(), "`mailroom agent add "+name+" --deliver ...`")
 			}

@@ -49,6 +49,12 @@ type Sized interface {
 	UsualBatch() int
 }
 
+// Foldered is a Transport whose addresses mean something only in the agent's folder.
+type Foldered interface {
+	// CheckIn is Check for an agent whose folder is this one; "" is the present one.
+	CheckIn(folder, address string) (canonical string, err error)
+}
+
 // Slotted is a Transport that serves a recipient a bounded number of attempts at a time, counted over all processes.
 type Slotted interface {
 	// Slot takes one of the slots 0 to limit-1 of a recipient in a database. It does not wait: ErrNoSlot says that others
