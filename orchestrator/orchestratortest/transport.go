@@ -25,6 +25,9 @@ type Fixture struct {
 	// Refused are addresses that Check must refuse.
 	Refused []string
 
+	// Prepare completes every attempt before it is made, with a secret for instance; nil if nothing is missing.
+	Prepare func(a *orchestrator.Attempt)
+
 	// Arrived returns what the recipient has, in order of arrival, each as often as it is there.
 	Arrived func(t *testing.T) []Arrival
 
@@ -42,9 +45,6 @@ type Fixture struct {
 	// errors must then name, among other things.
 	Fail func(t *testing.T) (restore func())
 	Says string
-
-	// Prepare completes every attempt of the suite, with a secret for instance; nil if there is nothing to add.
-	Prepare func(a *orchestrator.Attempt)
 
 	// Patience is how long a transport may take to come back, or to begin to wait for the end of its context, before the
 	// suite gives it up for hung. 0 is a minute. No test passes or fails by it otherwise.
