@@ -54,6 +54,7 @@ func transports() map[string]orchestrator.Transport {
 	return map[string]orchestrator.Transport{
 		"inbox": transport.Inbox{},
 		"jsonl": transport.JSONL{},
+		"exec":  transport.Exec{},
 	}
 }
 

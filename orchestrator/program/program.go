@@ -48,8 +48,9 @@ type Command struct {
 // groupPoll is how often we look whether anybody is left in a group. The system tells nobody but the parent of each.
 const groupPoll = 10 * time.Millisecond
 
-// MaxValue is the longest value of a variable of Command.Env, in bytes. Linux starts nothing with one of 128 KiB.
-const MaxValue = 64 << 10
+// MaxValue is the longest value of a variable of Command.Env, in bytes. Linux starts nothing with one of 128 KiB, name
+// included.
+const MaxValue = 120 << 10
 
 // Result says how a command ended.
 type Result struct {

@@ -1,0 +1,201 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/program"
+)
+
+// Exec runs a command for each message, or for each batch of them. Its address is the command, for `sh -c`:
+// `--deliver exec:COMMAND`. It runs in the agent's folder and gets each message as one line of JSON on its standard
+// input, the line that JSONL writes. What it prints is kept in the trace, the first and the last program.TailSize bytes.
+//
+// Exit status 0: the messages are delivered, all of the batch. 75: they are to be tried later, which costs nothing. Any
+// other, or a signal: the attempt failed. At the delivery timeout the command and all that it started get SIGTERM, and
+// SIGKILL after Grace; then the attempt has failed, whatever the exit status.
+//
+// Nothing of a message is ever part of the command. The environment tells of it: MAILROOM_MESSAGE_ID, MAILROOM_SENDER,
+// MAILROOM_MESSAGE_TYPE, MAILROOM_THREAD_ID, MAILROOM_REPLY_TO, MAILROOM_PRIORITY (-9 to 9), MAILROOM_ATTEMPT (from 1)
+// and TRACEPARENT are those of the first message, MAILROOM_MESSAGE_IDS lists the ids, a line each, and MAILROOM_BATCH
+// counts them. MAILROOM_AGENT and MAILROOM_RECIPIENT name the agent and MAILROOM_DB the database, so that `mailroom`
+// within the command acts as the agent. The variables are cut at program.MaxValue; standard input is not.
+//
+// A message may come again after a crash, with the same id: until the command of a killed process has ended, no second
+// one starts for the agent.
+type Exec struct {
+	Grace time.Duration // from SIGTERM to SIGKILL; 0: 5 s
+}
+
+const (
+	maxCommandBatch = 1000
+	killGrace       = 5 * time.Second
+	tryLaterStatus  = 75 // EX_TEMPFAIL of sysexits.h
+)
+
+// saidLimit bounds how much of a failed command's last output its error holds. The trace has more.
+const saidLimit = 300
+
+// Check takes a command that the shell can read and whose program is found, as far as can be told; see program.Check.
+func (Exec) Check(address string) (string, error) {
+	command := strings.TrimSpace(address)
+	if command == "" {
+		return "", errors.New("a command is missing: write exec:COMMAND")
+	}
+	return command, program.Check(command, "")
+}
+
+// MaxBatch is the most messages of one run.
+func (Exec) MaxBatch() int { return maxCommandBatch }
+
+// UsualBatch is one: a command for each message.
+func (Exec) UsualBatch() int { return 1 }
+
+func (e Exec) grace() time.Duration {
+	if e.Grace > 0 {
+		return e.Grace
+	}
+	return killGrace
+}
+
+// Linger is the time until SIGKILL, and a little for the end that it brings.
+func (e Exec) Linger() time.Duration { return e.grace() + 2*time.Second }
+
+// Slot takes a lock that the command inherits, one of limit many for the recipient; see program.Slot.
+func (Exec) Slot(database, recipient string, limit int) (orchestrator.Slot, error) {
+	for i := range max(limit, 1) {
+		slot, err := program.TakeSlot(program.SlotFolder(database), recipient+"."+strconv.Itoa(i))
+		if err == nil {
+			return slot, nil
+		}
+		if !errors.Is(err, orchestrator.ErrNoSlot) {
+			return nil, err
+		}
+	}
+	return nil, orchestrator.ErrNoSlot
+}
+
+// Deliver runs the command once for all messages, which share its outcome. A message that cannot be written as JSON
+// fails alone and is not handed over.
+func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	errs := make([]error, len(a.Messages))
+	var input bytes.Buffer
+	var handed []int
+	for i := range a.Messages {
+		if errs[i] = writeLine(&input, &a.Messages[i]); errs[i] == nil {
+			handed = append(handed, i)
+		}
+	}
+	if len(handed) == 0 {
+		return errs
+	}
+	messages := make([]*orchestrator.Message, len(handed))
+	for i, at := range handed {
+		messages[i] = &a.Messages[at]
+	}
+	err := e.run(ctx, &a, messages, input.Bytes())
+	for _, at := range handed {
+		errs[at] = err
+	}
+	return errs
+}
+
+// run runs the command and says what became of it.
+func (e Exec) run(ctx context.Context, a *orchestrator.Attempt, ms []*orchestrator.Message, input []byte) error {
+	database := a.Database
+	if database != "" {
+		absolute, err := filepath.Abs(database) // the command runs in another folder
+		if err != nil {
+			return err
+		}
+		database = absolute
+	}
+	slot, _ := a.Slot.(*program.Slot) // none outside of the router
+	result, err := program.Run(ctx, program.Command{
+		Text: a.Address, Folder: a.Folder, Input: input, Env: variables(a, database, ms), Slot: slot, Grace: e.grace(),
+		Key: program.KeyOf(a.Database, a.Recipient),
+	})
+	if err != nil {
+		return err
+	}
+	if a.Report != nil && result.Output != "" {
+		a.Report(result.Output)
+	}
+	return verdict(&result)
+}
+
+// verdict turns the end of a command into the outcome of its messages.
+func verdict(r *program.Result) error {
+	how := "the command"
+	switch {
+	case r.Lost == nil && r.Ended == nil && r.Status == 0:
+		return nil
+	case r.Ended != nil:
+		how += fmt.Sprintf(" was told to end (%v): %s", r.Ended, r.How())
+	case r.Status >= 0 && r.Lost == nil:
+		how += " ended with " + r.How()
+	default:
+		how += ": " + r.How()
+	}
+	if said := lastSaid(r.Output); said != "" {
+		how += "; it said: " + said
+	}
+	if r.Ended == nil && r.Status == tryLaterStatus {
+		return fmt.Errorf("%w: %s", orchestrator.ErrTryLater, how)
+	}
+	return errors.New(how)
+}
+
+// lastSaid is the end of a command's output: its last lines, if they are short.
+func lastSaid(output string) string {
+	output = strings.TrimSpace(output)
+	if len(output) <= saidLimit {
+		return output
+	}
+	output = output[len(output)-saidLimit:]
+	if _, whole, found := strings.Cut(output, "\n"); found {
+		return whole
+	}
+	return strings.ToValidUTF8(output, "") // the cut went through a character
+}
+
+// variables is what the environment of the command tells of its messages.
+func variables(a *orchestrator.Attempt, database string, ms []*orchestrator.Message) []string {
+	ids := make([]string, len(ms))
+	for i, m := range ms {
+		ids[i] = strings.ReplaceAll(m.ID, "\n", "\uFFFD") // a foreign writer's id must not look like two
+	}
+	m := ms[0]
+	env := []string{
+		"MAILROOM_MESSAGE_ID=" + m.ID,
+		"MAILROOM_MESSAGE_IDS=" + strings.Join(ids, "\n"),
+		"MAILROOM_BATCH=" + strconv.Itoa(len(ms)),
+		"MAILROOM_SENDER=" + m.Sender,
+		"MAILROOM_RECIPIENT=" + a.Recipient,
+		"MAILROOM_AGENT=" + a.Recipient,
+		"MAILROOM_MESSAGE_TYPE=" + m.Type,
+		"MAILROOM_THREAD_ID=" + m.ThreadID,
+		"MAILROOM_REPLY_TO=" + m.ReplyTo,
+		"MAILROOM_PRIORITY=" + strconv.Itoa(m.Priority),
+		"MAILROOM_ATTEMPT=" + strconv.Itoa(m.RetryCount+1),
+	}
+	if database != "" {
+		env = append(env, "MAILROOM_DB="+database)
+	}
+	if isHex(m.TraceID, 32) && isHex(m.SpanID, 16) {
+		env = append(env, "TRACEPARENT=00-"+m.TraceID+"-"+m.SpanID+"-01")
+	}
+	return env
+}
+
+// isHex reports whether a text is so many lower-case hexadecimal digits, as W3C Trace Context writes its ids.
+func isHex(text string, length int) bool {
+	return len(text) == length && strings.Trim(text, "0123456789abcdef") == ""
+}
