@@ -43,13 +43,16 @@ const (
 // saidLimit bounds how much of a failed command's last output its error holds. The trace has more.
 const saidLimit = 300
 
-// Check takes a command that the shell can read and whose program is found, as far as can be told; see program.Check.
-func (Exec) Check(address string) (string, error) {
+// Check is CheckIn for the present folder.
+func (e Exec) Check(address string) (string, error) { return e.CheckIn("", address) }
+
+// CheckIn takes a command that the shell can read and whose program is found, as far as can be told; see program.Check.
+func (Exec) CheckIn(folder, address string) (string, error) {
 	command := strings.TrimSpace(address)
 	if command == "" {
 		return "", errors.New("a command is missing: write exec:COMMAND")
 	}
-	return command, program.Check(command, "")
+	return command, program.Check(command, folder)
 }
 
 // MaxBatch is the most messages of one run.
