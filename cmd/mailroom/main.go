@@ -52,9 +52,10 @@ func config() surface.Config {
 // transports are the ways in which a message leaves.
 func transports() map[string]orchestrator.Transport {
 	return map[string]orchestrator.Transport{
-		"inbox": transport.Inbox{},
-		"jsonl": transport.JSONL{},
-		"exec":  transport.Exec{},
+		"inbox":   transport.Inbox{},
+		"jsonl":   transport.JSONL{},
+		"exec":    transport.Exec{},
+		"webhook": new(transport.Webhook),
 	}
 }
 

@@ -17,6 +17,7 @@ const helperEnv = "MAILROOM_TEST_HELPER"
 var helperProcesses = map[string]func(t *testing.T, args []string){
 	"courier": runCourier,
 	"narrow":  runNarrow,
+	"poster":  runPoster,
 }
 
 func TestHelperProcess(t *testing.T) {

@@ -1,0 +1,26 @@
+package transport
+
+import (
+	"crypto/tls"
+	"net"
+	"time"
+)
+
+// What tests of Webhook set and call.
+var (
+	MustBePublic = mustBePublic
+	RetryAfter   = retryAfter
+	Safe         = safe
+)
+
+// WebhookSurroundings are what a Webhook finds around it; see the fields of Webhook.
+type WebhookSurroundings struct {
+	Resolver       *net.Resolver
+	TLS            *tls.Config
+	Dialling       func(address string) error
+	Idle, Patience time.Duration
+}
+
+func NewWebhook(s WebhookSurroundings) *Webhook {
+	return &Webhook{resolver: s.Resolver, tls: s.TLS, dialling: s.Dialling, idle: s.Idle, patience: s.Patience}
+}

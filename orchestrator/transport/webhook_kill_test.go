@@ -1,0 +1,137 @@
+package transport_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+)
+
+// runPoster delivers the messages that are not settled yet, one after the other, as the router would. When it has
+// delivered as many as the last argument says, it is killed before it settles the last of them; 0: never.
+func runPoster(t *testing.T, args []string) {
+	address, secret := args[0], args[1]
+	c := &courier{t: t, ledger: args[2], name: "p"}
+	count, err := strconv.Atoi(args[3])
+	must(t, err)
+	last, err := strconv.Atoi(args[4])
+	must(t, err)
+	w := new(transport.Webhook)
+	settled := c.settled()
+	for i := range count {
+		m := c.message(i)
+		if settled[m.ID] {
+			continue
+		}
+		must(t, errors.Join(w.Deliver(t.Context(), orchestrator.Attempt{
+			Recipient: "builder", Address: address, Messages: []orchestrator.Message{m}, Secret: secret, AllowPrivate: true,
+		})...))
+		if last--; last == 0 {
+			must(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
+		}
+		c.settle(m)
+	}
+}
+
+// executioner kills the process whose request it is at a chosen one, before it is answered or with the answer.
+type executioner struct {
+	mu       sync.Mutex
+	victim   *helper
+	left     int // requests until then; below 0: never
+	answered bool
+}
+
+func (e *executioner) answer(w http.ResponseWriter, _ *http.Request, _ *request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.left--
+	if e.left != 0 {
+		return
+	}
+	if e.answered {
+		w.WriteHeader(http.StatusOK)
+		http.NewResponseController(w).Flush()
+	}
+	e.victim.cmd.Process.Kill()
+}
+
+// A process is killed with SIGKILL hundreds of times: while the receiver has its request, when the answer is on its
+// way, and between the delivery and its settlement. Every message arrives, in order; those that arrive again show the same
+// webhook-id and the same body, so that a receiver that drops repeats has each once.
+func TestWebhookKill(t *testing.T) {
+	t.Parallel()
+	const rounds, messages = 240, 700
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	folder := t.TempDir()
+	e := &executioner{left: -1}
+	r := newReceiver(t, false, e.answer)
+	start := func(last int) *helper {
+		return startHelper(t, "poster", r.server.URL+"/", r.secret, folder, strconv.Itoa(messages), strconv.Itoa(last))
+	}
+	unsettled := 0 // deliveries that were certainly not settled
+	for round := range rounds {
+		requests, last := 1+random.IntN(4), 0
+		e.mu.Lock()
+		e.left = -1
+		switch round % 3 {
+		case 0:
+			last = requests
+			unsettled++
+		default:
+			e.left, e.answered = requests, round%3 == 1
+		}
+		e.victim = start(last)
+		e.mu.Unlock()
+		for range e.victim.events {
+		}
+		if err := <-e.victim.ended; err == nil || err.Error() != "signal: killed" {
+			t.Fatalf("round %d: %v", round, err)
+		}
+	}
+	e.mu.Lock()
+	e.left = -1
+	e.mu.Unlock()
+	start(0).wait()
+	mustRepeatOnly(t, r.all(), messages, unsettled, rounds)
+}
+
+// mustRepeatOnly checks what a receiver got of messages p-00000 and so on: each, in order, and from least to most repeats.
+func mustRepeatOnly(t *testing.T, requests []*request, messages, least, most int) {
+	t.Helper()
+	known := map[string]*request{}
+	var order []string
+	for _, q := range requests {
+		first := known[q.id]
+		if first == nil {
+			known[q.id] = q
+			order = append(order, q.messageID)
+			continue
+		}
+		if string(first.body) != string(q.body) || q.messageID != order[len(order)-1] {
+			t.Errorf("%s came again, as\n%.200s\nafter\n%.200s", q.id, q.body, first.body)
+		}
+	}
+	var want []string
+	for i := range messages {
+		want = append(want, fmt.Sprintf("p-%05d", i))
+	}
+	if !slices.Equal(order, want) {
+		t.Errorf("%d messages arrived, not %d, or in another order: %q", len(order), messages, order)
+	}
+	repeats := len(requests) - messages
+	t.Logf("%d repeats", repeats)
+	if repeats < least || repeats > most {
+		t.Errorf("%d repeats, not %d to %d", repeats, least, most)
+	}
+}
