@@ -54,6 +54,7 @@ func transports() map[string]orchestrator.Transport {
 	return map[string]orchestrator.Transport{
 		"inbox":   transport.Inbox{},
 		"jsonl":   transport.JSONL{},
+		"dir":     transport.Dir{},
 		"exec":    transport.Exec{},
 		"webhook": new(transport.Webhook),
 	}

@@ -57,18 +57,8 @@ func (JSONL) Check(address string) (string, error) {
 	case strings.HasSuffix(address, "/"):
 		return "", fmt.Errorf("%s is a folder; name a file in it", address)
 	}
-	if rest, ok := strings.CutPrefix(address, "~/"); ok { // a shell leaves it alone after "jsonl:"
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", err
-		}
-		address = filepath.Join(home, rest)
-	}
-	path, err := filepath.Abs(address)
+	path, err := absolute(address)
 	if err != nil {
-		return "", err
-	}
-	if path, err = resolve(path); err != nil {
 		return "", err
 	}
 	if len(filepath.Base(path))+len(lockSuffix) > maxName {
@@ -93,6 +83,22 @@ func mayWrite(path string) error {
 		return fmt.Errorf("the folder %s does not exist; make it first", path)
 	}
 	return fmt.Errorf("%s cannot be written to: %w", path, err)
+}
+
+// absolute makes a path absolute and follows the links in it; `~/` is the home folder.
+func absolute(path string) (string, error) {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok { // a shell leaves it alone after "jsonl:"
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		path = filepath.Join(home, rest)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return resolve(path)
 }
 
 // resolve follows the symbolic links in that part of a path that exists.

@@ -1,0 +1,267 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
+)
+
+// Dir writes each message as a file of its own, `{root}/{agent}/{id}.json`, in document 002's form (package letter). Its
+// address is the root: `--deliver dir:ROOT`; without one it is `.claude/session/messages`.
+//
+// Nothing but whole files ever stands in an agent's folder. The agent reads a file and removes it when it is done. In the
+// order of their modification times, the files of one sender are in the order in which they were sent.
+//
+// A message is staged first: written and synced in `{root}/.mailroom`, noted with the message, and then renamed into the
+// agent's folder, which happens once. So after a crash a file that is still staged was not delivered, and one that is not
+// was, whether or not the agent has taken it already. That is so as long as nobody else touches `.mailroom`: when it was
+// emptied or replaced meanwhile, and the message is not in the agent's folder, the message fails, saying so. A single
+// staged file that somebody removes by hand during such a crash cannot be told from one that was delivered.
+//
+// The folder of an agent is made when it is missing, the root is not: it could be on a disk that is not mounted. Folders
+// are made with mode 0700, files with 0600. An agent's folder must be on the root's file system, and must not be a link.
+// Files that are not ours are never replaced.
+type Dir struct{}
+
+const (
+	// DefaultRoot is the root of an address that names none.
+	DefaultRoot = ".claude/session/messages"
+
+	// StagingFolder is the folder in the root for files on their way.
+	StagingFolder = ".mailroom"
+)
+
+// maxFiles is the largest batch: the files of one note.
+const maxFiles = 100
+
+// Check makes the path absolute and resolves symbolic links in it. It makes the folder if it is not there, and tries
+// whether files can be made in it.
+func (Dir) Check(address string) (string, error) {
+	if strings.ContainsRune(address, 0) {
+		return "", errors.New("a path cannot contain NUL")
+	}
+	if address == "" {
+		address = DefaultRoot
+	}
+	path, err := absolute(address)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", err
+	}
+	root, err := openFolder(path)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	staging, err := root.sub(StagingFolder)
+	if err != nil {
+		return "", err
+	}
+	defer staging.Close()
+	probe := "probe-" + rand.Text()
+	return path, errors.Join(staging.write(probe, []byte("x")), staging.remove(probe))
+}
+
+// MaxBatch is the most files of one note.
+func (Dir) MaxBatch() int { return maxFiles }
+
+// Deliver stages the messages, notes that, and hands them over in their order. Each fails alone; what failed is certainly
+// not in the agent's folder.
+func (Dir) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	errs := make([]error, len(a.Messages))
+	d, err := openDrop(a)
+	if err == nil {
+		defer d.close()
+		err = d.begin(a)
+	}
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	ls := d.stage(ctx, a, errs)
+	if len(ls) == 0 {
+		return errs
+	}
+	for i, err := range d.handOver(ctx, a, ls) {
+		errs[ls[i].message] = err
+	}
+	return errs
+}
+
+// handOver notes what is staged and renames it into the agent's folder. It returns one error per letter.
+func (d *drop) handOver(ctx context.Context, a orchestrator.Attempt, ls []stagedLetter) []error {
+	errs := make([]error, len(ls))
+	all := func(err error) []error {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	if err := d.staging.Sync(); err != nil {
+		d.discard(ls...)
+		return all(err)
+	}
+	if err := d.mark(ctx, a); err != nil {
+		if errors.Is(err, orchestrator.ErrLeaseLost) {
+			d.discard(ls...)
+		}
+		return all(err) // whether the note is stored cannot be known: Recover or the next attempt sees to the files
+	}
+	var arrived []int
+	var back []stagedLetter
+	for i, l := range ls {
+		if errs[i] = context.Cause(ctx); errs[i] == nil {
+			errs[i] = d.move(l)
+		}
+		if errs[i] == nil {
+			arrived = append(arrived, i)
+		} else if there, _ := d.staging.has(l.staged); there || errors.Is(errs[i], errNotStaged) {
+			back = append(back, l)
+		}
+	}
+	if len(arrived) > 0 {
+		if err := d.sync(); err != nil {
+			for _, i := range arrived {
+				errs[i] = err // Recover syncs them again
+			}
+		}
+	}
+	d.takeBack(ctx, a, back, len(arrived) == 0)
+	return errs
+}
+
+// mark stores the note with the messages of the attempt.
+func (d *drop) mark(ctx context.Context, a orchestrator.Attempt) error {
+	text, err := json.Marshal(d.note)
+	if err != nil {
+		return err
+	}
+	return a.Mark(ctx, string(text))
+}
+
+// errNotStaged reports a staged file that is not there.
+var errNotStaged = errors.New("its staged file is gone")
+
+// move hands over one letter. On an error it stays staged, and the agent's folder as it was.
+func (d *drop) move(l stagedLetter) error {
+	if err := d.staging.touch(l.staged, time.Now()); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s in %s", errNotStaged, l.staged, d.staging.Name())
+	} else if err != nil {
+		return err
+	}
+	path := filepath.Join(d.inbox.Name(), l.name)
+	err := renameNew(d.staging, l.staged, d.inbox, l.name)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrExist):
+		if d.inbox.holds(l.name, l.text) {
+			return d.staging.remove(l.staged) // somebody has put it there already
+		}
+		return fmt.Errorf("%s exists already and is not this message; take it away, and the next attempt gets through", path)
+	case errors.Is(err, unix.EXDEV):
+		return fmt.Errorf("%s is on another file system than %s, so that no file could arrive whole; give the agent a root of its own",
+			d.inbox.Name(), d.root.Name())
+	case errors.Is(err, fs.ErrNotExist):
+		if there, err := d.staging.has(l.staged); err == nil && !there {
+			return fmt.Errorf("%w: %s in %s", errNotStaged, l.staged, d.staging.Name())
+		}
+		return fmt.Errorf("%s was removed just now", d.inbox.Name())
+	}
+	return fmt.Errorf("moving a message to %s: %w", path, err)
+}
+
+// sync makes what was handed over durable: first that it is in the agent's folder, then that it is staged no more.
+func (d *drop) sync() error {
+	if err := d.inbox.Sync(); err != nil {
+		return err
+	}
+	return d.staging.Sync()
+}
+
+// takeBack corrects the note for letters that were not handed over, so that they may be tried anew or go elsewhere, and
+// removes their files. Until the note is corrected Recover must find them. That it can be corrected shows that this
+// attempt still has the lease, and that nobody else has handed them over.
+func (d *drop) takeBack(ctx context.Context, a orchestrator.Attempt, back []stagedLetter, all bool) {
+	if len(back) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
+	defer cancel()
+	if all {
+		if a.Mark(ctx, "") == nil {
+			d.discard(back...)
+		}
+		return
+	}
+	for _, l := range back {
+		d.note.Back = append(d.note.Back, mark(a.Messages[l.message].ID))
+	}
+	if d.mark(ctx, a) == nil {
+		d.discard(back...)
+	}
+}
+
+// Recover hands over the file if it is still staged; if it is not, it was handed over before. A staging folder that is
+// not the noted one any more leaves it open, unless the message stands in the agent's folder.
+func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
+	m := &a.Messages[0]
+	if m.Mark == "" {
+		return false, nil // the attempt said itself that it handed nothing over
+	}
+	var noted dirNote
+	if json.Unmarshal([]byte(m.Mark), &noted) != nil || !isWord(noted.Owner) || !isWord(noted.Token) {
+		return false, missed(a, "its note cannot be read")
+	}
+	if slices.Contains(noted.Back, mark(m.ID)) {
+		return false, nil
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	d, err := openDrop(a)
+	if err != nil {
+		return false, err
+	}
+	defer d.close()
+	l := stagedLetter{staged: noted.staged(m.ID)}
+	if l.name, err = letter.FileName(m.ID); err != nil {
+		return false, err
+	}
+	l.text, _ = letter.Of(m).Encode() // only to compare: what is staged is whole, whatever became of the row
+	if err := d.move(l); err != nil && !errors.Is(err, errNotStaged) {
+		return false, err
+	} else if err != nil && !d.inbox.holds(l.name, l.text) {
+		now, err := d.sentinel(false)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		if err != nil || !noted.Sentinel.same(now) {
+			return false, missed(a, d.staging.Name()+" was emptied or made anew since")
+		}
+	}
+	return true, d.sync()
+}
+
+// missed says why it cannot be known what became of a message, and what to do.
+func missed(a orchestrator.Attempt, what string) error {
+	return fmt.Errorf("an attempt to write into %s never reported back, and %s: %w. Ask %s; if the message has not arrived,"+
+		" replay it", filepath.Join(a.Address, a.Recipient), what, orchestrator.ErrUndecidable, a.Recipient)
+}

@@ -1,0 +1,137 @@
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// folder is an open folder. Its methods take names in it, never paths, and follow no links: whatever its own name leads
+// to meanwhile, they concern this folder.
+type folder struct{ *os.File }
+
+// openFolder opens a folder by its path, which must not end in a link.
+func openFolder(path string) (folder, error) {
+	file, err := os.OpenFile(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return folder{}, fmt.Errorf("the folder %s does not exist; make it, and the next attempt gets through", path)
+	}
+	return folder{file}, folderError(path, err)
+}
+
+// folderError explains why something could not be opened as a folder.
+func folderError(path string, err error) error {
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return fmt.Errorf("%s is a link or no folder; put a folder in its place, and the next attempt gets through", path)
+	}
+	return err
+}
+
+// at makes an error of a system call say what was done to which name.
+func (f folder) at(doing, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: doing, Path: filepath.Join(f.Name(), name), Err: err}
+}
+
+// open opens a file or a folder in the folder. It does not block at a pipe.
+func (f folder) open(name string, flags int) (*os.File, error) {
+	for {
+		fd, err := unix.Openat(int(f.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, f.at("opening", name, err)
+		}
+		return os.NewFile(uintptr(fd), filepath.Join(f.Name(), name)), nil
+	}
+}
+
+// sub opens a folder in the folder, and makes it, mode 0700, if it is not there.
+func (f folder) sub(name string) (folder, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY
+	file, err := f.open(name, flags)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := unix.Mkdirat(int(f.Fd()), name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return folder{}, f.at("making", name, err)
+		}
+		file, err = f.open(name, flags)
+	}
+	return folder{file}, folderError(filepath.Join(f.Name(), name), err)
+}
+
+// write makes a new file, and returns when what is in it is on the disk. Its name is when the folder is synced.
+func (f folder) write(name string, text []byte) error {
+	file, err := f.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// holds reports whether a name is that of a regular file with this content.
+func (f folder) holds(name string, text []byte) bool {
+	file, err := f.open(name, unix.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(text)) {
+		return false
+	}
+	found, err := io.ReadAll(io.LimitReader(file, int64(len(text))+1))
+	return err == nil && bytes.Equal(found, text)
+}
+
+// has reports whether something has this name.
+func (f folder) has(name string) (bool, error) {
+	var s unix.Stat_t
+	err := unix.Fstatat(int(f.Fd()), name, &s, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, f.at("looking at", name, err)
+}
+
+// remove removes a file; that it is not there is no error.
+func (f folder) remove(name string) error {
+	err := unix.Unlinkat(int(f.Fd()), name, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return f.at("removing", name, err)
+}
+
+// touch sets the time of a file's last change.
+func (f folder) touch(name string, to time.Time) error {
+	at, err := unix.TimeToTimespec(to)
+	if err == nil {
+		err = unix.UtimesNanoAt(int(f.Fd()), name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	return f.at("setting the time of", name, err)
+}
+
+// renameChecked is renameNew where the system cannot make sure that it replaces nothing: what gets the name in between is
+// replaced. (A link and the removal of the old name would leave a crash between them undecidable.)
+func renameChecked(from folder, old string, to folder, name string) error {
+	if taken, err := to.has(name); err != nil {
+		return err
+	} else if taken {
+		return unix.EEXIST
+	}
+	return unix.Renameat(int(from.Fd()), old, int(to.Fd()), name)
+}

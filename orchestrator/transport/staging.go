@@ -1,0 +1,192 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
+)
+
+const (
+	// sentinel is a file in the staging folder by which it is known that nobody has emptied that or made it anew.
+	sentinel     = "README"
+	sentinelText = "Messages on their way into the folders beside this one.\n" +
+		"Mailroom moves them by itself: leave them, and this file, where they are.\n"
+)
+
+// keepStaged is how long a staged file is left alone that nobody asks for any more: longer than messages are kept.
+const keepStaged = 180 * 24 * time.Hour
+
+// drop is an attempt's view of a root: the folders, open, and the note.
+type drop struct {
+	root, staging, inbox folder
+	note                 dirNote
+}
+
+// dirNote is what an attempt notes with its messages before it hands them over.
+type dirNote struct {
+	Owner    string   `json:"owner"` // fingerprint of database and recipient: a message has no other staged files
+	Token    string   `json:"token"` // of the attempt
+	Sentinel identity `json:"sentinel"`
+	Inbox    identity `json:"inbox"`          // the agent's folder
+	Back     []string `json:"back,omitempty"` // fingerprints of messages that were not handed over after all
+}
+
+// stagedLetter is a message as a staged file.
+type stagedLetter struct {
+	message int // which one of the attempt
+	staged  string
+	name    string // in the agent's folder
+	text    []byte
+}
+
+// openDrop opens the folders of an attempt, making what may be made.
+func openDrop(a orchestrator.Attempt) (d *drop, err error) {
+	if name, err := orchestrator.CheckName("recipient", a.Recipient); err != nil || name != a.Recipient {
+		return nil, fmt.Errorf("%q cannot be the name of a folder", a.Recipient)
+	}
+	d = &drop{}
+	if d.root, err = openFolder(a.Address); err != nil {
+		return nil, err
+	}
+	if d.staging, err = d.root.sub(StagingFolder); err == nil {
+		d.inbox, err = d.root.sub(a.Recipient)
+	}
+	if err == nil {
+		// They may have been made just now, by this attempt or by one that was killed. Their names must last as long as
+		// what is put into them.
+		err = d.root.Sync()
+	}
+	if err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *drop) close() {
+	for _, f := range []folder{d.root, d.staging, d.inbox} {
+		f.Close() // a nil *os.File only says so
+	}
+}
+
+// begin makes the note of a new attempt, and clears up behind earlier ones.
+func (d *drop) begin(a orchestrator.Attempt) (err error) {
+	d.note = dirNote{Owner: mark(a.Database + "\x00" + a.Recipient), Token: rand.Text()}
+	if slices.ContainsFunc(a.Messages, func(m orchestrator.Message) bool { return m.RetryCount+m.Crashes > 0 }) {
+		if err := d.clearUp(a.Messages); err != nil {
+			return err
+		}
+	}
+	if d.note.Sentinel, err = d.sentinel(true); err != nil {
+		return err
+	}
+	d.note.Inbox, err = identify(d.inbox.File)
+	return err
+}
+
+// mark is a fingerprint that can stand in a file name.
+func mark(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// staged is the name of a message's staged file.
+func (n *dirNote) staged(id string) string { return n.Owner + "-" + mark(id) + "-" + n.Token }
+
+// sentinel identifies the staging folder by the file in it that nobody but us has a reason to touch.
+func (d *drop) sentinel(make bool) (id identity, err error) {
+	file, err := d.staging.open(sentinel, unix.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) && make {
+		if err := d.staging.write(sentinel, []byte(sentinelText)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return id, err
+		}
+		file, err = d.staging.open(sentinel, unix.O_RDONLY)
+	}
+	if err != nil {
+		return id, err
+	}
+	defer file.Close()
+	return identify(file)
+}
+
+// clearUp removes what earlier attempts at these messages left staged. Whoever made it can do nothing with it any more:
+// this attempt has the lease, and a message with a note comes here only after Recover has said that nothing is staged
+// under it. What is so old that its row must be gone goes as well, and the sentinel with it, in case it is not.
+func (d *drop) clearUp(ms []orchestrator.Message) error {
+	entries, err := d.staging.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	again := map[string]bool{}
+	for i := range ms {
+		again[d.note.Owner+"-"+mark(ms[i].ID)] = true
+	}
+	for _, e := range entries {
+		owner, rest, _ := strings.Cut(e.Name(), "-")
+		message, token, _ := strings.Cut(rest, "-")
+		if len(owner) != 32 || len(message) != 32 || token == "" {
+			continue // not ours
+		}
+		info, err := e.Info()
+		old := err == nil && time.Since(info.ModTime()) > keepStaged
+		if old {
+			if err := d.staging.remove(sentinel); err != nil {
+				return err
+			}
+		}
+		if old || again[owner+"-"+message] {
+			if err := d.staging.remove(e.Name()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stage writes the messages that can be written into the staging folder; the others get their error in errs.
+func (d *drop) stage(ctx context.Context, a orchestrator.Attempt, errs []error) (ls []stagedLetter) {
+	for i := range a.Messages {
+		m := &a.Messages[i]
+		l := stagedLetter{message: i, staged: d.note.staged(m.ID)}
+		if ctx.Err() != nil {
+			errs[i] = context.Cause(ctx)
+			continue
+		}
+		if l.text, errs[i] = letter.Of(m).Encode(); errs[i] != nil {
+			continue
+		}
+		if l.name, errs[i] = letter.FileName(m.ID); errs[i] != nil {
+			continue
+		}
+		if errs[i] = d.staging.write(l.staged, l.text); errs[i] != nil {
+			d.discard(l)
+			continue
+		}
+		ls = append(ls, l)
+	}
+	return ls
+}
+
+// discard removes staged files that no note speaks of. What cannot be removed the next attempt clears up.
+func (d *drop) discard(ls ...stagedLetter) {
+	for _, l := range ls {
+		_ = d.staging.remove(l.staged) // see above
+	}
+}
+
+// isWord reports whether a text is such that nothing but a name in one folder can be made of it.
+func isWord(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') })
+}
