@@ -21,9 +21,16 @@ import (
 // mark of a message, and settled-NAME has the ids that are done. A kill loses nothing of either.
 type courier struct {
 	t            *testing.T
+	by           carrier
 	path, ledger string
 	name         string
 	random       *rand.Rand
+}
+
+// carrier is a transport that can tell what became of its deliveries.
+type carrier interface {
+	orchestrator.Transport
+	orchestrator.Recoverer
 }
 
 // runCourier delivers until nothing is left. It says "marked" when a mark is stored, and "written" when Deliver has come
@@ -33,7 +40,10 @@ func runCourier(t *testing.T, args []string) {
 	must(t, err)
 	seed, err := strconv.ParseUint(args[4], 10, 64)
 	must(t, err)
-	c := &courier{t: t, path: args[0], ledger: args[1], name: args[2], random: rand.New(rand.NewPCG(seed, 1))}
+	carriers := map[string]carrier{"jsonl": transport.JSONL{}, "dir": transport.Dir{}}
+	c := &courier{t: t, by: carriers[args[5]], path: args[0], ledger: args[1], name: args[2], random: rand.New(rand.NewPCG(seed, 1))}
+	most, err := strconv.Atoi(args[6])
+	must(t, err)
 	settled := c.settled()
 	var batch []orchestrator.Message
 	size := 0
@@ -45,7 +55,7 @@ func runCourier(t *testing.T, args []string) {
 		mark, err := os.ReadFile(filepath.Join(c.ledger, "notes", m.ID))
 		if err != nil {
 			if len(batch) == 0 {
-				size = 1 + c.random.IntN(40)
+				size = 1 + c.random.IntN(most)
 			}
 			if batch = append(batch, m); len(batch) == size {
 				c.deliver(batch...)
@@ -54,8 +64,8 @@ func runCourier(t *testing.T, args []string) {
 			continue
 		}
 		m.Mark = string(mark)
-		earlier := orchestrator.Attempt{Address: c.path, Messages: []orchestrator.Message{m}}
-		delivered, err := transport.JSONL{}.Recover(t.Context(), earlier)
+		earlier := orchestrator.Attempt{Recipient: "builder", Address: c.path, Messages: []orchestrator.Message{m}}
+		delivered, err := c.by.Recover(t.Context(), earlier)
 		must(t, err)
 		if delivered {
 			say("found")
@@ -73,12 +83,14 @@ func runCourier(t *testing.T, args []string) {
 // message makes the message of a number, which is always the same.
 func (c *courier) message(i int) orchestrator.Message {
 	random := rand.New(rand.NewPCG(uint64(i), 2))
-	return note(fmt.Sprintf("%s-%05d", c.name, i), `{"text":"`+strings.Repeat("x", random.IntN(1<<(4+i%12)))+`"}`)
+	m := note(fmt.Sprintf("%s-%05d", c.name, i), `{"text":"`+strings.Repeat("x", random.IntN(1<<(4+i%12)))+`"}`)
+	m.Sender, m.Crashes = c.name, 1 // as far as anybody knows: an earlier process may have died with it
+	return m
 }
 
 func (c *courier) deliver(ms ...orchestrator.Message) {
-	errs := transport.JSONL{}.Deliver(c.t.Context(), orchestrator.Attempt{
-		Address: c.path, Messages: ms,
+	errs := c.by.Deliver(c.t.Context(), orchestrator.Attempt{
+		Recipient: "builder", Address: c.path, Messages: ms,
 		Mark: func(_ context.Context, note string) error {
 			for i := range ms {
 				name := filepath.Join(c.ledger, "notes", ms[i].ID)
@@ -133,7 +145,7 @@ func TestJSONLKill(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(folder, "notes"), 0o700))
 	must(t, os.WriteFile(path, []byte("{\"message_id\":\"a-00000\",\"sender\":\"torn"), 0o600))
 	start := func(name string) *helper {
-		return startHelper(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10))
+		return startHelper(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10), "jsonl", "40")
 	}
 	for range rounds {
 		a, b := start("a"), start("b")
@@ -257,7 +269,7 @@ func TestJSONLSharedAndRotated(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	var couriers []*helper
 	for i, name := range names {
-		couriers = append(couriers, startHelper(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.Itoa(i)))
+		couriers = append(couriers, startHelper(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.Itoa(i), "jsonl", "40"))
 	}
 	var parts []string
 	for i := 0; i < len(couriers); {

@@ -18,6 +18,7 @@ var helperProcesses = map[string]func(t *testing.T, args []string){
 	"courier": runCourier,
 	"narrow":  runNarrow,
 	"poster":  runPoster,
+	"reader":  runReader,
 }
 
 func TestHelperProcess(t *testing.T) {

@@ -1,0 +1,157 @@
+package transport_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/transport"
+)
+
+// A reader is a helper that takes messages out of a folder as soon as they are there: it reads a file, notes its id and
+// removes it. It fails if it ever sees anything but whole messages. The file that stops it ends it.
+type reader struct {
+	t            *testing.T
+	inbox, taken string
+}
+
+func runReader(t *testing.T, args []string) {
+	r := &reader{t: t, inbox: args[0], taken: args[1]}
+	stop := args[2]
+	watcher, err := fsnotify.NewWatcher()
+	must(t, err)
+	defer watcher.Close()
+	must(t, watcher.Add(r.inbox))
+	must(t, watcher.Add(filepath.Dir(stop)))
+	say("ready")
+	for {
+		_, err := os.Stat(stop)
+		r.take()
+		if err == nil {
+			return
+		}
+		select {
+		case <-watcher.Events:
+		case err := <-watcher.Errors:
+			must(t, err)
+		}
+	}
+}
+
+// take takes what is there, each sender's messages in the order of their times. A listing may miss a file that came
+// before one that it has, so that a second one is made, and nothing taken that is later than what the first one had.
+func (r *reader) take() {
+	until := map[string]time.Time{}
+	for name, at := range r.list() {
+		if sender := senderOf(name); at.After(until[sender]) {
+			until[sender] = at
+		}
+	}
+	times := r.list()
+	var names []string
+	for name, at := range times {
+		if !at.After(until[senderOf(name)]) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return times[a].Compare(times[b]) })
+	for _, name := range names {
+		path := filepath.Join(r.inbox, name)
+		text, err := os.ReadFile(path)
+		must(r.t, err)
+		l, err := letter.Parse(text)
+		if err != nil {
+			r.t.Fatalf("%s is no whole message: %v\n%.200s", name, err, text)
+		}
+		appendTo(r.t, r.taken, l.ID+"\n")
+		must(r.t, os.Remove(path))
+	}
+}
+
+func senderOf(name string) string {
+	sender, _, _ := strings.Cut(name, "-")
+	return sender
+}
+
+// list returns the times of what is in the folder, of which nothing else takes anything away.
+func (r *reader) list() map[string]time.Time {
+	entries, err := os.ReadDir(r.inbox)
+	must(r.t, err)
+	times := map[string]time.Time{}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			r.t.Fatalf("there is a file that is no message: %q", e.Name())
+		}
+		info, err := e.Info()
+		must(r.t, err)
+		times[e.Name()] = info.ModTime()
+	}
+	return times
+}
+
+// Two couriers that share a folder are killed with SIGKILL hundreds of times, at any point of an attempt, while a reader
+// takes the messages as soon as they are there. In the end it has seen each message once, each courier's in order, and
+// nothing half-written; nothing is left on its way.
+func TestDirKill(t *testing.T) {
+	t.Parallel()
+	const rounds, messages = 150, 800
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	root, ledger, signals := realTempDir(t), t.TempDir(), t.TempDir()
+	must(t, os.Mkdir(filepath.Join(ledger, "notes"), 0o700))
+	inbox, taken, stop := filepath.Join(root, "builder"), filepath.Join(ledger, "taken"), filepath.Join(signals, "stop")
+	must(t, os.Mkdir(inbox, 0o700))
+	reader := startHelper(t, "reader", inbox, taken, stop)
+	if event := <-reader.events; event != "ready" {
+		t.Fatal(event)
+	}
+	start := func(name string) *helper {
+		return startHelper(t, "courier", root, ledger, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10), "dir", "8")
+	}
+	kills := 0
+	for range rounds {
+		a, b := start("a"), start("b")
+		kills += killAtRandom(random, a, b) + killAtRandom(random, b, a)
+	}
+	a, b := start("a"), start("b")
+	a.wait()
+	b.wait()
+	must(t, os.WriteFile(stop, nil, 0o600))
+	reader.wait()
+	text, err := os.ReadFile(taken)
+	must(t, err)
+	ids := strings.Fields(string(text))
+	mustBeWhole(t, ids, messages, "a", "b")
+	if len(ids) != 2*messages {
+		t.Errorf("%d messages were taken, not %d", len(ids), 2*messages)
+	}
+	if left := files(t, root, transport.StagingFolder); !slices.Equal(left, []string{"README"}) {
+		t.Errorf("left on their way: %q", left)
+	}
+	t.Logf("%d kills in the middle of something", kills)
+}
+
+// killAtRandom lets a process do a few things and then kills it, at once or a moment later. It returns 1 if the process
+// was still at work.
+func killAtRandom(random *rand.Rand, victim, other *helper) int {
+	defer victim.kill()
+	for range 1 + random.IntN(6) {
+		if _, ok := next(victim, other); !ok {
+			return 0
+		}
+	}
+	for range random.IntN(3000) {
+		runtime.Gosched()
+	}
+	return 1
+}
