@@ -99,6 +99,11 @@ func (Dir) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	if len(ls) == 0 {
 		return errs
 	}
+	for i, err := range errs {
+		if err != nil { // the note is stored with these too
+			d.note.Back = append(d.note.Back, mark(a.Messages[i].ID))
+		}
+	}
 	for i, err := range d.handOver(ctx, a, ls) {
 		errs[ls[i].message] = err
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,6 +158,27 @@ func TestDirForeignFile(t *testing.T) {
 				t.Errorf("arrived: %q", got)
 			}
 		})
+	}
+}
+
+// A note is stored with every message of its attempt, also with one that could not even be staged: that one must not pass
+// for delivered.
+func TestDirBadMessageIsNotFound(t *testing.T) {
+	t.Parallel()
+	l := newDir(t)
+	bad := note("bad", `{"half":`)
+	l.dieAfterMark(t, note("m", `1`), bad)
+	for _, m := range []orchestrator.Message{bad, note("bad", `1`)} { // also when somebody has corrected the row
+		if found, err := l.recover(t, m); found || err != nil {
+			t.Errorf("Recover: %v, %v", found, err)
+		}
+	}
+	must(t, l.try(t, note("bad", `1`)))
+	if found, err := l.recover(t, note("m", `1`)); !found || err != nil {
+		t.Errorf("Recover: %v, %v", found, err)
+	}
+	if got := inFolder(t, l.root, "builder"); len(got) != 2 {
+		t.Errorf("arrived: %v", got)
 	}
 }
 
@@ -363,6 +385,47 @@ func TestDirLateAttempt(t *testing.T) {
 	}
 	if got := files(t, l.root, "builder"); len(got) != 0 {
 		t.Errorf("it arrived twice: %q", got)
+	}
+	l.mustBeStaged(t)
+}
+
+// The folder of an agent that nobody may write into, for a process without special rights.
+func TestDirWithoutRights(t *testing.T) {
+	t.Parallel()
+	top, err := os.MkdirTemp("", "unprivileged-") // t.TempDir is below a folder that only its owner may enter
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(top) })
+	must(t, os.Chmod(top, 0o777))
+	startHelper(t, "unprivileged", filepath.Join(top, "messages")).wait()
+}
+
+// runUnprivileged gives up the superuser's rights, if it has them, and delivers to folders that it may not write into.
+func runUnprivileged(t *testing.T, args []string) {
+	if os.Geteuid() == 0 {
+		must(t, syscall.Setgid(65534))
+		must(t, syscall.Setuid(65534))
+	}
+	l := &dirLedger{root: args[0]}
+	inbox, staging := filepath.Join(l.root, "builder"), filepath.Join(l.root, transport.StagingFolder)
+	must(t, os.Mkdir(l.root, 0o700))
+	must(t, os.Mkdir(inbox, 0o500))
+	must(t, os.Mkdir(staging, 0o500))
+	if _, err := (transport.Dir{}).Check(l.root); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("Check: %v", err)
+	}
+	if err := l.try(t, note("m", `1`)); !errors.Is(err, syscall.EACCES) || len(l.notes) != 0 {
+		t.Errorf("Deliver: %v, notes %q", err, l.notes)
+	}
+	must(t, os.Chmod(staging, 0o700))
+	l.mustFail(t, note("m", `1`), inbox, func() { must(t, os.Chmod(inbox, 0o700)) })
+	l.dieAfterMark(t, note("n", `1`))
+	must(t, os.Chmod(inbox, 0o500))
+	if found, err := l.recover(t, note("n", `1`)); found || !errors.Is(err, syscall.EACCES) {
+		t.Errorf("Recover: %v, %v", found, err)
+	}
+	must(t, os.Chmod(inbox, 0o700))
+	if found, err := l.recover(t, note("n", `1`)); !found || err != nil {
+		t.Errorf("Recover: %v, %v", found, err)
 	}
 	l.mustBeStaged(t)
 }

@@ -15,10 +15,11 @@ import (
 const helperEnv = "MAILROOM_TEST_HELPER"
 
 var helperProcesses = map[string]func(t *testing.T, args []string){
-	"courier": runCourier,
-	"narrow":  runNarrow,
-	"poster":  runPoster,
-	"reader":  runReader,
+	"courier":      runCourier,
+	"narrow":       runNarrow,
+	"poster":       runPoster,
+	"reader":       runReader,
+	"unprivileged": runUnprivileged,
 }
 
 func TestHelperProcess(t *testing.T) {

@@ -40,7 +40,7 @@ type dirNote struct {
 	Token    string   `json:"token"` // of the attempt
 	Sentinel identity `json:"sentinel"`
 	Inbox    identity `json:"inbox"`          // the agent's folder
-	Back     []string `json:"back,omitempty"` // fingerprints of messages that were not handed over after all
+	Back     []string `json:"back,omitempty"` // fingerprints of messages that are not handed over
 }
 
 // stagedLetter is a message as a staged file.
