@@ -1,20 +1,16 @@
 package transport_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/transport"
 )
 
@@ -119,174 +115,7 @@ func TestDirHostileNames(t *testing.T) {
 	}
 }
 
-// A file of somebody else that has the name already stays what it is.
-func TestDirForeignFile(t *testing.T) {
-	t.Parallel()
-	for name, put := range map[string]func(path string) error{
-		"file":   func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) },
-		"empty":  func(path string) error { return os.WriteFile(path, nil, 0o600) },
-		"link":   func(path string) error { return os.Symlink("nothing", path) },
-		"pipe":   func(path string) error { return unix.Mkfifo(path, 0o600) },
-		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newDir(t)
-			must(t, l.try(t, note("before", `1`)))
-			path := filepath.Join(l.root, "builder", "m.json")
-			must(t, put(path))
-			foreign, err := os.Lstat(path)
-			must(t, err)
-
-			// The others of the attempt get through, and are not forgotten.
-			err = l.try(t, note("n1", `1`), note("m", `1`), note("n2", `1`))
-			if err == nil || !strings.Contains(err.Error(), path+" exists already and is not this message; take it away") {
-				t.Errorf("%v", err)
-			}
-			if now, err := os.Lstat(path); err != nil || !os.SameFile(now, foreign) {
-				t.Errorf("the file is another one: %v", err)
-			}
-			for id, want := range map[string]bool{"n1": true, "m": false, "n2": true} {
-				if found, err := l.recover(t, note(id, `1`)); found != want || err != nil {
-					t.Errorf("Recover of %s: %v, %v", id, found, err)
-				}
-			}
-			l.mustBeStaged(t)
-			must(t, os.Remove(path))
-			must(t, l.try(t, note("m", `1`)))
-			if got := files(t, l.root, "builder"); !slices.Equal(got, []string{"before.json", "n1.json", "n2.json", "m.json"}) {
-				t.Errorf("arrived: %q", got)
-			}
-		})
-	}
-}
-
 // A note is stored with every message of its attempt, also with one that could not even be staged: that one must not pass
-// for delivered.
-func TestDirBadMessageIsNotFound(t *testing.T) {
-	t.Parallel()
-	l := newDir(t)
-	bad := note("bad", `{"half":`)
-	l.dieAfterMark(t, note("m", `1`), bad)
-	for _, m := range []orchestrator.Message{bad, note("bad", `1`)} { // also when somebody has corrected the row
-		if found, err := l.recover(t, m); found || err != nil {
-			t.Errorf("Recover: %v, %v", found, err)
-		}
-	}
-	must(t, l.try(t, note("bad", `1`)))
-	if found, err := l.recover(t, note("m", `1`)); !found || err != nil {
-		t.Errorf("Recover: %v, %v", found, err)
-	}
-	if got := inFolder(t, l.root, "builder"); len(got) != 2 {
-		t.Errorf("arrived: %v", got)
-	}
-}
-
-// A crash before the rename, and somebody takes the name meanwhile: the message waits until it is free.
-func TestDirForeignFileAtRecovery(t *testing.T) {
-	t.Parallel()
-	l := newDir(t)
-	l.dieAfterMark(t, note("m", `1`), note("n", `1`))
-	l.mustBeStaged(t, "m", "n")
-	path := filepath.Join(l.root, "builder", "m.json")
-	must(t, os.WriteFile(path, []byte("mine"), 0o600))
-	for range 2 {
-		if found, err := l.recover(t, note("m", `1`)); found || err == nil || errors.Is(err, orchestrator.ErrUndecidable) {
-			t.Errorf("Recover: %v, %v", found, err)
-		}
-	}
-	must(t, os.Remove(path))
-	for _, id := range []string{"m", "n"} {
-		if found, err := l.recover(t, note(id, `1`)); !found || err != nil {
-			t.Errorf("Recover of %s: %v, %v", id, found, err)
-		}
-	}
-	l.mustBeStaged(t)
-}
-
-// The same message is there already: somebody has put it there.
-func TestDirSameFile(t *testing.T) {
-	t.Parallel()
-	l := newDir(t)
-	m := note("m", `1`)
-	text, err := letter.Of(&m).Encode()
-	must(t, err)
-	path := filepath.Join(l.root, "builder", "m.json")
-	must(t, os.Mkdir(filepath.Dir(path), 0o700))
-	must(t, os.WriteFile(path, text, 0o600))
-	must(t, l.try(t, m))
-	l.mustBeStaged(t)
-	l.dieAfterMark(t, m)
-	if found, err := l.recover(t, m); !found || err != nil {
-		t.Errorf("Recover: %v, %v", found, err)
-	}
-	l.mustBeStaged(t)
-	if got := inFolder(t, l.root, "builder"); len(got) != 1 {
-		t.Errorf("arrived: %v", got)
-	}
-
-	// It also tells what became of a message whose staging folder is gone.
-	must(t, os.RemoveAll(filepath.Join(l.root, transport.StagingFolder)))
-	if found, err := l.recover(t, m); !found || err != nil {
-		t.Errorf("Recover without the staging folder: %v, %v", found, err)
-	}
-}
-
-// dieAfterMark makes an attempt whose process ends when its note is stored and nothing has been handed over.
-func (l *dirLedger) dieAfterMark(t *testing.T, ms ...orchestrator.Message) {
-	t.Helper()
-	a := l.attempt(ms...)
-	store := a.Mark
-	a.Mark = func(ctx context.Context, note string) error {
-		must(t, store(ctx, note))
-		panic("the process ends")
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("nothing was marked")
-		}
-	}()
-	transport.Dir{}.Deliver(t.Context(), a)
-}
-
-// Folders may go and come back at any time.
-func TestDirFolderRemovedAndRecreated(t *testing.T) {
-	t.Parallel()
-	l := newDir(t)
-	inbox := filepath.Join(l.root, "builder")
-	must(t, l.try(t, note("m1", `1`)))
-	must(t, os.RemoveAll(inbox))
-	must(t, l.try(t, note("m2", `1`)))
-	must(t, os.RemoveAll(inbox))
-	must(t, os.Mkdir(inbox, 0o755))
-	must(t, l.try(t, note("m3", `1`)))
-	must(t, os.RemoveAll(inbox))
-	l.dieAfterMark(t, note("m4", `1`))
-	must(t, os.RemoveAll(inbox))
-	if found, err := l.recover(t, note("m4", `1`)); !found || err != nil {
-		t.Errorf("Recover: %v, %v", found, err)
-	}
-	if got := files(t, l.root, "builder"); !slices.Equal(got, []string{"m4.json"}) {
-		t.Errorf("arrived: %q", got)
-	}
-
-	// The root is not made: where it was there may be a disk that is not mounted.
-	elsewhere := l.root + "-elsewhere"
-	l.dieAfterMark(t, note("m5", `1`))
-	must(t, os.Rename(l.root, elsewhere))
-	if err := l.try(t, note("m6", `1`)); err == nil || !strings.Contains(err.Error(), l.root+" does not exist; make it") {
-		t.Errorf("%v", err)
-	}
-	if found, err := l.recover(t, note("m5", `1`)); found || err == nil || errors.Is(err, orchestrator.ErrUndecidable) {
-		t.Errorf("Recover without a root: %v, %v; it may come back", found, err)
-	}
-	must(t, os.Rename(elsewhere, l.root))
-	must(t, l.try(t, note("m6", `1`)))
-	if found, err := l.recover(t, note("m5", `1`)); !found || err != nil {
-		t.Errorf("Recover: %v, %v", found, err)
-	}
-}
-
 // Check makes the root, finds the default one, and follows links once and for all.
 func TestDirCheck(t *testing.T) {
 	top := realTempDir(t)
@@ -314,81 +143,6 @@ func TestDirCheck(t *testing.T) {
 }
 
 // What attempts left that were killed before they could note anything goes with the next attempt; other messages' files
-// stay, since their notes may speak of them, unless they are older than any message.
-func TestDirClearsUp(t *testing.T) {
-	t.Parallel()
-	l := newDir(t)
-	fail := func(ms ...orchestrator.Message) {
-		a := l.attempt(ms...)
-		a.Mark = func(context.Context, string) error { return errors.New("nobody knows whether this is stored") }
-		if err := errors.Join(transport.Dir{}.Deliver(t.Context(), a)...); err == nil {
-			t.Error("delivered without a note")
-		}
-	}
-	fail(note("m", `1`), note("n", `1`))
-	fail(note("m", `1`))
-	l.dieAfterMark(t, note("waiting", `1`))
-	l.mustBeStaged(t, "m", "m", "n", "waiting")
-	stray := filepath.Join(l.root, transport.StagingFolder, "mailroom.db")
-	must(t, os.WriteFile(stray, []byte(`{"id":"stray","from":"a","to":"b","type":"x","payload":0}`), 0o600))
-	must(t, os.Chtimes(stray, time.Unix(0, 0), time.Unix(0, 0)))
-
-	again := note("m", `1`)
-	again.Crashes = 1
-	must(t, l.try(t, again))
-	l.mustBeStaged(t, "n", "stray", "waiting")
-	must(t, l.try(t, again)) // by hand; and it stays the only one
-	l.mustBeStaged(t, "n", "stray", "waiting")
-
-	old := time.Now().Add(-200 * 24 * time.Hour)
-	names, err := filepath.Glob(filepath.Join(l.root, transport.StagingFolder, "*-*"))
-	must(t, err)
-	for _, name := range names {
-		must(t, os.Chtimes(name, old, old))
-	}
-	must(t, os.Remove(filepath.Join(l.root, "builder", "m.json")))
-	must(t, l.try(t, again))
-	l.mustBeStaged(t, "stray")
-	if found, err := l.recover(t, note("waiting", `1`)); found || !errors.Is(err, orchestrator.ErrUndecidable) {
-		t.Errorf("Recover of a message whose file was cleared away: %v, %v", found, err)
-	}
-	if got := files(t, l.root, "builder"); !slices.Equal(got, []string{"m.json"}) {
-		t.Errorf("arrived: %q", got)
-	}
-}
-
-// An attempt that has lost its lease while it slept can undo nothing of what the next one did.
-func TestDirLateAttempt(t *testing.T) {
-	t.Parallel()
-	l := newDir(t)
-	m := note("m", `1`)
-	late := l.attempt(m)
-	store := late.Mark
-	asked := 0
-	late.Mark = func(ctx context.Context, text string) error {
-		if asked++; asked > 1 {
-			return orchestrator.ErrLeaseLost
-		}
-		must(t, store(ctx, text))
-		// It sleeps here, for longer than its lease. The next worker asks, and the reader takes the message.
-		if found, err := l.recover(t, m); !found || err != nil {
-			t.Errorf("Recover: %v, %v", found, err)
-		}
-		must(t, os.Remove(filepath.Join(l.root, "builder", "m.json")))
-		return nil
-	}
-	if err := (transport.Dir{}).Deliver(t.Context(), late)[0]; err == nil {
-		t.Error("the late attempt says that it delivered")
-	}
-	if found, err := l.recover(t, m); !found || err != nil {
-		t.Errorf("Recover: %v, %v", found, err)
-	}
-	if got := files(t, l.root, "builder"); len(got) != 0 {
-		t.Errorf("it arrived twice: %q", got)
-	}
-	l.mustBeStaged(t)
-}
-
 // The folder of an agent that nobody may write into, for a process without special rights.
 func TestDirWithoutRights(t *testing.T) {
 	t.Parallel()
