@@ -42,11 +42,17 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// origin is what Message.Origin says: everything of a file that no other column of the row holds.
+// origin is what Message.Origin says: everything of a file but what the message is. The columns of a row that took a file
+// in hold some of it too, beside what the router has put there of its own: its session, when it gives up.
 type origin struct {
 	Timestamp       string          `json:"timestamp,omitempty"`
 	Status          string          `json:"status,omitempty"`
 	ReplyTo         string          `json:"replyTo,omitempty"` // the row's own names only messages that exist
+	Summary         string          `json:"summary,omitempty"`
+	Context         string          `json:"context,omitempty"`
+	Action          string          `json:"action,omitempty"`
+	ThreadID        string          `json:"thread_id,omitempty"`
+	SessionID       string          `json:"session_id,omitempty"`
 	MulticastID     string          `json:"multicast_id,omitempty"`
 	MulticastTarget string          `json:"multicast_target,omitempty"`
 	ExpiresAt       string          `json:"expires_at,omitempty"`
@@ -54,19 +60,25 @@ type origin struct {
 	File            string          `json:"file,omitempty"` // the whole file, if its layout is another than ours
 }
 
-// Of makes the letter of a row. A message that came as a file leaves with what its Origin says; times, unknown keys and
-// layout are then those of that file.
+// Of makes the letter of a row. A message that came as a file leaves with everything that its file said: its times, its
+// unknown keys and its layout, unless the row has another sender, recipient, type, priority or payload by now.
 func Of(m *orchestrator.Message) Letter {
-	var from origin
-	if m.Origin == "" || json.Unmarshal([]byte(m.Origin), &from) != nil { // written by hand: it says nothing
-		from = origin{}
+	from := origin{
+		Timestamp: created(m), ReplyTo: m.ReplyTo, Summary: m.Summary, Context: m.Context, Action: m.Action,
+		ThreadID: m.ThreadID, SessionID: m.SessionID, MulticastID: m.MulticastID, MulticastTarget: m.Group, ExpiresAt: m.ExpiresAt,
+	}
+	if m.Origin != "" {
+		var file origin
+		if json.Unmarshal([]byte(m.Origin), &file) == nil { // otherwise it was written by hand, and says nothing
+			from = file
+		}
 	}
 	l := Letter{
 		ID: m.ID, From: m.Sender, To: m.Recipient, Type: m.Type, Priority: orchestrator.PriorityWord(m.Priority),
 		Payload: m.Payload, Timestamp: or(from.Timestamp, created(m)), Status: or(from.Status, Waiting),
-		ReplyTo: or(m.ReplyTo, from.ReplyTo), Summary: m.Summary, Context: m.Context, Action: m.Action, ThreadID: m.ThreadID,
-		SessionID: m.SessionID, MulticastID: or(m.MulticastID, from.MulticastID),
-		MulticastTarget: or(m.Group, from.MulticastTarget), ExpiresAt: or(from.ExpiresAt, m.ExpiresAt),
+		ReplyTo: or(m.ReplyTo, from.ReplyTo), Summary: from.Summary, Context: from.Context, Action: from.Action,
+		ThreadID: from.ThreadID, SessionID: from.SessionID, MulticastID: from.MulticastID,
+		MulticastTarget: from.MulticastTarget, ExpiresAt: from.ExpiresAt,
 	}
 	if len(from.More) > 0 {
 		l.More, _ = members(from.More) // written by hand: it says nothing
@@ -100,8 +112,9 @@ func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.
 // letter again.
 func (l Letter) Origin() string {
 	o := origin{
-		Timestamp: l.Timestamp, Status: l.Status, ReplyTo: l.ReplyTo, MulticastID: l.MulticastID,
-		MulticastTarget: l.MulticastTarget, ExpiresAt: l.ExpiresAt, File: string(l.file),
+		Timestamp: l.Timestamp, Status: l.Status, ReplyTo: l.ReplyTo, Summary: l.Summary, Context: l.Context, Action: l.Action,
+		ThreadID: l.ThreadID, SessionID: l.SessionID, MulticastID: l.MulticastID, MulticastTarget: l.MulticastTarget,
+		ExpiresAt: l.ExpiresAt, File: string(l.file),
 	}
 	if len(l.More) > 0 {
 		o.More = object(l.More)

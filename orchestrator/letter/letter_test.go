@@ -28,13 +28,17 @@ var examples = []struct{ id, from, to, kind, payload string }{
 		`{"agent":"developer","status":"working","taskId":"feat-001"}`},
 }
 
-// taken is the row that a letter becomes when it is taken in.
+// taken is the row that a letter becomes when it is taken in: the router adds what every row has.
 func taken(l letter.Letter) *orchestrator.Message {
 	d := l.Draft()
+	if d.SessionID == "" {
+		d.SessionID = "default"
+	}
 	return &orchestrator.Message{
 		ID: l.ID, Sender: strings.ToLower(d.Sender), Recipient: strings.ToLower(d.Recipient), Type: d.Type, Payload: compacted(d.Payload),
 		Priority: d.Priority, Summary: d.Summary, Context: d.Context, Action: d.Action, ThreadID: d.ThreadID,
 		SessionID: d.SessionID, ReplyTo: d.ReplyTo, Origin: d.Origin, CreatedAt: "2026-01-01T00:00:00.000Z",
+		ExpiresAt: "2026-01-08T00:00:00.000Z",
 	}
 }
 
