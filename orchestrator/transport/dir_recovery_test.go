@@ -258,3 +258,72 @@ func TestDirLateAttempt(t *testing.T) {
 	}
 	l.mustBeStaged(t)
 }
+
+// An attempt that may not deliver, or may not any more, leaves nothing on its way.
+func TestDirGivesUpCleanly(t *testing.T) {
+	t.Parallel()
+	l := newDir(t)
+	m := note("m", `1`)
+	a := l.attempt(m)
+	store := a.Mark
+	a.Mark = func(context.Context, string) error { return orchestrator.ErrLeaseLost }
+	if err := (transport.Dir{}).Deliver(t.Context(), a)[0]; !errors.Is(err, orchestrator.ErrLeaseLost) {
+		t.Errorf("%v", err)
+	}
+	l.mustBeStaged(t)
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	late := errors.New("the time is up")
+	a.Mark = func(ctx context.Context, text string) error {
+		cancel(late)
+		return store(ctx, text)
+	}
+	for range 2 { // while it marks, and before
+		if err := (transport.Dir{}).Deliver(ctx, a)[0]; !errors.Is(err, late) {
+			t.Errorf("%v", err)
+		}
+		l.mustBeStaged(t)
+		if found, err := l.recover(t, m); found || err != nil {
+			t.Errorf("Recover: %v, %v", found, err)
+		}
+		a.Mark = func(context.Context, string) error {
+			t.Error("it was marked after its time was up")
+			return nil
+		}
+	}
+	if got := files(t, l.root, "builder"); len(got) != 0 {
+		t.Errorf("arrived: %q", got)
+	}
+}
+
+// An attempt that failed and cannot take its note back leaves what the note speaks of.
+func TestDirKeepsWhatItsNoteSpeaksOf(t *testing.T) {
+	t.Parallel()
+	for _, beside := range [][]orchestrator.Message{nil, {note("n", `1`)}} {
+		l := newDir(t)
+		path := filepath.Join(l.root, "builder", "m.json")
+		must(t, os.Mkdir(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, []byte("mine"), 0o600))
+		a := l.attempt(append(beside, note("m", `1`))...)
+		store, busy := a.Mark, errors.New("busy")
+		marked := false
+		a.Mark = func(ctx context.Context, text string) error {
+			if marked {
+				return busy
+			}
+			marked = true
+			return store(ctx, text)
+		}
+		if err := errors.Join(transport.Dir{}.Deliver(t.Context(), a)...); err == nil || !strings.Contains(err.Error(), "exists already") {
+			t.Errorf("%v", err)
+		}
+		l.mustBeStaged(t, "m")
+		must(t, os.Remove(path))
+		if found, err := l.recover(t, note("m", `1`)); !found || err != nil {
+			t.Errorf("Recover: %v, %v", found, err)
+		}
+		if got := len(files(t, l.root, "builder")); got != 1+len(beside) {
+			t.Errorf("%d files", got)
+		}
+	}
+}
