@@ -24,7 +24,12 @@ func TestMain(m *testing.M) {
 		roles[os.Args[1]]()
 		return
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); !errors.Is(err, unix.ECHILD) {
+		fmt.Printf("FAIL: a child is left, running or as a zombie: %d, %v\n", pid, err)
+		status = 1
+	}
+	os.Exit(status)
 }
 
 var roles = map[string]func(){

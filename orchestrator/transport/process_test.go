@@ -20,6 +20,9 @@ var helperProcesses = map[string]func(t *testing.T, args []string){
 	"poster":       runPoster,
 	"reader":       runReader,
 	"unprivileged": runUnprivileged,
+	"append":       runAppend,
+	"runner":       runRunner,
+	"leaver":       runLeaver,
 }
 
 func TestHelperProcess(t *testing.T) {

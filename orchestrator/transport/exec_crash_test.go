@@ -1,0 +1,157 @@
+package transport_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+)
+
+// runnerCommand notes what it is given, and whether another one was at it.
+const runnerCommand = `mkdir busy || echo "$MAILROOM_MESSAGE_IDS" >> overlaps; cat >> taken; rmdir busy`
+
+// runRunner delivers its messages as the router would, in batches, and notes in the file settled what is done. It says
+// "delivered" when Deliver has come back and nothing is settled yet.
+func runRunner(t *testing.T, args []string) {
+	folder := args[0]
+	count, err := strconv.Atoi(args[1])
+	must(t, err)
+	seed, err := strconv.ParseUint(args[2], 10, 64)
+	must(t, err)
+	random := rand.New(rand.NewPCG(seed, 1))
+	database := filepath.Join(folder, "mailroom.db")
+	text, _ := os.ReadFile(filepath.Join(folder, "settled")) // none yet
+	for next := strings.Count(string(text), "\n"); next < count; {
+		var ms []orchestrator.Message
+		for range min(1+random.IntN(5), count-next) {
+			ms = append(ms, runnerMessage(next+len(ms)))
+		}
+		slot := waitForSlot(t, database)
+		errs := transport.Exec{}.Deliver(t.Context(), orchestrator.Attempt{
+			Recipient: "builder", Address: runnerCommand, Folder: folder, Messages: ms, Slot: slot, Database: database,
+		})
+		must(t, errors.Join(errs...))
+		say("delivered")
+		next += len(ms)
+		appendTo(t, filepath.Join(folder, "settled"), strings.Repeat("x\n", len(ms)))
+		slot.Release()
+	}
+}
+
+// runnerMessage makes the message of a number, which is always the same.
+func runnerMessage(i int) orchestrator.Message {
+	random := rand.New(rand.NewPCG(uint64(i), 2))
+	return note(fmt.Sprintf("m-%05d", i), `{"text":"`+strings.Repeat("x", random.IntN(1<<(4+i%14)))+`"}`)
+}
+
+// waitForSlot takes the slot, waiting until the command of a killed process has ended.
+func waitForSlot(t *testing.T, database string) orchestrator.Slot {
+	for {
+		slot, err := transport.Exec{}.Slot(database, "builder", 1)
+		if err == nil {
+			return slot
+		}
+		if !errors.Is(err, orchestrator.ErrNoSlot) {
+			t.Fatal(err)
+		}
+		say("waits")
+		file, err := os.Open(database + "-slots/builder.0")
+		must(t, err)
+		must(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+		file.Close()
+	}
+}
+
+// A process that delivers is killed with SIGKILL hundreds of times: before it settles what was delivered, and at any
+// other moment. Every message comes, none changed, and in order; what comes again has the id that it had; and never are
+// two commands at work at once.
+func TestExecKill(t *testing.T) {
+	t.Parallel()
+	const rounds, perRound = 200, 4
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	folder := t.TempDir()
+	start := func() *helper {
+		return startHelper(t, "runner", folder, strconv.Itoa(rounds*perRound), strconv.FormatUint(random.Uint64(), 10))
+	}
+	unsettled, waits, killed := 0, 0, 0
+	for range rounds {
+		h := start()
+		event, alive := <-h.events
+		for event == "waits" {
+			waits++
+			event, alive = <-h.events
+		}
+		if !alive || event != "delivered" {
+			h.kill() // all is delivered
+			continue
+		}
+		if killed++; random.IntN(2) == 0 {
+			unsettled++ // most likely: it settles right now
+		} else {
+			for size, more := fileSize(filepath.Join(folder, "taken")), random.Int64N(3000); fileSize(filepath.Join(folder, "taken")) < size+more && !ended(h); {
+				runtime.Gosched()
+			}
+		}
+		h.kill()
+	}
+	start().wait()
+	checkTaken(t, folder, rounds*perRound, killed)
+	t.Logf("killed %d times, %d right after the delivery; %d starts had to wait for a command of the killed", killed, unsettled, waits)
+	if killed < rounds/2 {
+		t.Errorf("only %d processes were killed at work", killed)
+	}
+	mustBeNobody(t, folder)
+}
+
+// ended reports whether a helper has come to its end, and takes what it says meanwhile.
+func ended(h *helper) bool {
+	select {
+	case _, alive := <-h.events:
+		return !alive
+	default:
+		return false
+	}
+}
+
+// checkTaken checks what the commands took: all messages, as they were, in order, and of those again that a kill left
+// unsettled.
+func checkTaken(t *testing.T, folder string, count, kills int) {
+	t.Helper()
+	if text, err := os.ReadFile(filepath.Join(folder, "overlaps")); err == nil {
+		t.Errorf("two commands at once, at %s", text)
+	}
+	next, repeats := 0, 0
+	for _, a := range arrived(t, filepath.Join(folder, "taken")) {
+		i, err := strconv.Atoi(strings.TrimPrefix(a.ID, "m-"))
+		must(t, err)
+		switch {
+		case i == next:
+			next++
+		case i < next:
+			repeats++
+		default:
+			t.Fatalf("%s came before m-%05d", a.ID, next)
+		}
+		if want := runnerMessage(i); a.ID != want.ID || string(a.Payload) != string(want.Payload) {
+			t.Errorf("%s came as %.100s", a.ID, a.Payload)
+		}
+	}
+	if _, torn := lines(t, filepath.Join(folder, "taken")); next != count || len(torn) > 0 {
+		t.Errorf("%d messages of %d, and %d torn lines", next, count, len(torn))
+	}
+	if repeats == 0 || repeats > 5*kills {
+		t.Errorf("%d messages came again after %d kills", repeats, kills)
+	}
+}
