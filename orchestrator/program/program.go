@@ -23,7 +23,8 @@ import (
 // StoppingGrace is the longest Grace of a command that is ended because our process is about to exit.
 const StoppingGrace = 1500 * time.Millisecond
 
-// Command is a command of an agent.
+// Command is a command of an agent. It runs in a process group of its own, and what is said here of a command holds for
+// its group: what leaves that, as setsid(1) does, is on its own.
 type Command struct {
 	Text   string // for `sh -c`, as its owner wrote it; nothing from a message may be in it
 	Folder string // where it runs; "" is here

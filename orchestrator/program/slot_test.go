@@ -124,7 +124,8 @@ func starter() {
 	slot, err := program.TakeSlot(folder, "builder.0")
 	if err == nil {
 		_, err = program.Start(context.Background(), program.Command{
-			Text: `exec 9> "$LINE"; echo ready >&9; read word < word`, Folder: folder, Env: []string{"LINE=" + os.Getenv("LINE")}, Slot: slot,
+			Text: `exec 9> "$LINE"; echo ready >&9; read word < word; echo "$word, says the orphan"`, Folder: folder,
+			Env: []string{"LINE=" + os.Getenv("LINE")}, Slot: slot, Log: slot.Path() + ".log",
 		})
 	}
 	if err != nil {
@@ -133,7 +134,8 @@ func starter() {
 	select {}
 }
 
-// The parent is killed while its command lives: nobody can start a second one before the command has ended.
+// The parent is killed while its command lives: nobody can start a second one before the command has ended. What it
+// prints into a log meanwhile is kept.
 func TestSlotOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -159,6 +161,9 @@ func TestSlotOutlivesItsProcess(t *testing.T) {
 		file.Close()
 		slot, err := program.TakeSlot(folder, "builder.0")
 		must(t, err)
+		if said, err := program.ReadLog(slot.Path() + ".log"); said != "end, says the orphan\n" || err != nil {
+			t.Errorf("the log has %q, %v", said, err)
+		}
 		slot.Release()
 	}
 }
