@@ -25,6 +25,7 @@ var (
 	_ orchestrator.Transport = transport.Exec{}
 	_ orchestrator.Sized     = transport.Exec{}
 	_ orchestrator.Slotted   = transport.Exec{}
+	_ orchestrator.Foldered  = transport.Exec{}
 	_ orchestrator.Lingerer  = transport.Exec{}
 )
 
@@ -86,6 +87,20 @@ func TestExec(t *testing.T) {
 			Says: "the shelf is full",
 		}
 	})
+}
+
+// The address is the command without the blanks around it. A relative one is looked for where it will run.
+func TestExecCheck(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(folder, "handler"), []byte("#!/bin/sh\n"), 0o700))
+	command, err := transport.Exec{}.CheckIn(folder, "\n ./handler --flag  ")
+	if command != "./handler --flag" || err != nil {
+		t.Errorf("%q, %v", command, err)
+	}
+	if _, err := (transport.Exec{}).Check("./handler"); err == nil || !strings.Contains(err.Error(), "relative paths begin in the agent's folder") {
+		t.Errorf("in another folder: %v", err)
+	}
 }
 
 // mustBeNobody checks that no process is left whose environment names a folder.
