@@ -41,9 +41,13 @@ func (r *Running) wire() (w *wiring, err error) {
 	return w, nil
 }
 
-// inputFile is an open file that holds a text, to be read from its start.
+// inputFile is an open file that holds a text, to be read from its start. A pipe would not do: when we are killed while we
+// write, the command would take a part of it for the whole.
 func inputFile(text []byte) (*os.File, error) {
-	file, err := anonymousFile()
+	file, err := inMemory()
+	if err != nil { // or forbidden, as it is on some machines
+		file, err = withoutName()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +56,19 @@ func inputFile(text []byte) (*os.File, error) {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// withoutName is a file in the folder for temporary files that loses its name at once.
+func withoutName() (*os.File, error) {
+	file, err := os.CreateTemp("", "mailroom-input-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(file.Name()); err != nil {
 		file.Close()
 		return nil, err
 	}

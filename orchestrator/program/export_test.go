@@ -1,0 +1,4 @@
+package program
+
+// WithoutName is withoutName, for systems that have no files in memory.
+var WithoutName = withoutName
