@@ -1,0 +1,91 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// An agent with a webhook, from the command line to its server: it must be allowed to be on this machine, verifies what
+// it gets with the secret that the command showed, and says at last that it is gone.
+func TestWebhookAgent(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var hook *standardwebhooks.Webhook
+	status, got := http.StatusOK, []string{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = hook.Verify(body, r.Header)
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		event, eventErr := cloudevents.NewEventFromHTTPRequest(r)
+		if err != nil || eventErr != nil || event.Validate() != nil {
+			t.Errorf("%v, %v\n%s", err, eventErr, body)
+			return
+		}
+		got = append(got, r.Header.Get("webhook-id"))
+		w.WriteHeader(status)
+		io.WriteString(w, "thanks for "+event.Type())
+	}))
+	t.Cleanup(server.Close)
+
+	o := newOffice(t, "architect")
+	added, _ := o.run("agent", "add", "hook", "--deliver", "webhook:"+server.URL+"/in?key=k1")["agent"].(map[string]any)
+	secret, _ := added["webhook_secret"].(string)
+	var err error
+	if hook, err = standardwebhooks.NewWebhook(secret); err != nil || !strings.HasPrefix(secret, "whsec_") {
+		t.Fatalf("%v: %v", added, err)
+	}
+	send := func(kind string) string {
+		id, _ := o.run("send", "--sender", "architect", "--recipient", "hook", "--message-type", kind, "--payload", `{"n":1.10}`)["message_id"].(string)
+		return id
+	}
+	query := func(what, want string) {
+		t.Helper()
+		if rows := strings.Join(o.rows(what), "\n"); !strings.Contains(rows, want) {
+			t.Errorf("%s:\n%s\nwant %q", what, rows, want)
+		}
+	}
+
+	first := send("note")
+	o.run("deliver_all")
+	query(`SELECT status, error_message FROM agent_message`, "127.0.0.1")
+	query(`SELECT status, error_message FROM agent_message`, "--allow-private")
+	o.run("agent", "add", "hook", "--allow-private")
+	o.rows(`UPDATE agent_message SET next_attempt_at = '2025-01-01T00:00:00.000Z'`)
+	o.run("deliver_all")
+	query(`SELECT status, retry_count FROM agent_message WHERE message_id = '`+first+`'`, "delivered|1")
+	query(`SELECT detail FROM message_trace WHERE event = 'delivered'`, "HTTP 200 OK\nthanks for mailroom.message.note")
+
+	mu.Lock()
+	status = http.StatusGone
+	mu.Unlock()
+	second := send("question")
+	o.run("deliver_all")
+	o.run("deliver_all")
+	query(`SELECT disabled FROM agents WHERE name = 'hook'`, "gone for good")
+	query(`SELECT status FROM agent_message WHERE message_id = '`+second+`'`, "pending")
+
+	// The secret stands nowhere but where it must, also one that was chosen.
+	o.run("agent", "add", "hook", "--secret", secret)
+	for _, command := range [][]string{{"agent", "show", "hook"}, {"agent", "list"}, {"trace", first}} {
+		if out, err := o.command(command...).CombinedOutput(); err != nil || strings.Contains(string(out), secret) {
+			t.Errorf("%q shows the secret, or fails: %v", command, err)
+		}
+	}
+	query(`SELECT count(*) FROM command_trace WHERE attributes LIKE '%whsec%'`, "0")
+	mu.Lock()
+	defer mu.Unlock()
+	if want := first + " " + second; strings.Join(got, " ") != want {
+		t.Errorf("arrived: %q, want %q", got, want)
+	}
+}
