@@ -74,16 +74,12 @@ func mustBePublic(address string) error {
 		return refuse("no address that can be checked")
 	}
 	ip := at.Addr()
-	if ip.Zone() != "" {
-		return refuse("an address of one network interface")
-	}
-	ip = ip.Unmap()
 	for _, n := range specialNetworks() {
 		if n.prefix.Contains(ip) {
 			return refuse(n.what)
 		}
 	}
-	if ip.Is6() && !publicIPv6().Contains(ip) {
+	if ip.Is6() && !publicIPv6().Contains(ip) { // also what wraps an IPv4 address, or names an interface: no network has it
 		return refuse("outside of the public IPv6 networks")
 	}
 	return nil

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// What tests of Webhook set and call.
+// What the tests of Webhook call.
 var (
 	MustBePublic = mustBePublic
 	RetryAfter   = retryAfter
-	Safe         = safe
 )
 
 // WebhookSurroundings are what a Webhook finds around it; see the fields of Webhook.

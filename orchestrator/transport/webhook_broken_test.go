@@ -217,14 +217,17 @@ func TestWebhookLeavesNothing(t *testing.T) {
 	t.Run("attempts", func(t *testing.T) {
 		for _, secure := range []bool{false, true} {
 			ctx, cancel := context.WithCancel(t.Context())
-			r := newReceiver(t, secure, func(_ http.ResponseWriter, hr *http.Request, q *request) {
-				if q.messageID == "hangs" {
+			r := newReceiver(t, secure, func(w http.ResponseWriter, hr *http.Request, q *request) {
+				switch q.messageID {
+				case "talks":
+					io.WriteString(w, strings.Repeat("x", 1<<20))
+				case "hangs":
 					cancel()
 					<-hr.Context().Done()
 				}
 			})
 			w := r.webhook(transport.WebhookSurroundings{Idle: time.Millisecond})
-			for _, id := range []string{"a", "b", "hangs"} {
+			for _, id := range []string{"a", "talks", "b", "hangs"} {
 				a, _ := r.attempt(note(id, `1`))
 				if err := errors.Join(w.Deliver(ctx, a)...); (err != nil) != (id == "hangs") {
 					t.Errorf("%s: %v", id, err)

@@ -227,7 +227,11 @@ func TestWebhookSecrets(t *testing.T) {
 		}
 		a, _ := r.attempt(note("m", `1`))
 		a.Secret = bad
-		if err := errors.Join(w.Deliver(t.Context(), a)...); err == nil || !strings.Contains(err.Error(), "secret") {
+		want := "the secret"
+		if bad == "" {
+			want = "agent add builder --secret"
+		}
+		if err := errors.Join(w.Deliver(t.Context(), a)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("delivered with the secret %q: %v", bad, err)
 		}
 	}
@@ -275,6 +279,9 @@ func TestWebhookStatuses(t *testing.T) {
 			}
 			if test.want == "" && err != nil || test.want != "" && !strings.Contains(got, test.want) || len(got) > 500 || strings.ContainsAny(got, "\x1b\x00\n") {
 				t.Errorf("%q; want %q", got, test.want)
+			}
+			if strings.HasPrefix(got, "retry after") != strings.HasPrefix(test.want, "retry after") {
+				t.Errorf("asks for time: %q", got)
 			}
 			if errors.Is(err, orchestrator.ErrGone) != (test.status == 410) {
 				t.Errorf("gone: %v", err)
