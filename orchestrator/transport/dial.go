@@ -25,6 +25,10 @@ const (
 	idleOfHost      = 4
 	maxHeaders      = 64 << 10 // bytes of an answer
 
+	// pingAfter is how long an HTTP/2 connection may be silent before it must show that it still leads anywhere: requests
+	// would go on being sent into one that was lost on the way, each until its attempt ends.
+	pingAfter = 15 * time.Second
+
 	// idleTimeout is shorter than that of the usual receivers, 5 s and more: a request on a connection that the receiver
 	// is about to close fails, and is not repeated by itself, since nobody knows how far it came.
 	idleTimeout = 4 * time.Second
@@ -51,6 +55,7 @@ func (w *Webhook) newConnections(allowPrivate bool) *http.Transport {
 		TLSClientConfig:        w.tls.Clone(),
 		TLSHandshakeTimeout:    tlsTimeout,
 		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter},
 		DisableCompression:     true,
 		MaxIdleConns:           idleConnections,
 		MaxIdleConnsPerHost:    idleOfHost,
