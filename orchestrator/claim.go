@@ -23,7 +23,7 @@ type claim struct {
 // carries a transport's mark. nil means that nothing is due.
 //
 // At most one lease of a sender and recipient is live at a time, which keeps their order; a message on the ladder does
-// not hold back those behind it. Source: contract, "What is promised", 3.
+// not hold back those behind it, one that its recipient put off does. Source: contract, "What is promised", 3.
 func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 	conf, err := t.config()
 	if err != nil {
@@ -50,6 +50,7 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 		WHERE `+due+` AND recipient = ?2`+marked+`
 		  AND NOT EXISTS (SELECT 1 FROM agent_message l
 		                  WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)
+		  AND NOT `+behindPutOff+`
 		ORDER BY priority DESC, seq LIMIT +?3`, t.clockText, recipient, size)
 	if err != nil || len(ms) == 0 {
 		return nil, err

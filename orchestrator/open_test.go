@@ -239,6 +239,9 @@ func TestQueryPlans(t *testing.T) {
 			t.Errorf("%s\nplan:\n%swant %s", query, plan, index)
 		}
 	}
+	if plan := explain(t, db, orchestrator.HotStatements.Due); !strings.Contains(plan, "agent_message_put_off (recipient=? AND sender=?") {
+		t.Errorf("what was put off is not looked up by its index:\n%s", plan)
+	}
 }
 
 func explain(t *testing.T, db *sql.DB, query string) (plan string) {

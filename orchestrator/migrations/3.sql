@@ -13,6 +13,8 @@ ALTER TABLE agents ADD COLUMN disabled TEXT NOT NULL DEFAULT '';
 DROP INDEX agent_message_retry;
 CREATE INDEX agent_message_later ON agent_message (next_attempt_at)
     WHERE status IN ('pending','retry') AND next_attempt_at <> '';
+CREATE INDEX agent_message_put_off ON agent_message (recipient, sender)
+    WHERE status = 'pending' AND next_attempt_at <> '';
 
 CREATE TABLE agent_secrets (
     agent             TEXT PRIMARY KEY,
