@@ -82,5 +82,10 @@ func (d Draft) checkContent() (Draft, error) {
 	case d.Action != "" && d.Action != "queue" && d.Action != "interrupt":
 		return d, Errorf(InvalidParams, "action is %q; it is queue or interrupt", d.Action)
 	}
-	return d, nil
+	if d.Presence == "" {
+		return d, nil
+	}
+	var err error
+	d.SessionID, err = CheckName("session", d.SessionID)
+	return d, err
 }

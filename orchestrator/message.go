@@ -95,6 +95,15 @@ type Draft struct {
 	Origin         string        // see Message.Origin
 	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
 	RegisterSender bool          // the sender proved its identity: add it if nobody knows it yet
+
+	// Presence is what the sender says that it does in the session SessionID, which it must name then; it is noted together
+	// with the send. "" says nothing. A repeat of an idempotency key notes nothing.
+	Presence PresenceStatus
+
+	// MakeID names the message, or each one to a member of a group; nil leaves that to the router. It is called within the
+	// transaction with the time that is stored as CreatedAt, and its sequence is the first, from 1, whose id is free among all
+	// messages that are kept. It must have an id of its own for every sequence, of 1 to 256 bytes, and may be called again.
+	MakeID func(recipient string, at time.Time, sequence int) string
 }
 
 // Sent is the answer to a Draft.

@@ -160,6 +160,9 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	if err == nil && d.Acknowledges {
 		err = t.acknowledgeAnswered(d)
 	}
+	if err == nil && d.Presence != "" {
+		_, err = t.takePresence(d.SessionID, d.Sender, d.Presence)
+	}
 	if err == nil && d.IdempotencyKey != "" {
 		err = t.keepResult(d, sent)
 	}
@@ -184,7 +187,7 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 		sent.MulticastID, sent.MessageID = id, id
 	}
 	for _, recipient := range recipients {
-		id, err := t.newID("msg-")
+		id, err := t.messageID(d, recipient)
 		if err != nil {
 			return sent, err
 		}
@@ -214,7 +217,7 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 func (t *tx) refuse(conf *config, d *Draft, code Code, role, name string) (Sent, error, error) {
 	refusal := Errorf(code, "nobody is known as %s %q", role, name)
 	hint := cmp.Or(didYouMean(name, slices.Concat(conf.names, conf.groupNames())), addIt(name)+".")
-	id, err := t.newID("msg-")
+	id, err := t.messageID(d, d.Recipient)
 	if err != nil {
 		return Sent{}, nil, err
 	}

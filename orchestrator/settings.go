@@ -26,6 +26,7 @@ type Settings struct {
 	MaxHops         int
 	WALLimit        int64 // bytes at which checkpoint truncates
 	Bounce          bool
+	StrictRoutes    bool // of ralph messages
 }
 
 // Setting describes one setting: its key, what it means, its default and its bounds.
@@ -55,14 +56,8 @@ var settingList = []Setting{
 	span("retention.trace", "90d", 0, 3650*day, "the trace of a message is deleted this long after the message", func(s *Settings) *time.Duration { return &s.KeepTraces }),
 	integer("backlog.limit", "0", 0, math.MaxInt32, "undelivered messages of one recipient at which sends to it are refused; 0: no limit", func(s *Settings) *int { return &s.BacklogLimit }),
 	integer("hops.limit", "64", 1, 10000, "answers to answers before the router calls it a loop", func(s *Settings) *int { return &s.MaxHops }),
-	{Key: "bounce", Default: "on", Bounds: "on or off", About: "send an error_report to the sender of a message that failed or expired",
-		parse: func(s *Settings, v string) error {
-			if v != "on" && v != "off" {
-				return fmt.Errorf("%q is neither on nor off", v)
-			}
-			s.Bounce = v == "on"
-			return nil
-		}},
+	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired", func(s *Settings) *bool { return &s.Bounce }),
+	onOff("ralph.strict_routes", "off", "ralph messages may only take the routes that their document has for their type", func(s *Settings) *bool { return &s.StrictRoutes }),
 	{Key: "wal.limit", Default: "67108864", Bounds: "1048576 to 17179869184 bytes", About: "size of the write-ahead log at which checkpoint truncates it",
 		parse: func(s *Settings, v string) error {
 			n, err := strconv.ParseInt(v, 10, 64)
@@ -84,6 +79,17 @@ func integer(key, preset string, low, high int, about string, field func(*Settin
 				return fmt.Errorf("%q is not a whole number from %d to %d", v, low, high)
 			}
 			*field(s) = n
+			return nil
+		}}
+}
+
+func onOff(key, preset, about string, field func(*Settings) *bool) Setting {
+	return Setting{Key: key, Default: preset, Bounds: "on or off", About: about,
+		parse: func(s *Settings, v string) error {
+			if v != "on" && v != "off" {
+				return fmt.Errorf("%q is neither on nor off", v)
+			}
+			*field(s) = v == "on"
 			return nil
 		}}
 }
