@@ -1,0 +1,198 @@
+package letter
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"mailroom/orchestrator"
+)
+
+// Types are the types of messages that document 002 has, in its order. Each has a JSON Schema for its payload in
+// schemas/TYPE.json.
+var Types = []string{"task_assign", "implementation_complete", "validation_passed", "bug_report", "question", "answer", statusUpdate}
+
+// statusUpdate is the type by which an agent says what it does.
+const statusUpdate = "status_update"
+
+//go:embed schemas/*.json
+var schemaFiles embed.FS
+
+// schemas holds the compiled schema of each type, made when it is first needed.
+var schemas = func() map[string]func() *jsonschema.Resolved {
+	all := map[string]func() *jsonschema.Resolved{}
+	for _, kind := range Types {
+		all[kind] = sync.OnceValue(func() *jsonschema.Resolved { return compile(kind) })
+	}
+	return all
+}()
+
+// compile reads the schema of a type. It panics when that is wrong: it is part of the program, and a test reads all.
+func compile(kind string) *jsonschema.Resolved {
+	var s jsonschema.Schema
+	text, err := fs.ReadFile(schemaFiles, "schemas/"+kind+".json")
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("the schema of %s: %v", kind, err))
+	}
+	return resolved(&s)
+}
+
+func resolved(s *jsonschema.Schema) *jsonschema.Resolved {
+	r, err := s.Resolve(nil)
+	if err != nil {
+		panic(fmt.Sprintf("a schema of ours: %v", err))
+	}
+	return r
+}
+
+// Check holds the payload of a message to the schema of its type, and a status_update to its sender's name, and returns
+// what a status_update says that its sender does, "" for any other message. A type that is none of Types passes. It is
+// safe for concurrent use. Error: invalid_params, whose message begins with the path of the fault, such as
+// `payload.bugs[0].line: ...`, which stands under parameter in its details, too.
+func Check(kind, sender string, payload json.RawMessage) (says orchestrator.PresenceStatus, err error) {
+	schema, known := schemas[kind]
+	if !known {
+		return "", nil
+	}
+	var value any
+	dec := json.NewDecoder(strings.NewReader(string(payload)))
+	dec.UseNumber() // a number may be too large for a float64, and is kept as it stands
+	if err := dec.Decode(&value); err != nil {
+		return "", misfit(kind, "payload", "it is not JSON: %v", err)
+	}
+	value = numbered(value)
+	if schema().Validate(value) != nil {
+		return "", locate(kind, "payload", schema().Schema(), value)
+	}
+	if kind != statusUpdate {
+		return "", nil
+	}
+	update := value.(map[string]any)
+	if name, err := orchestrator.CheckName("agent", update["agent"].(string)); err != nil || !strings.EqualFold(name, sender) {
+		return "", misfit(kind, "payload.agent", "%q is not the sender, which is %s", orchestrator.Clip(update["agent"].(string)), orchestrator.Clip(sender))
+	}
+	return orchestrator.PresenceStatus(update["status"].(string)), nil
+}
+
+// numbered makes of a JSON value what package jsonschema takes: for it a json.Number is a text. Only the checks see it.
+func numbered(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key := range v {
+			v[key] = numbered(v[key])
+		}
+	case []any:
+		for i := range v {
+			v[i] = numbered(v[i])
+		}
+	case json.Number:
+		n, _ := strconv.ParseFloat(v.String(), 64)
+		return min(max(n, -math.MaxFloat64), math.MaxFloat64)
+	}
+	return value
+}
+
+// locate finds the innermost value that breaks its schema, since package jsonschema tells where in the schema it is, but
+// not where in the value.
+func locate(kind, path string, s *jsonschema.Schema, value any) error {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range s.Required {
+			if _, has := v[key]; !has {
+				return misfit(kind, path+"."+key, "it is missing (%s)", s.Properties[key].Description)
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
+			below := s.Properties[key]
+			if member, has := v[key]; has && resolved(below).Validate(member) != nil {
+				return locate(kind, path+"."+key, below, member)
+			}
+		}
+	case []any:
+		for i := range v {
+			if s.Items != nil && resolved(s.Items).Validate(v[i]) != nil {
+				return locate(kind, fmt.Sprintf("%s[%d]", path, i), s.Items, v[i])
+			}
+		}
+	}
+	return misfit(kind, path, "%s", complaint(s, value))
+}
+
+// complaint says what is wrong with a value that breaks a schema by itself.
+func complaint(s *jsonschema.Schema, value any) string {
+	shown := orchestrator.Clip(string(marshal(value)))
+	if len(s.Enum) > 0 {
+		words := make([]string, len(s.Enum))
+		for i, word := range s.Enum {
+			words[i] = fmt.Sprintf("%q", word)
+		}
+		return shown + " is not " + strings.Join(words, " or ")
+	}
+	if resolved(&jsonschema.Schema{Type: s.Type}).Validate(value) != nil {
+		return shown + " is not " + map[string]string{
+			"string": "a text", "integer": "a whole number", "array": "a list", "object": "an object",
+		}[s.Type]
+	}
+	if s.Minimum != nil {
+		return fmt.Sprintf("%s is less than %v", shown, *s.Minimum)
+	}
+	return "it is empty"
+}
+
+// misfit is what is wrong with the payload of a message of some type, or with the ends of its way.
+func misfit(kind, path, format string, args ...any) error {
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", path, fmt.Sprintf(format, args...))
+	e.Details = map[string]any{"parameter": path}
+	return e.WithHint("`mailroom commands ralph_send` says what a %s holds", kind)
+}
+
+// routes are the ends of each type's way; "" is anybody. Source: document 002, "Message Types".
+var routes = map[string]struct{ from, to string }{
+	"task_assign":             {"pm", "developer"},
+	"implementation_complete": {"developer", "qa"},
+	"validation_passed":       {"qa", "pm"},
+	"bug_report":              {"qa", "developer"},
+	"question":                {"", "pm"},
+	"answer":                  {"pm", ""},
+	statusUpdate:              {"", "watchdog"},
+}
+
+// CheckRoute holds a message to the way that document 002 has for its type. An agent is what the document calls pm,
+// developer, qa or watchdog by its name or by its role. A type that is none of Types may go any way. Error:
+// invalid_params, whose message begins with from or to.
+func CheckRoute(kind string, from, to *orchestrator.Agent) error {
+	route := routes[kind]
+	for _, end := range []struct {
+		key, want string
+		agent     *orchestrator.Agent
+	}{{"from", route.from, from}, {"to", route.to, to}} {
+		if end.want == "" || end.agent.Name == end.want || strings.EqualFold(end.agent.Role, end.want) {
+			continue
+		}
+		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s is not %s, and only such a %s goes with the type %s",
+			end.key, end.agent.Name, end.want, map[string]string{"from": "sender", "to": "recipient"}[end.key], kind)
+		e.Details = map[string]any{"parameter": end.key}
+		return e.WithHint("Routes are strict here (setting ralph.strict_routes); an agent is %s by its name or its role: `mailroom agent add %s --role %s`",
+			end.want, end.agent.Name, end.want)
+	}
+	return nil
+}
+
+// ID is the id of a message as document 002 writes it: msg-RECIPIENT-yyyyMMdd-HHmmss-SEQUENCE, in UTC, the sequence with
+// three digits or more. It is made to be a Draft's MakeID.
+func ID(recipient string, at time.Time, sequence int) string {
+	return fmt.Sprintf("msg-%s-%s-%03d", recipient, at.UTC().Format("20060102-150405"), sequence)
+}

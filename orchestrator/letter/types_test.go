@@ -1,0 +1,210 @@
+package letter_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
+)
+
+// wantFault fails unless err is invalid_params at a path.
+func wantFault(t *testing.T, what string, err error, path string) {
+	t.Helper()
+	var e *orchestrator.Error
+	if !errors.As(err, &e) || e.Code != orchestrator.InvalidParams || !strings.HasPrefix(e.Message, path+": ") || e.Details["parameter"] != path {
+		t.Errorf("%s: %v; want a fault at %s", what, err, path)
+	}
+}
+
+// The document's payloads pass, also with keys that it does not have, and say what their sender does.
+func TestCheckTakesTheDocumentsPayloads(t *testing.T) {
+	t.Parallel()
+	var kinds []string
+	for _, e := range examples {
+		kinds = append(kinds, e.kind)
+		var says orchestrator.PresenceStatus
+		if e.kind == "status_update" {
+			says = orchestrator.Working
+		}
+		more := strings.Replace(e.payload, "{", `{"huge":[1e400,-1e400,{"n":null}],`, 1)
+		for _, payload := range []string{e.payload, more} {
+			if got, err := letter.Check(e.kind, e.from, json.RawMessage(payload)); err != nil || got != says {
+				t.Errorf("%s: %q, %v", payload, got, err)
+			}
+		}
+	}
+	if !slices.Equal(kinds, letter.Types) {
+		t.Errorf("the types are %q; the document has %q", letter.Types, kinds)
+	}
+	for _, payload := range []string{`{}`, `null`, `[1]`, `"text"`} {
+		if got, err := letter.Check("a_word_of_our_own", "pm", json.RawMessage(payload)); err != nil || got != "" {
+			t.Errorf("an unknown type with %s: %q, %v", payload, got, err)
+		}
+	}
+	if got, err := letter.Check("status_update", "qa", json.RawMessage(`{"agent":"QA","status":"idle"}`)); err != nil || got != orchestrator.Idle {
+		t.Errorf("idle without a task: %q, %v", got, err)
+	}
+}
+
+// paths lists what an example's payload holds: each path, and the value there.
+func paths(at string, value any, into map[string]any) {
+	into[at] = value
+	switch v := value.(type) {
+	case map[string]any:
+		for key := range v {
+			paths(at+"."+key, v[key], into)
+		}
+	case []any:
+		for i := range v {
+			paths(at+"["+string(rune('0'+i))+"]", v[i], into)
+		}
+	}
+}
+
+// changed returns a payload in which the value at a path is left out, or replaced.
+func changed(t *testing.T, payload, path string, replacement any, remove bool) json.RawMessage {
+	t.Helper()
+	var change func(at string, value any) any
+	change = func(at string, value any) any {
+		if at == path {
+			return replacement
+		}
+		switch v := value.(type) {
+		case map[string]any:
+			for key := range v {
+				if remove && at+"."+key == path {
+					delete(v, key)
+				} else {
+					v[key] = change(at+"."+key, v[key])
+				}
+			}
+		case []any:
+			for i := range v {
+				v[i] = change(at+"["+string(rune('0'+i))+"]", v[i])
+			}
+		}
+		return value
+	}
+	var value any
+	if err := json.Unmarshal([]byte(payload), &value); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(change("payload", value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Whatever is taken out of the document's payloads, or is of another type there, is refused with its path.
+func TestCheckNamesThePathOfEveryFault(t *testing.T) {
+	t.Parallel()
+	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"} // the document leaves open what they are
+	optional := []string{"payload.taskId of status_update"}
+	for _, e := range examples {
+		var value any
+		if err := json.Unmarshal([]byte(e.payload), &value); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]any{}
+		paths("payload", value, all)
+		for _, path := range slices.Sorted(maps.Keys(all)) {
+			if slices.Contains(free, path) {
+				continue
+			}
+			wrong := []any{nil, true, 1.5, -1}
+			if _, is := all[path].(string); !is {
+				wrong = append(wrong, "text")
+			}
+			if _, is := all[path].(map[string]any); !is {
+				wrong = append(wrong, map[string]any{})
+			}
+			if _, is := all[path].([]any); !is {
+				wrong = append(wrong, []any{})
+			}
+			for _, other := range wrong {
+				text := changed(t, e.payload, path, other, false)
+				_, err := letter.Check(e.kind, e.from, text)
+				wantFault(t, string(text), err, path)
+			}
+			if !strings.HasSuffix(path, "]") && path != "payload" && !slices.Contains(optional, path+" of "+e.kind) {
+				text := changed(t, e.payload, path, nil, true)
+				_, err := letter.Check(e.kind, e.from, text)
+				wantFault(t, string(text), err, path)
+			}
+		}
+	}
+}
+
+// What a schema says beyond types, and how a fault reads.
+func TestCheckSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ kind, payload, want string }{
+		{"bug_report", `{"taskId":"feat-001","bugs":[]}`, `payload.bugs: it is empty`},
+		{"bug_report", `{"taskId":"feat-001","bugs":[{"file":"f","line":1,"issue":"i"},{"file":"f","line":"ten","issue":"i"}]}`,
+			`payload.bugs[1].line: "ten" is not a whole number`},
+		{"bug_report", `{"taskId":"feat-001","bugs":[{"file":"f","line":-3,"issue":"i"}]}`, `payload.bugs[0].line: -3 is less than 0`},
+		{"bug_report", `{"taskId":"feat-001","bugs":[{"file":"f","line":1}]}`, `payload.bugs[0].issue: it is missing (what is wrong)`},
+		{"bug_report", `{"taskId":"feat-001","bugs":[7]}`, `payload.bugs[0]: 7 is not an object`},
+		{"bug_report", `{"taskId":"","bugs":[]}`, `payload.bugs: it is empty`},
+		{"bug_report", `[]`, `payload: [] is not an object`},
+		{"question", `{"taskId":"","question":"?"}`, `payload.taskId: it is empty`},
+		{"question", `{"taskId":"feat-001","question":["` + strings.Repeat("long", 50) + `"]}`, `payload.question: ["longlong`},
+		{"validation_passed", `{"taskId":"feat-001","results":{"typecheck":"pass","lint":"fail","test":"pass","build":"pass"}}`,
+			`payload.results.lint: "fail" is not "pass"`},
+		{"status_update", `{"agent":"developer","status":"busy"}`, `payload.status: "busy" is not "working" or "idle"`},
+		{"status_update", `{"agent":"pm","status":"idle"}`, `payload.agent: "pm" is not the sender, which is developer`},
+		{"status_update", `{"agent":"\u212aim","status":"idle"}`, "payload.agent: \"\u212aim\" is not the sender"},
+		{"status_update", `{"agent"`, `payload: it is not JSON`},
+	} {
+		_, err := letter.Check(c.kind, "developer", json.RawMessage(c.payload))
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || len(err.Error()) > 300 {
+			t.Errorf("%s %s: %v; want %s", c.kind, c.payload, err, c.want)
+		}
+	}
+}
+
+func TestCheckRoute(t *testing.T) {
+	t.Parallel()
+	agent := func(name, role string) *orchestrator.Agent { return &orchestrator.Agent{Name: name, Role: role} }
+	pm, developer, qa, watchdog := agent("pm", ""), agent("developer", ""), agent("qa", ""), agent("watchdog", "")
+	ada := agent("ada", "QA")
+	for _, c := range []struct {
+		kind     string
+		from, to *orchestrator.Agent
+		fault    string
+	}{
+		{"task_assign", pm, developer, ""}, {"task_assign", developer, developer, "from"}, {"task_assign", pm, qa, "to"},
+		{"implementation_complete", developer, qa, ""}, {"implementation_complete", developer, ada, ""}, {"implementation_complete", qa, pm, "from"},
+		{"validation_passed", qa, pm, ""}, {"validation_passed", ada, pm, ""}, {"validation_passed", qa, developer, "to"},
+		{"bug_report", ada, developer, ""}, {"bug_report", pm, developer, "from"},
+		{"question", watchdog, pm, ""}, {"question", pm, developer, "to"},
+		{"answer", pm, ada, ""}, {"answer", ada, pm, "from"},
+		{"status_update", ada, watchdog, ""}, {"status_update", ada, pm, "to"},
+		{"anything", qa, qa, ""},
+	} {
+		err := letter.CheckRoute(c.kind, c.from, c.to)
+		if c.fault == "" && err != nil {
+			t.Errorf("%s from %s to %s: %v", c.kind, c.from.Name, c.to.Name, err)
+		}
+		if c.fault != "" {
+			wantFault(t, c.kind, err, c.fault)
+		}
+	}
+}
+
+func TestID(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2025, 1, 23, 13, 0, 5, 0, time.FixedZone("", 3600))
+	for n, want := range map[int]string{1: "msg-qa-20250123-120005-001", 999: "msg-qa-20250123-120005-999", 1000: "msg-qa-20250123-120005-1000"} {
+		if got := letter.ID("qa", at, n); got != want {
+			t.Errorf("%d: %s; want %s", n, got, want)
+		}
+	}
+}
