@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -85,7 +86,9 @@ func (d Draft) checkContent() (Draft, error) {
 	if d.Presence == "" {
 		return d, nil
 	}
-	var err error
-	d.SessionID, err = CheckName("session", d.SessionID)
+	session, err := CheckName("session", cmp.Or(d.SessionID, DefaultSession))
+	if d.SessionID != "" {
+		d.SessionID = session
+	}
 	return d, err
 }

@@ -96,7 +96,7 @@ type Draft struct {
 	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
 	RegisterSender bool          // the sender proved its identity: add it if nobody knows it yet
 
-	// Presence is what the sender says that it does in the session SessionID, which it must name then; it is noted together
+	// Presence is what the sender says that it does in the session SessionID, or else in DefaultSession; it is noted together
 	// with the send. "" says nothing. A repeat of an idempotency key notes nothing.
 	Presence PresenceStatus
 

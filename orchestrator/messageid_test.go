@@ -133,7 +133,14 @@ func TestSendWithPresence(t *testing.T) {
 	send("after another", orchestrator.Working)
 	d.IdempotencyKey, d.Presence = key, orchestrator.Idle
 	send("after a repeat of the first", orchestrator.Working)
-	d.SessionID = ""
+	d.SessionID, d.IdempotencyKey = "no name", ""
 	_, err = f.Send(t.Context(), d)
 	wantCode(t, err, orchestrator.InvalidParams)
+	d.SessionID = ""
+	send("in no session", orchestrator.Working)
+	list, err := f.Presences(t.Context(), orchestrator.DefaultSession)
+	if err != nil || len(list) != 1 || list[0].Status != orchestrator.Idle {
+		t.Errorf("%+v, %v", list, err)
+	}
+	wantRows(t, f.rows(`SELECT session_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "s", "s", "<nil>")
 }

@@ -1,11 +1,15 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"strings"
 	"time"
 )
+
+// DefaultSession is the session of those who name none.
+const DefaultSession = "default"
 
 // Presence is the part that an agent takes in a session.
 type Presence struct {
@@ -129,6 +133,15 @@ func (t *tx) takePresence(session, agent string, status PresenceStatus) (Presenc
 	}
 	p.Status, p.Since = status, t.now
 	return p, t.storePresence(&p)
+}
+
+// saidPresence notes what the sender of a draft says that it does.
+func (t *tx) saidPresence(d *Draft) error {
+	if d.Presence == "" {
+		return nil
+	}
+	_, err := t.takePresence(cmp.Or(d.SessionID, DefaultSession), d.Sender, d.Presence)
+	return err
 }
 
 func (t *tx) storePresence(p *Presence) error {

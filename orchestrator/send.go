@@ -160,8 +160,8 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	if err == nil && d.Acknowledges {
 		err = t.acknowledgeAnswered(d)
 	}
-	if err == nil && d.Presence != "" {
-		_, err = t.takePresence(d.SessionID, d.Sender, d.Presence)
+	if err == nil {
+		err = t.saidPresence(d)
 	}
 	if err == nil && d.IdempotencyKey != "" {
 		err = t.keepResult(d, sent)

@@ -150,7 +150,7 @@ func globalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "db", Usage: "`FILE` of the database", DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
 		&cli.StringFlag{Name: "as", Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator"},
-		&cli.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to", DefaultText: "default"},
+		&cli.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to", DefaultText: orchestrator.DefaultSession},
 		&cli.StringFlag{Name: "output", Usage: "how to answer: `json|text`", DefaultText: "text on a terminal, otherwise json"},
 		&cli.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error", DefaultText: "warn"},
 		&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help", DisableDefaultText: true},
@@ -278,7 +278,7 @@ func (p *Program) caller(c *cli.Context) (commands.Caller, error) {
 	if caller.Name == "" {
 		caller.Name = p.Getenv("MAILROOM_AGENT")
 	}
-	session, err := orchestrator.CheckName("session", cmp.Or(caller.Session, "default"))
+	session, err := orchestrator.CheckName("session", cmp.Or(caller.Session, orchestrator.DefaultSession))
 	if caller.Session = session; err != nil || caller.Name == "" {
 		return caller, err
 	}

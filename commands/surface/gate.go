@@ -231,7 +231,7 @@ func sessionOf(r *http.Request) (string, error) {
 	case len(sessions) == 1 && sessions[0] != "":
 		return orchestrator.CheckName("session", sessions[0])
 	}
-	return "default", nil
+	return orchestrator.DefaultSession, nil
 }
 
 // tooMany answers 429.

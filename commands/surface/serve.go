@@ -63,7 +63,7 @@ func (p *Program) serve(c *cli.Context) error {
 		return err
 	}
 	d := &daemon{p: p, log: log, router: router}
-	d.env = commands.Env{Router: router, Caller: commands.Caller{Admin: true, Session: "default"}, Log: log, Catalogue: p.Catalogue}
+	d.env = commands.Env{Router: router, Caller: commands.Caller{Admin: true, Session: orchestrator.DefaultSession}, Log: log, Catalogue: p.Catalogue}
 	if _, err := router.Create(c.Context); err != nil {
 		router.Close()
 		return err

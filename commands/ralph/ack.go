@@ -1,0 +1,95 @@
+package ralph
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
+)
+
+// AckParams name the message that was processed.
+type AckParams struct {
+	ID    string `json:"id" desc:"message that was processed" check:"id" arg:"1"`
+	Agent string `json:"agent,omitempty" desc:"agent that processed it; may be left out" check:"agent"`
+}
+
+// AckResult tells when it was acknowledged first, and what became of its file.
+type AckResult struct {
+	ID             string `json:"id"`
+	Agent          string `json:"agent"`
+	AcknowledgedAt string `json:"acknowledged_at"`
+	FileRemoved    bool   `json:"file_removed"` // false also when the agent has no folder, or the file was gone
+}
+
+var ackCommand = commands.Define(vocabulary, "ack", ack)
+
+// ack is idempotent: a repeat answers with the first time, and removes a file that is still there.
+func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) {
+	by := env.Caller.Name
+	if p.Agent != "" {
+		var err error
+		if by, err = commands.ActAs(env.Caller, p.Agent); err != nil {
+			return AckResult{}, err
+		}
+	}
+	m, err := env.Router.Acknowledge(ctx, p.ID, by)
+	var refused *orchestrator.Error
+	if errors.As(err, &refused) && refused.Code == orchestrator.Conflict && (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
+		refused.WithHint("If its file is in the inbox folder already, its delivery is just being noted: try again in a moment")
+	}
+	if err != nil {
+		return AckResult{}, err
+	}
+	r := AckResult{ID: m.ID, Agent: m.Recipient, AcknowledgedAt: m.AcknowledgedAt}
+	agent, err := env.Router.Agent(ctx, m.Recipient)
+	if orchestrator.CodeOf(err) == orchestrator.NotFound {
+		return r, nil // removed since
+	}
+	if err != nil {
+		return r, err
+	}
+	if root, ok := folderOf(&agent); ok {
+		r.FileRemoved, err = removeFile(root, &m)
+	}
+	return r, err
+}
+
+// folderOf is the root below which an agent's messages lie as files, if they do.
+func folderOf(agent *orchestrator.Agent) (root string, ok bool) {
+	return strings.CutPrefix(agent.Deliver, "dir:")
+}
+
+// removeFile removes the file of a message that its recipient has acknowledged, and reports whether it was there.
+// Everything but the root itself is looked up below the root, so that no link leads out of it.
+func removeFile(root string, m *orchestrator.Message) (removed bool, err error) {
+	name, err := letter.FileName(m.ID)
+	if err != nil {
+		return false, err
+	}
+	folder, err := os.OpenRoot(root)
+	if err == nil {
+		defer folder.Close()
+		err = folder.Remove(filepath.Join(m.Recipient, name))
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err == nil, nil
+	}
+	return false, (&orchestrator.Error{
+		Code: orchestrator.Unavailable, Message: m.ID + " is acknowledged, but its file cannot be removed", MessageID: m.ID, Err: err,
+	}).WithHint("Remove it by hand, or say this again once its folder can be written")
+}
+
+// Text says it in a sentence.
+func (r AckResult) Text(w *commands.Text) {
+	if r.FileRemoved {
+		w.Printf("%s is acknowledged, and its file removed.\n", w.Paint(commands.Bold, r.ID))
+		return
+	}
+	w.Printf("%s is acknowledged.\n", w.Paint(commands.Bold, r.ID))
+}

@@ -1,0 +1,72 @@
+package ralph
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
+)
+
+// Message is a message in the document's form; what the document has no key for follows behind replyTo. Source: document
+// 002, "Message Structure".
+type Message struct {
+	ID        string          `json:"id"`
+	From      string          `json:"from"`
+	To        string          `json:"to"`
+	Type      string          `json:"type"`
+	Priority  string          `json:"priority"`
+	Payload   json.RawMessage `json:"payload"` // as it was sent, whatever vocabulary did that
+	Timestamp string          `json:"timestamp"`
+	Status    string          `json:"status"` // pending, as in the file: it waits to be processed
+	ReplyTo   *string         `json:"replyTo"`
+
+	Summary         string `json:"summary,omitempty"`
+	Context         string `json:"context,omitempty"`
+	Action          string `json:"action,omitempty"`
+	ThreadID        string `json:"thread_id,omitempty"`
+	SessionID       string `json:"session_id,omitempty"`
+	MulticastID     string `json:"multicast_id,omitempty"`
+	MulticastTarget string `json:"multicast_target,omitempty"` // group or team that the sender addressed
+	ExpiresAt       string `json:"expires_at,omitempty"`
+}
+
+// Received is a message, and what else its file said.
+type Received struct {
+	Message
+	more []letter.Member
+}
+
+// MarshalJSON puts the keys that nobody here knows behind the others.
+func (r Received) MarshalJSON() ([]byte, error) {
+	body, err := commands.Marshal(r.Message)
+	for _, m := range r.more {
+		var key []byte
+		if key, err = commands.Marshal(m.Key); err != nil {
+			break
+		}
+		body = append(append(append(bytes.TrimSuffix(body, []byte("}")), ','), key...), ':')
+		body = append(append(body, m.Value...), '}')
+	}
+	return body, err
+}
+
+// render brings a message of any vocabulary into the document's form.
+func render(m *orchestrator.Message) Received {
+	l := letter.Of(m)
+	r := Received{Message{
+		ID: l.ID, From: l.From, To: l.To, Type: l.Type, Priority: l.Priority, Payload: l.Payload, Timestamp: l.Timestamp,
+		Status: l.Status, Summary: l.Summary, Context: l.Context, Action: l.Action, ThreadID: l.ThreadID, SessionID: l.SessionID,
+		MulticastID: l.MulticastID, MulticastTarget: l.MulticastTarget, ExpiresAt: l.ExpiresAt,
+	}, l.More}
+	if l.ReplyTo != "" {
+		r.ReplyTo = &l.ReplyTo
+	}
+	return r
+}
+
+// text shows a message to people.
+func (m *Message) text(w *commands.Text) {
+	w.Printf("%s  %s from %s to %s, %s\n  %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.From, m.To, m.Timestamp, string(m.Payload))
+}

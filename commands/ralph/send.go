@@ -1,0 +1,131 @@
+package ralph
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
+	"mailroom/tracing"
+)
+
+// SendParams ask for one message, or one to every member of a group. Source: document 002, "Message Structure".
+type SendParams struct {
+	From           string          `json:"from,omitempty" desc:"agent that sends; may be left out by one that is known by its credential" check:"agent"`
+	To             string          `json:"to" desc:"agent or group that gets it" check:"agent|group"`
+	Type           string          `json:"type" desc:"task_assign, implementation_complete, validation_passed, bug_report, question, answer, status_update, or a word of your own" check:"min=1,max=64"`
+	Priority       string          `json:"priority,omitempty" desc:"higher is read first" check:"oneof=low|normal|high|urgent" default:"normal"`
+	Payload        json.RawMessage `json:"payload,omitempty" desc:"an object; the types above each have a form of it" check:"max=1048576" default:"{}"`
+	ReplyTo        string          `json:"replyTo,omitempty" desc:"id of the message that this one answers" check:"id"`
+	IdempotencyKey string          `json:"idempotencyKey,omitempty" desc:"a repeat with the same key sends nothing and answers with the first result" check:"min=1,max=256"`
+	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"refuse a message that does not go the way of its type, as the setting ralph.strict_routes does"`
+}
+
+// SendResult is the message. A group's is the one that its sender wrote, under the id that all messages of it share, which
+// are messages.
+type SendResult struct {
+	Message
+	Messages   []Message `json:"messages,omitempty"`
+	Idempotent bool      `json:"idempotent,omitempty"` // it had been sent before
+}
+
+var sendCommand = commands.Define(vocabulary, "send", send).Kind(tracing.Producer)
+
+// send is durable when it returns, and so is what a status_update says.
+func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, error) {
+	draft, err := p.draft(env.Caller)
+	if err == nil {
+		err = p.checkRoute(ctx, env, draft.Sender)
+	}
+	if err != nil {
+		return SendResult{}, err
+	}
+	sent, err := env.Router.Send(ctx, draft)
+	if err != nil {
+		return SendResult{}, err
+	}
+	message := func(id, to string) Message {
+		return render(&orchestrator.Message{
+			ID: id, Sender: draft.Sender, Recipient: to, Type: draft.Type, Priority: draft.Priority, Payload: draft.Payload,
+			CreatedAt: sent.CreatedAt, ReplyTo: draft.ReplyTo, SessionID: draft.SessionID, MulticastID: sent.MulticastID,
+		}).Message
+	}
+	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent}
+	if sent.MulticastID == "" {
+		return r, nil
+	}
+	for i, to := range sent.Recipients {
+		m := message(sent.MessageIDs[i], to)
+		m.MulticastTarget = p.To
+		r.Messages = append(r.Messages, m)
+	}
+	return r, nil
+}
+
+func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err error) {
+	d = orchestrator.Draft{
+		Recipient: p.To, Type: p.Type, Payload: p.Payload, Priority: orchestrator.PriorityOf(p.Priority), ReplyTo: p.ReplyTo,
+		IdempotencyKey: p.IdempotencyKey, RegisterSender: caller.Name != "", MakeID: letter.ID,
+	}
+	if caller.Session != orchestrator.DefaultSession { // the document has no key for one
+		d.SessionID = caller.Session
+	}
+	if d.Sender, err = commands.ActAs(caller, p.From); err != nil {
+		return d, err
+	}
+	if p.Payload[0] != '{' {
+		e := orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object")
+		e.Details = map[string]any{"parameter": "payload"}
+		return d, e.WithHint(`Write {"key": ...}`)
+	}
+	d.Presence, err = letter.Check(p.Type, d.Sender, p.Payload)
+	return d, err
+}
+
+// checkRoute refuses a message that does not go the way of its type, where somebody wants that. Names that nobody knows
+// are left to the router, which keeps what was said as a dead letter.
+func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender string) error {
+	setting, err := env.Router.Setting(ctx, "ralph.strict_routes")
+	if err != nil || !p.StrictRoutes && setting.Value != "on" {
+		return err
+	}
+	agents, err := env.Router.Agents(ctx)
+	if err != nil {
+		return err
+	}
+	groups, err := env.Router.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	to := []string{p.To}
+	if i := slices.IndexFunc(groups, func(g orchestrator.Group) bool { return g.Name == p.To }); i >= 0 {
+		to = groups[i].Members
+	}
+	from := &orchestrator.Agent{Name: sender} // it may be about to register itself
+	if i := slices.IndexFunc(agents, func(a orchestrator.Agent) bool { return a.Name == sender }); i >= 0 {
+		from = &agents[i]
+	}
+	for i := range agents {
+		if !slices.Contains(to, agents[i].Name) {
+			continue
+		}
+		if err := letter.CheckRoute(p.Type, from, &agents[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Text says it in a sentence.
+func (r SendResult) Text(w *commands.Text) {
+	switch {
+	case r.Idempotent:
+		w.Printf("%s had been sent before under this idempotency key; nothing was sent now.\n", w.Paint(commands.Bold, r.ID))
+	case len(r.Messages) > 0:
+		w.Printf("%s is on disk, for %d agents.\n", w.Paint(commands.Bold, r.ID), len(r.Messages))
+	default:
+		w.Printf("%s is on disk.\n", w.Paint(commands.Bold, r.ID))
+	}
+}
