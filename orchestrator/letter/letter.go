@@ -65,7 +65,7 @@ type origin struct {
 func Of(m *orchestrator.Message) Letter {
 	from := origin{
 		Timestamp: created(m), ReplyTo: m.ReplyTo, Summary: m.Summary, Context: m.Context, Action: m.Action,
-		ThreadID: m.ThreadID, SessionID: m.SessionID, MulticastID: m.MulticastID, MulticastTarget: m.Group, ExpiresAt: m.ExpiresAt,
+		ThreadID: m.ThreadID, SessionID: m.SessionID, MulticastID: m.MulticastID, MulticastTarget: m.Group, ExpiresAt: m.TTLEnd(),
 	}
 	if m.Origin != "" {
 		var file origin

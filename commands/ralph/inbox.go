@@ -1,0 +1,117 @@
+package ralph
+
+import (
+	"context"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// InboxParams say whose messages to show.
+type InboxParams struct {
+	Agent      string           `json:"agent,omitempty" desc:"agent whose inbox to show; may be left out by one that is known by its credential" check:"agent"`
+	MarkAsRead bool             `json:"markAsRead,omitempty" desc:"mark the messages as read; false only looks" default:"true"`
+	Limit      int              `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
+	Wait       commands.Seconds `json:"wait,omitempty" desc:"seconds to wait for one when there is none; left out: not at all" check:"min=0,max=3600"`
+}
+
+// InboxResult holds the messages: by priority, then oldest first.
+type InboxResult struct {
+	Agent    string     `json:"agent"`
+	Count    int        `json:"count"`
+	HasMore  bool       `json:"has_more"` // there are others
+	Messages []Received `json:"messages"`
+
+	taken []orchestrator.Message // marked as read with this answer
+}
+
+var inboxCommand = commands.Define(vocabulary, "inbox", inbox).Kind(tracing.Consumer)
+
+// inbox delivers what is due to the agent on the way.
+func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, error) {
+	name, err := commands.ActAs(env.Caller, p.Agent)
+	if err != nil {
+		return InboxResult{}, err
+	}
+	wait := commands.Patience(ctx, p.Wait.Duration())
+	agent, err := env.Router.Agent(ctx, name)
+	if err == nil {
+		if _, ok := folderOf(&agent); ok {
+			return inboxOfFolder(ctx, env, &agent, p, wait)
+		}
+	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // it may be about to register itself
+		return InboxResult{}, err
+	}
+	ms, more, err := env.Router.Wait(ctx, orchestrator.WaitOptions{
+		Recipient: name, Timeout: wait, Limit: p.Limit, Register: env.Caller.Name != "", Peek: !p.MarkAsRead,
+	})
+	if err != nil {
+		return InboxResult{}, err
+	}
+	r := showInbox(name, ms, more)
+	if p.MarkAsRead {
+		r.taken = ms
+	}
+	return r, nil
+}
+
+// inboxOfFolder shows what lies in an agent's inbox folder, as far as the router knows: what was delivered there and is not
+// acknowledged.
+func inboxOfFolder(ctx context.Context, env commands.Env, agent *orchestrator.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
+	wakeups, stop, err := env.Router.Wakeups(ctx)
+	if err != nil {
+		return InboxResult{}, err
+	}
+	defer stop()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for over := wait == 0; ; {
+		if _, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{Recipient: agent.Name}); err != nil {
+			return InboxResult{}, err
+		}
+		ms, fresh, more, err := env.Router.ReadPlaced(ctx, agent.Name, agent.Deliver, p.Limit, p.MarkAsRead)
+		if err != nil {
+			return InboxResult{}, err
+		}
+		if len(ms) > 0 || over {
+			r := showInbox(agent.Name, ms, more)
+			r.taken = fresh
+			return r, nil
+		}
+		select {
+		case <-wakeups:
+		case <-timer.C:
+			over = true
+		case <-ctx.Done():
+			return InboxResult{}, context.Cause(ctx)
+		}
+	}
+}
+
+func showInbox(agent string, ms []orchestrator.Message, more bool) InboxResult {
+	r := InboxResult{Agent: agent, Count: len(ms), HasMore: more, Messages: make([]Received, len(ms))}
+	for i := range ms {
+		r.Messages[i] = render(&ms[i])
+	}
+	return r
+}
+
+// Unwritten makes the messages unread again when the answer that carries them could not be written.
+func (r InboxResult) Unwritten(ctx context.Context, env commands.Env) error {
+	return env.Router.Unread(ctx, r.taken)
+}
+
+// Text shows each message.
+func (r InboxResult) Text(w *commands.Text) {
+	if r.Count == 0 {
+		w.Printf("The inbox of %s is empty.\n", r.Agent)
+	}
+	for i := range r.Messages {
+		r.Messages[i].text(w)
+	}
+	if r.HasMore {
+		w.Printf("There are more: ask again.\n")
+	}
+}
