@@ -20,7 +20,7 @@ type step struct {
 	text           string // what a model reads, unless that is the answer too
 }
 
-var examples = []example{relayExample, teamExample, coralExample}
+var examples = []example{relayExample, teamExample, coralExample, ralphExample}
 
 // relayExample is document 000, "Relay". The document's list of groups leaves analyst out of all, which is everybody:
 // contract.md, "Who is known".
@@ -242,8 +242,8 @@ func (e *example) converse(t *testing.T, dialTo dial, vocabulary string) {
 			clients[s.as] = c
 		}
 		tool := s.tool
-		if vocabulary == "" && e.vocabulary == "coral" {
-			tool = "coral_" + tool
+		if vocabulary == "" && (e.vocabulary == "coral" || e.vocabulary == "ralph") {
+			tool = e.vocabulary + "_" + tool
 		}
 		want := decoded(t, s.want)
 		answer, text, failed := c.call(t, tool, seen.fill(s.args))

@@ -58,6 +58,9 @@ var toolCalls = []struct{ tool, args string }{
 	{"coral_wait_for_mentions", `timeoutMs=0`},
 	{"coral_remove_participant", `threadId=$threadId participantId=builder`},
 	{"coral_close_thread", `threadId=$threadId summary=done`},
+	{"ralph_send", `to=boss type=status_update payload={"agent":"boss","status":"working"}`},
+	{"ralph_inbox", ""},
+	{"ralph_ack", `id=$id`},
 	{"sql", `query=SELECT\u00201`},
 	{"checkpoint", ""},
 	{"clear_old", ""},
@@ -83,7 +86,7 @@ func callAll(t *testing.T, o *office, offered []string, call func(tool string, a
 			t.Errorf("%s %s: %s", c.tool, c.args, text)
 		}
 		for key, value := range result {
-			if text, ok := value.(string); ok && (key == "message_id" || key == "threadId") {
+			if text, ok := value.(string); ok && (key == "message_id" || key == "threadId" || key == "id") {
 				kept[key] = text
 			}
 		}

@@ -16,6 +16,7 @@ func TestEveryVocabularySaysThatThereIsMore(t *testing.T) {
 		"get_messages":            {`{}`, "hasMore"},
 		"coral_wait_for_mentions": {`{"timeoutMs":0}`, "more"},
 		"team_messages":           {`{}`, "more"},
+		"ralph_inbox":             {`{}`, "has_more"},
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/coral"
+	"mailroom/commands/ralph"
 	"mailroom/commands/relay"
 	"mailroom/commands/route"
 	"mailroom/commands/team"
@@ -94,6 +95,7 @@ var readers = []struct {
 	{"wait", func(m *matrix) string { return m.shown(m.run("reader", "default", "wait", `{"timeout":0}`)) }},
 	{"relay", func(m *matrix) string { return m.shown(m.run("reader", "default", "get_messages", `{}`)) }},
 	{"team", func(m *matrix) string { return m.shown(m.run("reader", "default", "team_messages", `{}`)) }},
+	{"ralph", func(m *matrix) string { return m.shown(m.run("reader", "default", "ralph_inbox", `{}`)) }},
 	{"coral", func(m *matrix) string {
 		return m.shown(m.run("reader", "default", "coral_wait_for_mentions", `{"timeoutMs":0}`))
 	}},
@@ -119,11 +121,11 @@ type given struct {
 	as     map[string]string // by reader, what it shows instead of the value itself
 }
 
-const everybodyButPoll = "wait relay team coral xml"
+const everybodyButPoll = "wait relay team ralph coral xml"
 
 // A word stands for a priority everywhere but in the rows and in the router's own vocabulary.
 func urgent(number string) map[string]string {
-	return map[string]string{"wait": `"priority":` + number, "poll": `"priority":` + number, "relay": "urgent", "team": "urgent", "coral": "urgent", "xml": "urgent"}
+	return map[string]string{"wait": `"priority":` + number, "poll": `"priority":` + number, "relay": "urgent", "team": "urgent", "ralph": "urgent", "coral": "urgent", "xml": "urgent"}
 }
 
 // named looks for a key, where the value is a number that may stand in any time or id.
@@ -174,7 +176,7 @@ var sent = []struct {
 		v["multicast"] = m.value(m.run("writer", "crew", "send_message", `{"target":"readers","message":"group-text","message_type":"PING"}`), "multicastId")
 	}, []given{
 		{"payload", "group-text", "", nil}, {"message_type", "PING", "", nil}, {"multicast_target", "readers", everybodyButPoll, nil},
-		{"multicast_id", "{multicast}", "wait relay team", nil},
+		{"multicast_id", "{multicast}", "wait relay team ralph", nil},
 	}},
 	{"team text", func(m *matrix, v map[string]string) {
 		m.run("writer", "crew", "SendMessage", `{"to":"reader","message":"team-text %s","summary":"team-summary"}`, strings.ReplaceAll(quoted, `"`, `\"`))
@@ -186,9 +188,9 @@ var sent = []struct {
 		v["multicast"] = m.value(m.run("writer", "crew", "SendMessage", `{"to":"*","message":"team-all"}`), "multicast_id")
 	}, []given{
 		{"payload", "team-all", "", nil}, {"multicast_target", "*", everybodyButPoll, map[string]string{
-			"wait": `"multicast_target":"*"`, "relay": `"target":"*"`, "team": `"multicast_target":"*"`, "coral": `"multicast_target":"*"`,
+			"wait": `"multicast_target":"*"`, "relay": `"target":"*"`, "team": `"multicast_target":"*"`, "ralph": `"multicast_target":"*"`, "coral": `"multicast_target":"*"`,
 			"xml": "<multicast_target>*</multicast_target>"}},
-		{"multicast_id", "{multicast}", "wait relay team", nil},
+		{"multicast_id", "{multicast}", "wait relay team ralph", nil},
 	}},
 	{"team request", func(m *matrix, v map[string]string) {
 		v["request"] = m.value(m.run("writer", "crew"+v["round"], "SendMessage", `{"to":"reader","message":{"type":"plan_approval_request","plan":"team-plan"}}`), "request_id")
@@ -218,6 +220,22 @@ var sent = []struct {
 		m.run("writer", "crew", "coral_send_message", `{"threadId":"direct:reader","content":"direct-text"}`)
 	}, []given{
 		{"sender", "writer", "", nil}, {"payload", "direct-text", "", nil}, {"session_id", "crew", everybodyButPoll, nil},
+	}},
+	{"ralph send", func(m *matrix, v map[string]string) {
+		v["id"] = m.value(m.run("writer", "crew", "ralph_send", `{"to":"reader","type":"bug_report","priority":"urgent","replyTo":%q,"idempotencyKey":"ralph-key-%s",
+			"payload":{"taskId":"ralph-task","bugs":[{"file":"ralph-file","line":12345678901234567890,"issue":"ralph %s"}]}}`, v["reply"], v["round"],
+			strings.ReplaceAll(quoted, `"`, `\"`)), "id")
+	}, []given{
+		{"message_id", "{id}", "", nil}, {"sender", "writer", "", nil}, {"message_type", "bug_report", "", nil}, {"priority", "2", "", urgent("2")},
+		{"payload", "ralph-task", "", nil}, {"payload", "ralph-file", "", nil}, {"payload", "12345678901234567890", "", nil},
+		{"payload", `ralph <b> & \"q\"\n\u00e9`, "", map[string]string{"xml": "ralph &lt;b&gt; &amp; \\&#34;q\\&#34;\\n\\u00e9"}},
+		{"reply_to", "{reply}", everybodyButPoll, nil}, {"session_id", "crew", everybodyButPoll, nil}, {"idempotency_key", "ralph-key-{round}", "wait", nil},
+	}},
+	{"ralph send to a group", func(m *matrix, v map[string]string) {
+		v["multicast"] = m.value(m.run("writer", "crew", "ralph_send", `{"to":"readers","type":"ralph-type","payload":{"n":"ralph-all"}}`), "id")
+	}, []given{
+		{"payload", "ralph-all", "", nil}, {"message_type", "ralph-type", "", nil}, {"multicast_target", "readers", everybodyButPoll, nil},
+		{"multicast_id", "{multicast}", "wait relay team ralph", nil},
 	}},
 }
 
@@ -282,8 +300,8 @@ func TestVocabulariesAreDocumented(t *testing.T) {
 		}
 	}
 	for _, shape := range []any{
-		orchestrator.Message{}, route.PolledMessage{}, relay.Message{}, relay.SentMessage{}, team.Message{}, coral.Message{}, coral.Thread{},
-		route.SendParams{}, relay.SendMessageParams{}, team.SendMessageParams{}, coral.SendMessageParams{},
+		orchestrator.Message{}, route.PolledMessage{}, relay.Message{}, relay.SentMessage{}, team.Message{}, coral.Message{}, coral.Thread{}, ralph.Message{},
+		route.SendParams{}, relay.SendMessageParams{}, team.SendMessageParams{}, coral.SendMessageParams{}, ralph.SendParams{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(shape)) {
 			if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "" && key != "-" {

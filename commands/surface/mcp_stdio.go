@@ -25,7 +25,8 @@ func MCPCommand(p *Program) *cli.Command {
 		HideHelpCommand: true, OnUsageError: usageError,
 		Description: "Started by an agent's host. The agent is the one that --as names, and acts under no other name; without --as it\n" +
 			"is the administrator. With one vocabulary its tools have their own names, with several those of coral begin\n" +
-			"with coral_. The database must exist: hosts start it in other folders than the project's, so name it with --db.\n\n" +
+			"with coral_ and those of ralph with ralph_. The database must exist: hosts start it in other folders than the\n" +
+			"project's, so name it with --db.\n\n" +
 			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "vocabulary", Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},

@@ -127,6 +127,7 @@ var documents = map[string]struct{ document, ours, admin string }{
 	"relay": {"send_message get_messages get_sent_messages list_groups get_dead_letters query_message_history", "", "get_dead_letters query_message_history"},
 	"team":  {"SendMessage", "team_messages team_members team_idle", ""},
 	"coral": {"send_message wait_for_mentions", "register_agent list_agents create_thread add_participant remove_participant close_thread", ""},
+	"ralph": {"send inbox ack", "", ""},
 }
 
 // toolNames lists the tools that a client is offered.
@@ -183,7 +184,7 @@ func TestAllTools(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		for _, name := range []string{"send_message", "coral_send_message", "coral_wait_for_mentions", "SendMessage", "send"} {
+		for _, name := range []string{"send_message", "coral_send_message", "coral_wait_for_mentions", "SendMessage", "send", "ralph_send"} {
 			if !slices.Contains(want, name) {
 				t.Errorf("%s is not among %q", name, want)
 			}

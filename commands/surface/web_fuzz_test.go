@@ -172,6 +172,8 @@ var bodySeeds = []string{
 	`get_messages {"sessionId":"ann","markAsRead":false,"limit":1}`, `get_sent_messages {"status":"pending","limit":50}`,
 	`SendMessage {"to":"*","message":{"type":"shutdown_request","reason":"x"},"summary":"y"}`, `team_members {}`,
 	`coral_create_thread {"threadName":"t","participantIds":["bob","ann"]}`, `coral_send_message {"threadId":"direct:bob","content":"x","mentions":["bob"]}`,
+	`ralph_send {"to":"bob","type":"bug_report","priority":"urgent","payload":{"taskId":"t","bugs":[{"file":"f","line":1e400,"issue":"i"}]}}`,
+	`ralph_inbox {"markAsRead":false,"limit":1}`, `ralph_ack {"id":"msg-1"}`,
 	`acknowledge {"message_id":"msg-1"}`, `agent-show {"name":"bob"}`, `setting_get {"key":"bounce"}`, `status {}`, `sql {"query":"SELECT 1"}`, `orchestrator.send {}`, ` `, "nosuch []",
 }
 

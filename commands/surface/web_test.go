@@ -10,6 +10,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/admin"
 	"mailroom/commands/coral"
+	"mailroom/commands/ralph"
 	"mailroom/commands/relay"
 	"mailroom/commands/route"
 	"mailroom/commands/team"
@@ -19,7 +20,7 @@ import (
 
 // catalogue is that of the program, for tests that need real commands.
 func catalogue() *commands.Catalogue {
-	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(), admin.Definitions())
+	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(), ralph.Definitions(), admin.Definitions())
 }
 
 // endpoints are those of a daemon on a router of the test's.
