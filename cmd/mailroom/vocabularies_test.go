@@ -300,7 +300,7 @@ func TestVocabulariesAreDocumented(t *testing.T) {
 		}
 	}
 	for _, shape := range []any{
-		orchestrator.Message{}, route.PolledMessage{}, relay.Message{}, relay.SentMessage{}, team.Message{}, coral.Message{}, coral.Thread{}, ralph.Message{},
+		orchestrator.Message{}, route.PolledMessage{}, relay.Message{}, relay.SentMessage{}, team.Message{}, coral.Message{}, coral.Thread{}, ralph.Received{},
 		route.SendParams{}, relay.SendMessageParams{}, team.SendMessageParams{}, coral.SendMessageParams{}, ralph.SendParams{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(shape)) {

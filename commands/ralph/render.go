@@ -9,8 +9,7 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// Message is a message in the document's form; what the document has no key for follows behind replyTo. Source: document
-// 002, "Message Structure".
+// Message is a message in the document's form, and how it came to its recipient. Source: document 002, "Message Structure".
 type Message struct {
 	ID        string          `json:"id"`
 	From      string          `json:"from"`
@@ -22,25 +21,27 @@ type Message struct {
 	Status    string          `json:"status"` // pending, as in the file: it waits to be processed
 	ReplyTo   *string         `json:"replyTo"`
 
-	Summary         string `json:"summary,omitempty"`
-	Context         string `json:"context,omitempty"`
-	Action          string `json:"action,omitempty"`
-	ThreadID        string `json:"thread_id,omitempty"`
 	SessionID       string `json:"session_id,omitempty"`
 	MulticastID     string `json:"multicast_id,omitempty"`
 	MulticastTarget string `json:"multicast_target,omitempty"` // group or team that the sender addressed
-	ExpiresAt       string `json:"expires_at,omitempty"`
 }
 
-// Received is a message, and what else its file said.
+// Received is a message, what else other vocabularies have to say, and what else its file said.
 type Received struct {
 	Message
+	Summary   string `json:"summary,omitempty"`
+	Context   string `json:"context,omitempty"`
+	Action    string `json:"action,omitempty"`
+	ThreadID  string `json:"thread_id,omitempty"`
+	ExpiresAt string `json:"expires_at,omitempty"` // if the sender gave it a time to live
+
 	more []letter.Member
 }
 
 // MarshalJSON puts the keys that nobody here knows behind the others.
 func (r Received) MarshalJSON() ([]byte, error) {
-	body, err := commands.Marshal(r.Message)
+	type known Received
+	body, err := commands.Marshal(known(r))
 	for _, m := range r.more {
 		var key []byte
 		if key, err = commands.Marshal(m.Key); err != nil {
@@ -55,11 +56,13 @@ func (r Received) MarshalJSON() ([]byte, error) {
 // render brings a message of any vocabulary into the document's form.
 func render(m *orchestrator.Message) Received {
 	l := letter.Of(m)
-	r := Received{Message{
-		ID: l.ID, From: l.From, To: l.To, Type: l.Type, Priority: l.Priority, Payload: l.Payload, Timestamp: l.Timestamp,
-		Status: l.Status, Summary: l.Summary, Context: l.Context, Action: l.Action, ThreadID: l.ThreadID, SessionID: l.SessionID,
-		MulticastID: l.MulticastID, MulticastTarget: l.MulticastTarget, ExpiresAt: l.ExpiresAt,
-	}, l.More}
+	r := Received{
+		Message: Message{
+			ID: l.ID, From: l.From, To: l.To, Type: l.Type, Priority: l.Priority, Payload: l.Payload, Timestamp: l.Timestamp,
+			Status: l.Status, SessionID: l.SessionID, MulticastID: l.MulticastID, MulticastTarget: l.MulticastTarget,
+		},
+		Summary: l.Summary, Context: l.Context, Action: l.Action, ThreadID: l.ThreadID, ExpiresAt: l.ExpiresAt, more: l.More,
+	}
 	if l.ReplyTo != "" {
 		r.ReplyTo = &l.ReplyTo
 	}

@@ -149,7 +149,6 @@ func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 		{ann, "coral_remove_participant", `{"threadId":"` + thread + `","participantId":"bob"}`},
 		{ann, "coral_close_thread", `{"threadId":"` + thread + `"}`},
 		{ann, "ralph_send", `{"from":"bob","to":"boss","type":"note"}`},
-		{ann, "ralph_send", `{"to":"boss","type":"status_update","payload":{"agent":"bob","status":"idle"}}`},
 		{boss, "ralph_inbox", `{"agent":"bob"}`},
 		{ann, "ralph_ack", `{"id":"` + message + `"}`},
 		{boss, "ralph_ack", `{"id":"` + message + `","agent":"bob"}`},
