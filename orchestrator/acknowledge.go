@@ -52,6 +52,9 @@ func (t *tx) acknowledge(m *Message) error {
 	if err := t.endAcknowledgement(m.ID); err != nil {
 		return err
 	}
+	if err := t.heard(m.Recipient); err != nil {
+		return err
+	}
 	e := t.event(tracing.Acknowledged, "")
 	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
 	return tracing.Record(t, e)

@@ -143,6 +143,9 @@ func (t *tx) adoptRow(f *foreignRow) error {
 	if status == Pending || status == Retry {
 		t.ring.all = true
 	}
+	if err == nil && f.traced == "" {
+		err = t.heard(foldName(strings.TrimSpace(f.sender)))
+	}
 	return err
 }
 

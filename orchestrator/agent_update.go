@@ -162,6 +162,9 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	if err := t.storeAgent(&a); err != nil {
 		return Agent{}, false, err
 	}
+	if err := t.watchChanged(known, &a); err != nil {
+		return Agent{}, false, err
+	}
 	for _, group := range slices.Compact(slices.Sorted(slices.Values(u.Groups))) {
 		if err := t.joinGroup(conf, group, a.Name); err != nil {
 			return Agent{}, false, err

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"database/sql/driver"
 	"sync"
+	"time"
 )
 
 // configVersion is the row of settings whose value changes whenever agents, groups or settings do.
@@ -17,6 +18,8 @@ type config struct {
 	agents   map[string]*Agent
 	names    []string            // of agents, in order
 	groups   map[string][]string // members in order of joining
+
+	longestSilence time.Duration // that any agent is allowed
 }
 
 type configCache struct {
@@ -71,6 +74,13 @@ func (cache *configCache) known(version string) *config {
 	return cache.conf
 }
 
+// last returns the configuration that was read last, which may have changed since; nil before the first.
+func (cache *configCache) last() *config {
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	return cache.conf
+}
+
 func readConfig(c *conn, version string) (*config, error) {
 	conf := &config{version: version, stored: map[string]string{}, agents: map[string]*Agent{}, groups: map[string][]string{}}
 	err := c.query(`SELECT key, value FROM settings`, func(row []driver.Value) error {
@@ -85,6 +95,7 @@ func readConfig(c *conn, version string) (*config, error) {
 		a := scanAgent(row)
 		conf.agents[a.Name] = a
 		conf.names = append(conf.names, a.Name)
+		conf.longestSilence = max(conf.longestSilence, time.Duration(a.SilentAfter)*time.Second)
 		return nil
 	})
 	if err != nil {

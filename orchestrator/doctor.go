@@ -204,6 +204,8 @@ func (d *doctor) messages(c *conn) error {
 			`SELECT count(*) FROM bridge_problems`, nil},
 		{"silent agents", "problem", "%d agents have been silent for too long", "`mailroom agent list` shows them",
 			`SELECT count(*) FROM heartbeats WHERE told_at <> ''`, nil},
+		{"sessions", "problem", "the sessions of %d agents failed until they were given up", "`mailroom agent list` shows them, `mailroom agent show NAME` how they ended",
+			`SELECT count(*) FROM agent_runs WHERE state = 'given_up'`, nil},
 		{"unknown recipients", "problem", "undelivered messages wait for %d names that nobody has", "`mailroom status` shows them; `mailroom agent add NAME`",
 			`SELECT count(DISTINCT recipient) FROM agent_message WHERE ` + live + ` AND recipient NOT IN (SELECT name FROM agents)`, nil},
 		{"trace", "problem", "%d messages that the router has handled have no trace", "Somebody deleted trace rows; a backup has them",

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // RealInbox is transport.Inbox, which imports this package, so that only its external tests can fill it in.
@@ -64,3 +65,6 @@ func Made(script string) (names []string) {
 	}
 	return names
 }
+
+// NextDue is when the router plans to look next.
+func (r *Router) NextDue() (time.Time, error) { return r.nextDue("") }

@@ -194,6 +194,7 @@ func (b *inboxBatch) deliver(conf *config) error {
 		for recipient, n := range b.taken {
 			b.delivered[recipient] += n
 			b.changed += n
+			b.wakeStarter(conf, recipient)
 		}
 		return b.empty()
 	}
@@ -277,6 +278,7 @@ func (b *inboxBatch) deliverParts(conf *config, rows []setRow) error {
 	case fault == nil:
 		for i := range rows {
 			b.delivered[rows[i].recipient]++
+			b.wakeStarter(conf, rows[i].recipient)
 		}
 		b.changed += len(rows)
 		return nil

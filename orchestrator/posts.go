@@ -81,7 +81,10 @@ func (t *tx) post(p *PostDraft) (posted Posted, err error) {
 	if err := t.checkBacklog(conf, posted.Mentions); err != nil {
 		return posted, err
 	}
-	return posted, t.insertPost(conf, &d, &posted)
+	if err := t.insertPost(conf, &d, &posted); err != nil {
+		return posted, err
+	}
+	return posted, t.heard(p.Sender)
 }
 
 // insertPost stores the thread's copy of a post, and one row for each of its mentions.

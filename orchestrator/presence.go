@@ -146,12 +146,14 @@ func (t *tx) saidPresence(d *Draft) error {
 
 func (t *tx) storePresence(p *Presence) error {
 	t.traced = true
-	_, err := t.Exec(`
+	if _, err := t.Exec(`
 		INSERT INTO presence (`+presenceColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (session_id, agent) DO UPDATE SET display_name = excluded.display_name,
 		    description = excluded.description, status = excluded.status, since = excluded.since, seen_at = excluded.seen_at`,
-		p.Session, p.Agent, p.DisplayName, p.Description, string(p.Status), p.Since, p.JoinedAt, p.seenAt)
-	return err
+		p.Session, p.Agent, p.DisplayName, p.Description, string(p.Status), p.Since, p.JoinedAt, p.seenAt); err != nil {
+		return err
+	}
+	return t.heard(p.Agent)
 }
 
 const presenceColumns = `session_id, agent, display_name, description, status, since, joined_at, seen_at`

@@ -24,14 +24,16 @@ func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND (lease_until <= ?1 OR lease_until > ?2))
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?3)
-		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?4)`,
-		stamp(clock), stamp(clock.Add(maxLease)), stamp(clock.Add(conf.settings.highestRung())), stamp(clock.Add(MaxTTL)))
+		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?4)
+		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?5))`,
+		stamp(clock), stamp(clock.Add(maxLease)), stamp(clock.Add(conf.settings.highestRung())), stamp(clock.Add(MaxTTL)),
+		stamp(clock.Add(conf.longestSilence)))
 	return n != 0, err
 }
 
 // tidy does what must be done before anything is claimed, cleared or read: it adopts what others wrote, takes back
-// leases whose process died, undoes what a clock set forward and back has done, expires what is overdue, and tells senders
-// what nobody has acknowledged. more is true when a further transaction is needed.
+// leases whose process died, undoes what a clock set forward and back has done, expires what is overdue, tells senders
+// what nobody has acknowledged, and the manager which agents are silent. more is true when a further transaction is needed.
 func (t *tx) tidy() (more bool, err error) {
 	conf, err := t.config()
 	if err != nil {
@@ -56,10 +58,14 @@ func (t *tx) tidy() (more bool, err error) {
 		return false, err
 	}
 	telling, err := t.reportUnacknowledged()
-	return adopting || ending || reviewing || telling, err
+	if err != nil {
+		return false, err
+	}
+	missing, err := t.reportSilent()
+	return adopting || ending || reviewing || telling || missing, err
 }
 
-// clampTimes brings rungs, leases and acknowledgements that lie further ahead than any could be back to what the clock
+// clampTimes brings rungs, leases, acknowledgements and silences that lie further ahead than any could be back to what the clock
 // allows.
 func (t *tx) clampTimes() error {
 	conf, err := t.config()
@@ -74,10 +80,12 @@ func (t *tx) clampTimes() error {
 	if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE lease_token <> '' AND lease_until > ?1`, lease); err != nil {
 		return err
 	}
-	_, err = t.Exec(`
+	if _, err = t.Exec(`
 		UPDATE acknowledgement_due SET due_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || within_seconds || ' seconds')
-		WHERE due_at > ?2`, t.clockText, stamp(t.clock.Add(MaxTTL)))
-	return err
+		WHERE due_at > ?2`, t.clockText, stamp(t.clock.Add(MaxTTL))); err != nil {
+		return err
+	}
+	return t.clampSilences()
 }
 
 // unaskedCrashes times the setting delivery.crashes_per_rung is how many deliveries of a message may die before it is

@@ -134,6 +134,9 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	}
 	if d.IdempotencyKey != "" {
 		first, found, err := t.firstResult(d)
+		if err == nil && found {
+			err = t.heard(d.Sender)
+		}
 		if err != nil || found {
 			return first, nil, err
 		}
@@ -165,6 +168,9 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	}
 	if err == nil && d.IdempotencyKey != "" {
 		err = t.keepResult(d, sent)
+	}
+	if err == nil {
+		err = t.heard(d.Sender)
 	}
 	return sent, nil, err
 }

@@ -26,7 +26,9 @@ type Settings struct {
 	MaxHops         int
 	WALLimit        int64 // bytes at which checkpoint truncates
 	Bounce          bool
-	StrictRoutes    bool // of ralph messages
+	StrictRoutes    bool            // of ralph messages
+	Manager         string          // agent that is told when another is silent or fails to start; "" is nobody
+	StartLadder     []time.Duration // waits before a session that failed is started again
 }
 
 // Setting describes one setting: its key, what it means, its default and its bounds.
@@ -58,6 +60,16 @@ var settingList = []Setting{
 	integer("hops.limit", "64", 1, 10000, "answers to answers before the router calls it a loop", func(s *Settings) *int { return &s.MaxHops }),
 	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired", func(s *Settings) *bool { return &s.Bounce }),
 	onOff("ralph.strict_routes", "off", "ralph messages may only take the routes that their document has for their type", func(s *Settings) *bool { return &s.StrictRoutes }),
+	{Key: "ralph.pm", Default: "pm", Bounds: "the name of an agent, or - for nobody", About: "agent that is told when another is silent past its limit, or its session cannot be started",
+		parse: func(s *Settings, v string) (err error) {
+			if s.Manager = ""; v != "-" {
+				s.Manager, err = CheckName("ralph.pm", v)
+			}
+			return err
+		}},
+	{Key: "start.ladder", Default: "5s,30s,2m,10m", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
+		About: "waits before a session that failed is started again; after the last one it is given up until the next message",
+		parse: func(s *Settings, v string) (err error) { s.StartLadder, err = parseLadder(v); return err }},
 	{Key: "wal.limit", Default: "67108864", Bounds: "1048576 to 17179869184 bytes", About: "size of the write-ahead log at which checkpoint truncates it",
 		parse: func(s *Settings, v string) error {
 			n, err := strconv.ParseInt(v, 10, 64)

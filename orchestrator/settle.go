@@ -136,8 +136,21 @@ func (t *tx) settleDelivered(m *Message, out *outcome) error {
 	} else if out.reason != "" {
 		how = out.reason
 	}
-	_, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, event: tracing.Delivered, failure: how, detail: out.detail})
+	if _, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, event: tracing.Delivered, failure: how, detail: out.detail}); err != nil {
+		return err
+	}
+	conf, err := t.config()
+	if err == nil {
+		t.wakeStarter(conf, m.Recipient)
+	}
 	return err
+}
+
+// wakeStarter rings for an agent whose session may have to be started: what was sent rang too early.
+func (t *tx) wakeStarter(conf *config, recipient string) {
+	if a := conf.agents[recipient]; a != nil && a.StartCommand != "" {
+		t.ring.add([]string{recipient})
+	}
 }
 
 // giveBack ends the lease on a message whose attempt did not come to an end. It costs no rung.

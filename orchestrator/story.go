@@ -202,6 +202,7 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 	switch m.Status {
 	case Delivered:
 		why.explainDelivered(conf, m)
+		return why, c.explainStart(conf, m, &why)
 	case Failed:
 		why.Where = "among the dead letters"
 		why.Rule = fmt.Sprintf("it failed for good after %s", plural(why.Attempts, "attempt"))

@@ -191,7 +191,9 @@ func (t *tx) broadcast(d *Draft) (sent Sent, stopped []string, err error) {
 	if err := t.checkBacklog(conf, recipients); err != nil {
 		return sent, stopped, err
 	}
-	sent, err = t.insertAll(conf, d, recipients, true, false, 0)
+	if sent, err = t.insertAll(conf, d, recipients, true, false, 0); err == nil {
+		err = t.heard(d.Sender)
+	}
 	return sent, stopped, err
 }
 

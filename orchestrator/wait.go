@@ -61,8 +61,12 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 	}
 	deadline := r.now().Add(o.Timeout)
 	o.Recipient = recipient
-	if ms, more, err = r.lookAndTake(ctx, &o); err != nil || len(ms) > 0 || o.Timeout <= 0 {
+	if ms, more, err = r.lookAndTake(ctx, &o); err != nil || len(ms) > 0 {
 		return ms, more, err
+	}
+	silent := r.hear(ctx, recipient)
+	if o.Timeout <= 0 {
+		return nil, false, nil
 	}
 	rings, stop, err := r.bell.Listen(ctx, recipient)
 	if err != nil {
@@ -90,6 +94,9 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 		if !next.IsZero() {
 			left = min(left, max(next.Sub(r.now()), time.Millisecond))
 		}
+		if silent > 0 {
+			left = min(left, silent/2)
+		}
 		timer := time.NewTimer(left)
 		select {
 		case named := <-rings:
@@ -97,6 +104,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 				take = r.take // there is something, so there is no need to look first
 			}
 		case <-timer.C:
+			silent = r.hear(ctx, recipient)
 		case <-ctx.Done():
 			timer.Stop()
 			return nil, false, context.Cause(ctx)
@@ -155,6 +163,9 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 				if ms, more, err = t.readUnread(o); err != nil || len(ms) == 0 {
 					return err
 				}
+			}
+			if err := t.heard(o.Recipient); err != nil {
+				return err
 			}
 			return t.endWait(o.edges)
 		})
@@ -234,7 +245,8 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + later + `
 				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
 				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE lease_token <> ''
-				    UNION ALL SELECT min(due_at) FROM acknowledgement_due)`)
+				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
+				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> '')`)
 		} else {
 			next, _, err = c.text(`
 				SELECT min(next_attempt_at) FROM agent_message

@@ -13,13 +13,13 @@ type NoParams struct{}
 
 // AgentListResult lists who is known.
 type AgentListResult struct {
-	Agents []orchestrator.Agent `json:"agents"`
+	Agents []orchestrator.AgentStanding `json:"agents"`
 }
 
 var agentListCommand = commands.Define(vocabulary, "agent list", agentList)
 
 func agentList(ctx context.Context, env commands.Env, _ NoParams) (AgentListResult, error) {
-	agents, err := env.Router.Agents(ctx)
+	agents, err := env.Router.AgentStandings(ctx)
 	return AgentListResult{Agents: agents}, err
 }
 
@@ -29,9 +29,27 @@ func (r AgentListResult) Text(w *commands.Text) {
 		w.Printf("Nobody is known yet. Add somebody with `mailroom agent add NAME`.\n")
 		return
 	}
+	headings, started := []string{"AGENT", "ROLE", "STATUS", "DELIVER", "FALLBACK", "GROUPS"}, false
+	for _, a := range r.Agents {
+		started = started || a.Run != nil
+	}
+	if started {
+		headings = append(headings, "LAST RUN")
+	}
 	rows := make([][]string, len(r.Agents))
 	for i, a := range r.Agents {
-		rows[i] = []string{a.Name, a.Role, a.Deliver, a.Fallback, strings.Join(a.Groups, ", ")}
+		rows[i] = []string{a.Name, a.Role, standing(&a), a.Deliver, a.Fallback, strings.Join(a.Groups, ", ")}
+		if started {
+			rows[i] = append(rows[i], lastRun(a.Run))
+		}
 	}
-	w.Table([]string{"AGENT", "ROLE", "DELIVER", "FALLBACK", "GROUPS"}, rows)
+	w.Table(headings, rows)
+}
+
+// standing says in a few words what an agent does, and since when.
+func standing(a *orchestrator.AgentStanding) string {
+	if a.Status == "" {
+		return ""
+	}
+	return string(a.Status) + " since " + a.StatusSince
 }

@@ -16,14 +16,14 @@ type AgentNameParams struct {
 
 // AgentShowResult is one agent and what waits for it.
 type AgentShowResult struct {
-	Agent   orchestrator.Agent            `json:"agent"`
+	Agent   orchestrator.AgentStanding    `json:"agent"`
 	Backlog orchestrator.RecipientBacklog `json:"backlog"`
 }
 
 var agentShowCommand = commands.Define(vocabulary, "agent show", agentShow)
 
 func agentShow(ctx context.Context, env commands.Env, p AgentNameParams) (AgentShowResult, error) {
-	agent, err := env.Router.Agent(ctx, p.Name)
+	agent, err := env.Router.AgentStanding(ctx, p.Name)
 	if err != nil {
 		return AgentShowResult{}, err
 	}
@@ -51,11 +51,34 @@ func (r AgentShowResult) Text(w *commands.Text) {
 		plan = "required"
 	}
 	w.Fields(
-		[2]string{"agent", a.Name}, [2]string{"role", a.Role}, [2]string{"deliver", a.Deliver},
+		[2]string{"agent", a.Name}, [2]string{"role", a.Role}, [2]string{"status", standing(&a)}, [2]string{"deliver", a.Deliver},
 		[2]string{"fallback", a.Fallback}, [2]string{"timeout", timeout}, [2]string{"start", a.StartCommand},
+		[2]string{"last run", lastRun(a.Run)},
 		[2]string{"silent after", silent}, [2]string{"plan mode", plan}, [2]string{"groups", strings.Join(a.Groups, ", ")},
 		[2]string{"registered by", a.RegisteredBy}, [2]string{"since", a.CreatedAt},
 		[2]string{"backlog", fmt.Sprintf("%d pending, %d retry, %d unread", b.Pending, b.Retry, b.Unread)},
 		[2]string{"oldest", b.OldestAt},
 	)
+}
+
+// lastRun says in a sentence what became of the last run of an agent's start command.
+func lastRun(run *orchestrator.Run) string {
+	if run == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s since %s", strings.ReplaceAll(string(run.State), "_", " "), run.Since)
+	if run.PID > 0 && run.State == orchestrator.RunRunning {
+		text += fmt.Sprintf(", pid %d", run.PID)
+	}
+	if run.Outcome != "" {
+		text += ": " + run.Outcome
+	}
+	text += fmt.Sprintf("; started %d times", run.Starts)
+	if run.Failures > 0 {
+		text += fmt.Sprintf(", failed %d times in a row", run.Failures)
+	}
+	if run.NextAt != "" {
+		text += ", again at " + run.NextAt
+	}
+	return text
 }

@@ -1,0 +1,205 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// MaxSilence is the longest limit to an agent's silence.
+const MaxSilence = 30 * day
+
+// heard notes that an agent did something: it sent, read, acknowledged or said what it does. An agent without a limit to
+// its silence costs nothing here. It belongs into the transaction of the act, behind whatever changed the presence.
+func (t *tx) heard(name string) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	a := conf.agents[name]
+	if a == nil || a.SilentAfter == 0 {
+		return nil
+	}
+	p, err := t.latestPresence(name)
+	if err != nil {
+		return err
+	}
+	t.traced = true
+	_, err = t.Exec(`
+		INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?, ?, ?)
+		ON CONFLICT (agent) DO UPDATE SET heard_at = excluded.heard_at, silent_at = excluded.silent_at, told_at = ''`,
+		name, t.now, a.silentAt(p.Status, t.clock))
+	return err
+}
+
+// silentAt is when the silence of an agent that was heard at a time is reported. Only who works can be silent.
+func (a *Agent) silentAt(status PresenceStatus, heard time.Time) string {
+	if status == Idle || status == Stopped {
+		return ""
+	}
+	return stamp(heard.Add(time.Duration(a.SilentAfter) * time.Second))
+}
+
+// latestPresence is the part that an agent took up last, in any session; zero when it takes part in none.
+func (c *conn) latestPresence(agent string) (p Presence, err error) {
+	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`, func(row []driver.Value) error {
+		p = scanPresence(row)
+		return nil
+	}, agent)
+	return p, err
+}
+
+// watchChanged follows an update of an agent that was known before; known is what it was.
+func (t *tx) watchChanged(known, a *Agent) error {
+	if known == nil {
+		return nil
+	}
+	if known.StartCommand != a.StartCommand || known.Folder != a.Folder {
+		if err := t.startChanged(a.Name); err != nil {
+			return err
+		}
+	}
+	if known.SilentAfter == a.SilentAfter {
+		return nil
+	}
+	return t.limitChanged(a)
+}
+
+// limitChanged begins, ends or moves the watch over an agent's silence after its limit was changed. The silence of an
+// agent that works counts from now on if nothing was heard before; one that was told of is told of again only if it goes
+// on for longer than the new limit.
+func (t *tx) limitChanged(a *Agent) error {
+	if a.SilentAfter == 0 {
+		_, err := t.Exec(`DELETE FROM heartbeats WHERE agent = ?`, a.Name)
+		return err
+	}
+	heardAt, found, err := t.text(`SELECT heard_at FROM heartbeats WHERE agent = ?`, a.Name)
+	if err != nil {
+		return err
+	}
+	p, err := t.latestPresence(a.Name)
+	if err != nil || !found && p.Status != Working {
+		return err // it may never have been started
+	}
+	heard := parseStamp(heardAt)
+	if !found || heard.After(t.clock) {
+		heardAt, heard = t.now, t.clock
+	}
+	at := a.silentAt(p.Status, heard)
+	if at != "" && at <= t.clockText {
+		_, err = t.Exec(`UPDATE heartbeats SET silent_at = ? WHERE agent = ? AND told_at = ''`, at, a.Name)
+		return err
+	}
+	_, err = t.Exec(`
+		INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?, ?, ?)
+		ON CONFLICT (agent) DO UPDATE SET silent_at = excluded.silent_at, told_at = ''`, a.Name, heardAt, at)
+	return err
+}
+
+// hear is heard for an agent that found nothing when it looked for messages, which writes nothing otherwise. Asking is no
+// reason to fail, so it is not known to the agent when this cannot be written. It returns the agent's limit; 0 is none.
+func (r *Router) hear(ctx context.Context, name string) time.Duration {
+	conf := r.config.last()
+	if conf == nil || conf.agents[name] == nil || conf.agents[name].SilentAfter == 0 {
+		return 0
+	}
+	err := r.write(ctx, func(t *tx) error { return t.heard(name) })
+	if err != nil && ctx.Err() == nil {
+		r.log.Warn("that an agent was heard of could not be noted", "agent", name, "error", err)
+	}
+	return time.Duration(conf.agents[name].SilentAfter) * time.Second
+}
+
+// silence is what is told of an agent of which nothing was heard for too long.
+type silence struct {
+	agent, heardAt string
+}
+
+// reportSilent tells the agent named by the setting ralph.pm of those that are silent past their limits, each silence
+// once.
+func (t *tx) reportSilent() (more bool, err error) {
+	var list []silence
+	err = t.query(`SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? ORDER BY silent_at LIMIT +?`,
+		func(row []driver.Value) error {
+			list = append(list, silence{asText(row[0]), asText(row[1])})
+			return nil
+		}, t.clockText, reviewBatch)
+	if err != nil {
+		return false, err
+	}
+	told := 0
+	for _, s := range list {
+		failed, err := t.alone("reporting the silence of "+s.agent, "", func() error { return t.reportOneSilent(s) })
+		if err != nil {
+			return false, err
+		}
+		if !failed {
+			told++
+		}
+	}
+	return len(list) == reviewBatch && told > 0, nil
+}
+
+func (t *tx) reportOneSilent(s silence) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	if _, err := t.Exec(`UPDATE heartbeats SET silent_at = '', told_at = ? WHERE agent = ?`, t.now, s.agent); err != nil {
+		return err
+	}
+	a := conf.agents[s.agent]
+	if a == nil {
+		return nil
+	}
+	p, err := t.latestPresence(s.agent)
+	if err != nil {
+		return err
+	}
+	last, _, err := t.text(`SELECT message_id FROM agent_message WHERE `+past+` AND sender = ? ORDER BY seq DESC LIMIT 1`, s.agent)
+	if err != nil {
+		return err
+	}
+	payload := map[string]any{
+		"agent": s.agent, "silent_since": s.heardAt, "silent_after_seconds": a.SilentAfter, "status": p.Status,
+		"message": fmt.Sprintf("nothing was heard of %s for more than %s", s.agent, FormatDuration(time.Duration(a.SilentAfter)*time.Second)),
+	}
+	if last != "" {
+		payload["last_message_id"] = last
+	}
+	return t.tellManager("agent_timeout", payload)
+}
+
+// tellManager sends an urgent note of the router's own to the agent named by the setting ralph.pm. When nobody has that
+// name, it is in the log.
+func (t *tx) tellManager(kind string, payload map[string]any) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	manager := conf.settings.Manager
+	if conf.agents[manager] == nil {
+		t.after = append(t.after, func() {
+			t.r.log.Warn("nobody is told, since no agent has the name that the setting ralph.pm gives", "ralph.pm", manager, "type", kind, "payload", payload)
+		})
+		return nil
+	}
+	text, err := json.Marshal(payload)
+	if err != nil {
+		return err
+	}
+	return t.tell(&Draft{Sender: SystemSender, Recipient: manager, Type: kind, Payload: text, Priority: PriorityOf("urgent")})
+}
+
+// clampSilences brings back what a clock that was set forward and back has planned further ahead than the agent's limit.
+func (t *tx) clampSilences() error {
+	_, err := t.Exec(`
+		UPDATE heartbeats
+		SET silent_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?1,
+		        '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds')
+		WHERE silent_at <> '' AND silent_at > strftime('%Y-%m-%dT%H:%M:%fZ', ?1,
+		        '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds')`, t.clockText)
+	return err
+}

@@ -1,0 +1,301 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"mailroom/tracing"
+)
+
+// runSession is the session in which an agent takes part while its start command runs.
+const runSession = "default"
+
+// RunState is what became of the last run of an agent's start command.
+type RunState string
+
+// The states of a run. After one that failed the next begins at NextAt; after one that was given up, when there is a new
+// message.
+const (
+	RunRunning RunState = "running"
+	RunEnded   RunState = "ended"
+	RunFailed  RunState = "failed"
+	RunGivenUp RunState = "given_up"
+)
+
+// Run is the last run of an agent's start command.
+type Run struct {
+	State     RunState `json:"state"`
+	Since     string   `json:"since"` // when it took that state
+	StartedAt string   `json:"started_at"`
+	Instance  string   `json:"instance"`          // the process that started it
+	PID       int      `json:"pid,omitempty"`     // of the command; 0: it was not started yet, or could not be
+	Outcome   string   `json:"outcome,omitempty"` // how it ended
+	Starts    int64    `json:"starts"`            // runs so far
+	Failures  int64    `json:"failures"`          // in a row
+	NextAt    string   `json:"next_at,omitempty"` // it is not started again before
+
+	through int64 // seq of the newest message that it was started for
+}
+
+// lastRun returns nil when the agent was never started.
+func (c *conn) lastRun(agent string) (run *Run, err error) {
+	err = c.query(`
+		SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts
+		FROM agent_runs WHERE agent = ?`, func(row []driver.Value) error {
+		run = &Run{
+			State: RunState(asText(row[0])), Since: asText(row[2]), StartedAt: asText(row[1]), Instance: asText(row[3]),
+			PID: int(asInt(row[4])), Outcome: asText(row[5]), Failures: asInt(row[6]), NextAt: asText(row[7]),
+			through: asInt(row[8]), Starts: asInt(row[9]),
+		}
+		if run.State == RunRunning {
+			run.Since = run.StartedAt
+		}
+		return nil
+	}, agent)
+	return run, err
+}
+
+// Begun is a run that is about to be started.
+type Begun struct {
+	Agent       Agent
+	MessageID   string // of the first message that it is started for
+	Unread      int    // messages that it is started for
+	Traceparent string // of the run, W3C Trace Context
+	StartedAt   string
+
+	starts int64
+	unread []string // of its inbox
+	span   *tracing.Span
+}
+
+// Begin notes that the start command of an agent is about to run, for the messages that wait for it; it is working from
+// then on. The caller must hold the lock under which the agent's sessions run, which says that none does: one that is
+// noted as running was lost with the process that watched it, and is ended; lost is the output that it left. nil means
+// that there is nothing to start it for, or not yet, or that it has stopped.
+func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun, err error) {
+	err = s.r.write(ctx, func(t *tx) error {
+		begun = nil
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		a := conf.agents[agent]
+		if a == nil || a.StartCommand == "" {
+			return nil
+		}
+		run, err := t.lastRun(agent)
+		if err != nil {
+			return err
+		}
+		if run != nil && run.State == RunRunning {
+			if err := t.runLost(agent, run, lost); err != nil {
+				return err
+			}
+		}
+		wish, err := t.wish(conf, a, run, s.looked[agent], t.clock)
+		if err != nil || !wish.now {
+			return err
+		}
+		begun, err = t.begin(ctx, a, run, s.looked[agent])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return begun, nil
+}
+
+func (t *tx) begin(ctx context.Context, a *Agent, run *Run, looked string) (*Begun, error) {
+	m, err := t.mailFor(a, run, looked)
+	if err != nil {
+		return nil, err
+	}
+	b := &Begun{Agent: *a, MessageID: m.first, Unread: m.count, StartedAt: t.now, starts: 1, unread: m.unread}
+	failures := int64(0)
+	if run != nil {
+		b.starts, m.through = run.Starts+1, max(m.through, run.through)
+		if run.State == RunFailed {
+			failures = run.Failures
+		}
+	}
+	if _, err := t.Exec(`
+		INSERT INTO agent_runs (agent, state, started_at, instance, failures, through, starts) VALUES (?, 'running', ?, ?, ?, ?, ?)
+		ON CONFLICT (agent) DO UPDATE SET state = 'running', started_at = excluded.started_at, ended_at = '', instance = excluded.instance,
+		    pid = 0, outcome = '', failures = excluded.failures, next_at = '', through = excluded.through, starts = excluded.starts`,
+		a.Name, t.now, t.actor, failures, m.through, b.starts); err != nil {
+		return nil, err
+	}
+	if _, err := t.takePresence(runSession, a.Name, Working); err != nil {
+		return nil, err
+	}
+	if err := t.heard(a.Name); err != nil {
+		return nil, err
+	}
+	if m.traceID != "" && m.spanID != "" {
+		ctx = tracing.WithParent(ctx, "00-"+m.traceID+"-"+m.spanID+"-01")
+	}
+	b.span = t.runSpan(ctx, a.Name)
+	b.span.Set(tracing.AttrMessageID, m.first)
+	b.Traceparent = b.span.Traceparent()
+	return b, b.span.Save(t, t.clock, t.actor, "")
+}
+
+// runSpan begins the span of a run.
+func (t *tx) runSpan(ctx context.Context, agent string) *tracing.Span {
+	_, span := tracing.Start(ctx, "start "+agent)
+	span.Set("agent", agent)
+	span.Begin(t.clock)
+	return span
+}
+
+// runLost ends a run whose process died before it could note the end. One that had no pid yet was not started, for all
+// that is known.
+func (t *tx) runLost(agent string, run *Run, output string) error {
+	run.State, run.Outcome = RunEnded, "unknown: the process that watched it died"
+	if run.PID == 0 {
+		run.State, run.Outcome = RunFailed, "it was not started: the process that was about to start it died"
+	}
+	span := t.runSpan(context.Background(), agent)
+	span.Set("pid", run.PID)
+	span.Set("outcome", run.Outcome)
+	span.Set("output", output)
+	if err := span.Save(t, t.clock, t.actor, run.Outcome); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ? WHERE agent = ?`,
+		string(run.State), t.now, run.Outcome, agent); err != nil {
+		return err
+	}
+	return t.idleAfterRun(agent)
+}
+
+// Started notes the process of a run. Without it, the loss of the process that watches the run counts as if it had never
+// started.
+func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
+	b.span.Set("pid", pid)
+	return s.r.write(ctx, func(t *tx) error {
+		if _, err := t.Exec(`UPDATE agent_runs SET pid = ? WHERE agent = ? AND starts = ? AND state = 'running'`, pid, b.Agent.Name, b.starts); err != nil {
+			return err
+		}
+		return b.span.Save(t, t.clock, t.actor, "")
+	})
+}
+
+// RunEnd is how a run ended.
+type RunEnd struct {
+	Outcome string // in words
+	Output  string // what is to be kept of what it printed
+	Failed  bool   // it did not end as a session should
+	Asked   bool   // it was ended because its agent has stopped
+}
+
+// End notes the end of a run. One that read none of the messages in its inbox has failed, whatever it says: it would be
+// started for ever. After a failure it is started again when the setting start.ladder says so; after the last rung it is
+// given up until the next message, and the manager is told. The agent is idle, unless it said itself what it is.
+func (s *Sessions) End(ctx context.Context, b *Begun, e RunEnd) error {
+	return s.r.write(ctx, func(t *tx) error { return t.endRun(b, e) })
+}
+
+func (t *tx) endRun(b *Begun, e RunEnd) error {
+	p, err := t.latestPresence(b.Agent.Name)
+	if err != nil {
+		return err
+	}
+	if e.Asked || p.Status == Stopped {
+		e.Failed = false
+	} else if !e.Failed {
+		idle, err := t.readNothing(b)
+		if err != nil {
+			return err
+		}
+		if idle {
+			e.Failed, e.Outcome = true, e.Outcome+", but it has read none of its messages"
+		}
+	}
+	failure := ""
+	if e.Failed {
+		failure = e.Outcome
+	}
+	b.span.Set("outcome", e.Outcome)
+	b.span.Set("output", e.Output)
+	if err := b.span.Save(t, t.clock, t.actor, failure); err != nil {
+		return err
+	}
+	return t.storeEnd(b, e)
+}
+
+// readNothing reports whether all that stood unread in the inbox when a run began still does.
+func (t *tx) readNothing(b *Begun) (bool, error) {
+	for _, id := range b.unread {
+		n, err := t.number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, id, b.Agent.Name)
+		if err != nil || n == 0 {
+			return false, err
+		}
+	}
+	return len(b.unread) > 0, nil
+}
+
+// storeEnd plans what is next. The agent may have been removed meanwhile.
+func (t *tx) storeEnd(b *Begun, e RunEnd) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	run, err := t.lastRun(b.Agent.Name)
+	if err != nil || run == nil || run.Starts != b.starts || conf.agents[b.Agent.Name] == nil {
+		return err
+	}
+	state, next, failures := RunEnded, "", int64(0)
+	if e.Failed {
+		failures = run.Failures + 1
+		var policy backoff.BackOff = &ladder{rungs: conf.settings.StartLadder, maxRetries: len(conf.settings.StartLadder), retries: int(failures) - 1}
+		if wait := policy.NextBackOff(); wait != backoff.Stop {
+			state, next = RunFailed, stamp(t.clock.Add(wait))
+		} else {
+			state = RunGivenUp
+		}
+	}
+	if _, err := t.Exec(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?`,
+		string(state), t.now, e.Outcome, failures, next, b.Agent.Name); err != nil {
+		return err
+	}
+	if err := t.idleAfterRun(b.Agent.Name); err != nil || state != RunGivenUp {
+		return err
+	}
+	return t.tellManager("agent_failed", map[string]any{
+		"agent": b.Agent.Name, "outcome": e.Outcome, "failures": failures, "last_message_id": b.MessageID,
+		"message": fmt.Sprintf("the session of %s failed %s in a row and is not started again until there is a new message for it", b.Agent.Name, plural(int(failures), "time")),
+	})
+}
+
+// idleAfterRun notes that an agent whose session has ended works nowhere any more.
+func (t *tx) idleAfterRun(agent string) error {
+	sessions, err := t.texts(`SELECT session_id FROM presence WHERE agent = ? AND status = 'working'`, agent)
+	if err != nil {
+		return err
+	}
+	for _, session := range sessions {
+		if _, err := t.takePresence(session, agent, Idle); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startChanged forgets the failures of an agent whose start command was changed.
+func (t *tx) startChanged(agent string) error {
+	_, err := t.Exec(`UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ? AND state IN ('failed','given_up')`, agent)
+	return err
+}
+
+// highestStart is the longest wait before a session that failed is started again.
+func (s *Settings) highestStart() (highest time.Duration) {
+	for _, rung := range s.StartLadder {
+		highest = max(highest, rung)
+	}
+	return highest
+}

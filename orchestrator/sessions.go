@@ -1,0 +1,261 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Sessions says which sessions of agents are to be started, and notes what becomes of them. Look and Begin must not be
+// called concurrently; Started and End may.
+type Sessions struct {
+	r *Router
+
+	// looked has, for agents whose transport is not the inbox, up to when Look has found that nothing new was delivered to
+	// them, so that the deliveries of a week are not looked through each time.
+	looked map[string]string
+}
+
+// Sessions begins to watch over the sessions of agents.
+func (r *Router) Sessions() *Sessions { return &Sessions{r: r, looked: map[string]string{}} }
+
+// Session is how things stand with the session of an agent.
+type Session struct {
+	Agent     string
+	Command   bool      // it has a start command; otherwise only Stopped counts
+	Running   bool      // it runs, for all that the tables tell
+	PID       int       // of the command that runs
+	StartedAt string    // of the last run
+	Stopped   string    // since when the agent has stopped; "" when it has not
+	Wanted    bool      // there are messages for it, and it may be started now
+	NextAt    time.Time // when it may be started for the messages that are there; zero when that is now or never
+}
+
+// Look tells how things stand with every agent that has a start command, or gets its messages through the transport exec.
+func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
+	err = s.r.read(func(c *conn) error {
+		list = nil
+		conf, err := s.r.config.load(c)
+		if err != nil {
+			return err
+		}
+		for _, name := range conf.names {
+			a := conf.agents[name]
+			if a.StartCommand == "" && !strings.HasPrefix(a.Deliver, "exec:") {
+				continue
+			}
+			one, err := s.lookAt(c, conf, a)
+			if err != nil {
+				return err
+			}
+			list = append(list, one)
+		}
+		return nil
+	})
+	return list, err
+}
+
+func (s *Sessions) lookAt(c *conn, conf *config, a *Agent) (one Session, err error) {
+	one = Session{Agent: a.Name, Command: a.StartCommand != ""}
+	p, err := c.latestPresence(a.Name)
+	if err != nil {
+		return one, err
+	}
+	if p.Status == Stopped {
+		one.Stopped = p.Since
+	}
+	run, err := c.lastRun(a.Name)
+	if err != nil || !one.Command {
+		return one, err
+	}
+	if run != nil {
+		one.Running, one.PID, one.StartedAt = run.State == RunRunning, run.PID, run.StartedAt
+	}
+	if one.Running || one.Stopped != "" {
+		return one, nil
+	}
+	until, _, err := c.text(`SELECT max(ended_at) FROM agent_message WHERE ended_at <> ''`)
+	if err != nil {
+		return one, err
+	}
+	w, err := c.wish(conf, a, run, s.looked[a.Name], s.r.now())
+	one.Wanted, one.NextAt = w.now, w.later
+	if err == nil && !w.fresh && until != "" {
+		s.looked[a.Name] = until
+	}
+	return one, err
+}
+
+// wish says whether a session is to be started.
+type wish struct {
+	fresh bool      // something was delivered since the last start
+	now   bool      // it is to be started
+	later time.Time // when it is to be started, after a failure
+}
+
+// wish decides whether the session of an agent that does not run is to be started. looked is up to when it is known that
+// nothing new was delivered through another transport than the inbox.
+func (c *conn) wish(conf *config, a *Agent, run *Run, looked string, now time.Time) (w wish, err error) {
+	p, err := c.latestPresence(a.Name)
+	if err != nil || p.Status == Stopped {
+		return w, err
+	}
+	var fresh, left bool
+	if a.readsInbox() {
+		fresh, left, err = c.inboxMail(a, run)
+	} else if fresh, err = c.newMail(a, run, looked); err == nil && !fresh && run != nil && run.State == RunFailed {
+		left, err = c.unsettled(run.through)
+	}
+	if err != nil {
+		return w, err
+	}
+	w.fresh = fresh
+	if run != nil && run.State == RunGivenUp {
+		left = false
+	}
+	if !fresh && !left {
+		return w, nil
+	}
+	w.now = true
+	if run == nil || run.NextAt == "" {
+		return w, nil
+	}
+	// A time further ahead than any wait is left over from a clock that was set forward and back.
+	if next := parseStamp(run.NextAt); next.After(now) && !next.After(now.Add(conf.settings.highestStart())) {
+		w.now, w.later = false, next
+	}
+	return w, nil
+}
+
+// readsInbox reports whether the agent's transport tells what it has read.
+func (a *Agent) readsInbox() bool {
+	return a.Deliver == "inbox" || strings.HasPrefix(a.Deliver, "inbox:")
+}
+
+// noTest leaves out messages, of agent_message as m, that try a transport.
+const noTest = `(m.sender IS NOT '` + SystemSender + `' OR m.message_type IS NOT '` + TestMessage + `')`
+
+// unreadMail selects what stands unread in the inbox of ?1, as i, with its message, as m.
+const unreadMail = `FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient
+	WHERE i.recipient = ?1 AND i.read_at = '' AND ` + noTest
+
+// inboxMail reports whether anything stands unread in an agent's inbox, and whether something of it came after the last
+// start.
+func (c *conn) inboxMail(a *Agent, run *Run) (fresh, left bool, err error) {
+	if run == nil {
+		run = &Run{}
+	}
+	err = c.query(`
+		SELECT EXISTS (SELECT 1 `+unreadMail+`),
+		       EXISTS (SELECT 1 `+unreadMail+` AND (i.delivered_at > ?2 OR i.delivered_at = ?2 AND m.seq > ?3))`, func(row []driver.Value) error {
+		left, fresh = asInt(row[0]) != 0, asInt(row[1]) != 0
+		return nil
+	}, a.Name, run.StartedAt, run.through)
+	return fresh, left, err
+}
+
+// deliveredMail selects what was delivered to ?1 through another transport since the last start at ?3, and is not known to
+// have been dealt with. ?4 is the newest message that the start was for. Times of delivery never go back, so that looking
+// can begin at ?2, before which nothing was found.
+const deliveredMail = `FROM agent_message m
+	WHERE m.ended_at <> '' AND m.ended_at >= ?2 AND m.ended_at >= ?3 AND NOT (m.ended_at = ?3 AND m.seq <= ?4)
+	  AND m.recipient = ?1 AND m.status = 'delivered' AND m.read_at = '' AND m.acknowledged_at = '' AND ` + noTest
+
+func deliveredSince(a *Agent, run *Run, looked string) []any {
+	if run == nil {
+		run = &Run{StartedAt: a.CreatedAt}
+	}
+	return []any{a.Name, max(looked, run.StartedAt), run.StartedAt, run.through}
+}
+
+// newMail reports whether something was delivered since the last start.
+func (c *conn) newMail(a *Agent, run *Run, looked string) (bool, error) {
+	n, err := c.number(`SELECT EXISTS (SELECT 1 `+deliveredMail+`)`, deliveredSince(a, run, looked)...)
+	return n != 0, err
+}
+
+// unsettled reports whether a message that was delivered is not known to have been dealt with.
+func (c *conn) unsettled(seq int64) (bool, error) {
+	n, err := c.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND status = 'delivered' AND read_at = '' AND acknowledged_at = ''`, seq)
+	return n != 0, err
+}
+
+// mail is what a session is started for.
+type mail struct {
+	first           string // message_id of what comes first
+	traceID, spanID string // of its send
+	count           int
+	through         int64    // seq of the newest
+	unread          []string // in the inbox: the message_ids, at most maxUnread
+}
+
+// maxUnread bounds the messages of which it is remembered that a session was started for them.
+const maxUnread = 1000
+
+// mailFor collects what a session is started for. What was left by runs that failed, and through another transport than
+// the inbox, is not counted again.
+func (c *conn) mailFor(a *Agent, run *Run, looked string) (m mail, err error) {
+	from, args := deliveredMail, deliveredSince(a, run, looked)
+	if a.readsInbox() {
+		from, args = unreadMail, []any{a.Name}
+	}
+	if err := c.query(`SELECT count(*), coalesce(max(m.seq), 0) `+from, func(row []driver.Value) error {
+		m.count, m.through = int(asInt(row[0])), asInt(row[1])
+		return nil
+	}, args...); err != nil {
+		return m, err
+	}
+	id := "m.message_id"
+	if a.readsInbox() {
+		id = "i.message_id"
+	} else if m.count == 0 && run != nil {
+		from, args = `FROM agent_message m WHERE m.seq = ?1`, []any{run.through}
+		m.count = 1
+	}
+	err = c.query(`SELECT `+id+`, m.trace_id, m.span_id `+from+`
+		ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +`+fmt.Sprint(maxUnread), func(row []driver.Value) error {
+		if m.first == "" {
+			m.first, m.traceID, m.spanID = asText(row[0]), asText(row[1]), asText(row[2])
+		}
+		if a.readsInbox() {
+			m.unread = append(m.unread, asText(row[0]))
+		}
+		return nil
+	}, args...)
+	return m, err
+}
+
+// explainStart adds to what is known of a message that was delivered and not read whether the recipient's session is
+// started for it.
+func (c *conn) explainStart(conf *config, m *Message, why *Reason) error {
+	a := conf.agents[m.Recipient]
+	if m.Status != Delivered || m.ReadAt != "" || a == nil || a.StartCommand == "" || m.isPost() {
+		return nil
+	}
+	p, err := c.latestPresence(a.Name)
+	if err != nil {
+		return err
+	}
+	run, err := c.lastRun(a.Name)
+	if err != nil {
+		return err
+	}
+	says := "; the session of " + a.Name + " "
+	switch {
+	case p.Status == Stopped:
+		why.Rule += says + "is not started, since the agent has stopped at " + p.Since
+		why.Fix = "Whatever " + a.Name + " sends itself brings it back"
+	case run == nil || run.State == RunEnded:
+		why.Rule += says + "is started for it by `mailroom serve` or `mailroom ralph watch`"
+	case run.State == RunRunning:
+		why.Rule += fmt.Sprintf("%shas been running since %s (pid %d)", says, run.StartedAt, run.PID)
+	case run.State == RunFailed:
+		why.Rule += fmt.Sprintf("%sfailed (%s) and is started again at %s", says, run.Outcome, run.NextAt)
+	default:
+		why.Rule += fmt.Sprintf("%swas given up after %s (%s)", says, plural(int(run.Failures), "failure"), run.Outcome)
+		why.Fix = "Remove the cause, which the trace of `start " + a.Name + "` in command_trace shows; the next message to it, or another `--start`, starts it again"
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+)
+
+// Silent is the presence of an agent that works, for all that is known, and of which nothing was heard past its limit.
+// It is stored nowhere.
+const Silent PresenceStatus = "silent"
+
+// AgentStanding is an agent and what it was last known to do, in whatever session.
+type AgentStanding struct {
+	Agent
+	Status      PresenceStatus `json:"status"`                 // working, idle, silent or stopped; "" when nothing is known
+	StatusSince string         `json:"status_since,omitempty"` // of a silent agent: when it was last heard of
+	Untold      bool           `json:"untold,omitempty"`       // its silence was told to nobody: no agent has the name ralph.pm
+	Run         *Run           `json:"run,omitempty"`          // the last run of its start command
+}
+
+// AgentStandings lists who is known, by name, with what each was last known to do.
+func (r *Router) AgentStandings(ctx context.Context) (list []AgentStanding, err error) {
+	agents, err := r.Agents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = r.read(func(c *conn) error {
+		list, err = c.standings(r, agents)
+		return err
+	})
+	return list, err
+}
+
+// AgentStanding returns one known agent. Error: not_found, with the nearest known names.
+func (r *Router) AgentStanding(ctx context.Context, name string) (s AgentStanding, err error) {
+	a, err := r.Agent(ctx, name)
+	if err != nil {
+		return s, err
+	}
+	err = r.read(func(c *conn) error {
+		list, err := c.standings(r, []Agent{a})
+		if err == nil {
+			s = list[0]
+		}
+		return err
+	})
+	return s, err
+}
+
+func (c *conn) standings(r *Router, agents []Agent) ([]AgentStanding, error) {
+	conf, err := r.config.load(c)
+	if err != nil {
+		return nil, err
+	}
+	now := stamp(r.now())
+	list := make([]AgentStanding, len(agents))
+	for i, a := range agents {
+		s := AgentStanding{Agent: a}
+		p, err := c.latestPresence(a.Name)
+		if err != nil {
+			return nil, err
+		}
+		s.Status, s.StatusSince = p.Status, p.Since
+		if err := c.addSilence(&s, conf, now); err != nil {
+			return nil, err
+		}
+		if s.Run, err = c.lastRun(a.Name); err != nil {
+			return nil, err
+		}
+		list[i] = s
+	}
+	return list, nil
+}
+
+// addSilence corrects what an agent says of itself by when it was last heard of.
+func (c *conn) addSilence(s *AgentStanding, conf *config, now string) error {
+	return c.query(`SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?`, func(row []driver.Value) error {
+		heard, silentAt, told := asText(row[0]), asText(row[1]), asText(row[2])
+		switch {
+		case told != "" || silentAt != "" && silentAt <= now:
+			s.Status, s.StatusSince = Silent, heard
+			s.Untold = told != "" && conf.agents[conf.settings.Manager] == nil
+		case s.Status == "":
+			s.Status, s.StatusSince = Working, heard
+		}
+		return nil
+	}, s.Name)
+}
