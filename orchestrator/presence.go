@@ -153,6 +153,11 @@ func (t *tx) storePresence(p *Presence) error {
 		p.Session, p.Agent, p.DisplayName, p.Description, string(p.Status), p.Since, p.JoinedAt, p.seenAt); err != nil {
 		return err
 	}
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	t.wakeStarter(conf, p.Agent)
 	return t.heard(p.Agent)
 }
 

@@ -157,7 +157,7 @@ func (t *tx) runSpan(ctx context.Context, agent string) *tracing.Span {
 func (t *tx) runLost(agent string, run *Run, output string) error {
 	run.State, run.Outcome = RunEnded, "unknown: the process that watched it died"
 	if run.PID == 0 {
-		run.State, run.Outcome = RunFailed, "it was not started: the process that was about to start it died"
+		run.State, run.Outcome = RunFailed, "it is not known whether it was started: the process that was about to died"
 	}
 	span := t.runSpan(context.Background(), agent)
 	span.Set("pid", run.PID)

@@ -14,6 +14,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/watchdog"
 )
 
 // exitWithin is how long a daemon may take to stop, counted from the signal: an attempt under way has 6 s to end, then it
@@ -126,11 +127,18 @@ func (d *daemon) run(c *cli.Context) error {
 			cancel()
 			ended <- failure
 		}()
-		var beats sync.WaitGroup
-		beats.Add(1)
+		var beside sync.WaitGroup
+		beside.Add(1)
 		guarded(d.log, "heartbeat", func() {
-			defer beats.Done()
+			defer beside.Done()
 			d.beat(ctx, hello.Listening)
+		})
+		beside.Add(1)
+		guarded(d.log, "watchdog", func() {
+			defer beside.Done()
+			if err := watchdog.Run(ctx, d.router, d.log); err != nil && ctx.Err() == nil {
+				d.log.Error("the sessions of agents are not looked after", "error", err)
+			}
 		})
 		err := newScheduler(d.env, d.metrics).run(ctx)
 		if ctx.Err() != nil && err != nil {
@@ -138,7 +146,7 @@ func (d *daemon) run(c *cli.Context) error {
 			err = nil
 		}
 		cancel()
-		beats.Wait()
+		beside.Wait()
 		failure = errors.Join(err, d.close())
 	})
 	<-ctx.Done()

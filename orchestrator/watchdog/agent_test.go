@@ -1,0 +1,204 @@
+package watchdog_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+	"mailroom/orchestrator/watchdog"
+)
+
+// TestMain lets the test program stand in for the command of an agent, and for a process with a watchdog.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "agent":
+			playAgent()
+		case "watchdog":
+			playWatchdog(os.Args[2])
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// openDatabase opens a database as another process would.
+func openDatabase(path string) *orchestrator.Router {
+	r, err := orchestrator.Open(context.Background(), orchestrator.Options{
+		Path: path, Log: slog.New(slog.DiscardHandler),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "exec": transport.Exec{}},
+	})
+	check(err)
+	return r
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// playWatchdog looks after a database until it gets SIGTERM or is killed. It delivers, too.
+func playWatchdog(path string) {
+	r := openDatabase(path)
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	wakeups, _, err := r.Wakeups(ctx)
+	check(err)
+	go func() {
+		for range wakeups {
+			if _, err := r.DeliverAll(ctx, orchestrator.DeliverOptions{}); ctx.Err() == nil {
+				check(err)
+			}
+		}
+	}()
+	fmt.Println("ready")
+	check(watchdog.Run(ctx, r, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))))
+	os.Exit(0)
+}
+
+// playAgent is the command of an agent. It notes its start in the file $NOTES, and there also if another runs beside it.
+// Then it does what the test says over the socket $CONTROL, or, without one, reads all its mail and ends well.
+func playAgent() {
+	notes, err := os.OpenFile(os.Getenv("NOTES"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	check(err)
+	alone, err := os.OpenFile(os.Getenv("NOTES")+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	check(err)
+	if err := unix.Flock(int(alone.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		fmt.Fprintln(notes, "overlap")
+	}
+	fmt.Fprintln(notes, "start")
+	fmt.Println("I am", os.Getenv("MAILROOM_AGENT"))
+	input, err := io.ReadAll(os.Stdin)
+	check(err)
+	if os.Getenv("CONTROL") == "" {
+		fmt.Fprintln(notes, "read", readMail())
+		os.Exit(0)
+	}
+	line, err := net.Dial("unix", os.Getenv("CONTROL"))
+	check(err)
+	here, err := os.Getwd()
+	check(err)
+	fmt.Fprintln(line, os.Getpid(), os.Getenv("MAILROOM_AGENT"), os.Getenv("MAILROOM_MESSAGE_ID"), os.Getenv("MAILROOM_UNREAD"),
+		len(input), here, os.Getenv("TRACEPARENT"))
+	orders := bufio.NewScanner(line)
+	for orders.Scan() {
+		fmt.Fprintln(line, obey(strings.Fields(orders.Text())))
+	}
+	os.Exit(99) // the test is over
+}
+
+func obey(order []string) any {
+	switch order[0] {
+	case "read":
+		return readMail()
+	case "print":
+		fmt.Println(strings.Join(order[1:], " "))
+	case "fork": // what it starts goes on when it ends, in its group and with what it has open
+		child := exec.Command("sleep", "1000")
+		child.ExtraFiles = []*os.File{os.NewFile(3, "slot")}
+		check(child.Start())
+		return child.Process.Pid
+	case "deaf":
+		signal.Ignore(unix.SIGTERM)
+	case "crash":
+		check(unix.Kill(os.Getpid(), unix.SIGKILL))
+		select {}
+	case "exit":
+		status := 0
+		fmt.Sscan(order[1], &status)
+		os.Exit(status)
+	}
+	return "done"
+}
+
+// readMail reads all that there is for the agent, and says how much that was.
+func readMail() int {
+	r := openDatabase(os.Getenv("MAILROOM_DB"))
+	defer r.Close()
+	for n := 0; ; {
+		ms, _, err := r.Wait(context.Background(), orchestrator.WaitOptions{Recipient: os.Getenv("MAILROOM_AGENT"), Limit: 1000})
+		check(err)
+		if n += len(ms); len(ms) == 0 {
+			return n
+		}
+	}
+}
+
+// actor is an agent's session, as the test sees it.
+type actor struct {
+	t      *testing.T
+	line   net.Conn
+	says   *bufio.Scanner
+	pid    int
+	agent  string
+	id     string // of the message that it was started for
+	unread int
+	input  int // bytes of its standard input
+	folder string
+	parent string // TRACEPARENT
+}
+
+// next waits for the next session to be started.
+func (f *fixture) next() *actor {
+	f.t.Helper()
+	line, err := f.control.Accept()
+	if err != nil {
+		f.t.Fatalf("no session was started: %v", err)
+	}
+	f.t.Cleanup(func() { line.Close() })
+	a := &actor{t: f.t, line: line, says: bufio.NewScanner(line)}
+	if _, err := fmt.Sscan(a.hear(), &a.pid, &a.agent, &a.id, &a.unread, &a.input, &a.folder, &a.parent); err != nil {
+		f.t.Fatal(err)
+	}
+	return a
+}
+
+func (a *actor) hear() string {
+	a.t.Helper()
+	if !a.says.Scan() {
+		a.t.Fatalf("the session has ended: %v", a.says.Err())
+	}
+	return a.says.Text()
+}
+
+// do has the session do something that it survives.
+func (a *actor) do(order ...any) string {
+	a.t.Helper()
+	if _, err := fmt.Fprintln(a.line, order...); err != nil {
+		a.t.Fatal(err)
+	}
+	return a.hear()
+}
+
+// end has the session do something that it does not survive.
+func (a *actor) end(order ...any) {
+	a.t.Helper()
+	if _, err := fmt.Fprintln(a.line, order...); err != nil {
+		a.t.Fatal(err)
+	}
+	a.ended()
+}
+
+// ended waits until the session has ended.
+func (a *actor) ended() {
+	a.t.Helper()
+	if a.says.Scan() {
+		a.t.Fatalf("the session says %q instead of ending", a.says.Text())
+	}
+	if err := a.says.Err(); err != nil && !errors.Is(err, unix.ECONNRESET) {
+		a.t.Fatal(err)
+	}
+}

@@ -1,0 +1,171 @@
+package watchdog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/program"
+)
+
+// A session outlives the watchdog that started it, killed or stopped. Nobody starts a second one beside it, and when it
+// has ended, the next watchdog notes that, and what it printed, and starts the next for what is unread.
+func TestASessionOutlivesItsWatchdog(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(f *fixture) (stop func()){
+		"killed": func(f *fixture) func() {
+			cmd := f.startWatchdog()
+			return func() {
+				if err := cmd.Process.Kill(); err != nil {
+					f.t.Fatal(err)
+				}
+				cmd.Wait()
+			}
+		},
+		"stopped": func(f *fixture) func() {
+			cmd := f.startWatchdog()
+			return func() {
+				if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
+					f.t.Fatal(err)
+				}
+				if err := cmd.Wait(); err != nil {
+					f.t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, nil)
+			f.addActor("builder")
+			f.addActor("zebra")
+			stop := start(f)
+			f.send("builder")
+			a := f.next()
+			f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs WHERE agent = 'builder'`)
+			stop()
+			a.do("print", "still here")
+			a.do("read")
+			f.watch()
+			id := f.send("builder")
+			f.send("zebra")
+			want(t, "who is started beside it", f.next().agent, "zebra")
+			a.do("print", "still here")
+			a.end("exit", 0)
+			next := f.next()
+			want(t, "message", next.id, id)
+			want(t, "starts", f.run("builder").Starts, int64(2))
+			want(t, "starts by its own notes", f.starts("builder"), 2)
+			want(t, "ends that were not seen", fmt.Sprintf("%q", f.rows(`SELECT json_extract(attributes, '$.outcome'), json_extract(attributes, '$.output')
+				FROM command_trace WHERE name = 'start builder' AND status = 'ERROR'`)),
+				`["unknown: the process that watched it died I am builder\nstill here\nstill here\n"]`)
+		})
+	}
+}
+
+// A session that was started by a process that is gone is ended as well when its agent stops.
+func TestShutdownEndsASessionWhoseWatchdogDied(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.addActor("builder")
+	cmd := f.startWatchdog()
+	f.send("builder")
+	a := f.next()
+	f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs WHERE agent = 'builder'`)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	f.watch()
+	f.stop("builder")
+	a.ended()
+	f.untilRun("builder", orchestrator.RunEnded)
+	f.until("stopped", presenceOf, "builder")
+}
+
+// The number of a process that ended may be another's by now: only one that has the slot open is the session.
+func TestOnlyTheSessionItselfIsEnded(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "slots")
+	slot, err := program.TakeSlot(folder, "builder.session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slot.Release()
+	holder, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Slot: slot, Grace: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Grace: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "the session holds it", program.Holds(holder.PID(), folder, "builder.session"), true)
+	want(t, "another process holds it", program.Holds(other.PID(), folder, "builder.session"), !exactHolds)
+	program.EndGroup(holder.PID(), false)
+	want(t, "how it ended", holder.Wait().Signal, unix.SIGTERM)
+	program.EndGroup(other.PID(), true)
+	want(t, "how it ended", other.Wait().Signal, unix.SIGKILL)
+	want(t, "one that has ended holds it", program.Holds(holder.PID(), folder, "builder.session"), false)
+}
+
+// Two watchdogs, each killed and started again at any moment, while messages come in: no session runs beside another, and
+// all messages are read.
+func TestWatchdogsAreKilled(t *testing.T) {
+	t.Parallel()
+	kills := 100
+	if n, err := strconv.Atoi(os.Getenv("WATCHDOG_KILLS")); err == nil {
+		kills = n
+	}
+	f := newFixture(t, nil)
+	agents := []string{"builder", "caster"}
+	for _, agent := range agents {
+		f.addStarted(agent, "")
+	}
+	dogs := []*exec.Cmd{f.startWatchdog(), f.startWatchdog()}
+	sent := 0
+	for i := range kills {
+		for _, agent := range agents {
+			f.send(agent)
+			sent++
+		}
+		// Kill it somewhere between the message and the end of its session: when the table shows a random step.
+		step := []string{
+			`SELECT 1`,
+			`SELECT count(*) > 0 FROM agent_runs WHERE state = 'running'`,
+			`SELECT count(*) > 0 FROM agent_runs WHERE pid > 0`,
+			`SELECT count(*) = 0 FROM agent_inbox WHERE read_at = ''`,
+			`SELECT count(*) > 0 FROM agent_runs WHERE state = 'ended'`,
+		}[rand.IntN(5)]
+		for n := 0; f.rows(step)[0] != "1" && n < 100; n++ {
+		}
+		dog := dogs[i%len(dogs)]
+		if err := dog.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		dog.Wait()
+		dogs[i%len(dogs)] = f.startWatchdog()
+	}
+	f.until("0", `SELECT count(*) FROM agent_inbox WHERE read_at = ''`)
+	f.until(fmt.Sprint(sent), `SELECT count(*) FROM agent_message WHERE sender = 'boss' AND read_at <> ''`)
+	for _, agent := range agents {
+		f.until("0", `SELECT count(*) FROM agent_runs WHERE state = 'running' AND agent = ?`, agent)
+		noted, run := f.starts(agent), f.run(agent)
+		if int64(noted) > run.Starts || noted == 0 {
+			t.Errorf("%s was started %d times by its own notes, and %d times by the table", agent, noted, run.Starts)
+		}
+		t.Logf("%s: %d starts noted in the table, %d that it noted itself, %s", agent, run.Starts, noted, run.State)
+	}
+	if strings.Count(fmt.Sprint(f.rows(`SELECT message_type FROM agent_message WHERE sender = 'system'`)), "agent_failed") > 0 {
+		t.Error("a session was given up")
+	}
+}

@@ -1,0 +1,92 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/program"
+)
+
+// environment is what a session is told beside what stands in our own environment.
+func environment(b *orchestrator.Begun, database string) []string {
+	return []string{
+		"MAILROOM_AGENT=" + b.Agent.Name, "MAILROOM_DB=" + database,
+		"MAILROOM_MESSAGE_ID=" + b.MessageID, "MAILROOM_UNREAD=" + strconv.Itoa(b.Unread), "TRACEPARENT=" + b.Traceparent,
+	}
+}
+
+// attend waits for the end of a session, notes it, and gives up the right to run it: in this order, so that nobody starts
+// the next one before the end is known. A database that cannot be written for a while is waited for.
+func (w *Watchdog) attend(ctx context.Context, b *orchestrator.Begun, running *program.Running, slot *program.Slot) {
+	name := b.Agent.Name
+	defer func() {
+		w.setOwn(name, nil)
+		slot.Release()
+		select {
+		case w.kick <- struct{}{}:
+		default: // it will look anyway
+		}
+	}()
+	w.note(ctx, "that a session was started", name, func() error { return w.sessions.Started(ctx, b, running.PID()) })
+	result := running.Wait()
+	end := orchestrator.RunEnd{Outcome: result.How(), Output: result.Output, Asked: errors.Is(result.Ended, ErrStopped)}
+	end.Failed = result.Status != 0
+	if result.Ended != nil {
+		end.Outcome += fmt.Sprintf(" (%v)", result.Ended)
+	}
+	w.Log.Info("a session ended", "agent", name, "pid", running.PID(), "outcome", end.Outcome)
+	w.note(ctx, "that a session ended", name, func() error { return w.sessions.End(ctx, b, end) })
+}
+
+// noteFor is how long it is tried to note something that the database refuses for the moment.
+const noteFor = 10 * time.Minute
+
+// note writes something down. The next watchdog finds out by itself what could not be.
+func (w *Watchdog) note(ctx context.Context, what, agent string, write func() error) {
+	patience := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(10*time.Second),
+		backoff.WithMaxElapsedTime(noteFor))
+	err := backoff.Retry(func() error {
+		err := write()
+		if code := orchestrator.CodeOf(err); err != nil && code != orchestrator.Busy && code != orchestrator.Unavailable {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, backoff.WithContext(patience, ctx))
+	if err != nil {
+		w.Log.Error("it could not be noted "+what, "agent", agent, "error", err)
+	}
+}
+
+// endForeign ends a session that another process started, or one that has died since, when its agent has stopped. The
+// process that attends to it, if there is one, does the same.
+func (w *Watchdog) endForeign(s *orchestrator.Session) {
+	if s.Stopped == "" || s.Stopped < s.StartedAt || s.PID <= 1 || !program.Holds(s.PID, program.SlotFolder(w.Router.Path()), s.Agent+".session") {
+		return
+	}
+	since, asked := w.asked[s.Agent]
+	if !asked {
+		w.asked[s.Agent] = time.Now()
+		w.Log.Info("ending a session that another process started, since its agent has stopped", "agent", s.Agent, "pid", s.PID)
+	}
+	program.EndGroup(s.PID, asked && time.Since(since) >= w.Grace)
+}
+
+// guarded starts a goroutine that logs a panic instead of ending the process with status 2.
+func guarded(log *slog.Logger, name string, f func()) {
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				log.Error("a goroutine panicked; this is a bug", "goroutine", name, "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
+		f()
+	}()
+}

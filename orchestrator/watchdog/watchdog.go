@@ -1,0 +1,196 @@
+// Package watchdog starts the sessions of agents: the command that `agent add --start` names, when there are messages for
+// the agent and its session does not run. Any number of watchdogs may look after one database, in as many processes.
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/program"
+)
+
+// ErrStopped is why a command is ended: its agent has approved to be shut down.
+var ErrStopped = errors.New("the agent has stopped")
+
+// usualGrace is how long a session may take to end once its agent has stopped.
+const usualGrace = 10 * time.Second
+
+// A session that another process started, or one that died meanwhile, tells nobody here when it ends. It is looked at
+// again every foreignPoll. While the database cannot be read or written, it is looked at every troublePoll; a session that
+// is to be started later is looked at every planPoll, since the clock may be set meanwhile.
+const (
+	foreignPoll = 2 * time.Second
+	troublePoll = 5 * time.Second
+	planPoll    = time.Second
+)
+
+// Watchdog looks after the sessions of a database.
+type Watchdog struct {
+	Router *orchestrator.Router
+	Log    *slog.Logger
+	// Grace is the time from SIGTERM to SIGKILL for a session whose agent has stopped. 0: 10 s.
+	Grace time.Duration
+
+	sessions *orchestrator.Sessions
+	kick     chan struct{}
+	looked   bool                 // once at least
+	stopped  map[string]string    // agents that have stopped, by when, and whose commands were ended
+	asked    map[string]time.Time // sessions of other processes that were sent SIGTERM, see endForeign
+
+	mu      sync.Mutex
+	running map[string]*program.Running // sessions of this process, by agent
+}
+
+// Run starts the sessions of agents until ctx ends. Then it returns at once: sessions go on, and the next watchdog, in
+// this process or another, does not start a second one beside them. Error: that of Router.Wakeups.
+func Run(ctx context.Context, router *orchestrator.Router, log *slog.Logger) error {
+	return (&Watchdog{Router: router, Log: log}).Run(ctx)
+}
+
+// Run is the function Run for a Watchdog, which must not be used again.
+func (w *Watchdog) Run(ctx context.Context) error {
+	if w.Grace == 0 {
+		w.Grace = usualGrace
+	}
+	w.sessions, w.kick = w.Router.Sessions(), make(chan struct{}, 1)
+	w.stopped, w.asked, w.running = map[string]string{}, map[string]time.Time{}, map[string]*program.Running{}
+	wakeups, stop, err := w.Router.Wakeups(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for {
+		again := w.look(ctx)
+		timer := time.NewTimer(again)
+		if again == 0 {
+			timer.Stop()
+		}
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-wakeups:
+		case <-w.kick:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// look starts and ends what is to be started and ended, and says when to look again at the latest; 0 is whenever there is
+// a wake-up.
+func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
+	list, err := w.sessions.Look(ctx)
+	if err != nil {
+		w.Log.Warn("the sessions of agents cannot be looked after", "error", err)
+		return troublePoll
+	}
+	soon := func(d time.Duration) {
+		if again == 0 || d < again {
+			again = d
+		}
+	}
+	for i := range list {
+		s := &list[i]
+		w.endStopped(s)
+		if w.own(s.Agent) != nil {
+			continue // its end will kick
+		}
+		if s.Running || s.Wanted {
+			switch err := w.start(ctx, s); {
+			case errors.Is(err, orchestrator.ErrNoSlot):
+				w.endForeign(s)
+				soon(foreignPoll)
+			case err != nil && ctx.Err() == nil:
+				w.Log.Error("the session of an agent cannot be started", "agent", s.Agent, "error", err)
+				soon(troublePoll)
+			}
+			continue
+		}
+		if !s.NextAt.IsZero() {
+			soon(max(min(s.NextAt.Sub(w.Router.Now()), planPoll), time.Millisecond))
+		}
+	}
+	w.looked = true
+	return again
+}
+
+func (w *Watchdog) own(agent string) *program.Running {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running[agent]
+}
+
+func (w *Watchdog) setOwn(agent string, r *program.Running) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r == nil {
+		delete(w.running, agent)
+	} else {
+		w.running[agent] = r
+	}
+}
+
+// endStopped ends the commands that this process runs for an agent that has stopped, once each time that it stops: its
+// session, and what the transport exec has running.
+func (w *Watchdog) endStopped(s *orchestrator.Session) {
+	if s.Stopped == w.stopped[s.Agent] {
+		return
+	}
+	w.stopped[s.Agent] = s.Stopped
+	if s.Stopped == "" || !w.looked {
+		return // at our first look it stopped before us, and what runs began since
+	}
+	for _, r := range program.EndAll(w.key(s.Agent), ErrStopped) {
+		w.Log.Info("ending a command, since its agent has stopped", "agent", s.Agent, "pid", r.PID())
+	}
+}
+
+func (w *Watchdog) key(agent string) string { return program.KeyOf(w.Router.Path(), agent) }
+
+// start starts a session, unless another process runs it, which is orchestrator.ErrNoSlot, or it is not to be started
+// after all. Of one whose process has died it notes that it ended.
+func (w *Watchdog) start(ctx context.Context, s *orchestrator.Session) error {
+	slot, err := program.TakeSlot(program.SlotFolder(w.Router.Path()), s.Agent+".session")
+	if err != nil {
+		return err
+	}
+	delete(w.asked, s.Agent)
+	lost := ""
+	if s.Running {
+		lost, _ = program.ReadLog(w.output(s.Agent)) // there is none when it was not started
+	}
+	begun, err := w.sessions.Begin(ctx, s.Agent, lost)
+	if err != nil || begun == nil {
+		slot.Release()
+		return err
+	}
+	ctx = context.WithoutCancel(ctx) // what runs goes on when we stop
+	running, err := program.Start(ctx, w.command(begun, slot))
+	if err != nil {
+		defer slot.Release()
+		w.Log.Error("the session of an agent cannot be started", "agent", s.Agent, "error", err)
+		return w.sessions.End(ctx, begun, orchestrator.RunEnd{Outcome: "it was not started: " + err.Error(), Failed: true})
+	}
+	w.Log.Info("started a session", "agent", s.Agent, "pid", running.PID(), "message_id", begun.MessageID, "unread", begun.Unread)
+	w.setOwn(s.Agent, running)
+	guarded(w.Log, "session of "+s.Agent, func() { w.attend(ctx, begun, running, slot) })
+	return nil
+}
+
+// output is the file that gets what an agent's session prints.
+func (w *Watchdog) output(agent string) string {
+	return filepath.Join(program.SlotFolder(w.Router.Path()), agent+".session.log")
+}
+
+func (w *Watchdog) command(b *orchestrator.Begun, slot *program.Slot) program.Command {
+	return program.Command{
+		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: w.output(b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
+		Env: environment(b, w.Router.Path()),
+	}
+}

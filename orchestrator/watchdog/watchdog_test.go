@@ -1,0 +1,344 @@
+package watchdog_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/program"
+	"mailroom/orchestrator/watchdog"
+)
+
+const presenceOf = `SELECT status FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`
+
+// A session is started for a message, told what for, and watched until it ends.
+func TestASessionIsStartedForItsMessage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.addActor("builder")
+	f.watch()
+	id := f.send("builder")
+	a := f.next()
+	want(t, "agent", a.agent, "builder")
+	want(t, "message", a.id, id)
+	want(t, "unread", a.unread, 1)
+	want(t, "bytes of standard input", a.input, 0)
+	here, err := filepath.EvalSymlinks(f.folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "folder", a.folder, here)
+	f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs WHERE agent = 'builder' AND state = 'running'`)
+	f.until("working", presenceOf, "builder")
+	want(t, "messages that it reads", a.do("read"), "1")
+	a.do("print", "all done")
+	a.end("exit", 0)
+	run := f.untilRun("builder", orchestrator.RunEnded)
+	want(t, "outcome", run.Outcome, "exit status 0")
+	want(t, "starts", run.Starts, int64(1))
+	want(t, "starts by its own notes", f.starts("builder"), 1)
+	f.until("idle", presenceOf, "builder")
+
+	spans := f.rows(`SELECT name, status, '00-' || trace_id || '-' || span_id || '-01', attributes FROM command_trace WHERE name LIKE 'start %'`)
+	want(t, "spans", len(spans), 1)
+	head, attributes, _ := strings.Cut(spans[0], " {")
+	want(t, "span", head, "start builder OK "+a.parent)
+	var said struct {
+		Agent, Outcome, Output string
+		PID                    int
+	}
+	if err := json.Unmarshal([]byte("{"+attributes), &said); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "output", said.Output, "I am builder\nall done\n")
+	want(t, "agent in the span", said.Agent, "builder")
+	want(t, "outcome in the span", said.Outcome, "exit status 0")
+	want(t, "pid in the span", said.PID, a.pid)
+}
+
+// What comes while a session runs starts the next one when it has ended; one that has read it all is the last.
+func TestWhatComesMeanwhileStartsTheNext(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.addActor("builder")
+	f.watch()
+	f.send("builder")
+	first := f.next()
+	first.do("read")
+	second := f.send("builder")
+	f.send("builder")
+	first.end("exit", 0)
+	next := f.next()
+	want(t, "message", next.id, second)
+	want(t, "unread", next.unread, 2)
+	want(t, "read", next.do("read"), "2")
+	next.end("exit", 0)
+	f.untilRun("builder", orchestrator.RunEnded)
+	f.addActor("zebra") // is looked at behind builder
+	f.send("zebra")
+	want(t, "who is next", f.next().agent, "zebra")
+	want(t, "starts", f.run("builder").Starts, int64(2))
+	want(t, "starts by its own notes", f.starts("builder"), 2)
+}
+
+// Sessions that fail are started again on the ladder, to the millisecond, then given up until there is a new message.
+// The manager is told once.
+func TestSessionsThatFailClimbTheLadder(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(a *actor){
+		"exit status 7":    func(a *actor) { a.end("exit", 7) },
+		"ended by SIGKILL": func(a *actor) { a.end("crash") },
+		"exit status 0, but it has read none of its messages": func(a *actor) { a.end("exit", 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, new(clock))
+			f.addActor("builder")
+			f.addActor("zebra")
+			f.watch()
+			id := f.send("builder")
+			for i, wait := range []time.Duration{0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute} {
+				if wait > 0 {
+					f.clock.advance(wait - time.Millisecond)
+					f.send("zebra")
+					early := f.next()
+					want(t, "who starts a millisecond early", early.agent, "zebra") // builder was looked at before
+					early.do("read")
+					early.end("exit", 0)
+					f.untilRun("zebra", orchestrator.RunEnded)
+					f.clock.advance(time.Millisecond)
+				}
+				a := f.next()
+				want(t, "who starts", a.agent, "builder")
+				fail(a)
+				f.until(fmt.Sprint(i+1), `SELECT failures FROM agent_runs WHERE agent = 'builder' AND state <> 'running'`)
+				want(t, "outcome", f.run("builder").Outcome, name)
+			}
+			want(t, "state", f.run("builder").State, orchestrator.RunGivenUp)
+			f.clock.advance(24 * time.Hour)
+			f.send("zebra")
+			want(t, "who starts a day later", f.next().agent, "zebra")
+			want(t, "notes", fmt.Sprint(f.rows(`SELECT recipient, priority, json_extract(payload, '$.agent'), json_extract(payload, '$.failures')
+				FROM agent_message WHERE message_type = 'agent_failed'`)), "[pm 2 builder 5]")
+			reasons, err := f.Why(t.Context(), id)
+			if err != nil || !strings.Contains(reasons[0].Rule, "was given up after 5 failures ("+name+")") {
+				t.Errorf("why says %+v, %v", reasons, err)
+			}
+			f.send("builder")
+			a := f.next()
+			want(t, "unread after a new message", a.unread, 2)
+			a.do("read")
+			a.end("exit", 0)
+			run := f.untilRun("builder", orchestrator.RunEnded)
+			want(t, "failures after success", run.Failures, int64(0))
+			want(t, "starts", run.Starts, int64(6))
+			want(t, "starts by its own notes", f.starts("builder"), 6)
+			noZombies(t)
+		})
+	}
+}
+
+// A session that cannot be started at all has failed, and another command starts it at once.
+func TestSessionsThatCannotBeStarted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, new(clock))
+	gone := filepath.Join(f.folder, "gone")
+	if err := os.Mkdir(gone, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.addActor("builder", func(u *orchestrator.AgentUpdate) { u.Folder = gone })
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	f.watch()
+	f.send("builder")
+	run := f.untilRun("builder", orchestrator.RunFailed)
+	if !strings.Contains(run.Outcome, "does not exist") || run.PID != 0 {
+		t.Errorf("the run is %+v", run)
+	}
+	f.addActor("builder")
+	a := f.next()
+	a.do("read")
+	a.end("exit", 0)
+	want(t, "starts", f.untilRun("builder", orchestrator.RunEnded).Starts, int64(2))
+}
+
+// An agent whose messages go elsewhere is started when something was delivered there. Nobody knows what it reads: its word
+// that it ended well is taken, and after a failure it is started again.
+func TestSessionsBesideAnotherTransport(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, new(clock))
+	target := "jsonl:" + filepath.Join(f.folder, "mail.jsonl")
+	f.addActor("builder", func(u *orchestrator.AgentUpdate) { u.Deliver = &target })
+	f.addActor("zebra")
+	f.watch()
+	id := f.send("builder")
+	a := f.next()
+	want(t, "message", a.id, id)
+	f.send("builder")
+	a.end("exit", 0)
+	a = f.next()
+	want(t, "unread", a.unread, 1)
+	a.end("exit", 1)
+	f.untilRun("builder", orchestrator.RunFailed)
+	f.clock.advance(5 * time.Second)
+	a = f.next()
+	want(t, "who starts again", a.agent, "builder")
+	a.end("exit", 0)
+	f.untilRun("builder", orchestrator.RunEnded)
+	f.clock.advance(time.Hour)
+	f.send("zebra")
+	want(t, "who starts an hour later", f.next().agent, "zebra")
+	f.send("builder")
+	want(t, "who starts after another message", f.next().agent, "builder")
+	want(t, "starts by its own notes", f.starts("builder"), 4)
+}
+
+// Messages that try a transport start nobody, and neither do messages for an agent that has stopped; why says so.
+func TestWhatStartsNoSession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	target := "jsonl:" + filepath.Join(f.folder, "mail.jsonl")
+	f.addActor("builder")
+	f.addActor("caster", func(u *orchestrator.AgentUpdate) { u.Deliver = &target })
+	f.addActor("drawer")
+	f.addActor("zebra")
+	f.stop("drawer")
+	f.watch()
+	if _, err := f.TryTransports(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	id := f.send("drawer")
+	f.send("zebra")
+	want(t, "who is started", f.next().agent, "zebra")
+	want(t, "runs", fmt.Sprint(f.rows(`SELECT agent FROM agent_runs`)), "[zebra]")
+	reasons, err := f.Why(t.Context(), id)
+	if err != nil || !strings.Contains(reasons[0].Rule, "is not started, since the agent has stopped") {
+		t.Errorf("why says %+v, %v", reasons, err)
+	}
+	if _, err := f.Join(t.Context(), orchestrator.Joining{Session: "default", Agent: "drawer"}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "who is started once it works again", f.next().agent, "drawer")
+}
+
+// stop approves that an agent shuts down.
+func (f *fixture) stop(agent string) {
+	f.t.Helper()
+	d := orchestrator.Draft{Sender: "boss", Recipient: agent, Type: orchestrator.ShutdownRequest, SessionID: "default"}
+	asked, err := f.AskTeammate(f.t.Context(), orchestrator.TeamRequest{Kind: orchestrator.Shutdown, Draft: d, Payload: func(string) (json.RawMessage, error) {
+		return json.RawMessage(`{}`), nil
+	}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, _, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: agent, Limit: 100}); err != nil {
+		f.t.Fatal(err)
+	}
+	d = orchestrator.Draft{Sender: agent, Recipient: "boss", Type: orchestrator.ShutdownResponse, SessionID: "default", Payload: json.RawMessage(`{}`)}
+	if _, err := f.AnswerTeammate(f.t.Context(), orchestrator.TeamAnswer{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true, Draft: d}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// An agent that approves its shutdown is ended, and so is what the transport exec runs for it: with SIGTERM, and those
+// that do not hear it with SIGKILL. That is no failure.
+func TestShutdownEndsTheSession(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		grace   time.Duration
+		deaf    bool
+		outcome string
+	}{
+		"one that hears":    {time.Hour, false, "ended by SIGTERM (the agent has stopped)"},
+		"one that does not": {time.Millisecond, true, "ended by SIGKILL; SIGKILL was sent, since not all of it ended on SIGTERM (the agent has stopped)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, nil)
+			f.addActor("builder")
+			f.watch(func(w *watchdog.Watchdog) { w.Grace = c.grace })
+			f.send("builder")
+			a := f.next()
+			if c.deaf {
+				a.do("deaf")
+			}
+			command, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Key: program.KeyOf(f.Path(), "builder"), Grace: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.stop("builder")
+			a.ended()
+			run := f.untilRun("builder", orchestrator.RunEnded)
+			want(t, "outcome", run.Outcome, c.outcome)
+			want(t, "failures", run.Failures, int64(0))
+			want(t, "how the other command ended", command.Wait().Ended, watchdog.ErrStopped)
+			f.until("stopped", presenceOf, "builder")
+			noZombies(t)
+		})
+	}
+}
+
+// What a session leaves running in the background does not keep the next one from being started.
+func TestWhatASessionLeavesRunning(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.addActor("builder")
+	f.watch()
+	f.send("builder")
+	a := f.next()
+	left := a.do("fork")
+	t.Cleanup(func() { killPID(t, left) })
+	a.do("read")
+	a.end("exit", 0)
+	f.untilRun("builder", orchestrator.RunEnded)
+	f.send("builder")
+	f.next().do("read")
+	want(t, "starts by its own notes", f.starts("builder"), 2)
+}
+
+// A session that is silent past its limit goes on, and the manager is told once.
+func TestASilentSessionGoesOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, new(clock))
+	f.addActor("builder", func(u *orchestrator.AgentUpdate) { u.SilentAfter = new(time.Minute) })
+	f.watch()
+	f.send("builder")
+	a := f.next()
+	for range 3 {
+		f.clock.advance(time.Minute)
+		f.send("boss")
+	}
+	want(t, "notes", fmt.Sprint(f.rows(`SELECT recipient, json_extract(payload, '$.agent'), json_extract(payload, '$.status')
+		FROM agent_message WHERE message_type = 'agent_timeout'`)), "[pm builder working]")
+	standing, err := f.AgentStanding(t.Context(), "builder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "status", standing.Status, orchestrator.Silent)
+	want(t, "what it reads afterwards", a.do("read"), "1")
+	a.end("exit", 0)
+	want(t, "outcome", f.untilRun("builder", orchestrator.RunEnded).Outcome, "exit status 0")
+	f.clock.advance(time.Hour)
+	f.send("boss")
+	want(t, "notes when it is idle", len(f.rows(`SELECT 1 FROM agent_message WHERE message_type = 'agent_timeout'`)), 1)
+}
+
+// killPID ends a process that a session has left behind.
+func killPID(t *testing.T, pid string) {
+	n, err := strconv.Atoi(pid)
+	if err == nil {
+		err = unix.Kill(n, unix.SIGKILL)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
