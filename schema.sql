@@ -106,6 +106,8 @@ CREATE INDEX agent_message_thread ON agent_message (thread_id)
     WHERE thread_id IS NOT NULL;
 CREATE INDEX agent_message_past ON agent_message (sender)
     WHERE status NOT IN ('pending','retry');
+CREATE INDEX agent_message_placed ON agent_message (recipient)
+    WHERE status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> '';
 
 
 -- agent_message_archive: delivered messages that retention moved out of the way, kept for 90 days more. The same columns
@@ -165,6 +167,8 @@ CREATE INDEX agent_message_archive_thread ON agent_message_archive (thread_id)
     WHERE thread_id IS NOT NULL;
 CREATE INDEX agent_message_archive_sender ON agent_message_archive (sender);
 CREATE INDEX agent_message_archive_recipient ON agent_message_archive (recipient);
+CREATE INDEX agent_message_archive_placed ON agent_message_archive (recipient)
+    WHERE status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> '';
 
 
 -- dead_letter: what the router gave up on. Replay with `mailroom dead_letters replay ID`.

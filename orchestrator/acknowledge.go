@@ -35,7 +35,10 @@ func (r *Router) Acknowledge(ctx context.Context, id, by string) (m Message, err
 }
 
 // acknowledge notes that the recipient has dealt with a message that was delivered, unless that is noted already.
-func (t *tx) acknowledge(m *Message) error {
+func (t *tx) acknowledge(m *Message) error { return t.acknowledgeBecause(m, "") }
+
+// acknowledgeBecause is acknowledge with what shows it, when that is not the recipient's own word.
+func (t *tx) acknowledgeBecause(m *Message, evidence string) error {
 	if m.AcknowledgedAt != "" {
 		return nil
 	}
@@ -55,7 +58,7 @@ func (t *tx) acknowledge(m *Message) error {
 	if err := t.heard(m.Recipient); err != nil {
 		return err
 	}
-	e := t.event(tracing.Acknowledged, "")
+	e := t.event(tracing.Acknowledged, evidence)
 	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
 	return tracing.Record(t, e)
 }

@@ -15,6 +15,10 @@ CREATE INDEX agent_message_later ON agent_message (next_attempt_at)
     WHERE status IN ('pending','retry') AND next_attempt_at <> '';
 CREATE INDEX agent_message_put_off ON agent_message (recipient, sender)
     WHERE status = 'pending' AND next_attempt_at <> '';
+CREATE INDEX agent_message_placed ON agent_message (recipient)
+    WHERE status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> '';
+CREATE INDEX agent_message_archive_placed ON agent_message_archive (recipient)
+    WHERE status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> '';
 
 CREATE TABLE agent_secrets (
     agent             TEXT PRIMARY KEY,

@@ -1,0 +1,310 @@
+package orchestrator
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+
+	"mailroom/tracing"
+)
+
+// TakenIn is a message that another program wrote as a file into the folder of its recipient.
+type TakenIn struct {
+	Draft  // ReplyTo may name a message that is not there; idempotency keys, groups and unknown names are not for files
+	ID     string
+	Path   string // of the file, for the trace
+	Target string // transport and address of those whose files stand where this one does: dir:ROOT
+	Mark   string // the note that this transport would have left with the message; see Attempt.Mark
+	Done   bool   // whoever takes it in has dealt with it, too
+}
+
+// Reception says where a message that was taken in is now.
+type Reception struct {
+	Known  bool // nothing was stored: the message was there before
+	Placed bool // the file is the delivery, or a delivery is about to put it there: it is the recipient's. Otherwise it has served its purpose
+}
+
+// TakeIn stores a message under the id that it came with, durably and once: an id that stands for the same message already
+// changes nothing. A recipient whose transport is in.Target has it by the file, and it is delivered at once; to any other
+// it is pending. Errors: invalid_params; unknown_sender and unknown_recipient; conflict when another message has the id,
+// or for a loop; unavailable for the recipient's backlog limit; those of the database.
+func (r *Router) TakeIn(ctx context.Context, in TakenIn) (got Reception, err error) {
+	if in.Draft, err = in.Draft.check(); err != nil {
+		return got, err
+	}
+	if in.ID == "" || len(in.ID) > maxKey {
+		return got, Errorf(InvalidParams, "id has %d bytes; it has 1 to %d", len(in.ID), maxKey)
+	}
+	known := false
+	err = r.read(func(c *conn) error { // most files of a folder were taken in long ago
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
+		got, known, err = c.takenIn(conf, &in)
+		return err
+	})
+	if err != nil || known && !in.Done {
+		return got, err
+	}
+	err = r.write(ctx, func(t *tx) error {
+		got, err = t.takeIn(in)
+		return err
+	})
+	return got, err
+}
+
+// takenIn looks for the message of a file.
+func (c *conn) takenIn(conf *config, in *TakenIn) (got Reception, known bool, err error) {
+	m, known, err := c.messageWithID(in.ID)
+	if err != nil || !known {
+		return got, false, err
+	}
+	if m.Sender != in.Sender || m.Recipient != in.Recipient || m.Type != in.Type || !bytes.Equal(compacted(m.Payload), in.Payload) {
+		return got, true, Errorf(Conflict, "another message has the id %s: from %s to %s", Clip(in.ID), m.Sender, m.Recipient).
+			WithHint("`mailroom trace %s` shows it; give this one an id of its own", Clip(in.ID))
+	}
+	agent := conf.agents[m.Recipient]
+	coming := (m.Status == Pending || m.Status == Retry) && agent != nil && agent.Deliver == in.Target
+	return Reception{Known: true, Placed: coming || m.marksOf()[in.Target] != ""}, true, nil
+}
+
+// messageWithID finds a message by its own id, in the archive too.
+func (c *conn) messageWithID(id string) (m Message, found bool, err error) {
+	for _, from := range []string{messageColumns + ` FROM agent_message`, archivedColumns + ` FROM agent_message_archive`} {
+		ms, err := c.messages(`SELECT `+from+` WHERE message_id = ?`, id)
+		if err != nil || len(ms) > 0 {
+			return append(ms, m)[0], len(ms) > 0, err
+		}
+	}
+	return m, false, nil
+}
+
+// compacted is a JSON text without space between its tokens.
+func compacted(text json.RawMessage) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return text
+	}
+	return b.Bytes()
+}
+
+func (t *tx) takeIn(in TakenIn) (Reception, error) {
+	conf, err := t.config()
+	if err != nil {
+		return Reception{}, err
+	}
+	got, known, err := t.takenIn(conf, &in)
+	switch {
+	case err != nil:
+		return got, err
+	case known && in.Done:
+		done, err := t.dealtWith(in.ID)
+		got.Placed = !done
+		return got, err
+	case known:
+		return got, nil
+	}
+	if err := t.traceCreated(); err != nil { // so that the event of this row is one of its own, and has its text
+		return got, err
+	}
+	if conf, err = t.acting(in.Sender, false); err != nil {
+		return got, err
+	}
+	agent := conf.agents[in.Recipient]
+	if agent == nil {
+		return got, unknownAgent(UnknownRecipient, "", in.Recipient, conf)
+	}
+	got.Placed = agent.Deliver == in.Target && !in.Done
+	if agent.Deliver != in.Target && !in.Done {
+		if err := t.checkBacklog(conf, []string{in.Recipient}); err != nil {
+			return got, err
+		}
+	}
+	return got, t.storeTakenIn(conf, &in, got.Placed)
+}
+
+// storeTakenIn stores the row of a file, and all that is known of it at once.
+func (t *tx) storeTakenIn(conf *config, in *TakenIn, placed bool) error {
+	how := "taken in from " + in.Path
+	row := insertion{draft: &in.Draft, id: in.ID, recipient: in.Recipient, status: Pending, failure: how, maxRetries: conf.settings.MaxRetries}
+	var err error
+	if row.hops, err = t.hops(conf, in.ReplyTo); CodeOf(err) == NotFound {
+		in.ReplyTo, err = "", nil // Origin has it
+	}
+	if err != nil {
+		return err
+	}
+	row.expire(t, &conf.settings)
+	if err := t.insert(&row); err != nil {
+		return err
+	}
+	if in.Presence != "" {
+		if _, err := t.takePresence(in.SessionID, in.Sender, in.Presence); err != nil {
+			return err
+		}
+	}
+	t.ring.add([]string{in.Recipient})
+	if placed {
+		if err := t.addMark(&Message{seq: row.seq}, in.Target, in.Mark); err != nil {
+			return err
+		}
+	}
+	if placed || in.Done {
+		if _, err := t.changeStatus(bySeq(row.seq), change{to: Delivered, event: tracing.Delivered, failure: how}); err != nil {
+			return err
+		}
+	}
+	if in.Done {
+		_, err = t.dealtWith(in.ID)
+	}
+	return err
+}
+
+// dealtWith acknowledges a message, if it is delivered.
+func (t *tx) dealtWith(id string) (done bool, err error) {
+	m, found, err := t.messageWithID(id)
+	if err != nil || !found || m.Status != Delivered {
+		return false, err
+	}
+	return true, t.acknowledge(&m)
+}
+
+// Placed is a message that was delivered into a folder, and of which nobody knows that its recipient has dealt with it.
+type Placed struct {
+	ID   string
+	Mark string // that its transport left with it
+
+	table string
+	seq   int64
+	marks string
+}
+
+// placed is the condition for such messages, but for where they were put. It must stand to the letter: see rows.go.
+const placed = "status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> ''"
+
+// placedPage bounds the messages that EachPlaced hands over at once.
+const placedPage = 500
+
+// EachPlaced calls f with what was delivered to an agent through target (dir:ROOT) alone and is not acknowledged, in the
+// order of sending, some hundreds at a time, archived messages last. f may take its time. It ends with f's first error.
+func (r *Router) EachPlaced(ctx context.Context, agent, target string, f func(page []Placed) error) error {
+	for _, table := range []string{"agent_message", "agent_message_archive"} {
+		for after, more := int64(0), true; more; {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			var page []Placed
+			n := 0
+			err := r.look(func(c *conn) error {
+				return c.query(placedQuery(table), func(row []driver.Value) error {
+					p := Placed{table: table, seq: asInt(row[0]), ID: asText(row[1]), marks: asText(row[2])}
+					n, after = n+1, p.seq
+					marks := (&Message{marks: p.marks}).marksOf()
+					if p.Mark = marks[target]; p.Mark != "" && len(marks) == 1 { // not if another transport may have taken it instead
+						page = append(page, p)
+					}
+					return nil
+				}, agent, after, placedPage)
+			})
+			if err != nil {
+				return err
+			}
+			if more = n == placedPage; len(page) > 0 {
+				if err := f(page); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func placedQuery(table string) string {
+	return `SELECT seq, message_id, delivery_marks FROM ` + table + `
+		WHERE ` + placed + ` AND recipient = ? AND seq > ? ORDER BY seq LIMIT +?`
+}
+
+// AcknowledgeRemoved notes that the recipient of these messages has taken them out of its folder, and how many that are.
+// One that something else has happened to since EachPlaced found it is left alone.
+func (r *Router) AcknowledgeRemoved(ctx context.Context, list []Placed) (acknowledged int, err error) {
+	err = r.write(ctx, func(t *tx) error {
+		acknowledged = 0
+		for _, p := range list {
+			columns := messageColumns
+			if p.table == "agent_message_archive" {
+				columns = archivedColumns
+			}
+			ms, err := t.messages(`SELECT `+columns+` FROM `+p.table+` WHERE `+placed+` AND seq = ? AND delivery_marks = ?`, p.seq, p.marks)
+			if err != nil {
+				return err
+			}
+			for i := range ms {
+				if err := t.acknowledgeBecause(&ms[i], "its file was removed"); err != nil {
+					return err
+				}
+				acknowledged++
+			}
+		}
+		return nil
+	})
+	return acknowledged, err
+}
+
+// BridgeProblem is something about a file or a folder that keeps `ralph watch` from doing its work with it.
+type BridgeProblem struct {
+	Path        string `json:"path"`
+	Fingerprint string `json:"-"` // by which it is known that the file has not changed since
+	Problem     string `json:"problem"`
+	FoundAt     string `json:"found_at"`
+}
+
+// BridgeProblems lists the problems that are there, by path.
+func (r *Router) BridgeProblems(ctx context.Context) (list []BridgeProblem, err error) {
+	err = r.look(func(c *conn) error {
+		list = []BridgeProblem{}
+		return c.query(`SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path`, func(row []driver.Value) error {
+			list = append(list, BridgeProblem{asText(row[0]), asText(row[1]), asText(row[2]), asText(row[3])})
+			return nil
+		})
+	})
+	return list, err
+}
+
+// NoteBridgeProblem records a problem. It reports whether that is news: many processes may find the same one, and one of
+// them says so.
+func (r *Router) NoteBridgeProblem(ctx context.Context, p BridgeProblem) (news bool, err error) {
+	err = r.write(ctx, func(t *tx) error {
+		before, found, err := t.text(`SELECT fingerprint FROM bridge_problems WHERE path = ?`, p.Path)
+		if err != nil {
+			return err
+		}
+		if news = !found || before != p.Fingerprint; !news {
+			_, err = t.Exec(`UPDATE bridge_problems SET problem = ?1 WHERE path = ?2 AND problem <> ?1`, p.Problem, p.Path)
+			return err
+		}
+		_, err = t.Exec(`
+			INSERT INTO bridge_problems (path, fingerprint, problem, found_at) VALUES (?, ?, ?, ?)
+			ON CONFLICT (path) DO UPDATE SET fingerprint = excluded.fingerprint, problem = excluded.problem, found_at = excluded.found_at`,
+			p.Path, p.Fingerprint, p.Problem, t.now)
+		return err
+	})
+	return news, err
+}
+
+// ForgetBridgeProblems removes what is recorded of these paths.
+func (r *Router) ForgetBridgeProblems(ctx context.Context, paths []string) error {
+	return r.write(ctx, func(t *tx) error {
+		for _, path := range paths {
+			if _, err := t.Exec(`DELETE FROM bridge_problems WHERE path = ?`, path); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// CanonicalTarget returns what an agent's transport would be called if it were added with this one now. Error:
+// invalid_params.
+func (r *Router) CanonicalTarget(target string) (string, error) { return r.checkDeliver(target, "") }
