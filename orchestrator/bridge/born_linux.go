@@ -1,0 +1,17 @@
+package bridge
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// born returns when a file was made, in ns since 1970, and 0 where the file system does not say.
+func born(file *os.File) int64 {
+	var s unix.Statx_t
+	err := unix.Statx(int(file.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &s)
+	if err != nil || s.Mask&unix.STATX_BTIME == 0 {
+		return 0
+	}
+	return s.Btime.Sec*1e9 + int64(s.Btime.Nsec)
+}

@@ -1,0 +1,276 @@
+// Package bridge carries messages between the table and a root of inbox folders, one folder per agent, both ways: what a
+// program wrote into the folder of another agent is taken into the table, and what a recipient removed from its own is
+// acknowledged. Source: dialects.md, "ralph".
+//
+// Everything that is heard of the folders is a hint. One function looks at a folder and does what is to be done there; it
+// may do so at any time, as often as it likes, and in several processes at once.
+package bridge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// Options say what is watched.
+type Options struct {
+	Root   string        // the folder with the inbox folders; it is made when it is missing
+	Name   string        // agent in whose name the watch deals with messages of type status_update; added when nobody knows it
+	Rescan time.Duration // after this long everything is looked at, whatever was heard; 0: 10 s
+	Log    *slog.Logger  // nil: slog.Default()
+	Looked func()        // called after every look, by one goroutine; nil: nobody wants to know
+}
+
+// Counts are what a watch has done.
+type Counts struct {
+	TakenIn      int `json:"taken_in"`     // files that became messages
+	Delivered    int `json:"delivered"`    // messages, to whatever transport; while it runs, of deliveries that have ended
+	Acknowledged int `json:"acknowledged"` // messages whose recipients removed their files, and those to the watch itself
+	Problems     int `json:"problems"`     // files and folders below the root that somebody has to look at, as it stands now
+}
+
+// rescan is how often everything is looked at, for what was not heard: another file system, a full queue of the kernel.
+const rescan = 10 * time.Second
+
+// watch is one run over one root.
+type watch struct {
+	router *orchestrator.Router
+	o      Options
+	log    *slog.Logger
+	root   string // absolute, links resolved
+	target string // of agents whose messages are delivered into the root
+	ear    *ear
+
+	seen map[string]map[string]sight // by folder and file; "" is the folder itself
+	soon bool                        // there is something to look at again in a moment
+
+	mu      sync.Mutex
+	counts  Counts
+	waiting chan struct{} // holds one for each delivery that is waited for
+}
+
+// Once takes in what is there, acknowledges what was removed and delivers what is due, and returns when that is done.
+// Errors: invalid_params for a root that cannot be one; those of the database.
+func Once(ctx context.Context, router *orchestrator.Router, o Options) (Counts, error) {
+	w, err := begin(ctx, router, o)
+	if err != nil {
+		return Counts{}, err
+	}
+	if err := w.lookAtAll(ctx); err != nil {
+		return w.result(), err
+	}
+	delivery, err := router.DeliverAll(ctx, orchestrator.DeliverOptions{})
+	w.count(Counts{Delivered: delivery.Delivered})
+	return w.result(), err
+}
+
+// Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a daemon.
+// Errors: those of the start, as of Once.
+func Run(ctx context.Context, router *orchestrator.Router, o Options) (Counts, error) {
+	w, err := begin(ctx, router, o)
+	if err != nil {
+		return Counts{}, err
+	}
+	wakeups, stop, err := router.Wakeups(ctx)
+	if err != nil {
+		return Counts{}, err
+	}
+	defer stop()
+	w.ear = listen(w.log)
+	defer w.ear.close()
+	var beside sync.WaitGroup
+	for name, f := range map[string]func(){
+		"deliveries": func() { w.deliverAlways(ctx, wakeups) },
+		"heartbeat":  func() { w.beat(ctx) },
+	} {
+		beside.Add(1)
+		w.guarded(name, func() {
+			defer beside.Done()
+			f()
+		})
+	}
+	w.lookAlways(ctx)
+	beside.Wait()
+	router.Drain()
+	for range cap(w.waiting) { // so that the deliveries that were waited for are counted
+		w.waiting <- struct{}{}
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), orchestrator.Heartbeat)
+	defer cancel()
+	if err := router.Leave(ending); err != nil {
+		w.log.Warn("the watch could not be signed off", "error", err)
+	}
+	return w.result(), nil
+}
+
+// begin checks the root, and makes sure that the watch's own agent is known.
+func begin(ctx context.Context, router *orchestrator.Router, o Options) (*watch, error) {
+	w := &watch{router: router, o: o, log: o.Log, seen: map[string]map[string]sight{}, waiting: make(chan struct{}, 8)}
+	if w.log == nil {
+		w.log = slog.Default()
+	}
+	if w.o.Rescan == 0 {
+		w.o.Rescan = rescan
+	}
+	if _, err := router.Create(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if w.target, err = router.CanonicalTarget(scheme + o.Root); err != nil {
+		return nil, err
+	}
+	w.root = w.target[len(scheme):]
+	_, err = router.Agent(ctx, o.Name)
+	if orchestrator.CodeOf(err) == orchestrator.NotFound {
+		_, _, err = router.AddAgent(ctx, orchestrator.AgentUpdate{Name: o.Name, By: o.Name})
+	}
+	return w, err
+}
+
+// scheme begins the transport of an agent that reads a folder.
+const scheme = "dir:"
+
+// lookAlways looks at what was heard of, and at everything now and then, until ctx ends.
+func (w *watch) lookAlways(ctx context.Context) {
+	again := time.NewTicker(w.o.Rescan)
+	defer again.Stop()
+	soon := time.NewTimer(0)
+	defer soon.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+			w.ear.all = true
+		case <-soon.C:
+			w.ear.all = true
+		case event := <-w.ear.events():
+			w.ear.heard(w.root, event)
+		case err := <-w.ear.errors():
+			w.log.Debug("something may not have been heard of a folder", "error", err)
+			w.ear.all = true
+		}
+		w.ear.drain(w.root)
+		if err := w.look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errMoved) {
+			w.log.Error("the folders cannot be looked at; the next look comes soon", "root", w.root, "error", err)
+		}
+		if w.soon {
+			soon.Reset(grace)
+		}
+		if w.o.Looked != nil {
+			w.o.Looked()
+		}
+	}
+}
+
+// look looks at the folders that were heard of.
+func (w *watch) look(ctx context.Context) error {
+	all, folders := w.ear.take()
+	if all {
+		return w.lookAtAll(ctx)
+	}
+	if len(folders) == 0 {
+		return nil
+	}
+	p, err := w.pass(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.root.Close()
+	for _, name := range folders {
+		if err := p.folder(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliverAlways delivers what is due, whenever there may be something, until ctx ends.
+func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
+	ticker := time.NewTicker(w.o.Rescan)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		w.deliver(ctx)
+		select {
+		case <-ctx.Done():
+		case <-wakeups:
+		case <-ticker.C:
+		}
+	}
+}
+
+// deliver delivers what is due, and waits for none of it: a slow recipient delays nobody. Some deliveries are waited for
+// beside it, to count what they deliver.
+func (w *watch) deliver(ctx context.Context) {
+	run := func(background bool) {
+		delivery, err := w.router.DeliverAll(ctx, orchestrator.DeliverOptions{Background: background})
+		if err != nil && ctx.Err() == nil {
+			w.log.Error("a delivery failed", "error", err)
+		}
+		w.count(Counts{Delivered: delivery.Delivered})
+	}
+	select {
+	case w.waiting <- struct{}{}:
+		w.guarded("delivery", func() {
+			defer func() { <-w.waiting }()
+			run(false)
+		})
+	default:
+		run(true)
+	}
+}
+
+// beat records, until ctx ends, that the watch is there.
+func (w *watch) beat(ctx context.Context) {
+	ticker := time.NewTicker(orchestrator.Heartbeat)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		if err := w.router.Beat(ctx, ""); err != nil && ctx.Err() == nil {
+			w.log.Warn("the watch could not be recorded", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
+func (w *watch) count(more Counts) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts.TakenIn += more.TakenIn
+	w.counts.Delivered += more.Delivered
+	w.counts.Acknowledged += more.Acknowledged
+}
+
+// result is what was done, and what was found in the way.
+func (w *watch) result() Counts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	counts := w.counts
+	for _, files := range w.seen {
+		for _, s := range files {
+			if s.problem != "" {
+				counts.Problems++
+			}
+		}
+	}
+	return counts
+}
+
+// guarded starts a goroutine that logs a panic instead of ending the process with status 2.
+func (w *watch) guarded(name string, f func()) {
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				w.log.Error("a goroutine panicked; this is a bug", "goroutine", name, "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
+		f()
+	}()
+}

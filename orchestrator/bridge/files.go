@@ -1,0 +1,289 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
+)
+
+// maxFile is the largest file that is taken in, in bytes: a payload of orchestrator.MaxPayload, and room for indentation.
+const maxFile = 4 * orchestrator.MaxPayload
+
+// grace is how long a file that makes no sense is left alone: whoever writes it may not have finished.
+const grace = 2 * time.Second
+
+// file is an entry of an inbox folder whose name is that of a message. The zero name is the folder itself.
+type file struct {
+	name string
+	info fs.FileInfo
+}
+
+// print is by what a file is known not to have changed.
+func (f file) print() string {
+	inode := uint64(0)
+	if s, ok := f.info.Sys().(*syscall.Stat_t); ok {
+		inode = s.Ino
+	}
+	return fmt.Sprintf("%d-%d-%d", f.info.Size(), f.info.ModTime().UnixNano(), inode)
+}
+
+// isYoung reports whether a file was changed so lately that it may not be whole yet.
+func (p *pass) isYoung(f file) bool {
+	age := p.now().Sub(f.info.ModTime())
+	return age < grace && age > -grace // who sets a time in the future has finished writing
+}
+
+// clockOf reads the clock that gives files their times, which may be another machine's.
+func clockOf(root *os.Root) time.Time {
+	const folder = ".mailroom" // the dir transport stages its files there, too
+	_ = root.Mkdir(folder, 0o700)
+	probe, err := root.OpenFile(folder+"/clock", os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return time.Now()
+	}
+	defer probe.Close()
+	if _, err := probe.WriteAt([]byte{'\n'}, 0); err != nil {
+		return time.Now()
+	}
+	info, err := probe.Stat()
+	if err != nil {
+		return time.Now()
+	}
+	return info.ModTime()
+}
+
+// list lists what may be messages, the oldest first.
+func (p *pass) list(in *os.Root) (files []file, err error) {
+	entries, err := fs.ReadDir(in.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if name := e.Name(); strings.HasSuffix(name, letter.Suffix) && !strings.HasPrefix(name, ".") {
+			info, err := in.Lstat(name)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, file{name, info})
+		}
+	}
+	slices.SortStableFunc(files, func(a, b file) int { return a.info.ModTime().Compare(b.info.ModTime()) })
+	return files, nil
+}
+
+// files looks at those files that are new or have changed.
+func (p *pass) files(ctx context.Context, in *os.Root, folder string, files []file, before, now map[string]sight) error {
+	var fresh []file
+	for _, f := range files {
+		if old := before[f.name]; old.settled && old.print == f.print() {
+			now[f.name] = old
+		} else {
+			fresh = append(fresh, f)
+		}
+	}
+	if a := p.agents[folder]; a != nil && a.Deliver == p.target && len(fresh) > 0 {
+		if err := syncFolder(in); err != nil {
+			return err
+		}
+	}
+	for _, f := range fresh {
+		if err := p.file(ctx, in, folder, f, before, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncFolder makes the names of a folder durable.
+func syncFolder(in *os.Root) error {
+	folder, err := in.Open(".")
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
+}
+
+// file takes in one file, if it can be.
+func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file, before, now map[string]sight) error {
+	now[f.name] = sight{print: f.print()} // to be looked at again, unless something else is found
+	if kind := kindOf(f.info.Mode()); kind != "" {
+		return p.report(ctx, folder, f, before, now, errors.New("it is "+kind+", and a message is a regular file"))
+	}
+	text, err := f.read(in)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		delete(now, f.name)
+		return nil
+	case errors.Is(err, errMoved):
+		p.soon = true
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		return p.report(ctx, folder, f, before, now, errors.New("it cannot be read: "+reason(err)))
+	case errors.Is(err, errLarge):
+		if ours, failure := p.isDelivered(ctx, folder, f.name); ours || failure != nil {
+			now[f.name] = sight{print: f.print(), settled: true}
+			return failure
+		}
+	case err != nil:
+		return err
+	}
+	var message orchestrator.TakenIn
+	if err == nil {
+		message, err = p.message(folder, f.name, text)
+	}
+	if err != nil && p.isYoung(f) {
+		p.soon = true
+		return nil
+	}
+	if err != nil {
+		return p.report(ctx, folder, f, before, now, err)
+	}
+	return p.takeIn(ctx, in, folder, f, message, before, now)
+}
+
+// kindOf names what is not a regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return ""
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	}
+	return "no file (" + mode.String() + ")"
+}
+
+// errLarge refuses a file that is too large.
+var errLarge = orchestrator.Errorf(orchestrator.InvalidParams, "the file is too large: at most %d bytes are taken in", maxFile).
+	WithHint("Write the content to another file and send its path")
+
+// read returns what is in the file, which is on disk then: that it is there may be all that its recipient has. Errors:
+// errLarge, and errMoved when another has taken its place.
+func (f file) read(in *os.Root) ([]byte, error) {
+	if f.info.Size() > maxFile {
+		return nil, errLarge
+	}
+	opened, err := in.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place must not block
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	if info, err := opened.Stat(); err != nil || !os.SameFile(info, f.info) {
+		return nil, errors.Join(err, errMoved)
+	}
+	text, err := io.ReadAll(io.LimitReader(opened, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = errMoved // it grows
+	}
+	if err != nil {
+		return nil, err
+	}
+	return text, opened.Sync()
+}
+
+// message reads a file as a message to the owner of its folder.
+func (p *pass) message(folder, name string, text []byte) (in orchestrator.TakenIn, err error) {
+	l, err := letter.Parse(text)
+	if err != nil {
+		return in, err
+	}
+	from, err := orchestrator.CheckName("sender", l.From)
+	if err != nil {
+		return in, fmt.Errorf("from: %w", err)
+	}
+	to, err := orchestrator.CheckName("recipient", l.To)
+	if err != nil {
+		return in, fmt.Errorf("to: %w", err)
+	}
+	if to != folder {
+		return in, orchestrator.Errorf(orchestrator.InvalidParams, "to: it is to %s, and stands in the folder %s", to, folder).
+			WithHint("Move it to the folder %s", to)
+	}
+	says, err := letter.Check(l.Type, from, l.Payload)
+	if err != nil {
+		return in, err
+	}
+	in = orchestrator.TakenIn{Draft: l.Draft(), ID: l.ID, Path: p.path(folder, name), Target: p.target}
+	if to == p.o.Name && says != "" {
+		in.Done, in.Presence = true, says
+		if in.SessionID == "" {
+			in.SessionID = "default"
+		}
+	}
+	return in, nil
+}
+
+// takeIn stores the message of a file, and removes the file unless it is the delivery itself.
+func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, message orchestrator.TakenIn, before, now map[string]sight) error {
+	var err error
+	if message.Mark, err = noteOf(in, f.name); err != nil {
+		return err
+	}
+	got, err := p.router.TakeIn(ctx, message)
+	var refused *orchestrator.Error
+	switch code := orchestrator.CodeOf(err); {
+	case err == nil:
+	case code == orchestrator.InvalidParams || code == orchestrator.Conflict:
+		return p.report(ctx, folder, f, before, now, err)
+	case code == orchestrator.UnknownSender || code == orchestrator.UnknownRecipient,
+		code == orchestrator.Unavailable && errors.As(err, &refused) && refused.Recipient != "":
+		return p.wait(ctx, folder, f, before, now, err)
+	default:
+		return err
+	}
+	if !got.Known {
+		p.count(Counts{TakenIn: 1})
+	}
+	if message.Done && !got.Placed && !got.Known {
+		p.count(Counts{Acknowledged: 1})
+	}
+	if got.Placed {
+		now[f.name] = sight{print: f.print(), settled: !message.Done}
+		return nil
+	}
+	err = p.remove(in, f)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		delete(now, f.name)
+		return nil
+	}
+	if errors.Is(err, errMoved) {
+		p.soon = true
+		return nil
+	}
+	return p.wait(ctx, folder, f, before, now, errors.New("it was taken in, and cannot be removed: "+reason(err)))
+}
+
+// wait reports a problem that may go away although the file stays as it is.
+func (p *pass) wait(ctx context.Context, folder string, f file, before, now map[string]sight, problem error) error {
+	now[f.name] = sight{print: f.print(), problem: problem.Error()}
+	return p.tell(ctx, folder, f.name, before, now)
+}
+
+// remove removes a file whose message is on disk, unless it has changed since it was read.
+func (p *pass) remove(in *os.Root, f file) error {
+	info, err := in.Lstat(f.name)
+	if err != nil {
+		return err
+	}
+	if (file{f.name, info}).print() != f.print() {
+		return errMoved
+	}
+	return in.Remove(f.name)
+}

@@ -1,0 +1,256 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// sight is what a look found at a name.
+type sight struct {
+	print   string // fingerprint, see file
+	problem string // what was reported of it; "" is nothing
+	settled bool   // there is nothing to do until it changes
+}
+
+// pass is one look at the root and at some of its folders.
+type pass struct {
+	*watch
+	root   *os.Root
+	agents map[string]*orchestrator.Agent
+	now    func() time.Time // by the clock of the file system
+}
+
+// errMoved ends a look during which somebody moved what was looked at. The next one comes soon.
+var errMoved = errors.New("something was moved meanwhile")
+
+// lookAtAll looks at every folder of the root, and forgets the problems that are gone.
+func (w *watch) lookAtAll(ctx context.Context) error {
+	before, err := w.router.BridgeProblems(ctx) // before the look: what others find meanwhile is not to be forgotten
+	if err != nil {
+		return err
+	}
+	w.soon = false
+	p, err := w.pass(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.root.Close()
+	names, err := p.folders()
+	if err != nil {
+		return err
+	}
+	there := map[string]bool{}
+	for _, name := range names {
+		if err := p.folder(ctx, name); err != nil {
+			return err
+		}
+		there[name] = true
+	}
+	standing := map[string]bool{}
+	for folder, files := range w.seen {
+		if !there[folder] {
+			delete(w.seen, folder)
+			continue
+		}
+		for name, s := range files {
+			standing[w.path(folder, name)] = s.problem != "" || !s.settled
+		}
+	}
+	var gone []string
+	for _, b := range before {
+		if w.isBelow(b.Path) && !standing[b.Path] {
+			gone = append(gone, b.Path)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return w.router.ForgetBridgeProblems(ctx, gone)
+}
+
+// pass begins a look. It makes the root if it is missing, and the folders of those who read there.
+func (w *watch) pass(ctx context.Context) (*pass, error) {
+	list, err := w.router.Agents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(w.root, 0o700); err != nil {
+		return nil, fmt.Errorf("making the root: %w", err)
+	}
+	p := &pass{watch: w, agents: map[string]*orchestrator.Agent{}}
+	if p.root, err = openRoot(w.root); err != nil {
+		return nil, err
+	}
+	info, err := p.root.Stat(".")
+	if err != nil {
+		p.root.Close()
+		return nil, err
+	}
+	w.ear.heed(w.root, info)
+	p.now = sync.OnceValue(func() time.Time { return clockOf(p.root) })
+	for i := range list {
+		a := &list[i]
+		p.agents[a.Name] = a
+		if a.Deliver != w.target {
+			continue
+		}
+		if err := p.root.Mkdir(a.Name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			w.log.Debug("the inbox folder cannot be made", "folder", w.path(a.Name, ""), "error", err)
+		}
+	}
+	return p, nil
+}
+
+// openRoot opens the root, which must not have become a link.
+func openRoot(path string) (*os.Root, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(opened, info) {
+		root.Close()
+		return nil, errors.Join(err, fmt.Errorf("%s is a link, or was moved meanwhile", path))
+	}
+	return root, nil
+}
+
+// folders lists what may be inbox folders.
+func (p *pass) folders() (names []string, err error) {
+	entries, err := fs.ReadDir(p.root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") && (e.IsDir() || e.Type() == fs.ModeSymlink) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// folder looks at one folder: at each file that is new or has changed, and at what was delivered there and is gone.
+func (p *pass) folder(ctx context.Context, name string) error {
+	if strings.HasPrefix(name, ".") {
+		return nil
+	}
+	before, now := p.seen[name], map[string]sight{}
+	in, err := p.open(ctx, name, before, now)
+	if err != nil {
+		return err
+	}
+	if in != nil {
+		defer in.Close()
+		files, err := p.list(in)
+		if err != nil {
+			return err
+		}
+		if err := p.files(ctx, in, name, files, before, now); err != nil {
+			return err
+		}
+	}
+	if err := p.removed(ctx, in, name, before, now); err != nil {
+		return err
+	}
+	var gone []string
+	for file, s := range before {
+		if s.problem != "" && now[file].problem == "" {
+			gone = append(gone, p.path(name, file))
+		}
+	}
+	if len(gone) > 0 {
+		if err := p.router.ForgetBridgeProblems(ctx, gone); err != nil {
+			return err
+		}
+	}
+	p.seen[name] = now
+	return nil
+}
+
+// open opens an inbox folder. nil is one that is not there, or that is not to be entered, which is then a problem.
+func (p *pass) open(ctx context.Context, name string, before, now map[string]sight) (*os.Root, error) {
+	info, err := p.root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case info.Mode().Type() == fs.ModeSymlink:
+		return nil, p.report(ctx, name, file{info: info}, before, now, errors.New("it is a symbolic link, and an inbox folder is a folder; nothing is taken from it"))
+	case !info.IsDir():
+		return nil, nil
+	}
+	in, err := p.root.OpenRoot(name)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, p.report(ctx, name, file{info: info}, before, now, errors.New("the folder cannot be read: "+reason(err)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if opened, err := in.Stat("."); err != nil || !os.SameFile(opened, info) {
+		in.Close()
+		p.soon = true
+		return nil, errors.Join(err, errMoved)
+	}
+	p.ear.heed(filepath.Join(p.watch.root, name), info)
+	return in, nil
+}
+
+// report records a problem. It is said once, and looked at again when the file has changed.
+func (p *pass) report(ctx context.Context, folder string, f file, before, now map[string]sight, problem error) error {
+	now[f.name] = sight{print: f.print(), problem: problem.Error(), settled: true}
+	return p.tell(ctx, folder, f.name, before, now)
+}
+
+// tell records the problem that now has at a name, unless it is what before has.
+func (p *pass) tell(ctx context.Context, folder, name string, before, now map[string]sight) error {
+	s, old := now[name], before[name]
+	if s.problem == old.problem && s.print == old.print {
+		return nil
+	}
+	path := p.path(folder, name)
+	news, err := p.router.NoteBridgeProblem(ctx, orchestrator.BridgeProblem{Path: path, Fingerprint: s.print, Problem: s.problem})
+	if news {
+		p.log.Warn("something below the root needs somebody's attention", "path", path, "problem", s.problem)
+	}
+	return err
+}
+
+// path is how a file is called in reports; a name that is not fit to be shown is quoted.
+func (w *watch) path(folder, name string) string {
+	path := filepath.Join(w.root, folder, name)
+	if quoted := strconv.Quote(path); quoted != `"`+path+`"` {
+		return quoted
+	}
+	return path
+}
+
+// isBelow reports whether path() has made a path of something below the root.
+func (w *watch) isBelow(path string) bool {
+	if plain, err := strconv.Unquote(path); err == nil {
+		path = plain
+	}
+	return strings.HasPrefix(path, w.root+string(filepath.Separator))
+}
+
+// reason is why a file cannot be had, without saying once more which.
+func reason(err error) string {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return err.Error()
+}

@@ -1,0 +1,70 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"mailroom/orchestrator"
+)
+
+// removed acknowledges the messages that were delivered into a folder and that its owner has removed from it. What was
+// delivered into a folder that is gone, or that another has taken the place of, may have been lost unread with it: that is
+// reported, once for each such folder. in is nil when there is no folder.
+func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, now map[string]sight) error {
+	a := p.agents[folder]
+	if a == nil || a.Deliver != p.target || now[""].problem != "" {
+		return nil
+	}
+	var here identity
+	if in != nil {
+		var err error
+		if here, err = identify(in); err != nil {
+			return err
+		}
+	}
+	lost, last := 0, ""
+	err := p.router.EachPlaced(ctx, folder, p.target, func(page []orchestrator.Placed) error {
+		var gone []orchestrator.Placed
+		for _, m := range page {
+			there, name, err := parseNote(m)
+			switch {
+			case err != nil: // written by hand: it says nothing
+			case in == nil || !there.same(here):
+				lost, last = lost+1, there.String()
+			case now[name].print != "": // it was there a moment ago
+			default:
+				if _, err := in.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+					gone = append(gone, m)
+				}
+			}
+		}
+		if len(gone) == 0 {
+			return nil
+		}
+		n, err := p.router.AcknowledgeRemoved(ctx, gone)
+		p.count(Counts{Acknowledged: n})
+		return err
+	})
+	if err != nil || lost == 0 {
+		return err
+	}
+	now[""] = sight{print: last, problem: fmt.Sprintf(
+		"%d messages were delivered into a folder of this name that is gone. Whether %s has dealt with them cannot be known; acknowledge or send them again",
+		lost, folder), settled: true}
+	return p.tell(ctx, folder, "", before, now)
+}
+
+// isDelivered reports whether a file is a delivery of ours.
+func (p *pass) isDelivered(ctx context.Context, folder, file string) (found bool, err error) {
+	err = p.router.EachPlaced(ctx, folder, p.target, func(page []orchestrator.Placed) error {
+		for _, m := range page {
+			_, name, err := parseNote(m)
+			found = found || err == nil && name == file
+		}
+		return nil
+	})
+	return found, err
+}
