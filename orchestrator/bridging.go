@@ -181,9 +181,6 @@ type Placed struct {
 	marks string
 }
 
-// placed is the condition for such messages, but for where they were put. It must stand to the letter: see rows.go.
-const placed = "status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> ''"
-
 // placedPage bounds the messages that EachPlaced hands over at once.
 const placedPage = 500
 
@@ -223,7 +220,7 @@ func (r *Router) EachPlaced(ctx context.Context, agent, target string, f func(pa
 
 func placedQuery(table string) string {
 	return `SELECT seq, message_id, delivery_marks FROM ` + table + `
-		WHERE ` + placed + ` AND recipient = ? AND seq > ? ORDER BY seq LIMIT +?`
+		WHERE ` + placedUnacknowledged + ` AND recipient = ? AND seq > ? ORDER BY seq LIMIT +?`
 }
 
 // AcknowledgeRemoved notes that the recipient of these messages has taken them out of its folder, and how many that are.
@@ -236,7 +233,7 @@ func (r *Router) AcknowledgeRemoved(ctx context.Context, list []Placed) (acknowl
 			if p.table == "agent_message_archive" {
 				columns = archivedColumns
 			}
-			ms, err := t.messages(`SELECT `+columns+` FROM `+p.table+` WHERE `+placed+` AND seq = ? AND delivery_marks = ?`, p.seq, p.marks)
+			ms, err := t.messages(`SELECT `+columns+` FROM `+p.table+` WHERE `+placedUnacknowledged+` AND seq = ? AND delivery_marks = ?`, p.seq, p.marks)
 			if err != nil {
 				return err
 			}

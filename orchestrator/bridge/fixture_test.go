@@ -1,0 +1,185 @@
+package bridge_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/transport"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func want[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v; want %v", what, got, want)
+	}
+}
+
+// logbook is a log that a test reads.
+type logbook struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines []string
+}
+
+func newLogbook() *logbook { return &logbook{Handler: slog.DiscardHandler} }
+
+func (b *logbook) Enabled(context.Context, slog.Level) bool { return true }
+
+func (b *logbook) Handle(_ context.Context, r slog.Record) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	b.lines = append(b.lines, line)
+	return nil
+}
+
+// told counts the lines of warnings that hold a text.
+func (b *logbook) told(text string) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, line := range b.lines {
+		if strings.HasPrefix(line, "WARN") && strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// office is a database and a root of inbox folders.
+type office struct {
+	*orchestrator.Router
+	t    *testing.T
+	db   string
+	root string
+	log  *logbook
+}
+
+func open(t *testing.T, db string, log slog.Handler) *orchestrator.Router {
+	t.Helper()
+	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
+		Path: db, Log: slog.New(log),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}},
+	})
+	must(t, err)
+	return r
+}
+
+// newOffice makes an office of agents; one whose name ends with ":" reads its folder, and the others their inboxes.
+func newOffice(t *testing.T, agents ...string) *office {
+	t.Helper()
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	o := &office{t: t, db: filepath.Join(folder, "mailroom.db"), root: filepath.Join(folder, "messages"), log: newLogbook()}
+	o.Router = open(t, o.db, o.log)
+	t.Cleanup(func() { must(t, o.Close()) })
+	for _, name := range agents {
+		o.add(name)
+	}
+	return o
+}
+
+func (o *office) add(agent string) {
+	o.t.Helper()
+	u := orchestrator.AgentUpdate{Name: strings.TrimSuffix(agent, ":")}
+	deliver := "inbox"
+	if strings.HasSuffix(agent, ":") {
+		deliver = "dir:" + o.root
+	}
+	u.Deliver = &deliver
+	_, _, err := o.AddAgent(o.t.Context(), u)
+	must(o.t, err)
+}
+
+func (o *office) options() bridge.Options {
+	return bridge.Options{Root: o.root, Name: "watchdog", Log: slog.New(o.log)}
+}
+
+// once makes one pass.
+func (o *office) once() bridge.Counts {
+	o.t.Helper()
+	counts, err := bridge.Once(o.t.Context(), o.Router, o.options())
+	must(o.t, err)
+	return counts
+}
+
+// rows runs a query; columns are separated by spaces.
+func (o *office) rows(query string, params ...any) (rows []string) {
+	o.t.Helper()
+	table, err := o.Query(o.t.Context(), query, 1_000_000, params...)
+	must(o.t, err)
+	for _, row := range table.Rows {
+		rows = append(rows, strings.TrimSuffix(fmt.Sprintln(row.Values...), "\n"))
+	}
+	return rows
+}
+
+func (o *office) wantRows(query string, want ...string) {
+	o.t.Helper()
+	if got := o.rows(query); !slices.Equal(got, want) {
+		o.t.Errorf("%s: got %q; want %q", query, got, want)
+	}
+}
+
+func (o *office) path(names ...string) string {
+	return filepath.Join(append([]string{o.root}, names...)...)
+}
+
+// write writes a file as a finished one: its time is an hour ago.
+func (o *office) write(text string, names ...string) {
+	o.t.Helper()
+	path := o.path(names...)
+	must(o.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(o.t, os.WriteFile(path, []byte(text), 0o600))
+	o.age(path)
+}
+
+// age makes a file look as if nobody had written to it for an hour.
+func (o *office) age(path string) {
+	o.t.Helper()
+	at := time.Now().Add(-time.Hour)
+	must(o.t, os.Chtimes(path, at, at))
+}
+
+func (o *office) exists(names ...string) bool {
+	_, err := os.Lstat(o.path(names...))
+	return err == nil
+}
+
+// note is a message in document 002's form.
+func note(id, from, to string) string {
+	return fmt.Sprintf(`{
+  "id": %q,
+  "from": %q,
+  "to": %q,
+  "type": "note",
+  "priority": "normal",
+  "payload": {
+    "of": %q
+  },
+  "timestamp": "2025-01-23T12:00:00.1234567Z",
+  "status": "pending",
+  "replyTo": null
+}
+`, id, from, to, id)
+}

@@ -1,0 +1,282 @@
+package bridge_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// TestProblemsAreReportedOnce: what cannot be taken in stays where it is and is reported once, also across restarts. When
+// it changes it is looked at again; when it goes, or gets through, the report goes.
+func TestProblemsAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(outside, "secret.json"), []byte(note("s1", "pm", "developer")), 0o600))
+	for name, c := range map[string]struct {
+		make    func(o *office, path string)
+		problem string
+	}{
+		"empty":        {text(""), "the file is empty"},
+		"half":         {text(note("h1", "pm", "developer")[:80]), "the file ends in the middle of its JSON"},
+		"no JSON":      {text("hello"), "the file is not JSON"},
+		"trailing":     {text(note("t1", "pm", "developer") + "{}"), "something follows the JSON object"},
+		"no payload":   {text(`{"id":"x","from":"pm","to":"developer","type":"note"}`), "payload: missing"},
+		"twice":        {text(`{"id":"x","id":"y","from":"pm","to":"developer","type":"note","payload":{}}`), "id: it is given twice"},
+		"UTF-16":       {text("\xff\xfe{\x00}\x00"), "UTF-16"},
+		"wrong folder": {text(note("w1", "pm", "qa")), "to: it is to qa, and stands in the folder developer"},
+		"no name":      {text(note("w1", "the boss", "developer")), `from: "the boss" is not a name`},
+		"bad payload": {text(`{"id":"b1","from":"pm","to":"developer","type":"bug_report","payload":{"taskId":"f","bugs":[{"file":"a","line":"ten","issue":"i"}]}}`),
+			"payload.bugs[0].line"},
+		"no priority": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":1,"priority":"soon"}`), "priority"},
+		"too large":   {text(note("l1", "pm", "developer") + strings.Repeat(" ", 5<<20)), "too large"},
+		"large payload": {text(`{"id":"l2","from":"pm","to":"developer","type":"note","payload":"` + strings.Repeat("x", 1<<20) + `"}`),
+			"payload has 1048578 bytes"},
+		"link out": {func(o *office, path string) { must(o.t, os.Symlink(filepath.Join(outside, "secret.json"), path)) }, "it is a symbolic link"},
+		"link in": {func(o *office, path string) {
+			o.write(note("li", "pm", "developer"), "elsewhere.txt")
+			must(o.t, os.Symlink("../elsewhere.txt", path))
+		}, "it is a symbolic link"},
+		"folder":         {func(o *office, path string) { must(o.t, os.Mkdir(path, 0o700)) }, "it is a folder"},
+		"pipe":           {func(o *office, path string) { must(o.t, syscall.Mkfifo(path, 0o600)) }, "it is a pipe"},
+		"unknown sender": {text(note("u1", "nobody", "developer")), `nobody is known as "nobody"`},
+		"id taken":       {text(note("taken", "developer", "developer")), "another message has the id taken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOffice(t, "pm", "developer:", "qa:")
+			o.write(note("taken", "pm", "developer"), "developer", "taken.json")
+			o.once()
+			path := o.path("developer", "x.json")
+			c.make(o, path)
+			want(t, "problems", o.once().Problems, 1)
+			want(t, "problems, by another watch", o.once().Problems, 1)
+			problems, err := o.BridgeProblems(t.Context())
+			must(t, err)
+			if len(problems) != 1 || problems[0].Path != path || !strings.Contains(problems[0].Problem, c.problem) {
+				t.Fatalf("got %+v; want %q", problems, c.problem)
+			}
+			want(t, "warnings", o.log.told(path), 1)
+			want(t, "messages", len(o.rows(`SELECT message_id FROM agent_message`)), 1)
+			want(t, "it is there", o.exists("developer", "x.json"), true)
+
+			must(t, os.RemoveAll(path))
+			o.write("still wrong", "developer", "x.json")
+			want(t, "problems after a change", o.once().Problems, 1)
+			want(t, "warnings", o.log.told(path), 2)
+			o.write(note("right", "pm", "developer"), "developer", "x.json")
+			got := o.once()
+			want(t, "problems of what is right now", got.Problems, 0)
+			want(t, "taken in", got.TakenIn, 1)
+			o.wantRows(`SELECT path FROM bridge_problems`)
+		})
+	}
+}
+
+func text(s string) func(*office, string) {
+	return func(o *office, path string) {
+		must(o.t, os.WriteFile(path, []byte(s), 0o600))
+		o.age(path)
+	}
+}
+
+// TestAForgottenProblemIsNew: the report goes with its file.
+func TestAForgottenProblemIsNew(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "developer:")
+	for round := 1; round <= 2; round++ {
+		o.write("no message", "developer", "x.json")
+		want(t, "problems", o.once().Problems, 1)
+		want(t, "warnings", o.log.told("x.json"), round)
+		must(t, os.Remove(o.path("developer", "x.json")))
+		want(t, "problems without the file", o.once().Problems, 0)
+		o.wantRows(`SELECT path FROM bridge_problems`)
+	}
+	must(t, os.Mkdir(o.path("gone"), 0o700))
+	o.write("no message", "gone", "y.json")
+	want(t, "problems", o.once().Problems, 1)
+	must(t, os.RemoveAll(o.path("gone")))
+	want(t, "problems without the folder", o.once().Problems, 0)
+	o.wantRows(`SELECT path FROM bridge_problems`)
+}
+
+// TestUnfinishedFilesAreLeftAlone: what makes no sense and was written to a moment ago may be half of a message.
+func TestUnfinishedFilesAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:")
+	path := o.path("developer", "x.json")
+	whole := note("m1", "pm", "developer")
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, []byte(whole[:100]), 0o600))
+	want(t, "problems of half a file", o.once().Problems, 0)
+	must(t, os.WriteFile(path, []byte(whole), 0o600))
+	want(t, "taken in", o.once().TakenIn, 1)
+	o.wantRows(`SELECT path FROM bridge_problems`)
+
+	must(t, os.WriteFile(path, []byte("nonsense"), 0o600))
+	later := time.Now().Add(time.Hour) // whoever sets a file's time has finished writing it
+	must(t, os.Chtimes(path, later, later))
+	want(t, "problems of a finished file", o.once().Problems, 1)
+}
+
+// TestUnknownAgents: a file from or to an agent that nobody knows waits, and is taken in once the agent is added.
+func TestUnknownAgents(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm")
+	o.write(note("m1", "developer", "pm"), "pm", "m1.json")
+	o.write(note("m2", "pm", "developer"), "developer", "m2.json")
+	want(t, "problems", o.once().Problems, 2)
+	for _, problem := range o.rows(`SELECT problem FROM bridge_problems`) {
+		if !strings.Contains(problem, "mailroom agent add developer") {
+			t.Errorf("the problem %q does not say what to do", problem)
+		}
+	}
+	o.add("developer:")
+	got := o.once()
+	want(t, "taken in", got.TakenIn, 2)
+	want(t, "problems", got.Problems, 0)
+	want(t, "warnings", o.log.told("needs somebody's attention"), 2)
+	o.wantRows(`SELECT path FROM bridge_problems`)
+}
+
+// TestAFullInboxTakesNoMore: a file for a recipient whose backlog is at its limit waits.
+func TestAFullInboxTakesNoMore(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer")
+	none := filepath.Join(t.TempDir(), "missing")
+	must(t, os.Mkdir(none, 0o700))
+	deliver := "jsonl:" + filepath.Join(none, "lines")
+	_, _, err := o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "developer", Deliver: &deliver})
+	must(t, err)
+	must(t, os.Remove(none))
+	_, err = o.SetSetting(t.Context(), "backlog.limit", "1")
+	must(t, err)
+	o.write(note("m1", "pm", "developer"), "developer", "m1.json")
+	o.write(note("m2", "pm", "developer"), "developer", "m2.json")
+	got := o.once()
+	want(t, "taken in", got.TakenIn, 1)
+	want(t, "problems", got.Problems, 1)
+	_, err = o.SetSetting(t.Context(), "backlog.limit", "0")
+	must(t, err)
+	got = o.once()
+	want(t, "taken in", got.TakenIn, 1)
+	want(t, "problems", got.Problems, 0)
+}
+
+// TestHostileNames: names of files that a shell, a terminal or a table could stumble over.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:", "qa")
+	names := []string{
+		"new\nline.json", "-rf.json", "..json", "...json", "a b.json", "*.json", "$(touch x).json", "'; DROP TABLE agents.json", "\x1b[2J.json",
+		"not\xffutf8.json", strings.Repeat("n", 250) + ".json", `"quoted".json`, "%2e%2e%2f.json", "ü.json", ".json.json",
+	}
+	for _, folder := range []string{"developer", "qa"} {
+		for i, name := range names {
+			o.write(note(fmt.Sprintf("%s-%d", folder, i), "pm", folder), folder, name)
+		}
+	}
+	for _, ignored := range []string{".hidden.json", "x.json.tmp", "x.JSON~", ".json"} {
+		o.write("not looked at", "developer", ignored)
+	}
+	visible := len(names) - 3 // those that begin with a dot are hidden
+	want(t, "taken in", o.once().TakenIn, 2*visible)
+	o.wantRows(`SELECT path FROM bridge_problems`)
+	for i, name := range names {
+		if !strings.HasPrefix(name, ".") {
+			want(t, "delivery "+strconv.Quote(name), o.exists("developer", name), true)
+			want(t, "file of qa "+strconv.Quote(name), o.exists("qa", name), false)
+			must(t, os.Remove(o.path("developer", name)))
+			want(t, fmt.Sprintf("acknowledged %d", i), o.once().Acknowledged, 1)
+		}
+	}
+	for _, name := range names {
+		o.write("no message", "developer", name)
+	}
+	want(t, "problems", o.once().Problems, visible)
+	want(t, "warnings", o.log.told("needs somebody's attention"), visible)
+	for _, path := range o.rows(`SELECT path FROM bridge_problems`) {
+		if strings.ContainsAny(path, "\n\x1b\xff") {
+			t.Errorf("the path %q is shown as it is", path)
+		}
+	}
+	must(t, os.RemoveAll(o.path("developer")))
+	o.once()
+	o.wantRows(`SELECT path FROM bridge_problems`)
+}
+
+// TestFoldersThatAreNone: links are not followed, hidden folders and files in the root are nobody's inbox, and a folder
+// whose name is no agent's keeps its files.
+func TestFoldersThatAreNone(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:", "qa")
+	outside := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(outside, "m.json"), []byte(note("m1", "pm", "qa")), 0o600))
+	o.once()
+	must(t, os.Symlink(outside, o.path("qa")))
+	must(t, os.Symlink("developer", o.path("inside")))
+	o.write(note("m2", "pm", "developer"), "Developer", "m2.json")
+	o.write("nothing", ".git", "m3.json")
+	o.write("nothing", "package.json")
+	want(t, "problems", o.once().Problems, 3)
+	for path, problem := range map[string]string{
+		o.path("qa"): "symbolic link", o.path("inside"): "symbolic link", o.path("Developer", "m2.json"): "stands in the folder Developer",
+	} {
+		got := o.rows(`SELECT problem FROM bridge_problems WHERE path = ?1`, path)
+		if len(got) != 1 || !strings.Contains(got[0], problem) {
+			t.Errorf("%s: got %q; want %q", path, got, problem)
+		}
+	}
+	o.wantRows(`SELECT message_id FROM agent_message`)
+	if _, err := os.Stat(filepath.Join(outside, "m.json")); err != nil {
+		t.Error("what a link leads to was touched")
+	}
+	must(t, os.Remove(o.path("qa")))
+	must(t, os.Remove(o.path("inside")))
+	must(t, os.RemoveAll(o.path("Developer")))
+	want(t, "problems", o.once().Problems, 0)
+}
+
+// TestUnreadable: a file and a folder that may not be read are problems; the rest goes on.
+func TestUnreadable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may read everything")
+	}
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:", "qa:")
+	o.write(note("m1", "pm", "developer"), "developer", "m1.json")
+	o.write(note("m2", "pm", "developer"), "developer", "m2.json")
+	must(t, os.Chmod(o.path("developer", "m1.json"), 0))
+	must(t, os.Mkdir(o.path("qa"), 0))
+	got := o.once()
+	want(t, "taken in", got.TakenIn, 1)
+	want(t, "problems", got.Problems, 2)
+	must(t, os.Chmod(o.path("qa"), 0o700))
+}
+
+// TestReadOnlyFolder: what was taken in and cannot be removed is not taken in again.
+func TestReadOnlyFolder(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere")
+	}
+	t.Parallel()
+	o := newOffice(t, "pm", "qa")
+	o.write(note("m1", "pm", "qa"), "qa", "m1.json")
+	must(t, os.Chmod(o.path("qa"), 0o500))
+	want(t, "problems", o.once().Problems, 1)
+	want(t, "problems", o.once().Problems, 1)
+	o.wantRows(`SELECT message_id FROM agent_message`, "m1")
+	must(t, os.Chmod(o.path("qa"), 0o700))
+	want(t, "problems", o.once().Problems, 0)
+	if _, err := os.Lstat(o.path("qa", "m1.json")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("it was not removed")
+	}
+}
