@@ -17,6 +17,7 @@ type TakenIn struct {
 	Target string // transport and address of those whose files stand where this one does: dir:ROOT
 	Mark   string // the note that this transport would have left with the message; see Attempt.Mark
 	Done   bool   // whoever takes it in has dealt with it, too
+	Fault  error  // why it is not to be taken in, unless it is there already: not all that goes out could come in
 }
 
 // Reception says where a message that was taken in is now.
@@ -30,12 +31,7 @@ type Reception struct {
 // it is pending. Errors: invalid_params; unknown_sender and unknown_recipient; conflict when another message has the id,
 // or for a loop; unavailable for the recipient's backlog limit; those of the database.
 func (r *Router) TakeIn(ctx context.Context, in TakenIn) (got Reception, err error) {
-	if in.Draft, err = in.Draft.check(); err != nil {
-		return got, err
-	}
-	if in.ID == "" || len(in.ID) > maxKey {
-		return got, Errorf(InvalidParams, "id has %d bytes; it has 1 to %d", len(in.ID), maxKey)
-	}
+	in.Sender, in.Recipient, in.Payload = foldName(in.Sender), foldName(in.Recipient), compacted(in.Payload)
 	known := false
 	err = r.read(func(c *conn) error { // most files of a folder were taken in long ago
 		conf, err := r.config.load(c)
@@ -48,11 +44,28 @@ func (r *Router) TakeIn(ctx context.Context, in TakenIn) (got Reception, err err
 	if err != nil || known && !in.Done {
 		return got, err
 	}
+	if !known {
+		if err := in.check(); err != nil {
+			return got, err
+		}
+	}
 	err = r.write(ctx, func(t *tx) error {
 		got, err = t.takeIn(in)
 		return err
 	})
 	return got, err
+}
+
+// check refuses what cannot be a message.
+func (in *TakenIn) check() (err error) {
+	if in.Fault != nil {
+		return in.Fault
+	}
+	if in.ID == "" || len(in.ID) > maxKey {
+		return Errorf(InvalidParams, "id has %d bytes; it has 1 to %d", len(in.ID), maxKey)
+	}
+	in.Draft, err = in.Draft.check()
+	return err
 }
 
 // takenIn looks for the message of a file.
@@ -141,7 +154,7 @@ func (t *tx) storeTakenIn(conf *config, in *TakenIn, placed bool) error {
 		return err
 	}
 	if in.Presence != "" {
-		if _, err := t.takePresence(in.SessionID, in.Sender, in.Presence); err != nil {
+		if err := t.saidPresence(&in.Draft); err != nil {
 			return err
 		}
 	}

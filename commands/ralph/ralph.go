@@ -19,5 +19,6 @@ func Definitions() []*commands.Definition {
 		sendCommand.Definition,
 		inboxCommand.Definition,
 		ackCommand.Definition,
+		watchCommand.Definition,
 	}
 }

@@ -24,6 +24,9 @@ type Options struct {
 	Rescan time.Duration // after this long everything is looked at, whatever was heard; 0: 10 s
 	Log    *slog.Logger  // nil: slog.Default()
 	Looked func()        // called after every look, by one goroutine; nil: nobody wants to know
+
+	// Beside is what else runs for as long as Run does, and ends with its context; nil is nothing.
+	Beside func(ctx context.Context) error
 }
 
 // Counts are what a watch has done.
@@ -87,6 +90,7 @@ func Run(ctx context.Context, router *orchestrator.Router, o Options) (Counts, e
 	for name, f := range map[string]func(){
 		"deliveries": func() { w.deliverAlways(ctx, wakeups) },
 		"heartbeat":  func() { w.beat(ctx) },
+		"beside":     func() { w.beside(ctx) },
 	} {
 		beside.Add(1)
 		w.guarded(name, func() {
@@ -222,6 +226,16 @@ func (w *watch) deliver(ctx context.Context) {
 		})
 	default:
 		run(true)
+	}
+}
+
+// beside runs what the options want to run beside the watch.
+func (w *watch) beside(ctx context.Context) {
+	if w.o.Beside == nil {
+		return
+	}
+	if err := w.o.Beside(ctx); err != nil && ctx.Err() == nil {
+		w.log.Error("what runs beside the watch has ended", "error", err)
 	}
 }
 

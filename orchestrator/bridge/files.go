@@ -133,26 +133,25 @@ func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file, bef
 		return nil
 	case errors.Is(err, fs.ErrPermission):
 		return p.report(ctx, folder, f, before, now, errors.New("it cannot be read: "+reason(err)))
-	case errors.Is(err, errLarge):
-		if ours, failure := p.isDelivered(ctx, folder, f.name); ours || failure != nil {
-			now[f.name] = sight{print: f.print(), settled: true}
-			return failure
-		}
-	case err != nil:
+	case err != nil && !errors.Is(err, errLarge):
 		return err
 	}
 	var message orchestrator.TakenIn
 	if err == nil {
 		message, err = p.message(folder, f.name, text)
 	}
-	if err != nil && p.isYoung(f) {
+	if err == nil {
+		return p.takeIn(ctx, in, folder, f, message, before, now)
+	}
+	if p.isYoung(f) {
 		p.soon = true
 		return nil
 	}
-	if err != nil {
-		return p.report(ctx, folder, f, before, now, err)
+	if ours, failure := p.isDelivered(ctx, folder, f, text); ours || failure != nil {
+		now[f.name] = sight{print: f.print(), settled: true}
+		return failure
 	}
-	return p.takeIn(ctx, in, folder, f, message, before, now)
+	return p.report(ctx, folder, f, before, now, err)
 }
 
 // kindOf names what is not a regular file.
@@ -198,36 +197,40 @@ func (f file) read(in *os.Root) ([]byte, error) {
 	return text, opened.Sync()
 }
 
-// message reads a file as a message to the owner of its folder.
+// message reads a file as a message to the owner of its folder. Error: invalid_params.
 func (p *pass) message(folder, name string, text []byte) (in orchestrator.TakenIn, err error) {
 	l, err := letter.Parse(text)
 	if err != nil {
 		return in, err
 	}
-	from, err := orchestrator.CheckName("sender", l.From)
-	if err != nil {
-		return in, fmt.Errorf("from: %w", err)
-	}
-	to, err := orchestrator.CheckName("recipient", l.To)
-	if err != nil {
-		return in, fmt.Errorf("to: %w", err)
-	}
-	if to != folder {
-		return in, orchestrator.Errorf(orchestrator.InvalidParams, "to: it is to %s, and stands in the folder %s", to, folder).
-			WithHint("Move it to the folder %s", to)
-	}
-	says, err := letter.Check(l.Type, from, l.Payload)
-	if err != nil {
-		return in, err
+	if to, err := orchestrator.CheckName("recipient", l.To); err != nil || to != folder {
+		return in, orchestrator.Errorf(orchestrator.InvalidParams, "to: it is to %s, and stands in the folder %s", orchestrator.Clip(l.To), folder).
+			WithHint("Move it to the folder of its recipient")
 	}
 	in = orchestrator.TakenIn{Draft: l.Draft(), ID: l.ID, Path: p.path(folder, name), Target: p.target}
-	if to == p.o.Name && says != "" {
+	says, err := p.check(&l)
+	if in.Fault = err; folder == p.o.Name && says != "" {
 		in.Done, in.Presence = true, says
-		if in.SessionID == "" {
-			in.SessionID = "default"
-		}
 	}
 	return in, nil
+}
+
+// check holds a message to what `ralph send` would hold it to, and returns what a status_update says.
+func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err error) {
+	sender, err := orchestrator.CheckName("sender", l.From)
+	if err != nil {
+		return "", fmt.Errorf("from: %w", err)
+	}
+	if l.Payload[0] != '{' {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object").WithHint(`Write {"key": ...}`)
+	}
+	from, to := p.agents[sender], p.agents[strings.ToLower(l.To)]
+	if p.strict && from != nil && to != nil {
+		if err := letter.CheckRoute(l.Type, from, to); err != nil {
+			return "", err
+		}
+	}
+	return letter.Check(l.Type, sender, l.Payload)
 }
 
 // takeIn stores the message of a file, and removes the file unless it is the delivery itself.

@@ -27,6 +27,7 @@ type pass struct {
 	*watch
 	root   *os.Root
 	agents map[string]*orchestrator.Agent
+	strict bool             // messages must go the ways of their types
 	now    func() time.Time // by the clock of the file system
 }
 
@@ -84,10 +85,14 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 	if err != nil {
 		return nil, err
 	}
+	strict, err := w.router.Setting(ctx, "ralph.strict_routes")
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(w.root, 0o700); err != nil {
 		return nil, fmt.Errorf("making the root: %w", err)
 	}
-	p := &pass{watch: w, agents: map[string]*orchestrator.Agent{}}
+	p := &pass{watch: w, agents: map[string]*orchestrator.Agent{}, strict: strict.Value == "on"}
 	if p.root, err = openRoot(w.root); err != nil {
 		return nil, err
 	}

@@ -36,10 +36,11 @@ func TestProblemsAreReportedOnce(t *testing.T) {
 		"no name":      {text(note("w1", "the boss", "developer")), `from: "the boss" is not a name`},
 		"bad payload": {text(`{"id":"b1","from":"pm","to":"developer","type":"bug_report","payload":{"taskId":"f","bugs":[{"file":"a","line":"ten","issue":"i"}]}}`),
 			"payload.bugs[0].line"},
-		"no priority": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":1,"priority":"soon"}`), "priority"},
+		"no object":   {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":1}`), "payload: it is no object"},
+		"no priority": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":{},"priority":"soon"}`), "priority"},
 		"too large":   {text(note("l1", "pm", "developer") + strings.Repeat(" ", 5<<20)), "too large"},
-		"large payload": {text(`{"id":"l2","from":"pm","to":"developer","type":"note","payload":"` + strings.Repeat("x", 1<<20) + `"}`),
-			"payload has 1048578 bytes"},
+		"large payload": {text(`{"id":"l2","from":"pm","to":"developer","type":"note","payload":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`),
+			"payload has 1048584 bytes"},
 		"link out": {func(o *office, path string) { must(o.t, os.Symlink(filepath.Join(outside, "secret.json"), path)) }, "it is a symbolic link"},
 		"link in": {func(o *office, path string) {
 			o.write(note("li", "pm", "developer"), "elsewhere.txt")

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
 )
 
 // removed acknowledges the messages that were delivered into a folder and that its owner has removed from it. What was
@@ -57,12 +59,20 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 	return p.tell(ctx, folder, "", before, now)
 }
 
-// isDelivered reports whether a file is a delivery of ours.
-func (p *pass) isDelivered(ctx context.Context, folder, file string) (found bool, err error) {
+// isDelivered reports whether a file is a delivery of ours as it was made. Not all that goes out could come in: a row that
+// was written by hand may have any id, and a payload may be larger with its indentation.
+func (p *pass) isDelivered(ctx context.Context, folder string, f file, text []byte) (found bool, err error) {
 	err = p.router.EachPlaced(ctx, folder, p.target, func(page []orchestrator.Placed) error {
 		for _, m := range page {
-			_, name, err := parseNote(m)
-			found = found || err == nil && name == file
+			if _, name, err := parseNote(m); err != nil || name != f.name || found {
+				continue
+			}
+			rows, err := p.router.Find(ctx, m.ID)
+			if err != nil {
+				return err
+			}
+			ours, err := letter.Of(&rows[0]).Encode()
+			found = err == nil && (bytes.Equal(ours, text) || text == nil && int64(len(ours)) == f.info.Size())
 		}
 		return nil
 	})

@@ -1,0 +1,44 @@
+package ralph
+
+import (
+	"cmp"
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator/bridge"
+	"mailroom/tracing"
+)
+
+// WatchParams say which folders are watched, and for how long.
+type WatchParams struct {
+	Root string `json:"root,omitempty" desc:"folder with the inbox folders; it is made when it is missing" check:"min=1,max=4096" default:".claude/session/messages"`
+	Once bool   `json:"once,omitempty" desc:"look once, deliver what is due and answer, instead of watching"`
+	Name string `json:"name,omitempty" desc:"agent in whose name status updates are dealt with; left out, the caller, or watchdog" check:"agent"`
+}
+
+// WatchResult says what was done until the watch ended.
+type WatchResult struct {
+	Root string `json:"root"`
+	bridge.Counts
+}
+
+var watchCommand = commands.Define(vocabulary, "watch", watch).Kind(tracing.Consumer).HereOnly()
+
+// watch ends when it is asked to, which is no failure.
+func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, error) {
+	o := bridge.Options{Root: p.Root, Name: cmp.Or(p.Name, env.Caller.Name, "watchdog"), Log: env.Log}
+	run := bridge.Run
+	if p.Once {
+		run = bridge.Once
+	}
+	counts, err := run(ctx, env.Router, o)
+	return WatchResult{p.Root, counts}, err
+}
+
+// Text says it in a sentence, and where to look for what went wrong.
+func (r WatchResult) Text(w *commands.Text) {
+	w.Printf("Taken in: %d. Delivered: %d. Acknowledged: %d. Problems: %d.\n", r.TakenIn, r.Delivered, r.Acknowledged, r.Problems)
+	if r.Problems > 0 {
+		w.Printf("`mailroom doctor` lists the problems.\n")
+	}
+}
