@@ -121,7 +121,9 @@ func (f *fixture) open() *orchestrator.Router {
 	f.t.Helper()
 	r, err := orchestrator.Open(f.t.Context(), orchestrator.Options{
 		Path: f.path, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire, "hung": hung{transport.JSONL{}}},
+		Transports: map[string]orchestrator.Transport{
+			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire, "gated": gated{f.wire}, "hung": hung{transport.JSONL{}},
+		},
 	})
 	if err != nil {
 		f.t.Fatal(err)
