@@ -24,12 +24,10 @@ type report struct {
 const maxReport = 16 << 10
 
 func (p *report) take(text string) {
-	if len(text) > maxReport {
-		text = text[:maxReport]
-	}
+	text = strings.ToValidUTF8(text[:min(len(text), maxReport)], "\uFFFD") // which may make it longer
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.said = strings.ToValidUTF8(text, "\uFFFD")
+	p.said = strings.ToValidUTF8(text[:min(len(text), maxReport)], "")
 }
 
 func (p *report) text() string {

@@ -44,6 +44,9 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 	if t.r.setTransport(agent) != nil {
 		marked = ` AND delivery_marks <> ''` // the rest is delivered set-based
 	} else if transport, _ := t.r.transportOf(agent.Deliver); transport != nil {
+		if _, slotted := transport.(Slotted); slotted && o.slot == nil && agent.Disabled == "" {
+			return nil, nil // the agent has got this transport just now: the next worker takes a slot
+		}
 		size = min(size, agent.batch(transport))
 	}
 	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message m
@@ -56,7 +59,7 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 		return nil, err
 	}
 	ms = ms[:deliverableTogether(ms)]
-	c := &claim{agent: agent, messages: ms, timeout: agent.timeout(&conf.settings)}
+	c := &claim{agent: agent, messages: ms, timeout: agent.timeout(&conf.settings), slot: o.slot}
 	if o.Timeout > 0 {
 		c.timeout = o.Timeout
 	}

@@ -16,6 +16,8 @@ type DeliverOptions struct {
 	ClaimSize int           // messages of one claim, never a cap; 0: the setting
 	// Background returns once the inboxes are served; other deliveries go on by themselves, and Close waits for them.
 	Background bool
+
+	slot Slot // that the worker has, of a transport which bounds its attempts
 }
 
 // Delivery is what a delivery run did.

@@ -83,7 +83,7 @@ func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
 	f.addWired("b")
-	for _, said := range []string{strings.Repeat("x", 1<<20), strings.Repeat("ä", 8193), "\xff\xfe\x00end", strings.Repeat("\xff", 1<<20)} {
+	for _, said := range []string{strings.Repeat("x", 1<<20), strings.Repeat("ä", 8193), "\xff\xfe\x00end", strings.Repeat("\xff", 1<<20), strings.Repeat("\xffa", 1<<20)} {
 		id := f.send("a", "b")
 		f.wire.set(reporting(nil, said))
 		want(t, "delivered", f.deliver().Delivered, 1)

@@ -107,9 +107,9 @@ func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error 
 	case out.lapsed:
 		return t.lapse(m, out.reason)
 	case out.givenBack:
-		return t.giveBack(m, out.reason)
+		return t.giveBack(m, out)
 	case out.gone:
-		return t.giveBack(m, out.reason) // it waits for another address
+		return t.giveBack(m, out) // it waits for another address
 	case out.postponed:
 		return t.postpone(m, out)
 	}
@@ -154,13 +154,9 @@ func (t *tx) wakeStarter(conf *config, recipient string) {
 }
 
 // giveBack ends the lease on a message whose attempt did not come to an end. It costs no rung.
-func (t *tx) giveBack(m *Message, why string) error {
-	if err := t.note(bySeq(m.seq), tracing.Released, "given back: "+why); err != nil {
-		return err
-	}
+func (t *tx) giveBack(m *Message, out *outcome) error {
 	t.ring.all = true
-	_, err := t.Exec(`UPDATE agent_message SET `+noLease+` WHERE seq = ?`, m.seq)
-	return err
+	return t.release(m, out, "given back: "+out.reason, "", nil)
 }
 
 // postpone ends the lease on a message whose recipient asks to be tried later: after the first wait of the ladder, and
@@ -171,12 +167,17 @@ func (t *tx) postpone(m *Message, out *outcome) error {
 		return err
 	}
 	next := stamp(t.clock.Add(conf.settings.Ladder[0]))
-	event := t.event(tracing.Released, "put off until "+next+": "+out.reason)
+	return t.release(m, out, "put off until "+next+": "+out.reason, `next_attempt_at = ?2, error_message = ?3, `, []any{next, out.reason})
+}
+
+// release ends the lease on a message that stays what it is, and sets what else is given.
+func (t *tx) release(m *Message, out *outcome, why, set string, args []any) error {
+	event := t.event(tracing.Released, why)
 	event.MessageID, event.OldStatus, event.NewStatus, event.Attempt, event.Detail = m.ID, string(m.Status), string(m.Status), m.attempt(), out.detail
 	if err := tracing.Record(t, event); err != nil {
 		return err
 	}
-	_, err = t.Exec(`UPDATE agent_message SET next_attempt_at = ?, error_message = ?, `+noLease+` WHERE seq = ?`, next, out.reason, m.seq)
+	_, err := t.Exec(`UPDATE agent_message SET `+set+noLease+` WHERE seq = ?1`, append([]any{m.seq}, args...)...)
 	return err
 }
 

@@ -35,6 +35,7 @@ func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 	if slot != nil {
 		defer slot.Release()
 	}
+	o.slot = slot
 	var held *claim
 	var outcomes []outcome
 	for {
@@ -47,7 +48,6 @@ func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 		if next == nil {
 			return nil
 		}
-		next.slot = slot
 		held, outcomes = next, r.attempt(ctx, next)
 	}
 }
