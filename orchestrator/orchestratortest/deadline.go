@@ -60,10 +60,11 @@ func (w *Watched) Run(do func(ctx context.Context)) (wait func()) {
 // start runs something with the context in a goroutine. over is closed when it has come to its end.
 func (w *Watched) start(do func(ctx context.Context)) (over <-chan struct{}) {
 	done := make(chan struct{})
-	go func() {
+	var running sync.WaitGroup
+	running.Go(func() {
 		defer close(done)
 		do(w)
-	}()
+	})
 	return done
 }
 
