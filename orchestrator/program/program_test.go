@@ -192,20 +192,24 @@ func TestStoppingShortensGrace(t *testing.T) {
 	}
 }
 
-// What a command leaves running behind it does not keep anybody waiting, though it holds the output open, and lives on.
+// What a command leaves running behind it does not keep anybody waiting, though it holds the output open, and lives on: also
+// when somebody wants to end what has ended.
 func TestBackgroundGoesOn(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
 	folder := t.TempDir()
 	slot, err := program.TakeSlot(folder, "builder.0")
 	must(t, err)
-	got := run(t, program.Command{
+	r, err := program.Start(t.Context(), program.Command{
 		Text: `echo before; (read word < "$WORD"; exec 9> "$LINE"; echo "$word" >&9) & exit 0`,
-		Env:  []string{l.env(), "WORD=" + filepath.Join(folder, "word")}, Slot: slot,
+		Env:  []string{l.env(), "WORD=" + filepath.Join(folder, "word")}, Slot: slot, Grace: ages,
 		Folder: mkfifo(t, folder, "word"),
 	})
-	if got.Output != "before\n" || got.Status != 0 {
-		t.Errorf("%+v", got)
+	must(t, err)
+	got := r.Wait()
+	r.End(errors.New("too late"))
+	if again := r.Wait(); again != got || got.Output != "before\n" || got.Status != 0 || got.Ended != nil {
+		t.Errorf("%+v, and then %+v", got, again)
 	}
 	slot.Release()
 	again, err := program.TakeSlot(folder, "builder.0") // though the background has a copy of it
