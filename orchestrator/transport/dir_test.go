@@ -42,6 +42,16 @@ func TestDir(t *testing.T) {
 			},
 			Arrived: func(t *testing.T) []orchestratortest.Arrival { return inFolder(t, root, "builder") },
 			Lose:    dirLosses(root),
+			Fail: func(t *testing.T) func() {
+				inbox, aside := filepath.Join(root, "builder"), filepath.Join(top, "aside")
+				must(t, os.Rename(inbox, aside))
+				must(t, os.WriteFile(inbox, nil, 0o600))
+				return func() {
+					must(t, os.Remove(inbox))
+					must(t, os.Rename(aside, inbox))
+				}
+			},
+			Says: filepath.Join(root, "builder") + " is a link or no folder",
 		}
 	})
 }
