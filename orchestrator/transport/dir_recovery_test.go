@@ -327,3 +327,31 @@ func TestDirKeepsWhatItsNoteSpeaksOf(t *testing.T) {
 		}
 	}
 }
+
+// Somebody empties the staging folder under an attempt. It has its lease still, so that nobody else can have handed the
+// message over: it was not delivered, and may be tried anew.
+func TestDirEmptiedDuringAttempt(t *testing.T) {
+	t.Parallel()
+	l := newDir(t)
+	m := note("m", `1`)
+	a := l.attempt(m)
+	store := a.Mark
+	a.Mark = func(ctx context.Context, text string) error {
+		names, err := filepath.Glob(filepath.Join(l.root, transport.StagingFolder, "*-*"))
+		must(t, err)
+		for _, name := range names {
+			must(t, os.Remove(name))
+		}
+		return store(ctx, text)
+	}
+	if err := (transport.Dir{}).Deliver(t.Context(), a)[0]; err == nil || !strings.Contains(err.Error(), "its staged file is gone") {
+		t.Errorf("%v", err)
+	}
+	if found, err := l.recover(t, m); found || err != nil {
+		t.Errorf("Recover: %v, %v", found, err)
+	}
+	must(t, l.try(t, m))
+	if got := inFolder(t, l.root, "builder"); len(got) != 1 {
+		t.Errorf("arrived: %v", got)
+	}
+}

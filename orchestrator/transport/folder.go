@@ -26,6 +26,24 @@ func openFolder(path string) (folder, error) {
 	return folder{file}, folderError(path, err)
 }
 
+// makeFolders makes a folder, mode 0700, and those above it, and returns when their names are on the disk.
+func makeFolders(path string) error {
+	err := os.Mkdir(path, 0o700)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeFolders(filepath.Dir(path)); err != nil {
+			return err
+		}
+		err = os.Mkdir(path, 0o700)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
 // folderError explains why something could not be opened as a folder.
 func folderError(path string, err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
@@ -75,14 +93,14 @@ func (f folder) write(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(text)
+	_, err = file.WriteAt(text, 0)
 	if err == nil {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())
 }
 
-// holds reports whether a name is that of a regular file with this content.
+// holds reports whether a name is that of a file with this content, which is not empty.
 func (f folder) holds(name string, text []byte) bool {
 	file, err := f.open(name, unix.O_RDONLY)
 	if err != nil {
@@ -90,7 +108,7 @@ func (f folder) holds(name string, text []byte) bool {
 	}
 	defer file.Close()
 	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(text)) {
+	if err != nil || info.Size() != int64(len(text)) {
 		return false
 	}
 	found, err := io.ReadAll(io.LimitReader(file, int64(len(text))+1))
