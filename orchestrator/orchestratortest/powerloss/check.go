@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -146,7 +147,7 @@ func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
 	}
 	for id := range t.written {
 		if rows[id].copies != 1 {
-			complain("%s was written to a jsonl file and stands %d times in the table", id, rows[id].copies)
+			complain("%s was written to a file and stands %d times in the table", id, rows[id].copies)
 		}
 	}
 	s.checkFiles(rows, t.unsynced, complain)
@@ -164,7 +165,7 @@ func (s *stage) recover(ctx context.Context) error {
 		Path:       s.load.database(),
 		Instance:   "after-power-loss",
 		Now:        func() time.Time { return time.Now().Add(2 * time.Hour) },
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}},
 		Log:        slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
@@ -281,7 +282,7 @@ func each(db *sql.DB, query string, do func(list *sql.Rows) error) error {
 	return list.Err()
 }
 
-// checkFiles holds the jsonl files against the table, after everything was delivered.
+// checkFiles holds the jsonl files and the folder against the table, after everything was delivered.
 func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, complain func(string, ...any)) {
 	lines := map[string]int{}
 	for _, name := range jsonlFiles {
@@ -295,18 +296,19 @@ func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, compla
 			}
 		}
 	}
+	s.countLetters(lines, complain)
 	for id, n := range lines {
 		if rows[id].copies != 1 {
-			complain("a line of %s stands in a jsonl file, and %d times in the table", id, rows[id].copies)
+			complain("%s stands in a file, and %d times in the table", id, rows[id].copies)
 		} else if n > 1 {
-			complain("%s stands %d times in its jsonl file", id, n)
+			complain("%s stands %d times in its file", id, n)
 		}
 	}
 	for id, r := range rows {
 		if r.copies == 0 {
 			continue // deleted
 		}
-		toFile := strings.HasPrefix(r.recipient, "file_")
+		toFile := strings.HasPrefix(r.recipient, "file_") || strings.HasPrefix(r.recipient, "folder_")
 		switch {
 		case r.status == "failed" && toFile && unsynced[r.recipient] && strings.Contains(r.failure, "never reported back"):
 			// It cannot be known: the file was empty when the attempt began, and has been changed since.
@@ -314,7 +316,26 @@ func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, compla
 		case r.status != "delivered":
 			complain("%s to %s is %s: %s", id, r.recipient, r.status, r.failure)
 		case toFile && lines[id] != 1:
-			complain("%s is delivered and stands %d times in its jsonl file", id, lines[id])
+			complain("%s is delivered and stands %d times in its file", id, lines[id])
 		}
+	}
+}
+
+// countLetters adds the messages in the agent's folder, which must be whole.
+func (s *stage) countLetters(count map[string]int, complain func(string, ...any)) {
+	names, err := filepath.Glob(filepath.Join(s.load.Root, letters, recipients[4], "*"))
+	if err != nil {
+		complain("%v", err)
+	}
+	for _, name := range names {
+		var l struct{ ID string }
+		content, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(content, &l)
+		}
+		if err != nil || l.ID+".json" != filepath.Base(name) {
+			complain("%s is no whole message: %v", name, err)
+		}
+		count[l.ID]++
 	}
 }

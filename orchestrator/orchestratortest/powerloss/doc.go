@@ -13,7 +13,8 @@
 //   - a sync covers what had returned when the sync was called, through whichever descriptor and by whichever process it
 //     was written, and holds only once the sync has returned. Every sync is held up by a millisecond, so that others
 //     write and answer meanwhile;
-//   - an answer counts as soon as its write was called, and so does a line of a jsonl file: somebody may have read it.
+//   - an answer counts as soon as its write was called, and so does a line of a jsonl file and the name of a file in the
+//     agent's folder: somebody may have read it.
 //
 // Where two calls overlap so that the order matters and the log cannot tell (two writes to one place, a file opened
 // while its name changes), the recording is refused. It is also refused when it uses calls that the model does not
@@ -43,8 +44,8 @@
 // The image is opened with orchestrator.Open, read, written and delivered from, with a clock that has gone on until all
 // leases are over. Then integrity_check must be ok, every send that was answered must be in the table
 // once and created once in the trace, every message that a wait printed must be read, every acknowledgement kept, every
-// line ever written to a jsonl file must be of a message in the table, every message to a file must stand in it exactly
-// once, and a backup that was answered must be whole. The one exception is a message whose delivery was the first ever to
+// message ever written to a file must be in the table, every message to a file or the folder must stand there exactly
+// once, whole, and a backup that was answered must be whole. The one exception is a message whose delivery was the first ever to
 // its file: after such a cut it cannot be known whether it arrived, and it must have failed saying so.
 //
 // The proof can fail: the tests drop syncs from the recording, those of one kind of file or of one kind of process, and

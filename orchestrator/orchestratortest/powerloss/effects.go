@@ -2,6 +2,7 @@ package powerloss
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,6 +177,9 @@ func (r *replay) doNameAt(s step, fromFolder, from, toFolder, to string) error {
 	if n.of == nil || !r.inside(n.old) {
 		return nil
 	}
+	if kindOf(n.new) == "letter" {
+		r.told.written[strings.TrimSuffix(path.Base(n.new), ".json")] = true
+	}
 	r.namings[s.call] = &n
 	r.disk.name(&n)
 	r.counted["name"]++
@@ -211,6 +215,12 @@ func kindOf(name string) string {
 		return "jsonl"
 	case strings.HasSuffix(name, ".db"):
 		return "db"
+	case strings.Contains(name, "/"+letters+"/.mailroom/"):
+		return "staged"
+	case strings.HasSuffix(name, "/"+letters+"/.mailroom"):
+		return "staging"
+	case strings.Contains(name, "/"+letters+"/") && strings.HasSuffix(name, ".json"):
+		return "letter"
 	}
 	return "other"
 }

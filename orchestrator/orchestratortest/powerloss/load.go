@@ -27,11 +27,13 @@ type Load struct {
 
 func (l *Load) database() string { return filepath.Join(l.Root, "office", "mailroom.db") }
 
-// recipients of the load: two inboxes and two files.
-var recipients = []string{"inbox_one", "inbox_two", "file_one", "file_two"}
+// recipients of the load: two inboxes, two files and a folder.
+var recipients = []string{"inbox_one", "inbox_two", "file_one", "file_two", "folder_one"}
 
-// jsonlFiles are where the last two get theirs, below the root.
+// jsonlFiles are where the two files are, below the root; letters is where the folder is.
 var jsonlFiles = []string{"one.jsonl", "two.jsonl"}
+
+const letters = "letters"
 
 // Drive runs the load to its end. It is what the driver process does.
 func Drive(ctx context.Context, l Load) error {
@@ -115,6 +117,7 @@ func (d *driver) furnish() error {
 		{"agent", "add", "writer"}, {"agent", "add", recipients[0]}, {"agent", "add", recipients[1]},
 		{"agent", "add", recipients[2], "--deliver", "jsonl:" + filepath.Join(d.Root, jsonlFiles[0])},
 		{"agent", "add", recipients[3], "--deliver", "jsonl:" + filepath.Join(d.Root, jsonlFiles[1])},
+		{"agent", "add", recipients[4], "--deliver", "dir:" + filepath.Join(d.Root, letters)},
 	} {
 		if _, err := d.run(args...); err != nil {
 			return err

@@ -87,10 +87,12 @@ var plantedBugs = []struct {
 }{
 	{"NoSyncOfTheLog", func(s powerloss.Sync) bool { return s.Of == "wal" }, ""},
 	{"NoSyncBeforeAnAnswer", func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "send" }, "acknowledged send"},
-	{"NoSyncBeforeADelivery", func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "serve" }, "in its jsonl file"},
+	{"NoSyncBeforeADelivery", func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "serve" }, "in its file"},
 	{"NoSyncBeforeReading", func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "wait" }, "printed by a wait"},
 	{"NoSyncOfTheDatabase", func(s powerloss.Sync) bool { return s.Of == "db" }, ""},
 	{"NoSyncOfTheFiles", func(s powerloss.Sync) bool { return s.Of == "jsonl" }, "is delivered and stands 0 times"},
+	{"NoSyncOfStagedFiles", func(s powerloss.Sync) bool { return s.Of == "staged" }, "is no whole message"},
+	{"NoSyncOfTheStagingFolder", func(s powerloss.Sync) bool { return s.Of == "staging" }, "never reported back"},
 	{"NoSyncOfFolders", func(s powerloss.Sync) bool { return s.Of == "other" }, "gone"},
 }
 

@@ -25,7 +25,7 @@ type Plan struct {
 // Sync is one call of a recording that makes something durable.
 type Sync struct {
 	Call string // fsync or fdatasync
-	Of   string // wal, db, journal, jsonl or other
+	Of   string // wal, db, journal, jsonl, staged (a file on its way into the folder), staging (that folder) or other
 	// By tells what the process does in this recording: "serve", "send", "wait", ...
 	By string
 }
@@ -37,7 +37,7 @@ type Report struct {
 	Counted    map[string]int // system calls by kind, over the whole recording
 	Sent       int            // sends that were answered, over the whole recording
 	Read       int            // messages printed by waits
-	Written    int            // lines of jsonl files
+	Written    int            // lines of jsonl files, and files in the folder
 	Violations []Violation
 }
 
@@ -160,5 +160,5 @@ func (rec *Recording) Faithful() error {
 // String is the report as one paragraph.
 func (r *Report) String() string {
 	return fmt.Sprintf("%d power cuts with %d violations, in %d steps of a recording with %d acknowledged sends, %d messages printed by waits,"+
-		" %d lines of jsonl files; system calls: %v", r.Points, len(r.Violations), r.Steps, r.Sent, r.Read, r.Written, r.Counted)
+		" %d messages in files; system calls: %v", r.Points, len(r.Violations), r.Steps, r.Sent, r.Read, r.Written, r.Counted)
 }

@@ -11,7 +11,7 @@ type told struct {
 	refused map[string]bool // sends to nobody, of which the answer says that they are kept as dead letters
 	read    map[string]bool // printed by a wait
 	acked   map[string]bool // acknowledged reading
-	written map[string]bool // stood in a write to a jsonl file
+	written map[string]bool // stood in a write to a jsonl file, or got its name in the folder
 	backups map[string]bool // backups that were answered, by path
 
 	unsynced map[string]bool // recipients whose jsonl file has not been synced with anything in it
