@@ -100,3 +100,28 @@ func TestRalphExamplesReturn(t *testing.T) {
 		}
 	}
 }
+
+// TestRalphInboxUnwritten: messages whose answer could not be written are unread again, whatever the agent's transport is.
+func TestRalphInboxUnwritten(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	for name, deliver := range map[string]string{"reader": "inbox", "third": "dir:" + t.TempDir()} {
+		m.run("", "default", "agent_add", `{"name":%q,"deliver":%q}`, name, deliver)
+		m.run("writer", "default", "ralph_send", `{"to":%q,"type":"note"}`, name)
+		answer := m.run(name, "default", "ralph_inbox", `{}`)
+		read := func() string {
+			t.Helper()
+			table, err := m.router.Query(t.Context(), `SELECT read_at <> '' FROM agent_message WHERE recipient = ?1`, 1, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprint(table.Rows[0].Values[0])
+		}
+		if read() != "1" {
+			t.Errorf("%s: what inbox shows is not read", deliver)
+		}
+		if err := answer.Result.(commands.Unwritten).Unwritten(t.Context(), commands.Env{Router: m.router}); err != nil || read() != "0" {
+			t.Errorf("%s: read: %s, %v", deliver, read(), err)
+		}
+	}
+}

@@ -57,17 +57,20 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	return r, nil
 }
 
+// lookAgain is how often a folder's agent is looked for while it waits: the end of a delivery that another process makes
+// rings no bell.
+const lookAgain = time.Second
+
 // inboxOfFolder shows what lies in an agent's inbox folder, as far as the router knows: what was delivered there and is not
 // acknowledged.
 func inboxOfFolder(ctx context.Context, env commands.Env, agent *orchestrator.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
+	deadline := time.Now().Add(wait)
 	wakeups, stop, err := env.Router.Wakeups(ctx)
 	if err != nil {
 		return InboxResult{}, err
 	}
 	defer stop()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for over := wait == 0; ; {
+	for {
 		if _, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{Recipient: agent.Name}); err != nil {
 			return InboxResult{}, err
 		}
@@ -75,18 +78,21 @@ func inboxOfFolder(ctx context.Context, env commands.Env, agent *orchestrator.Ag
 		if err != nil {
 			return InboxResult{}, err
 		}
-		if len(ms) > 0 || over {
+		left := time.Until(deadline)
+		if len(ms) > 0 || left <= 0 {
 			r := showInbox(agent.Name, ms, more)
 			r.taken = fresh
 			return r, nil
 		}
+		timer := time.NewTimer(min(left, lookAgain))
 		select {
 		case <-wakeups:
 		case <-timer.C:
-			over = true
 		case <-ctx.Done():
+			timer.Stop()
 			return InboxResult{}, context.Cause(ctx)
 		}
+		timer.Stop()
 	}
 }
 
