@@ -208,3 +208,28 @@ func TestID(t *testing.T) {
 		}
 	}
 }
+
+// FuzzCheck: whatever stands in a payload, a refusal names a place in it in a short line, and what is taken is taken again
+// with a key beside it that nobody knows.
+func FuzzCheck(f *testing.F) {
+	for i, e := range examples {
+		f.Add(uint8(i), e.payload)
+		f.Add(uint8(i), strings.Replace(e.payload, `"`, `"x`, 1))
+		f.Add(uint8(i), strings.ReplaceAll(e.payload, `"feat-001"`, `{"a":[1e400,null]}`))
+	}
+	f.Fuzz(func(t *testing.T, i uint8, payload string) {
+		e := examples[int(i)%len(examples)]
+		_, err := letter.Check(e.kind, e.from, json.RawMessage(payload))
+		if err == nil {
+			more := `{"nobody knows":-1e999,` + strings.TrimLeft(payload, " \t\r\n{")
+			if _, err := letter.Check(e.kind, e.from, json.RawMessage(more)); err != nil && json.Valid([]byte(payload)) {
+				t.Errorf("%s: %v", more, err)
+			}
+			return
+		}
+		var refused *orchestrator.Error
+		if !errors.As(err, &refused) || refused.Code != orchestrator.InvalidParams || !strings.HasPrefix(refused.Message, "payload") || len(refused.Message) > 500 {
+			t.Errorf("%s: %v", payload, err)
+		}
+	})
+}
