@@ -68,3 +68,13 @@ func Made(script string) (names []string) {
 
 // NextDue is when the router plans to look next.
 func (r *Router) NextDue() (time.Time, error) { return r.nextDue("") }
+
+// SessionStatements are the statements whose plans are kept by TestSessionPlans.
+var SessionStatements = struct{ Silent, Latest, Unread, Delivered, Working, LastSent string }{
+	Silent:    `SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? ORDER BY silent_at LIMIT ?`,
+	Latest:    `SELECT ` + presenceColumns + ` FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`,
+	Unread:    `SELECT EXISTS (SELECT 1 ` + unreadMail + `)`,
+	Delivered: `SELECT EXISTS (SELECT 1 ` + deliveredMail + `)`,
+	Working:   `SELECT session_id FROM presence WHERE agent = ? AND status = 'working'`,
+	LastSent:  `SELECT message_id FROM agent_message WHERE ` + past + ` AND sender = ? ORDER BY seq DESC LIMIT 1`,
+}

@@ -1,0 +1,157 @@
+package orchestrator_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// What is looked up at every wake-up, and with every act of an agent that has a limit, costs no walk through a table.
+func TestSessionPlans(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	db := openPlain(t, f.path)
+	for query, index := range map[string]string{
+		orchestrator.SessionStatements.Silent:    "heartbeats_silent (silent_at<?)",
+		orchestrator.SessionStatements.Latest:    "presence_agent (agent=?)",
+		orchestrator.SessionStatements.Unread:    "agent_inbox_unread (recipient=?)",
+		orchestrator.SessionStatements.Delivered: "agent_message_ended (ended_at>?)",
+		orchestrator.SessionStatements.Working:   "presence_agent (agent=?)",
+		orchestrator.SessionStatements.LastSent:  "agent_message_past (sender=?)",
+	} {
+		if plan := explainAll(t, db, query); !strings.Contains(plan, index) {
+			t.Errorf("%s\nplan:\n%swant %s", query, plan, index)
+		}
+	}
+}
+
+// sessions looks at the one agent that has a start command.
+func (f *fixture) session(s *orchestrator.Sessions) orchestrator.Session {
+	f.t.Helper()
+	list, err := s.Look(f.t.Context())
+	if err != nil || len(list) != 1 {
+		f.t.Fatalf("%+v, %v", list, err)
+	}
+	return list[0]
+}
+
+func (f *fixture) begin(s *orchestrator.Sessions) *orchestrator.Begun {
+	f.t.Helper()
+	b, err := s.Begin(f.t.Context(), "a", "")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return b
+}
+
+// addSession adds a, whose session the test plays, and returns who looks after it.
+func (f *fixture) addSession(deliver string) *orchestrator.Sessions {
+	f.t.Helper()
+	f.add(orchestrator.AgentUpdate{Name: "b"})
+	f.add(orchestrator.AgentUpdate{Name: "a", Deliver: &deliver, StartCommand: new("true")})
+	return f.Sessions()
+}
+
+// A start that never got a process is made again; one that did may have done its work, and is not repeated where nobody can tell.
+func TestRunsWhoseWatchdogDied(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		deliver string
+		pid     int
+		again   bool
+	}{
+		"not started":                        {"wire:a", 0, true},
+		"started, and nobody knows":          {"wire:a", 42, false},
+		"started, and its inbox is not read": {"inbox", 42, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			s := f.addSession(c.deliver)
+			f.send("b", "a")
+			f.deliver()
+			b := f.begin(s)
+			if b == nil || b.Unread != 1 {
+				t.Fatalf("%+v", b)
+			}
+			if c.pid > 0 {
+				if err := s.Started(t.Context(), b, c.pid); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.clock.advance(time.Second)
+			want(t, "it runs", f.session(s).Running, true)
+			again := f.begin(f.open().Sessions()) // the next watchdog
+			if (again != nil) != c.again || again != nil && again.Unread != 1 {
+				t.Errorf("again: %+v", again)
+			}
+			// What the first watchdog knows after all comes too late, and changes nothing.
+			before := f.rows(`SELECT * FROM agent_runs`)
+			if again != nil {
+				if err := s.End(t.Context(), b, orchestrator.RunEnd{Outcome: "late", Failed: true}); err != nil {
+					t.Fatal(err)
+				}
+				wantRows(t, f.rows(`SELECT * FROM agent_runs`), before...)
+			}
+		})
+	}
+}
+
+// A wait before the next start that a clock set forward and back has left is not waited for.
+func TestStartLadderWhenTheClockJumps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.addSession("inbox")
+	f.send("b", "a")
+	f.deliver()
+	b := f.begin(s)
+	f.clock.advance(48 * time.Hour)
+	if err := s.End(t.Context(), b, orchestrator.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "it is wanted at once", f.session(s).Wanted, false)
+	want(t, "when it is wanted", f.session(s).NextAt, f.clock.now().Add(5*time.Second))
+	f.clock.advance(-48 * time.Hour)
+	want(t, "it is wanted back from there", f.session(s).Wanted, true)
+}
+
+// What is delivered late, behind what was sent after it, starts a session as well; and what was acknowledged meanwhile
+// starts none.
+func TestWhatComesLateStartsASession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.addSession("wire:a")
+	end := func() {
+		t.Helper()
+		b := f.begin(s)
+		if b == nil {
+			t.Fatal("it is not wanted")
+		}
+		if err := s.End(t.Context(), b, orchestrator.RunEnd{Outcome: "exit status 0"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.wire.set(failing("down"))
+	f.send("b", "a")
+	f.deliver()
+	f.wire.set(nil)
+	want(t, "wanted while it is on the ladder", f.session(s).Wanted, false)
+	f.send("b", "a")
+	f.deliver()
+	want(t, "wanted for the second", f.session(s).Wanted, true)
+	end()
+	want(t, "wanted afterwards", f.session(s).Wanted, false)
+	f.clock.advance(30 * time.Second)
+	want(t, "delivered late", f.deliver().Delivered, 1)
+	want(t, "wanted for the first", f.session(s).Wanted, true)
+	end()
+	f.clock.advance(time.Second)
+	id := f.send("b", "a")
+	f.deliver()
+	if _, err := f.Acknowledge(t.Context(), id, "a"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "wanted for what is acknowledged", f.session(s).Wanted, false)
+}
