@@ -253,6 +253,7 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, m
 	}
 	if !got.Known {
 		p.count(Counts{TakenIn: 1})
+		p.log.Debug("taken in", "path", message.Path, "message_id", message.ID)
 	}
 	if message.Done && !got.Placed && !got.Known {
 		p.count(Counts{Acknowledged: 1})

@@ -183,3 +183,10 @@ func note(id, from, to string) string {
 }
 `, id, from, to, id)
 }
+
+// later sets a file's time to so many milliseconds after a day of the past.
+func later(t *testing.T, path string, n int) {
+	t.Helper()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(n) * time.Millisecond)
+	must(t, os.Chtimes(path, at, at))
+}

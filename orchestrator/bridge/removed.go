@@ -54,7 +54,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 		return err
 	}
 	now[""] = sight{print: last, problem: fmt.Sprintf(
-		"%d messages were delivered into a folder of this name that is gone. Whether %s has dealt with them cannot be known; acknowledge or send them again",
+		"the folder into which %d messages were delivered is gone. Whether %s has dealt with them cannot be known; acknowledge them, or send them again",
 		lost, folder), settled: true}
 	return p.tell(ctx, folder, "", before, now)
 }

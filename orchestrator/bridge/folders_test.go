@@ -1,0 +1,330 @@
+package bridge_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/letter"
+)
+
+// examples are document 002's messages, as its agents write them.
+var examples = map[string]string{
+	"msg-developer-20250123-120000-001": `"from": "pm",
+  "to": "developer",
+  "type": "task_assign",
+  "priority": "normal",
+  "payload": {
+    "taskId": "feat-001",
+    "title": "Feature title",
+    "description": "Description...",
+    "acceptanceCriteria": [
+      "one",
+      "two"
+    ],
+    "worktree": "path/to/worktree"
+  },`,
+	"msg-qa-20250123-120005-001": `"from": "developer",
+  "to": "qa",
+  "type": "implementation_complete",
+  "priority": "high",
+  "payload": {
+    "taskId": "feat-001",
+    "summary": "Brief summary",
+    "commitHash": "abc123",
+    "branch": "developer-worktree",
+    "filesModified": [
+      "file1.ts",
+      "file2.ts"
+    ]
+  },`,
+	"msg-pm-20250123-120010-001": `"from": "qa",
+  "to": "pm",
+  "type": "validation_passed",
+  "priority": "low",
+  "payload": {
+    "taskId": "feat-001",
+    "results": {
+      "typecheck": "pass",
+      "lint": "pass",
+      "test": "pass",
+      "build": "pass"
+    }
+  },`,
+	"msg-developer-20250123-120010-001": `"from": "qa",
+  "to": "developer",
+  "type": "bug_report",
+  "priority": "urgent",
+  "payload": {
+    "taskId": "feat-001",
+    "bugs": [
+      { "file": "file.ts", "line": 10, "issue": "Bug description" }
+    ]
+  },`,
+	"msg-pm-20250123-120011-001": `"from": "developer",
+  "to": "pm",
+  "type": "question",
+  "priority": "normal",
+  "payload": {
+    "taskId": "feat-001",
+    "question": "Question text..."
+  },`,
+	"msg-developer-20250123-120012-001": `"from": "pm",
+  "to": "developer",
+  "type": "answer",
+  "priority": "normal",
+  "payload": {
+    "questionId": "...",
+    "answer": "Answer text..."
+  },`,
+	"msg-watchdog-20250123-120013-001": `"from": "developer",
+  "to": "watchdog",
+  "type": "status_update",
+  "priority": "normal",
+  "payload": {
+    "agent": "developer",
+    "status": "working",
+    "taskId": "feat-001"
+  },`,
+}
+
+// TestExamplesPassUnchanged: each of document 002's messages, dropped into one root, arrives in another, byte for byte.
+func TestExamplesPassUnchanged(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	other := filepath.Join(filepath.Dir(o.root), "other")
+	deliver := "dir:" + other
+	for _, name := range []string{"pm", "developer", "qa", "watchdog"} {
+		_, _, err := o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name, Deliver: &deliver})
+		must(t, err)
+	}
+	files := map[string]string{}
+	for id, middle := range examples {
+		to := strings.Split(id, "-")[1]
+		files[filepath.Join(to, id+".json")] = fmt.Sprintf(`{
+  "id": %q,
+  %s
+  "timestamp": "2025-01-23T12:00:00.1234567Z",
+  "status": "pending",
+  "replyTo": null
+}`, id, middle)
+	}
+	for path, text := range files {
+		o.write(text, path)
+	}
+	options := o.options()
+	options.Name = "guard" // so that the status update is a message like any other
+	got, err := bridge.Once(t.Context(), o.Router, options)
+	must(t, err)
+	want(t, "counts", got, bridge.Counts{TakenIn: len(files), Delivered: len(files)})
+	for path, text := range files {
+		arrived, err := os.ReadFile(filepath.Join(other, path))
+		must(t, err)
+		want(t, path, string(arrived), text)
+		want(t, path+" is still in the first root", o.exists(path), false)
+	}
+}
+
+// TestDeliveredFilesAreKnown: what the dir transport wrote is not taken in, and is acknowledged when its recipient removed
+// it; so is what could not have come in as a file.
+func TestDeliveredFilesAreKnown(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:")
+	list := strings.TrimSuffix(strings.Repeat("1,", 500_000), ",")
+	for _, d := range []orchestrator.Draft{
+		{Type: "note", Payload: []byte(`{"n":1}`)},
+		{Type: "question", Payload: []byte(`null`)}, // no payload of a question
+		{Type: "note", Payload: []byte(`{"n":[` + list + `]}`)},
+	} {
+		d.Sender, d.Recipient = "pm", "developer"
+		_, err := o.Send(t.Context(), d)
+		must(t, err)
+	}
+	want(t, "counts", o.once(), bridge.Counts{Delivered: 3})
+	entries, err := os.ReadDir(o.path("developer"))
+	must(t, err)
+	want(t, "files", len(entries), 3)
+	for _, e := range entries {
+		o.age(o.path("developer", e.Name()))
+	}
+	want(t, "counts of the next", o.once(), bridge.Counts{})
+	for i, e := range entries {
+		must(t, os.Remove(o.path("developer", e.Name())))
+		want(t, fmt.Sprint("counts after removal ", i), o.once(), bridge.Counts{Acknowledged: 1})
+	}
+	o.wantRows(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> '' AND read_at <> ''`, "3")
+}
+
+// TestOnlyWhatWasDeliveredIsAcknowledged: a message that is not delivered has no file, and one that went elsewhere has
+// none here.
+func TestOnlyWhatWasDeliveredIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:", "qa")
+	send := func(to string) string {
+		sent, err := o.Send(t.Context(), orchestrator.Draft{Sender: "pm", Recipient: to, Type: "note", Payload: []byte(`{}`)})
+		must(t, err)
+		return sent.MessageID
+	}
+	for range 3 {
+		send("qa")
+	}
+	send("developer")
+	o.once()
+	lines := "jsonl:" + filepath.Join(filepath.Dir(o.root), "lines")
+	_, _, err := o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "developer", Deliver: &lines})
+	must(t, err)
+	send("developer")
+	want(t, "delivered as a line", o.once().Delivered, 1)
+	o.add("developer:")
+	pending := send("developer")
+	want(t, "acknowledged", o.once().Acknowledged, 0)
+	must(t, os.Remove(o.path("developer", pending+".json")))
+	want(t, "acknowledged", o.once().Acknowledged, 1)
+	o.wantRows(`SELECT message_id FROM agent_message WHERE acknowledged_at <> ''`, pending)
+}
+
+// TestAnswersKeepWhatTheyAnswer: a replyTo that names a message of ours is kept as one; any other is kept as it stands.
+func TestAnswersKeepWhatTheyAnswer(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm:", "developer:")
+	o.write(note("q1", "pm", "developer"), "developer", "q1.json")
+	o.write(strings.Replace(note("a1", "developer", "pm"), `"replyTo": null`, `"replyTo": "q1"`, 1), "pm", "a1.json")
+	o.write(strings.Replace(note("a2", "developer", "pm"), `"replyTo": null`, `"replyTo": "unheard-of"`, 1), "pm", "a2.json")
+	want(t, "taken in", o.once().TakenIn, 3)
+	o.wantRows(`SELECT message_id, reply_to, hops FROM agent_message WHERE recipient = 'pm' ORDER BY message_id`, "a1 q1 1", "a2 <nil> 0")
+	ms, err := o.Find(t.Context(), "a2")
+	must(t, err)
+	want(t, "replyTo as it leaves", letter.Of(&ms[0]).ReplyTo, "unheard-of")
+}
+
+// TestStatusUpdates: the watch deals with those that are for it, whatever its transport; they say what their sender does.
+func TestStatusUpdates(t *testing.T) {
+	t.Parallel()
+	for _, watchdog := range []string{"", "watchdog", "watchdog:"} {
+		t.Run("transport of "+watchdog, func(t *testing.T) {
+			t.Parallel()
+			o := newOffice(t, "developer")
+			if watchdog != "" {
+				o.add(watchdog)
+			}
+			update := func(id, status string) {
+				o.write(fmt.Sprintf(`{"id":%q,"from":"Developer","to":"watchdog","type":"status_update","payload":{"agent":"developer","status":%q}}`,
+					id, status), "watchdog", id+".json")
+			}
+			for _, status := range []string{"working", "idle", "working"} {
+				id := fmt.Sprintf("%s-%d", status, len(o.rows(`SELECT 1 FROM agent_message`)))
+				update(id, status)
+				want(t, "counts", o.once(), bridge.Counts{TakenIn: 1, Acknowledged: 1})
+				o.wantRows(`SELECT session_id, agent, status FROM presence`, "default developer "+status)
+				want(t, "the file is there", o.exists("watchdog", id+".json"), false)
+			}
+			o.wantRows(`SELECT DISTINCT status, acknowledged_at <> '' FROM agent_message`, "delivered 1")
+			o.wantRows(`SELECT group_concat(event, ' ') FROM (SELECT event FROM message_trace WHERE message_id = 'working-0' ORDER BY id)`,
+				"created delivered read acknowledged")
+			update("working-0", "working") // once more, as after a kill before the file was removed
+			want(t, "counts of a repeat", o.once(), bridge.Counts{})
+			want(t, "the file is there", o.exists("watchdog", "working-0.json"), false)
+		})
+	}
+}
+
+// TestStatusUpdatesByTheTable: one that was delivered as a file, since the watch's agent reads its folder, is dealt with
+// too.
+func TestStatusUpdatesByTheTable(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "developer", "watchdog:")
+	_, err := o.Send(t.Context(), orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
+		Payload: []byte(`{"agent":"developer","status":"idle"}`)})
+	must(t, err)
+	want(t, "delivered", o.once().Delivered, 1)
+	want(t, "problems", o.once().Problems, 0)
+	o.wantRows(`SELECT status, acknowledged_at <> '' FROM agent_message`, "delivered 1")
+	entries, err := os.ReadDir(o.path("watchdog"))
+	must(t, err)
+	want(t, "files", len(entries), 0)
+}
+
+// TestStrictRoutes: where the setting wants it, a file that does not go the way of its type is a problem.
+func TestStrictRoutes(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:")
+	_, err := o.SetSetting(t.Context(), "ralph.strict_routes", "on")
+	must(t, err)
+	o.write(`{"id":"q1","from":"pm","to":"developer","type":"question","payload":{"taskId":"f","question":"?"}}`, "developer", "q1.json")
+	want(t, "counts", o.once(), bridge.Counts{Problems: 1})
+}
+
+// TestHardLinks: two names of one file are one message.
+func TestHardLinks(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:", "qa")
+	o.write(note("m1", "pm", "developer"), "developer", "one.json")
+	must(t, os.Link(o.path("developer", "one.json"), o.path("developer", "two.json")))
+	o.write(note("m2", "pm", "qa"), "qa", "one.json")
+	must(t, os.Link(o.path("qa", "one.json"), o.path("qa", "two.json")))
+	want(t, "counts", o.once(), bridge.Counts{TakenIn: 2, Delivered: 1})
+	want(t, "counts", o.once(), bridge.Counts{})
+	entries, err := os.ReadDir(o.path("qa"))
+	must(t, err)
+	want(t, "files of qa", len(entries), 0)
+}
+
+// TestAFolderThatIsGone: what was delivered into a folder that was removed, or made anew, is not acknowledged. That is
+// said once for each folder, and what is delivered into the new one is acknowledged as ever.
+func TestAFolderThatIsGone(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:")
+	folder := o.path("developer")
+	for round := 1; round <= 2; round++ {
+		for i := range 3 {
+			id := fmt.Sprintf("m%d-%d", round, i)
+			o.write(note(id, "pm", "developer"), "developer", id+".json")
+		}
+		want(t, "taken in", o.once().TakenIn, 3)
+		must(t, os.RemoveAll(folder))
+		if round == 2 {
+			must(t, os.Mkdir(folder, 0o700))
+		}
+		for range 2 {
+			got := o.once()
+			want(t, "acknowledged", got.Acknowledged, 0)
+			want(t, "problems", got.Problems, 1)
+		}
+		want(t, "warnings", o.log.told(folder), round)
+	}
+	problem := o.rows(`SELECT path, problem FROM bridge_problems`)
+	if len(problem) != 1 || !strings.Contains(problem[0], "into which 6 messages") {
+		t.Errorf("got %q", problem)
+	}
+	o.write(note("m3", "pm", "developer"), "developer", "m3.json")
+	want(t, "taken in", o.once().TakenIn, 1)
+	must(t, os.Remove(o.path("developer", "m3.json")))
+	want(t, "acknowledged", o.once().Acknowledged, 1)
+	for _, id := range o.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = ''`) {
+		_, err := o.Acknowledge(t.Context(), id, "developer")
+		must(t, err)
+	}
+	want(t, "problems once all is dealt with", o.once().Problems, 0)
+	o.wantRows(`SELECT path FROM bridge_problems`)
+}
+
+// TestOrderOfWriting: files are taken in, and go on, in the order in which they were written.
+func TestOrderOfWriting(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "qa")
+	var order []string
+	for i := range 20 {
+		id := fmt.Sprintf("m%02d", (i*7)%20)
+		path := o.path("qa", id+".json")
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, []byte(note(id, "pm", "qa")), 0o600))
+		later(t, path, i)
+		order = append(order, id)
+	}
+	want(t, "delivered", o.once().Delivered, 20)
+	o.wantRows(`SELECT message_id FROM agent_message ORDER BY seq`, order...)
+}

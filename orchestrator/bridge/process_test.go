@@ -1,0 +1,221 @@
+package bridge_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator/bridge"
+)
+
+// A test that needs another process starts the test program once more, as a helper: TestHelperProcess then runs one of
+// helperProcesses, which fails like a test. The helper says what it is doing in lines on its standard output.
+const helperEnv = "MAILROOM_TEST_HELPER"
+
+var helperProcesses = map[string]func(t *testing.T, args []string){
+	"watch": runWatch,
+	"drop":  runDrop,
+}
+
+func TestHelperProcess(t *testing.T) {
+	role := os.Getenv(helperEnv)
+	if role == "" {
+		return // an ordinary test run
+	}
+	args := strings.Split(role, "\n")
+	helperProcesses[args[0]](t, args[1:])
+}
+
+// say tells the test what the helper does. It is written at once: a kill loses nothing of it.
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+// runWatch watches a root until SIGTERM: DATABASE ROOT. It says what is logged, when it has looked, and its counts.
+func runWatch(t *testing.T, args []string) {
+	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
+	defer stop()
+	log := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug})
+	r := open(t, args[0], log)
+	defer r.Close()
+	counts, err := bridge.Run(ctx, r, bridge.Options{
+		Root: args[1], Name: "watchdog", Log: slog.New(log), Rescan: time.Second, Looked: func() { say("looked") },
+	})
+	must(t, err)
+	say("counts %+v", counts)
+}
+
+// runDrop writes as many messages as it is told to, as an agent would that knows nothing of Mailroom: ROOT NAME COUNT WAY
+// AGENT... Its files arrive whole when WAY is rename, and bit by bit when it is write.
+func runDrop(t *testing.T, args []string) {
+	root, name, way, agents := args[0], args[1], args[3], args[4:]
+	count := 0
+	_, err := fmt.Sscan(args[2], &count)
+	must(t, err)
+	for i := range count {
+		to := agents[i%len(agents)]
+		id := fmt.Sprintf("%s-%d", name, i)
+		drop(t, filepath.Join(root, to), id, note(id, "pm", to), way)
+	}
+}
+
+// drop writes one file into a folder.
+func drop(t *testing.T, folder, id, text, way string) {
+	t.Helper()
+	path := filepath.Join(folder, id+".json")
+	if way == "rename" {
+		must(t, os.WriteFile(path+".tmp", []byte(text), 0o600))
+		must(t, os.Rename(path+".tmp", path))
+		return
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	must(t, err)
+	defer file.Close()
+	for len(text) > 0 {
+		n := min(len(text), 40)
+		_, err := file.WriteString(text[:n])
+		must(t, err)
+		text = text[n:]
+	}
+}
+
+// helper is a helper process as its test sees it.
+type helper struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	events <-chan string // what it says; closed when it has ended or was killed
+	ended  chan error
+}
+
+// startHelper starts a helper, which ends with the test at the latest.
+func startHelper(t *testing.T, args ...string) *helper {
+	t.Helper()
+	events := make(chan string, 10_000)
+	h := &helper{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHelperProcess$"), events: events, ended: make(chan error, 1)}
+	h.cmd.Env = append(os.Environ(), helperEnv+"="+strings.Join(args, "\n"))
+	h.cmd.Stderr = os.Stderr
+	out, err := h.cmd.StdoutPipe()
+	must(t, err)
+	must(t, h.cmd.Start())
+	go func() {
+		for in := bufio.NewReader(out); ; {
+			text, err := in.ReadString('\n')
+			if err != nil {
+				break // a line that was cut by a kill says nothing
+			}
+			events <- strings.TrimSpace(text)
+		}
+		_, _ = io.Copy(io.Discard, out)
+		close(events)
+		h.ended <- h.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		h.cmd.Process.Kill()
+		for range h.events {
+		}
+	})
+	return h
+}
+
+// until reads what the helper says until it has said a line that begins so.
+func (h *helper) until(prefix string) {
+	h.t.Helper()
+	var said []string
+	for text := range h.events {
+		if strings.HasPrefix(text, prefix) {
+			return
+		}
+		said = append(said, text)
+	}
+	h.t.Fatalf("the helper ended without saying %q; its last words:\n%s", prefix, strings.Join(said[max(0, len(said)-20):], "\n"))
+}
+
+// kill ends the helper with SIGKILL and returns when it is gone.
+func (h *helper) kill() {
+	h.cmd.Process.Kill()
+	for range h.events {
+	}
+	<-h.ended
+}
+
+// wait lets the helper come to its end, which must be a good one, and returns what it has said since.
+func (h *helper) wait() (said []string) {
+	h.t.Helper()
+	for text := range h.events {
+		said = append(said, text)
+	}
+	if err := <-h.ended; err != nil {
+		h.t.Fatalf("the helper: %v\n%s", err, strings.Join(said[max(0, len(said)-20):], "\n"))
+	}
+	return said
+}
+
+// stop asks the helper to end.
+func (h *helper) stop() []string {
+	h.t.Helper()
+	must(h.t, h.cmd.Process.Signal(syscall.SIGTERM))
+	return h.wait()
+}
+
+// watching is a watch in this process.
+type watching struct {
+	t      *testing.T
+	looked chan struct{}
+	stop   func() bridge.Counts
+}
+
+// watch starts a watch. One that rescans every hour looks only when it hears something.
+func (o *office) watch(rescan time.Duration) *watching {
+	o.t.Helper()
+	ctx, cancel := context.WithCancel(o.t.Context())
+	w := &watching{t: o.t, looked: make(chan struct{}, 1)}
+	options := o.options()
+	options.Rescan = rescan
+	options.Looked = func() {
+		select {
+		case w.looked <- struct{}{}:
+		default: // one is waiting already
+		}
+	}
+	result := make(chan bridge.Counts, 1)
+	go func() {
+		counts, err := bridge.Run(ctx, o.Router, options)
+		if err != nil {
+			o.t.Errorf("the watch: %v", err)
+		}
+		result <- counts
+	}()
+	stopped := false
+	w.stop = func() bridge.Counts {
+		stopped = true
+		cancel()
+		return <-result
+	}
+	o.t.Cleanup(func() {
+		if !stopped {
+			w.stop()
+		}
+	})
+	<-w.looked
+	return w
+}
+
+// until returns once something holds after a look.
+func (w *watching) until(holds func() bool) {
+	w.t.Helper()
+	for !holds() {
+		select {
+		case <-w.looked:
+		case <-w.t.Context().Done():
+			w.t.Fatal("the test is over")
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package bridge_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge"
+)
+
+// count runs a query that counts.
+func (o *office) count(query string) (n int) {
+	o.t.Helper()
+	_, err := fmt.Sscan(o.rows(query)[0], &n)
+	must(o.t, err)
+	return n
+}
+
+// TestHearsOfChanges: without looking around, the watch hears of files that come and go, of folders that are made,
+// removed and made anew, and of a root that is.
+func TestHearsOfChanges(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:", "qa")
+	w := o.watch(time.Hour)
+	taken := 0
+	arrives := func(folder string, how string) {
+		t.Helper()
+		taken++
+		id := fmt.Sprintf("m%d", taken)
+		must(t, os.MkdirAll(o.path(folder), 0o700))
+		drop(t, o.path(folder), id, note(id, "pm", folder), how)
+		w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message`) == taken })
+	}
+	acknowledged := func(id string) {
+		t.Helper()
+		w.until(func() bool {
+			return len(o.rows(`SELECT 1 FROM agent_message WHERE acknowledged_at <> '' AND message_id = ?1`, id)) == 1
+		})
+	}
+	arrives("developer", "rename")
+	arrives("developer", "write")
+	must(t, os.Remove(o.path("developer", "m1.json")))
+	acknowledged("m1")
+	arrives("qa", "rename") // a folder that was not there
+	must(t, os.RemoveAll(o.path("developer")))
+	w.until(func() bool { return o.exists("developer") })
+	arrives("developer", "rename")
+	must(t, os.Remove(o.path("developer", "m4.json")))
+	acknowledged("m4")
+	must(t, os.Rename(o.path("developer"), o.path("old")))
+	w.until(func() bool { return o.exists("developer") })
+	arrives("developer", "write")
+	for os.RemoveAll(o.root) != nil { // the watch makes folders meanwhile
+	}
+	w.until(func() bool { return o.exists("developer") })
+	arrives("developer", "rename")
+	must(t, os.Rename(o.root, o.root+"-moved"))
+	w.until(func() bool { return o.exists("developer") })
+	arrives("developer", "rename")
+	daemons, err := o.Daemons(t.Context())
+	must(t, err)
+	want(t, "daemons", len(daemons), 1)
+	counts := w.stop()
+	want(t, "taken in", counts.TakenIn, taken)
+	want(t, "acknowledged", counts.Acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`))
+	if daemons, err = o.Daemons(t.Context()); err != nil || len(daemons) != 0 {
+		t.Errorf("daemons after the end: %v, %v", daemons, err)
+	}
+}
+
+// TestDeliversBesideIt: the watch alone is enough for messages to be delivered, and counts them.
+func TestDeliversBesideIt(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:")
+	w := o.watch(50 * time.Millisecond)
+	for range 10 {
+		_, err := o.Send(t.Context(), orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
+		must(t, err)
+	}
+	w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 10 })
+	want(t, "delivered", w.stop().Delivered, 10)
+}
+
+// TestReportsInTime: a file that stays half is reported once its writer has had its time.
+func TestReportsInTime(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "developer:")
+	w := o.watch(time.Hour)
+	must(t, os.WriteFile(o.path("developer", "half.json"), []byte(`{"id":`), 0o600))
+	w.until(func() bool { return o.log.told("half.json") == 1 })
+	want(t, "problems", w.stop().Problems, 1)
+}
+
+// TestAThousandFilesAtOnce: programs drop a thousand files into inboxes, renamed into place and written bit by bit, while
+// messages go the other way. One watch or several, beside a daemon that delivers: each file and message is handled once.
+func TestAThousandFilesAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, watches := range []int{1, 3} {
+		t.Run(fmt.Sprint(watches, " watches"), func(t *testing.T) {
+			t.Parallel()
+			o := newOffice(t, "pm:", "developer:", "qa")
+			var helpers []*helper
+			for range watches {
+				helpers = append(helpers, startHelper(t, "watch", o.db, o.root))
+			}
+			for _, h := range helpers {
+				h.until("looked")
+			}
+			must(t, os.MkdirAll(o.path("qa"), 0o700))
+			const droppers, each, sends = 4, 250, 200
+			var dropping []*helper
+			for i := range droppers {
+				dropping = append(dropping, startHelper(t, "drop", o.root, fmt.Sprint("d", i), fmt.Sprint(each), []string{"rename", "write"}[i%2],
+					"developer", "qa", "pm"))
+			}
+			for i := range sends {
+				_, err := o.Send(t.Context(), orchestrator.Draft{
+					Sender: "qa", Recipient: []string{"developer", "pm", "qa"}[i%3], Type: "note", Payload: []byte(`{}`),
+				})
+				must(t, err)
+				if i%50 == 0 {
+					_, err := o.DeliverAll(t.Context(), orchestrator.DeliverOptions{Background: true})
+					must(t, err)
+				}
+			}
+			for _, d := range dropping {
+				d.wait()
+			}
+			const all = droppers*each + sends
+			for o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) < all || len(o.files("qa")) > 0 {
+				helpers[0].until("looked")
+			}
+			o.checkOnce()
+			want(t, "messages", o.count(`SELECT count(*) FROM agent_message`), all)
+			want(t, "in the inbox", o.count(`SELECT count(*) FROM agent_inbox`), o.count(`SELECT count(*) FROM agent_message WHERE recipient = 'qa'`))
+			for _, agent := range []string{"developer", "pm"} {
+				files := o.files(agent)
+				want(t, "files of "+agent, len(files), o.count(`SELECT count(*) FROM agent_message WHERE recipient = '`+agent+`'`))
+				for _, name := range files {
+					must(t, os.Remove(o.path(agent, name)))
+				}
+			}
+			for o.count(`SELECT count(*) FROM agent_message WHERE recipient <> 'qa' AND acknowledged_at = ''`) > 0 {
+				helpers[0].until("looked")
+			}
+			taken, acknowledged := 0, 0
+			for _, h := range helpers {
+				for _, line := range h.stop() {
+					if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
+						t.Error(line)
+					}
+					var c bridge.Counts
+					if _, err := fmt.Sscanf(line, "counts {TakenIn:%d Delivered:%d Acknowledged:%d", &c.TakenIn, &c.Delivered, &c.Acknowledged); err == nil {
+						taken, acknowledged = taken+c.TakenIn, acknowledged+c.Acknowledged
+					}
+				}
+			}
+			want(t, "taken in, by all", taken, droppers*each)
+			want(t, "acknowledged, by all", acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE recipient <> 'qa'`))
+			o.wantRows(`SELECT path FROM bridge_problems`)
+		})
+	}
+}
+
+// files lists what stands in an agent's folder.
+func (o *office) files(agent string) (names []string) {
+	o.t.Helper()
+	entries, err := os.ReadDir(o.path(agent))
+	must(o.t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// checkOnce holds the trace to what must be true of it: each message was created, delivered and acknowledged once at most.
+func (o *office) checkOnce() {
+	o.t.Helper()
+	o.wantRows(`SELECT message_id, event, count(*) FROM message_trace WHERE event IN ('created', 'delivered', 'read', 'acknowledged')
+		GROUP BY 1, 2 HAVING count(*) > 1`)
+	o.wantRows(`SELECT message_id FROM agent_message m WHERE NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id AND event = 'created')`)
+}
+
+// TestKilledWatches: watches are killed again and again while files come and go. Each file is one message, none is lost,
+// none is delivered twice, and what was removed is acknowledged.
+func TestKilledWatches(t *testing.T) {
+	t.Parallel()
+	rounds := 250
+	if testing.Short() {
+		rounds = 20
+	}
+	o := newOffice(t, "pm", "developer:", "qa")
+	o.once()
+	must(t, os.MkdirAll(o.path("qa"), 0o700))
+	dropped, removed := 0, map[string]bool{}
+	for round := range rounds {
+		h := startHelper(t, "watch", o.db, o.root)
+		if round%3 > 0 {
+			h.until("looked") // otherwise it finds the files when it starts
+		}
+		for i := range 6 {
+			dropped++
+			to := []string{"developer", "qa"}[i%2]
+			id := fmt.Sprint("m", dropped)
+			drop(t, o.path(to), id, note(id, "pm", to), []string{"rename", "write"}[i/2%2])
+		}
+		_, err := o.Send(t.Context(), orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
+		must(t, err)
+		for _, id := range o.rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer' AND status = 'delivered' AND acknowledged_at = ''
+				ORDER BY random() LIMIT 3`) {
+			if !removed[id] {
+				must(t, os.Remove(o.path("developer", id+".json")))
+				removed[id] = true
+			}
+		}
+		for range rand.IntN(8) { // one for each file that was taken in, and a few more
+			if _, ok := <-h.events; !ok {
+				break
+			}
+		}
+		h.kill()
+	}
+	o.once()
+	o.once() // what the last of the killed had leased is free now
+	o.checkOnce()
+	want(t, "messages", o.count(`SELECT count(*) FROM agent_message`), dropped+rounds)
+	want(t, "delivered", o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`), dropped+rounds)
+	want(t, "files of qa", len(o.files("qa")), 0)
+	want(t, "acknowledged", o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`), len(removed))
+	for _, id := range o.rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer'`) {
+		if o.exists("developer", id+".json") == removed[id] {
+			t.Errorf("%s: removed %v, and its file is there: %v", id, removed[id], !removed[id])
+		}
+	}
+	o.wantRows(`SELECT path FROM bridge_problems`)
+}
