@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -68,7 +69,7 @@ func newSurgery(t *testing.T, schemes ...string) *surgery {
 		"webhook": {"webhook:" + hook.URL, "--allow-private"},
 	}
 	for _, r := range recipients {
-		if _, ok := transports()[r.scheme]; ok && slices.Contains(schemes, r.scheme) {
+		if slices.Contains(schemes, r.scheme) {
 			s.recipients = append(s.recipients, r)
 			s.run(append([]string{"agent", "add", r.name, "--deliver"}, targets[r.scheme]...)...)
 		}
@@ -348,7 +349,10 @@ func TestKilledWithFullInbox(t *testing.T) {
 // TestKilledAnywhere kills couriers wherever they are when they have come by some places.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	s := newSurgery(t, "inbox", "jsonl", "dir", "exec", "webhook")
+	s := newSurgery(t, slices.Collect(maps.Keys(transports()))...)
+	if len(s.recipients) != len(transports()) {
+		t.Error("there is a transport that nobody is killed with")
+	}
 	s.run("setting", "set", "delivery.crashes_per_rung", "100") // some messages will see many
 	random := rand.New(rand.NewPCG(4, 5))
 	killed := 0
