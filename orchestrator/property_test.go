@@ -36,7 +36,7 @@ func TestStateMachine(t *testing.T) {
 		m.wire.set(m.attempt)
 		rt.Repeat(map[string]func(*rapid.T){
 			"send": m.doSend, "deliver": m.doDeliver, "clock": m.doClock, "crash": m.doCrash, "cancel": m.doCancel,
-			"replay": m.doReplay, "read": m.doRead, "byHand": m.doByHand, "": m.check,
+			"replay": m.doReplay, "read": m.doRead, "byHand": m.doByHand, "enable": m.doEnable, "": m.check,
 		})
 		if err := m.Close(); err != nil {
 			rt.Fatal(err)
@@ -68,16 +68,31 @@ type machine struct {
 	back     bool // the clock was set back at some time
 }
 
-// attempt is the transport: each message arrives or fails, as drawn.
+// answers are what the transport may say of a message.
+var answers = map[string]error{
+	"taken": nil, "refused": errors.New("refused"), "later": later, "gone": gone,
+	"busy": &orchestrator.RetryAfter{Wait: 45 * time.Second, Err: errors.New("busy")},
+}
+
+// attempt is the transport: each message arrives or fails, as drawn. It does not take what stands behind a message of the
+// same sender and priority that it puts off.
 func (m *machine) attempt(_ context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
-	for i := range errs {
-		if rapid.Bool().Draw(m.rt, "fails") {
-			errs[i] = errors.New("refused")
+	put := map[string]bool{}
+	for i, message := range a.Messages {
+		pair := fmt.Sprint(message.Sender, message.Priority)
+		if put[pair] {
+			errs[i] = later
+			continue
 		}
+		answer := rapid.SampledFrom([]string{"taken", "taken", "taken", "refused", "refused", "later", "later", "busy", "gone"}).Draw(m.rt, "answer")
+		errs[i], put[pair] = answers[answer], answer == "later"
 	}
 	return errs
 }
+
+// doEnable gives the agent that is disabled, or not, its transport anew.
+func (m *machine) doEnable(*rapid.T) { m.addWired("wired") }
 
 func (m *machine) doSend(rt *rapid.T) {
 	sent, err := m.Send(m.t.Context(), orchestrator.Draft{
@@ -205,13 +220,15 @@ func (m *machine) check(rt *rapid.T) {
 	m.checkLadder(rt)
 }
 
-// checkArrivals: nothing arrives twice, and what never failed arrives in the order of sending, per sender and priority.
+// checkArrivals: nothing arrives twice, and what never failed arrives in the order of sending, per sender and priority,
+// also where it was put off.
 func (m *machine) checkArrivals(rt *rapid.T) {
 	times := map[string]int{}
 	last := map[string]string{}
 	untroubled := map[string]bool{}
 	for _, id := range m.rows(`SELECT message_id FROM agent_message m WHERE crashes = 0 AND retry_count = 0 AND status = 'delivered'
-		AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id AND t.event IN ('attempt_failed','released','replayed'))`) {
+		AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id
+		  AND (t.event IN ('attempt_failed','replayed') OR t.event = 'released' AND t.error NOT LIKE 'put off%'))`) {
 		untroubled[id] = true
 	}
 	for _, got := range m.wire.arrived {
