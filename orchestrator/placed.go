@@ -38,7 +38,10 @@ func (r *Router) ReadPlaced(ctx context.Context, agent, target string, limit int
 			}
 			fresh = append(fresh, ms[i])
 		}
-		return nil
+		if len(ms) == 0 {
+			return nil
+		}
+		return t.heard(agent)
 	})
 	return ms, fresh, more, err
 }
@@ -48,11 +51,14 @@ func (c *conn) placedFor(agent, target string, limit int) ([]Message, bool, erro
 	if err != nil {
 		return nil, false, err
 	}
-	const where = ` WHERE ` + placedUnacknowledged + ` AND recipient = ?1 AND instr(delivery_marks, ?3) > 0`
-	return c.fetch(`
-		SELECT archived, seq FROM (
-		    SELECT 0 AS archived, seq, priority, action FROM agent_message`+where+`
-		    UNION ALL
-		    SELECT 1, seq, priority, action FROM agent_message_archive`+where+`)`+readingOrder+` LIMIT +?2`,
-		limit, maxRead, agent, limit+1, string(key)+":")
+	return c.fetch(placedInOrder, limit, maxRead, agent, limit+1, string(key)+":")
 }
+
+const (
+	placedThere   = ` WHERE ` + placedUnacknowledged + ` AND recipient = ?1 AND instr(delivery_marks, ?3) > 0`
+	placedInOrder = `
+		SELECT archived, seq FROM (
+		    SELECT 0 AS archived, seq, priority, action FROM agent_message` + placedThere + `
+		    UNION ALL
+		    SELECT 1, seq, priority, action FROM agent_message_archive` + placedThere + `)` + readingOrder + ` LIMIT +?2`
+)

@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,5 +66,32 @@ func TestReadPlaced(t *testing.T) {
 	ms, _, _, err := f.ReadPlaced(t.Context(), "b", "wire:elsewhere", 3, true)
 	if err != nil || len(ms) != 0 {
 		t.Errorf("through another target: %v, %v", ms, err)
+	}
+
+	f.add(orchestrator.AgentUpdate{Name: "b", SilentAfter: new(time.Minute)})
+	heard := func() int { return len(f.rows(`SELECT heard_at FROM heartbeats WHERE agent = 'b'`)) }
+	read("looking", 1, false, true, low)
+	want(t, "heard of when it looks", heard(), 0)
+	read("reading", 1, true, true, low)
+	want(t, "heard of when it reads", heard(), 1)
+}
+
+// What was placed is found without going through all messages of an agent.
+func TestPlacedPlans(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	db := openPlain(t, f.path)
+	present, archived := "agent_message_placed (recipient=?", "agent_message_archive_placed (recipient=?"
+	for query, indexes := range map[string][]string{
+		orchestrator.PlacedStatements.InOrder:  {present, archived},
+		orchestrator.PlacedStatements.Present:  {present},
+		orchestrator.PlacedStatements.Archived: {archived},
+	} {
+		plan := explainAll(t, db, query)
+		for _, index := range indexes {
+			if !strings.Contains(plan, index) {
+				t.Errorf("%s\nplan:\n%swant %s", query, plan, index)
+			}
+		}
 	}
 }
