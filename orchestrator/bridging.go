@@ -153,10 +153,11 @@ func (t *tx) storeTakenIn(conf *config, in *TakenIn, placed bool) error {
 	if err := t.insert(&row); err != nil {
 		return err
 	}
-	if in.Presence != "" {
-		if err := t.saidPresence(&in.Draft); err != nil {
-			return err
-		}
+	if err := t.saidPresence(&in.Draft); err != nil {
+		return err
+	}
+	if err := t.heard(in.Sender); err != nil {
+		return err
 	}
 	t.ring.add([]string{in.Recipient})
 	if placed {

@@ -6,6 +6,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/watchdog"
 	"mailroom/tracing"
 )
 
@@ -26,7 +27,10 @@ var watchCommand = commands.Define(vocabulary, "watch", watch).Kind(tracing.Cons
 
 // watch ends when it is asked to, which is no failure.
 func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, error) {
-	o := bridge.Options{Root: p.Root, Name: cmp.Or(p.Name, env.Caller.Name, "watchdog"), Log: env.Log}
+	o := bridge.Options{
+		Root: p.Root, Name: cmp.Or(p.Name, env.Caller.Name, "watchdog"), Log: env.Log,
+		Beside: func(ctx context.Context) error { return watchdog.Run(ctx, env.Router, env.Log) },
+	}
 	run := bridge.Run
 	if p.Once {
 		run = bridge.Once

@@ -189,7 +189,7 @@ func (o *office) checkOnce() {
 // none is delivered twice, and what was removed is acknowledged.
 func TestKilledWatches(t *testing.T) {
 	t.Parallel()
-	rounds := 250
+	rounds := 200
 	if testing.Short() {
 		rounds = 20
 	}

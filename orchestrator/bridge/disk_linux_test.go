@@ -1,0 +1,86 @@
+package bridge_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/orchestratortest"
+)
+
+// TestReadOnlyRoot: a root where nothing can be written is refused.
+func TestReadOnlyRoot(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.root = orchestratortest.SmallDisk(t, 1)
+	must(t, unix.Mount("", o.root, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	_, err := bridge.Once(t.Context(), o.Router, o.options())
+	want(t, "code", orchestrator.CodeOf(err), orchestrator.InvalidParams)
+}
+
+// TestRootTurnsReadOnly: while nothing can be written below the root, messages are still taken in, each once, and a file
+// that cannot be removed is a problem until it can.
+func TestRootTurnsReadOnly(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	disk := orchestratortest.SmallDisk(t, 1)
+	must(t, os.Mkdir(o.root, 0o700))
+	must(t, unix.Mount(disk, o.root, "", unix.MS_BIND, "")) // the same folder, which can be made read-only by itself
+	t.Cleanup(func() { unix.Unmount(o.root, unix.MNT_DETACH) })
+	for _, agent := range []string{"pm", "developer:", "qa"} {
+		o.add(agent)
+	}
+	w := o.watch(50 * time.Millisecond)
+	for _, folder := range []string{"developer", "qa"} {
+		must(t, os.MkdirAll(filepath.Join(disk, folder), 0o700))
+	}
+	must(t, unix.Mount("", o.root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	drop(t, filepath.Join(disk, "developer"), "m1", note("m1", "pm", "developer"), "rename")
+	drop(t, filepath.Join(disk, "qa"), "m2", note("m2", "pm", "qa"), "rename")
+	w.until(func() bool {
+		return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 2 && o.log.told("m2.json") == 1
+	})
+	o.wantRows(`SELECT problem FROM bridge_problems`, "it was taken in, and cannot be removed: read-only file system")
+	must(t, unix.Mount("", o.root, "", unix.MS_BIND|unix.MS_REMOUNT, ""))
+	w.until(func() bool { return !o.exists("qa", "m2.json") && o.count(`SELECT count(*) FROM bridge_problems`) == 0 })
+	want(t, "taken in", w.stop().TakenIn, 2)
+	want(t, "the delivery is there", o.exists("developer", "m1.json"), true)
+	o.checkOnce()
+}
+
+// TestFullDatabase: while the database has no room, files wait where they are; nothing is lost and nothing is said twice.
+func TestFullDatabase(t *testing.T) {
+	t.Parallel()
+	disk := orchestratortest.SmallDisk(t, 4)
+	o := newOffice(t)
+	must(t, o.Close())
+	o.db = filepath.Join(disk, "mailroom.db")
+	o.Router = open(t, o.db, o.log)
+	for _, agent := range []string{"pm", "developer:", "qa"} {
+		o.add(agent)
+	}
+	o.once()
+	filler, err := os.Create(filepath.Join(disk, "filler"))
+	must(t, err)
+	for err == nil {
+		_, err = filler.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	must(t, filler.Close())
+	o.write(note("m1", "pm", "developer"), "developer", "m1.json")
+	o.write(note("m2", "pm", "qa"), "qa", "m2.json")
+	if counts, err := bridge.Once(t.Context(), o.Router, o.options()); err == nil {
+		t.Errorf("on a full disk: %+v", counts)
+	}
+	want(t, "files that wait", o.exists("developer", "m1.json") && o.exists("qa", "m2.json"), true)
+	must(t, os.Remove(filler.Name()))
+	want(t, "counts", o.once(), bridge.Counts{TakenIn: 2, Delivered: 1})
+}
