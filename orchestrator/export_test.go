@@ -81,3 +81,12 @@ var SessionStatements = struct{ Silent, Latest, Unread, Delivered, Working, Last
 	Working:   `SELECT session_id FROM presence WHERE agent = ? AND status = 'working'`,
 	LastSent:  `SELECT message_id FROM agent_message WHERE ` + past + ` AND sender = ? ORDER BY seq DESC LIMIT 1`,
 }
+
+// PlacedQueries are the statements of EachPlaced, by table.
+func PlacedQueries() map[string]string {
+	queries := map[string]string{}
+	for _, table := range []string{"agent_message", "agent_message_archive"} {
+		queries[table] = placedQuery(table)
+	}
+	return queries
+}

@@ -1,0 +1,162 @@
+package orchestrator_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"mailroom/orchestrator"
+)
+
+// arrival is a file for an agent behind the scripted transport.
+func arrival(id, from, to string) orchestrator.TakenIn {
+	return orchestrator.TakenIn{
+		ID: id, Path: "/messages/" + id, Target: "wire:" + to, Mark: "noted",
+		Draft: orchestrator.Draft{Sender: from, Recipient: to, Type: "note", Payload: []byte(`{"n": 1}`)},
+	}
+}
+
+// TestTakeInOnce: many processes that take in the same file make one message.
+func TestTakeInOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	routers := []*orchestrator.Router{f.Router, f.open(), f.open()}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	stored := 0
+	for i := range 30 {
+		all.Go(func() {
+			got, err := routers[i%3].TakeIn(context.Background(), arrival("m1", "A", "b"))
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || !got.Placed {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if !got.Known {
+				stored++
+			}
+		})
+	}
+	all.Wait()
+	want(t, "stored", stored, 1)
+	wantRows(t, f.rows(`SELECT message_id, sender, status, payload FROM agent_message`), `m1 a delivered {"n":1}`)
+	wantRows(t, f.rows(`SELECT event, error FROM message_trace ORDER BY id`), "created taken in from /messages/m1", "delivered taken in from /messages/m1")
+}
+
+// TestTakeInRefusals: what a file says is held to the same bounds as what is sent.
+func TestTakeInRefusals(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	f.setting("hops.limit", "1")
+	take := func(change func(*orchestrator.TakenIn)) error {
+		in := arrival("m2", "a", "b")
+		change(&in)
+		_, err := f.TakeIn(t.Context(), in)
+		return err
+	}
+	if err := take(func(in *orchestrator.TakenIn) { in.ID = "m1" }); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(func(in *orchestrator.TakenIn) { in.ID, in.ReplyTo = "r1", "m1" }); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*orchestrator.TakenIn)
+		code   orchestrator.Code
+	}{
+		"no id":           {func(in *orchestrator.TakenIn) { in.ID = "" }, orchestrator.InvalidParams},
+		"a long id":       {func(in *orchestrator.TakenIn) { in.ID = strings.Repeat("x", 257) }, orchestrator.InvalidParams},
+		"a bad name":      {func(in *orchestrator.TakenIn) { in.Sender = "a b" }, orchestrator.InvalidParams},
+		"a fault":         {func(in *orchestrator.TakenIn) { in.Fault = orchestrator.Errorf(orchestrator.InvalidParams, "no") }, orchestrator.InvalidParams},
+		"no such sender":  {func(in *orchestrator.TakenIn) { in.Sender = "x" }, orchestrator.UnknownSender},
+		"no such agent":   {func(in *orchestrator.TakenIn) { in.Recipient = "x" }, orchestrator.UnknownRecipient},
+		"a group":         {func(in *orchestrator.TakenIn) { in.Recipient = "all" }, orchestrator.UnknownRecipient},
+		"a loop":          {func(in *orchestrator.TakenIn) { in.ReplyTo = "r1" }, orchestrator.Conflict},
+		"another payload": {func(in *orchestrator.TakenIn) { in.ID, in.Payload = "m1", []byte(`{"n":2}`) }, orchestrator.Conflict},
+		"another sender":  {func(in *orchestrator.TakenIn) { in.ID, in.Sender = "m1", "b" }, orchestrator.Conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantCode(t, take(c.change), c.code)
+		})
+	}
+	if err := take(func(in *orchestrator.TakenIn) { in.ID, in.Fault = "m1", orchestrator.Errorf(orchestrator.InvalidParams, "no") }); err != nil {
+		t.Errorf("what speaks against a message that is there already: %v", err)
+	}
+	wantRows(t, f.rows(`SELECT message_id FROM agent_message ORDER BY 1`), "m1", "r1")
+}
+
+// TestEachPlaced: page after page, the archive too, each message once; what changed meanwhile is not acknowledged.
+func TestEachPlaced(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	const n = 1203
+	for i := range n {
+		if _, err := f.TakeIn(t.Context(), arrival(fmt.Sprint("m", i), "a", "b")); err != nil {
+			t.Fatal(err)
+		}
+		if i == 600 { // so many go to the archive
+			f.clock.advance(8 * 24 * 3600e9)
+			if _, err := f.ClearOld(t.Context(), orchestrator.ClearOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			f.clock.advance(8 * 24 * 3600e9)
+		}
+	}
+	if _, err := f.ClearOld(t.Context(), orchestrator.ClearOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	archived := f.rows(`SELECT count(*) FROM agent_message_archive`)
+	wantRows(t, archived, "601")
+	seen, acknowledged := map[string]int{}, 0
+	err := f.EachPlaced(t.Context(), "b", "wire:b", func(page []orchestrator.Placed) error {
+		for _, p := range page {
+			seen[p.ID]++
+			want(t, "mark", p.Mark, "noted")
+			if p.ID == "m700" {
+				f.sql(`UPDATE agent_message SET delivery_marks = '{"wire:b":"another"}' WHERE message_id = 'm700'`)
+			}
+		}
+		done, err := f.AcknowledgeRemoved(t.Context(), page)
+		acknowledged += done
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "seen", len(seen), n)
+	want(t, "acknowledged", acknowledged, n-1)
+	for id, times := range seen {
+		if times != 1 {
+			t.Errorf("%s was seen %d times", id, times)
+		}
+	}
+	wantRows(t, f.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = ''`), "m700")
+	wantRows(t, f.rows(`SELECT count(*) FROM agent_message_archive WHERE acknowledged_at = ''`), "0")
+	for _, target := range []string{"wire:c", "dir:b"} {
+		err := f.EachPlaced(t.Context(), "b", target, func(page []orchestrator.Placed) error {
+			t.Errorf("%d messages were put into %s", len(page), target)
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPlacedPlans: looking for what stands in a folder reads nothing else.
+func TestPlacedPlans(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	db := openPlain(t, f.path)
+	for table, query := range orchestrator.PlacedQueries() {
+		plan := planOf(t, db, query, []any{"b", 0, 1})
+		if !strings.Contains(plan, table+"_placed (recipient=? AND rowid>?)") || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s\nplan:\n%s", query, plan)
+		}
+	}
+}
