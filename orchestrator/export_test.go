@@ -52,8 +52,8 @@ var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, Cl
 	SessionThreads: `SELECT rowid FROM presence WHERE ` + beside[3].over,
 }
 
-// PlacedStatements are the statements whose plans are kept by TestPlacedPlans.
-var PlacedStatements = struct{ InOrder, Present, Archived string }{placedInOrder, placedQuery("agent_message"), placedQuery("agent_message_archive")}
+// PlacedStatements are the statements whose plans are kept by TestPlacedInOrderPlan.
+var PlacedStatements = struct{ InOrder string }{placedInOrder}
 
 // ApplicationID is applicationID as SQL.
 var ApplicationID = fmt.Sprint(applicationID)
