@@ -155,3 +155,40 @@ func killAtRandom(random *rand.Rand, victim, other *helper) int {
 	}
 	return 1
 }
+
+// Three processes write to one agent's folder while somebody moves it away, again and again. Nothing is lost or doubled,
+// and each one's order is kept.
+func TestDirSharedAndMovedAway(t *testing.T) {
+	t.Parallel()
+	const messages = 200
+	root, ledger := realTempDir(t), t.TempDir()
+	must(t, os.Mkdir(filepath.Join(ledger, "notes"), 0o700))
+	names := []string{"a", "b", "c"}
+	var couriers []*helper
+	for i, name := range names {
+		couriers = append(couriers, startHelper(t, "courier", root, ledger, name, strconv.Itoa(messages), strconv.Itoa(i), "dir", "8"))
+	}
+	var parts []string
+	for i := 0; i < len(couriers); {
+		if _, alive := <-couriers[i].events; !alive {
+			couriers[i].wait()
+			i++
+			continue
+		}
+		part := "builder." + strconv.Itoa(len(parts))
+		if os.Rename(filepath.Join(root, "builder"), filepath.Join(root, part)) == nil {
+			parts = append(parts, part)
+		}
+	}
+	var ids []string
+	for _, part := range append(parts, "builder") {
+		for _, name := range files(t, root, part) {
+			ids = append(ids, strings.TrimSuffix(name, ".json"))
+		}
+	}
+	t.Logf("moved away %d times", len(parts))
+	mustBeWhole(t, ids, messages, names...)
+	if len(ids) != len(names)*messages {
+		t.Errorf("%d messages, not %d", len(ids), len(names)*messages)
+	}
+}

@@ -76,13 +76,15 @@ func (f folder) open(name string, flags int) (*os.File, error) {
 
 // sub opens a folder in the folder, and makes it, mode 0700, if it is not there.
 func (f folder) sub(name string) (folder, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY
-	file, err := f.open(name, flags)
-	if errors.Is(err, fs.ErrNotExist) {
+	file, err := f.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
+	for range 100 { // it may come and go
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 		if err := unix.Mkdirat(int(f.Fd()), name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return folder{}, f.at("making", name, err)
 		}
-		file, err = f.open(name, flags)
+		file, err = f.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
 	}
 	return folder{file}, folderError(filepath.Join(f.Name(), name), err)
 }
