@@ -144,7 +144,6 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	if known != nil {
 		a = *known
 	}
-	wasDisabled := a.Disabled != ""
 	u.apply(&a)
 	transport, _ := t.r.transportOf(a.Deliver)
 	if _, foldered := transport.(Foldered); u.Deliver != nil && foldered || u.StartCommand != nil && *u.StartCommand != "" {
@@ -170,8 +169,8 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 			return Agent{}, false, err
 		}
 	}
-	if known == nil || wasDisabled && a.Disabled == "" {
-		if err := t.releaseHeld(a.Name, "the agent was added, or got another transport"); err != nil {
+	if known == nil || u.Deliver != nil {
+		if err := t.releaseAll(a.Name, "the agent was added, or got another transport"); err != nil {
 			return Agent{}, false, err
 		}
 	}
@@ -248,12 +247,25 @@ func (t *tx) createInboxView(name string) error {
 		END`, name))
 }
 
-// releaseHeld lets messages go that were kept for a name which nobody had yet, or for an agent that was disabled.
+// releaseAll lets messages go that were kept for a name which nobody had yet, or for an agent that was disabled, and what
+// the agent's transport put off.
+func (t *tx) releaseAll(name, why string) error {
+	return errors.Join(t.releaseHeld(name, why), t.releasePutOff(name, why))
+}
+
 func (t *tx) releaseHeld(name, why string) error {
-	const held = live + ` AND held = 1 AND recipient = ?`
-	if err := t.note(selection{held + "8", []any{name}}, tracing.Released, why); err != nil {
+	return t.releaseRows(live+" AND held = 1", "held = 0", name, why)
+}
+
+func (t *tx) releasePutOff(name, why string) error {
+	return t.releaseRows(putOff+" AND lease_token = ''", "next_attempt_at = ''", name, why)
+}
+
+func (t *tx) releaseRows(which, set, name, why string) error {
+	which += " AND recipient = ?"
+	if err := t.note(selection{which + "8", []any{name}}, tracing.Released, why); err != nil {
 		return err
 	}
-	_, err := t.Exec(`UPDATE agent_message SET held = 0 WHERE `+held, name)
+	_, err := t.Exec(`UPDATE agent_message SET `+set+` WHERE `+which, name)
 	return err
 }

@@ -101,14 +101,30 @@ func (r *Router) useFallback(ctx context.Context, c *claim) []outcome {
 	return outcomes
 }
 
-// releaseToReader releases what is held for a disabled agent, which has come to read it.
+// releaseToReader releases what is kept from an agent that has come to read it: what is held while it is disabled, and
+// what its transport put off.
 func (t *tx) releaseToReader(recipient string) error {
 	conf, err := t.config()
 	if err != nil {
 		return err
 	}
-	if agent := conf.agents[recipient]; agent == nil || !agent.waits() {
-		return nil
+	const why = "the agent reads by itself"
+	switch agent := conf.agents[recipient]; {
+	case agent == nil || t.r.setTransport(agent) != nil:
+		return nil // nothing is
+	case agent.waits():
+		return t.releaseAll(recipient, why)
+	default:
+		return t.releasePutOff(recipient, why)
 	}
-	return t.releaseHeld(recipient, "the agent reads by itself")
+}
+
+// keptFrom looks whether releaseToReader would release anything.
+func (c *conn) keptFrom(agent *Agent) (bool, error) {
+	query := `SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + putOff + ` AND lease_token = '' AND recipient = ?1)`
+	if agent.waits() {
+		query += ` OR EXISTS (SELECT 1 FROM agent_message WHERE ` + live + ` AND held = 1 AND recipient = ?1)`
+	}
+	n, err := c.number(query, agent.Name)
+	return n != 0, err
 }

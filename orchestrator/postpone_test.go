@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -206,6 +207,60 @@ func TestRetryAfter(t *testing.T) {
 			m := f.message(id)
 			want(t, "status", m.Status, orchestrator.Failed)
 			want(t, "error_message", m.Error, "503: overloaded")
+		})
+	}
+}
+
+// A fallback is for failures: what is put off waits for the recipient.
+func TestPostponedIsNotForTheFallback(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	target, fallback := "wire:b", "jsonl:"+filepath.Join(t.TempDir(), "b.jsonl")
+	f.add(orchestrator.AgentUpdate{Name: "b", Deliver: &target, Fallback: &fallback})
+	id := f.send("a", "b")
+	f.wire.set(refusing(later))
+	want(t, "delivered", f.deliver().Delivered, 0)
+	want(t, "status", f.message(id).Status, orchestrator.Pending)
+	f.wire.set(nil)
+	f.clock.advance(30 * time.Second)
+	f.deliver()
+	if got := f.wire.ids(); !slices.Equal(got, []string{id}) {
+		t.Errorf("the recipient got %v; want %s", got, id)
+	}
+}
+
+// Another transport need not wait for what the last one put off, nor does an agent that comes and reads. Either gets what it
+// is due in order.
+func TestPostponedIsDueElsewhere(t *testing.T) {
+	t.Parallel()
+	for how, test := range map[string]struct {
+		inbox string
+		more  bool // messages that nobody put off
+	}{"another transport": {"inbox", false}, "and more": {"inbox", true}, "the agent reads": {"", false}, "the agent reads more": {"", true}} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "a", "c")
+			f.addWired("b")
+			f.wire.set(refusing(later))
+			sent := []string{f.send("a", "b"), f.send("c", "b")}
+			f.deliver()
+			if test.inbox != "" {
+				f.add(orchestrator.AgentUpdate{Name: "b", Deliver: &test.inbox})
+			}
+			if test.more {
+				sent = append(sent, f.send("a", "b"), f.send("c", "b"))
+			}
+			ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, m := range ms {
+				got = append(got, m.ID)
+			}
+			if !slices.Equal(got, sent) {
+				t.Errorf("read %v; want %v", got, sent)
+			}
 		})
 	}
 }

@@ -20,6 +20,9 @@ const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0
 // later is the condition for live rows that are due at a time of their own. It must stand to the letter, like live.
 const later = live + " AND next_attempt_at <> ''"
 
+// putOff is the condition for rows that their recipient put off. The rows of its index are no others, and few.
+const putOff = "status = 'pending' AND next_attempt_at <> ''"
+
 // behindPutOff is the condition for rows of agent_message as m, to ?2, that must wait because their recipient put off one
 // that its sender sent before them: they would overtake it. Rows on the ladder hold back nobody.
 const behindPutOff = `EXISTS (SELECT 1 FROM agent_message p

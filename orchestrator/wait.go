@@ -224,12 +224,10 @@ func (r *Router) anythingFor(recipient string) (there bool, err error) {
 		if agent == nil {
 			return unknownAgent(UnknownRecipient, "", recipient, conf)
 		}
-		if agent.waits() && !there {
-			n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+live+` AND recipient = ? AND held = 1)`, recipient)
-			there = n != 0
-			return err
+		if !there && r.setTransport(agent) == nil {
+			there, err = c.keptFrom(agent)
 		}
-		return nil
+		return err
 	})
 	return there, err
 }

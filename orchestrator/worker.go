@@ -128,7 +128,8 @@ func attemptContext(parent context.Context, timeout time.Duration) (context.Cont
 	}
 }
 
-// tryFallback hands what the agent's own transport failed on to its fallback. Messages that failed for good stay so.
+// tryFallback hands what the agent's own transport failed on to its fallback. Messages that failed for good stay so, and
+// those that were put off wait for the recipient.
 // The fallback has a delivery timeout of its own, since the transport may have used up the first.
 func (r *Router) tryFallback(ctx context.Context, c *claim, outcomes []outcome) []outcome {
 	ctx, cancel := attemptContext(ctx, min(c.timeout, leaseGrace/2))
@@ -137,7 +138,7 @@ func (r *Router) tryFallback(ctx context.Context, c *claim, outcomes []outcome) 
 	rest.messages = nil
 	var places []int
 	for i, out := range outcomes {
-		if !out.delivered && !out.permanent && r.wroteNothing(ctx, c, &c.messages[i], &outcomes[i]) {
+		if !out.delivered && !out.permanent && !out.postponed && r.wroteNothing(ctx, c, &c.messages[i], &outcomes[i]) {
 			rest.messages = append(rest.messages, c.messages[i])
 			places = append(places, i)
 		}
