@@ -39,7 +39,7 @@ func ServeCommand(p *Program) *cli.Command {
 			&cli.StringFlag{Name: "listen", Usage: "`ADDRESS` of the endpoints: /mcp, /v1, /healthz, /readyz and /metrics; port 0 picks a free one"},
 			&cli.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
 			&cli.StringFlag{Name: "tls-key", Usage: "`FILE` with its key, PEM"},
-			&cli.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
+			&cli.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, beatss the address; may be repeated"},
 			&cli.IntFlag{Name: "rate", Usage: "requests per second that one token may make", Value: 200},
 		},
 		Action: func(c *cli.Context) error {
@@ -127,26 +127,21 @@ func (d *daemon) run(c *cli.Context) error {
 			cancel()
 			ended <- failure
 		}()
-		var beside sync.WaitGroup
-		beside.Add(1)
+		var beats sync.WaitGroup
+		beats.Add(1)
 		guarded(d.log, "heartbeat", func() {
-			defer beside.Done()
+			defer beats.Done()
 			d.beat(ctx, hello.Listening)
 		})
-		beside.Add(1)
-		guarded(d.log, "watchdog", func() {
-			defer beside.Done()
-			if err := watchdog.Run(ctx, d.router, d.log); err != nil && ctx.Err() == nil {
-				d.log.Error("the sessions of agents are not looked after", "error", err)
-			}
-		})
+		unwatch := watchdog.Start(ctx, d.router, d.log)
 		err := newScheduler(d.env, d.metrics).run(ctx)
 		if ctx.Err() != nil && err != nil {
 			d.log.Info("asked to stop while it was starting", "error", err)
 			err = nil
 		}
 		cancel()
-		beside.Wait()
+		beats.Wait()
+		unwatch()
 		failure = errors.Join(err, d.close())
 	})
 	<-ctx.Done()

@@ -52,6 +52,22 @@ func Run(ctx context.Context, router *orchestrator.Router, log *slog.Logger) err
 	return (&Watchdog{Router: router, Log: log}).Run(ctx)
 }
 
+// Start runs a watchdog in the background, until ctx ends or stop is called, which returns when it has ended.
+func Start(ctx context.Context, router *orchestrator.Router, log *slog.Logger) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	guarded(log, "watchdog", func() {
+		defer close(done)
+		if err := Run(ctx, router, log); err != nil && ctx.Err() == nil {
+			log.Error("the sessions of agents are not looked after", "error", err)
+		}
+	})
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
 // Run is the function Run for a Watchdog, which must not be used again.
 func (w *Watchdog) Run(ctx context.Context) error {
 	if w.Grace == 0 {
