@@ -1,6 +1,12 @@
 package program
 
-import "sync"
+import (
+	"errors"
+	"sync"
+)
+
+// ErrStopped is the cause with which the commands of an agent are ended that has approved to be shut down.
+var ErrStopped = errors.New("the agent has stopped")
 
 // registry holds the commands of this process that run, by their keys.
 var registry struct {

@@ -28,6 +28,9 @@ import (
 // counts them. MAILROOM_AGENT and MAILROOM_RECIPIENT name the agent and MAILROOM_DB the database, so that `mailroom`
 // within the command acts as the agent. The variables are cut at program.MaxValue; standard input is not.
 //
+// A command that runs when its agent approves a shutdown is ended in the same way. The request has arrived, then; what
+// else it was about is tried later.
+//
 // A message may come again after a crash, with the same id: until the command of a killed process has ended, no second
 // one starts for the agent.
 type Exec struct {
@@ -105,7 +108,9 @@ func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	}
 	err := e.run(ctx, &a, messages, input.Bytes())
 	for _, at := range handed {
-		errs[at] = err
+		if errs[at] = err; errors.Is(err, program.ErrStopped) && a.Messages[at].Type == orchestrator.ShutdownRequest {
+			errs[at] = nil // it was approved, which is why the command was ended
+		}
 	}
 	return errs
 }
@@ -149,6 +154,9 @@ func verdict(r *program.Result) error {
 	}
 	if said := lastSaid(r.Output); said != "" {
 		how += "; it said: " + said
+	}
+	if errors.Is(r.Ended, program.ErrStopped) {
+		return fmt.Errorf("%w: %w: %s", orchestrator.ErrTryLater, r.Ended, how)
 	}
 	if r.Ended == nil && r.Status == tryLaterStatus {
 		return fmt.Errorf("%w: %s", orchestrator.ErrTryLater, how)

@@ -37,7 +37,7 @@ func (w *Watchdog) attend(ctx context.Context, b *orchestrator.Begun, running *p
 	}()
 	w.note(ctx, "that a session was started", name, func() error { return w.sessions.Started(ctx, b, running.PID()) })
 	result := running.Wait()
-	end := orchestrator.RunEnd{Outcome: result.How(), Output: result.Output, Asked: errors.Is(result.Ended, ErrStopped)}
+	end := orchestrator.RunEnd{Outcome: result.How(), Output: result.Output, Asked: errors.Is(result.Ended, program.ErrStopped)}
 	end.Failed = result.Status != 0
 	if result.Ended != nil {
 		end.Outcome += fmt.Sprintf(" (%v)", result.Ended)

@@ -14,9 +14,6 @@ import (
 	"mailroom/orchestrator/program"
 )
 
-// ErrStopped is why a command is ended: its agent has approved to be shut down.
-var ErrStopped = errors.New("the agent has stopped")
-
 // usualGrace is how long a session may take to end once its agent has stopped.
 const usualGrace = 10 * time.Second
 
@@ -162,7 +159,7 @@ func (w *Watchdog) endStopped(s *orchestrator.Session) {
 	if s.Stopped == "" || !w.looked {
 		return // at our first look it stopped before us, and what runs began since
 	}
-	for _, r := range program.EndAll(w.key(s.Agent), ErrStopped) {
+	for _, r := range program.EndAll(w.key(s.Agent), program.ErrStopped) {
 		w.Log.Info("ending a command, since its agent has stopped", "agent", s.Agent, "pid", r.PID())
 	}
 }

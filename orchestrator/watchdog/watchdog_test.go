@@ -280,7 +280,7 @@ func TestShutdownEndsTheSession(t *testing.T) {
 			run := f.untilRun("builder", orchestrator.RunEnded)
 			want(t, "outcome", run.Outcome, c.outcome)
 			want(t, "failures", run.Failures, int64(0))
-			want(t, "how the other command ended", command.Wait().Ended, watchdog.ErrStopped)
+			want(t, "how the other command ended", command.Wait().Ended, program.ErrStopped)
 			f.until("stopped", presenceOf, "builder")
 			noZombies(t)
 		})
