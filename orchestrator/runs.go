@@ -11,9 +11,6 @@ import (
 	"mailroom/tracing"
 )
 
-// runSession is the session in which an agent takes part while its start command runs.
-const runSession = "default"
-
 // RunState is what became of the last run of an agent's start command.
 type RunState string
 
@@ -129,7 +126,7 @@ func (t *tx) begin(ctx context.Context, a *Agent, run *Run, looked string) (*Beg
 		a.Name, t.now, t.actor, failures, m.through, b.starts); err != nil {
 		return nil, err
 	}
-	if _, err := t.takePresence(runSession, a.Name, Working); err != nil {
+	if _, err := t.takePresence(DefaultSession, a.Name, Working); err != nil {
 		return nil, err
 	}
 	if err := t.heard(a.Name); err != nil {

@@ -67,6 +67,9 @@ func Of(m *orchestrator.Message) Letter {
 		Timestamp: created(m), ReplyTo: m.ReplyTo, Summary: m.Summary, Context: m.Context, Action: m.Action,
 		ThreadID: m.ThreadID, SessionID: m.SessionID, MulticastID: m.MulticastID, MulticastTarget: m.Group, ExpiresAt: m.TTLEnd(),
 	}
+	if from.SessionID == orchestrator.DefaultSession {
+		from.SessionID = "" // it says nothing
+	}
 	if m.Origin != "" {
 		var file origin
 		if json.Unmarshal([]byte(m.Origin), &file) == nil { // otherwise it was written by hand, and says nothing

@@ -96,14 +96,14 @@ func TestLetterForm(t *testing.T) {
 		t.Errorf("%v\n%s", err, got)
 	}
 	m.Payload, m.ReplyTo, m.Summary, m.Context, m.Action = json.RawMessage("7"), "msg-0", "s", "c", "queue"
-	m.ThreadID, m.SessionID, m.MulticastID, m.Group, m.ExpiresAt = "t", "default", "mc-1", "all", "2025-01-24T12:00:00.000Z" // the router's own: it has no ttl
+	m.ThreadID, m.SessionID, m.MulticastID, m.Group, m.ExpiresAt = "t", "crew", "mc-1", "all", "2025-01-24T12:00:00.000Z" // the router's own: it has no ttl
 	_, tail, _ := strings.Cut(want, "  \"timestamp\"")
 	tail = strings.Replace("  \"timestamp\""+tail, "null\n}\n", `"msg-0",
   "summary": "s",
   "context": "c",
   "action": "queue",
   "thread_id": "t",
-  "session_id": "default",
+  "session_id": "crew",
   "multicast_id": "mc-1",
   "multicast_target": "all"
 }
