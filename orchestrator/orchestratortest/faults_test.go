@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-var anError = errors.New("something went wrong")
+var errVague = errors.New("something went wrong")
 
 // every returns the same error for every message.
 func every(a orchestrator.Attempt, err error) []error {
@@ -91,7 +91,7 @@ var faults = []fault{
 			errs := p.Deliver(ctx, a)
 			for i, err := range errs {
 				if err != nil {
-					errs[i] = anError
+					errs[i] = errVague
 				}
 			}
 			return errs
@@ -100,7 +100,7 @@ var faults = []fault{
 	{"reports a failure although it delivered", func(p *paper, b *broken) {
 		b.deliver = func(ctx context.Context, a orchestrator.Attempt) []error {
 			p.Deliver(ctx, a)
-			return every(a, anError)
+			return every(a, errVague)
 		}
 	}, "but Check", true},
 	{"reverses a batch", func(p *paper, b *broken) {
@@ -195,7 +195,7 @@ var faults = []fault{
 		b.deliver = func(ctx context.Context, a orchestrator.Attempt) []error {
 			for i := range a.Messages {
 				if bad(&a.Messages[i]) {
-					return every(a, anError)
+					return every(a, errVague)
 				}
 			}
 			return p.Deliver(ctx, a)
