@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// gone is what a webhook answers with 410.
-var gone = fmt.Errorf("410 Gone: %w", orchestrator.ErrGone)
+// errGone is what a webhook answers with 410.
+var errGone = fmt.Errorf("410 Gone: %w", orchestrator.ErrGone)
 
 // goneFixture has an agent b whose address is gone, and an administrator.
 func goneFixture(t *testing.T) *fixture {
@@ -29,7 +29,7 @@ func goneFixture(t *testing.T) *fixture {
 	if _, _, err := f.IssueToken(t.Context(), "c", false, 0); err != nil {
 		t.Fatal(err)
 	}
-	f.wire.set(refusing(gone))
+	f.wire.set(refusing(errGone))
 	return f
 }
 
@@ -56,7 +56,7 @@ func TestGoneLosesNothing(t *testing.T) {
 	attempts := 0
 	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
 		attempts++
-		return []error{gone}
+		return []error{errGone}
 	})
 	var sent []string
 	for range 5 {
@@ -227,7 +227,7 @@ func TestGoneOfAnEarlierTransport(t *testing.T) {
 		f.wire.set(nil)
 		target := "wire:elsewhere"
 		f.add(orchestrator.AgentUpdate{Name: "b", Deliver: &target})
-		return []error{gone}
+		return []error{errGone}
 	})
 	f.deliver()
 	want(t, "disabled", f.agent("b").Disabled, "")
@@ -265,7 +265,7 @@ func TestGoneInABatch(t *testing.T) {
 	f.wire.batch = 3
 	ids := []string{f.send("a", "b"), f.send("a", "b"), f.send("a", "b")}
 	f.wire.set(func(context.Context, orchestrator.Attempt) []error {
-		return []error{nil, errors.New("garbled"), gone}
+		return []error{nil, errors.New("garbled"), errGone}
 	})
 	f.deliver()
 	f.clock.advance(time.Hour)

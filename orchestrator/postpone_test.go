@@ -24,8 +24,8 @@ func refusing(err error) func(context.Context, orchestrator.Attempt) []error {
 	}
 }
 
-// later is what a program answers that ends with 75.
-var later = fmt.Errorf("exit status 75: %w", orchestrator.ErrTryLater)
+// errLater is what a program answers that ends with 75.
+var errLater = fmt.Errorf("exit status 75: %w", orchestrator.ErrTryLater)
 
 // A recipient may ask for another time for as long as it likes: no rung is spent, nothing fails, and the message arrives
 // when it is taken. Until then it is tried at the ladder's first wait, and no more often.
@@ -36,7 +36,7 @@ func TestPostponedForAnHour(t *testing.T) {
 	attempts := 0
 	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
 		attempts++
-		return []error{later}
+		return []error{errLater}
 	})
 	id := f.send("a", "b")
 	for range 3600 {
@@ -84,14 +84,14 @@ func TestPostponedOnTheLadder(t *testing.T) {
 	down := errors.New("down")
 	step(down, 30*time.Second)
 	for range 10 {
-		step(later, 30*time.Second)
+		step(errLater, 30*time.Second)
 	}
 	want(t, "retry_count", f.message(id).RetryCount, 0)
 	want(t, "status", f.message(id).Status, orchestrator.Retry)
 	step(down, 60*time.Second)
-	step(later, 30*time.Second)
+	step(errLater, 30*time.Second)
 	step(down, 120*time.Second)
-	step(later, 30*time.Second)
+	step(errLater, 30*time.Second)
 	want(t, "retry_count", f.message(id).RetryCount, 2)
 	step(down, 0)
 	m := f.message(id)
@@ -107,7 +107,7 @@ func TestPostponedKeepsOrder(t *testing.T) {
 	var sent []string
 	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
 		if a.Messages[0].Sender == "a" {
-			return []error{later}
+			return []error{errLater}
 		}
 		return []error{nil}
 	})
@@ -137,7 +137,7 @@ func TestPostponedExpires(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
 	f.addWired("b")
-	f.wire.set(refusing(later))
+	f.wire.set(refusing(errLater))
 	id := f.send("a", "b", func(d *orchestrator.Draft) { d.TTL = 95 * time.Second })
 	forever := f.send("a", "b")
 	for range 95 {
@@ -165,7 +165,7 @@ func TestPostponedPartOfABatch(t *testing.T) {
 	f.addWired("b")
 	first, second, third := f.send("a", "b"), f.send("c", "b"), f.send("d", "b")
 	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
-		return []error{nil, later, errors.New("no")}[:len(a.Messages)]
+		return []error{nil, errLater, errors.New("no")}[:len(a.Messages)]
 	})
 	d := f.deliver()
 	want(t, "delivered", d.Delivered, 1)
@@ -218,7 +218,7 @@ func TestPostponedIsNotForTheFallback(t *testing.T) {
 	target, fallback := "wire:b", "jsonl:"+filepath.Join(t.TempDir(), "b.jsonl")
 	f.add(orchestrator.AgentUpdate{Name: "b", Deliver: &target, Fallback: &fallback})
 	id := f.send("a", "b")
-	f.wire.set(refusing(later))
+	f.wire.set(refusing(errLater))
 	want(t, "delivered", f.deliver().Delivered, 0)
 	want(t, "status", f.message(id).Status, orchestrator.Pending)
 	f.wire.set(nil)
@@ -241,7 +241,7 @@ func TestPostponedIsDueElsewhere(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, "a", "c")
 			f.addWired("b")
-			f.wire.set(refusing(later))
+			f.wire.set(refusing(errLater))
 			sent := []string{f.send("a", "b"), f.send("c", "b")}
 			f.deliver()
 			if test.inbox != "" {

@@ -70,7 +70,7 @@ type machine struct {
 
 // answers are what the transport may say of a message.
 var answers = map[string]error{
-	"taken": nil, "refused": errors.New("refused"), "later": later, "gone": gone,
+	"taken": nil, "refused": errors.New("refused"), "later": errLater, "gone": errGone,
 	"busy": &orchestrator.RetryAfter{Wait: 45 * time.Second, Err: errors.New("busy")},
 }
 
@@ -82,7 +82,7 @@ func (m *machine) attempt(_ context.Context, a orchestrator.Attempt) []error {
 	for i, message := range a.Messages {
 		pair := fmt.Sprint(message.Sender, message.Priority)
 		if put[pair] {
-			errs[i] = later
+			errs[i] = errLater
 			continue
 		}
 		answer := rapid.SampledFrom([]string{"taken", "taken", "taken", "refused", "refused", "later", "later", "busy", "gone"}).Draw(m.rt, "answer")

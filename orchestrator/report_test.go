@@ -32,7 +32,7 @@ func TestReports(t *testing.T) {
 		said []string
 	}{
 		{errors.New("down"), []string{"first", "second"}},
-		{later, []string{"not now"}},
+		{errLater, []string{"not now"}},
 		{&orchestrator.RetryAfter{Wait: time.Minute, Err: errors.New("busy")}, []string{"503 busy"}},
 		{errors.New("silent"), nil},
 		{nil, []string{"200 OK\nthanks <b>"}},
@@ -61,7 +61,7 @@ func TestReportsOfTheEnd(t *testing.T) {
 	for answer, event := range map[error]string{
 		errors.New("down"):           "attempt_failed",
 		orchestrator.ErrUndecidable:  "attempt_failed",
-		gone:                         "released",
+		errGone:                      "released",
 		context.DeadlineExceeded:     "attempt_failed",
 		errors.New("\xff not UTF-8"): "attempt_failed",
 	} {

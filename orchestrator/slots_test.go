@@ -139,7 +139,7 @@ func TestSlotIsGivenBack(t *testing.T) {
 	f.addGated("b", 1)
 	f.send("a", "b")
 	for _, answer := range []func(context.Context, orchestrator.Attempt) []error{
-		failing("no"), refusing(later), func(context.Context, orchestrator.Attempt) []error { panic("a transport") }, nil,
+		failing("no"), refusing(errLater), func(context.Context, orchestrator.Attempt) []error { panic("a transport") }, nil,
 	} {
 		f.wire.set(answer)
 		f.deliver()

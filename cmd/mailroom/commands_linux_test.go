@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -119,4 +120,98 @@ func readLines(t *testing.T, path string) []string {
 		t.Fatal(err)
 	}
 	return slices.Collect(strings.Lines(string(text)))
+}
+
+// TestCommandOfAKilledProcess: while the command of a killed process runs, nobody starts a second one; once it has ended, it
+// is started again for the same message.
+func TestCommandOfAKilledProcess(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	started, goOn := fifo(t, filepath.Join(folder, "started")), fifo(t, filepath.Join(folder, "go"))
+	o := newOfficeOf(t, "mailroom", folder, "ann")
+	o.run("setting", "set", "delivery.crashes_per_rung", "100")
+	command := fmt.Sprintf(`cd '%s' && echo "$MAILROOM_MESSAGE_ID" > started && dd bs=1 count=1 < go > taken 2> /dev/null && cat >> lines`, folder)
+	o.run("agent", "add", "busy", "--deliver", "exec:"+command)
+	o.sendEach(2, "busy", "ann")
+	ids := o.rows(`SELECT message_id FROM agent_message ORDER BY seq`)
+	starts := make(chan string, 1000)
+	go func() {
+		for lines := bufio.NewScanner(started); lines.Scan(); {
+			starts <- lines.Text()
+		}
+	}()
+	const rounds = 20
+	for range rounds {
+		id := ""
+		for id == "" { // the last command may be about to end
+			id = o.courierUntil(starts)
+		}
+		if id != ids[0] {
+			t.Fatalf("a command was started for %s; want %s once more", id, ids[0])
+		}
+		for range 3 {
+			if id := o.courierUntil(starts); id != "" {
+				t.Fatalf("a command was started for %s while another was running", id)
+			}
+		}
+		write(t, goOn, "x")
+	}
+	write(t, goOn, "xx") // for what is left
+	o.until("all is delivered", func() bool {
+		o.run("deliver_all")
+		return o.rows(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`)[0] == "2"
+	})
+	if got := o.lines(filepath.Join(folder, "lines")); got[ids[0]] != rounds+1 || got[ids[1]] != 1 {
+		t.Errorf("the commands got %v; want %s %d times, and %s once", got, ids[0], rounds+1, ids[1])
+	}
+	want := fmt.Sprintf("%d|0", rounds)
+	if got := o.rows(`SELECT crashes, retry_count FROM agent_message ORDER BY seq`)[0]; got != want {
+		t.Errorf("crashes and retries are %s; want %s", got, want)
+	}
+	o.checkHistory()
+}
+
+// courierUntil runs a courier until a command is started and kills it then, and returns the message that the command is
+// for. "" is a courier that came to its end and started none.
+func (o *office) courierUntil(starts <-chan string) (id string) {
+	o.t.Helper()
+	office := *o
+	office.program = "courier"
+	cmd := office.command("nowhere", "1")
+	if err := cmd.Start(); err != nil {
+		o.t.Fatal(err)
+	}
+	over := make(chan error, 1)
+	go func() { over <- cmd.Wait() }()
+	select {
+	case id = <-starts:
+		_ = cmd.Process.Kill()
+		<-over
+	case err := <-over:
+		if err != nil {
+			o.t.Fatal(err)
+		}
+	}
+	return id
+}
+
+// fifo makes a pipe with a name, and opens both of its ends so that nobody finds it closed.
+func fifo(t *testing.T, path string) *os.File {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return file
+}
+
+func write(t *testing.T, file *os.File, text string) {
+	t.Helper()
+	if _, err := file.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
 }
