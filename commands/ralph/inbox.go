@@ -65,11 +65,15 @@ const lookAgain = time.Second
 // acknowledged.
 func inboxOfFolder(ctx context.Context, env commands.Env, agent *orchestrator.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
 	deadline := time.Now().Add(wait)
-	wakeups, stop, err := env.Router.Wakeups(ctx)
-	if err != nil {
-		return InboxResult{}, err
+	var wakeups <-chan struct{}
+	if wait > 0 {
+		var stop func()
+		var err error
+		if wakeups, stop, err = env.Router.Wakeups(ctx); err != nil {
+			return InboxResult{}, err
+		}
+		defer stop()
 	}
-	defer stop()
 	for {
 		if _, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{Recipient: agent.Name}); err != nil {
 			return InboxResult{}, err

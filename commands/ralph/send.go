@@ -103,9 +103,11 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 	if i := slices.IndexFunc(groups, func(g orchestrator.Group) bool { return g.Name == p.To }); i >= 0 {
 		to = groups[i].Members
 	}
-	from := &orchestrator.Agent{Name: sender} // it may be about to register itself
+	from := &orchestrator.Agent{Name: sender}
 	if i := slices.IndexFunc(agents, func(a orchestrator.Agent) bool { return a.Name == sender }); i >= 0 {
 		from = &agents[i]
+	} else if env.Caller.Name == "" {
+		return nil // any other is about to register itself
 	}
 	for i := range agents {
 		if !slices.Contains(to, agents[i].Name) {
