@@ -2,10 +2,14 @@ package orchestrator_test
 
 import (
 	"encoding/json"
+	"log/slog"
+	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
 )
 
 const limit = 10 * time.Minute
@@ -104,6 +108,37 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 			wantRows(t, f.timeouts(), "pm system 2 a "+acted)
 		})
 	}
+}
+
+// Who waits is heard of for as long as it does.
+func TestAWaitIsASignOfLife(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, err := orchestrator.Open(t.Context(), orchestrator.Options{
+			Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
+			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		f := &fixture{Router: r, t: t}
+		f.addLimited("a")
+		waited := make(chan error, 1)
+		go func() {
+			_, _, err := r.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: 10 * limit})
+			waited <- err
+		}()
+		<-time.After(10*limit - time.Second)
+		wantRows(t, f.timeouts())
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(limit - time.Second)
+		wantRows(t, f.timeouts())
+		<-time.After(2 * time.Second)
+		want(t, "notes when it does not wait any more", len(f.timeouts()), 1)
+	})
 }
 
 // Each silence is told once: not again by another process, nor after a restart, nor for as long as it lasts. The next

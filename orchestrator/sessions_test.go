@@ -1,11 +1,15 @@
 package orchestrator_test
 
 import (
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
 )
 
 // What is looked up at every wake-up, and with every act of an agent that has a limit, costs no walk through a table.
@@ -154,4 +158,48 @@ func TestWhatComesLateStartsASession(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "wanted for what is acknowledged", f.session(s).Wanted, false)
+}
+
+// A delivery rings for an agent whose session may have to be started, whatever its transport; so does its coming back.
+func TestDeliveriesWakeWatchdogs(t *testing.T) {
+	t.Parallel()
+	for _, deliver := range []string{"inbox", "wire:a"} {
+		synctest.Test(t, func(t *testing.T) {
+			r, err := orchestrator.Open(t.Context(), orchestrator.Options{
+				Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
+				Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": &scripted{}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			f := &fixture{Router: r, t: t}
+			f.addSession(deliver)
+			f.send("b", "a")
+			wakeups, stop, err := r.Wakeups(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			rang := func() bool {
+				synctest.Wait()
+				select {
+				case <-wakeups:
+					return true
+				default:
+					return false
+				}
+			}
+			rang() // for what was before
+			want(t, "it rings for nothing", rang(), false)
+			want(t, "delivered", f.deliver().Delivered, 1)
+			want(t, "it rings for the delivery", rang(), true)
+			f.takes("a", orchestrator.Stopped)
+			want(t, "it rings when the agent stops", rang(), true)
+			f.takes("a", orchestrator.Working)
+			want(t, "it rings when the agent is back", rang(), true)
+			f.takes("b", orchestrator.Idle)
+			want(t, "it rings for who has no session", rang(), false)
+		})
+	}
 }

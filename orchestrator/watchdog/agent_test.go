@@ -104,6 +104,8 @@ func obey(order []string) any {
 	switch order[0] {
 	case "read":
 		return readMail()
+	case "read-one":
+		return readSome(1)
 	case "print":
 		fmt.Println(strings.Join(order[1:], " "))
 	case "fork": // what it starts goes on when it ends, in its group and with what it has open
@@ -125,16 +127,22 @@ func obey(order []string) any {
 }
 
 // readMail reads all that there is for the agent, and says how much that was.
-func readMail() int {
-	r := openDatabase(os.Getenv("MAILROOM_DB"))
-	defer r.Close()
-	for n := 0; ; {
-		ms, _, err := r.Wait(context.Background(), orchestrator.WaitOptions{Recipient: os.Getenv("MAILROOM_AGENT"), Limit: 1000})
-		check(err)
-		if n += len(ms); len(ms) == 0 {
+func readMail() (n int) {
+	for {
+		some := readSome(1000)
+		if n += some; some == 0 {
 			return n
 		}
 	}
+}
+
+// readSome reads at most so many messages.
+func readSome(limit int) int {
+	r := openDatabase(os.Getenv("MAILROOM_DB"))
+	defer r.Close()
+	ms, _, err := r.Wait(context.Background(), orchestrator.WaitOptions{Recipient: os.Getenv("MAILROOM_AGENT"), Limit: limit})
+	check(err)
+	return len(ms)
 }
 
 // actor is an agent's session, as the test sees it.

@@ -89,6 +89,26 @@ func TestWhatComesMeanwhileStartsTheNext(t *testing.T) {
 	want(t, "starts by its own notes", f.starts("builder"), 2)
 }
 
+// A session that ends well and has read some of its messages is followed by another for the rest.
+func TestWhatIsLeftStartsTheNext(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.addActor("builder")
+	f.send("builder")
+	f.send("builder")
+	f.send("builder")
+	f.watch()
+	for left := 3; left > 0; left-- {
+		a := f.next()
+		want(t, "unread", a.unread, left)
+		want(t, "read", a.do("read-one"), "1")
+		a.end("exit", 0)
+	}
+	run := f.untilRun("builder", orchestrator.RunEnded)
+	want(t, "starts", run.Starts, int64(3))
+	want(t, "failures", run.Failures, int64(0))
+}
+
 // Sessions that fail are started again on the ladder, to the millisecond, then given up until there is a new message.
 // The manager is told once.
 func TestSessionsThatFailClimbTheLadder(t *testing.T) {
