@@ -169,20 +169,29 @@ func (t *tx) reportOneSilent(s silence) error {
 	if last != "" {
 		payload["last_message_id"] = last
 	}
-	return t.tellManager("agent_timeout", payload)
+	return t.tellManager("agent_timeout", s.agent, payload)
 }
 
-// tellManager sends an urgent note of the router's own to the agent named by the setting ralph.pm. When nobody has that
-// name, it is in the log.
-func (t *tx) tellManager(kind string, payload map[string]any) error {
+// manager is the agent that is told of what is wrong with another, "" when there is none. What is wrong with itself it is
+// not told: a note that its session fails would start that session.
+func (conf *config) manager(about string) string {
+	if name := conf.settings.Manager; name != about && conf.agents[name] != nil {
+		return name
+	}
+	return ""
+}
+
+// tellManager sends an urgent note of the router's own about an agent to the one named by the setting ralph.pm. When there
+// is nobody to tell, it is in the log.
+func (t *tx) tellManager(kind, about string, payload map[string]any) error {
 	conf, err := t.config()
 	if err != nil {
 		return err
 	}
-	manager := conf.settings.Manager
-	if conf.agents[manager] == nil {
+	manager := conf.manager(about)
+	if manager == "" {
 		t.after = append(t.after, func() {
-			t.r.log.Warn("nobody is told, since no agent has the name that the setting ralph.pm gives", "ralph.pm", manager, "type", kind, "payload", payload)
+			t.r.log.Warn("no other agent has the name that the setting ralph.pm gives, so nobody is told", "ralph.pm", conf.settings.Manager, "type", kind, "payload", payload)
 		})
 		return nil
 	}

@@ -263,7 +263,7 @@ func (t *tx) storeEnd(b *Begun, e RunEnd) error {
 	if err := t.idleAfterRun(b.Agent.Name); err != nil || state != RunGivenUp {
 		return err
 	}
-	return t.tellManager("agent_failed", map[string]any{
+	return t.tellManager("agent_failed", b.Agent.Name, map[string]any{
 		"agent": b.Agent.Name, "outcome": e.Outcome, "failures": failures, "last_message_id": b.MessageID,
 		"message": fmt.Sprintf("the session of %s failed %s in a row and is not started again until there is a new message for it", b.Agent.Name, plural(int(failures), "time")),
 	})

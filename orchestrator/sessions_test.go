@@ -103,6 +103,31 @@ func TestRunsWhoseWatchdogDied(t *testing.T) {
 	}
 }
 
+// The manager is not told that its own session fails: that would start it again, for ever.
+func TestTheManagersSessionFails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.addSession("inbox")
+	f.setting("ralph.pm", "a")
+	f.setting("start.ladder", "1s")
+	f.send("b", "a")
+	f.deliver()
+	for range 2 {
+		b := f.begin(s)
+		if b == nil {
+			t.Fatal("it is not wanted")
+		}
+		if err := s.End(t.Context(), b, orchestrator.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
+			t.Fatal(err)
+		}
+		f.clock.advance(time.Second)
+		f.deliver()
+	}
+	want(t, "it is wanted after that", f.session(s).Wanted, false)
+	wantRows(t, f.rows(`SELECT state, failures FROM agent_runs`), "given_up 2")
+	wantRows(t, f.rows(`SELECT message_type FROM agent_message WHERE sender = 'system'`))
+}
+
 // A wait before the next start that a clock set forward and back has left is not waited for.
 func TestStartLadderWhenTheClockJumps(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ type AgentStanding struct {
 	Agent
 	Status      PresenceStatus `json:"status"`                 // working, idle, silent or stopped; "" when nothing is known
 	StatusSince string         `json:"status_since,omitempty"` // of a silent agent: when it was last heard of
-	Untold      bool           `json:"untold,omitempty"`       // its silence was told to nobody: no agent has the name ralph.pm
+	Untold      bool           `json:"untold,omitempty"`       // its silence was told to nobody: no other agent has the name ralph.pm
 	Run         *Run           `json:"run,omitempty"`          // the last run of its start command
 }
 
@@ -79,7 +79,7 @@ func (c *conn) addSilence(s *AgentStanding, conf *config, now string) error {
 		switch {
 		case told != "" || silentAt != "" && silentAt <= now:
 			s.Status, s.StatusSince = Silent, heard
-			s.Untold = told != "" && conf.agents[conf.settings.Manager] == nil
+			s.Untold = told != "" && conf.manager(s.Name) == ""
 		case s.Status == "":
 			s.Status, s.StatusSince = Working, heard
 		}

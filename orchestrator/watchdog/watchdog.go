@@ -37,6 +37,7 @@ type Watchdog struct {
 	kick     chan struct{}
 	looked   bool                 // once at least
 	stopped  map[string]string    // agents that have stopped, by when, and whose commands were ended
+	said     map[string]string    // what was complained of last, by agent
 	asked    map[string]time.Time // sessions of other processes that were sent SIGTERM, see endForeign
 
 	mu      sync.Mutex
@@ -71,7 +72,8 @@ func (w *Watchdog) Run(ctx context.Context) error {
 		w.Grace = usualGrace
 	}
 	w.sessions, w.kick = w.Router.Sessions(), make(chan struct{}, 1)
-	w.stopped, w.asked, w.running = map[string]string{}, map[string]time.Time{}, map[string]*program.Running{}
+	w.stopped, w.said = map[string]string{}, map[string]string{}
+	w.asked, w.running = map[string]time.Time{}, map[string]*program.Running{}
 	wakeups, stop, err := w.Router.Wakeups(ctx)
 	if err != nil {
 		return err
@@ -100,9 +102,10 @@ func (w *Watchdog) Run(ctx context.Context) error {
 func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 	list, err := w.sessions.Look(ctx)
 	if err != nil {
-		w.Log.Warn("the sessions of agents cannot be looked after", "error", err)
+		w.complain(ctx, "", err)
 		return troublePoll
 	}
+	delete(w.said, "")
 	soon := func(d time.Duration) {
 		if again == 0 || d < again {
 			again = d
@@ -119,9 +122,11 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 			case errors.Is(err, orchestrator.ErrNoSlot):
 				w.endForeign(s)
 				soon(foreignPoll)
-			case err != nil && ctx.Err() == nil:
-				w.Log.Error("the session of an agent cannot be started", "agent", s.Agent, "error", err)
+			case err != nil:
+				w.complain(ctx, s.Agent, err)
 				soon(troublePoll)
+			default:
+				delete(w.said, s.Agent)
 			}
 			continue
 		}
@@ -131,6 +136,20 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 	}
 	w.looked = true
 	return again
+}
+
+// complain logs why the session of an agent, or of all when it is "", cannot be looked after: once, however often it is
+// tried.
+func (w *Watchdog) complain(ctx context.Context, agent string, err error) {
+	if ctx.Err() != nil || w.said[agent] == err.Error() {
+		return
+	}
+	w.said[agent] = err.Error()
+	if agent == "" {
+		w.Log.Warn("the sessions of agents cannot be looked after", "error", err)
+		return
+	}
+	w.Log.Error("the session of an agent cannot be started", "agent", agent, "error", err)
 }
 
 func (w *Watchdog) own(agent string) *program.Running {
