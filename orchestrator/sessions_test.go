@@ -103,6 +103,28 @@ func TestRunsWhoseWatchdogDied(t *testing.T) {
 	}
 }
 
+// The end of a session whose agent was removed meanwhile is in the trace, and brings nothing of the agent back.
+func TestASessionOfARemovedAgent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.addSession("inbox")
+	f.send("b", "a")
+	f.deliver()
+	b := f.begin(s)
+	if _, err := f.RemoveAgent(t.Context(), "a", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.End(t.Context(), b, orchestrator.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
+		t.Fatal(err)
+	}
+	wantRows(t, f.rows(`SELECT * FROM agent_runs`))
+	wantRows(t, f.rows(`SELECT * FROM presence`))
+	wantRows(t, f.rows(`SELECT name, status, status_message FROM command_trace`), "start a ERROR exit status 1")
+	if again := f.begin(s); again != nil {
+		t.Errorf("it is started: %+v", again)
+	}
+}
+
 // The manager is not told that its own session fails: that would start it again, for ever.
 func TestTheManagersSessionFails(t *testing.T) {
 	t.Parallel()

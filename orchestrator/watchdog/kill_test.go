@@ -72,6 +72,24 @@ func TestASessionOutlivesItsWatchdog(t *testing.T) {
 	}
 }
 
+// In a process that goes on without its watchdog, a session goes on, too, and its end is noted.
+func TestASessionOutlivesTheWatchInItsProcess(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.addActor("builder")
+	stop := f.watch()
+	f.send("builder")
+	a := f.next()
+	stop()
+	want(t, "read", a.do("read"), "1")
+	f.watch()
+	f.send("builder")
+	a.end("exit", 0)
+	want(t, "unread", f.next().unread, 1)
+	want(t, "starts by its own notes", f.starts("builder"), 2)
+	f.until("1", `SELECT count(*) FROM command_trace WHERE name = 'start builder' AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
+}
+
 // A session that was started by a process that is gone is ended as well when its agent stops.
 func TestShutdownEndsASessionWhoseWatchdogDied(t *testing.T) {
 	t.Parallel()
