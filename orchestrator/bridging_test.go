@@ -83,7 +83,9 @@ func TestTakeInRefusals(t *testing.T) {
 			wantCode(t, take(c.change), c.code)
 		})
 	}
-	if err := take(func(in *orchestrator.TakenIn) { in.ID, in.Fault = "m1", orchestrator.Errorf(orchestrator.InvalidParams, "no") }); err != nil {
+	if err := take(func(in *orchestrator.TakenIn) {
+		in.ID, in.Fault = "m1", orchestrator.Errorf(orchestrator.InvalidParams, "no")
+	}); err != nil {
 		t.Errorf("what speaks against a message that is there already: %v", err)
 	}
 	wantRows(t, f.rows(`SELECT message_id FROM agent_message ORDER BY 1`), "m1", "r1")
@@ -148,8 +150,8 @@ func TestEachPlaced(t *testing.T) {
 	}
 }
 
-// TestPlacedPlans: looking for what stands in a folder reads nothing else.
-func TestPlacedPlans(t *testing.T) {
+// TestEachPlacedPlans: looking for what stands in a folder reads nothing else.
+func TestEachPlacedPlans(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
 	db := openPlain(t, f.path)

@@ -94,7 +94,7 @@ func (p *pass) files(ctx context.Context, in *os.Root, folder string, files []fi
 			fresh = append(fresh, f)
 		}
 	}
-	if a := p.agents[folder]; a != nil && a.Deliver == p.target && len(fresh) > 0 {
+	if len(fresh) > 0 && p.isInbox(folder) {
 		if err := syncFolder(in); err != nil {
 			return err
 		}
@@ -105,6 +105,12 @@ func (p *pass) files(ctx context.Context, in *os.Root, folder string, files []fi
 		}
 	}
 	return nil
+}
+
+// isInbox reports whether the owner of a folder reads what stands there.
+func (p *pass) isInbox(folder string) bool {
+	a := p.agents[folder]
+	return a != nil && a.Deliver == p.target
 }
 
 // syncFolder makes the names of a folder durable.
@@ -123,7 +129,7 @@ func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file, bef
 	if kind := kindOf(f.info.Mode()); kind != "" {
 		return p.report(ctx, folder, f, before, now, errors.New("it is "+kind+", and a message is a regular file"))
 	}
-	text, err := f.read(in)
+	text, err := f.read(in, p.isInbox(folder))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		delete(now, f.name)
@@ -173,9 +179,9 @@ func kindOf(mode fs.FileMode) string {
 var errLarge = orchestrator.Errorf(orchestrator.InvalidParams, "the file is too large: at most %d bytes are taken in", maxFile).
 	WithHint("Write the content to another file and send its path")
 
-// read returns what is in the file, which is on disk then: that it is there may be all that its recipient has. Errors:
-// errLarge, and errMoved when another has taken its place.
-func (f file) read(in *os.Root) ([]byte, error) {
+// read returns what is in the file. With sync the file is on disk then, which it must be before it counts as a delivery.
+// Errors: errLarge, and errMoved when another has taken its place.
+func (f file) read(in *os.Root, sync bool) ([]byte, error) {
 	if f.info.Size() > maxFile {
 		return nil, errLarge
 	}
@@ -191,10 +197,10 @@ func (f file) read(in *os.Root) ([]byte, error) {
 	if err == nil && len(text) > maxFile {
 		err = errMoved // it grows
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && sync {
+		err = opened.Sync()
 	}
-	return text, opened.Sync()
+	return text, err
 }
 
 // message reads a file as a message to the owner of its folder. Error: invalid_params.

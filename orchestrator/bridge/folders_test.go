@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge"
@@ -215,12 +216,15 @@ func TestStatusUpdates(t *testing.T) {
 				o.write(fmt.Sprintf(`{"id":%q,"from":"Developer","to":"watchdog","type":"status_update","payload":{"agent":"developer","status":%q}}`,
 					id, status), "watchdog", id+".json")
 			}
+			_, _, err := o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "developer", SilentAfter: new(time.Minute)})
+			must(t, err)
 			for _, status := range []string{"working", "idle", "working"} {
 				id := fmt.Sprintf("%s-%d", status, len(o.rows(`SELECT 1 FROM agent_message`)))
 				update(id, status)
 				want(t, "counts", o.once(), bridge.Counts{TakenIn: 1, Acknowledged: 1})
 				o.wantRows(`SELECT session_id, agent, status FROM presence`, "default developer "+status)
 				want(t, "the file is there", o.exists("watchdog", id+".json"), false)
+				o.wantRows(`SELECT agent, silent_at <> '' FROM heartbeats`, fmt.Sprint("developer ", map[string]int{"working": 1}[status]))
 			}
 			o.wantRows(`SELECT DISTINCT status, acknowledged_at <> '' FROM agent_message`, "delivered 1")
 			o.wantRows(`SELECT group_concat(event, ' ') FROM (SELECT event FROM message_trace WHERE message_id = 'working-0' ORDER BY id)`,

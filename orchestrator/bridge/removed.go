@@ -16,8 +16,7 @@ import (
 // delivered into a folder that is gone, or that another has taken the place of, may have been lost unread with it: that is
 // reported, once for each such folder. in is nil when there is no folder.
 func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, now map[string]sight) error {
-	a := p.agents[folder]
-	if a == nil || a.Deliver != p.target || now[""].problem != "" {
+	if !p.isInbox(folder) || now[""].problem != "" {
 		return nil
 	}
 	var here identity
