@@ -80,7 +80,7 @@ func (c *conn) takenIn(conf *config, in *TakenIn) (got Reception, known bool, er
 	}
 	agent := conf.agents[m.Recipient]
 	coming := (m.Status == Pending || m.Status == Retry) && agent != nil && agent.Deliver == in.Target
-	return Reception{Known: true, Placed: coming || m.marksOf()[in.Target] != ""}, true, nil
+	return Reception{Known: true, Placed: coming || m.MarkOf(in.Target) != ""}, true, nil
 }
 
 // messageWithID finds a message by its own id, in the archive too.
@@ -315,6 +315,9 @@ func (r *Router) ForgetBridgeProblems(ctx context.Context, paths []string) error
 		return nil
 	})
 }
+
+// MarkOf returns the note that a transport left with a message which the router has returned; "" is none.
+func (m *Message) MarkOf(target string) string { return m.marksOf()[target] }
 
 // CanonicalTarget returns what an agent's transport would be called if it were added with this one now. Error:
 // invalid_params.

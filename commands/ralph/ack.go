@@ -10,7 +10,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/bridge"
 )
 
 // AckParams name the message that was processed.
@@ -55,7 +55,7 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 		return r, err
 	}
 	if root, ok := folderOf(&agent); ok {
-		r.FileRemoved, err = removeFile(root, &m)
+		r.FileRemoved, err = removeFile(root, &m, m.MarkOf(agent.Deliver))
 	}
 	return r, err
 }
@@ -67,8 +67,8 @@ func folderOf(agent *orchestrator.Agent) (root string, ok bool) {
 
 // removeFile removes the file of a message that its recipient has acknowledged, and reports whether it was there.
 // Everything but the root itself is looked up below the root, so that no link leads out of it.
-func removeFile(root string, m *orchestrator.Message) (removed bool, err error) {
-	name, err := letter.FileName(m.ID)
+func removeFile(root string, m *orchestrator.Message, mark string) (removed bool, err error) {
+	name, err := bridge.FileName(m.ID, mark)
 	if err != nil {
 		return false, err
 	}

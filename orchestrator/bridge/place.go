@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/letter"
 )
 
@@ -57,14 +56,23 @@ func noteOf(in *os.Root, name string) (string, error) {
 }
 
 // parseNote reads where a message was put: in which folder, and under which name.
-func parseNote(m orchestrator.Placed) (folder identity, name string, err error) {
+func parseNote(id, mark string) (folder identity, name string, err error) {
 	var n note
-	if err := json.Unmarshal([]byte(m.Mark), &n); err != nil {
+	if err := json.Unmarshal([]byte(mark), &n); err != nil {
 		return folder, "", err
 	}
 	if len(n.File) > 0 {
 		return n.Inbox, string(n.File), nil
 	}
-	name, err = letter.FileName(m.ID)
+	name, err = letter.FileName(id)
 	return n.Inbox, name, err
+}
+
+// FileName is the name of the file that a message has in its recipient's folder, by its id and the mark of its transport.
+// One that another program wrote keeps the name that it came with. Error: an id that makes no name.
+func FileName(id, mark string) (string, error) {
+	if _, name, err := parseNote(id, mark); err == nil {
+		return name, nil
+	}
+	return letter.FileName(id)
 }

@@ -30,7 +30,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 	err := p.router.EachPlaced(ctx, folder, p.target, func(page []orchestrator.Placed) error {
 		var gone []orchestrator.Placed
 		for _, m := range page {
-			there, name, err := parseNote(m)
+			there, name, err := parseNote(m.ID, m.Mark)
 			switch {
 			case err != nil: // written by hand: it says nothing
 			case in == nil || !there.same(here):
@@ -63,7 +63,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 func (p *pass) isDelivered(ctx context.Context, folder string, f file, text []byte) (found bool, err error) {
 	err = p.router.EachPlaced(ctx, folder, p.target, func(page []orchestrator.Placed) error {
 		for _, m := range page {
-			if _, name, err := parseNote(m); err != nil || name != f.name || found {
+			if _, name, err := parseNote(m.ID, m.Mark); err != nil || name != f.name || found {
 				continue
 			}
 			rows, err := p.router.Find(ctx, m.ID)
