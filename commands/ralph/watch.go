@@ -31,9 +31,10 @@ func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, e
 		Root: p.Root, Name: cmp.Or(p.Name, env.Caller.Name, "watchdog"), Log: env.Log,
 		Beside: func(ctx context.Context) error { return watchdog.Run(ctx, env.Router, env.Log) },
 	}
-	run := bridge.Run
-	if p.Once {
-		run = bridge.Once
+	run := bridge.Once
+	if !p.Once {
+		run = bridge.Run
+		commands.Narrate(ctx, func(w *commands.Text) { w.Printf("Watching %s. Stop with Ctrl-C.\n", p.Root) })
 	}
 	counts, err := run(ctx, env.Router, o)
 	return WatchResult{p.Root, counts}, err
