@@ -112,6 +112,10 @@ func TestEachPlaced(t *testing.T) {
 	if _, err := f.ClearOld(t.Context(), orchestrator.ClearOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := f.TakeIn(t.Context(), arrival("fallen back", "a", "b")); err != nil {
+		t.Fatal(err)
+	}
+	f.sql(`UPDATE agent_message SET delivery_marks = '{"wire:b":"noted","jsonl:/lines":"there"}' WHERE message_id = 'fallen back'`)
 	archived := f.rows(`SELECT count(*) FROM agent_message_archive`)
 	wantRows(t, archived, "601")
 	seen, acknowledged := map[string]int{}, 0
@@ -137,7 +141,7 @@ func TestEachPlaced(t *testing.T) {
 			t.Errorf("%s was seen %d times", id, times)
 		}
 	}
-	wantRows(t, f.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = ''`), "m700")
+	wantRows(t, f.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = '' ORDER BY seq`), "m700", "fallen back")
 	wantRows(t, f.rows(`SELECT count(*) FROM agent_message_archive WHERE acknowledged_at = ''`), "0")
 	for _, target := range []string{"wire:c", "dir:b"} {
 		err := f.EachPlaced(t.Context(), "b", target, func(page []orchestrator.Placed) error {
@@ -161,4 +165,33 @@ func TestEachPlacedPlans(t *testing.T) {
 			t.Errorf("%s\nplan:\n%s", query, plan)
 		}
 	}
+}
+
+// TestTakeInDuringDelivery: a transport has put the file there and the delivery is not settled yet, or is about to put it
+// there. The file is the recipient's, whatever the note says.
+func TestTakeInDuringDelivery(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	id := f.send("a", "b", func(d *orchestrator.Draft) { d.Payload = []byte(`{"n":1}`) })
+	look := func() {
+		t.Helper()
+		got, err := f.TakeIn(t.Context(), arrival(id, "a", "b"))
+		if err != nil || !got.Known || !got.Placed {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	look()
+	f.wire.set(func(ctx context.Context, a orchestrator.Attempt) []error {
+		look()
+		if err := a.Mark(ctx, "by the transport"); err != nil {
+			t.Error(err)
+		}
+		look()
+		return make([]error, len(a.Messages))
+	})
+	want(t, "delivered", f.deliver().Delivered, 1)
+	look()
+	wantRows(t, f.rows(`SELECT status, delivery_marks FROM agent_message`), `delivered {"wire:b":"by the transport"}`)
+	wantRows(t, f.rows(`SELECT count(*) FROM message_trace WHERE event = 'delivered'`), "1")
 }

@@ -190,7 +190,8 @@ func (f file) read(in *os.Root, sync bool) ([]byte, error) {
 		return nil, err
 	}
 	defer opened.Close()
-	if info, err := opened.Stat(); err != nil || !os.SameFile(info, f.info) {
+	info, err := opened.Stat()
+	if err != nil || !info.Mode().IsRegular() || (file{f.name, info}).print() != f.print() {
 		return nil, errors.Join(err, errMoved)
 	}
 	text, err := io.ReadAll(io.LimitReader(opened, maxFile+1))

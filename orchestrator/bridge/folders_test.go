@@ -1,10 +1,12 @@
 package bridge_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -331,4 +333,60 @@ func TestOrderOfWriting(t *testing.T) {
 	}
 	want(t, "delivered", o.once().Delivered, 20)
 	o.wantRows(`SELECT message_id FROM agent_message ORDER BY seq`, order...)
+}
+
+// TestFilesThatChangeMeanwhile: what takes the place of a file between two steps of a look is neither read nor removed in
+// its stead, and a pipe does not make the look wait.
+func TestFilesThatChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "m.json")
+	in, err := os.OpenRoot(folder)
+	must(t, err)
+	t.Cleanup(func() { in.Close() })
+	for name, change := range map[string]func(){
+		"another file": func() {
+			must(t, os.WriteFile(path+".new", []byte("another"), 0o600))
+			must(t, os.Rename(path+".new", path))
+		},
+		"a pipe": func() {
+			must(t, os.Remove(path))
+			must(t, syscall.Mkfifo(path, 0o600))
+		},
+		"a link": func() {
+			must(t, os.Rename(path, path+".old"))
+			must(t, os.Symlink("m.json.old", path))
+			must(t, os.WriteFile(path+".old", []byte("longer than it was"), 0o600))
+		},
+	} {
+		must(t, os.WriteFile(path, []byte("a message"), 0o600))
+		if _, err := bridge.Read(in, "m.json", change); !errors.Is(err, bridge.ErrMoved) {
+			t.Errorf("reading %s: %v", name, err)
+		}
+		must(t, os.Remove(path))
+		must(t, os.WriteFile(path, []byte("a message"), 0o600))
+		if err := bridge.Remove(in, "m.json", change); !errors.Is(err, bridge.ErrMoved) {
+			t.Errorf("removing %s: %v", name, err)
+		}
+		if _, err := os.Lstat(path); err != nil {
+			t.Errorf("%s was removed: %v", name, err)
+		}
+		must(t, os.Remove(path))
+	}
+	must(t, os.WriteFile(path, []byte("a message"), 0o600))
+	text, err := bridge.Read(in, "m.json", func() {})
+	must(t, err)
+	want(t, "text", string(text), "a message")
+	must(t, bridge.Remove(in, "m.json", func() {}))
+	want(t, "files", len(readNames(t, folder)), 1) // the link's
+}
+
+func readNames(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	must(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
 }
