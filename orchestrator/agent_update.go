@@ -190,6 +190,9 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 
 func (u *AgentUpdate) apply(a *Agent) {
 	set(&a.Role, u.Role)
+	if u.Deliver != nil && *u.Deliver != a.Deliver {
+		a.AllowPrivate = false // it was for the address before
+	}
 	set(&a.Deliver, u.Deliver)
 	set(&a.Fallback, u.Fallback)
 	set(&a.StartCommand, u.StartCommand)

@@ -50,10 +50,7 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 		size = min(size, agent.batch(transport))
 	}
 	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message m
-		WHERE `+due+` AND recipient = ?2`+marked+`
-		  AND NOT EXISTS (SELECT 1 FROM agent_message l
-		                  WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)
-		  AND NOT `+behindPutOff+`
+		WHERE `+claimable+marked+`
 		ORDER BY priority DESC, seq LIMIT +?3`, t.clockText, recipient, size)
 	if err != nil || len(ms) == 0 {
 		return nil, err

@@ -175,7 +175,7 @@ func (r *Router) anythingDue() (found bool, err error) {
 		if found, err = c.untidy(conf, now); err != nil || found {
 			return err
 		}
-		return c.eachDue(stamp(now), func(string) bool {
+		return c.eachDue(conf, stamp(now), func(string) bool {
 			found = true
 			return false
 		})
@@ -184,19 +184,22 @@ func (r *Router) anythingDue() (found bool, err error) {
 }
 
 // eachDue calls f with everybody who has something that may be taken now, until it returns false. It walks from
-// recipient to recipient along the index of live rows.
-func (c *conn) eachDue(now string, f func(recipient string) bool) error {
+// recipient to recipient along the index of live rows. What has to wait for something else, a delivery under way or another
+// address, is not to be taken: nobody makes a run for it.
+func (c *conn) eachDue(conf *config, now string, f func(recipient string) bool) error {
 	for recipient := ""; ; {
 		next, found, err := c.nextRecipient(recipient)
 		if err != nil || !found {
 			return err
 		}
-		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+due+` AND recipient = ?2)`, now, next)
-		if err != nil {
-			return err
-		}
-		if n != 0 && !f(next) {
-			return nil
+		if agent := conf.agents[next]; agent == nil || !agent.waits() {
+			n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+claimable+`)`, now, next)
+			if err != nil {
+				return err
+			}
+			if n != 0 && !f(next) {
+				return nil
+			}
 		}
 		recipient = next
 	}
@@ -208,8 +211,8 @@ func (c *conn) nextRecipient(after string) (string, bool, error) {
 }
 
 // dueRecipients lists who has something that may be taken now.
-func (c *conn) dueRecipients(now string) (names []string, err error) {
-	err = c.eachDue(now, func(recipient string) bool {
+func (c *conn) dueRecipients(conf *config, now string) (names []string, err error) {
+	err = c.eachDue(conf, now, func(recipient string) bool {
 		names = append(names, recipient)
 		return true
 	})

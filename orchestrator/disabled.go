@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-
-	"mailroom/tracing"
 )
 
 // An agent whose address is gone for good is disabled: its transport is not used any more, until `agent add --deliver`
-// names one. Its messages go to its fallback. Without one they are held: none is lost, none climbs the ladder in vain, and
-// nobody looks at them every second. Who reads its messages itself gets them.
+// names one. Its messages go to its fallback. Without one they wait as they are: none is lost, none climbs the ladder in
+// vain, and no delivery run is made for them. An agent that comes to read by itself gets them.
 
 // waits reports whether the agent's messages can go nowhere for now.
 func (a *Agent) waits() bool { return a.Disabled != "" && a.Fallback == "" }
@@ -74,19 +72,6 @@ func (t *tx) tellAdministrators(kind string, payload json.RawMessage) error {
 	return nil
 }
 
-// holdDisabled holds what is due to an agent that is disabled.
-func (t *tx) holdDisabled(agent *Agent) error {
-	event := t.event(tracing.Held, "the transport of "+agent.Name+" is disabled: "+agent.Disabled)
-	if err := tracing.RecordSet(t, "agent_message WHERE "+due8, "", event, t.clockText, agent.Name); err != nil {
-		return err
-	}
-	_, err := t.Exec(`UPDATE agent_message SET held = 1 WHERE `+due+` AND recipient = ?2`, t.clockText, agent.Name)
-	return err
-}
-
-// due8 is due for one recipient, with its parameters from ?8 on.
-const due8 = live + " AND next_attempt_at <= ?8 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?9"
-
 // useFallback hands the messages of a disabled agent to its fallback.
 func (r *Router) useFallback(ctx context.Context, c *claim) []outcome {
 	outcomes := allOutcomes(c, outcome{})
@@ -101,30 +86,20 @@ func (r *Router) useFallback(ctx context.Context, c *claim) []outcome {
 	return outcomes
 }
 
-// releaseToReader releases what is kept from an agent that has come to read it: what is held while it is disabled, and
-// what its transport put off.
+// releaseToReader releases what a recipient's transport put off, since it has come to read by itself.
 func (t *tx) releaseToReader(recipient string) error {
 	conf, err := t.config()
 	if err != nil {
 		return err
 	}
-	const why = "the agent reads by itself"
-	switch agent := conf.agents[recipient]; {
-	case agent == nil || t.r.setTransport(agent) != nil:
+	if agent := conf.agents[recipient]; agent == nil || t.r.setTransport(agent) != nil {
 		return nil // nothing is
-	case agent.waits():
-		return t.releaseAll(recipient, why)
-	default:
-		return t.releasePutOff(recipient, why)
 	}
+	return t.releasePutOff(recipient, "the agent reads by itself")
 }
 
 // keptFrom looks whether releaseToReader would release anything.
 func (c *conn) keptFrom(agent *Agent) (bool, error) {
-	query := `SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + putOff + ` AND lease_token = '' AND recipient = ?1)`
-	if agent.waits() {
-		query += ` OR EXISTS (SELECT 1 FROM agent_message WHERE ` + live + ` AND held = 1 AND recipient = ?1)`
-	}
-	n, err := c.number(query, agent.Name)
+	n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+putOff+` AND lease_token = '' AND recipient = ?1)`, agent.Name)
 	return n != 0, err
 }

@@ -1,10 +1,12 @@
 package orchestrator_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -75,7 +77,7 @@ func TestGoneLosesNothing(t *testing.T) {
 	}
 	want(t, "attempts while disabled", attempts, 1)
 	wantRows(t, f.rows(`SELECT status, held, retry_count, crashes, lease_token, count(*) FROM agent_message WHERE recipient = 'b' GROUP BY 1, 2, 3, 4, 5`),
-		"pending 1 0 0  105")
+		"pending 0 0 0  105")
 	f.wire.set(nil)
 	f.addWired("b") // the same address: somebody says that it works again
 	want(t, "disabled", f.agent("b").Disabled, "")
@@ -122,7 +124,7 @@ func TestGoneDoesNotSpin(t *testing.T) {
 	f.deliver()
 	after := version()
 	f.deliver()
-	want(t, "version of the data once a new message is held", version(), after)
+	want(t, "version of the data once there is a new message", version(), after)
 }
 
 // The administrators are told once, whatever comes afterwards; nobody else is.
@@ -271,5 +273,51 @@ func TestGoneInABatch(t *testing.T) {
 	f.clock.advance(time.Hour)
 	f.deliver()
 	wantRows(t, f.rows(`SELECT status, held, retry_count FROM agent_message WHERE message_id IN (?, ?, ?) ORDER BY seq`, ids[0], ids[1], ids[2]),
-		"delivered 0 0", "retry 1 0", "pending 1 0")
+		"delivered 0 0", "retry 0 0", "pending 0 0")
+}
+
+// A fallback that a disabled agent gets takes all that waits, in order.
+func TestGoneThenAFallback(t *testing.T) {
+	t.Parallel()
+	f := goneFixture(t)
+	first := f.send("a", "b")
+	f.deliver()
+	second := f.send("a", "b")
+	f.deliver()
+	path := filepath.Join(t.TempDir(), "fallback.jsonl")
+	f.add(orchestrator.AgentUpdate{Name: "b", Fallback: new("jsonl:" + path)})
+	third := f.send("a", "b")
+	want(t, "delivered", f.deliver().Delivered, 3)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := []int{bytes.Index(text, []byte(first)), bytes.Index(text, []byte(second)), bytes.Index(text, []byte(third))}
+	if at[0] < 0 || !slices.IsSorted(at) {
+		t.Errorf("in the fallback, at %v:\n%s", at, text)
+	}
+}
+
+// Nobody makes a delivery run for messages that must wait for one that was put off.
+func TestPutOffDoesNotSpin(t *testing.T) {
+	t.Parallel()
+	f := goneFixture(t)
+	f.wire.set(func(context.Context, orchestrator.Attempt) []error { return []error{orchestrator.ErrTryLater} })
+	for range 3 {
+		f.send("a", "b")
+	}
+	f.deliver()
+	events := f.rows(`SELECT max(id) FROM message_trace`)
+	for range 29 {
+		f.clock.advance(time.Second)
+		due, err := f.AnythingDue()
+		if err != nil || due {
+			t.Fatalf("a run is to be made: %v, %v", due, err)
+		}
+	}
+	wantRows(t, f.rows(`SELECT max(id) FROM message_trace`), events...)
+	f.clock.advance(time.Second)
+	if due, err := f.AnythingDue(); err != nil || !due {
+		t.Errorf("no run is to be made when the wait is over: %v", err)
+	}
 }

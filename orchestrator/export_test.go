@@ -90,3 +90,6 @@ func PlacedQueries() map[string]string {
 	}
 	return queries
 }
+
+// AnythingDue reports whether a delivery run would be made now.
+func (r *Router) AnythingDue() (bool, error) { return r.anythingDue() }

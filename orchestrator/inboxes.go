@@ -80,7 +80,7 @@ func (b *inboxBatch) run(only string) error {
 	}
 	names := []string{only}
 	if only == "" {
-		if names, err = b.dueRecipients(b.clockText); err != nil {
+		if names, err = b.dueRecipients(conf, b.clockText); err != nil {
 			return err
 		}
 	}
@@ -98,8 +98,6 @@ func (b *inboxBatch) run(only string) error {
 		agent := conf.agents[recipient]
 		if agent == nil {
 			err = b.failUnknown(recipient)
-		} else if agent.waits() {
-			err = b.holdDisabled(agent)
 		} else if set := b.r.setTransport(agent); set != nil {
 			err = b.takeShare(recipient, min(b.left, max(minShare, b.left/(len(names)-i))), set)
 		} else {

@@ -29,6 +29,12 @@ const behindPutOff = `EXISTS (SELECT 1 FROM agent_message p
 	WHERE p.status = 'pending' AND p.next_attempt_at <> '' AND p.recipient = ?2 AND p.sender = m.sender
 	  AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq)`
 
+// claimable is the condition for the rows, of agent_message as m, that a worker may claim for ?2 now: none of a sender whose
+// delivery to the same recipient is under way, and none that would overtake one that was put off.
+const claimable = due + ` AND recipient = ?2
+	AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)
+	AND NOT ` + behindPutOff
+
 // noLease are the assignments that end the lease of a row, whoever holds it.
 const noLease = "lease_token = '', lease_until = '', lease_owner = ''"
 

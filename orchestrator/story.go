@@ -265,9 +265,6 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	}
 	agent := conf.agents[m.Recipient]
 	switch {
-	case m.Held && agent != nil && agent.Disabled != "":
-		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
-		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another and lets its messages go"
 	case m.Held:
 		why.Rule = "it is held until somebody has the name " + m.Recipient
 		why.Fix = "`mailroom agent add " + m.Recipient + "` or `mailroom cancel " + m.ID + "`"
@@ -280,6 +277,9 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	case agent == nil:
 		why.Rule = "nobody is known as " + m.Recipient + "; it climbs the ladder and then fails"
 		why.Fix = "`mailroom agent add " + m.Recipient + "`"
+	case agent.waits():
+		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
+		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"
 	case m.NextAttemptAt > now && m.Status == Pending:
 		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt)
 		why.Fix = "Nothing; it comes by itself (" + m.Error + ")"
