@@ -127,6 +127,29 @@ func TestGoneDoesNotSpin(t *testing.T) {
 	want(t, "version of the data once there is a new message", version(), after)
 }
 
+// What is held is not planned: a daemon would be woken for it every second, and late for everybody else.
+func TestGoneIsNotPlanned(t *testing.T) {
+	t.Parallel()
+	f := goneFixture(t)
+	retried, late := f.send("a", "b"), f.send("c", "b")
+	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+		return []error{map[string]error{retried: errors.New("down"), late: errLater}[a.Messages[0].ID]}
+	})
+	f.deliver()
+	f.clock.advance(30 * time.Second)
+	f.wire.set(refusing(errGone))
+	f.deliver()
+	f.deliver()
+	wantRows(t, f.rows(`SELECT status, held FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "retry 1", "pending 1")
+	state, err := f.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := f.clock.now().Format("2006-01-02T15:04:05.000Z"); state.NextDueAt <= now {
+		t.Errorf("at %s the next thing due is planned for %s", now, state.NextDueAt)
+	}
+}
+
 // The administrators are told once, whatever comes afterwards; nobody else is.
 func TestGoneIsToldOnce(t *testing.T) {
 	t.Parallel()

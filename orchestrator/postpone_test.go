@@ -115,6 +115,15 @@ func TestPostponedKeepsOrder(t *testing.T) {
 		sent = append(sent, f.send("a", "b"))
 	}
 	f.deliver()
+	for i, says := range []string{"asked to be tried later", "asked for an earlier message from a to be tried later"} {
+		reasons, err := f.Why(t.Context(), sent[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(reasons[0].Rule, says) {
+			t.Errorf("of message %d it is said that %s", i, reasons[0].Rule)
+		}
+	}
 	f.clock.advance(10 * time.Second)
 	other := f.send("c", "b")
 	f.deliver()

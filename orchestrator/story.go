@@ -263,6 +263,10 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	if err != nil {
 		return err
 	}
+	behind, err := c.number(`SELECT count(*) FROM agent_message m WHERE m.seq = ?3 AND `+behindPutOff, now, m.Recipient, m.seq)
+	if err != nil {
+		return err
+	}
 	agent := conf.agents[m.Recipient]
 	switch {
 	case m.Held:
@@ -289,6 +293,9 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	case ahead > 0:
 		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender, m.Recipient)
 		why.Fix = "Wait for that delivery"
+	case behind > 0 && r.setTransport(agent) == nil:
+		why.Rule = fmt.Sprintf("%s asked for an earlier message from %s to be tried later; their order is kept", m.Recipient, m.Sender)
+		why.Fix = "Nothing; it comes by itself"
 	default:
 		why.Rule = "it is due now, and the next delivery run takes it"
 		why.Fix = deliver
