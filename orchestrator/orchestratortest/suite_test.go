@@ -67,8 +67,8 @@ func TestFaults(t *testing.T) {
 	}
 	orchestratortest.ExerciseTransport(t, func(t *testing.T) orchestratortest.Fixture {
 		f := onPaper(t, faults[i].transport)
-		if strings.Contains(name, "hangs") {
-			f.Patience = time.Second
+		if strings.Contains(name, "hangs") && strings.HasSuffix(t.Name(), "/Blocked") {
+			f.Patience = time.Second // this fails in any case; what must pass has all the time that it wants
 		}
 		return f
 	})
