@@ -35,17 +35,25 @@ type Session struct {
 
 // Look tells how things stand with every agent that has a start command, or gets its messages through the transport exec.
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
-	err = s.r.read(func(c *conn) error {
-		list = nil
-		conf, err := s.r.config.load(c)
-		if err != nil {
-			return err
+	var conf *config
+	var agents []*Agent
+	err = s.r.look(func(c *conn) error { // one statement: where nobody has a command, this is all
+		conf, err = s.r.config.load(c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range conf.names {
+		if a := conf.agents[name]; a.StartCommand != "" || strings.HasPrefix(a.Deliver, "exec:") {
+			agents = append(agents, a)
 		}
-		for _, name := range conf.names {
-			a := conf.agents[name]
-			if a.StartCommand == "" && !strings.HasPrefix(a.Deliver, "exec:") {
-				continue
-			}
+	}
+	if len(agents) == 0 {
+		return nil, nil
+	}
+	err = s.r.read(func(c *conn) error {
+		for _, a := range agents {
 			one, err := s.lookAt(c, conf, a)
 			if err != nil {
 				return err
