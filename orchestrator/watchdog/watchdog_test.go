@@ -1,8 +1,10 @@
 package watchdog_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/program"
+	"mailroom/orchestrator/transport"
 	"mailroom/orchestrator/watchdog"
 )
 
@@ -323,6 +326,53 @@ func TestWhatASessionLeavesRunning(t *testing.T) {
 	f.send("builder")
 	f.next().do("read")
 	want(t, "starts by its own notes", f.starts("builder"), 2)
+}
+
+// The end of a session is noted as soon as the database can be written again, and nobody starts the next one before.
+func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	impatient, err := orchestrator.Open(t.Context(), orchestrator.Options{
+		Path: f.path, Log: slog.New(slog.DiscardHandler), BusyTimeout: 20 * time.Millisecond,
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer impatient.Close()
+	f.addActor("builder")
+	f.watch(func(w *watchdog.Watchdog) { w.Router = impatient })
+	f.send("builder")
+	a := f.next()
+	f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs`)
+	a.do("read")
+	f.send("builder")
+	plain, err := sql.Open("sqlite3", f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	lock, err := plain.Conn(t.Context())
+	if err == nil {
+		_, err = lock.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.end("exit", 0)
+	for range 3 { // time for it to fail to note the end
+		if _, err := impatient.Send(t.Context(), orchestrator.Draft{Sender: "boss", Recipient: "pm"}); orchestrator.CodeOf(err) != orchestrator.Busy {
+			t.Fatalf("%v; want busy", err)
+		}
+	}
+	want(t, "state", f.run("builder").State, orchestrator.RunRunning)
+	want(t, "starts by its own notes", f.starts("builder"), 1)
+	if _, err := lock.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "unread", f.next().unread, 1)
+	want(t, "starts by its own notes", f.starts("builder"), 2)
+	f.until("1", `SELECT count(*) FROM command_trace WHERE name = 'start builder' AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
 }
 
 // A session that is silent past its limit goes on, and the manager is told once.
