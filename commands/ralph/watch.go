@@ -1,7 +1,6 @@
 package ralph
 
 import (
-	"cmp"
 	"context"
 
 	"mailroom/commands"
@@ -14,7 +13,7 @@ import (
 type WatchParams struct {
 	Root string `json:"root,omitempty" desc:"folder with the inbox folders; it is made when it is missing" check:"min=1,max=4096" default:".claude/session/messages"`
 	Once bool   `json:"once,omitempty" desc:"look once, deliver what is due and answer, instead of watching"`
-	Name string `json:"name,omitempty" desc:"agent in whose name status updates are dealt with; left out, the caller, or watchdog" check:"agent"`
+	Name string `json:"name,omitempty" desc:"agent whose status updates the watch deals with" check:"agent" default:"watchdog"`
 }
 
 // WatchResult says what was done until the watch ended.
@@ -28,7 +27,7 @@ var watchCommand = commands.Define(vocabulary, "watch", watch).Kind(tracing.Cons
 // watch ends when it is asked to, which is no failure.
 func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, error) {
 	o := bridge.Options{
-		Root: p.Root, Name: cmp.Or(p.Name, env.Caller.Name, "watchdog"), Log: env.Log,
+		Root: p.Root, Name: p.Name, Log: env.Log,
 		Beside: func(ctx context.Context) error { return watchdog.Run(ctx, env.Router, env.Log) },
 	}
 	run := bridge.Once

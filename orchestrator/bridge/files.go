@@ -191,7 +191,7 @@ func (f file) read(in *os.Root, sync bool) ([]byte, error) {
 	}
 	defer opened.Close()
 	info, err := opened.Stat()
-	if err != nil || !info.Mode().IsRegular() || (file{f.name, info}).print() != f.print() {
+	if err != nil || (file{f.name, info}).print() != f.print() {
 		return nil, errors.Join(err, errMoved)
 	}
 	text, err := io.ReadAll(io.LimitReader(opened, maxFile+1))

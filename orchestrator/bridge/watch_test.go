@@ -185,7 +185,7 @@ func (o *office) checkOnce() {
 	o.wantRows(`SELECT message_id FROM agent_message m WHERE NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id AND event = 'created')`)
 }
 
-// TestKilledWatches: watches are killed again and again while files come and go. Each file is one message, none is lost,
+// TestKilledWatches: watches, up to two at a time, are killed again and again while files come and go. Each file is one message, none is lost,
 // none is delivered twice, and what was removed is acknowledged.
 func TestKilledWatches(t *testing.T) {
 	t.Parallel()
@@ -197,10 +197,17 @@ func TestKilledWatches(t *testing.T) {
 	o.once()
 	must(t, os.MkdirAll(o.path("qa"), 0o700))
 	dropped, removed := 0, map[string]bool{}
+	var other *helper
 	for round := range rounds {
 		h := startHelper(t, "watch", o.db, o.root)
 		if round%3 > 0 {
 			h.until("looked") // otherwise it finds the files when it starts
+		}
+		if round%4 == 0 { // another one lives for four rounds
+			if other != nil {
+				other.kill()
+			}
+			other = startHelper(t, "watch", o.db, o.root)
 		}
 		for i := range 6 {
 			dropped++
@@ -224,6 +231,7 @@ func TestKilledWatches(t *testing.T) {
 		}
 		h.kill()
 	}
+	other.kill()
 	o.once()
 	o.once() // what the last of the killed had leased is free now
 	o.checkOnce()
