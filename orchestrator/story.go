@@ -150,6 +150,7 @@ type Reason struct {
 	NextAttemptAt string    `json:"next_attempt_at,omitempty"`
 	Fix           string    `json:"fix"` // what would free it; "" when nothing needs to be done
 	LastError     string    `json:"last_error,omitempty"`
+	LastReport    string    `json:"last_report,omitempty"` // what its transport had to say of the last attempt: output, an answer
 	Attempts      int       `json:"attempts"`
 	Overdue       bool      `json:"overdue,omitempty"`
 	Receipts      []Receipt `json:"receipts"`
@@ -193,6 +194,10 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 		return why, err
 	}
 	why.Attempts = int(n)
+	why.LastReport, _, err = c.text(`SELECT detail FROM message_trace WHERE message_id = ? AND detail <> '' ORDER BY id DESC LIMIT 1`, m.ID)
+	if err != nil {
+		return why, err
+	}
 	if m.DeliveredAt != "" {
 		why.Attempts++
 	}

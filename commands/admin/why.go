@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -40,6 +41,12 @@ func (r WhyResult) Text(w *commands.Text) {
 			[2]string{"attempts", fmt.Sprint(reason.Attempts)},
 			[2]string{"overdue", overdue},
 		)
+		if reason.LastReport != "" {
+			w.Printf("%s\n", w.Paint(commands.Dim, "its transport reported"))
+			for line := range strings.Lines(reason.LastReport) {
+				w.Printf("  %s\n", strings.TrimRight(line, "\r\n"))
+			}
+		}
 		for _, receipt := range reason.Receipts {
 			w.Printf("%s %s\n", w.Paint(commands.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At)
 		}

@@ -156,6 +156,9 @@ func verdict(r *program.Result) error {
 		how += "; it said: " + said
 	}
 	if errors.Is(r.Ended, program.ErrStopped) {
+		if r.Lost == nil && r.Status == 0 {
+			return nil
+		}
 		return fmt.Errorf("%w: %w: %s", orchestrator.ErrTryLater, r.Ended, how)
 	}
 	if r.Ended == nil && r.Status == tryLaterStatus {
