@@ -13,6 +13,9 @@ import (
 // waits reports whether the agent's messages can go nowhere for now.
 func (a *Agent) waits() bool { return a.Disabled != "" && a.Fallback == "" }
 
+// goesSomewhere is the condition for rows whose recipient is none that waits.
+const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '')`
+
 // disableGone disables the transport of an agent that said in an attempt that its address is gone, unless it has got
 // another one meanwhile, and tells the administrators.
 func (t *tx) disableGone(c *claim, outcomes []outcome) error {

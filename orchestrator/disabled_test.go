@@ -127,7 +127,7 @@ func TestGoneDoesNotSpin(t *testing.T) {
 	want(t, "version of the data once there is a new message", version(), after)
 }
 
-// What is held is not planned: a daemon would be woken for it every second, and late for everybody else.
+// What waits for another address is not planned: a daemon would be woken for it every second, and late for everybody else.
 func TestGoneIsNotPlanned(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -140,7 +140,7 @@ func TestGoneIsNotPlanned(t *testing.T) {
 	f.wire.set(refusing(errGone))
 	f.deliver()
 	f.deliver()
-	wantRows(t, f.rows(`SELECT status, held FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "retry 1", "pending 1")
+	wantRows(t, f.rows(`SELECT status, next_attempt_at <> '' FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "retry 1", "pending 1")
 	state, err := f.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)

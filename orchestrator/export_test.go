@@ -20,7 +20,7 @@ var HotStatements = struct{ Due, Next, Untraced, Review, Leased, Lapsed, Ended, 
 	Leased:   `SELECT count(*) FROM agent_message WHERE lease_token <> '' AND lease_until <= ?`,
 	Lapsed:   `SELECT ` + messageColumns + endedLeases,
 	Ended:    `SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT ?`,
-	Retry:    `SELECT min(next_attempt_at) FROM agent_message WHERE ` + later + ` AND held = 0`,
+	Retry:    `SELECT min(next_attempt_at) FROM agent_message WHERE ` + later + ` AND ` + goesSomewhere,
 }
 
 // SetPresence notes what an agent that is known does in a session, as the acts of a team do.

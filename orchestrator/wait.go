@@ -240,7 +240,7 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 		if recipient == "" {
 			next, _, err = c.text(`
 				SELECT min(at) FROM (
-				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + later + ` AND held = 0
+				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + later + ` AND ` + goesSomewhere + `
 				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
 				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE lease_token <> ''
 				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
