@@ -42,6 +42,7 @@ type scripted struct {
 	deliver func(ctx context.Context, a orchestrator.Attempt) []error // nil: all arrive
 	arrived []orchestrator.Message
 	batch   int
+	leaving func() // what whoever has a slot does before it is given back
 }
 
 func (s *scripted) Check(address string) (string, error) {

@@ -17,8 +17,23 @@ import (
 // gated is a scripted transport that bounds its attempts as commands are bounded, with the same locks.
 type gated struct{ *scripted }
 
-func (gated) Slot(database, recipient string, limit int) (orchestrator.Slot, error) {
-	return transport.Exec{}.Slot(database, recipient, limit)
+func (g gated) Slot(database, recipient string, limit int) (orchestrator.Slot, error) {
+	slot, err := transport.Exec{}.Slot(database, recipient, limit)
+	if err != nil || g.scripted == nil || g.leaving == nil {
+		return slot, err
+	}
+	return lateSlot{slot, g.leaving}, nil
+}
+
+// lateSlot is a slot whose holder does something before it gives it back.
+type lateSlot struct {
+	orchestrator.Slot
+	before func()
+}
+
+func (s lateSlot) Release() {
+	s.before()
+	s.Slot.Release()
 }
 
 // addGated adds an agent of which so many attempts are made at a time.
@@ -130,6 +145,27 @@ func TestSlotHeldElsewhere(t *testing.T) {
 	held[1].Release()
 	want(t, "delivered with one slot of two", f.deliver().Delivered, 1)
 	held[0].Release()
+}
+
+// A message that is sent when the last one is done, and whose run finds the slot still taken, is not left behind.
+func TestSlotGivenBackTooLate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addGated("b", 1)
+	other := f.open()
+	sent := []string{f.send("a", "b")}
+	f.wire.leaving = func() {
+		f.wire.leaving = nil
+		sent = append(sent, f.send("a", "b"))
+		if _, err := other.DeliverAll(t.Context(), orchestrator.DeliverOptions{}); err != nil {
+			t.Error(err)
+		}
+		want(t, "arrived while the slot was taken", len(f.wire.ids()), 1)
+	}
+	f.deliver()
+	if got := f.wire.ids(); !slices.Equal(got, sent) {
+		t.Errorf("arrived %v; want %v", got, sent)
+	}
 }
 
 // A slot is given back however the attempt ends.

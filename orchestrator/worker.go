@@ -23,30 +23,55 @@ const stallGrace = 2 * time.Second
 // the transaction of the next claim. When ctx ends, what is claimed is finished or given back, and nothing more claimed.
 //
 // Where the transport bounds the attempts of its recipient, the worker has one of its slots all the while, and does
-// nothing when there is none: whoever holds it delivers, too.
+// nothing when there is none: whoever holds it delivers, too. So it looks once more when it has given its slot back: what
+// was sent after its last claim may have found the slot taken.
 func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
-	slot, err := r.takeSlot(recipient)
-	if errors.Is(err, ErrNoSlot) {
-		return nil
+	for looked := false; ; looked = true {
+		slot, err := r.takeSlot(recipient)
+		if errors.Is(err, ErrNoSlot) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("no slot for the commands of %s can be had: %w", recipient, err)
+		}
+		o.slot = slot
+		claims, err := r.deliverClaims(ctx, recipient, o, y)
+		if slot == nil {
+			return err
+		}
+		slot.Release()
+		if err != nil || ctx.Err() != nil || looked && claims == 0 {
+			return err
+		}
+		if more, err := r.claimable(recipient); err != nil || !more {
+			return err
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("no slot for the commands of %s can be had: %w", recipient, err)
-	}
-	if slot != nil {
-		defer slot.Release()
-	}
-	o.slot = slot
+}
+
+// claimable looks whether a worker would find anything to claim for a recipient.
+func (r *Router) claimable(recipient string) (found bool, err error) {
+	err = r.read(func(c *conn) error {
+		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+claimable+`)`, stamp(r.now()), recipient)
+		found = n != 0
+		return err
+	})
+	return found, err
+}
+
+// deliverClaims delivers to one recipient until nothing is due, and returns how many claims it took.
+func (r *Router) deliverClaims(ctx context.Context, recipient string, o DeliverOptions, y *tally) (claims int, err error) {
 	var held *claim
 	var outcomes []outcome
-	for {
+	for ; ; claims++ {
 		next, report, err := r.settleAndClaim(ctx, held, outcomes, recipient, o)
 		if err != nil {
-			return err
+			return claims, err
 		}
 		y.deliver(recipient, report.delivered)
 		y.fail(report.failed...)
 		if next == nil {
-			return nil
+			return claims, nil
 		}
 		held, outcomes = next, r.attempt(ctx, next)
 	}
