@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -8,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/mattn/go-sqlite3"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/letter"
 )
 
 // count runs a query that counts.
@@ -83,6 +87,34 @@ func TestDeliversBesideIt(t *testing.T) {
 	}
 	w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 10 })
 	want(t, "delivered", w.stop().Delivered, 10)
+}
+
+// TestStatusUpdateUnderWay: a file that is the watch's own to deal with, and whose delivery is not settled yet, is dealt
+// with once it is.
+func TestStatusUpdateUnderWay(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "developer", "watchdog:")
+	sent, err := o.Send(t.Context(), orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
+		Payload: []byte(`{"agent":"developer","status":"idle"}`)})
+	must(t, err)
+	ms, err := o.Find(t.Context(), sent.MessageID)
+	must(t, err)
+	text, err := letter.Of(&ms[0]).Encode()
+	must(t, err)
+	o.write(string(text), "watchdog", sent.MessageID+".json")
+	db, err := sql.Open("sqlite3", "file:"+o.db+"?_busy_timeout=10000")
+	must(t, err)
+	defer db.Close()
+	_, err = db.Exec(`UPDATE agent_message SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+20 seconds')`)
+	must(t, err)
+	w := o.watch(50 * time.Millisecond)
+	<-w.looked
+	want(t, "the file is there", o.exists("watchdog", sent.MessageID+".json"), true)
+	_, err = db.Exec(`UPDATE agent_message SET next_attempt_at = ''`)
+	must(t, err)
+	w.until(func() bool { return !o.exists("watchdog", sent.MessageID+".json") })
+	o.wantRows(`SELECT status, acknowledged_at <> '' FROM agent_message`, "delivered 1")
+	o.checkOnce()
 }
 
 // TestReportsInTime: a file that stays half is reported once its writer has had its time.
