@@ -145,9 +145,8 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 		a = *known
 	}
 	u.apply(&a)
-	transport, _ := t.r.transportOf(a.Deliver)
-	if _, foldered := transport.(Foldered); u.Deliver != nil && foldered || u.StartCommand != nil && *u.StartCommand != "" {
-		a.Folder = u.Folder
+	if err := t.r.settleFolder(&u, known, &a); err != nil {
+		return Agent{}, false, err
 	}
 	a.UpdatedAt = t.now
 	if known == nil {
@@ -186,6 +185,30 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	}
 	a.Groups, a.NewSecret = conf.groupsOf(a.Name), made
 	return a, known == nil, nil
+}
+
+// settleFolder sets where an agent's commands run, which is one folder for all of them: that of the update which names
+// them. An update that would move a command which it does not name is refused.
+func (r *Router) settleFolder(u *AgentUpdate, known, a *Agent) error {
+	runs := func(a *Agent) bool {
+		transport, _ := r.transportOf(a.Deliver)
+		_, foldered := transport.(Foldered)
+		return foldered
+	}
+	namesDeliver, namesStart := u.Deliver != nil && runs(a), u.StartCommand != nil && a.StartCommand != ""
+	if !namesDeliver && !namesStart {
+		return nil
+	}
+	if known != nil && known.Folder != u.Folder {
+		for kept, command := range map[string]bool{"exec": !namesDeliver && runs(a), "start": !namesStart && a.StartCommand != ""} {
+			if command {
+				return Errorf(Conflict, "the %s command of %s runs in %s, and this one would run here, in %s", kept, a.Name, known.Folder, u.Folder).
+					WithHint("Call agent add in %s, or name both commands here", known.Folder)
+			}
+		}
+	}
+	a.Folder = u.Folder
+	return nil
 }
 
 func (u *AgentUpdate) apply(a *Agent) {

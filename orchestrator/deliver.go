@@ -128,7 +128,7 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 	y := newTally()
 	var done []<-chan struct{}
 	start := func(recipient string) {
-		for range r.workersOf(recipient) {
+		for allowed, _ := r.workersOf(recipient); allowed > 0; allowed-- {
 			if d := r.startWorker(ctx, recipient, o, y); d != nil {
 				done = append(done, d)
 			}
@@ -240,7 +240,7 @@ func (r *Router) tidyAll(ctx context.Context) error {
 // startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of this
 // process are at it already. The returned channel is closed when the worker has nothing more to do.
 func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOptions, y *tally) <-chan struct{} {
-	allowed := r.workersOf(recipient)
+	allowed, seats := r.workersOf(recipient)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.delivering[recipient] >= allowed {
@@ -252,8 +252,10 @@ func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOpt
 	goSafe("delivery to "+recipient, r.log, func() {
 		defer close(done)
 		defer r.workers.Done()
-		r.seats <- struct{}{}
-		defer func() { <-r.seats }()
+		if seats != nil {
+			seats <- struct{}{}
+			defer func() { <-seats }()
+		}
 		defer func() {
 			r.mu.Lock()
 			if r.delivering[recipient]--; r.delivering[recipient] == 0 {

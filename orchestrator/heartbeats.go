@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,15 +13,36 @@ import (
 const MaxSilence = 30 * day
 
 // heard notes that an agent did something: it sent, read, acknowledged or said what it does. An agent without a limit to
-// its silence costs nothing here. It belongs into the transaction of the act, behind whatever changed the presence.
+// its silence costs nothing here, and one that does many things in one request costs once: it is noted at the end.
 func (t *tx) heard(name string) error {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	if a := conf.agents[name]; a != nil && a.SilentAfter > 0 && !slices.Contains(t.hearing, name) {
+		t.hearing = append(t.hearing, name)
+	}
+	return nil
+}
+
+// noteHeard notes who was heard in this request, when its other changes are made: the presence decides, too.
+func (t *tx) noteHeard() error {
+	for _, name := range t.hearing {
+		if err := t.noteOneHeard(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) noteOneHeard(name string) error {
 	conf, err := t.config()
 	if err != nil {
 		return err
 	}
 	a := conf.agents[name]
 	if a == nil || a.SilentAfter == 0 {
-		return nil
+		return nil // not any more
 	}
 	p, err := t.latestPresence(name)
 	if err != nil {

@@ -28,7 +28,7 @@ func refusing(err error) func(context.Context, orchestrator.Attempt) []error {
 var errLater = fmt.Errorf("exit status 75: %w", orchestrator.ErrTryLater)
 
 // A recipient may ask for another time for as long as it likes: no rung is spent, nothing fails, and the message arrives
-// when it is taken. Until then it is tried at the ladder's first wait, and no more often.
+// when it is taken. Until then it is tried after the waits of the ladder, and the last of them again and again.
 func TestPostponedForAnHour(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
@@ -44,7 +44,7 @@ func TestPostponedForAnHour(t *testing.T) {
 		want(t, "failed", d.Failed, 0)
 		f.clock.advance(time.Second)
 	}
-	want(t, "attempts in an hour", attempts, 120)
+	want(t, "attempts in an hour", attempts, 32) // 0, 30, 90, 210, and every 120 s
 	m := f.message(id)
 	want(t, "status", m.Status, orchestrator.Pending)
 	want(t, "retry_count", m.RetryCount, 0)
@@ -54,13 +54,14 @@ func TestPostponedForAnHour(t *testing.T) {
 		t.Errorf("error_message %q does not say what the recipient answered", m.Error)
 	}
 	f.wire.set(nil)
+	f.clock.advance(90 * time.Second)
 	want(t, "delivered", f.deliver().Delivered, 1)
 	m = f.message(id)
 	want(t, "status", m.Status, orchestrator.Delivered)
 	want(t, "retry_count", m.RetryCount, 0)
 	want(t, "error_message", m.Error, "")
 	wantRows(t, f.rows(`SELECT event, count(*), max(attempt) FROM message_trace WHERE message_id = ? GROUP BY event ORDER BY event`, id),
-		"claimed 121 1", "created 1 0", "delivered 1 1", "overdue 1 1", "released 120 1")
+		"claimed 33 1", "created 1 0", "delivered 1 1", "overdue 1 1", "released 32 1")
 }
 
 // What a failure has cost stays, and what is put off on the ladder costs no further rung.
@@ -83,15 +84,15 @@ func TestPostponedOnTheLadder(t *testing.T) {
 	}
 	down := errors.New("down")
 	step(down, 30*time.Second)
-	for range 10 {
-		step(errLater, 30*time.Second)
+	for i := range 10 {
+		step(errLater, []time.Duration{30 * time.Second, 60 * time.Second, 120 * time.Second}[min(i, 2)])
 	}
 	want(t, "retry_count", f.message(id).RetryCount, 0)
 	want(t, "status", f.message(id).Status, orchestrator.Retry)
 	step(down, 60*time.Second)
-	step(errLater, 30*time.Second)
+	step(errLater, 120*time.Second)
 	step(down, 120*time.Second)
-	step(errLater, 30*time.Second)
+	step(errLater, 120*time.Second)
 	want(t, "retry_count", f.message(id).RetryCount, 2)
 	step(down, 0)
 	m := f.message(id)

@@ -62,12 +62,12 @@ type Router struct {
 	wal        *walFile // that the writer opened last, see keepWAL
 	watch      observer // see Watch
 	workers    sync.WaitGroup
-	delivering map[string]int // workers of this process by the recipient that they deliver to
-	seats      chan struct{}  // bounds the workers that deliver at the same time
+	delivering map[string]int           // workers of this process by the recipient that they deliver to
+	seats      map[string]chan struct{} // by scheme: bounds the workers that deliver through a transport at the same time
 }
 
-// maxWorkers bounds the recipients outside the database to which one process delivers at the same time, and so the files
-// and connections that it opens for them.
+// maxWorkers bounds the workers of one process that deliver through one transport at the same time, and so the files,
+// connections and processes that it has for them. Each transport has its own: commands that take their time delay no file.
 const maxWorkers = 256
 
 // Open prepares a Router. It touches the disk only as far as needed to refuse a path that cannot be a database; the
@@ -88,7 +88,10 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	}
 	r := &Router{
 		path: path, instance: o.Instance, now: o.Now, transports: o.Transports, log: o.Log, bell: o.Bell,
-		closeEar: func() {}, closeRinger: func() {}, busy: o.BusyTimeout, delivering: map[string]int{}, seats: make(chan struct{}, maxWorkers),
+		closeEar: func() {}, closeRinger: func() {}, busy: o.BusyTimeout, delivering: map[string]int{}, seats: map[string]chan struct{}{},
+	}
+	for scheme := range o.Transports {
+		r.seats[scheme] = make(chan struct{}, maxWorkers)
 	}
 	if r.instance == "" {
 		host, _ := os.Hostname()

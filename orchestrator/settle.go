@@ -159,14 +159,22 @@ func (t *tx) giveBack(m *Message, out *outcome) error {
 	return t.release(m, out, "given back: "+out.reason, "", nil)
 }
 
-// postpone ends the lease on a message whose recipient asks to be tried later: after the first wait of the ladder, and
-// without a step on it. It does so until the message expires.
+// postpone ends the lease on a message whose recipient asks to be tried later: after the waits of the ladder, the last of
+// them again and again, and without a step on it. It does so until the message expires.
 func (t *tx) postpone(m *Message, out *outcome) error {
 	conf, err := t.config()
 	if err != nil {
 		return err
 	}
-	next := stamp(t.clock.Add(conf.settings.Ladder[0]))
+	before, err := t.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'released' AND error LIKE 'put off until %'`, m.ID)
+	if err != nil {
+		return err
+	}
+	ladder := conf.settings.Ladder
+	next := stamp(t.clock.Add(ladder[min(int(before), len(ladder)-1)]))
+	if before >= int64(len(ladder)) {
+		out.detail = "" // the trace has enough of them
+	}
 	return t.release(m, out, "put off until "+next+": "+out.reason, `next_attempt_at = ?2, error_message = ?3, `, []any{next, out.reason})
 }
 

@@ -1,5 +1,7 @@
 package orchestrator
 
+import "strings"
+
 // takeSlot takes a slot for a worker of a recipient, if its transport bounds the attempts that are made at a time; nil if it
 // does not. Error: ErrNoSlot, or that there cannot be one.
 func (r *Router) takeSlot(recipient string) (Slot, error) {
@@ -19,21 +21,20 @@ func (r *Router) takeSlot(recipient string) (Slot, error) {
 	return slotted.Slot(r.path, agent.Name, max(agent.Concurrency, 1))
 }
 
-// workersOf is how many workers may deliver to a recipient at the same time. More than one are of use only where a
-// transport says how many attempts it makes at a time.
-func (r *Router) workersOf(recipient string) int {
+// workersOf is how many workers may deliver to a recipient at the same time, and what bounds those of its transport. More
+// than one are of use only where a transport says how many attempts it makes at a time.
+func (r *Router) workersOf(recipient string) (allowed int, seats chan struct{}) {
 	conf, err := r.configuration()
 	if err != nil {
-		return 1
+		return 1, nil
 	}
 	agent := conf.agents[recipient]
 	if agent == nil {
-		return 1
+		return 1, nil
 	}
-	if transport, _ := r.transportOf(agent.Deliver); transport != nil {
-		if _, ok := transport.(Slotted); ok {
-			return max(agent.Concurrency, 1)
-		}
+	scheme, _, _ := strings.Cut(agent.Deliver, ":")
+	if _, slotted := r.transports[scheme].(Slotted); slotted {
+		return max(agent.Concurrency, 1), r.seats[scheme]
 	}
-	return 1
+	return 1, r.seats[scheme]
 }

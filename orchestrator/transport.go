@@ -109,7 +109,7 @@ var (
 	ErrUndecidable = errors.New("cannot tell whether the message was delivered")
 
 	// ErrTryLater reports that the recipient asks to be tried another time. It costs no rung: the message is due again
-	// after the ladder's first wait, until it expires.
+	// after the waits of the ladder, the last of them again and again, until it expires.
 	ErrTryLater = errors.New("the recipient asks to be tried later")
 
 	// ErrGone reports that the address does not exist any more, and the recipient wants no more messages there. The agent's

@@ -60,6 +60,8 @@ type tx struct {
 	ring   ring     // the bell after the commit
 	after  []func() // run after the commit
 
+	hearing []string // agents with a limit to their silence that did something, each once
+
 	removed map[Status]int64 // by retention, for its report
 }
 
@@ -136,8 +138,11 @@ func (t *transaction) forRequest(w *writer, q *request) *tx {
 	return own
 }
 
-// finish writes the command's span if the request changed anything. It is part of the request.
+// finish writes who was heard of, and the command's span if the request changed anything. It is part of the request.
 func (t *tx) finish() error {
+	if err := t.noteHeard(); err != nil {
+		return err
+	}
 	span := tracing.FromContext(t.ctx)
 	if span == nil || !t.traced {
 		return nil
