@@ -178,6 +178,9 @@ func (w *writer) lead(q *request) error {
 // gatherFor bounds how long a leader yields, a few times what those need that it has just answered.
 const gatherFor = 20 * time.Microsecond
 
+// gatherYields is more than fit into that time. In a bubble of testing/synctest, time stands still while anybody can run.
+const gatherYields = 1000
+
 // gather lets whoever is runnable join, until the batch is as big as the last one: of those that were just answered most
 // come back at once. Worth it only when the last batch had company.
 func (w *writer) gather() {
@@ -185,7 +188,7 @@ func (w *writer) gather() {
 		return
 	}
 	began := time.Now()
-	for {
+	for range gatherYields {
 		runtime.Gosched()
 		if w.waiting() >= w.last || time.Since(began) > gatherFor {
 			return
