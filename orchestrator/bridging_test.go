@@ -143,6 +143,16 @@ func TestEachPlaced(t *testing.T) {
 	}
 	wantRows(t, f.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = '' ORDER BY seq`), "m700", "fallen back")
 	wantRows(t, f.rows(`SELECT count(*) FROM agent_message_archive WHERE acknowledged_at = ''`), "0")
+}
+
+// TestEachPlacedElsewhere: what was put elsewhere is not found.
+func TestEachPlacedElsewhere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	if _, err := f.TakeIn(t.Context(), arrival("m1", "a", "b")); err != nil {
+		t.Fatal(err)
+	}
 	for _, target := range []string{"wire:c", "dir:b"} {
 		err := f.EachPlaced(t.Context(), "b", target, func(page []orchestrator.Placed) error {
 			t.Errorf("%d messages were put into %s", len(page), target)

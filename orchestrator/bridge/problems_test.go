@@ -16,16 +16,15 @@ import (
 	"mailroom/orchestrator"
 )
 
-// TestProblemsAreReportedOnce: what cannot be taken in stays where it is and is reported once, also across restarts. When
-// it changes it is looked at again; when it goes, or gets through, the report goes.
-func TestProblemsAreReportedOnce(t *testing.T) {
-	t.Parallel()
-	outside := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(outside, "secret.json"), []byte(note("s1", "pm", "developer")), 0o600))
-	for name, c := range map[string]struct {
-		make    func(o *office, path string)
-		problem string
-	}{
+// problem is something that stands where a message could, and what is said of it.
+type problem struct {
+	make func(o *office, path string)
+	says string
+}
+
+// problems are files in the folder of developer. outside is a folder somewhere else.
+func problems(outside string) map[string]problem {
+	return map[string]problem{
 		"empty":        {text(""), "the file is empty"},
 		"half":         {text(note("h1", "pm", "developer")[:80]), "the file ends in the middle of its JSON"},
 		"no JSON":      {text("hello"), "the file is not JSON"},
@@ -51,7 +50,16 @@ func TestProblemsAreReportedOnce(t *testing.T) {
 		"pipe":           {func(o *office, path string) { must(o.t, syscall.Mkfifo(path, 0o600)) }, "it is a pipe"},
 		"unknown sender": {text(note("u1", "nobody", "developer")), `nobody is known as "nobody"`},
 		"id taken":       {text(note("taken", "developer", "developer")), "another message has the id taken"},
-	} {
+	}
+}
+
+// TestProblemsAreReportedOnce: what cannot be taken in stays where it is and is reported once, also across restarts. When
+// it changes it is looked at again; when it goes, or gets through, the report goes.
+func TestProblemsAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(outside, "secret.json"), []byte(note("s1", "pm", "developer")), 0o600))
+	for name, c := range problems(outside) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newOffice(t, "pm", "developer:", "qa:")
@@ -61,10 +69,10 @@ func TestProblemsAreReportedOnce(t *testing.T) {
 			c.make(o, path)
 			want(t, "problems", o.once().Problems, 1)
 			want(t, "problems, by another watch", o.once().Problems, 1)
-			problems, err := o.BridgeProblems(t.Context())
+			found, err := o.BridgeProblems(t.Context())
 			must(t, err)
-			if len(problems) != 1 || problems[0].Path != path || !strings.Contains(problems[0].Problem, c.problem) {
-				t.Fatalf("got %+v; want %q", problems, c.problem)
+			if len(found) != 1 || found[0].Path != path || !strings.Contains(found[0].Problem, c.says) {
+				t.Fatalf("got %+v; want %q", found, c.says)
 			}
 			want(t, "warnings", o.log.told(path), 1)
 			want(t, "messages", len(o.rows(`SELECT message_id FROM agent_message`)), 1)

@@ -135,6 +135,7 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 		t.Run(fmt.Sprint(watches, " watches"), func(t *testing.T) {
 			t.Parallel()
 			o := newOffice(t, "pm:", "developer:", "qa")
+			must(t, os.MkdirAll(o.path("qa"), 0o700))
 			var helpers []*helper
 			for range watches {
 				helpers = append(helpers, startHelper(t, "watch", o.db, o.root))
@@ -142,37 +143,17 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 			for _, h := range helpers {
 				h.until("looked")
 			}
-			must(t, os.MkdirAll(o.path("qa"), 0o700))
-			const droppers, each, sends = 4, 250, 200
-			var dropping []*helper
-			for i := range droppers {
-				dropping = append(dropping, startHelper(t, "drop", o.root, fmt.Sprint("d", i), fmt.Sprint(each), []string{"rename", "write"}[i%2],
-					"developer", "qa", "pm"))
-			}
-			for i := range sends {
-				_, err := o.Send(t.Context(), orchestrator.Draft{
-					Sender: "qa", Recipient: []string{"developer", "pm", "qa"}[i%3], Type: "note", Payload: []byte(`{}`),
-				})
-				must(t, err)
-				if i%50 == 0 {
-					_, err := o.DeliverAll(t.Context(), orchestrator.DeliverOptions{Background: true})
-					must(t, err)
-				}
-			}
-			for _, d := range dropping {
-				d.wait()
-			}
-			const all = droppers*each + sends
-			for o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) < all || len(o.files("qa")) > 0 {
+			files, sends := o.thousand()
+			for o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) < files+sends || len(o.files("qa")) > 0 {
 				helpers[0].until("looked")
 			}
 			o.checkOnce()
-			want(t, "messages", o.count(`SELECT count(*) FROM agent_message`), all)
+			want(t, "messages", o.count(`SELECT count(*) FROM agent_message`), files+sends)
 			want(t, "in the inbox", o.count(`SELECT count(*) FROM agent_inbox`), o.count(`SELECT count(*) FROM agent_message WHERE recipient = 'qa'`))
 			for _, agent := range []string{"developer", "pm"} {
-				files := o.files(agent)
-				want(t, "files of "+agent, len(files), o.count(`SELECT count(*) FROM agent_message WHERE recipient = '`+agent+`'`))
-				for _, name := range files {
+				names := o.files(agent)
+				want(t, "files of "+agent, len(names), o.count(`SELECT count(*) FROM agent_message WHERE recipient = '`+agent+`'`))
+				for _, name := range names {
 					must(t, os.Remove(o.path(agent, name)))
 				}
 			}
@@ -181,21 +162,54 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 			}
 			taken, acknowledged := 0, 0
 			for _, h := range helpers {
-				for _, line := range h.stop() {
-					if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
-						t.Error(line)
-					}
-					var c bridge.Counts
-					if _, err := fmt.Sscanf(line, "counts {TakenIn:%d Delivered:%d Acknowledged:%d", &c.TakenIn, &c.Delivered, &c.Acknowledged); err == nil {
-						taken, acknowledged = taken+c.TakenIn, acknowledged+c.Acknowledged
-					}
-				}
+				c := h.counts()
+				taken, acknowledged = taken+c.TakenIn, acknowledged+c.Acknowledged
 			}
-			want(t, "taken in, by all", taken, droppers*each)
+			want(t, "taken in, by all", taken, files)
 			want(t, "acknowledged, by all", acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE recipient <> 'qa'`))
 			o.wantRows(`SELECT path FROM bridge_problems`)
 		})
 	}
+}
+
+// thousand has other processes drop files while this one sends and delivers, and says how many of each there are.
+func (o *office) thousand() (files, sends int) {
+	o.t.Helper()
+	const droppers, each = 4, 250
+	var dropping []*helper
+	for i := range droppers {
+		dropping = append(dropping, startHelper(o.t, "drop", o.root, fmt.Sprint("d", i), fmt.Sprint(each), []string{"rename", "write"}[i%2],
+			"developer", "qa", "pm"))
+	}
+	for sends = range 200 {
+		_, err := o.Send(o.t.Context(), orchestrator.Draft{
+			Sender: "qa", Recipient: []string{"developer", "pm", "qa"}[sends%3], Type: "note", Payload: []byte(`{}`),
+		})
+		must(o.t, err)
+		if sends%50 == 0 {
+			_, err := o.DeliverAll(o.t.Context(), orchestrator.DeliverOptions{Background: true})
+			must(o.t, err)
+		}
+	}
+	for _, d := range dropping {
+		d.wait()
+	}
+	return droppers * each, sends + 1
+}
+
+// counts stops a watch, which must have found nothing to complain of, and returns its answer.
+func (h *helper) counts() (c bridge.Counts) {
+	h.t.Helper()
+	for _, line := range h.stop() {
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
+			h.t.Error(line)
+		}
+		if strings.HasPrefix(line, "counts ") {
+			_, err := fmt.Sscanf(line, "counts {TakenIn:%d Delivered:%d Acknowledged:%d", &c.TakenIn, &c.Delivered, &c.Acknowledged)
+			must(h.t, err)
+		}
+	}
+	return c
 }
 
 // files lists what stands in an agent's folder.
