@@ -2,48 +2,26 @@ package bridge
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
-
-	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator/letter"
 )
 
 // note is what the dir transport notes with a message, as far as it matters here; a file that was taken in has one, too.
 type note struct {
-	Inbox identity `json:"inbox"`
-	File  []byte   `json:"file,omitempty"` // its name, which need not be UTF-8; none is the name that the message's id gives
-}
-
-// identity is by what a folder is known again.
-type identity struct {
-	Device uint64 `json:"device"`
-	Inode  uint64 `json:"inode"`
-	Born   int64  `json:"born"` // ns since 1970; 0: the file system does not say. An inode number is used again
+	Inbox letter.Identity `json:"inbox"`
+	File  []byte          `json:"file,omitempty"` // its name, which need not be UTF-8; none is the name that the message's id gives
 }
 
 // identify describes a folder.
-func identify(in *os.Root) (id identity, err error) {
+func identify(in *os.Root) (id letter.Identity, err error) {
 	folder, err := in.Open(".")
 	if err != nil {
 		return id, err
 	}
 	defer folder.Close()
-	var s unix.Stat_t
-	if err := unix.Fstat(int(folder.Fd()), &s); err != nil {
-		return id, err
-	}
-	return identity{Device: uint64(s.Dev), Inode: s.Ino, Born: born(folder)}, nil
+	return letter.Identify(folder)
 }
-
-// same reports whether two are of one folder. The number of a device may change when the machine starts anew; inode and
-// birth together say enough.
-func (id identity) same(other identity) bool {
-	return id.Inode == other.Inode && id.Born == other.Born && (id.Born != 0 || id.Device == other.Device)
-}
-
-func (id identity) String() string { return fmt.Sprintf("%d-%d-%d", id.Device, id.Inode, id.Born) }
 
 // noteOf is the note for a file that stands in a folder.
 func noteOf(in *os.Root, name string) (string, error) {
@@ -56,7 +34,7 @@ func noteOf(in *os.Root, name string) (string, error) {
 }
 
 // parseNote reads where a message was put: in which folder, and under which name.
-func parseNote(id, mark string) (folder identity, name string, err error) {
+func parseNote(id, mark string) (folder letter.Identity, name string, err error) {
 	var n note
 	if err := json.Unmarshal([]byte(mark), &n); err != nil {
 		return folder, "", err

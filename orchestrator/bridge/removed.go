@@ -19,7 +19,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 	if !p.isInbox(folder) || now[""].problem != "" {
 		return nil
 	}
-	var here identity
+	var here letter.Identity
 	if in != nil {
 		var err error
 		if here, err = identify(in); err != nil {
@@ -33,7 +33,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 			there, name, err := parseNote(m.ID, m.Mark)
 			switch {
 			case err != nil: // written by hand: it says nothing
-			case in == nil || !there.same(here):
+			case in == nil || !there.Same(here):
 				lost, last = lost+1, there.String()
 			case now[name].print != "": // it was there a moment ago
 			default:

@@ -257,7 +257,7 @@ func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, err
 		}
-		if err != nil || !noted.Sentinel.same(now) {
+		if err != nil || !noted.Sentinel.Same(now) {
 			return false, missed(a, d.staging.Name()+" was emptied or made anew since")
 		}
 	}

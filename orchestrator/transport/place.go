@@ -8,36 +8,14 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
 )
-
-// identity is by what a file or a folder is known again.
-type identity struct {
-	Device uint64 `json:"device"`
-	Inode  uint64 `json:"inode"`
-	Born   int64  `json:"born"` // ns since 1970; 0: the file system does not say. An inode number is used again
-}
-
-func identify(file *os.File) (id identity, err error) {
-	var s unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &s); err != nil {
-		return id, fmt.Errorf("looking at %s: %w", file.Name(), err)
-	}
-	return identity{Device: uint64(s.Dev), Inode: s.Ino, Born: born(file)}, nil
-}
-
-// same reports whether two are of one file. The number of a device may change when the machine starts anew; inode and
-// birth together say enough.
-func (id identity) same(now identity) bool {
-	return now.Inode == id.Inode && now.Born == id.Born && (id.Born != 0 || now.Device == id.Device)
-}
 
 // place is the note that an attempt leaves with its messages before it writes: from where on in which file its lines
 // are, and by what that file is known again.
 type place struct {
-	identity
+	letter.Identity
 	Size     int64  `json:"size"`     // the lines are from here on
 	Modified int64  `json:"modified"` // ns since 1970
 	Tail     string `json:"tail"`     // fingerprint of what stands before Size
@@ -54,7 +32,7 @@ func placeOf(file *os.File) (p place, err error) {
 		return p, err
 	}
 	p = place{Size: info.Size(), Modified: info.ModTime().UnixNano()}
-	if p.identity, err = identify(file); err != nil {
+	if p.Identity, err = letter.Identify(file); err != nil {
 		return p, err
 	}
 	p.Tail, err = fingerprint(file, p.Size)
@@ -80,7 +58,7 @@ func (p place) note() (string, error) {
 // stillIn checks that the file is the noted one and holds what it held then. An error that is ErrUndecidable says what
 // became of it.
 func (p place) stillIn(file *os.File, now place) error {
-	if !p.same(now.identity) {
+	if !p.Same(now.Identity) {
 		return undecidable(file.Name(), "another file has its name now, since it was rotated or made anew")
 	}
 	if now.Size < p.Size {

@@ -36,11 +36,11 @@ type drop struct {
 
 // dirNote is what an attempt notes with its messages before it hands them over.
 type dirNote struct {
-	Owner    string   `json:"owner"` // fingerprint of database and recipient: a message has no other staged files
-	Token    string   `json:"token"` // of the attempt
-	Sentinel identity `json:"sentinel"`
-	Inbox    identity `json:"inbox"`          // the agent's folder
-	Back     []string `json:"back,omitempty"` // fingerprints of messages that are not handed over
+	Owner    string          `json:"owner"` // fingerprint of database and recipient: a message has no other staged files
+	Token    string          `json:"token"` // of the attempt
+	Sentinel letter.Identity `json:"sentinel"`
+	Inbox    letter.Identity `json:"inbox"`          // the agent's folder
+	Back     []string        `json:"back,omitempty"` // fingerprints of messages that are not handed over
 }
 
 // stagedLetter is a message as a staged file.
@@ -92,7 +92,7 @@ func (d *drop) begin(a orchestrator.Attempt) (err error) {
 	if d.note.Sentinel, err = d.sentinel(true); err != nil {
 		return err
 	}
-	d.note.Inbox, err = identify(d.inbox.File)
+	d.note.Inbox, err = letter.Identify(d.inbox.File)
 	return err
 }
 
@@ -106,7 +106,7 @@ func mark(text string) string {
 func (n *dirNote) staged(id string) string { return n.Owner + "-" + mark(id) + "-" + n.Token }
 
 // sentinel identifies the staging folder by the file in it that nobody but us has a reason to touch.
-func (d *drop) sentinel(make bool) (id identity, err error) {
+func (d *drop) sentinel(make bool) (id letter.Identity, err error) {
 	file, err := d.staging.open(sentinel, unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) && make {
 		if err := d.staging.write(sentinel, []byte(sentinelText)); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -118,7 +118,7 @@ func (d *drop) sentinel(make bool) (id identity, err error) {
 		return id, err
 	}
 	defer file.Close()
-	return identify(file)
+	return letter.Identify(file)
 }
 
 // clearUp removes what earlier attempts at these messages left staged. Whoever made it can do nothing with it any more:
