@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"mailroom/tracing"
 	"time"
 )
 
@@ -72,6 +73,9 @@ type Message struct {
 	leaseToken string
 	marks      string // all transports' marks, JSON
 }
+
+// Traceparent returns the command that sent the message as a W3C Trace Context header; "" when it is not known.
+func (m *Message) Traceparent() string { return tracing.Traceparent(m.TraceID, m.SpanID) }
 
 // Draft is a message about to be sent.
 type Draft struct {

@@ -132,9 +132,7 @@ func (t *tx) begin(ctx context.Context, a *Agent, run *Run, looked string) (*Beg
 	if err := t.heard(a.Name); err != nil {
 		return nil, err
 	}
-	if m.traceID != "" && m.spanID != "" {
-		ctx = tracing.WithParent(ctx, "00-"+m.traceID+"-"+m.spanID+"-01")
-	}
+	ctx = tracing.WithParent(ctx, tracing.Traceparent(m.traceID, m.spanID))
 	b.span = t.runSpan(ctx, a.Name)
 	b.span.Set(tracing.AttrMessageID, m.first)
 	b.Traceparent = b.span.Traceparent()

@@ -69,12 +69,19 @@ func WithParent(ctx context.Context, traceparent string) context.Context {
 	if len(parts) < 4 || len(parts[0]) != 2 || !isHex(parts[0]) || parts[0] == "ff" || (parts[0] == "00" && len(parts) != 4) {
 		return ctx
 	}
-	traceID, spanID := parts[1], parts[2]
-	if len(traceID) != 32 || len(spanID) != 16 || !isHex(traceID) || !isHex(spanID) ||
-		strings.Trim(traceID, "0") == "" || strings.Trim(spanID, "0") == "" {
+	if Traceparent(parts[1], parts[2]) == "" {
 		return ctx
 	}
-	return context.WithValue(ctx, parentKey{}, parent{traceID, spanID})
+	return context.WithValue(ctx, parentKey{}, parent{parts[1], parts[2]})
+}
+
+// Traceparent returns a span as a W3C Trace Context header; "" when its ids are none.
+func Traceparent(traceID, spanID string) string {
+	if len(traceID) != 32 || len(spanID) != 16 || !isHex(traceID) || !isHex(spanID) ||
+		strings.Trim(traceID, "0") == "" || strings.Trim(spanID, "0") == "" {
+		return ""
+	}
+	return "00-" + traceID + "-" + spanID + "-01"
 }
 
 // Start begins a span named after a command. Its parent is the span already in ctx, else what WithParent put there.
@@ -133,7 +140,7 @@ func (s *Span) MarkSaved() {
 }
 
 // Traceparent returns the span as a W3C Trace Context header, for handing on to whatever the command starts.
-func (s *Span) Traceparent() string { return "00-" + s.TraceID + "-" + s.SpanID + "-01" }
+func (s *Span) Traceparent() string { return Traceparent(s.TraceID, s.SpanID) }
 
 // spanIDs counts up from a random start, so that the ids of one process stand side by side in the index of command_trace:
 // random ones would each change a page of their own, and a send would write three times as much. Two processes make the

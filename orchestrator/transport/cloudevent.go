@@ -38,7 +38,7 @@ func encodeEvent(m *orchestrator.Message) ([]byte, error) {
 	}
 	e := cloudEvent{
 		SpecVersion: "1.0", ID: m.ID, Source: "/mailroom/agents/" + safe(m.Sender), Type: "mailroom.message",
-		Subject: m.Recipient, DataContentType: "application/json", Traceparent: traceparent(m), Data: data.Bytes(),
+		Subject: m.Recipient, DataContentType: "application/json", Traceparent: m.Traceparent(), Data: data.Bytes(),
 	}
 	if m.Type != "" {
 		e.Type += "." + safe(m.Type)
@@ -59,17 +59,4 @@ func encodeEvent(m *orchestrator.Message) ([]byte, error) {
 // full stops part what is signed.
 func safe(name string) string {
 	return strings.NewReplacer("+", "%20", ".", "%2E", "~", "%7E").Replace(url.QueryEscape(name))
-}
-
-// traceparent is the W3C Trace Context of the command that sent the message, "" when it has none.
-func traceparent(m *orchestrator.Message) string {
-	if !isTraceID(m.TraceID, 32) || !isTraceID(m.SpanID, 16) {
-		return ""
-	}
-	return "00-" + m.TraceID + "-" + m.SpanID + "-01"
-}
-
-// isTraceID reports whether a text is n lower-case hex digits and not only zeros.
-func isTraceID(text string, n int) bool {
-	return len(text) == n && strings.Trim(text, "0123456789abcdef") == "" && strings.Trim(text, "0") != ""
 }

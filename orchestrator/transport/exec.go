@@ -203,13 +203,8 @@ func variables(a *orchestrator.Attempt, database string, ms []*orchestrator.Mess
 	if database != "" {
 		env = append(env, "MAILROOM_DB="+database)
 	}
-	if isHex(m.TraceID, 32) && isHex(m.SpanID, 16) {
-		env = append(env, "TRACEPARENT=00-"+m.TraceID+"-"+m.SpanID+"-01")
+	if parent := m.Traceparent(); parent != "" {
+		env = append(env, "TRACEPARENT="+parent)
 	}
 	return env
-}
-
-// isHex reports whether a text is so many lower-case hexadecimal digits, as W3C Trace Context writes its ids.
-func isHex(text string, length int) bool {
-	return len(text) == length && strings.Trim(text, "0123456789abcdef") == ""
 }
