@@ -278,6 +278,30 @@ func TestStatementsArePlannedOnce(t *testing.T) {
 	}
 }
 
+// TestTestsThatAreNamedExist: docs/guarantees.md says which test shows what, so each of them must be there.
+func TestTestsThatAreNamedExist(t *testing.T) {
+	t.Parallel()
+	there := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, d := range s.syntax.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.test {
+				there[f.Name.Name] = true
+			}
+		}
+	}
+	for _, doc := range []string{"ARCHITECTURE.md", "docs/guarantees.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`).FindAllString(string(text), -1) {
+			if !there[name] {
+				t.Errorf("%s names %s, which does not exist", doc, name)
+			}
+		}
+	}
+}
+
 // TestRepositoryHasItsDoors holds the top of the repository to the names that newcomers are told.
 func TestRepositoryHasItsDoors(t *testing.T) {
 	t.Parallel()
