@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -56,6 +57,9 @@ type tally struct {
 	failed    map[string]int
 	errors    []FailedAttempt
 	fault     error // of the database, not of a recipient
+
+	workers sync.WaitGroup
+	started atomic.Bool // at least one worker
 }
 
 func newTally() *tally { return &tally{delivered: map[string]int{}, failed: map[string]int{}} }
@@ -126,23 +130,14 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 		return Delivery{}, err
 	}
 	y := newTally()
-	var done []<-chan struct{}
-	start := func(recipient string) {
-		for allowed, _ := r.workersOf(recipient); allowed > 0; allowed-- {
-			if d := r.startWorker(ctx, recipient, o, y); d != nil {
-				done = append(done, d)
-			}
-		}
-	}
+	start := func(recipient string) { r.startWorker(ctx, recipient, o, y) }
 	if err := r.deliverInboxes(ctx, o, y, start); err != nil {
 		return y.delivery(), err
 	}
 	if !o.Background {
-		for _, d := range done {
-			<-d
-		}
+		y.workers.Wait()
 		// What failed on the way may have sent reports to inboxes.
-		if len(done) > 0 && o.Recipient == "" {
+		if y.started.Load() && o.Recipient == "" {
 			if err := r.deliverInboxes(ctx, o, y, func(string) {}); err != nil {
 				return y.delivery(), err
 			}
@@ -238,19 +233,20 @@ func (r *Router) tidyAll(ctx context.Context) error {
 }
 
 // startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of this
-// process are at it already. The returned channel is closed when the worker has nothing more to do.
-func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOptions, y *tally) <-chan struct{} {
+// process are at it already. A worker that has claimed something starts the next, if more may be claimed.
+func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOptions, y *tally) {
 	allowed, seats := r.workersOf(recipient)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.delivering[recipient] >= allowed {
-		return nil
+		return
 	}
 	r.delivering[recipient]++
-	done := make(chan struct{})
+	y.started.Store(true)
+	y.workers.Add(1)
 	r.workers.Add(1)
 	goSafe("delivery to "+recipient, r.log, func() {
-		defer close(done)
+		defer y.workers.Done()
 		defer r.workers.Done()
 		if seats != nil {
 			seats <- struct{}{}
@@ -268,5 +264,21 @@ func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOpt
 			y.databaseFault(err)
 		}
 	})
-	return done
+}
+
+// callHelp starts another worker for a recipient whose transport makes several attempts at a time, if there is something
+// for it.
+func (r *Router) callHelp(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
+	allowed, _ := r.workersOf(recipient)
+	r.mu.Lock()
+	enough := r.delivering[recipient] >= allowed
+	r.mu.Unlock()
+	if enough {
+		return nil
+	}
+	more, err := r.claimable(recipient)
+	if err == nil && more {
+		r.startWorker(ctx, recipient, o, y)
+	}
+	return err
 }

@@ -322,12 +322,12 @@ func (b *inboxBatch) failOne(m *Message, code Code, reason string, permanent boo
 // failedAttempt describes an attempt of m that has just failed. The text counts attempts, retry_count the retries made.
 func failedAttempt(m *Message, code Code, reason, retryAt string) FailedAttempt {
 	attempts := "1 attempt"
-	if n := m.attempt(); n > 1 {
+	if n := m.Attempt(); n > 1 {
 		attempts = fmt.Sprintf("%d attempts", n)
 	}
 	return FailedAttempt{
 		Code: code, Message: "Failed to deliver message after " + attempts + ": " + reason, MessageID: m.ID,
-		Recipient: m.Recipient, RetryCount: m.attempt() - 1, RetryAt: retryAt,
+		Recipient: m.Recipient, RetryCount: m.Attempt() - 1, RetryAt: retryAt,
 	}
 }
 

@@ -30,7 +30,7 @@ func (l *ladder) Reset() { l.retries = 0 }
 
 // nextRung returns the wait after the attempt that m is making failed, and false when that was its last.
 func (s *Settings) nextRung(m *Message) (time.Duration, bool) {
-	var policy backoff.BackOff = &ladder{rungs: s.Ladder, maxRetries: m.MaxRetries, retries: m.attempt() - 1}
+	var policy backoff.BackOff = &ladder{rungs: s.Ladder, maxRetries: m.MaxRetries, retries: m.Attempt() - 1}
 	wait := policy.NextBackOff()
 	return wait, wait != backoff.Stop
 }

@@ -104,8 +104,8 @@ func quoted(s string) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// attempt is the number of the delivery attempt that would be, or is being, made.
-func (m *Message) attempt() int {
+// Attempt is the number of the delivery attempt that would be, or is being, made.
+func (m *Message) Attempt() int {
 	if m.Status == Retry {
 		return m.RetryCount + 2
 	}

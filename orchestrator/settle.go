@@ -181,7 +181,7 @@ func (t *tx) postpone(m *Message, out *outcome) error {
 // release ends the lease on a message that stays what it is, and sets what else is given.
 func (t *tx) release(m *Message, out *outcome, why, set string, args []any) error {
 	event := t.event(tracing.Released, why)
-	event.MessageID, event.OldStatus, event.NewStatus, event.Attempt, event.Detail = m.ID, string(m.Status), string(m.Status), m.attempt(), out.detail
+	event.MessageID, event.OldStatus, event.NewStatus, event.Attempt, event.Detail = m.ID, string(m.Status), string(m.Status), m.Attempt(), out.detail
 	if err := tracing.Record(t, event); err != nil {
 		return err
 	}

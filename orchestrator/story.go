@@ -293,7 +293,7 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt)
 		why.Fix = "Nothing; it comes by itself (" + m.Error + ")"
 	case m.NextAttemptAt > now:
-		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", plural(m.attempt()-1, "attempt"), m.attempt(), m.NextAttemptAt)
+		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", plural(m.Attempt()-1, "attempt"), m.Attempt(), m.NextAttemptAt)
 		why.Fix = "Remove the cause (" + m.Error + "); the next attempt comes by itself"
 	case ahead > 0:
 		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender, m.Recipient)

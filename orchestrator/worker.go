@@ -73,6 +73,9 @@ func (r *Router) deliverClaims(ctx context.Context, recipient string, o DeliverO
 		if next == nil {
 			return claims, nil
 		}
+		if err := r.callHelp(ctx, recipient, o, y); err != nil {
+			r.log.Warn("no look for more could be taken", "recipient", recipient, "error", err)
+		}
 		held, outcomes = next, r.attempt(ctx, next)
 	}
 }

@@ -198,7 +198,7 @@ func variables(a *orchestrator.Attempt, database string, ms []*orchestrator.Mess
 		"MAILROOM_THREAD_ID=" + m.ThreadID,
 		"MAILROOM_REPLY_TO=" + m.ReplyTo,
 		"MAILROOM_PRIORITY=" + strconv.Itoa(m.Priority),
-		"MAILROOM_ATTEMPT=" + strconv.Itoa(m.RetryCount+1),
+		"MAILROOM_ATTEMPT=" + strconv.Itoa(m.Attempt()),
 	}
 	if database != "" {
 		env = append(env, "MAILROOM_DB="+database)

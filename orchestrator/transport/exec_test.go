@@ -180,7 +180,7 @@ func TestExecEnvironment(t *testing.T) {
 	here, err := os.Getwd()
 	must(t, err)
 	first := note("m-1", `{"n":1.10}`)
-	first.ThreadID, first.ReplyTo, first.Priority, first.RetryCount = "thr-1", "m-0", -1, 2
+	first.ThreadID, first.ReplyTo, first.Priority, first.Status, first.RetryCount = "thr-1", "m-0", -1, orchestrator.Retry, 1
 	first.TraceID, first.SpanID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	second := note("m-2", `2`)
 	second.Sender, second.Type = "other", "other"
@@ -193,7 +193,7 @@ func TestExecEnvironment(t *testing.T) {
 		"TRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "m-2",
 	}, "\n") + "\n" +
 		`{"message_id":"m-1","sender":"architect","recipient":"builder","message_type":"note","payload":{"n":1.10},"status":"delivered",` +
-		`"created_at":"2025-10-26T10:30:00.000Z","retry_count":2,"priority":-1,"thread_id":"thr-1","reply_to":"m-0",` +
+		`"created_at":"2025-10-26T10:30:00.000Z","retry_count":1,"priority":-1,"thread_id":"thr-1","reply_to":"m-0",` +
 		`"trace_id":"0af7651916cd43dd8448eb211c80319c","span_id":"b7ad6b7169203331"}` + "\n" +
 		`{"message_id":"m-2","sender":"other","recipient":"builder","message_type":"other","payload":2,"status":"delivered",` +
 		`"created_at":"2025-10-26T10:30:00.000Z","retry_count":0,"priority":0}` + "\n"
