@@ -145,6 +145,10 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 		a = *known
 	}
 	u.apply(&a)
+	transport, _ := t.r.transportOf(a.Deliver)
+	if err := u.fits(&a, transport); err != nil {
+		return Agent{}, false, err
+	}
 	if err := t.r.settleFolder(&u, known, &a); err != nil {
 		return Agent{}, false, err
 	}
@@ -232,6 +236,26 @@ func (u *AgentUpdate) apply(a *Agent) {
 	if u.SilentAfter != nil {
 		a.SilentAfter = int(*u.SilentAfter / time.Second)
 	}
+}
+
+// fits refuses what an update sets that means nothing for the transport which the agent has with it.
+func (u *AgentUpdate) fits(a *Agent, transport Transport) error {
+	refuse := func(what, hint string) error {
+		return Errorf(InvalidParams, "%s: it would change nothing for an agent whose messages go to %s", what, a.Deliver).WithHint("%s", hint)
+	}
+	_, table := transport.(SetTransport)
+	_, slotted := transport.(Slotted)
+	_, signs := transport.(Signer)
+	switch {
+	case transport == nil: // of another program
+	case u.Batch != nil && *u.Batch > 1 && (table || transport.MaxBatch() == 1):
+		return refuse("batch", "A batch is for exec:COMMAND, dir:ROOT or jsonl:PATH")
+	case u.Concurrency != nil && *u.Concurrency > 1 && !slotted:
+		return refuse("concurrency", "It is for exec:COMMAND; a session (--start) runs once at a time")
+	case u.AllowPrivate != nil && *u.AllowPrivate && !signs:
+		return refuse("allow_private", "It is for webhook:URL")
+	}
+	return nil
 }
 
 func set[T any](field, value *T) {

@@ -16,6 +16,7 @@ type claim struct {
 	timeout  time.Duration
 	secret   string // with which messages to the agent are signed
 	slot     Slot   // of a transport that bounds its attempts
+	once     bool   // a test message, which has failed when it is not delivered now
 }
 
 // claimNext leases what a worker delivers next to one recipient: rows in the order in which they must arrive, at most as

@@ -26,6 +26,8 @@ type Delivery struct {
 	Delivered int
 	Failed    int // attempts that failed, not messages given up
 	Expired   int
+	PutOff    int                 // messages whose recipients asked to be tried later
+	Disabled  []string            // agents whose transport is disabled now, since their address is gone for good
 	Summary   []RecipientDelivery // by recipient, in order of name
 	Errors    []FailedAttempt
 }
@@ -56,6 +58,8 @@ type tally struct {
 	delivered map[string]int
 	failed    map[string]int
 	errors    []FailedAttempt
+	putOff    int
+	disabled  []string
 	fault     error // of the database, not of a recipient
 
 	workers sync.WaitGroup
@@ -83,6 +87,16 @@ func (y *tally) fail(attempts ...FailedAttempt) {
 	}
 }
 
+// settled counts what else became of a claim's messages.
+func (y *tally) settled(s *settlement) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.putOff += s.putOff
+	if s.disabled != "" {
+		y.disabled = append(y.disabled, s.disabled)
+	}
+}
+
 func (y *tally) databaseFault(err error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -101,7 +115,7 @@ func (y *tally) delivery() Delivery {
 	for name := range y.failed {
 		names[name] = true
 	}
-	d := Delivery{Summary: []RecipientDelivery{}, Errors: slices.Clone(y.errors)}
+	d := Delivery{Summary: []RecipientDelivery{}, Errors: slices.Clone(y.errors), PutOff: y.putOff, Disabled: slices.Sorted(slices.Values(y.disabled))}
 	for name := range names {
 		d.Summary = append(d.Summary, RecipientDelivery{name, y.delivered[name], y.failed[name]})
 		d.Delivered += y.delivered[name]

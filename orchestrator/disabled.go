@@ -17,8 +17,8 @@ func (a *Agent) waits() bool { return a.Disabled != "" && a.Fallback == "" }
 const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '')`
 
 // disableGone disables the transport of an agent that said in an attempt that its address is gone, unless it has got
-// another one meanwhile, and tells the administrators.
-func (t *tx) disableGone(c *claim, outcomes []outcome) error {
+// another one meanwhile, and tells the administrators. It returns the agent's name when it did.
+func (t *tx) disableGone(c *claim, outcomes []outcome) (disabled string, err error) {
 	reason := ""
 	for i := range outcomes {
 		if outcomes[i].gone {
@@ -26,23 +26,23 @@ func (t *tx) disableGone(c *claim, outcomes []outcome) error {
 		}
 	}
 	if reason == "" {
-		return nil
+		return "", nil
 	}
 	conf, err := t.config()
 	if err != nil {
-		return err
+		return "", err
 	}
 	agent := conf.agents[c.agent.Name]
 	if agent == nil || agent.Deliver != c.agent.Deliver || agent.Disabled != "" {
-		return nil
+		return "", nil
 	}
 	a := *agent
 	a.Disabled, a.UpdatedAt = t.now+" "+reason, t.now
 	if err := t.storeAgent(&a); err != nil {
-		return err
+		return "", err
 	}
 	if err := t.configChanged(); err != nil {
-		return err
+		return "", err
 	}
 	t.after = append(t.after, func() {
 		t.r.log.Error("the transport of an agent is disabled; its messages wait until it gets another one",
@@ -54,9 +54,9 @@ func (t *tx) disableGone(c *claim, outcomes []outcome) error {
 		"payload": map[string]any{"agent": a.Name, "deliver": a.Deliver, "reason": reason},
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
-	return t.tellAdministrators("transport_disabled", payload)
+	return a.Name, t.tellAdministrators("transport_disabled", payload)
 }
 
 // tellAdministrators sends a note of the router's own to every agent that has a valid administrator's token. Whoever works

@@ -66,6 +66,7 @@ func TestGoneLosesNothing(t *testing.T) {
 	}
 	d := f.deliver()
 	want(t, "failed", d.Failed, 0)
+	want(t, "disabled", fmt.Sprint(d.Disabled), "[b]")
 	want(t, "attempts", attempts, 1)
 	if a := f.agent("b"); !strings.Contains(a.Disabled, "410 Gone") || !strings.HasPrefix(a.Disabled, "2026-01-02T03:04:05.000Z ") {
 		t.Errorf("disabled: %q", a.Disabled)

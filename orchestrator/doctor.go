@@ -43,8 +43,13 @@ func (d *doctor) trials(ctx context.Context) {
 		switch {
 		case t.Delivered:
 			worked++
-		case t.MessageID == "" || t.Retry:
+		case t.MessageID == "":
 			d.add("trial of "+t.Agent, "note", "not tried through "+t.Deliver+": "+t.Says, "")
+		case t.PutOff:
+			d.add("trial of "+t.Agent, "note", "a test message through "+t.Deliver+" got as far as the answer to come another time, and was given up: "+t.Says, "")
+		case t.Disabled:
+			d.add("trial of "+t.Agent, "problem", "a test message through "+t.Deliver+" did not arrive: "+t.Says+". That transport is disabled now",
+				"`mailroom agent add "+t.Agent+" --deliver ...`")
 		default:
 			d.add("trial of "+t.Agent, "problem", "a test message through "+t.Deliver+" did not arrive: "+t.Says,
 				"`mailroom trace "+t.MessageID+"` shows the attempt")
@@ -190,25 +195,25 @@ func (d *doctor) messages(c *conn) error {
 		d.add("daemon", "ok", plural(len(daemons), "daemon")+" running", "")
 	}
 	for _, check := range []struct {
-		name, level, says, do, query string
-		args                         []any
+		name, level, says, noun, do, query string
+		args                               []any
 	}{
-		{"overdue", "problem", "%d messages are undelivered for longer than " + FormatDuration(conf.settings.OverdueAfter),
+		{"overdue", "problem", "%s undelivered for longer than " + FormatDuration(conf.settings.OverdueAfter), "message",
 			"`mailroom sql --named overdue` lists them, `mailroom why ID` says what holds each",
 			`SELECT count(*) FROM agent_message WHERE ` + live + ` AND created_at < ?`, []any{overdue}},
-		{"dead letters", "note", "%d dead letters", "`mailroom dead_letters list`, then `mailroom dead_letters replay ID`",
-			`SELECT count(*) FROM agent_message WHERE status IN ('failed','expired')`, nil},
-		{"leases", "note", "%d leases ran out and wait for the next delivery run", "`mailroom deliver_all`",
+		{"dead letters", "note", "%s", "dead letter", "`mailroom dead_letters list`, then `mailroom dead_letters replay ID`",
+			`SELECT count(*) FROM agent_message m WHERE status IN ('failed','expired') AND ` + noTest, nil},
+		{"leases", "note", "%s ran out, until the next delivery run comes by", "lease", "`mailroom deliver_all`",
 			`SELECT count(*) FROM agent_message WHERE lease_token <> '' AND lease_until <= ?`, []any{now}},
-		{"files not taken in", "problem", "ralph watch found %d files that it could not take in", "`mailroom sql 'SELECT path, problem FROM bridge_problems'`",
+		{"files not taken in", "problem", "ralph watch found %s that it could not take in", "file", "`mailroom sql 'SELECT path, problem FROM bridge_problems'`",
 			`SELECT count(*) FROM bridge_problems`, nil},
-		{"silent agents", "problem", "%d agents have been silent for too long", "`mailroom agent list` shows them",
+		{"silent agents", "problem", "%s silent for too long", "agent", "`mailroom agent list` shows them",
 			`SELECT count(*) FROM heartbeats WHERE told_at <> ''`, nil},
-		{"sessions", "problem", "the sessions of %d agents failed until they were given up", "`mailroom agent list` shows them, `mailroom agent show NAME` how they ended",
+		{"sessions", "problem", "%s whose sessions failed until they were given up", "agent", "`mailroom agent list` shows them, `mailroom agent show NAME` how they ended",
 			`SELECT count(*) FROM agent_runs WHERE state = 'given_up'`, nil},
-		{"unknown recipients", "problem", "undelivered messages wait for %d names that nobody has", "`mailroom status` shows them; `mailroom agent add NAME`",
+		{"unknown recipients", "problem", "undelivered messages wait for %s that nobody has", "name", "`mailroom status` shows them; `mailroom agent add NAME`",
 			`SELECT count(DISTINCT recipient) FROM agent_message WHERE ` + live + ` AND recipient NOT IN (SELECT name FROM agents)`, nil},
-		{"trace", "problem", "%d messages that the router has handled have no trace", "Somebody deleted trace rows; a backup has them",
+		{"trace", "problem", "%s that the router has handled, without a trace", "message", "Somebody deleted trace rows; a backup has them",
 			`SELECT count(*) FROM agent_message m WHERE traced_status <> '' AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, nil},
 	} {
 		n, err := c.number(check.query, check.args...)
@@ -216,7 +221,7 @@ func (d *doctor) messages(c *conn) error {
 			return err
 		}
 		if n > 0 {
-			d.add(check.name, check.level, fmt.Sprintf(check.says, n), check.do)
+			d.add(check.name, check.level, fmt.Sprintf(check.says, plural(int(n), check.noun)), check.do)
 		} else {
 			d.add(check.name, "ok", "none", "")
 		}

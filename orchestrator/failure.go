@@ -35,7 +35,9 @@ func (t *tx) attemptFailed(m *Message, out *outcome) (retryAt string, err error)
 		}
 		return "", t.giveUp(m, reason, true)
 	}
-	wait = max(wait, min(out.wait, conf.settings.highestRung()))
+	if asked := min(out.wait, conf.settings.highestRung()); asked > wait {
+		wait, reason = asked, reason+"; its recipient asks for no other attempt within "+FormatDuration(asked)
+	}
 	retryAt = stamp(t.clock.Add(wait))
 	_, err = t.changeStatus(bySeq(m.seq), change{to: Retry, attempted: true, event: tracing.AttemptFailed, failure: reason, detail: out.detail, next: retryAt})
 	return retryAt, err

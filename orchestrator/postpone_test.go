@@ -180,6 +180,7 @@ func TestPostponedPartOfABatch(t *testing.T) {
 	d := f.deliver()
 	want(t, "delivered", d.Delivered, 1)
 	want(t, "failed", d.Failed, 1)
+	want(t, "put off", d.PutOff, 1)
 	wantRows(t, f.rows(`SELECT status, retry_count, lease_token FROM agent_message WHERE message_id IN (?, ?, ?) ORDER BY seq`, first, second, third),
 		"delivered 0 ", "pending 0 ", "retry 0 ")
 }
@@ -207,6 +208,11 @@ func TestRetryAfter(t *testing.T) {
 			f.wire.set(refusing(fmt.Errorf("503: %w", &orchestrator.RetryAfter{Wait: test.asks, Err: errors.New("overloaded")})))
 			id := f.send("a", "b")
 			want(t, "failed", f.deliver().Failed, 1)
+			said := "503: overloaded"
+			if wait := test.waits[0]; wait > 30 {
+				said += "; its recipient asks for no other attempt within " + orchestrator.FormatDuration(time.Duration(wait)*time.Second)
+			}
+			want(t, "error_message on the ladder", f.message(id).Error, said)
 			for i, seconds := range test.waits {
 				want(t, "retry_count", f.message(id).RetryCount, i)
 				f.clock.advance(time.Duration(seconds)*time.Second - time.Millisecond)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -30,12 +32,18 @@ type Run struct {
 	StartedAt string   `json:"started_at"`
 	Instance  string   `json:"instance"`          // the process that started it
 	PID       int      `json:"pid,omitempty"`     // of the command; 0: it was not started yet, or could not be
-	Outcome   string   `json:"outcome,omitempty"` // how it ended
+	Outcome   string   `json:"outcome,omitempty"` // how it ended, and what it said last if it failed
+	Output    string   `json:"output"`            // file with what it printed, emptied when the next begins
 	Starts    int64    `json:"starts"`            // runs so far
 	Failures  int64    `json:"failures"`          // in a row
 	NextAt    string   `json:"next_at,omitempty"` // it is not started again before
 
 	through int64 // seq of the newest message that it was started for
+}
+
+// SessionOutput is the file that gets what the session of an agent prints, beside the locks of its commands.
+func (r *Router) SessionOutput(agent string) string {
+	return filepath.Join(SlotFolder(r.path), agent+".session.log")
 }
 
 // lastRun returns nil when the agent was never started.
@@ -139,9 +147,12 @@ func (t *tx) begin(ctx context.Context, a *Agent, run *Run, looked string) (*Beg
 	return b, b.span.Save(t, t.clock, t.actor, "")
 }
 
+// startSpan and the agent's name are the name of the span of a run.
+const startSpan = "start "
+
 // runSpan begins the span of a run.
 func (t *tx) runSpan(ctx context.Context, agent string) *tracing.Span {
-	_, span := tracing.Start(ctx, "start "+agent)
+	_, span := tracing.Start(ctx, startSpan+agent)
 	span.Set("agent", agent)
 	span.Begin(t.clock)
 	return span
@@ -213,6 +224,9 @@ func (t *tx) endRun(b *Begun, e RunEnd) error {
 	}
 	failure := ""
 	if e.Failed {
+		if said := lastLines(e.Output); said != "" {
+			e.Outcome += "; it said last: " + said
+		}
 		failure = e.Outcome
 	}
 	b.span.Set("outcome", e.Outcome)
@@ -221,6 +235,21 @@ func (t *tx) endRun(b *Begun, e RunEnd) error {
 		return err
 	}
 	return t.storeEnd(b, e)
+}
+
+// maxSaid bounds what is shown of the end of a session's output, in bytes.
+const maxSaid = 300
+
+// lastLines is the end of what a session printed, on one line: whole lines of it, if they are short enough.
+func lastLines(output string) string {
+	output = strings.TrimSpace(output)
+	if len(output) > maxSaid {
+		output = strings.ToValidUTF8(output[len(output)-maxSaid:], "") // the cut may go through a character
+		if _, whole, found := strings.Cut(output, "\n"); found {
+			output = whole
+		}
+	}
+	return strings.Join(strings.Fields(output), " ")
 }
 
 // readNothing reports whether all that stood unread in the inbox when a run began still does.

@@ -237,7 +237,7 @@ func (c *conn) mailFor(a *Agent, run *Run, looked string) (m mail, err error) {
 
 // explainStart adds to what is known of a message that was delivered and not read whether the recipient's session is
 // started for it.
-func (c *conn) explainStart(conf *config, m *Message, why *Reason) error {
+func (c *conn) explainStart(r *Router, conf *config, m *Message, why *Reason) error {
 	a := conf.agents[m.Recipient]
 	if m.Status != Delivered || m.ReadAt != "" || a == nil || a.StartCommand == "" || m.isPost() {
 		return nil
@@ -250,20 +250,23 @@ func (c *conn) explainStart(conf *config, m *Message, why *Reason) error {
 	if err != nil {
 		return err
 	}
-	says := "; the session of " + a.Name + " "
+	says, printed := "; the session of "+a.Name+" ", "What it printed is in "+r.SessionOutput(a.Name)
 	switch {
 	case p.Status == Stopped:
 		why.Rule += says + "is not started, since the agent has stopped at " + p.Since
 		why.Fix = "Whatever " + a.Name + " sends itself brings it back"
+	case run != nil && run.State == RunEnded && !a.readsInbox() && m.seq <= run.through && m.DeliveredAt <= run.StartedAt:
+		why.Rule += fmt.Sprintf("%swas started at %s, when it was there, and has ended (%s)", says, run.StartedAt, run.Outcome)
 	case run == nil || run.State == RunEnded:
 		why.Rule += says + "is started for it by `mailroom serve` or `mailroom ralph watch`"
 	case run.State == RunRunning:
 		why.Rule += fmt.Sprintf("%shas been running since %s (pid %d)", says, run.StartedAt, run.PID)
 	case run.State == RunFailed:
 		why.Rule += fmt.Sprintf("%sfailed (%s) and is started again at %s", says, run.Outcome, run.NextAt)
+		why.Fix = "Remove the cause; it is started again by itself. " + printed
 	default:
 		why.Rule += fmt.Sprintf("%swas given up after %s (%s)", says, plural(int(run.Failures), "failure"), run.Outcome)
-		why.Fix = "Remove the cause, which the trace of `start " + a.Name + "` in command_trace shows; the next message to it, or another `--start`, starts it again"
+		why.Fix = "Remove the cause; the next message to it, or another `--start`, starts it again. " + printed
 	}
 	return nil
 }

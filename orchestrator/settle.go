@@ -79,7 +79,9 @@ func failedOutcome(ctx context.Context, c *claim, err error) outcome {
 // settlement is what a settled claim adds to the run's result.
 type settlement struct {
 	delivered int
+	putOff    int
 	failed    []FailedAttempt
+	disabled  string // the agent, if its transport was disabled
 }
 
 // settle ends a claim in the table, as far as this process still holds it. What another has taken over meanwhile is left
@@ -90,7 +92,8 @@ func (t *tx) settle(c *claim, outcomes []outcome) (s settlement, err error) {
 			return s, err
 		}
 	}
-	return s, t.disableGone(c, outcomes)
+	s.disabled, err = t.disableGone(c, outcomes)
+	return s, err
 }
 
 // settleOne ends the lease on one message of a claim.
@@ -106,11 +109,13 @@ func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error 
 		return t.settleDelivered(m, out)
 	case out.lapsed:
 		return t.lapse(m, out.reason)
+	case c.once: // whatever comes of it, it is not tried again
 	case out.givenBack:
 		return t.giveBack(m, out)
 	case out.gone:
 		return t.giveBack(m, out) // it waits for another address
 	case out.postponed:
+		s.putOff++
 		return t.postpone(m, out)
 	}
 	retryAt, err := t.attemptFailed(m, out)
@@ -121,6 +126,12 @@ func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error 
 	return nil
 }
 
+// What the trace says of a message that not the agent's own transport delivered, or not this attempt.
+const (
+	byFallback   = "by the fallback " // and its target
+	foundEarlier = "an earlier attempt had delivered it"
+)
+
 func (t *tx) settleDelivered(m *Message, out *outcome) error {
 	how := ""
 	if out.fallback != "" {
@@ -129,7 +140,7 @@ func (t *tx) settleDelivered(m *Message, out *outcome) error {
 				return err
 			}
 		}
-		how = "by the fallback " + out.fallback
+		how = byFallback + out.fallback
 		if out.earlier {
 			how += ": " + out.reason
 		}

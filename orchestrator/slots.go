@@ -38,3 +38,7 @@ func (r *Router) workersOf(recipient string) (allowed int, seats chan struct{}) 
 	}
 	return 1, r.seats[scheme]
 }
+
+// SlotFolder is where the slots of a database are, and what sessions print: files beside it, which stay. The slots must
+// not be removed while a command runs.
+func SlotFolder(database string) string { return database + "-slots" }

@@ -67,6 +67,9 @@ func (c *conn) standings(r *Router, agents []Agent) ([]AgentStanding, error) {
 		if s.Run, err = c.lastRun(a.Name); err != nil {
 			return nil, err
 		}
+		if s.Run != nil {
+			s.Run.Output = r.SessionOutput(a.Name)
+		}
 		list[i] = s
 	}
 	return list, nil

@@ -5,7 +5,10 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
+
+	"mailroom/tracing"
 )
 
 // Story is everything that is known of one message, told by the trace tables.
@@ -14,7 +17,7 @@ type Story struct {
 	Gone     bool          `json:"gone,omitempty"` // deleted by retention; only the trace is left
 	Receipts []Receipt     `json:"receipts"`
 	Events   []StoryEvent  `json:"events"`
-	Commands []CommandSpan `json:"commands"` // that had a part in it, by start
+	Commands []CommandSpan `json:"commands"` // that had a part in it, and the sessions that were started for it, by start
 }
 
 // StoryEvent is one row of message_trace.
@@ -101,7 +104,8 @@ func (c *conn) story(m Message) (Story, error) {
 	}
 	err = c.query(`
 		SELECT trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes
-		FROM command_trace WHERE span_id IN (SELECT span_id FROM message_trace WHERE message_id = ? AND span_id <> '')
+		FROM command_trace WHERE span_id IN (SELECT span_id FROM message_trace WHERE message_id = ?1 AND span_id <> '')
+		   OR trace_id = ?2 AND name LIKE '`+startSpan+`%' AND json_extract(attributes, '$."`+tracing.AttrMessageID+`"') = ?1
 		ORDER BY id`, func(row []driver.Value) error {
 		s.Commands = append(s.Commands, CommandSpan{
 			TraceID: asText(row[0]), SpanID: asText(row[1]), ParentSpanID: asText(row[2]), Name: asText(row[3]), Kind: asText(row[4]),
@@ -109,7 +113,7 @@ func (c *conn) story(m Message) (Story, error) {
 			Actor: asText(row[9]), Caller: asText(row[10]), Attributes: json.RawMessage(asText(row[11])),
 		})
 		return nil
-	}, m.ID)
+	}, m.ID, m.TraceID)
 	if err != nil {
 		return s, err
 	}
@@ -206,8 +210,10 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 	}
 	switch m.Status {
 	case Delivered:
-		why.explainDelivered(conf, m)
-		return why, c.explainStart(conf, m, &why)
+		if err := c.explainDelivered(conf, m, &why); err != nil {
+			return why, err
+		}
+		return why, c.explainStart(r, conf, m, &why)
 	case Failed:
 		why.Where = "among the dead letters"
 		why.Rule = fmt.Sprintf("it failed for good after %s", plural(why.Attempts, "attempt"))
@@ -229,15 +235,37 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 	return why, nil
 }
 
-func (why *Reason) explainDelivered(conf *config, m *Message) {
+// explainDelivered says where a message is that was delivered, and how much is known of that.
+func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
 	if m.isPost() {
 		why.Where = "in the thread " + m.ThreadID
 		why.Rule = "a post is delivered with its writing, and stays as long as its thread is open"
-		return
+		return nil
 	}
-	why.Where = "in the inbox of " + m.Recipient
-	if a := conf.agents[m.Recipient]; a != nil && a.Deliver != "inbox" && !strings.HasPrefix(a.Deliver, "inbox:") {
-		why.Where = "with " + m.Recipient + ", through " + a.Deliver
+	through, whose, err := c.tookIt(conf.agents[m.Recipient], m)
+	if err != nil {
+		return err
+	}
+	scheme, address, _ := strings.Cut(through, ":")
+	rule, fix := "delivered; nothing has been heard of its being read", ""
+	switch scheme {
+	case "inbox":
+		why.Where = "in the inbox of " + m.Recipient
+		fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+	case "jsonl":
+		why.Where = "in the file " + address + whose
+		fix = "Nothing: whoever reads that file has it"
+	case "dir":
+		why.Where = "in the folder " + filepath.Join(address, m.Recipient) + ", or taken from there"
+		fix = "Nothing, once " + m.Recipient + " takes the file away, which `mailroom ralph watch` notices"
+	case "exec":
+		why.Where = "with " + m.Recipient + ": its command took it (" + through + ")"
+		rule, fix = "delivered: the command ended with exit status 0, which is all that is known", "Nothing"
+	case "webhook":
+		why.Where = "with " + m.Recipient + ": its server took it (" + through + ")"
+		rule, fix = "delivered: the server said that it has it, which is all that is known", "Nothing"
+	default:
+		why.Where = "with " + m.Recipient + ", through " + through
 	}
 	switch {
 	case m.AcknowledgedAt != "":
@@ -245,12 +273,29 @@ func (why *Reason) explainDelivered(conf *config, m *Message) {
 	case m.ReadAt != "":
 		why.Rule = "delivered and read; not acknowledged"
 	default:
-		why.Rule = "delivered; nothing has been heard of its being read"
-		why.Fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+		why.Rule, why.Fix = rule, fix
 		if m.ttl != nil {
 			why.Rule += "; it expires unread at " + m.ExpiresAt
 		}
 	}
+	return nil
+}
+
+// tookIt returns the transport that took a message of an agent, which may have been removed: its fallback if the trace
+// says so, its inbox if it stands there, and else the agent's own. whose tells a fallback from that.
+func (c *conn) tookIt(agent *Agent, m *Message) (through, whose string, err error) {
+	how, _, err := c.text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1`, m.ID)
+	if err != nil {
+		return "", "", err
+	}
+	if fallback, found := strings.CutPrefix(how, byFallback); found {
+		return strings.TrimSuffix(fallback, ": "+foundEarlier), ", the fallback of " + m.Recipient, nil
+	}
+	stands, err := c.number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
+	if stands > 0 || agent == nil {
+		return "inbox", "", err
+	}
+	return agent.Deliver, "", err
 }
 
 // explainLive explains a message that the router still has to act on.
@@ -291,10 +336,10 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"
 	case m.NextAttemptAt > now && m.Status == Pending:
 		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt)
-		why.Fix = "Nothing; it comes by itself (" + m.Error + ")"
+		why.Fix = "Nothing; it comes by itself"
 	case m.NextAttemptAt > now:
 		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", plural(m.Attempt()-1, "attempt"), m.Attempt(), m.NextAttemptAt)
-		why.Fix = "Remove the cause (" + m.Error + "); the next attempt comes by itself"
+		why.Fix = "Remove the cause; the next attempt comes by itself"
 	case ahead > 0:
 		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender, m.Recipient)
 		why.Fix = "Wait for that delivery"

@@ -30,7 +30,8 @@ type Trial struct {
 	MessageID string // "" when none was sent
 	Delivered bool
 	Says      string // why it was not delivered, or not sent
-	Retry     bool   // the agent asked for another time, and gets it then
+	PutOff    bool   // the agent answered that it wants to be tried another time
+	Disabled  bool   // it answered that its address is gone for good, so that its transport is disabled now
 }
 
 // TryTransports sends a message of the type TestMessage to every agent through its own transport and says what came of each.
@@ -94,8 +95,9 @@ func (r *Router) tryTransport(ctx context.Context, agent *Agent) (Trial, error) 
 	attempt, cancel := attemptContext(ctx, c.timeout)
 	defer cancel()
 	outcomes := r.tryTarget(attempt, c, c.agent.Deliver)
-	trial.Delivered, trial.Says, trial.Retry = outcomes[0].delivered, outcomes[0].reason, outcomes[0].postponed || outcomes[0].givenBack
-	_, _, err = r.settleAndClaim(context.WithoutCancel(ctx), c, outcomes, "", DeliverOptions{})
+	trial.Delivered, trial.Says, trial.PutOff = outcomes[0].delivered, outcomes[0].reason, outcomes[0].postponed
+	_, settled, err := r.settleAndClaim(context.WithoutCancel(ctx), c, outcomes, "", DeliverOptions{})
+	trial.Disabled = settled.disabled != ""
 	return trial, err
 }
 
@@ -132,7 +134,7 @@ func (t *tx) beginTrial(name string, trial *Trial) (*claim, error) {
 		}
 		return nil, err
 	}
-	c := &claim{agent: agent, messages: []Message{*m}, timeout: min(agent.timeout(&conf.settings), trialTimeout)}
+	c := &claim{agent: agent, once: true, messages: []Message{*m}, timeout: min(agent.timeout(&conf.settings), trialTimeout)}
 	if c.secret, err = t.secretOf(name); err != nil {
 		return nil, err
 	}

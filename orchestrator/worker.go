@@ -70,6 +70,7 @@ func (r *Router) deliverClaims(ctx context.Context, recipient string, o DeliverO
 		}
 		y.deliver(recipient, report.delivered)
 		y.fail(report.failed...)
+		y.settled(&report)
 		if next == nil {
 			return claims, nil
 		}
@@ -140,11 +141,14 @@ func (r *Router) attempt(ctx context.Context, c *claim) []outcome {
 	return r.tryFallback(parent, c, outcomes)
 }
 
+// errTimeUp is the cause with which an attempt's context ends at the delivery timeout.
+var errTimeUp = errors.New("its time was up")
+
 // attemptContext ends at the delivery timeout, or some time after the process was asked to stop: an attempt under way
 // is finished if it can be.
 func attemptContext(parent context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(parent))
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeUp)
 	unhook := context.AfterFunc(parent, func() {
 		timer := time.AfterFunc(shutdownGrace, func() { stop(ErrStopping) })
 		context.AfterFunc(ctx, func() { timer.Stop() })
@@ -226,7 +230,7 @@ func (r *Router) recoverEarlier(ctx context.Context, c *claim, message *Message)
 		case errors.Is(err, errStalled):
 			return unfinished(ctx, c), true
 		case delivered:
-			out := outcome{delivered: true, earlier: true, reason: "an earlier attempt had delivered it"}
+			out := outcome{delivered: true, earlier: true, reason: foundEarlier}
 			if target != c.agent.Deliver {
 				out.fallback = target
 			}

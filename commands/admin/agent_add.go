@@ -86,6 +86,9 @@ func (r AgentResult) Text(w *commands.Text) {
 		what = "Added"
 	}
 	w.Printf("%s %s; its messages go to %s.\n", what, r.Agent.Name, r.Agent.Deliver)
+	if r.Agent.StartCommand != "" {
+		w.Printf("While `mailroom serve` or `mailroom ralph watch` runs, its messages start, in %s: %s\n", r.Agent.Folder, r.Agent.StartCommand)
+	}
 	if r.Agent.NewSecret != "" {
 		w.Printf("They are signed with %s, which its receiver must know and is not shown again.\n", r.Agent.NewSecret)
 	}

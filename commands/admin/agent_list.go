@@ -38,12 +38,27 @@ func (r AgentListResult) Text(w *commands.Text) {
 	}
 	rows := make([][]string, len(r.Agents))
 	for i, a := range r.Agents {
-		rows[i] = []string{a.Name, a.Role, standing(&a), a.Deliver, a.Fallback, strings.Join(a.Groups, ", ")}
+		deliver := a.Deliver
+		if a.Disabled != "" {
+			deliver = "(disabled) " + deliver
+		}
+		rows[i] = []string{a.Name, a.Role, standing(&a), brief(deliver), brief(a.Fallback), strings.Join(a.Groups, ", ")}
 		if started {
-			rows[i] = append(rows[i], lastRun(a.Run))
+			rows[i] = append(rows[i], runState(a.Run))
 		}
 	}
 	w.Table(headings, rows)
+}
+
+// maxBrief is how many characters a table shows of a command or an address; `agent show` has all of it.
+const maxBrief = 40
+
+func brief(text string) string {
+	characters := []rune(text)
+	if len(characters) <= maxBrief {
+		return text
+	}
+	return string(characters[:maxBrief-1]) + "…"
 }
 
 // standing says in a few words what an agent does, and since when.

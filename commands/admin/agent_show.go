@@ -40,25 +40,46 @@ func agentShow(ctx context.Context, env commands.Env, p AgentNameParams) (AgentS
 // Text shows a line per field; what is not set is left out.
 func (r AgentShowResult) Text(w *commands.Text) {
 	a, b := r.Agent, r.Backlog
-	timeout, silent, plan := "", "", ""
-	if a.TimeoutSeconds > 0 {
-		timeout = fmt.Sprintf("%d s", a.TimeoutSeconds)
-	}
-	if a.SilentAfter > 0 {
-		silent = fmt.Sprintf("%d s", a.SilentAfter)
-	}
+	plan, private, output := "", "", ""
 	if a.PlanModeRequired {
 		plan = "required"
 	}
+	if a.AllowPrivate {
+		private = "allowed"
+	}
+	if a.Run != nil {
+		output = a.Run.Output
+	}
 	w.Fields(
 		[2]string{"agent", a.Name}, [2]string{"role", a.Role}, [2]string{"status", standing(&a)}, [2]string{"deliver", a.Deliver},
-		[2]string{"fallback", a.Fallback}, [2]string{"timeout", timeout}, [2]string{"start", a.StartCommand},
-		[2]string{"last run", lastRun(a.Run)},
-		[2]string{"silent after", silent}, [2]string{"plan mode", plan}, [2]string{"groups", strings.Join(a.Groups, ", ")},
+		[2]string{"disabled", a.Disabled}, [2]string{"fallback", a.Fallback}, [2]string{"timeout", set(a.TimeoutSeconds, " s")},
+		[2]string{"batch", set(a.Batch, "")}, [2]string{"concurrency", set(a.Concurrency, "")}, [2]string{"private addresses", private},
+		[2]string{"start", a.StartCommand}, [2]string{"folder", a.Folder},
+		[2]string{"last run", lastRun(a.Run)}, [2]string{"its output", output},
+		[2]string{"silent after", set(a.SilentAfter, " s")}, [2]string{"plan mode", plan}, [2]string{"groups", strings.Join(a.Groups, ", ")},
 		[2]string{"registered by", a.RegisteredBy}, [2]string{"since", a.CreatedAt},
 		[2]string{"backlog", fmt.Sprintf("%d pending, %d retry, %d unread", b.Pending, b.Retry, b.Unread)},
 		[2]string{"oldest", b.OldestAt},
 	)
+}
+
+// set is a number with its unit, "" for 0.
+func set(n int, unit string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n) + unit
+}
+
+// runState says in a few words what became of the last run of an agent's start command.
+func runState(run *orchestrator.Run) string {
+	switch {
+	case run == nil:
+		return ""
+	case run.State == orchestrator.RunRunning:
+		return "running since " + run.Since
+	}
+	return strings.ReplaceAll(string(run.State), "_", " ") + " at " + run.Since
 }
 
 // lastRun says in a sentence what became of the last run of an agent's start command.
@@ -66,19 +87,26 @@ func lastRun(run *orchestrator.Run) string {
 	if run == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s since %s", strings.ReplaceAll(string(run.State), "_", " "), run.Since)
+	text := runState(run)
 	if run.PID > 0 && run.State == orchestrator.RunRunning {
 		text += fmt.Sprintf(", pid %d", run.PID)
 	}
 	if run.Outcome != "" {
 		text += ": " + run.Outcome
 	}
-	text += fmt.Sprintf("; started %d times", run.Starts)
-	if run.Failures > 0 {
-		text += fmt.Sprintf(", failed %d times in a row", run.Failures)
+	text += "; started " + times(run.Starts)
+	if run.Failures > 1 {
+		text += ", failed " + times(run.Failures) + " in a row"
 	}
 	if run.NextAt != "" {
 		text += ", again at " + run.NextAt
 	}
 	return text
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }

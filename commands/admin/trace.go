@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -55,9 +56,10 @@ func writeStory(w *commands.Text, s *orchestrator.Story) {
 	}
 	start := parseTime(s.Events[0].At)
 	runs := groupByRun(s)
+	sessions := sessionsOf(s)
 	for i, run := range runs {
 		branch, trunk := "├─", "│  "
-		if i == len(runs)-1 {
+		if i == len(runs)-1 && len(sessions) == 0 {
 			branch, trunk = "└─", "   "
 		}
 		w.Printf("%s %s\n", branch, run.title(w, start))
@@ -71,6 +73,13 @@ func writeStory(w *commands.Text, s *orchestrator.Story) {
 				w.Printf("%s      %s\n", trunk, w.Paint(commands.Dim, strings.TrimRight(line, "\r\n")))
 			}
 		}
+	}
+	for i, session := range sessions {
+		branch, trunk := "├─", "│  "
+		if i == len(sessions)-1 {
+			branch, trunk = "└─", "   "
+		}
+		writeSession(w, session, start, branch, trunk)
 	}
 	for _, receipt := range s.Receipts {
 		w.Printf("   %s %s (%s)\n", w.Paint(commands.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At, receipt.Evidence)
@@ -103,9 +112,40 @@ func groupByRun(s *orchestrator.Story) (runs []run) {
 	return runs
 }
 
+// sessionsOf are the runs of a start command that a story has: they did nothing with the message themselves.
+func sessionsOf(s *orchestrator.Story) (list []*orchestrator.CommandSpan) {
+	acted := map[string]bool{}
+	for _, e := range s.Events {
+		acted[e.SpanID] = true
+	}
+	for i := range s.Commands {
+		if !acted[s.Commands[i].SpanID] {
+			list = append(list, &s.Commands[i])
+		}
+	}
+	return list
+}
+
+// writeSession shows how a session that was started for the message ended, and what it printed.
+func writeSession(w *commands.Text, s *orchestrator.CommandSpan, start time.Time, branch, trunk string) {
+	var end struct {
+		Outcome string `json:"outcome"`
+		Output  string `json:"output"`
+	}
+	_ = json.Unmarshal(s.Attributes, &end) // it is a JSON object of ours; without it there is less to show
+	r := run{span: s, actor: s.Actor}
+	w.Printf("%s %s\n", branch, r.title(w, start))
+	if s.Status != "ERROR" && end.Outcome != "" {
+		w.Printf("%s   %s\n", trunk, end.Outcome)
+	}
+	for line := range strings.Lines(end.Output) {
+		w.Printf("%s      %s\n", trunk, w.Paint(commands.Dim, strings.TrimRight(line, "\r\n")))
+	}
+}
+
 func (r *run) title(w *commands.Text, start time.Time) commands.Painted {
-	at := since(start, r.events[0].At)
 	if r.span == nil {
+		at := since(start, r.events[0].At)
 		return w.Paint(commands.Bold, "engine") + commands.Painted(commands.Harmless(" of "+r.actor+"  "+at))
 	}
 	text := " by " + r.actor

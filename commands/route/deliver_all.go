@@ -20,6 +20,8 @@ type DeliverAllParams struct {
 type DeliverAllResult struct {
 	Delivered int                              `json:"messages_delivered"`
 	Failed    int                              `json:"messages_failed"`
+	PutOff    int                              `json:"messages_put_off,omitempty"`    // the recipient asked to be tried later
+	Disabled  []string                         `json:"transports_disabled,omitempty"` // of these agents: their addresses are gone
 	Summary   []orchestrator.RecipientDelivery `json:"delivery_summary"`
 	Errors    []AttemptError                   `json:"errors,omitempty"`
 	Timestamp string                           `json:"timestamp"`
@@ -41,7 +43,7 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 	if err != nil {
 		return DeliverAllResult{}, err
 	}
-	r := DeliverAllResult{Delivered: d.Delivered, Failed: d.Failed, Summary: d.Summary, Timestamp: timestamp(env)}
+	r := DeliverAllResult{Delivered: d.Delivered, Failed: d.Failed, PutOff: d.PutOff, Disabled: d.Disabled, Summary: d.Summary, Timestamp: timestamp(env)}
 	for _, failed := range d.Errors {
 		r.Errors = append(r.Errors, AttemptError{FailedAttempt: failed})
 	}
@@ -51,6 +53,12 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 // Text says it in a sentence, and shows what failed.
 func (r DeliverAllResult) Text(w *commands.Text) {
 	w.Printf("Delivered: %d. Failed attempts: %d.\n", r.Delivered, r.Failed)
+	if r.PutOff > 0 {
+		w.Printf("Put off, since the recipient asks to be tried later: %d. `mailroom why ID` says until when.\n", r.PutOff)
+	}
+	for _, name := range r.Disabled {
+		w.Printf("The address of %[1]s is gone for good: its transport is disabled until `mailroom agent add %[1]s --deliver ...`.\n", name)
+	}
 	if len(r.Errors) == 0 {
 		return
 	}

@@ -32,14 +32,15 @@ type Listening struct {
 // ServeCommand is the daemon: it runs the schedules, wakes up at every ring of the bell, and answers health checks.
 func ServeCommand(p *Program) *cli.Command {
 	return &cli.Command{
-		Name: "serve", Usage: "Run the daemon: deliver, retry and clean up as scheduled", HideHelpCommand: true, OnUsageError: usageError,
+		Name: "serve", Usage: "Run the daemon: deliver, retry, clean up as scheduled, and start agents", HideHelpCommand: true, OnUsageError: usageError,
 		Description: "Runs until SIGTERM or SIGINT, finishes the deliveries under way and exits within 10 seconds. Several daemons\n" +
-			"on one database do no harm. `mailroom schedule list` shows what it runs.\n\nExample:\n\n    mailroom serve --listen 127.0.0.1:9464",
+			"on one database do no harm. `mailroom schedule list` shows what it runs. An agent that was added with --start is\n" +
+			"started when there are messages for it; its session goes on when the daemon stops.\n\nExample:\n\n    mailroom serve --listen 127.0.0.1:9464",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "`ADDRESS` of the endpoints: /mcp, /v1, /healthz, /readyz and /metrics; port 0 picks a free one"},
 			&cli.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
 			&cli.StringFlag{Name: "tls-key", Usage: "`FILE` with its key, PEM"},
-			&cli.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, beatss the address; may be repeated"},
+			&cli.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
 			&cli.IntFlag{Name: "rate", Usage: "requests per second that one token may make", Value: 200},
 		},
 		Action: func(c *cli.Context) error {

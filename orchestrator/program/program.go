@@ -72,7 +72,7 @@ func (r *Result) How() string {
 	case r.Signal != 0:
 		how = "ended by " + unix.SignalName(r.Signal)
 	}
-	if r.Killed {
+	if r.Killed && r.Signal != syscall.SIGKILL {
 		how += "; SIGKILL was sent, since not all of it ended on SIGTERM"
 	}
 	return how

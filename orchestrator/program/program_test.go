@@ -177,6 +177,9 @@ func TestEndByKill(t *testing.T) {
 			if !got.Killed || got.Ended != context.DeadlineExceeded || got.Status != -1 {
 				t.Errorf("%+v", got)
 			}
+			if name == "itself" && got.How() != "ended by SIGKILL" {
+				t.Errorf("in words: %s", got.How())
+			}
 		})
 	}
 }

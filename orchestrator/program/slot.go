@@ -15,10 +15,6 @@ import (
 	"mailroom/orchestrator"
 )
 
-// SlotFolder is where the slots of a database are: files beside it, one per slot, which stay. They must not be removed
-// while a command runs.
-func SlotFolder(database string) string { return database + "-slots" }
-
 // Slot is the right to run one command at a time among all processes of the machine: a lock on a file, which the command
 // inherits. When our process is killed, the slot stays taken until the command has ended, and so has whatever it left
 // running in the background. Its methods may be called concurrently, and for nil.

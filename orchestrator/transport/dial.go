@@ -71,8 +71,7 @@ func (w *Webhook) newConnections(allowPrivate bool) *http.Transport {
 func mustBePublic(address string) error {
 	refuse := func(what string) error {
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
-			"%s is %s, and the agent's webhook may lead to public addresses only", address, what).
-			WithHint("If that is meant: mailroom agent add NAME --allow-private")
+			"%s is %s, and the agent's webhook may lead to public addresses only", address, what)
 	}
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

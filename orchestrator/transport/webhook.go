@@ -163,7 +163,7 @@ func (w *Webhook) deliver(ctx context.Context, a *orchestrator.Attempt, m *orche
 	r.Header.Set("User-Agent", "mailroom")
 	answer, err := w.connections(a.AllowPrivate).RoundTrip(r) // in place of a Client, which follows redirects
 	if err != nil {
-		return unanswered(ctx, r.URL.Host, err)
+		return unanswered(ctx, a.Recipient, r.URL.Host, err)
 	}
 	defer answer.Body.Close()
 	patience := time.AfterFunc(cmp.Or(w.patience, answerTime), cancel)
@@ -186,7 +186,12 @@ func (w *Webhook) connections(allowPrivate bool) *http.Transport {
 }
 
 // unanswered is the error of a request that no answer came to. The receiver may have read it all the same.
-func unanswered(ctx context.Context, host string, err error) error {
+func unanswered(ctx context.Context, recipient, host string, err error) error {
+	var refused *orchestrator.Error
+	if errors.As(err, &refused) && refused.Code == orchestrator.PermissionDenied {
+		own := *refused // of a connection that others may wait for
+		return fmt.Errorf("%s was not asked: %w", host, own.WithHint("If that is meant: mailroom agent add %s --allow-private", recipient))
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("no answer from %s: %w", host, context.Cause(ctx))
 	}

@@ -68,7 +68,7 @@ func (w *Watchdog) note(ctx context.Context, what, agent string, write func() er
 // endForeign ends a session that another process started, or one that has died since, when its agent has stopped. The
 // process that attends to it, if there is one, does the same.
 func (w *Watchdog) endForeign(s *orchestrator.Session) {
-	if s.Stopped == "" || s.Stopped < s.StartedAt || s.PID <= 1 || !program.Holds(s.PID, program.SlotFolder(w.Router.Path()), s.Agent+".session") {
+	if s.Stopped == "" || s.Stopped < s.StartedAt || s.PID <= 1 || !program.Holds(s.PID, orchestrator.SlotFolder(w.Router.Path()), s.Agent+".session") {
 		return
 	}
 	since, asked := w.asked[s.Agent]

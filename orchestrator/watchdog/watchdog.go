@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -188,14 +187,14 @@ func (w *Watchdog) key(agent string) string { return program.KeyOf(w.Router.Path
 // start starts a session, unless another process runs it, which is orchestrator.ErrNoSlot, or it is not to be started
 // after all. Of one whose process has died it notes that it ended.
 func (w *Watchdog) start(ctx context.Context, s *orchestrator.Session) error {
-	slot, err := program.TakeSlot(program.SlotFolder(w.Router.Path()), s.Agent+".session")
+	slot, err := program.TakeSlot(orchestrator.SlotFolder(w.Router.Path()), s.Agent+".session")
 	if err != nil {
 		return err
 	}
 	delete(w.asked, s.Agent)
 	lost := ""
 	if s.Running {
-		lost, _ = program.ReadLog(w.output(s.Agent)) // there is none when it was not started
+		lost, _ = program.ReadLog(w.Router.SessionOutput(s.Agent)) // there is none when it was not started
 	}
 	begun, err := w.sessions.Begin(ctx, s.Agent, lost)
 	if err != nil || begun == nil {
@@ -215,14 +214,9 @@ func (w *Watchdog) start(ctx context.Context, s *orchestrator.Session) error {
 	return nil
 }
 
-// output is the file that gets what an agent's session prints.
-func (w *Watchdog) output(agent string) string {
-	return filepath.Join(program.SlotFolder(w.Router.Path()), agent+".session.log")
-}
-
 func (w *Watchdog) command(b *orchestrator.Begun, slot *program.Slot) program.Command {
 	return program.Command{
-		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: w.output(b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
+		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: w.Router.SessionOutput(b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
 		Env: environment(b, w.Router.Path()),
 	}
 }
