@@ -152,6 +152,9 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	if err := t.r.settleFolder(&u, known, &a); err != nil {
 		return Agent{}, false, err
 	}
+	if err := t.r.mayReach(&a); err != nil {
+		return Agent{}, false, err
+	}
 	a.UpdatedAt = t.now
 	if known == nil {
 		if _, err := checkNewName("agent", a.Name); err != nil {
@@ -189,6 +192,16 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	}
 	a.Groups, a.NewSecret = conf.groupsOf(a.Name), made
 	return a, known == nil, nil
+}
+
+// mayReach refuses an address that would never be reached, for want of a permission that could be given with it.
+func (r *Router) mayReach(a *Agent) error {
+	transport, address := r.transportOf(a.Deliver)
+	if reaching, ok := transport.(Reaching); ok && !a.AllowPrivate && reaching.IsPrivate(address) {
+		return Errorf(InvalidParams, "deliver %q: that is this machine or a private network, where no webhook may lead unless it is allowed", a.Deliver).
+			WithHint("If that is meant, add --allow-private")
+	}
+	return nil
 }
 
 // settleFolder sets where an agent's commands run, which is one folder for all of them: that of the update which names

@@ -45,3 +45,27 @@ func TestFolderOfCommands(t *testing.T) {
 		folder(step.then)
 	}
 }
+
+// A private address must be allowed, and the permission is for that address alone.
+func TestPrivateAddressesAreAllowedOneByOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	update := func(u orchestrator.AgentUpdate) error {
+		u.Name = "b"
+		_, _, err := f.AddAgent(t.Context(), u)
+		return err
+	}
+	private, other := new("webhook:http://127.0.0.1:9/"), new("webhook:http://127.0.0.1:10/")
+	wantCode(t, update(orchestrator.AgentUpdate{Deliver: private}), orchestrator.InvalidParams)
+	if err := update(orchestrator.AgentUpdate{Deliver: private, AllowPrivate: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := update(orchestrator.AgentUpdate{Deliver: private, Role: new("still")}); err != nil || !f.agent("b").AllowPrivate {
+		t.Errorf("the same address: %v, allowed %v", err, f.agent("b").AllowPrivate)
+	}
+	wantCode(t, update(orchestrator.AgentUpdate{Deliver: other}), orchestrator.InvalidParams)
+	wantCode(t, update(orchestrator.AgentUpdate{AllowPrivate: new(false)}), orchestrator.InvalidParams)
+	if err := update(orchestrator.AgentUpdate{Deliver: new("webhook:https://example.com/")}); err != nil || f.agent("b").AllowPrivate {
+		t.Errorf("a public address: %v, private ones allowed: %v", err, f.agent("b").AllowPrivate)
+	}
+}

@@ -123,7 +123,7 @@ func (f *fixture) open() *orchestrator.Router {
 	r, err := orchestrator.Open(f.t.Context(), orchestrator.Options{
 		Path: f.path, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
 		Transports: map[string]orchestrator.Transport{
-			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire, "gated": gated{f.wire}, "hung": hung{transport.JSONL{}}, "exec": transport.Exec{},
+			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire, "gated": gated{f.wire}, "hung": hung{transport.JSONL{}}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
 		},
 	})
 	if err != nil {

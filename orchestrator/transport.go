@@ -55,6 +55,12 @@ type Foldered interface {
 	CheckIn(folder, address string) (canonical string, err error)
 }
 
+// Reaching is a Transport whose addresses may lead into this machine or a private network, which an agent must be allowed.
+type Reaching interface {
+	// IsPrivate reports whether an address in canonical form does, as far as it shows that itself.
+	IsPrivate(address string) bool
+}
+
 // Slotted is a Transport that serves a recipient a bounded number of attempts at a time, counted over all processes.
 type Slotted interface {
 	// Slot takes one of the slots 0 to limit-1 of a recipient in a database. It does not wait: ErrNoSlot says that others

@@ -20,7 +20,28 @@ var agentListCommand = commands.Define(vocabulary, "agent list", agentList)
 
 func agentList(ctx context.Context, env commands.Env, _ NoParams) (AgentListResult, error) {
 	agents, err := env.Router.AgentStandings(ctx)
+	for i := range agents {
+		conceal(env.Caller, &agents[i])
+	}
 	return AgentListResult{Agents: agents}, err
+}
+
+// conceal keeps the files, commands and addresses of other agents from an agent on another machine: keys stand in them.
+func conceal(caller commands.Caller, a *orchestrator.AgentStanding) {
+	if !caller.Remote || caller.Admin || caller.Name == a.Name {
+		return
+	}
+	a.Deliver, _, _ = strings.Cut(a.Deliver, ":")
+	a.Fallback, _, _ = strings.Cut(a.Fallback, ":")
+	a.StartCommand, a.Folder = "", ""
+	if a.Disabled != "" {
+		a.Disabled, _, _ = strings.Cut(a.Disabled, " ") // since when
+	}
+	if a.Run != nil {
+		run := *a.Run
+		run.Outcome, run.Output = "", ""
+		a.Run = &run
+	}
 }
 
 // Text shows a table.

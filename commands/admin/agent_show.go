@@ -27,10 +27,12 @@ func agentShow(ctx context.Context, env commands.Env, p AgentNameParams) (AgentS
 	if err != nil {
 		return AgentShowResult{}, err
 	}
+	conceal(env.Caller, &agent)
 	r := AgentShowResult{Agent: agent}
 	state, err := env.Router.Status(ctx)
 	for _, b := range state.Recipients {
 		if b.Recipient == agent.Name {
+			b.Disabled = agent.Disabled
 			r.Backlog = b
 		}
 	}

@@ -171,6 +171,25 @@ func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 	return rows
 }
 
+// An agent on another machine is not shown what may hold keys: files, commands and addresses of others.
+func TestAgentsOfOthersAreConcealed(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, webOptions{}, "ann", "bob", "boss")
+	secret := f.folder + "/key-k3y.jsonl"
+	start := "run --key k3y"
+	if _, _, err := f.router.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "bob", Deliver: new("jsonl:" + secret), StartCommand: &start, Folder: "/k3y"}); err != nil {
+		t.Fatal(err)
+	}
+	for token, sees := range map[string]bool{f.token("ann", false): false, f.token("bob", false): true, f.token("boss", true): true} {
+		for command, params := range map[string]string{"agent_list": `{}`, "agent_show": `{"name":"bob"}`} {
+			status, body := f.run(token, command, params)
+			if status != 200 || !strings.Contains(body, "jsonl") || strings.Contains(body, "k3y") != sees {
+				t.Errorf("%s, who may see it: %v: %d %s", command, sees, status, body)
+			}
+		}
+	}
+}
+
 // Nobody speaks or reads under another's name, and nobody does what is for administrators without their right.
 func TestUnderAnothersName(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -87,6 +89,20 @@ func mustBePublic(address string) error {
 		return refuse("outside of the public IPv6 networks")
 	}
 	return nil
+}
+
+// IsPrivate reports whether the host of an address is an IP address that would not be dialled, or localhost.
+func (*Webhook) IsPrivate(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	host := strings.TrimSuffix(u.Hostname(), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && mustBePublic(netip.AddrPortFrom(ip.Unmap(), 1).String()) != nil
 }
 
 // network is a part of the address space that is not the public internet.

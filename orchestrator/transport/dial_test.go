@@ -171,3 +171,17 @@ func TestWebhookUsesNoProxy(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What an address shows by itself is known before anything is dialled.
+func TestWebhookIsPrivate(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"http://127.0.0.1:9/": true, "http://localhost/": true, "https://a.localhost./x": true, "http://[::1]:80/": true,
+		"http://10.1.2.3/": true, "http://[::ffff:127.0.0.1]/": true, "http://169.254.169.254/latest": true, "http://[fd00::1]/": true,
+		"https://example.com/": false, "http://8.8.8.8/": false, "http://[2606:4700::1]/": false, "http://localhost.example.com/": false,
+	} {
+		if got := new(transport.Webhook).IsPrivate(address); got != want {
+			t.Errorf("%s: %v, want %v", address, got, want)
+		}
+	}
+}
