@@ -1,7 +1,6 @@
 package orchestrator
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
@@ -78,10 +77,10 @@ func didYouMean(name string, known []string) string {
 // unknownAgent is the error for the name of an agent that nobody has. what begins its message and says whose name it is;
 // it may be empty.
 func unknownAgent(code Code, what, name string, conf *config) *Error {
-	return Errorf(code, "%snobody is known as %q", what, name).WithHint("%s", cmp.Or(didYouMean(name, conf.names), addIt(name)))
+	return Errorf(code, "%snobody is known as %q", what, name).WithHint("%s", strings.TrimSpace(didYouMean(name, conf.names)+" "+addIt(name)))
 }
 
-// addIt is the hint for a name that is near to none.
+// addIt is the hint for a name that may be one that is not known yet.
 func addIt(name string) string { return "Add the agent with `mailroom agent add " + name + "`" }
 
 // Clip shortens what somebody else wrote, for a message: to 64 bytes, and dots.
@@ -104,7 +103,7 @@ func Nearest(name string, known []string) []string {
 	}
 	for _, k := range known {
 		d := editDistance(strings.ToLower(name), strings.ToLower(k))
-		if d <= max(2, len(k)/3) || (len(name) >= 3 && strings.Contains(k, name)) {
+		if d <= max(2, len(k)/3) && d < max(len(k), len(name)) || (len(name) >= 3 && strings.Contains(k, name)) {
 			found = append(found, candidate{k, d})
 		}
 	}

@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"orchestrator/program":          {"orchestrator"},
 	"orchestrator/transport":        {"orchestrator", "orchestrator/letter", "orchestrator/program"},
 	"orchestrator/watchdog":         {"orchestrator", "orchestrator/program"},
-	"orchestrator/bridge":           {"orchestrator", "orchestrator/letter"},
+	"orchestrator/bridge":           {"orchestrator", "orchestrator/letter", "tracing"},
 	"orchestrator/orchestratortest": {"", "tracing", "orchestrator"},
 
 	"orchestrator/orchestratortest/powerloss": {"orchestrator", "orchestrator/transport"},

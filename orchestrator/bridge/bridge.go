@@ -8,9 +8,10 @@ package bridge
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"reflect"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,13 @@ type watch struct {
 	seen map[string]map[string]sight // by folder and file; "" is the folder itself
 	soon bool                        // there is something to look at again in a moment
 
+	gone map[string]map[string]time.Time // by folder and message: since when the file of a delivered message is missed
+
+	restored bool // what a watch that was killed left in its bins is back
+
+	agents  []orchestrator.Agent // at the last look
+	stirred chan struct{}        // holds one when something happened in the database since
+
 	mu      sync.Mutex
 	counts  Counts
 	waiting chan struct{} // holds one for each delivery that is waited for
@@ -69,7 +77,22 @@ func Once(ctx context.Context, router *orchestrator.Router, o Options) (Counts, 
 	}
 	delivery, err := router.DeliverAll(ctx, orchestrator.DeliverOptions{})
 	w.count(Counts{Delivered: delivery.Delivered})
+	if err == nil && len(w.gone) > 0 {
+		err = w.lookAgain(ctx)
+	}
 	return w.result(), err
+}
+
+// lookAgain looks once more when what was missed has been missed for long enough.
+func (w *watch) lookAgain(ctx context.Context) error {
+	timer := time.NewTimer(settled)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return w.lookAtAll(ctx)
+	}
 }
 
 // Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a daemon.
@@ -114,7 +137,7 @@ func Run(ctx context.Context, router *orchestrator.Router, o Options) (Counts, e
 
 // begin checks the root, and makes sure that the watch's own agent is known.
 func begin(ctx context.Context, router *orchestrator.Router, o Options) (*watch, error) {
-	w := &watch{router: router, o: o, log: o.Log, seen: map[string]map[string]sight{}, waiting: make(chan struct{}, 8)}
+	w := &watch{router: router, o: o, log: o.Log, seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{}, waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1)}
 	if w.log == nil {
 		w.log = slog.Default()
 	}
@@ -133,7 +156,28 @@ func begin(ctx context.Context, router *orchestrator.Router, o Options) (*watch,
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
 		_, _, err = router.AddAgent(ctx, orchestrator.AgentUpdate{Name: o.Name, By: o.Name})
 	}
-	return w, err
+	if err != nil {
+		return nil, err
+	}
+	return w, w.checkReaders(ctx)
+}
+
+// checkReaders says so when nobody reads below the root, and somebody below another: that may be the one that was meant.
+func (w *watch) checkReaders(ctx context.Context) error {
+	agents, err := w.router.Agents(ctx)
+	other := ""
+	for _, a := range agents {
+		if a.Deliver == w.target {
+			return nil
+		}
+		if strings.HasPrefix(a.Deliver, scheme) {
+			other = a.Name + " reads below " + a.Deliver[len(scheme):]
+		}
+	}
+	if other != "" {
+		w.log.Warn("no agent reads below this root: nothing is delivered into it", "root", w.root, "elsewhere", other)
+	}
+	return err
 }
 
 // scheme begins the transport of an agent that reads a folder.
@@ -145,6 +189,7 @@ func (w *watch) lookAlways(ctx context.Context) {
 	defer again.Stop()
 	soon := time.NewTimer(0)
 	defer soon.Stop()
+	coming := true // soon will ring
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -152,19 +197,26 @@ func (w *watch) lookAlways(ctx context.Context) {
 		case <-again.C:
 			w.ear.all = true
 		case <-soon.C:
-			w.ear.all = true
+			w.ear.all, coming = true, false
 		case event := <-w.ear.events():
 			w.ear.heard(w.root, event)
+		case <-w.stirred:
+			agents, err := w.router.Agents(ctx)
+			if err != nil || reflect.DeepEqual(agents, w.agents) {
+				continue
+			}
+			w.ear.all = true // files may have waited for their sender or recipient
 		case err := <-w.ear.errors():
 			w.log.Debug("something may not have been heard of a folder", "error", err)
 			w.ear.all = true
 		}
 		w.ear.drain(w.root)
-		if err := w.look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errMoved) {
+		if err := w.look(ctx); err != nil && ctx.Err() == nil {
 			w.log.Error("the folders cannot be looked at; the next look comes soon", "root", w.root, "error", err)
 		}
-		if w.soon {
-			soon.Reset(grace)
+		if w.soon && !coming {
+			soon.Reset(settled)
+			coming = true
 		}
 		if w.o.Looked != nil {
 			w.o.Looked()
@@ -181,17 +233,13 @@ func (w *watch) look(ctx context.Context) error {
 	if len(folders) == 0 {
 		return nil
 	}
+	ctx = aLook(ctx)
 	p, err := w.pass(ctx)
-	if err != nil {
+	if err != nil || p == nil {
 		return err
 	}
 	defer p.root.Close()
-	for _, name := range folders {
-		if err := p.folder(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.each(ctx, folders)
 }
 
 // deliverAlways delivers what is due, whenever there may be something, until ctx ends.
@@ -203,6 +251,10 @@ func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
 		select {
 		case <-ctx.Done():
 		case <-wakeups:
+			select {
+			case w.stirred <- struct{}{}:
+			default: // one is there already
+			}
 		case <-ticker.C:
 		}
 	}

@@ -1,15 +1,28 @@
 package bridge
 
-import "os"
+import (
+	"os"
+	"time"
+)
 
-// Remove removes a file of a folder the way that a look does which has read it before something else happened.
-func Remove(in *os.Root, name string, meanwhile func()) error {
+func init() { settled = 20 * time.Millisecond } // the tests wait for many acknowledgements
+
+// Remove removes a file of a folder of a root the way that a look does which has read this text before something else
+// happened.
+func Remove(root *os.Root, folder, name, text string, meanwhile func()) error {
+	in, err := root.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
 	info, err := in.Lstat(name)
 	if err != nil {
 		return err
 	}
 	meanwhile()
-	return (&pass{}).remove(in, file{name, info})
+	p := &pass{watch: &watch{}, root: root}
+	defer p.closeBin()
+	return p.remove(in, folder, file{name, info}, []byte(text))
 }
 
 // Read reads a file that was listed before something else happened.

@@ -22,6 +22,10 @@ const maxFile = 4 * orchestrator.MaxPayload
 // grace is how long a file that makes no sense is left alone: whoever writes it may not have finished.
 const grace = 2 * time.Second
 
+// settled is how long the file of a delivered message must be missed, and its folder stay, before its recipient counts as
+// having removed it: whoever removes a folder removes its files first.
+var settled = time.Second
+
 // file is an entry of an inbox folder whose name is that of a message. The zero name is the folder itself.
 type file struct {
 	name string
@@ -45,9 +49,8 @@ func (p *pass) isYoung(f file) bool {
 
 // clockOf reads the clock that gives files their times, which may be another machine's.
 func clockOf(root *os.Root) time.Time {
-	const folder = ".mailroom" // the dir transport stages its files there, too
-	_ = root.Mkdir(folder, 0o700)
-	probe, err := root.OpenFile(folder+"/clock", os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	_ = root.Mkdir(private, 0o700)
+	probe, err := root.OpenFile(private+"/clock", os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return time.Now()
 	}
@@ -147,7 +150,7 @@ func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file, bef
 		message, err = p.message(folder, f.name, text)
 	}
 	if err == nil {
-		return p.takeIn(ctx, in, folder, f, message, before, now)
+		return p.takeIn(ctx, in, folder, f, text, message, before, now)
 	}
 	if p.isYoung(f) {
 		p.soon = true
@@ -210,6 +213,11 @@ func (p *pass) message(folder, name string, text []byte) (in orchestrator.TakenI
 	if err != nil {
 		return in, err
 	}
+	if name, err := orchestrator.CheckName("agent", folder); err != nil || name != folder {
+		return in, orchestrator.Errorf(orchestrator.InvalidParams,
+			"%q cannot be the inbox folder of an agent: agents have names of a-z, then a-z, 0-9, _ and -", folder).
+			WithHint("Move it to the folder of its recipient")
+	}
 	if to, err := orchestrator.CheckName("recipient", l.To); err != nil || to != folder {
 		return in, orchestrator.Errorf(orchestrator.InvalidParams, "to: it is to %s, and stands in the folder %s", orchestrator.Clip(l.To), folder).
 			WithHint("Move it to the folder of its recipient")
@@ -241,7 +249,7 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 }
 
 // takeIn stores the message of a file, and removes the file unless it is the delivery itself.
-func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, message orchestrator.TakenIn, before, now map[string]sight) error {
+func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, text []byte, message orchestrator.TakenIn, before, now map[string]sight) error {
 	var err error
 	if message.Mark, err = noteOf(in, f.name); err != nil {
 		return err
@@ -252,8 +260,9 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, m
 	case err == nil:
 	case code == orchestrator.InvalidParams || code == orchestrator.Conflict:
 		return p.report(ctx, folder, f, before, now, err)
-	case code == orchestrator.UnknownSender || code == orchestrator.UnknownRecipient,
-		code == orchestrator.Unavailable && errors.As(err, &refused) && refused.Recipient != "":
+	case code == orchestrator.UnknownSender || code == orchestrator.UnknownRecipient:
+		return p.wait(ctx, folder, f, before, now, fmt.Errorf("%w; --deliver %s is for one that reads below this root", err, p.target))
+	case code == orchestrator.Unavailable && errors.As(err, &refused) && refused.Recipient != "":
 		return p.wait(ctx, folder, f, before, now, err)
 	default:
 		return err
@@ -269,32 +278,20 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, m
 		now[f.name] = sight{print: f.print(), settled: !message.Done}
 		return nil
 	}
-	err = p.remove(in, f)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	switch err := p.remove(in, folder, f, text); {
+	case err == nil:
 		delete(now, f.name)
 		return nil
-	}
-	if errors.Is(err, errMoved) {
+	case errors.Is(err, errMoved):
 		p.soon = true
 		return nil
+	default:
+		return p.wait(ctx, folder, f, before, now, errors.New("it was taken in, and cannot be removed: "+reason(err)))
 	}
-	return p.wait(ctx, folder, f, before, now, errors.New("it was taken in, and cannot be removed: "+reason(err)))
 }
 
 // wait reports a problem that may go away although the file stays as it is.
 func (p *pass) wait(ctx context.Context, folder string, f file, before, now map[string]sight, problem error) error {
 	now[f.name] = sight{print: f.print(), problem: problem.Error()}
 	return p.tell(ctx, folder, f.name, before, now)
-}
-
-// remove removes a file whose message is on disk, unless it has changed since it was read.
-func (p *pass) remove(in *os.Root, f file) error {
-	info, err := in.Lstat(f.name)
-	if err != nil {
-		return err
-	}
-	if (file{f.name, info}).print() != f.print() {
-		return errMoved
-	}
-	return in.Remove(f.name)
 }

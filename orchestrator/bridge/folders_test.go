@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -303,7 +304,7 @@ func TestAFolderThatIsGone(t *testing.T) {
 		want(t, "warnings", o.log.told(folder), round)
 	}
 	problem := o.rows(`SELECT path, problem FROM bridge_problems`)
-	if len(problem) != 1 || !strings.Contains(problem[0], "into which 6 messages") {
+	if len(problem) != 1 || !strings.Contains(problem[0], "into which 6 of its messages") {
 		t.Errorf("got %q", problem)
 	}
 	o.write(note("m3", "pm", "developer"), "developer", "m3.json")
@@ -339,11 +340,20 @@ func TestOrderOfWriting(t *testing.T) {
 // its stead, and a pipe does not make the look wait.
 func TestFilesThatChangeMeanwhile(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
+	top := t.TempDir()
+	folder := filepath.Join(top, "developer")
+	must(t, os.Mkdir(folder, 0o700))
 	path := filepath.Join(folder, "m.json")
+	root, err := os.OpenRoot(top)
+	must(t, err)
+	t.Cleanup(func() { root.Close() })
 	in, err := os.OpenRoot(folder)
 	must(t, err)
 	t.Cleanup(func() { in.Close() })
+	written := func(text string) {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		later(t, path, 0)
+	}
 	for name, change := range map[string]func(){
 		"another file": func() {
 			must(t, os.WriteFile(path+".new", []byte("another"), 0o600))
@@ -358,27 +368,36 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 			must(t, os.Symlink("m.json.old", path))
 			must(t, os.WriteFile(path+".old", []byte("longer than it was"), 0o600))
 		},
+		"nothing": func() { must(t, os.Remove(path)) },
 	} {
-		must(t, os.WriteFile(path, []byte("a message"), 0o600))
-		if _, err := bridge.Read(in, "m.json", change); !errors.Is(err, bridge.ErrMoved) {
+		written("a message")
+		if _, err := bridge.Read(in, "m.json", change); !errors.Is(err, bridge.ErrMoved) && !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("reading %s: %v", name, err)
 		}
-		must(t, os.Remove(path))
-		must(t, os.WriteFile(path, []byte("a message"), 0o600))
-		if err := bridge.Remove(in, "m.json", change); !errors.Is(err, bridge.ErrMoved) {
+		_ = os.Remove(path) // it may be gone
+		written("a message")
+		if err := bridge.Remove(root, "developer", "m.json", "a message", change); !errors.Is(err, bridge.ErrMoved) {
 			t.Errorf("removing %s: %v", name, err)
 		}
-		if _, err := os.Lstat(path); err != nil {
+		if _, err := os.Lstat(path); err != nil && name != "nothing" {
 			t.Errorf("%s was removed: %v", name, err)
 		}
-		must(t, os.Remove(path))
+		_ = os.Remove(path)
 	}
-	must(t, os.WriteFile(path, []byte("a message"), 0o600))
+	written("a message")
 	text, err := bridge.Read(in, "m.json", func() {})
 	must(t, err)
 	want(t, "text", string(text), "a message")
-	must(t, bridge.Remove(in, "m.json", func() {}))
+	// another text in the same file of the same length and time is another message all the same
+	if err := bridge.Remove(root, "developer", "m.json", "a message", func() { written("A MESSAGE") }); !errors.Is(err, bridge.ErrMoved) {
+		t.Errorf("removing what was written over: %v", err)
+	}
+	text, err = os.ReadFile(path)
+	must(t, err)
+	want(t, "text", string(text), "A MESSAGE")
+	must(t, bridge.Remove(root, "developer", "m.json", "A MESSAGE", func() {}))
 	want(t, "files", len(readNames(t, folder)), 1) // the link's
+	want(t, "files on their way out", len(readNames(t, filepath.Join(top, ".mailroom"))), 0)
 }
 
 func readNames(t *testing.T, folder string) (names []string) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
+	"mailroom/tracing"
 )
 
 // sight is what a look found at a name.
@@ -26,6 +28,7 @@ type sight struct {
 type pass struct {
 	*watch
 	root   *os.Root
+	bin    *bin // of the folder that is looked at; nil until something is removed from it
 	agents map[string]*orchestrator.Agent
 	strict bool             // messages must go the ways of their types
 	now    func() time.Time // by the clock of the file system
@@ -41,20 +44,26 @@ func (w *watch) lookAtAll(ctx context.Context) error {
 		return err
 	}
 	w.soon = false
+	ctx = aLook(ctx)
 	p, err := w.pass(ctx)
-	if err != nil {
+	if err != nil || p == nil {
 		return err
 	}
 	defer p.root.Close()
+	var failed error
+	if !w.restored {
+		failed = p.restore()
+		w.restored = failed == nil
+	}
 	names, err := p.folders()
 	if err != nil {
 		return err
 	}
-	there := map[string]bool{}
+	if err := errors.Join(failed, p.strays(ctx), p.each(ctx, names)); err != nil {
+		return err
+	}
+	there := map[string]bool{"": true}
 	for _, name := range names {
-		if err := p.folder(ctx, name); err != nil {
-			return err
-		}
 		there[name] = true
 	}
 	standing := map[string]bool{}
@@ -79,7 +88,15 @@ func (w *watch) lookAtAll(ctx context.Context) error {
 	return w.router.ForgetBridgeProblems(ctx, gone)
 }
 
-// pass begins a look. It makes the root if it is missing, and the folders of those who read there.
+// aLook gives a look a span of its own: what is taken in belongs to that, and not to the whole run of the watch.
+func aLook(ctx context.Context) context.Context {
+	ctx, span := tracing.Start(ctx, "ralph_watch look")
+	span.Kind = tracing.Consumer
+	return ctx
+}
+
+// pass begins a look. It makes the folders of those who read below the root, but not the root, which could be on a disk
+// that is not mounted: nil and no error is a root that is gone.
 func (w *watch) pass(ctx context.Context) (*pass, error) {
 	list, err := w.router.Agents(ctx)
 	if err != nil {
@@ -89,11 +106,11 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(w.root, 0o700); err != nil {
-		return nil, fmt.Errorf("making the root: %w", err)
-	}
+	w.agents = list
 	p := &pass{watch: w, agents: map[string]*orchestrator.Agent{}, strict: strict.Value == "on"}
-	if p.root, err = openRoot(w.root); err != nil {
+	if p.root, err = openRoot(w.root); errors.Is(err, fs.ErrNotExist) {
+		return nil, p.rootGone(ctx)
+	} else if err != nil {
 		return nil, err
 	}
 	info, err := p.root.Stat(".")
@@ -114,6 +131,18 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 		}
 	}
 	return p, nil
+}
+
+// rootGone reports that there is no root.
+func (p *pass) rootGone(ctx context.Context) error {
+	problem := orchestrator.BridgeProblem{Path: p.path("", ""), Fingerprint: "gone",
+		Problem: "the root of the inbox folders is gone; mount its disk, or make it again with mkdir"}
+	p.soon = true
+	news, err := p.router.NoteBridgeProblem(ctx, problem)
+	if news {
+		p.log.Warn("the root needs somebody's attention", "path", problem.Path, "problem", problem.Problem)
+	}
+	return err
 }
 
 // openRoot opens the root, which must not have become a link.
@@ -147,6 +176,55 @@ func (p *pass) folders() (names []string, err error) {
 	return names, nil
 }
 
+// strays reports messages that stand in the root itself, where nobody looks for them. What is no message there is none of
+// our business.
+func (p *pass) strays(ctx context.Context) error {
+	before, now := p.seen[""], map[string]sight{}
+	files, err := p.list(p.root)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if old := before[f.name]; old.print == f.print() {
+			now[f.name] = old
+			continue
+		}
+		now[f.name] = sight{print: f.print(), settled: true}
+		if !f.info.Mode().IsRegular() {
+			continue
+		}
+		text, err := f.read(p.root, false)
+		if l, perr := letter.Parse(text); err == nil && perr == nil {
+			problem := fmt.Errorf("it is a message to %s, and stands in no inbox folder. Move it to the folder of its recipient", orchestrator.Clip(l.To))
+			if err := p.report(ctx, "", f, before, now, problem); err != nil {
+				return err
+			}
+		}
+	}
+	p.seen[""] = now
+	return nil
+}
+
+// each looks at folders. What is wrong with the file system in one of them keeps nobody from the others; without the
+// database there is nothing to be done in any.
+func (p *pass) each(ctx context.Context, names []string) (failed error) {
+	for _, name := range names {
+		err := p.folder(ctx, name)
+		if errors.Is(err, errMoved) {
+			p.soon = true
+			continue
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", p.path(name, ""), err))
+		}
+		var own *orchestrator.Error
+		if ctx.Err() != nil || errors.As(err, &own) {
+			break
+		}
+	}
+	return failed
+}
+
 // folder looks at one folder: at each file that is new or has changed, and at what was delivered there and is gone.
 func (p *pass) folder(ctx context.Context, name string) error {
 	if strings.HasPrefix(name, ".") {
@@ -159,6 +237,7 @@ func (p *pass) folder(ctx context.Context, name string) error {
 	}
 	if in != nil {
 		defer in.Close()
+		defer p.closeBin()
 		files, err := p.list(in)
 		if err != nil {
 			return err
@@ -199,16 +278,20 @@ func (p *pass) open(ctx context.Context, name string, before, now map[string]sig
 		return nil, nil
 	}
 	in, err := p.root.OpenRoot(name)
-	if errors.Is(err, fs.ErrPermission) {
+	var opened fs.FileInfo
+	if err == nil {
+		if opened, err = in.Stat("."); err != nil {
+			in.Close()
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		return nil, p.report(ctx, name, file{info: info}, before, now, errors.New("the folder cannot be read: "+reason(err)))
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
-	}
-	if opened, err := in.Stat("."); err != nil || !os.SameFile(opened, info) {
+	case !os.SameFile(opened, info):
 		in.Close()
-		p.soon = true
-		return nil, errors.Join(err, errMoved)
+		return nil, errMoved
 	}
 	p.ear.heed(filepath.Join(p.watch.root, name), info)
 	return in, nil
@@ -243,12 +326,12 @@ func (w *watch) path(folder, name string) string {
 	return path
 }
 
-// isBelow reports whether path() has made a path of something below the root.
+// isBelow reports whether path() has made a path of the root or of something below it.
 func (w *watch) isBelow(path string) bool {
 	if plain, err := strconv.Unquote(path); err == nil {
 		path = plain
 	}
-	return strings.HasPrefix(path, w.root+string(filepath.Separator))
+	return path == w.root || strings.HasPrefix(path, w.root+string(filepath.Separator))
 }
 
 // reason is why a file cannot be had, without saying once more which.

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge"
 )
 
 // problem is something that stands where a message could, and what is said of it.
@@ -236,9 +237,12 @@ func TestFoldersThatAreNone(t *testing.T) {
 	o.write(note("m2", "pm", "developer"), "Developer", "m2.json")
 	o.write("nothing", ".git", "m3.json")
 	o.write("nothing", "package.json")
-	want(t, "problems", o.once().Problems, 3)
+	o.write(note("m2", "pm", "developer"), "pm", "m2.json")
+	o.write(note("m2", "pm", "developer"), "lost.json")
+	want(t, "problems", o.once().Problems, 5)
 	for path, problem := range map[string]string{
-		o.path("qa"): "symbolic link", o.path("inside"): "symbolic link", o.path("Developer", "m2.json"): "stands in the folder Developer",
+		o.path("qa"): "symbolic link", o.path("inside"): "symbolic link", o.path("Developer", "m2.json"): "cannot be the inbox folder of an agent",
+		o.path("pm", "m2.json"): "it is to developer, and stands in the folder pm", o.path("lost.json"): "stands in no inbox folder",
 	} {
 		got := o.rows(`SELECT problem FROM bridge_problems WHERE path = ?1`, path)
 		if len(got) != 1 || !strings.Contains(got[0], problem) {
@@ -252,6 +256,8 @@ func TestFoldersThatAreNone(t *testing.T) {
 	must(t, os.Remove(o.path("qa")))
 	must(t, os.Remove(o.path("inside")))
 	must(t, os.RemoveAll(o.path("Developer")))
+	must(t, os.Remove(o.path("pm", "m2.json")))
+	must(t, os.Remove(o.path("lost.json")))
 	want(t, "problems", o.once().Problems, 0)
 }
 
@@ -261,15 +267,21 @@ func TestUnreadable(t *testing.T) {
 		t.Skip("root may read everything")
 	}
 	t.Parallel()
-	o := newOffice(t, "pm", "developer:", "qa:")
+	o := newOffice(t, "pm", "arch:", "developer:", "qa:")
 	o.write(note("m1", "pm", "developer"), "developer", "m1.json")
 	o.write(note("m2", "pm", "developer"), "developer", "m2.json")
+	o.write(note("m3", "pm", "arch"), "arch", "m3.json")
 	must(t, os.Chmod(o.path("developer", "m1.json"), 0))
 	must(t, os.Mkdir(o.path("qa"), 0))
+	must(t, os.Chmod(o.path("arch"), 0o644)) // it can be listed, and not entered
 	got := o.once()
 	want(t, "taken in", got.TakenIn, 1)
-	want(t, "problems", got.Problems, 2)
+	want(t, "problems", got.Problems, 3)
 	must(t, os.Chmod(o.path("qa"), 0o700))
+	must(t, os.Chmod(o.path("arch"), 0o700))
+	got = o.once()
+	want(t, "taken in", got.TakenIn, 1)
+	want(t, "problems", got.Problems, 1)
 }
 
 // TestReadOnlyFolder: what was taken in and cannot be removed is not taken in again.
@@ -289,4 +301,31 @@ func TestReadOnlyFolder(t *testing.T) {
 	if _, err := os.Lstat(o.path("qa", "m1.json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("it was not removed")
 	}
+}
+
+// TestAnAgentThatIsAdded: a file that waits for its recipient comes in as soon as that is added, not at the next look.
+func TestAnAgentThatIsAdded(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm")
+	must(t, os.MkdirAll(o.path("qa"), 0o700))
+	w := o.watch(time.Hour)
+	drop(t, o.path("qa"), "m1", note("m1", "pm", "qa"), "rename")
+	w.until(func() bool { return o.log.told(`add qa`) == 1 })
+	o.wantRows(`SELECT problem FROM bridge_problems`, "nobody is known as \"qa\". Add the agent with `mailroom agent add qa`; --deliver dir:"+
+		o.root+" is for one that reads below this root")
+	o.add("qa:")
+	w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 1 })
+}
+
+// TestAnotherRoot: a watch over a root below which nobody reads says so when others read elsewhere.
+func TestAnotherRoot(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "qa:")
+	o.once()
+	want(t, "told of the root that is read", o.log.told("no agent reads below this root"), 0)
+	options := o.options()
+	options.Root = t.TempDir()
+	_, err := bridge.Once(t.Context(), o.Router, options)
+	must(t, err)
+	want(t, "told", o.log.told("elsewhere=qa reads below "+o.root), 1)
 }

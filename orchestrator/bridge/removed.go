@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/letter"
 )
 
-// removed acknowledges the messages that were delivered into a folder and that its owner has removed from it. What was
-// delivered into a folder that is gone, or that another has taken the place of, may have been lost unread with it: that is
-// reported, once for each such folder. in is nil when there is no folder.
+// removed acknowledges the messages that were delivered into a folder and that its owner has removed from it, once they
+// have been missed for a while in which the folder stayed. What was delivered into a folder that is gone, or that another
+// has taken the place of, may have been lost unread with it: that is reported, once for each such folder. in is nil when
+// there is no folder.
 func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, now map[string]sight) error {
 	if !p.isInbox(folder) || now[""].problem != "" {
 		return nil
@@ -27,6 +29,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 		}
 	}
 	lost, last := 0, ""
+	missed, at := map[string]time.Time{}, time.Now()
 	err := p.router.EachPlaced(ctx, folder, p.target, func(page []orchestrator.Placed) error {
 		var gone []orchestrator.Placed
 		for _, m := range page {
@@ -37,7 +40,14 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 				lost, last = lost+1, there.String()
 			case now[name].print != "": // it was there a moment ago
 			default:
-				if _, err := in.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+				if _, err := in.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+					continue
+				}
+				if since, before := p.gone[folder][m.ID]; !before {
+					missed[m.ID] = at
+				} else if at.Sub(since) < settled {
+					missed[m.ID] = since
+				} else {
 					gone = append(gone, m)
 				}
 			}
@@ -49,12 +59,18 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 		p.count(Counts{Acknowledged: n})
 		return err
 	})
-	if err != nil || lost == 0 {
+	if err != nil {
 		return err
 	}
+	if delete(p.gone, folder); len(missed) > 0 {
+		p.gone[folder], p.soon = missed, true
+	}
+	if lost == 0 {
+		return nil
+	}
 	now[""] = sight{print: last, problem: fmt.Sprintf(
-		"the folder into which %d messages were delivered is gone. Whether %s has dealt with them cannot be known; acknowledge them, or send them again",
-		lost, folder), settled: true}
+		"the folder into which %d of its messages were delivered is gone. Whether %s has dealt with them cannot be known:"+
+			" `mailroom ralph inbox --agent %[2]s` shows them, and `mailroom ralph ack ID` says that one was dealt with", lost, folder), settled: true}
 	return p.tell(ctx, folder, "", before, now)
 }
 

@@ -25,7 +25,7 @@ func (o *office) count(query string) (n int) {
 }
 
 // TestHearsOfChanges: without looking around, the watch hears of files that come and go, of folders that are made,
-// removed and made anew, and of a root that is.
+// removed and made anew. A root that is gone is not made anew by the watch, and reported until it is back.
 func TestHearsOfChanges(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
@@ -58,13 +58,18 @@ func TestHearsOfChanges(t *testing.T) {
 	must(t, os.Rename(o.path("developer"), o.path("old")))
 	w.until(func() bool { return o.exists("developer") })
 	arrives("developer", "write")
-	for os.RemoveAll(o.root) != nil { // the watch makes folders meanwhile
+	for i, goes := range []func() error{
+		func() error { return os.RemoveAll(o.root) },
+		func() error { return os.Rename(o.root, o.root+"-moved") },
+	} {
+		for goes() != nil { // the watch makes folders meanwhile
+		}
+		w.until(func() bool { return o.log.told("mount its disk") == i+1 })
+		must(t, os.Mkdir(o.root, 0o700))
+		w.until(func() bool { return o.exists("developer") })
+		arrives("developer", "rename")
+		o.wantRows(`SELECT path FROM bridge_problems WHERE problem LIKE 'the root %'`)
 	}
-	w.until(func() bool { return o.exists("developer") })
-	arrives("developer", "rename")
-	must(t, os.Rename(o.root, o.root+"-moved"))
-	w.until(func() bool { return o.exists("developer") })
-	arrives("developer", "rename")
 	daemons, err := o.Daemons(t.Context())
 	must(t, err)
 	want(t, "daemons", len(daemons), 1)

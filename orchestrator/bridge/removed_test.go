@@ -1,0 +1,127 @@
+package bridge_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge"
+)
+
+// TestRemovedFolderAcknowledgesNothing: whoever removes a folder removes its files first, and a watch may look in between.
+func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "qa:")
+	for range 5 {
+		_, err := o.Send(t.Context(), orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
+		must(t, err)
+	}
+	o.once()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	options, looks := o.options(), 0
+	options.Rescan = 50 * time.Millisecond
+	options.Looked = func() { // the watch stands still in here
+		switch looks++; {
+		case looks == 1:
+			for _, name := range readNames(t, o.path("qa")) {
+				must(t, os.Remove(o.path("qa", name)))
+			}
+		case looks == 2:
+			must(t, os.Remove(o.path("qa")))
+		case o.log.told("5 of its messages were delivered is gone") == 1:
+			cancel()
+		}
+	}
+	counts, err := bridge.Run(ctx, o.Router, options)
+	must(t, err)
+	want(t, "acknowledged", counts.Acknowledged, 0)
+	o.wantRows(`SELECT count(*) FROM agent_message WHERE acknowledged_at = ''`, "5")
+	must(t, os.RemoveAll(o.path("qa")))
+	want(t, "acknowledged by the next", o.once().Acknowledged, 0)
+}
+
+// TestEmptiedFolderAcknowledgesAll: a recipient that takes everything at one stroke has taken it.
+func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "qa:")
+	for range 5 {
+		_, err := o.Send(t.Context(), orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
+		must(t, err)
+	}
+	o.once()
+	for _, name := range readNames(t, o.path("qa")) {
+		must(t, os.Remove(o.path("qa", name)))
+	}
+	want(t, "acknowledged", o.once().Acknowledged, 5)
+}
+
+// TestWhatWasOnItsWayOutIsFound: a watch that was killed while it removed files leaves them in a folder of its own; the next
+// one puts them back, replacing nothing, and deals with each as with any file.
+func TestWhatWasOnItsWayOutIsFound(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "qa", "developer:")
+	o.once()
+	o.write(note("m1", "pm", "qa"), ".mailroom", "taken.qa.A", "status.json")
+	o.write(note("m2", "pm", "qa"), "qa", "status.json")                                // took the name meanwhile
+	o.write(note("m3", "pm", "developer"), ".mailroom", "taken.developer.B", "m3.json") // killed while it was put back
+	must(t, os.Link(o.path(".mailroom", "taken.developer.B", "m3.json"), o.path("developer", "m3.json")))
+	must(t, os.Mkdir(o.path(".mailroom", "taken.qa.C"), 0o700))
+	want(t, "taken in", o.once().TakenIn, 3)
+	o.wantRows(`SELECT message_id FROM agent_message ORDER BY message_id`, "m1", "m2", "m3")
+	want(t, "files of qa", len(readNames(t, o.path("qa"))), 0)
+	want(t, "files of developer", strings.Join(readNames(t, o.path("developer")), " "), "m3.json")
+	want(t, "left", strings.Join(readNames(t, o.path(".mailroom")), " "), "")
+}
+
+// TestFreedNamesLoseNothing: writers give messages names that they use again and again, one as soon as the name is free, the
+// other over what is there as soon as that is in the table. Several watches take in all of them, each once.
+func TestFreedNamesLoseNothing(t *testing.T) {
+	t.Parallel()
+	const messages = 150
+	o := newOffice(t, "pm", "qa", "dev")
+	o.once()
+	for _, folder := range []string{"qa", "dev"} {
+		must(t, os.Mkdir(o.path(folder), 0o700))
+	}
+	watches := []*watching{o.watch(20 * time.Millisecond), o.watch(20 * time.Millisecond), o.watch(20 * time.Millisecond)}
+	staged := filepath.Join(t.TempDir(), "next")
+	put := func(id, folder string, move func(from, to string) error) error {
+		_ = os.Remove(staged) // what was linked is a file of its own
+		must(t, os.WriteFile(staged, []byte(note(id, "pm", folder)), 0o600))
+		return move(staged, o.path(folder, "msg.json"))
+	}
+	for i := range messages {
+		for put(fmt.Sprint("linked-", i), "qa", os.Link) != nil {
+			if err := t.Context().Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		id := fmt.Sprint("renamed-", i)
+		must(t, put(id, "dev", os.Rename))
+		for o.count(`SELECT count(*) FROM agent_message WHERE message_id = '`+id+`'`) == 0 {
+		}
+	}
+	there := func() int { return o.count(`SELECT count(*) FROM agent_message`) }
+	watches[0].until(func() bool { return len(readNames(t, o.path("qa")))+len(readNames(t, o.path("dev"))) == 0 })
+	want(t, "messages", there(), 2*messages)
+	taken := 0
+	for _, w := range watches {
+		taken += w.stop().TakenIn
+	}
+	want(t, "taken in", taken, 2*messages)
+}
+
+// TestSpanOfALook: what is taken in belongs to the look that found it, not to the whole run of the watch.
+func TestSpanOfALook(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "qa")
+	o.write(note("m1", "pm", "qa"), "qa", "m1.json")
+	o.once()
+	o.wantRows(`SELECT name FROM command_trace JOIN message_trace USING (span_id) WHERE message_id = 'm1' AND event = 'created'`, "ralph_watch look")
+}
