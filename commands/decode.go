@@ -213,6 +213,9 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 		if p.TextOrObject && value[0] != '"' && value[0] != '{' {
 			return p.wrongType(value, "a text or an object")
 		}
+		if p.Object && value[0] != '{' {
+			return p.notAnObject(value)
+		}
 		field.SetBytes(bytes.Clone(value))
 		return p.inBounds(float64(len(value)), fmt.Sprintf("it has %d bytes, which", len(value)))
 	case String:
@@ -319,6 +322,15 @@ func loneSurrogate(value []byte) bool {
 func escaped(digits []byte) rune {
 	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // valid JSON
 	return rune(n)
+}
+
+// notAnObject refuses another value. Programs that write calls like to put an object into a text.
+func (p *Param) notAnObject(value json.RawMessage) error {
+	var text string
+	if json.Unmarshal(value, &text) == nil && strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return p.invalid("it is a text with JSON in it, and no object").WithHint(`Give the object itself, without quotes around it: {"key": ...}`)
+	}
+	return p.invalid("it is no object").WithHint(`Write {"key": ...}`)
 }
 
 func (p *Param) wrongType(value json.RawMessage, want string) error {

@@ -37,7 +37,7 @@ const (
 //	json:"batch_size,omitempty"   its name; with omitempty it may be left out
 //	desc:"messages at most"       what it is; required
 //	check:"min=1,max=1000"        bounds: of a number, or of the bytes of a text or the elements of a list
-//	                              also agent, agent|group, id, oneof=a|b; text|object, of a JSON value
+//	                              also agent, agent|group, id, oneof=a|b; of a JSON value, object or text|object
 //	default:"10"                  its value when it is left out
 //	arg:"1"                       its place among the arguments on the command line; rest takes all that follow
 type Param struct {
@@ -53,6 +53,7 @@ type Param struct {
 
 	// TextOrObject: the JSON value is a text or an object. On the command line a text needs no quotes of its own.
 	TextOrObject bool
+	Object       bool // the JSON value is an object
 
 	index   int
 	pointer bool
@@ -180,6 +181,8 @@ func (p *Param) readChecks(tag string) error {
 			p.NameOf = key
 		case "text|object":
 			p.TextOrObject = true
+		case "object":
+			p.Object = true
 		default:
 			return fmt.Errorf("check %q is unknown", part)
 		}
@@ -224,7 +227,7 @@ func (p *Param) Bounds() string {
 func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // invalid is the error for a parameter that is not as it must be.
-func (p *Param) invalid(format string, args ...any) error {
+func (p *Param) invalid(format string, args ...any) *orchestrator.Error {
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", p.Name, fmt.Sprintf(format, args...))
 	e.Details = map[string]any{"parameter": p.Name}
 	return e

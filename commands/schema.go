@@ -38,6 +38,8 @@ func (p *Param) schema() *jsonschema.Schema {
 	case JSON: // anything, unless it says otherwise
 		if p.TextOrObject {
 			s.Types = []string{"string", "object"}
+		} else if p.Object {
+			s.Type = "object"
 		}
 	case Span, Integer:
 		s.Type, s.Minimum, s.Maximum = "integer", p.Min, p.Max

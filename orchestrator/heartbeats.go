@@ -121,10 +121,11 @@ func (t *tx) limitChanged(a *Agent) error {
 }
 
 // hear is heard for an agent that found nothing when it looked for messages, which writes nothing otherwise. Asking is no
-// reason to fail, so it is not known to the agent when this cannot be written. It returns the agent's limit; 0 is none.
-func (r *Router) hear(ctx context.Context, name string) time.Duration {
+// reason to fail, so it is not known to the agent when this cannot be written. It returns the agent's limit; 0 is none. Who
+// only looks, and marks nothing as read, need not be the agent: that is no sign of it.
+func (r *Router) hear(ctx context.Context, name string, marks bool) time.Duration {
 	conf := r.config.last()
-	if conf == nil || conf.agents[name] == nil || conf.agents[name].SilentAfter == 0 {
+	if !marks || conf == nil || conf.agents[name] == nil || conf.agents[name].SilentAfter == 0 {
 		return 0
 	}
 	err := r.write(ctx, func(t *tx) error { return t.heard(name) })

@@ -65,6 +65,25 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 				f.t.Fatalf("%v, %v", ms, err)
 			}
 		}, true},
+		"a look that marks nothing": {func(f *fixture) {
+			f.send("pm", "a")
+			ms, _, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 1, Peek: true})
+			if err != nil || len(ms) != 1 {
+				f.t.Fatalf("%v, %v", ms, err)
+			}
+		}, false},
+		"a look that marks nothing and finds nothing": {func(f *fixture) {
+			ms, _, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 1, Peek: true})
+			if err != nil || len(ms) > 0 {
+				f.t.Fatalf("%v, %v", ms, err)
+			}
+		}, false},
+		"a look into a folder that finds nothing": {func(f *fixture) {
+			ms, _, _, err := f.WaitPlaced(f.t.Context(), "a", "wire:a", 1, true, 0)
+			if err != nil || len(ms) > 0 {
+				f.t.Fatalf("%v, %v", ms, err)
+			}
+		}, true},
 		"an acknowledgement": {func(f *fixture) {
 			id := f.send("pm", "a")
 			f.deliver()
@@ -113,6 +132,24 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 // Who waits is heard of for as long as it does.
 func TestAWaitIsASignOfLife(t *testing.T) {
 	t.Parallel()
+	for name, wait := range map[string]func(r *orchestrator.Router, timeout time.Duration) error{
+		"for its inbox": func(r *orchestrator.Router, timeout time.Duration) error {
+			_, _, err := r.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: timeout})
+			return err
+		},
+		"for its folder": func(r *orchestrator.Router, timeout time.Duration) error {
+			_, _, _, err := r.WaitPlaced(t.Context(), "a", "wire:a", 1, true, timeout)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			waitIsHeard(t, wait)
+		})
+	}
+}
+
+func waitIsHeard(t *testing.T, wait func(r *orchestrator.Router, timeout time.Duration) error) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := orchestrator.Open(t.Context(), orchestrator.Options{
 			Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
@@ -125,10 +162,7 @@ func TestAWaitIsASignOfLife(t *testing.T) {
 		f := &fixture{Router: r, t: t}
 		f.addLimited("a")
 		waited := make(chan error, 1)
-		go func() {
-			_, _, err := r.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: 10 * limit})
-			waited <- err
-		}()
+		go func() { waited <- wait(r, 10*limit) }()
 		<-time.After(10*limit - time.Second)
 		wantRows(t, f.timeouts())
 		if err := <-waited; err != nil {

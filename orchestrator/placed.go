@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"mailroom/tracing"
 )
@@ -13,15 +14,15 @@ const placedUnacknowledged = "status = 'delivered' AND acknowledged_at = '' AND 
 
 // ReadPlaced returns what was delivered to an agent through a target (SCHEME:ADDRESS) that leaves marks, and is not
 // acknowledged, in the order of reading: at most limit messages, and 4 MiB of payload; more says that there are others. It
-// returns them again until they are acknowledged. With mark, those that were not read before are marked as read in the
-// same transaction, and fresh lists them for Unread. Errors: those of the database.
+// returns them again until they are acknowledged. With mark, those that were not read before are marked as read, and fresh
+// lists them for Unread. Errors: those of the database.
 func (r *Router) ReadPlaced(ctx context.Context, agent, target string, limit int, mark bool) (ms, fresh []Message, more bool, err error) {
-	if !mark {
-		err = r.read(func(c *conn) error {
-			ms, more, err = c.placedFor(agent, target, limit)
-			return err
-		})
-		return ms, nil, more, err
+	err = r.look(func(c *conn) error {
+		ms, more, err = c.placedFor(agent, target, limit)
+		return err
+	})
+	if err != nil || len(ms) == 0 || !mark {
+		return ms, nil, more, err // who finds nothing never takes the write lock
 	}
 	err = r.write(ctx, func(t *tx) (err error) {
 		t.quiet, fresh = true, nil
@@ -44,6 +45,57 @@ func (r *Router) ReadPlaced(ctx context.Context, agent, target string, limit int
 		return t.heard(agent)
 	})
 	return ms, fresh, more, err
+}
+
+// placedAgain is how often somebody who waits for what is placed looks: the end of a delivery that another process makes rings
+// no bell.
+const placedAgain = time.Second
+
+// WaitPlaced is ReadPlaced for an agent that may wait. It delivers what is due to the agent on the way; when nothing is
+// placed it waits until something is, or the timeout ends: no messages and no error is a wait that timed out. Asking with
+// mark is a sign of the agent, whatever is found. Errors: busy; context.Cause(ctx) when ctx ended.
+func (r *Router) WaitPlaced(ctx context.Context, agent, target string, limit int, mark bool, timeout time.Duration) (
+	ms, fresh []Message, more bool, err error) {
+	deadline := r.now().Add(timeout)
+	var rings <-chan bool
+	var heard time.Time
+	var silent time.Duration
+	for {
+		due, err := r.anythingDue()
+		if err == nil && due {
+			_, err = r.DeliverAll(ctx, DeliverOptions{Recipient: agent})
+		}
+		if err == nil {
+			ms, fresh, more, err = r.ReadPlaced(ctx, agent, target, limit, mark)
+		}
+		if err != nil || len(ms) > 0 {
+			return ms, fresh, more, err
+		}
+		if now := r.now(); now.Sub(heard) >= silent/2 {
+			heard, silent = now, r.hear(ctx, agent, mark)
+		}
+		left := deadline.Sub(r.now())
+		if left <= 0 {
+			return nil, nil, false, nil
+		}
+		if rings == nil {
+			var stop func()
+			if rings, stop, err = r.bell.Listen(ctx, agent); err != nil {
+				return nil, nil, false, err
+			}
+			defer stop()
+			continue // something may have come before it listened
+		}
+		timer := time.NewTimer(min(left, placedAgain))
+		select {
+		case <-rings:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, nil, false, context.Cause(ctx)
+		}
+		timer.Stop()
+	}
 }
 
 func (c *conn) placedFor(agent, target string, limit int) ([]Message, bool, error) {

@@ -64,7 +64,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 	if ms, more, err = r.lookAndTake(ctx, &o); err != nil || len(ms) > 0 {
 		return ms, more, err
 	}
-	silent := r.hear(ctx, recipient)
+	silent := r.hear(ctx, recipient, !o.Peek)
 	if o.Timeout <= 0 {
 		return nil, false, nil
 	}
@@ -104,7 +104,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 				take = r.take // there is something, so there is no need to look first
 			}
 		case <-timer.C:
-			silent = r.hear(ctx, recipient)
+			silent = r.hear(ctx, recipient, !o.Peek)
 		case <-ctx.Done():
 			timer.Stop()
 			return nil, false, context.Cause(ctx)
@@ -164,8 +164,10 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 					return err
 				}
 			}
-			if err := t.heard(o.Recipient); err != nil {
-				return err
+			if !o.Peek {
+				if err := t.heard(o.Recipient); err != nil {
+					return err
+				}
 			}
 			return t.endWait(o.edges)
 		})

@@ -57,47 +57,16 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	return r, nil
 }
 
-// lookAgain is how often a folder's agent is looked for while it waits: the end of a delivery that another process makes
-// rings no bell.
-const lookAgain = time.Second
-
 // inboxOfFolder shows what lies in an agent's inbox folder, as far as the router knows: what was delivered there and is not
 // acknowledged.
 func inboxOfFolder(ctx context.Context, env commands.Env, agent *orchestrator.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
-	deadline := time.Now().Add(wait)
-	var wakeups <-chan struct{}
-	if wait > 0 {
-		var stop func()
-		var err error
-		if wakeups, stop, err = env.Router.Wakeups(ctx); err != nil {
-			return InboxResult{}, err
-		}
-		defer stop()
+	ms, fresh, more, err := env.Router.WaitPlaced(ctx, agent.Name, agent.Deliver, p.Limit, p.MarkAsRead, wait)
+	if err != nil {
+		return InboxResult{}, err
 	}
-	for {
-		if _, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{Recipient: agent.Name}); err != nil {
-			return InboxResult{}, err
-		}
-		ms, fresh, more, err := env.Router.ReadPlaced(ctx, agent.Name, agent.Deliver, p.Limit, p.MarkAsRead)
-		if err != nil {
-			return InboxResult{}, err
-		}
-		left := time.Until(deadline)
-		if len(ms) > 0 || left <= 0 {
-			r := showInbox(agent.Name, ms, more)
-			r.taken = fresh
-			return r, nil
-		}
-		timer := time.NewTimer(min(left, lookAgain))
-		select {
-		case <-wakeups:
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return InboxResult{}, context.Cause(ctx)
-		}
-		timer.Stop()
-	}
+	r := showInbox(agent.Name, ms, more)
+	r.taken = fresh
+	return r, nil
 }
 
 func showInbox(agent string, ms []orchestrator.Message, more bool) InboxResult {

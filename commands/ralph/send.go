@@ -17,7 +17,7 @@ type SendParams struct {
 	To             string          `json:"to" desc:"agent or group that gets it" check:"agent|group"`
 	Type           string          `json:"type" desc:"task_assign, implementation_complete, validation_passed, bug_report, question, answer, status_update, or a word of your own" check:"min=1,max=64"`
 	Priority       string          `json:"priority,omitempty" desc:"higher is read first" check:"oneof=low|normal|high|urgent" default:"normal"`
-	Payload        json.RawMessage `json:"payload,omitempty" desc:"an object; the types above each have a form of it" check:"max=1048576" default:"{}"`
+	Payload        json.RawMessage `json:"payload,omitempty" desc:"an object; the types above each have a form of it" check:"object,max=1048576" default:"{}"`
 	ReplyTo        string          `json:"replyTo,omitempty" desc:"id of the message that this one answers" check:"id"`
 	IdempotencyKey string          `json:"idempotencyKey,omitempty" desc:"a repeat with the same key sends nothing and answers with the first result" check:"min=1,max=256"`
 	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"refuse a message that does not go the way of its type, as the setting ralph.strict_routes does"`
@@ -29,6 +29,7 @@ type SendResult struct {
 	Message
 	Messages   []Message `json:"messages,omitempty"`
 	Idempotent bool      `json:"idempotent,omitempty"` // it had been sent before
+	Note       string    `json:"note,omitempty"`       // what its sender may not have meant
 }
 
 var sendCommand = commands.Define(vocabulary, "send", send).Kind(tracing.Producer)
@@ -52,7 +53,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 			CreatedAt: sent.CreatedAt, ReplyTo: draft.ReplyTo, SessionID: draft.SessionID, MulticastID: sent.MulticastID,
 		}).Message
 	}
-	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent}
+	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: letter.Misspelt(p.Type)}
 	if sent.MulticastID == "" {
 		return r, nil
 	}
@@ -74,11 +75,6 @@ func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err er
 	}
 	if d.Sender, err = commands.ActAs(caller, p.From); err != nil {
 		return d, err
-	}
-	if p.Payload[0] != '{' {
-		e := orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object")
-		e.Details = map[string]any{"parameter": "payload"}
-		return d, e.WithHint(`Write {"key": ...}`)
 	}
 	d.Presence, err = letter.Check(p.Type, d.Sender, p.Payload)
 	return d, err
@@ -129,5 +125,8 @@ func (r SendResult) Text(w *commands.Text) {
 		w.Printf("%s is on disk, for %d agents.\n", w.Paint(commands.Bold, r.ID), len(r.Messages))
 	default:
 		w.Printf("%s is on disk.\n", w.Paint(commands.Bold, r.ID))
+	}
+	if r.Note != "" {
+		w.Printf("%s\n", r.Note)
 	}
 }

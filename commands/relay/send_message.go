@@ -24,7 +24,7 @@ type SendMessageParams struct {
 	ReplyTo        string           `json:"reply_to,omitempty" desc:"message that this one answers; an ACK acknowledges it" check:"max=256"`
 	ThreadID       string           `json:"threadId,omitempty" desc:"thread that groups a conversation" check:"max=256"`
 	TTL            commands.Seconds `json:"ttl,omitempty" desc:"seconds after which it expires undelivered or unread" check:"min=1,max=2592000"`
-	Payload        json.RawMessage  `json:"payload,omitempty" desc:"structured data, an object; with the message at most 1 MiB of JSON" check:"max=1000000"`
+	Payload        json.RawMessage  `json:"payload,omitempty" desc:"structured data, an object; with the message at most 1 MiB of JSON" check:"object,max=1000000"`
 	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"UUID v4; a repeat with the same key sends nothing and answers with the first result" check:"max=36"`
 	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told, once, if nobody has acknowledged or answered it" check:"min=1,max=2592000"`
 }
@@ -82,10 +82,6 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 		Message string          `json:"message"`
 		Payload json.RawMessage `json:"payload,omitempty"`
 	}{p.Message, p.Payload}
-	if len(p.Payload) > 0 && p.Payload[0] != '{' {
-		return orchestrator.Draft{}, orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object").
-			WithHint(`Write {"key": ...}; a text belongs into message`)
-	}
 	payload, err := commands.Marshal(body)
 	if err == nil {
 		err = commands.CheckFits("payload", payload) // a message without one always fits

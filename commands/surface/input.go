@@ -44,7 +44,11 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 		return commands.Marshal(string(content))
 	}
 	if err := json.Unmarshal(content, new(json.RawMessage)); err != nil {
-		return nil, badValue(name, fmt.Errorf("it is not JSON: %w", err), orchestrator.QuotingHint(content))
+		hint := orchestrator.QuotingHint(content)
+		if param.Object && content[0] != '{' {
+			hint = `It is an object: '{"key": ...}'`
+		}
+		return nil, badValue(name, fmt.Errorf("it is not JSON: %w", err), hint)
 	}
 	return content, nil
 }

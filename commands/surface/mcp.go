@@ -34,7 +34,8 @@ func newToolServer(env commands.Env) *toolServer {
 // right may use. With one vocabulary its tools have their document's own names; else some carry its prefix.
 func (t *toolServer) server(version string, admin bool, vocabularies ...string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
-		Instructions: "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again.",
+		Instructions: "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again. " +
+			"Where your messages lie as files in a folder, they are shown until you acknowledge them.",
 		// Which tools there are never changes, so nobody need listen for it.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}, Logger: t.env.Log,
 		// What is answered depends on who asks: nobody between may serve it to another.

@@ -87,6 +87,15 @@ func Check(kind, sender string, payload json.RawMessage) (says orchestrator.Pres
 	return orchestrator.PresenceStatus(update["status"].(string)), nil
 }
 
+// Misspelt says so when a type is none of Types, whose payload nobody checks, but near to one; else it is "".
+func Misspelt(kind string) string {
+	near := orchestrator.Nearest(kind, Types)
+	if _, known := schemas[kind]; known || len(near) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s is a type of your own, so its payload was not checked. Did you mean %s?", orchestrator.Clip(kind), strings.Join(near, " or "))
+}
+
 // numbered makes of a JSON value what package jsonschema takes: for it a json.Number is a text. Only the checks see it.
 func numbered(value any) any {
 	switch v := value.(type) {
@@ -185,8 +194,8 @@ func CheckRoute(kind string, from, to *orchestrator.Agent) error {
 		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s is not %s, and only such a %s goes with the type %s",
 			end.key, end.agent.Name, end.want, map[string]string{"from": "sender", "to": "recipient"}[end.key], kind)
 		e.Details = map[string]any{"parameter": end.key}
-		return e.WithHint("Routes are strict here (setting ralph.strict_routes); an agent is %s by its name or its role: `mailroom agent add %s --role %s`",
-			end.want, end.agent.Name, end.want)
+		return e.WithHint("Routes are strict: the sender or the setting ralph.strict_routes wants that. An agent is %s by its name or its role;"+
+			" `mailroom agent list` shows both", end.want)
 	}
 	return nil
 }
