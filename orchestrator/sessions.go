@@ -53,8 +53,12 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 		return nil, nil
 	}
 	err = s.r.read(func(c *conn) error {
+		last, _, err := c.text(`SELECT max(ended_at) FROM agent_message WHERE ended_at <> ''`)
+		if err != nil {
+			return err
+		}
 		for _, a := range agents {
-			one, err := s.lookAt(c, conf, a)
+			one, err := s.lookAt(c, conf, a, last)
 			if err != nil {
 				return err
 			}
@@ -65,7 +69,8 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	return list, err
 }
 
-func (s *Sessions) lookAt(c *conn, conf *config, a *Agent) (one Session, err error) {
+// lookAt is Look for one agent; last is when something was delivered last.
+func (s *Sessions) lookAt(c *conn, conf *config, a *Agent, last string) (one Session, err error) {
 	one = Session{Agent: a.Name, Command: a.StartCommand != ""}
 	p, err := c.latestPresence(a.Name)
 	if err != nil {
@@ -84,14 +89,13 @@ func (s *Sessions) lookAt(c *conn, conf *config, a *Agent) (one Session, err err
 	if one.Running || one.Stopped != "" {
 		return one, nil
 	}
-	until, _, err := c.text(`SELECT max(ended_at) FROM agent_message WHERE ended_at <> ''`)
-	if err != nil {
-		return one, err
-	}
 	w, err := c.wish(conf, a, run, s.looked[a.Name], s.r.now())
 	one.Wanted, one.NextAt = w.now, w.later
-	if err == nil && !w.fresh && until != "" {
-		s.looked[a.Name] = until
+	if !w.fresh {
+		w.first = last
+	}
+	if err == nil && w.first != "" {
+		s.looked[a.Name] = w.first
 	}
 	return one, err
 }
@@ -99,6 +103,7 @@ func (s *Sessions) lookAt(c *conn, conf *config, a *Agent) (one Session, err err
 // wish says whether a session is to be started.
 type wish struct {
 	fresh bool      // something was delivered since the last start
+	first string    // when the first of it was, by another transport than the inbox
 	now   bool      // it is to be started
 	later time.Time // when it is to be started, after a failure
 }
@@ -110,20 +115,19 @@ func (c *conn) wish(conf *config, a *Agent, run *Run, looked string, now time.Ti
 	if err != nil || p.Status == Stopped {
 		return w, err
 	}
-	var fresh, left bool
+	var left bool
 	if a.readsInbox() {
-		fresh, left, err = c.inboxMail(a, run)
-	} else if fresh, err = c.newMail(a, run, looked); err == nil && !fresh && run != nil && run.State == RunFailed {
+		w.fresh, left, err = c.inboxMail(a, run)
+	} else if w.first, w.fresh, err = c.newMail(a, run, looked); err == nil && !w.fresh && run != nil && run.State == RunFailed {
 		left, err = c.unsettled(run.through)
 	}
 	if err != nil {
 		return w, err
 	}
-	w.fresh = fresh
 	if run != nil && run.State == RunGivenUp {
 		left = false
 	}
-	if !fresh && !left {
+	if !w.fresh && !left {
 		return w, nil
 	}
 	w.now = true
@@ -149,19 +153,26 @@ const noTest = `(m.sender IS NOT '` + SystemSender + `' OR m.message_type IS NOT
 const unreadMail = `FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient
 	WHERE i.recipient = ?1 AND i.read_at = '' AND ` + noTest
 
+// Inboxes are filled in the order of rowid. newestUnread is when what came last of unreadMail was delivered; newerUnread
+// is whether any of the last ones came after a start at ?2 that was for messages up to ?3.
+const (
+	newestUnread = `SELECT i.delivered_at ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1`
+	newerUnread  = `SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1000)
+		WHERE delivered_at > ?2 OR delivered_at = ?2 AND seq > ?3)`
+)
+
 // inboxMail reports whether anything stands unread in an agent's inbox, and whether something of it came after the last
-// start.
+// start. It does not look through all that is unread, which an agent that is given up may have much of.
 func (c *conn) inboxMail(a *Agent, run *Run) (fresh, left bool, err error) {
 	if run == nil {
 		run = &Run{}
 	}
-	err = c.query(`
-		SELECT EXISTS (SELECT 1 `+unreadMail+`),
-		       EXISTS (SELECT 1 `+unreadMail+` AND (i.delivered_at > ?2 OR i.delivered_at = ?2 AND m.seq > ?3))`, func(row []driver.Value) error {
-		left, fresh = asInt(row[0]) != 0, asInt(row[1]) != 0
-		return nil
-	}, a.Name, run.StartedAt, run.through)
-	return fresh, left, err
+	newest, left, err := c.text(newestUnread, a.Name)
+	if err != nil || !left || newest != run.StartedAt {
+		return newest > run.StartedAt, left, err
+	}
+	n, err := c.number(newerUnread, a.Name, run.StartedAt, run.through) // in the millisecond of the start
+	return n != 0, left, err
 }
 
 // deliveredMail selects what was delivered to ?1 through another transport since the last start at ?3, and is not known to
@@ -178,10 +189,12 @@ func deliveredSince(a *Agent, run *Run, looked string) []any {
 	return []any{a.Name, max(looked, run.StartedAt), run.StartedAt, run.through}
 }
 
-// newMail reports whether something was delivered since the last start.
-func (c *conn) newMail(a *Agent, run *Run, looked string) (bool, error) {
-	n, err := c.number(`SELECT EXISTS (SELECT 1 `+deliveredMail+`)`, deliveredSince(a, run, looked)...)
-	return n != 0, err
+// firstDelivered is when the first of deliveredMail was delivered.
+const firstDelivered = `SELECT m.ended_at ` + deliveredMail + ` ORDER BY m.ended_at LIMIT 1`
+
+// newMail reports whether something was delivered since the last start, and when the first of it was.
+func (c *conn) newMail(a *Agent, run *Run, looked string) (first string, found bool, err error) {
+	return c.text(firstDelivered, deliveredSince(a, run, looked)...)
 }
 
 // unsettled reports whether a message that was delivered is not known to have been dealt with.
