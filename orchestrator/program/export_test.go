@@ -1,4 +1,50 @@
 package program
 
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+)
+
 // WithoutName is withoutName, for systems that have no files in memory.
 var WithoutName = withoutName
+
+// Reused is the text of a slot's file when other processes have the numbers of those that held it.
+func Reused(t *testing.T) string {
+	if born(os.Getpid()) == "" {
+		t.Skip("this system does not tell when a process began")
+	}
+	ours := processOf(os.Getpid())
+	ours.Born += "0"
+	text, err := json.Marshal(holders{Owner: ours, Command: ours})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Ungated starts a command with a slot as Start does, but is gone before it could note its process.
+func Ungated(slot *Slot, cmd *exec.Cmd) (string, error) {
+	gate, err := slot.hold(cmd)
+	if err != nil {
+		return "", err
+	}
+	defer slot.drop()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer read.Close()
+	cmd.Stdout = write
+	err = cmd.Start()
+	write.Close()
+	gate.close()
+	if err != nil {
+		return "", err
+	}
+	err = cmd.Wait()
+	text := make([]byte, 100)
+	n, _ := read.Read(text) // 0 at its end
+	return string(text[:n]), err
+}

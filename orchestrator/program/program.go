@@ -38,7 +38,8 @@ type Command struct {
 	Input []byte
 
 	// Log is a file that gets its output, which then outlives us: without it, whatever the command prints after our
-	// death ends it. The file is made with mode 0600, emptied at the start, and grows as the command prints.
+	// death ends it. The file is made with mode 0600 and emptied at the start. It is kept below about MaxLog for as long as
+	// we live, and in the end cut to what Result.Output says.
 	Log string
 
 	Slot  *Slot         // which it holds until it ends; nil is none
@@ -117,11 +118,12 @@ func Start(ctx context.Context, c Command) (r *Running, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Slot.hold(r.cmd); err != nil {
+	gate, err := c.Slot.hold(r.cmd)
+	if err != nil {
 		out.close()
 		return nil, err
 	}
-	if err := r.cmd.Start(); err != nil {
+	if err := r.start(gate); err != nil {
 		c.Slot.drop()
 		out.close()
 		return nil, fmt.Errorf("starting the command: %w", err)
@@ -137,6 +139,18 @@ func Start(ctx context.Context, c Command) (r *Running, err error) {
 		r.await(out)
 	})
 	return r, nil
+}
+
+// start starts the command, and opens its gate, if it has one.
+func (r *Running) start(gate *gate) error {
+	err := r.cmd.Start()
+	if err == nil {
+		if err = gate.open(r.cmd.Process.Pid); err != nil {
+			defer r.cmd.Process.Wait() // it ends, since its gate is closed
+		}
+	}
+	gate.close()
+	return err
 }
 
 // checkFolder says which folder is missing. The system would say that of the shell.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -246,6 +247,83 @@ func TestLog(t *testing.T) {
 	must(t, os.Symlink(log, log+".link"))
 	if _, err := program.Run(t.Context(), program.Command{Text: "true", Log: log + ".link"}); err == nil {
 		t.Error("it followed a symbolic link")
+	}
+}
+
+// A log of any length takes no more than MaxLog of the disk while its command runs, and in the end little more than what is
+// kept of the output, which is right all the same.
+func TestLogIsBounded(t *testing.T) {
+	t.Parallel()
+	const lines, length = 6 << 10, 1 << 10 // 6 MiB at a time
+	folder, l := mkfifo(t, t.TempDir(), "word"), newLine(t)
+	log := filepath.Join(folder, "log")
+	r, err := program.Start(t.Context(), program.Command{
+		Text: fmt.Sprintf(`exec 9> "$LINE"; echo first
+			for i in 1 2 3; do yes %s | head -n %d; echo ready >&9; read word < word; done; echo last`, strings.Repeat("x", length-1), lines),
+		Folder: folder, Log: log, Env: []string{l.env()},
+	})
+	must(t, err)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for range 3 {
+		l.hear()
+		for size := int64(program.MaxLog + 1); size > program.MaxLog; <-tick.C {
+			info, err := os.Stat(log)
+			must(t, err)
+			size = info.Size()
+		}
+		text, err := os.ReadFile(log)
+		must(t, err)
+		if !strings.HasPrefix(string(text), "first\nxxx") || !strings.HasSuffix(string(text), "x\n") {
+			t.Errorf("the log has %.20q ... %q", text, text[len(text)-20:])
+		}
+		must(t, os.WriteFile(filepath.Join(folder, "word"), []byte("go on\n"), 0))
+	}
+	output := r.Wait().Output
+	before, rest, _ := strings.Cut(output, "\n[... ")
+	number, after, _ := strings.Cut(rest, " bytes left out ...]\n")
+	left, err := strconv.Atoi(number)
+	must(t, err)
+	printed := len("first\nlast\n") + 3*lines*length
+	if total := len(before) + left + len(after); total > printed || total < printed-lines*length { // less what is lost at a cut
+		t.Errorf("%d bytes were printed, they say; %d left out", total, left)
+	}
+	if !strings.HasPrefix(before, "first\nxxx") || !strings.HasSuffix(after, "x\nlast\n") {
+		t.Errorf("the output is %.20q ... %q", before, after[len(after)-20:])
+	}
+	text, err := os.ReadFile(log)
+	must(t, err)
+	if len(text) > 3*program.TailSize || !strings.HasPrefix(string(text), before) || !strings.HasSuffix(string(text), after) {
+		t.Errorf("the log has %d bytes left, %.20q ... %q", len(text), text, text[len(text)-20:])
+	}
+}
+
+// The log of a command whose process was killed is bounded by others; one that is short, or is none, is left alone.
+func TestBoundLog(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, size := range map[string]int{"empty": 0, "short": 100, "full": program.MaxLog} {
+		path := filepath.Join(folder, name)
+		must(t, os.WriteFile(path, make([]byte, size), 0o600))
+		removed, err := program.BoundLog(path)
+		must(t, err)
+		if info, err := os.Stat(path); err != nil || removed != 0 || info.Size() != int64(size) {
+			t.Errorf("%s: %d bytes of %d are left, %v", name, info.Size(), size, err)
+		}
+	}
+	if removed, err := program.BoundLog(filepath.Join(folder, "none")); removed != 0 || err != nil {
+		t.Errorf("there is none: %d, %v", removed, err)
+	}
+	long, link := filepath.Join(folder, "long"), filepath.Join(folder, "link")
+	must(t, os.WriteFile(long, make([]byte, program.MaxLog+1), 0o600))
+	must(t, os.Symlink(long, link))
+	if _, err := program.BoundLog(link); err == nil {
+		t.Error("it followed a symbolic link")
+	}
+	removed, err := program.BoundLog(long)
+	must(t, err)
+	if info, err := os.Stat(long); err != nil || removed <= program.MaxLog/2 || info.Size() != program.MaxLog+1-removed {
+		t.Errorf("%d bytes removed, %d left, %v", removed, info.Size(), err)
 	}
 }
 

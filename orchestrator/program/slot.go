@@ -16,8 +16,9 @@ import (
 )
 
 // Slot is the right to run one command at a time among all processes of the machine: a lock on a file, which the command
-// inherits. When our process is killed, the slot stays taken until the command has ended, and so has whatever it left
-// running in the background. Its methods may be called concurrently, and for nil.
+// inherits, and in which it stands whose it is. When our process is killed, the slot stays taken until the command has
+// ended. What that left running in the background keeps the lock, and is told by the file from the command. Its methods
+// may be called concurrently, and for nil.
 type Slot struct {
 	file *os.File
 
@@ -35,21 +36,75 @@ func TakeSlot(folder, name string) (*Slot, error) {
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("the folder for the locks of running commands: %w", err)
 	}
+	unlock, err := guard(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	path := filepath.Join(folder, name)
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("the lock of a running command: %w", err)
 		}
-		if err := lock(file); err != nil {
-			file.Close()
+		err = lock(file)
+		if errors.Is(err, orchestrator.ErrNoSlot) && leftOver(file) {
+			err = os.Remove(path) // its lock excludes nobody any more
+		} else if err == nil && standsAt(file, path) {
+			h := holders{Owner: processOf(os.Getpid())}
+			if err = h.write(file); err == nil {
+				return &Slot{file: file}, nil
+			}
+		}
+		file.Close() // without an error, somebody removed it
+		if err != nil {
 			return nil, err
 		}
-		if standsAt(file, path) {
-			return &Slot{file: file}, nil
-		}
-		file.Close() // somebody removed it meanwhile: a lock on it excludes nobody
 	}
+}
+
+// guard excludes all others that take slots in a folder, or note in one which command runs with it, until it is unlocked:
+// a moment each. Nobody inherits it.
+func guard(folder string) (unlock func(), err error) {
+	file, err := os.Open(folder)
+	if err != nil {
+		return nil, fmt.Errorf("the folder for the locks of running commands: %w", err)
+	}
+	for {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			file.Close()
+			return nil, fmt.Errorf("locking %s: %w", folder, err)
+		}
+	}
+	return func() {
+		_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // closing it unlocks it too, unless a child was forked at this moment
+		file.Close()
+	}, nil
+}
+
+// leftOver reports whether the lock on a slot's file is kept only by what a command left running that has ended itself,
+// and whose process has died. When nobody has noted whose the slot is, it is taken.
+func leftOver(file *os.File) bool {
+	h, err := holdersIn(file)
+	return err == nil && h != nil && !h.Owner.alive() && !h.Command.alive()
+}
+
+// Holder returns the process number of the command that runs with a slot; 0 is none. It takes no slot and makes nothing.
+func Holder(folder, name string) int {
+	file, err := os.OpenFile(filepath.Join(folder, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return 0
+	}
+	defer file.Close()
+	h, err := holdersIn(file)
+	if err != nil || h == nil || !h.Command.alive() {
+		return 0
+	}
+	return h.Command.PID
 }
 
 func lock(file *os.File) error {
@@ -91,19 +146,23 @@ func (s *Slot) Release() {
 	s.unlock()
 }
 
-// hold lets a command that is about to start inherit the slot.
-func (s *Slot) hold(cmd *exec.Cmd) error {
+// hold lets a command that is about to start inherit the slot. It returns the gate behind which the command waits.
+func (s *Slot) hold(cmd *exec.Cmd) (*gate, error) {
 	if s == nil {
-		return nil
+		return nil, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.released {
-		return errors.New("the slot of the command was given up before it started")
+		return nil, errors.New("the slot of the command was given up before it started")
+	}
+	g, err := newGate(s.file)
+	if err != nil {
+		return nil, err
 	}
 	s.users++
-	cmd.ExtraFiles = []*os.File{s.file}
-	return nil
+	g.wait(cmd)
+	return g, nil
 }
 
 // drop notes that a command which held the slot has ended.

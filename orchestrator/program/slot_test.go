@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,7 +133,7 @@ func starter() {
 	slot, err := program.TakeSlot(folder, "builder.0")
 	if err == nil {
 		_, err = program.Start(context.Background(), program.Command{
-			Text: `exec 9> "$LINE"; echo ready >&9; read word < word; echo "$word, says the orphan"`, Folder: folder,
+			Text: os.Getenv("TEXT"), Folder: folder,
 			Env: []string{"LINE=" + os.Getenv("LINE")}, Slot: slot, Log: slot.Path() + ".log",
 		})
 	}
@@ -142,22 +143,30 @@ func starter() {
 	select {}
 }
 
+// startStarter starts a starter, and returns when its command says that it is ready.
+func startStarter(t *testing.T, l *line, folder, text string) (kill func()) {
+	t.Helper()
+	mkfifo(t, folder, "word")
+	parent := exec.Command(os.Args[0], "starter")
+	parent.Env = append(os.Environ(), "FOLDER="+folder, "TEXT="+text, l.env())
+	parent.Stderr = os.Stderr
+	must(t, parent.Start())
+	if word := l.hear(); word != "ready" {
+		t.Fatalf("the command says %q", word)
+	}
+	return func() {
+		must(t, parent.Process.Kill())
+		_ = parent.Wait() // it was killed
+	}
+}
+
 // The parent is killed while its command lives: nobody can start a second one before the command has ended. What it
 // prints into a log meanwhile is kept.
 func TestSlotOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		folder, l := t.TempDir(), newLine(t)
-		mkfifo(t, folder, "word")
-		parent := exec.Command(os.Args[0], "starter")
-		parent.Env = append(os.Environ(), "FOLDER="+folder, l.env())
-		parent.Stderr = os.Stderr
-		must(t, parent.Start())
-		if word := l.hear(); word != "ready" {
-			t.Fatalf("the command says %q", word)
-		}
-		must(t, parent.Process.Kill())
-		_ = parent.Wait() // it was killed
+		startStarter(t, l, folder, `exec 9> "$LINE"; echo ready >&9; read word < word; echo "$word, says the orphan"`)()
 		if _, err := program.TakeSlot(folder, "builder.0"); !errors.Is(err, orchestrator.ErrNoSlot) {
 			t.Errorf("while the command of a killed process runs: %v", err)
 		}
@@ -173,6 +182,96 @@ func TestSlotOutlivesItsProcess(t *testing.T) {
 			t.Errorf("the log has %q, %v", said, err)
 		}
 		slot.Release()
+	}
+}
+
+// What the command of a killed process left running has the lock still. The slot is free once the command itself has
+// ended, for one.
+func TestSlotIsFreeOfWhatIsLeftRunning(t *testing.T) {
+	t.Parallel()
+	folder, l := t.TempDir(), newLine(t)
+	kill := startStarter(t, l, folder, `sleep 1000 & echo $! > left; echo $$ > self; exec 9> "$LINE"; echo ready >&9; read word < word`)
+	left, self := number(t, filepath.Join(folder, "left")), number(t, filepath.Join(folder, "self"))
+	t.Cleanup(func() { must(t, unix.Kill(left, unix.SIGKILL)) })
+	if holder := program.Holder(folder, "builder.0"); holder != self {
+		t.Errorf("%d holds the slot, not %d", holder, self)
+	}
+	kill()
+	if _, err := program.TakeSlot(folder, "builder.0"); !errors.Is(err, orchestrator.ErrNoSlot) {
+		t.Errorf("while the command runs: %v", err)
+	}
+	must(t, os.WriteFile(filepath.Join(folder, "word"), []byte("end\n"), 0))
+	l.silent()
+	var taken atomic.Int32
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for taken.Load() == 0 { // the command is about to be gone
+				slot, err := program.TakeSlot(folder, "builder.0")
+				switch {
+				case err == nil:
+					taken.Add(1)
+					defer runtime.KeepAlive(slot)
+				case !errors.Is(err, orchestrator.ErrNoSlot):
+					t.Error(err)
+					return
+				}
+				runtime.Gosched()
+			}
+			if slot, err := program.TakeSlot(folder, "builder.0"); !errors.Is(err, orchestrator.ErrNoSlot) {
+				t.Errorf("taken twice: %v, %v", slot, err)
+			}
+		})
+	}
+	wg.Wait()
+	if holder := program.Holder(folder, "builder.0"); holder != 0 || taken.Load() != 1 {
+		t.Errorf("taken %d times, held by %d", taken.Load(), holder)
+	}
+}
+
+// number reads a process number.
+func number(t *testing.T, path string) int {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	must(t, err)
+	return n
+}
+
+// A slot of which nobody has noted whose it is, or that is held in another container, is taken for as long as it is
+// locked. One whose processes were followed by others of the same numbers is not.
+func TestSlotOfSomebodyUnknown(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "builder.0")
+	file, err := os.Create(path)
+	must(t, err)
+	defer file.Close()
+	must(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+	const elsewhere = `{"pid":1,"space":"pid:[1]"}`
+	for _, text := range []string{"", "no JSON", `null`, `{"owner":` + elsewhere + `}`, `{"command":` + elsewhere + `}`} {
+		must(t, os.WriteFile(path, []byte(text), 0))
+		if _, err := program.TakeSlot(folder, "builder.0"); !errors.Is(err, orchestrator.ErrNoSlot) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	must(t, os.WriteFile(path, []byte(program.Reused(t)), 0))
+	slot, err := program.TakeSlot(folder, "builder.0")
+	must(t, err)
+	slot.Release()
+}
+
+// A command that could not be noted in its slot, because its parent was killed at that moment, does nothing.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	slot, err := program.TakeSlot(t.TempDir(), "builder.0")
+	must(t, err)
+	defer slot.Release()
+	cmd := exec.Command("/bin/sh", "-c", "echo at work")
+	out, err := program.Ungated(slot, cmd)
+	if status := cmd.ProcessState.ExitCode(); out != "" || status != 1 {
+		t.Errorf("it said %q and ended with %d, %v", out, status, err)
 	}
 }
 

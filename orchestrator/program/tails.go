@@ -67,7 +67,10 @@ func readable(text string) string {
 }
 
 // ReadLog returns what Tails keeps of a file that is the Log of a command, running or ended.
-func ReadLog(path string) (string, error) {
+func ReadLog(path string) (string, error) { return readLog(path, 0) }
+
+// readLog is ReadLog for one that has been cut by so many bytes.
+func readLog(path string, cut int64) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
@@ -82,7 +85,7 @@ func ReadLog(path string) (string, error) {
 		return "", err
 	}
 	from := max(TailSize, info.Size()-TailSize)
-	t.left = from - TailSize
+	t.left = from - TailSize + cut
 	if _, err := io.Copy(&t, io.NewSectionReader(file, from, TailSize)); err != nil {
 		return "", err
 	}

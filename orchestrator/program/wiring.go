@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
@@ -16,12 +17,14 @@ type wiring struct {
 	pipe          *os.File // our end of the output; nil when it goes to a log
 	log           string
 	tails         Tails
-	read          chan struct{} // closed when nobody reads from pipe any more
+	cut           int64         // by how many bytes the log was cut
+	ended         chan struct{} // closed when the command has ended
+	read          chan struct{} // closed when nobody reads from pipe, or cuts the log, any more
 }
 
 // wire gives the command its standard input and output.
 func (r *Running) wire() (w *wiring, err error) {
-	w = &wiring{log: r.command.Log, read: make(chan struct{})}
+	w = &wiring{log: r.command.Log, ended: make(chan struct{}), read: make(chan struct{})}
 	if r.command.Input != nil {
 		if w.input, err = inputFile(r.command.Input); err != nil {
 			return nil, fmt.Errorf("preparing the command's standard input: %w", err)
@@ -90,12 +93,12 @@ func (w *wiring) closeOurs() {
 		w.input.Close()
 	}
 	w.output.Close()
-	if w.pipe == nil {
-		close(w.read)
-		return
-	}
 	guarded(func() {
 		defer close(w.read)
+		if w.pipe == nil {
+			w.cut = boundUntil(w.ended, w.log)
+			return
+		}
 		_, _ = io.Copy(&w.tails, w.pipe) // until all have let go of it, or collect stops it
 	})
 }
@@ -103,13 +106,10 @@ func (w *wiring) closeOurs() {
 // collect returns what a command that has ended printed. It does not wait for what the command left running, which may
 // hold the output open for ever.
 func (w *wiring) collect() string {
+	close(w.ended)
 	if w.pipe == nil {
 		<-w.read
-		text, err := ReadLog(w.log)
-		if err != nil {
-			return "its output cannot be read: " + err.Error()
-		}
-		return text
+		return w.collectLog()
 	}
 	_ = w.pipe.SetReadDeadline(time.Unix(1, 0)) // pipes can
 	<-w.read
@@ -117,6 +117,18 @@ func (w *wiring) collect() string {
 	w.drain()
 	w.pipe.Close()
 	return w.tails.String()
+}
+
+// collectLog returns what is kept of a log, and leaves no more of it on the disk.
+func (w *wiring) collectLog() string {
+	text, err := readLog(w.log, w.cut)
+	if err != nil {
+		return "its output cannot be read: " + err.Error()
+	}
+	if _, err := cutLog(w.log, TailSize+int64(len(logCut))+TailSize, TailSize); err != nil {
+		slog.Default().Warn("the log of a command cannot be cut", "log", w.log, "error", err)
+	}
+	return text
 }
 
 // drain takes what is in the pipe already. It holds no more than pipeSize of the command itself.

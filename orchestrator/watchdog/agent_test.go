@@ -84,6 +84,7 @@ func playAgent() {
 	input, err := io.ReadAll(os.Stdin)
 	check(err)
 	if os.Getenv("CONTROL") == "" {
+		fmt.Fprintln(notes, "left", fork())
 		fmt.Fprintln(notes, "read", readMail())
 		os.Exit(0)
 	}
@@ -108,11 +109,8 @@ func obey(order []string) any {
 		return readSome(1)
 	case "print":
 		fmt.Println(strings.Join(order[1:], " "))
-	case "fork": // what it starts goes on when it ends, in its group and with what it has open
-		child := exec.Command("sleep", "1000")
-		child.ExtraFiles = []*os.File{os.NewFile(3, "slot")}
-		check(child.Start())
-		return child.Process.Pid
+	case "fork":
+		return fork()
 	case "deaf":
 		signal.Ignore(unix.SIGTERM)
 	case "crash":
@@ -124,6 +122,14 @@ func obey(order []string) any {
 		os.Exit(status)
 	}
 	return "done"
+}
+
+// fork starts what goes on when the session ends, in its group and with its slot.
+func fork() (pid int) {
+	child := exec.Command("sleep", "1000")
+	child.ExtraFiles = []*os.File{os.NewFile(3, "slot")}
+	check(child.Start())
+	return child.Process.Pid
 }
 
 // readMail reads all that there is for the agent, and says how much that was.

@@ -220,6 +220,17 @@ func (f *fixture) starts(agent string) int {
 	return strings.Count(string(text), "start\n")
 }
 
+// left lists the processes that the sessions of an agent have noted that they left running.
+func (f *fixture) left(agent string) (pids []string) {
+	text, _ := os.ReadFile(f.notes(agent)) // none was started
+	for line := range strings.Lines(string(text)) {
+		if pid, found := strings.CutPrefix(line, "left "); found {
+			pids = append(pids, strings.TrimSpace(pid))
+		}
+	}
+	return pids
+}
+
 func want[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {

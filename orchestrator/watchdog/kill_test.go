@@ -136,8 +136,32 @@ func TestOnlyTheSessionItselfIsEnded(t *testing.T) {
 	want(t, "one that has ended holds it", program.Holds(holder.PID(), folder, "builder.session"), false)
 }
 
-// Two watchdogs, each killed and started again at any moment, while messages come in: no session runs beside another, and
-// all messages are read.
+// What a session left running does not keep the next one from being started either when the watchdog that started it was
+// killed while it ran.
+func TestWhatASessionOfAKilledWatchdogLeavesRunning(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.addActor("builder")
+	cmd := f.startWatchdog()
+	f.send("builder")
+	a := f.next()
+	left := a.do("fork")
+	t.Cleanup(func() { killPID(t, left) })
+	a.do("read")
+	f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs WHERE agent = 'builder'`)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	f.watch()
+	f.send("builder")
+	a.end("exit", 0)
+	f.next().do("read")
+	want(t, "starts by its own notes", f.starts("builder"), 2)
+}
+
+// Two watchdogs, each killed and started again at any moment, while messages come in, and sessions leave something running:
+// no session runs beside another, and all messages are read.
 func TestWatchdogsAreKilled(t *testing.T) {
 	t.Parallel()
 	kills := 100
@@ -149,6 +173,13 @@ func TestWatchdogsAreKilled(t *testing.T) {
 	for _, agent := range agents {
 		f.addStarted(agent, "")
 	}
+	t.Cleanup(func() {
+		for _, agent := range agents {
+			for _, pid := range f.left(agent) {
+				killPID(t, pid)
+			}
+		}
+	})
 	dogs := []*exec.Cmd{f.startWatchdog(), f.startWatchdog()}
 	sent := 0
 	for i := range kills {

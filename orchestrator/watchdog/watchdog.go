@@ -116,6 +116,9 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 		if w.own(s.Agent) != nil {
 			continue // its end will kick
 		}
+		if s.Command { // it may be another's, or what is left of one that has ended
+			_, _ = program.BoundLog(w.output(s.Agent)) // tried again at each look
+		}
 		if s.Running || s.Wanted {
 			switch err := w.start(ctx, s); {
 			case errors.Is(err, orchestrator.ErrNoSlot):
