@@ -117,7 +117,7 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 			continue // its end will kick
 		}
 		if s.Command { // it may be another's, or what is left of one that has ended
-			_, _ = program.BoundLog(w.output(s.Agent)) // tried again at each look
+			_, _ = program.BoundLog(w.Router.SessionOutput(s.Agent)) // tried again at each look
 		}
 		if s.Running || s.Wanted {
 			switch err := w.start(ctx, s); {
