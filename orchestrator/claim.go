@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/json"
 	"time"
 
@@ -50,9 +51,7 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 		}
 		size = min(size, agent.batch(transport))
 	}
-	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message m
-		WHERE `+claimable+marked+`
-		ORDER BY priority DESC, seq LIMIT +?3`, t.clockText, recipient, size)
+	ms, err := t.claimableMessages(recipient, marked, size)
 	if err != nil || len(ms) == 0 {
 		return nil, err
 	}
@@ -65,6 +64,26 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 		return nil, err
 	}
 	return c, t.lease(c)
+}
+
+// claimableMessages reads what a worker may claim, in the order in which it must arrive: at most so many messages, and of
+// several no more than maxRead bytes of payload.
+func (t *tx) claimableMessages(recipient, marked string, limit int) ([]Message, error) {
+	from := ` FROM agent_message m WHERE ` + claimable + marked + ` ORDER BY priority DESC, seq LIMIT +?3`
+	if limit > 1 {
+		bytes, rows := int64(0), 0
+		err := t.query(`SELECT octet_length(payload)`+from, func(row []driver.Value) error {
+			if bytes += asInt(row[0]); rows == 0 || bytes <= maxRead {
+				rows++
+			}
+			return nil
+		}, t.clockText, recipient, limit)
+		if err != nil {
+			return nil, err
+		}
+		limit = rows
+	}
+	return t.messages(`SELECT `+messageColumns+from, t.clockText, recipient, limit)
 }
 
 // batch is how many messages one attempt of the agent's transport holds.

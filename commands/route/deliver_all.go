@@ -37,6 +37,11 @@ var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll).K
 
 // deliverAll drains what is due. Failed attempts do not fail the run.
 func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (DeliverAllResult, error) {
+	apart := env.Caller.Remote && !env.Caller.Admin
+	if apart && p.Timeout > 0 && p.Recipient != env.Caller.Name {
+		return DeliverAllResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "delivery_timeout_seconds: only an administrator says how long others' attempts may take").
+			WithHint("Leave it out, or name yourself as the recipient")
+	}
 	d, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{
 		Recipient: p.Recipient, Timeout: p.Timeout.Duration(), ClaimSize: p.BatchSize, Background: !p.Wait,
 	})
@@ -45,6 +50,9 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 	}
 	r := DeliverAllResult{Delivered: d.Delivered, Failed: d.Failed, PutOff: d.PutOff, Disabled: d.Disabled, Summary: d.Summary, Timestamp: timestamp(env)}
 	for _, failed := range d.Errors {
+		if apart && failed.Recipient != env.Caller.Name {
+			continue // what others' commands and servers said is theirs
+		}
 		r.Errors = append(r.Errors, AttemptError{FailedAttempt: failed})
 	}
 	return r, nil

@@ -133,6 +133,7 @@ func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 		{ann, "send", `{"sender":"bob","recipient":"boss","message_type":"note"}`},
 		{ann, "send", `{"SENDER":"BOB","recipient":"boss","message_type":"note"}`},
 		{boss, "send", `{"sender":"bob","recipient":"ann","message_type":"note"}`},
+		{ann, "deliver_all", `{"delivery_timeout_seconds":1}`}, {ann, "deliver_all", `{"recipient":"bob","delivery_timeout_seconds":1}`},
 		{ann, "wait", `{"recipient":"bob","timeout":0}`},
 		{boss, "wait", `{"recipient":"bob","timeout":0}`},
 		{ann, "send_message", `{"message":"x","source":"bob","target":"boss","message_type":"PING"}`},
