@@ -167,7 +167,7 @@ func cut(s string, limit int) string {
 	return string(runes[:limit-1]) + "…"
 }
 
-// Fields writes key and value lines, the values aligned. Pairs whose value is empty are left out.
+// Fields writes key and value lines, the values aligned, each of their lines. Pairs whose value is empty are left out.
 func (w *Text) Fields(pairs ...[2]string) {
 	width := 0
 	for _, p := range pairs {
@@ -177,7 +177,8 @@ func (w *Text) Fields(pairs ...[2]string) {
 	}
 	for _, p := range pairs {
 		if p[1] != "" {
-			w.Printf("%s%s  %s\n", w.Paint(Dim, p[0]), strings.Repeat(" ", width-len(p[0])), p[1])
+			w.Printf("%s%s  %s\n", w.Paint(Dim, p[0]), strings.Repeat(" ", width-len(p[0])),
+				strings.ReplaceAll(strings.TrimRight(p[1], "\n"), "\n", "\n"+strings.Repeat(" ", width+2)))
 		}
 	}
 }

@@ -54,15 +54,18 @@ func (r *Router) checkUpdate(u *AgentUpdate) (err error) {
 			return err
 		}
 	}
-	for _, target := range []*string{u.Deliver, u.Fallback} {
-		if target == nil || *target == "" && target == u.Fallback {
+	for _, named := range []struct {
+		what   string
+		target *string
+	}{{"deliver", u.Deliver}, {"fallback", u.Fallback}} {
+		if named.target == nil || *named.target == "" && named.target == u.Fallback {
 			continue
 		}
-		canonical, err := r.checkDeliver(*target, u.Folder)
+		canonical, err := r.checkDeliver(named.what, *named.target, u.Folder)
 		if err != nil {
 			return err
 		}
-		*target = canonical
+		*named.target = canonical
 	}
 	if u.Fallback != nil && *u.Fallback != "" && !strings.HasPrefix(*u.Fallback, "jsonl:") {
 		return Errorf(InvalidParams, "fallback %q: a fallback is a file", *u.Fallback).WithHint("Write jsonl:PATH")
@@ -70,7 +73,7 @@ func (r *Router) checkUpdate(u *AgentUpdate) (err error) {
 	if u.StartCommand == nil || *u.StartCommand == "" || r.transports["exec"] == nil {
 		return nil
 	}
-	target, err := r.checkDeliver("exec:"+*u.StartCommand, u.Folder)
+	target, err := r.checkDeliver("start", "exec:"+*u.StartCommand, u.Folder)
 	if err != nil {
 		var own *Error
 		if errors.As(err, &own) {
@@ -82,12 +85,13 @@ func (r *Router) checkUpdate(u *AgentUpdate) (err error) {
 	return nil
 }
 
-// checkDeliver checks the transport and address of an agent with this folder and returns them in canonical form.
-func (r *Router) checkDeliver(target, folder string) (string, error) {
+// checkDeliver checks a transport and address of an agent with this folder and returns them in canonical form. Errors say
+// what they are of the agent.
+func (r *Router) checkDeliver(what, target, folder string) (string, error) {
 	scheme, address, has := strings.Cut(target, ":")
 	transport := r.transports[scheme]
 	if transport == nil {
-		return "", Errorf(InvalidParams, "deliver: there is no transport %q", scheme).
+		return "", Errorf(InvalidParams, "%s: there is no transport %q", what, scheme).
 			WithHint("Known: %s", strings.Join(r.schemes(), ", "))
 	}
 	check := transport.Check
@@ -96,10 +100,10 @@ func (r *Router) checkDeliver(target, folder string) (string, error) {
 	}
 	canonical, err := check(address)
 	if err != nil {
-		return "", &Error{Code: InvalidParams, Message: fmt.Sprintf("deliver %q", target), Err: err}
+		return "", &Error{Code: InvalidParams, Message: fmt.Sprintf("%s %q", what, target), Err: err}
 	}
 	if canonical != "" && r.isOwnFile(canonical) {
-		return "", Errorf(InvalidParams, "deliver %q: that file belongs to the database", target).WithHint("Name a file of its own")
+		return "", Errorf(InvalidParams, "%s %q: that file belongs to the database", what, target).WithHint("Name a file of its own")
 	}
 	if !has && canonical == "" {
 		return scheme, nil

@@ -246,12 +246,13 @@ func (d *doctor) agents(c *conn, conf *config) error {
 			if target == "" {
 				continue
 			}
-			if _, err := d.r.checkDeliver(target, conf.agents[name].Folder); err != nil {
+			if _, err := d.r.checkDeliver("deliver", target, conf.agents[name].Folder); err != nil {
 				bad++
 				d.add("transport of "+name, "problem", err.Error(), "`mailroom agent add "+name+" --deliver ...`")
 			}
 		}
 	}
+	d.manager(conf)
 	var views int64
 	err := c.query(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`, func(row []driver.Value) error {
 		views = asInt(row[0])
@@ -261,4 +262,18 @@ func (d *doctor) agents(c *conn, conf *config) error {
 		d.add("agents", "ok", fmt.Sprintf("%s, %d inbox views", plural(len(conf.names), "agent"), views), "")
 	}
 	return err
+}
+
+// manager looks whether anybody is told when agents fall silent, or their sessions fail.
+func (d *doctor) manager(conf *config) {
+	var untold []string
+	for _, name := range conf.names {
+		if a := conf.agents[name]; (a.SilentAfter > 0 || a.StartCommand != "") && name != conf.settings.Manager && conf.manager(name) == "" {
+			untold = append(untold, name)
+		}
+	}
+	if len(untold) > 0 {
+		d.add("manager", "note", "nobody is told when "+strings.Join(untold, ", ")+" falls silent or fails to start: there is no agent "+conf.settings.Manager,
+			"`mailroom agent add "+conf.settings.Manager+"`, or name another with `mailroom setting set ralph.pm NAME`")
+	}
 }

@@ -214,7 +214,8 @@ func (t *tx) tellManager(kind, about string, payload map[string]any) error {
 	manager := conf.manager(about)
 	if manager == "" {
 		t.after = append(t.after, func() {
-			t.r.log.Warn("no other agent has the name that the setting ralph.pm gives, so nobody is told", "ralph.pm", conf.settings.Manager, "type", kind, "payload", payload)
+			t.r.log.Warn("no other agent has the name that the setting ralph.pm gives, so nobody is told", "ralph.pm", conf.settings.Manager, "type", kind, "payload", payload,
+				"do", "mailroom agent add "+conf.settings.Manager+", or mailroom setting set ralph.pm NAME")
 		})
 		return nil
 	}

@@ -1,6 +1,9 @@
 package orchestrator
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // takeSlot takes a slot for a worker of a recipient, if its transport bounds the attempts that are made at a time; nil if it
 // does not. Error: ErrNoSlot, or that there cannot be one.
@@ -13,12 +16,26 @@ func (r *Router) takeSlot(recipient string) (Slot, error) {
 	if agent == nil {
 		return nil, nil
 	}
+	return r.slotFor(agent)
+}
+
+// slotFor is takeSlot for an agent that is known to have the name.
+func (r *Router) slotFor(agent *Agent) (Slot, error) {
 	transport, _ := r.transportOf(agent.Deliver)
 	slotted, ok := transport.(Slotted)
 	if !ok || agent.Disabled != "" {
 		return nil, nil
 	}
 	return slotted.Slot(r.path, agent.Name, max(agent.Concurrency, 1))
+}
+
+// slotsTaken reports whether no slot of an agent can be had now.
+func (r *Router) slotsTaken(agent *Agent) bool {
+	slot, err := r.slotFor(agent)
+	if slot != nil {
+		slot.Release()
+	}
+	return errors.Is(err, ErrNoSlot)
 }
 
 // workersOf is how many workers may deliver to a recipient at the same time, and what bounds those of its transport. More

@@ -346,6 +346,9 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	case behind > 0 && r.setTransport(agent) == nil:
 		why.Rule = fmt.Sprintf("%s asked for an earlier message from %s to be tried later; their order is kept", m.Recipient, m.Sender)
 		why.Fix = "Nothing; it comes by itself"
+	case r.slotsTaken(agent):
+		why.Rule = fmt.Sprintf("as many commands of %s are running as it allows, which is %d", m.Recipient, max(agent.Concurrency, 1))
+		why.Fix = "Nothing; it is taken when one of them has ended, also one that a process left which was killed"
 	default:
 		why.Rule = "it is due now, and the next delivery run takes it"
 		why.Fix = deliver

@@ -276,6 +276,9 @@ func (r *Router) tryTarget(ctx context.Context, c *claim, target string) []outco
 		outcomes = outcomesOf(ctx, c, errs)
 	}
 	outcomes[0].detail = report.text()
+	for i := 1; i < len(outcomes) && outcomes[0].detail != ""; i++ {
+		outcomes[i].detail = "in one attempt with " + c.messages[0].ID + ", whose trace has what it reported"
+	}
 	return outcomes
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 )
 
 // AgentRemoveParams name the agent to forget.
@@ -16,11 +17,20 @@ type AgentRemoveParams struct {
 type AgentRemoveResult struct {
 	Name        string `json:"name"`
 	DeadLetters int64  `json:"dead_letters"`
+	SessionPID  int    `json:"session_pid,omitempty"` // of its session, which goes on
 }
 
 var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove)
 
 func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (AgentRemoveResult, error) {
-	failed, err := env.Router.RemoveAgent(ctx, p.Name, p.DeadLetter)
-	return AgentRemoveResult{Name: p.Name, DeadLetters: failed}, err
+	r := AgentRemoveResult{Name: p.Name}
+	agent, err := env.Router.AgentStanding(ctx, p.Name)
+	if err != nil {
+		return r, err
+	}
+	if agent.Run != nil && agent.Run.State == orchestrator.RunRunning {
+		r.SessionPID = agent.Run.PID
+	}
+	r.DeadLetters, err = env.Router.RemoveAgent(ctx, p.Name, p.DeadLetter)
+	return r, err
 }

@@ -44,7 +44,8 @@ func TestHow(t *testing.T) {
 	for want, r := range map[string]program.Result{
 		"exit status 3":    {Status: 3},
 		"ended by SIGSEGV": {Status: -1, Signal: unix.SIGSEGV},
-		"ended by SIGKILL; SIGKILL was sent, since not all of it ended on SIGTERM": {Status: -1, Signal: unix.SIGKILL, Killed: true},
+		"ended by SIGKILL": {Status: -1, Signal: unix.SIGKILL, Killed: true},
+		"exit status 0; SIGKILL was sent, since not all of it ended on SIGTERM": {Killed: true},
 		"its end was not seen: no": {Lost: errors.New("no")},
 	} {
 		if got := r.How(); got != want {
