@@ -132,12 +132,12 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 // Who waits is heard of for as long as it does.
 func TestAWaitIsASignOfLife(t *testing.T) {
 	t.Parallel()
-	for name, wait := range map[string]func(r *orchestrator.Router, timeout time.Duration) error{
-		"for its inbox": func(r *orchestrator.Router, timeout time.Duration) error {
+	for name, wait := range map[string]func(t *testing.T, r *orchestrator.Router, timeout time.Duration) error{
+		"for its inbox": func(t *testing.T, r *orchestrator.Router, timeout time.Duration) error {
 			_, _, err := r.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: timeout})
 			return err
 		},
-		"for its folder": func(r *orchestrator.Router, timeout time.Duration) error {
+		"for its folder": func(t *testing.T, r *orchestrator.Router, timeout time.Duration) error {
 			_, _, _, err := r.WaitPlaced(t.Context(), "a", "wire:a", 1, true, timeout)
 			return err
 		},
@@ -149,7 +149,7 @@ func TestAWaitIsASignOfLife(t *testing.T) {
 	}
 }
 
-func waitIsHeard(t *testing.T, wait func(r *orchestrator.Router, timeout time.Duration) error) {
+func waitIsHeard(t *testing.T, wait func(t *testing.T, r *orchestrator.Router, timeout time.Duration) error) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := orchestrator.Open(t.Context(), orchestrator.Options{
 			Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
@@ -162,7 +162,7 @@ func waitIsHeard(t *testing.T, wait func(r *orchestrator.Router, timeout time.Du
 		f := &fixture{Router: r, t: t}
 		f.addLimited("a")
 		waited := make(chan error, 1)
-		go func() { waited <- wait(r, 10*limit) }()
+		go func() { waited <- wait(t, r, 10*limit) }()
 		<-time.After(10*limit - time.Second)
 		wantRows(t, f.timeouts())
 		if err := <-waited; err != nil {
