@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -63,22 +64,27 @@ func TakeSlot(folder, name string) (*Slot, error) {
 	}
 }
 
-// guard excludes all others that take slots in a folder, or note in one which command runs with it, until it is unlocked:
-// a moment each. Nobody inherits it.
+// A guard is held for a moment. It is tried every guardPoll, guardTries times: a holder that was stopped must halt nobody.
+const (
+	guardPoll  = time.Millisecond
+	guardTries = 1000
+)
+
+// guard excludes all others that take slots in a folder, or note in one which command runs with it, until it is unlocked.
+// Nobody inherits it. orchestrator.ErrNoSlot says that it was not to be had.
 func guard(folder string) (unlock func(), err error) {
 	file, err := os.Open(folder)
 	if err != nil {
 		return nil, fmt.Errorf("the folder for the locks of running commands: %w", err)
 	}
-	for {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, unix.EINTR) {
-			file.Close()
-			return nil, fmt.Errorf("locking %s: %w", folder, err)
-		}
+	err = lock(file)
+	for i := 1; i < guardTries && errors.Is(err, orchestrator.ErrNoSlot); i++ {
+		time.Sleep(guardPoll)
+		err = lock(file)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
 	}
 	return func() {
 		_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // closing it unlocks it too, unless a child was forked at this moment

@@ -262,6 +262,23 @@ func TestSlotOfSomebodyUnknown(t *testing.T) {
 	slot.Release()
 }
 
+// A process that was stopped while it took a slot halts nobody for long.
+func TestSlotWhileAnotherIsStopped(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file, err := os.Open(folder)
+	must(t, err)
+	defer file.Close()
+	must(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+	if _, err := program.TakeSlot(folder, "builder.0"); !errors.Is(err, orchestrator.ErrNoSlot) {
+		t.Errorf("%v", err)
+	}
+	must(t, unix.Flock(int(file.Fd()), unix.LOCK_UN))
+	slot, err := program.TakeSlot(folder, "builder.0")
+	must(t, err)
+	slot.Release()
+}
+
 // A command that could not be noted in its slot, because its parent was killed at that moment, does nothing.
 func TestGate(t *testing.T) {
 	t.Parallel()
