@@ -77,9 +77,15 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 		return nil, false, err
 	}
 	defer r.withdrawWait(context.WithoutCancel(ctx), &o)
+	return r.waitOn(ctx, &o, rings, deadline, silent)
+}
+
+// waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence is
+// heard of every half of it.
+func (r *Router) waitOn(ctx context.Context, o *WaitOptions, rings <-chan bool, deadline time.Time, silent time.Duration) (ms []Message, more bool, err error) {
 	take := r.lookAndTake
 	for {
-		if ms, more, err = take(ctx, &o); err != nil || len(ms) > 0 {
+		if ms, more, err = take(ctx, o); err != nil || len(ms) > 0 {
 			return ms, more, err
 		}
 		take = r.lookAndTake
@@ -87,7 +93,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 		if left <= 0 {
 			return nil, false, nil
 		}
-		next, err := r.nextDue(recipient)
+		next, err := r.nextDue(o.Recipient)
 		if err != nil {
 			return nil, false, err
 		}
@@ -104,7 +110,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 				take = r.take // there is something, so there is no need to look first
 			}
 		case <-timer.C:
-			silent = r.hear(ctx, recipient, !o.Peek)
+			silent = r.hear(ctx, o.Recipient, !o.Peek)
 		case <-ctx.Done():
 			timer.Stop()
 			return nil, false, context.Cause(ctx)
