@@ -321,4 +321,6 @@ func (m *Message) MarkOf(target string) string { return m.marksOf()[target] }
 
 // CanonicalTarget returns what an agent's transport would be called if it were added with this one now. Error:
 // invalid_params.
-func (r *Router) CanonicalTarget(target string) (string, error) { return r.checkDeliver("address", target, "") }
+func (r *Router) CanonicalTarget(target string) (string, error) {
+	return r.checkDeliver("address", target, "")
+}

@@ -1,0 +1,118 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"mailroom/tracing"
+)
+
+// readUnread marks unread messages of an inbox as read, unless they are only looked at, and returns them.
+func (t *tx) readUnread(o *WaitOptions) (ms []Message, more bool, err error) {
+	ms, more, err = t.unread(o)
+	if err != nil || o.Peek {
+		return ms, more, err
+	}
+	for i := range ms {
+		m := &ms[i]
+		m.ReadAt = t.now
+		if err := t.markRead(m, t.now, tracing.Read, ""); err != nil {
+			return nil, false, err
+		}
+	}
+	return ms, more, nil
+}
+
+// unread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts as a
+// message of which only the payload is known.
+func (t *tx) unread(o *WaitOptions) (ms []Message, more bool, err error) {
+	if ms, more, err = t.unreadMessages(o); err != nil || more || o.Filter != (Filter{}) {
+		return ms, more, err
+	}
+	size := 0
+	for i := range ms {
+		size += len(ms[i].Payload)
+	}
+	err = t.query(`
+		SELECT i.message_id, i.payload, i.delivered_at FROM agent_inbox i
+		WHERE i.recipient = ? AND i.read_at = ''
+		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
+		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient)
+		ORDER BY i.rowid LIMIT +?`, func(row []driver.Value) error {
+		payload := []byte(adoptedPayload(row[1]))
+		size += len(payload)
+		if more = more || len(ms) == o.Limit || len(ms) > 0 && size > maxRead; more {
+			return nil
+		}
+		ms = append(ms, Message{
+			ID: asText(row[0]), Recipient: o.Recipient, Payload: payload, Status: Delivered, DeliveredAt: asText(row[2]),
+		})
+		return nil
+	}, o.Recipient, o.Limit-len(ms)+1)
+	return ms, more, err
+}
+
+// readingOrder is the order in which a reader gets its messages.
+const readingOrder = ` ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq`
+
+// unreadMessages picks what is to be read first by the little that decides it, and only then fetches the messages: a
+// large inbox must not be sorted with its payloads. more says that there are others.
+func (t *tx) unreadMessages(o *WaitOptions) (ms []Message, more bool, err error) {
+	const unread = `WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
+		AND recipient = ?1 AND status = 'delivered'` + selected
+	return t.fetch(`
+		SELECT archived, seq FROM (
+		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
+		    UNION ALL
+		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`)`+readingOrder+` LIMIT +?2`, o.Limit, maxRead,
+		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority))
+}
+
+// optional is the SQL NULL for a number that is not given.
+func optional(n *int) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+// markRead sets, or with at "" takes back, the time at which a message was read, and notes it.
+func (t *tx) markRead(m *Message, at string, event tracing.EventName, why string) error {
+	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID, m.Recipient); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`
+		UPDATE `+m.table()+` SET read_at = ?1,
+		       review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END
+		WHERE message_id = ?2`, at, m.ID); err != nil {
+		return err
+	}
+	e := t.event(event, why)
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
+}
+
+// Unread takes back the reading of messages whose answer could not be written, so that the next reader gets them. One that
+// was acknowledged meanwhile, or read again, has reached somebody and stays read.
+func (r *Router) Unread(ctx context.Context, ms []Message) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	return r.write(ctx, func(t *tx) error {
+		for i := range ms {
+			m := &ms[i]
+			settled, err := t.number(`SELECT count(*) FROM `+m.table()+` WHERE message_id = ? AND recipient = ? AND (acknowledged_at <> '' OR read_at <> ?)`,
+				m.ID, m.Recipient, m.ReadAt)
+			if err != nil {
+				return err
+			}
+			if settled > 0 {
+				continue
+			}
+			if err := t.markRead(m, "", tracing.Released, "the answer could not be written; unread again"); err != nil {
+				return err
+			}
+		}
+		t.ring.all = true
+		return nil
+	})
+}
