@@ -66,6 +66,12 @@ func (r *Router) checkUpdate(u *AgentUpdate) (err error) {
 			return err
 		}
 		*named.target = canonical
+		transport, address := r.transportOf(canonical)
+		if placing, ok := transport.(Placing); ok {
+			if err := placing.CheckPlace(u.Name, address); err != nil {
+				return &Error{Code: InvalidParams, Message: fmt.Sprintf("%s %q", named.what, canonical), Err: err}
+			}
+		}
 	}
 	if u.Fallback != nil && *u.Fallback != "" && !strings.HasPrefix(*u.Fallback, "jsonl:") {
 		return Errorf(InvalidParams, "fallback %q: a fallback is a file", *u.Fallback).WithHint("Write jsonl:PATH")
@@ -262,14 +268,14 @@ func (u *AgentUpdate) fits(a *Agent, transport Transport) error {
 	}
 	_, table := transport.(SetTransport)
 	_, slotted := transport.(Slotted)
-	_, signs := transport.(Signer)
+	_, reaching := transport.(Reaching)
 	switch {
 	case transport == nil: // of another program
 	case u.Batch != nil && *u.Batch > 1 && (table || transport.MaxBatch() == 1):
 		return refuse("batch", "A batch is for exec:COMMAND, dir:ROOT or jsonl:PATH")
 	case u.Concurrency != nil && *u.Concurrency > 1 && !slotted:
 		return refuse("concurrency", "It is for exec:COMMAND; a session (--start) runs once at a time")
-	case u.AllowPrivate != nil && *u.AllowPrivate && !signs:
+	case u.AllowPrivate != nil && *u.AllowPrivate && !reaching:
 		return refuse("allow_private", "It is for webhook:URL")
 	}
 	return nil

@@ -275,7 +275,11 @@ func (c *conn) explainStart(r *Router, conf *config, m *Message, why *Reason) er
 	case run.State == RunRunning:
 		why.Rule += fmt.Sprintf("%shas been running since %s (pid %d)", says, run.StartedAt, run.PID)
 	case run.State == RunFailed:
-		why.Rule += fmt.Sprintf("%sfailed (%s) and is started again at %s", says, run.Outcome, run.NextAt)
+		again := "at " + run.NextAt
+		if run.NextAt == "" {
+			again = "at once, since its command was changed"
+		}
+		why.Rule += fmt.Sprintf("%sfailed (%s) and is started again %s", says, run.Outcome, again)
 		why.Fix = "Remove the cause; it is started again by itself. " + printed
 	default:
 		why.Rule += fmt.Sprintf("%swas given up after %s (%s)", says, plural(int(run.Failures), "failure"), run.Outcome)

@@ -10,6 +10,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/transport"
+	"mailroom/tracing"
 )
 
 // What is looked up at every wake-up, and with every act of an agent that has a limit, costs no walk through a table.
@@ -249,4 +250,61 @@ func TestDeliveriesWakeWatchdogs(t *testing.T) {
 			want(t, "it rings for who has no session", rang(), false)
 		})
 	}
+}
+
+// What why says of a message follows its session, and a failure shows the end of what was printed: whole lines, and
+// characters that are whole.
+func TestWhySaysHowTheSessionStands(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.addSession("wire:a")
+	ctx, _ := tracing.Start(t.Context(), "send")
+	sent, err := f.Send(ctx, orchestrator.Draft{Sender: "b", Recipient: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := sent.MessageID
+	f.deliver()
+	says := func(texts ...string) {
+		t.Helper()
+		reasons, err := f.Why(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range texts {
+			if all := reasons[0].Where + "\n" + reasons[0].Rule + "\n" + reasons[0].Fix; !strings.Contains(all, text) {
+				t.Errorf("why says %q; want %q", all, text)
+			}
+		}
+	}
+	end := func(e orchestrator.RunEnd) {
+		t.Helper()
+		f.clock.advance(time.Second)
+		if err := s.End(t.Context(), f.begin(s), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says("with a, through wire:a", "the session of a is started for it by")
+	end(orchestrator.RunEnd{Outcome: "exit status 1", Failed: true, Output: "left out " + strings.Repeat("ü", 200) + "\none\n\ntwo ü\n"})
+	says("failed (exit status 1; it said last: one two ü) and is started again at 20", "What it printed is in "+f.SessionOutput("a"))
+	f.add(orchestrator.AgentUpdate{Name: "a", StartCommand: new("false")})
+	says("and is started again at once")
+	end(orchestrator.RunEnd{Outcome: "exit status 2", Failed: true, Output: strings.Repeat("ü", 200)})
+	says("it said last: " + strings.Repeat("ü", 150) + ")")
+	f.clock.advance(time.Hour)
+	end(orchestrator.RunEnd{Outcome: "exit status 0", Output: "fine"})
+	says("when it was there, and has ended (exit status 0)")
+	run, err := f.AgentStanding(t.Context(), "a")
+	if err != nil || run.Run.Outcome != "exit status 0" {
+		t.Errorf("%+v, %v", run.Run, err)
+	}
+	stories, err := f.Stories(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, command := range stories[0].Commands {
+		names = append(names, command.Name)
+	}
+	want(t, "sessions in its story", strings.Count(strings.Join(names, " "), "start a"), 3)
 }

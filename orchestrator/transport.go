@@ -55,6 +55,12 @@ type Foldered interface {
 	CheckIn(folder, address string) (canonical string, err error)
 }
 
+// Placing is a Transport that gives each agent a place of its own below an address.
+type Placing interface {
+	// CheckPlace says why nothing could be delivered to an agent below an address in canonical form. It makes nothing.
+	CheckPlace(agent, address string) error
+}
+
 // Reaching is a Transport whose addresses may lead into this machine or a private network, which an agent must be allowed.
 type Reaching interface {
 	// IsPrivate reports whether an address in canonical form does, as far as it shows that itself.

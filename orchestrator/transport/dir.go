@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,6 +75,18 @@ func (Dir) Check(address string) (string, error) {
 	defer staging.Close()
 	probe := "probe-" + rand.Text()
 	return path, errors.Join(staging.write(probe, []byte("x")), staging.remove(probe))
+}
+
+// CheckPlace refuses what stands where the agent's folder would be and is none. There need not be one yet.
+func (Dir) CheckPlace(agent, root string) error {
+	inbox, err := openFolder(filepath.Join(root, agent))
+	if err != nil {
+		if _, missing := os.Lstat(filepath.Join(root, agent)); errors.Is(missing, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return inbox.Close()
 }
 
 // MaxBatch is the most files of one note.
