@@ -5,6 +5,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"encoding/json"
+	"maps"
+	"strings"
 
 	"mailroom/tracing"
 )
@@ -23,13 +25,15 @@ type TakenIn struct {
 // Reception says where a message that was taken in is now.
 type Reception struct {
 	Known  bool // nothing was stored: the message was there before
-	Placed bool // the file is the delivery, or a delivery is about to put it there: it is the recipient's. Otherwise it has served its purpose
+	Placed bool // the file is the delivery, or stands where its recipient reads: it is the recipient's. Otherwise it has served its purpose
+
+	Mark string // the note that the target left with a known message; "" is none
 }
 
 // TakeIn stores a message under the id that it came with, durably and once: an id that stands for the same message already
 // changes nothing. A recipient whose transport is in.Target has it by the file, and it is delivered at once; to any other
-// it is pending. Errors: invalid_params; unknown_sender and unknown_recipient; conflict when another message has the id,
-// or for a loop; unavailable for the recipient's backlog limit; those of the database.
+// it is pending. Errors: invalid_params; unknown_sender and unknown_recipient; conflict when another message has the id, when
+// the message was delivered as a file elsewhere and this is not the one that it came with, or for a loop; unavailable for the recipient's backlog limit; those of the database.
 func (r *Router) TakeIn(ctx context.Context, in TakenIn) (got Reception, err error) {
 	in.Sender, in.Recipient, in.Payload = foldName(in.Sender), foldName(in.Recipient), compacted(in.Payload)
 	known := false
@@ -79,8 +83,55 @@ func (c *conn) takenIn(conf *config, in *TakenIn) (got Reception, known bool, er
 			WithHint("`mailroom trace %s` shows it; give this one an id of its own", Clip(in.ID))
 	}
 	agent := conf.agents[m.Recipient]
-	coming := (m.Status == Pending || m.Status == Retry) && agent != nil && agent.Deliver == in.Target
-	return Reception{Known: true, Placed: coming || m.MarkOf(in.Target) != ""}, true, nil
+	reads := agent != nil && agent.Deliver == in.Target
+	got = Reception{Known: true, Placed: reads || m.MarkOf(in.Target) != "", Mark: m.MarkOf(in.Target)}
+	if !got.Placed && m.AcknowledgedAt == "" {
+		err = c.checkCopy(&m, in)
+	}
+	return got, true, err
+}
+
+// checkCopy refuses a file whose message was delivered as a file below another root, unless it is the one that the message
+// came with: that root may have been moved here, and then no other file is left for the recipient.
+func (c *conn) checkCopy(m *Message, in *TakenIn) error {
+	scheme, _, _ := strings.Cut(in.Target, ":")
+	for target := range m.marksOf() {
+		if !strings.HasPrefix(target, scheme+":") {
+			continue
+		}
+		from, _, err := c.text(`SELECT error FROM message_trace WHERE message_id = ? AND event = '`+string(tracing.Created)+`' ORDER BY id LIMIT 1`, m.ID)
+		if err != nil || from == takenFrom(in.Path) {
+			return err
+		}
+		return Errorf(Conflict, "it was delivered as a file already, through %s, and %s has not acknowledged it", Clip(target), m.Recipient).
+			WithHint("Remove it if it is a copy; if the folder was moved here, `mailroom agent add %s --deliver %s`", m.Recipient, in.Target)
+	}
+	return nil
+}
+
+// takenFrom is what the trace says of where a message came from.
+func takenFrom(path string) string { return "taken in from " + path }
+
+// MovePlaced notes that the file of a message which was delivered through target stands elsewhere now: mark replaces the note
+// was, and those of other targets of the same transport. It changes nothing when something else has happened meanwhile, or
+// when the message is acknowledged. Errors: those of the database.
+func (r *Router) MovePlaced(ctx context.Context, id, target, was, mark string) error {
+	scheme, _, _ := strings.Cut(target, ":")
+	return r.write(ctx, func(t *tx) error {
+		m, found, err := t.messageWithID(id)
+		if err != nil || !found || m.Status != Delivered || m.AcknowledgedAt != "" || m.MarkOf(target) != was {
+			return err
+		}
+		marks := m.marksOf()
+		maps.DeleteFunc(marks, func(other, _ string) bool { return strings.HasPrefix(other, scheme+":") })
+		marks[target] = mark
+		text, err := json.Marshal(marks)
+		if err != nil {
+			return err
+		}
+		_, err = t.Exec(`UPDATE `+m.table()+` SET delivery_marks = ? WHERE message_id = ?`, string(text), id)
+		return err
+	})
 }
 
 // messageWithID finds a message by its own id, in the archive too.
@@ -140,7 +191,7 @@ func (t *tx) takeIn(in TakenIn) (Reception, error) {
 
 // storeTakenIn stores the row of a file, and all that is known of it at once.
 func (t *tx) storeTakenIn(conf *config, in *TakenIn, placed bool) error {
-	how := "taken in from " + in.Path
+	how := takenFrom(in.Path)
 	row := insertion{draft: &in.Draft, id: in.ID, recipient: in.Recipient, status: Pending, failure: how, maxRetries: conf.settings.MaxRetries}
 	var err error
 	if row.hops, err = t.hops(conf, in.ReplyTo); CodeOf(err) == NotFound {

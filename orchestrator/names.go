@@ -81,7 +81,12 @@ func unknownAgent(code Code, what, name string, conf *config) *Error {
 }
 
 // addIt is the hint for a name that may be one that is not known yet.
-func addIt(name string) string { return "Add the agent with `mailroom agent add " + name + "`" }
+func addIt(name string) string {
+	if slices.Contains(reservedNames, foldName(name)) {
+		return "The name is reserved, and cannot be an agent's"
+	}
+	return "Add the agent with `mailroom agent add " + name + "`"
+}
 
 // Clip shortens what somebody else wrote, for a message: to 64 bytes, and dots.
 func Clip(s string) string {

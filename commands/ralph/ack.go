@@ -11,6 +11,7 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/letter"
 )
 
 // AckParams name the message that was processed.
@@ -75,14 +76,31 @@ func removeFile(root string, m *orchestrator.Message, mark string) (removed bool
 	folder, err := os.OpenRoot(root)
 	if err == nil {
 		defer folder.Close()
-		err = folder.Remove(filepath.Join(m.Recipient, name))
+		removed, err = removeOwn(folder, filepath.Join(m.Recipient, name), m.ID)
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return err == nil, nil
+		return removed, nil
 	}
 	return false, (&orchestrator.Error{
 		Code: orchestrator.Unavailable, Message: m.ID + " is acknowledged, but its file cannot be removed", MessageID: m.ID, Err: err,
 	}).WithHint("Remove it by hand, or say this again once its folder can be written")
+}
+
+// removeOwn removes the file of a message below a root. What has taken its name since, another message above all, stays.
+func removeOwn(root *os.Root, path, id string) (removed bool, err error) {
+	info, err := root.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false, err
+	}
+	text, err := root.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	if l, err := letter.Parse(text); err == nil && l.ID != id {
+		return false, nil
+	}
+	err = root.Remove(path)
+	return err == nil, err
 }
 
 // Text says it in a sentence.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
 )
 
 // Options say what is watched.
@@ -57,7 +58,10 @@ type watch struct {
 
 	restored bool // what a watch that was killed left in its bins is back
 
+	places map[string]letter.Identity // the inbox folders at their last looks
+
 	agents  []orchestrator.Agent // at the last look
+	strict  bool                 // so were routes
 	stirred chan struct{}        // holds one when something happened in the database since
 
 	mu      sync.Mutex
@@ -137,7 +141,10 @@ func Run(ctx context.Context, router *orchestrator.Router, o Options) (Counts, e
 
 // begin checks the root, and makes sure that the watch's own agent is known.
 func begin(ctx context.Context, router *orchestrator.Router, o Options) (*watch, error) {
-	w := &watch{router: router, o: o, log: o.Log, seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{}, waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1)}
+	w := &watch{
+		router: router, o: o, log: o.Log, waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1),
+		seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{}, places: map[string]letter.Identity{},
+	}
 	if w.log == nil {
 		w.log = slog.Default()
 	}

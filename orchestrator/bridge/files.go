@@ -38,7 +38,7 @@ func (f file) print() string {
 	if s, ok := f.info.Sys().(*syscall.Stat_t); ok {
 		inode = s.Ino
 	}
-	return fmt.Sprintf("%d-%d-%d", f.info.Size(), f.info.ModTime().UnixNano(), inode)
+	return fmt.Sprintf("%d-%d-%d-%o", f.info.Size(), f.info.ModTime().UnixNano(), inode, f.info.Mode().Perm())
 }
 
 // isYoung reports whether a file was changed so lately that it may not be whole yet.
@@ -224,9 +224,8 @@ func (p *pass) message(folder, name string, text []byte) (in orchestrator.TakenI
 	}
 	in = orchestrator.TakenIn{Draft: l.Draft(), ID: l.ID, Path: p.path(folder, name), Target: p.target}
 	says, err := p.check(&l)
-	if in.Fault = err; folder == p.o.Name && says != "" {
-		in.Done, in.Presence = true, says
-	}
+	in.Fault, in.Presence = err, says
+	in.Done = folder == p.o.Name && says != ""
 	return in, nil
 }
 
@@ -261,7 +260,7 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	case code == orchestrator.InvalidParams || code == orchestrator.Conflict:
 		return p.report(ctx, folder, f, before, now, err)
 	case code == orchestrator.UnknownSender || code == orchestrator.UnknownRecipient:
-		return p.wait(ctx, folder, f, before, now, fmt.Errorf("%w; --deliver %s is for one that reads below this root", err, p.target))
+		return p.report(ctx, folder, f, before, now, fmt.Errorf("%w; --deliver %s is for one that reads below this root", err, p.target))
 	case code == orchestrator.Unavailable && errors.As(err, &refused) && refused.Recipient != "":
 		return p.wait(ctx, folder, f, before, now, err)
 	default:
@@ -273,6 +272,11 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	}
 	if message.Done && !got.Placed && !got.Known {
 		p.count(Counts{Acknowledged: 1})
+	}
+	if got.Placed && got.Known && !message.Done {
+		if err := p.follow(ctx, in, f, message.ID, got.Mark); err != nil {
+			return err
+		}
 	}
 	if got.Placed {
 		now[f.name] = sight{print: f.print(), settled: !message.Done}
@@ -288,6 +292,26 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	default:
 		return p.wait(ctx, folder, f, before, now, errors.New("it was taken in, and cannot be removed: "+reason(err)))
 	}
+}
+
+// follow notes where the file of a delivered message stands now, if it is not there any more where it was put: its writer or
+// its reader gave it another name, or the folder was copied, or restored.
+func (p *pass) follow(ctx context.Context, in *os.Root, f file, id, mark string) error {
+	here, err := identify(in)
+	if err != nil {
+		return err
+	}
+	there, name, err := parseNote(id, mark)
+	if err == nil && there.Same(here) {
+		if _, err := in.Lstat(name); name == f.name || !errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	note, err := moved(in, f.name, mark)
+	if err != nil {
+		return err
+	}
+	return p.router.MovePlaced(ctx, id, p.target, mark, note)
 }
 
 // wait reports a problem that may go away although the file stays as it is.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,8 +107,13 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.agents = list
-	p := &pass{watch: w, agents: map[string]*orchestrator.Agent{}, strict: strict.Value == "on"}
+	if on := strict.Value == "on"; on != w.strict || !reflect.DeepEqual(list, w.agents) {
+		w.agents, w.strict = list, on
+		for _, files := range w.seen { // what was in the way of files may be gone
+			unsettle(files)
+		}
+	}
+	p := &pass{watch: w, agents: map[string]*orchestrator.Agent{}, strict: w.strict}
 	if p.root, err = openRoot(w.root); errors.Is(err, fs.ErrNotExist) {
 		return nil, p.rootGone(ctx)
 	} else if err != nil {
@@ -131,6 +137,14 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 		}
 	}
 	return p, nil
+}
+
+// unsettle makes the next look one at all files.
+func unsettle(files map[string]sight) {
+	for name, s := range files {
+		s.settled = false
+		files[name] = s
+	}
 }
 
 // rootGone reports that there is no root.
@@ -238,6 +252,12 @@ func (p *pass) folder(ctx context.Context, name string) error {
 	if in != nil {
 		defer in.Close()
 		defer p.closeBin()
+		if here, err := identify(in); err != nil {
+			return err
+		} else if p.places[name] != here {
+			unsettle(before) // the files may be the same ones, and stand in another folder
+			p.places[name] = here
+		}
 		files, err := p.list(in)
 		if err != nil {
 			return err

@@ -33,6 +33,21 @@ func noteOf(in *os.Root, name string) (string, error) {
 	return string(text), err
 }
 
+// moved is a note with another place: that of the file of this name in a folder.
+func moved(in *os.Root, name, mark string) (string, error) {
+	now, err := noteOf(in, name)
+	if err != nil {
+		return "", err
+	}
+	fields := map[string]json.RawMessage{}
+	_ = json.Unmarshal([]byte(mark), &fields) // what was written by hand says nothing
+	if err := json.Unmarshal([]byte(now), &fields); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(fields)
+	return string(text), err
+}
+
 // parseNote reads where a message was put: in which folder, and under which name.
 func parseNote(id, mark string) (folder letter.Identity, name string, err error) {
 	var n note

@@ -1,0 +1,142 @@
+package bridge_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+func (o *office) sendTo(recipient string, n int) {
+	o.t.Helper()
+	for range n {
+		_, err := o.Send(o.t.Context(), orchestrator.Draft{Sender: "pm", Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
+		must(o.t, err)
+	}
+}
+
+func (o *office) unacknowledged() int {
+	o.t.Helper()
+	return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered' AND acknowledged_at = ''`)
+}
+
+// TestMovedRoot: the files of a root that was moved are their recipients' still. A watch over the new place, or over a copy,
+// removes nothing; once the agent reads there, what it removes is acknowledged.
+func TestMovedRoot(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "qa:")
+	o.sendTo("qa", 2)
+	o.once()
+	o.write(note("m1", "pm", "qa"), "qa", "m1.json")
+	want(t, "taken in", o.once().TakenIn, 1)
+	old := o.root
+	o.root += "-moved"
+	must(t, os.Rename(old, o.root))
+	want(t, "problems while qa reads elsewhere", o.once().Problems, 3)
+	want(t, "files", len(readNames(t, o.path("qa"))), 3)
+	o.add("qa:")
+	got := o.once()
+	want(t, "problems", got.Problems, 0)
+	want(t, "acknowledged", got.Acknowledged, 0)
+	want(t, "files", len(readNames(t, o.path("qa"))), 3)
+	want(t, "unacknowledged", o.unacknowledged(), 3)
+	ms, _, _, err := o.ReadPlaced(t.Context(), "qa", "dir:"+o.root, 10, false)
+	must(t, err)
+	want(t, "in the inbox", len(ms), 3)
+	for _, name := range readNames(t, o.path("qa")) {
+		must(t, os.Remove(o.path("qa", name)))
+	}
+	want(t, "acknowledged in the end", o.once().Acknowledged, 3)
+}
+
+// TestCopiedFolder: a folder that was made anew and has its files is not gone, be they copies or the files themselves.
+func TestCopiedFolder(t *testing.T) {
+	t.Parallel()
+	for how, back := range map[string]func(o *office) error{
+		"copied": func(o *office) error { return exec.Command("cp", "-a", o.path("kept")+"/.", o.path("qa")).Run() },
+		"moved": func(o *office) error {
+			for _, name := range readNames(o.t, o.path("kept")) {
+				must(o.t, os.Rename(o.path("kept", name), o.path("qa", name)))
+			}
+			return nil
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			o := newOffice(t, "pm", "qa:")
+			o.sendTo("qa", 3)
+			w := o.watch(20 * time.Millisecond)
+			w.until(func() bool { return o.unacknowledged() == 3 })
+			must(t, os.Rename(o.path("qa"), o.path("kept")))
+			w.until(func() bool { return o.log.told("3 of its messages were delivered is gone") == 1 })
+			must(t, back(o)) // the watch has made the folder
+			must(t, os.RemoveAll(o.path("kept")))
+			w.until(func() bool { return o.count(`SELECT count(*) FROM bridge_problems`) == 0 })
+			want(t, "unacknowledged", o.unacknowledged(), 3)
+			for _, name := range readNames(t, o.path("qa")) {
+				must(t, os.Remove(o.path("qa", name)))
+			}
+			w.until(func() bool { return o.unacknowledged() == 0 })
+		})
+	}
+}
+
+// TestRenamedInPlace: a file that got another name after it was taken in is there still.
+func TestRenamedInPlace(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "qa:")
+	o.write(note("m1", "pm", "qa"), "qa", "tmp.json")
+	want(t, "taken in", o.once().TakenIn, 1)
+	must(t, os.Rename(o.path("qa", "tmp.json"), o.path("qa", "m1.json")))
+	want(t, "acknowledged", o.once().Acknowledged, 0)
+	must(t, os.Remove(o.path("qa", "m1.json")))
+	want(t, "acknowledged", o.once().Acknowledged, 1)
+}
+
+// TestMendedElsewhere: what kept a file from being taken in need not be in the file, and a watch that runs notices that it is
+// gone: a permission, a route that was strict, an agent's role.
+func TestMendedElsewhere(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "alice", "qa:")
+	set := func(value string) {
+		t.Helper()
+		_, err := o.SetSetting(t.Context(), "ralph.strict_routes", value)
+		must(t, err)
+	}
+	set("on")
+	question := func(id string) string {
+		return `{"id":"` + id + `","from":"pm","to":"qa","type":"question","payload":{"taskId":"t","question":"q"}}`
+	}
+	o.write(question("m1"), "qa", "m1.json")
+	w := o.watch(20 * time.Millisecond)
+	w.until(func() bool { return o.log.told("m1.json") == 1 })
+	role := "pm"
+	_, _, err := o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "qa", Role: &role})
+	must(t, err)
+	w.until(func() bool { return o.unacknowledged() == 1 })
+	role = "qa"
+	_, _, err = o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "qa", Role: &role})
+	must(t, err)
+	o.write(question("m2"), "qa", "m2.json")
+	w.until(func() bool { return o.log.told("m2.json") == 1 })
+	set("off")
+	w.until(func() bool { return o.unacknowledged() == 2 })
+	if os.Geteuid() != 0 { // who may read everything
+		o.write(note("m3", "pm", "qa"), "qa", "m3.json")
+		must(t, os.Chmod(o.path("qa", "m3.json"), 0))
+		w.until(func() bool { return o.log.told("m3.json") == 1 })
+		must(t, os.Chmod(o.path("qa", "m3.json"), 0o600))
+		w.until(func() bool { return o.unacknowledged() == 3 })
+	}
+}
+
+// TestStatusUpdateToAnybody: what a status_update says is known, whoever it is for.
+func TestStatusUpdateToAnybody(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm:", "developer")
+	o.write(`{"id":"m1","from":"developer","to":"pm","type":"status_update","payload":{"agent":"developer","status":"idle"}}`, "pm", "m1.json")
+	want(t, "acknowledged", o.once().Acknowledged, 0)
+	o.wantRows(`SELECT agent, status FROM presence`, "developer idle")
+}
