@@ -205,8 +205,6 @@ func (d *doctor) messages(c *conn) error {
 			`SELECT count(*) FROM agent_message m WHERE status IN ('failed','expired') AND ` + noTest, nil},
 		{"leases", "note", "%s ran out, until the next delivery run comes by", "lease", "`mailroom deliver_all`",
 			`SELECT count(*) FROM agent_message WHERE lease_token <> '' AND lease_until <= ?`, []any{now}},
-		{"files not taken in", "problem", "ralph watch found %s that it could not take in", "file", "`mailroom sql 'SELECT path, problem FROM bridge_problems'`",
-			`SELECT count(*) FROM bridge_problems`, nil},
 		{"silent agents", "problem", "%s silent for too long", "agent", "`mailroom agent list` shows them",
 			`SELECT count(*) FROM heartbeats WHERE told_at <> ''`, nil},
 		{"sessions", "problem", "%s whose sessions failed until they were given up", "agent", "`mailroom agent list` shows them, `mailroom agent show NAME` how they ended",
@@ -226,7 +224,33 @@ func (d *doctor) messages(c *conn) error {
 			d.add(check.name, "ok", "none", "")
 		}
 	}
+	if err := d.files(c); err != nil {
+		return err
+	}
 	return d.agents(c, conf)
+}
+
+// files tells of what ralph watch could not take in, the first few by name.
+func (d *doctor) files(c *conn) error {
+	const name, shown = "files not taken in", 3
+	n, err := c.number(`SELECT count(*) FROM bridge_problems`)
+	if err != nil {
+		return err
+	}
+	list, err := c.texts(`SELECT path || ': ' || problem FROM bridge_problems ORDER BY path LIMIT +?`, shown)
+	if err != nil {
+		return err
+	}
+	switch {
+	case n == 0:
+		d.add(name, "ok", "none", "")
+		return nil
+	case n > shown:
+		list = append(list, "and "+plural(int(n)-shown, "other"))
+	}
+	d.add(name, "problem", fmt.Sprintf("ralph watch found %s that it could not take in. %s", plural(int(n), "file"), strings.Join(list, "; ")),
+		"`mailroom sql 'SELECT path, problem FROM bridge_problems'`")
+	return nil
 }
 
 // agents checks that every agent's transport exists and takes its address.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/watchdog"
 	"mailroom/tracing"
@@ -20,6 +21,7 @@ type WatchParams struct {
 type WatchResult struct {
 	Root string `json:"root"`
 	bridge.Counts
+	Found []orchestrator.BridgeProblem `json:"found,omitempty"` // what the problems are, the first 20; only after one look
 }
 
 var watchCommand = commands.Define(vocabulary, "watch", watch).Kind(tracing.Consumer).HereOnly()
@@ -36,13 +38,21 @@ func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, e
 		commands.Narrate(ctx, func(w *commands.Text) { w.Printf("Watching %s. Stop with Ctrl-C.\n", p.Root) })
 	}
 	counts, err := run(ctx, env.Router, o)
-	return WatchResult{p.Root, counts}, err
+	r := WatchResult{Root: p.Root, Counts: counts}
+	if err == nil && p.Once && counts.Problems > 0 {
+		r.Found, err = env.Router.BridgeProblems(ctx)
+		r.Found = r.Found[:min(20, len(r.Found))]
+	}
+	return r, err
 }
 
 // Text says it in a sentence, and where to look for what went wrong.
 func (r WatchResult) Text(w *commands.Text) {
 	w.Printf("Taken in: %d. Delivered: %d. Acknowledged: %d. Problems: %d.\n", r.TakenIn, r.Delivered, r.Acknowledged, r.Problems)
-	if r.Problems > 0 {
-		w.Printf("`mailroom doctor` lists the problems.\n")
+	for _, p := range r.Found {
+		w.Printf("%s: %s\n", p.Path, p.Problem)
+	}
+	if r.Problems > len(r.Found) {
+		w.Printf("`mailroom sql 'SELECT path, problem FROM bridge_problems'` lists the problems.\n")
 	}
 }

@@ -165,7 +165,7 @@ func complaint(s *jsonschema.Schema, value any) string {
 func misfit(kind, path, format string, args ...any) error {
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", path, fmt.Sprintf(format, args...))
 	e.Details = map[string]any{"parameter": path}
-	return e.WithHint("`mailroom commands ralph_send` says what a %s holds", kind)
+	return e.WithHint("`mailroom commands ralph_send` says what %s holds", kind)
 }
 
 // routes are the ends of each type's way; "" is anybody. Source: document 002, "Message Types".
