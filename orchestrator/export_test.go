@@ -10,19 +10,17 @@ import (
 var RealInbox Transport
 
 // HotStatements are the statements whose plans are kept by TestQueryPlans.
-var HotStatements = struct{ Due, Next, Untraced, Review, Leased, Lapsed, Ended, Retry, Newest, Delivered string }{
+var HotStatements = struct{ Due, Next, Untraced, Review, Leased, Lapsed, Ended, Retry string }{
 	Due: `SELECT seq FROM agent_message m WHERE ` + due + ` AND recipient = ?2 AND delivery_marks = ''
 		AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)
 		AND NOT ` + behindPutOff + ` ORDER BY priority DESC, seq LIMIT ?3`,
-	Next:      `SELECT recipient FROM agent_message WHERE ` + live + ` AND recipient > ? ORDER BY recipient LIMIT 1`,
-	Untraced:  `SELECT seq FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT ?`,
-	Review:    `SELECT seq FROM agent_message WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT ?`,
-	Leased:    `SELECT count(*) FROM agent_message WHERE lease_token <> '' AND lease_until <= ?`,
-	Lapsed:    `SELECT ` + messageColumns + endedLeases,
-	Ended:     `SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT ?`,
-	Retry:     `SELECT min(next_attempt_at) FROM agent_message WHERE ` + later + ` AND ` + goesSomewhere,
-	Newest:    newestUnread,
-	Delivered: firstDelivered,
+	Next:     `SELECT recipient FROM agent_message WHERE ` + live + ` AND recipient > ? ORDER BY recipient LIMIT 1`,
+	Untraced: `SELECT seq FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT ?`,
+	Review:   `SELECT seq FROM agent_message WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT ?`,
+	Leased:   `SELECT count(*) FROM agent_message WHERE lease_token <> '' AND lease_until <= ?`,
+	Lapsed:   `SELECT ` + messageColumns + endedLeases,
+	Ended:    `SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT ?`,
+	Retry:    `SELECT min(next_attempt_at) FROM agent_message WHERE ` + later + ` AND ` + goesSomewhere,
 }
 
 // SetPresence notes what an agent that is known does in a session, as the acts of a team do.
@@ -78,8 +76,8 @@ func (r *Router) NextDue() (time.Time, error) { return r.nextDue("") }
 var SessionStatements = struct{ Silent, Latest, Unread, Delivered, Working, LastSent string }{
 	Silent:    `SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? ORDER BY silent_at LIMIT ?`,
 	Latest:    `SELECT ` + presenceColumns + ` FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`,
-	Unread:    `SELECT EXISTS (SELECT 1 ` + unreadMail + `)`,
-	Delivered: `SELECT EXISTS (SELECT 1 ` + deliveredMail + `)`,
+	Unread:    newestUnread,
+	Delivered: firstDelivered,
 	Working:   `SELECT session_id FROM presence WHERE agent = ? AND status = 'working'`,
 	LastSent:  `SELECT message_id FROM agent_message WHERE ` + past + ` AND sender = ? ORDER BY seq DESC LIMIT 1`,
 }

@@ -10,10 +10,11 @@ import (
 // WithoutName is withoutName, for systems that have no files in memory.
 var WithoutName = withoutName
 
-// Reused is the text of a slot's file when other processes have the numbers of those that held it.
+// Reused is the text of a slot's file when other processes have the numbers of those that held it; "" where the system
+// does not tell.
 func Reused(t *testing.T) string {
 	if born(os.Getpid()) == "" {
-		t.Skip("this system does not tell when a process began")
+		return ""
 	}
 	ours := processOf(os.Getpid())
 	ours.Born += "0"

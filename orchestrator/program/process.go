@@ -18,16 +18,11 @@ type process struct {
 // processOf is for one that has not ended.
 func processOf(pid int) process { return process{PID: pid, Born: born(pid), Space: space()} }
 
-// alive reports whether a process runs still, for all that we can see from here.
-func (p process) alive() bool {
-	switch {
-	case p.PID <= 0:
-		return false
-	case p.Space != space():
-		return true // in another container: we cannot see it
-	}
-	return runs(p.PID, p.Born)
-}
+// here reports whether it is a process that we can see, and that runs still.
+func (p process) here() bool { return p.PID > 0 && p.Space == space() && runs(p.PID, p.Born) }
+
+// alive reports whether a process may run still: one in another container cannot be seen from here.
+func (p process) alive() bool { return p.here() || p.PID > 0 && p.Space != space() }
 
 // holders are the processes by which a slot is taken. They stand in its file.
 type holders struct {

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package program
 
@@ -8,8 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// born is not told by this system.
 func born(int) string { return "" }
 
+// space is nothing that this system has.
 func space() string { return "" }
 
 // runs reports whether there is a process of this number. The system does not tell whether it is still the same.

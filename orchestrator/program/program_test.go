@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -164,6 +165,24 @@ func TestEndOnTerm(t *testing.T) {
 }
 
 // Who does not listen to SIGTERM is ended by SIGKILL, with all that it started.
+func TestEndOfAStoppedCommand(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("this system does not tell whether a process is stopped")
+	}
+	r, err := program.Start(t.Context(), program.Command{Text: "kill -STOP $$; sleep 1000", Grace: ages})
+	must(t, err)
+	for stopped := false; !stopped; runtime.Gosched() {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.PID()))
+		must(t, err)
+		stopped = strings.Contains(string(text), ") T ")
+	}
+	r.End(context.Canceled)
+	if got := r.Wait(); got.Signal != unix.SIGTERM || got.Killed {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestEndByKill(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

@@ -52,8 +52,7 @@ func TakeSlot(folder, name string) (*Slot, error) {
 		if errors.Is(err, orchestrator.ErrNoSlot) && leftOver(file) {
 			err = os.Remove(path) // its lock excludes nobody any more
 		} else if err == nil && standsAt(file, path) {
-			h := holders{Owner: processOf(os.Getpid())}
-			if err = h.write(file); err == nil {
+			if err = begin(file); err == nil {
 				return &Slot{file: file}, nil
 			}
 		}
@@ -62,6 +61,15 @@ func TakeSlot(folder, name string) (*Slot, error) {
 			return nil, err
 		}
 	}
+}
+
+// begin notes that a slot whose lock we have is ours now.
+func begin(file *os.File) error {
+	if closedByCommand(file) {
+		return orchestrator.ErrNoSlot
+	}
+	h := holders{Owner: processOf(os.Getpid())}
+	return h.write(file)
 }
 
 // A guard is held for a moment. It is tried every guardPoll, guardTries times: a holder that was stopped must halt nobody.
@@ -99,7 +107,15 @@ func leftOver(file *os.File) bool {
 	return err == nil && h != nil && !h.Owner.alive() && !h.Command.alive()
 }
 
-// Holder returns the process number of the command that runs with a slot; 0 is none. It takes no slot and makes nothing.
+// closedByCommand reports whether the command that ran with a slot last, and whose process has died, runs still: it has
+// closed what it inherited, as sudo(8) does, and the lock with it.
+func closedByCommand(file *os.File) bool {
+	h, err := holdersIn(file)
+	return err == nil && h != nil && h.Command.Born != "" && h.Command.here()
+}
+
+// Holder returns the number of the process of the command that runs with a slot, and that leads its group; 0 is none that
+// could be told. It takes no slot.
 func Holder(folder, name string) int {
 	file, err := os.OpenFile(filepath.Join(folder, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -107,7 +123,7 @@ func Holder(folder, name string) int {
 	}
 	defer file.Close()
 	h, err := holdersIn(file)
-	if err != nil || h == nil || !h.Command.alive() {
+	if err != nil || h == nil || !h.Command.here() {
 		return 0
 	}
 	return h.Command.PID

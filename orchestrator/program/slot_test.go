@@ -176,8 +176,7 @@ func TestSlotOutlivesItsProcess(t *testing.T) {
 		must(t, err)
 		must(t, unix.Flock(int(file.Fd()), unix.LOCK_EX)) // waits for the end
 		file.Close()
-		slot, err := program.TakeSlot(folder, "builder.0")
-		must(t, err)
+		slot := takeSoon(t, folder)
 		if said, err := program.ReadLog(slot.Path() + ".log"); said != "end, says the orphan\n" || err != nil {
 			t.Errorf("the log has %q, %v", said, err)
 		}
@@ -229,6 +228,73 @@ func TestSlotIsFreeOfWhatIsLeftRunning(t *testing.T) {
 	}
 }
 
+// takeSoon takes the slot of a command that is about to be gone.
+func takeSoon(t *testing.T, folder string) *program.Slot {
+	t.Helper()
+	for {
+		slot, err := program.TakeSlot(folder, "builder.0")
+		if err == nil {
+			return slot
+		}
+		if !errors.Is(err, orchestrator.ErrNoSlot) {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+}
+
+// A command that closes what it has inherited, as sudo does, keeps its slot all the same when its process is killed.
+func TestSlotIsClosedByItsCommand(t *testing.T) {
+	t.Parallel()
+	if program.Reused(t) == "" {
+		t.Skip("this system does not tell when a process began")
+	}
+	folder, l := t.TempDir(), newLine(t)
+	kill := startStarter(t, l, folder, `exec 3>&-; exec 9> "$LINE"; echo ready >&9; read word < word`)
+	kill()
+	if _, err := program.TakeSlot(folder, "builder.0"); !errors.Is(err, orchestrator.ErrNoSlot) {
+		t.Errorf("while the command runs: %v", err)
+	}
+	must(t, os.WriteFile(filepath.Join(folder, "word"), []byte("end\n"), 0))
+	l.silent()
+	takeSoon(t, folder).Release()
+}
+
+// The command that runs with a slot is told from another process that has got its number, and from one that has ended.
+func TestHolder(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	want := func(what string, pid int) {
+		t.Helper()
+		if holder := program.Holder(folder, "builder.0"); holder != pid {
+			t.Errorf("%s: %d holds the slot, not %d", what, holder, pid)
+		}
+	}
+	want("no slot", 0)
+	slot, err := program.TakeSlot(folder, "builder.0")
+	must(t, err)
+	want("no command", 0)
+	r, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Slot: slot, Grace: ages})
+	must(t, err)
+	want("it runs", r.PID())
+	program.EndGroup(r.PID(), false)
+	if ended := r.Wait(); ended.Signal != unix.SIGTERM {
+		t.Errorf("%+v", ended)
+	}
+	want("it has ended", 0)
+	r, err = program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Slot: slot, Grace: ages})
+	must(t, err)
+	program.EndGroup(r.PID(), true)
+	if ended := r.Wait(); ended.Signal != unix.SIGKILL {
+		t.Errorf("%+v", ended)
+	}
+	slot.Release()
+	if reused := program.Reused(t); reused != "" {
+		must(t, os.WriteFile(filepath.Join(folder, "builder.0"), []byte(reused), 0))
+		want("another has its number", 0)
+	}
+}
+
 // number reads a process number.
 func number(t *testing.T, path string) int {
 	t.Helper()
@@ -256,7 +322,11 @@ func TestSlotOfSomebodyUnknown(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	must(t, os.WriteFile(path, []byte(program.Reused(t)), 0))
+	reused := program.Reused(t)
+	if reused == "" {
+		return // this system does not tell when a process began
+	}
+	must(t, os.WriteFile(path, []byte(reused), 0))
 	slot, err := program.TakeSlot(folder, "builder.0")
 	must(t, err)
 	slot.Release()

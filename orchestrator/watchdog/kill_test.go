@@ -5,16 +5,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/program"
 )
 
 // A session outlives the watchdog that started it, killed or stopped. Nobody starts a second one beside it, and when it
@@ -108,32 +105,6 @@ func TestShutdownEndsASessionWhoseWatchdogDied(t *testing.T) {
 	a.ended()
 	f.untilRun("builder", orchestrator.RunEnded)
 	f.until("stopped", presenceOf, "builder")
-}
-
-// The number of a process that ended may be another's by now: only one that has the slot open is the session.
-func TestOnlyTheSessionItselfIsEnded(t *testing.T) {
-	t.Parallel()
-	folder := filepath.Join(t.TempDir(), "slots")
-	slot, err := program.TakeSlot(folder, "builder.session")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slot.Release()
-	holder, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Slot: slot, Grace: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Grace: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, "the session holds it", program.Holds(holder.PID(), folder, "builder.session"), true)
-	want(t, "another process holds it", program.Holds(other.PID(), folder, "builder.session"), !exactHolds)
-	program.EndGroup(holder.PID(), false)
-	want(t, "how it ended", holder.Wait().Signal, unix.SIGTERM)
-	program.EndGroup(other.PID(), true)
-	want(t, "how it ended", other.Wait().Signal, unix.SIGKILL)
-	want(t, "one that has ended holds it", program.Holds(holder.PID(), folder, "builder.session"), false)
 }
 
 // What a session left running does not keep the next one from being started either when the watchdog that started it was

@@ -68,15 +68,19 @@ func (w *Watchdog) note(ctx context.Context, what, agent string, write func() er
 // endForeign ends a session that another process started, or one that has died since, when its agent has stopped. The
 // process that attends to it, if there is one, does the same.
 func (w *Watchdog) endForeign(s *orchestrator.Session) {
-	if s.Stopped == "" || s.Stopped < s.StartedAt || s.PID <= 1 || !program.Holds(s.PID, orchestrator.SlotFolder(w.Router.Path()), s.Agent+".session") {
+	if s.Stopped == "" || s.Stopped < s.StartedAt {
+		return
+	}
+	pid := program.Holder(orchestrator.SlotFolder(w.Router.Path()), s.Agent+".session")
+	if pid == 0 {
 		return
 	}
 	since, asked := w.asked[s.Agent]
 	if !asked {
 		w.asked[s.Agent] = time.Now()
-		w.Log.Info("ending a session that another process started, since its agent has stopped", "agent", s.Agent, "pid", s.PID)
+		w.Log.Info("ending a session that another process started, since its agent has stopped", "agent", s.Agent, "pid", pid)
 	}
-	program.EndGroup(s.PID, asked && time.Since(since) >= w.Grace)
+	program.EndGroup(pid, asked && time.Since(since) >= w.Grace)
 }
 
 // guarded starts a goroutine that logs a panic instead of ending the process with status 2.

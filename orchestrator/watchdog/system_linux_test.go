@@ -40,6 +40,3 @@ func children(state string) (found []string) {
 	}
 	return found
 }
-
-// exactHolds says that the system tells which files a process has open.
-const exactHolds = true

@@ -210,11 +210,13 @@ func TestSessionsBesideAnotherTransport(t *testing.T) {
 	a.end("exit", 0)
 	a = f.next()
 	want(t, "unread", a.unread, 1)
-	a.end("exit", 1)
-	f.untilRun("builder", orchestrator.RunFailed)
-	f.clock.advance(5 * time.Second)
-	a = f.next()
-	want(t, "who starts again", a.agent, "builder")
+	for _, rung := range []time.Duration{5 * time.Second, 30 * time.Second} {
+		a.end("exit", 1)
+		f.untilRun("builder", orchestrator.RunFailed)
+		f.clock.advance(rung)
+		a = f.next()
+		want(t, "who starts again", a.agent, "builder")
+	}
 	a.end("exit", 0)
 	f.untilRun("builder", orchestrator.RunEnded)
 	f.clock.advance(time.Hour)
@@ -222,7 +224,7 @@ func TestSessionsBesideAnotherTransport(t *testing.T) {
 	want(t, "who starts an hour later", f.next().agent, "zebra")
 	f.send("builder")
 	want(t, "who starts after another message", f.next().agent, "builder")
-	want(t, "starts by its own notes", f.starts("builder"), 4)
+	want(t, "starts by its own notes", f.starts("builder"), 5)
 }
 
 // Messages that try a transport start nobody, and neither do messages for an agent that has stopped; why says so.
@@ -307,6 +309,26 @@ func TestShutdownEndsTheSession(t *testing.T) {
 			f.until("stopped", presenceOf, "builder")
 			noZombies(t)
 		})
+	}
+}
+
+// What an agent runs that had stopped before the watchdog came is left alone: it began since.
+func TestWhatBeganAfterTheShutdown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.addActor("builder")
+	f.addActor("zebra")
+	f.stop("builder")
+	command, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Key: program.KeyOf(f.path, "builder"), Grace: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.watch()
+	f.send("zebra")
+	want(t, "who is started", f.next().agent, "zebra")
+	command.End(nil)
+	if ended := command.Wait().Ended; ended != nil {
+		t.Errorf("it was ended: %v", ended)
 	}
 }
 
