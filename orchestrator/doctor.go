@@ -292,7 +292,7 @@ func (d *doctor) agents(c *conn, conf *config) error {
 func (d *doctor) manager(conf *config) {
 	var untold []string
 	for _, name := range conf.names {
-		if a := conf.agents[name]; (a.SilentAfter > 0 || a.StartCommand != "") && name != conf.settings.Manager && conf.manager(name) == "" {
+		if conf.untold(name) {
 			untold = append(untold, name)
 		}
 	}

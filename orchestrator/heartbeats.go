@@ -204,6 +204,27 @@ func (conf *config) manager(about string) string {
 	return ""
 }
 
+// untold reports whether there could be something wrong with an agent, other than the manager, and nobody would be told.
+func (conf *config) untold(name string) bool {
+	a := conf.agents[name]
+	return a != nil && (a.SilentAfter > 0 || a.StartCommand != "") && name != conf.settings.Manager && conf.manager(name) == ""
+}
+
+// Untold says that nobody is told when an agent falls silent or its session fails, and what to do about it; "" when
+// somebody is, or when there is nothing that could be told of it. Error: that of the database.
+func (r *Router) Untold(name string) (note string, err error) {
+	conf, err := r.configuration()
+	if err != nil {
+		return "", err
+	}
+	manager := conf.settings.Manager
+	if !conf.untold(name) {
+		return "", nil
+	}
+	return fmt.Sprintf("nobody is told when %s falls silent or its session fails: there is no agent %s. "+
+		"`mailroom agent add %s`, or name another with `mailroom setting set ralph.pm NAME`", name, manager, manager), nil
+}
+
 // tellManager sends an urgent note of the router's own about an agent to the one named by the setting ralph.pm. When there
 // is nobody to tell, it is in the log.
 func (t *tx) tellManager(kind, about string, payload map[string]any) error {

@@ -29,6 +29,7 @@ type AgentAddParams struct {
 type AgentResult struct {
 	Agent   orchestrator.Agent `json:"agent"`
 	Created bool               `json:"created"`
+	Note    string             `json:"note,omitempty"` // what it was hardly meant to be
 }
 
 var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
@@ -51,7 +52,16 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 		u.SilentAfter = &d
 	}
 	agent, created, err := env.Router.AddAgent(ctx, u)
-	return AgentResult{Agent: agent, Created: created}, err
+	if err != nil {
+		return AgentResult{}, err
+	}
+	r := AgentResult{Agent: agent, Created: created}
+	if p.Start != nil || p.SilentAfter != nil {
+		if r.Note, err = env.Router.Untold(agent.Name); err != nil {
+			env.Log.Warn("it could not be looked up who is told of an agent", "agent", agent.Name, "error", err) // it was added
+		}
+	}
+	return r, nil
 }
 
 // allowed refuses somebody on another machine who names files, programs or the network of this one.
@@ -91,5 +101,8 @@ func (r AgentResult) Text(w *commands.Text) {
 	}
 	if r.Agent.NewSecret != "" {
 		w.Printf("They are signed with %s, which its receiver must know and is not shown again.\n", r.Agent.NewSecret)
+	}
+	if r.Note != "" {
+		w.Printf("Note: %s.\n", r.Note)
 	}
 }
