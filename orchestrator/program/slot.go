@@ -123,7 +123,7 @@ func Holder(folder, name string) int {
 	}
 	defer file.Close()
 	h, err := holdersIn(file)
-	if err != nil || h == nil || !h.Command.here() {
+	if err != nil || h == nil || h.Command.Born == "" || !h.Command.here() {
 		return 0
 	}
 	return h.Command.PID

@@ -274,6 +274,10 @@ func TestHolder(t *testing.T) {
 	slot, err := program.TakeSlot(folder, "builder.0")
 	must(t, err)
 	want("no command", 0)
+	reused := program.Reused(t)
+	if reused == "" {
+		t.Skip("this system does not tell when a process began")
+	}
 	r, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Slot: slot, Grace: ages})
 	must(t, err)
 	want("it runs", r.PID())
@@ -289,10 +293,8 @@ func TestHolder(t *testing.T) {
 		t.Errorf("%+v", ended)
 	}
 	slot.Release()
-	if reused := program.Reused(t); reused != "" {
-		must(t, os.WriteFile(filepath.Join(folder, "builder.0"), []byte(reused), 0))
-		want("another has its number", 0)
-	}
+	must(t, os.WriteFile(filepath.Join(folder, "builder.0"), []byte(reused), 0))
+	want("another has its number", 0)
 }
 
 // number reads a process number.
