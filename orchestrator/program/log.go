@@ -21,8 +21,8 @@ const (
 // logCut stands in a log where it was cut.
 const logCut = "\n[... the log was cut here ...]\n"
 
-// BoundLog cuts a file that is the Log of a command, running or ended, if it has grown beyond MaxLog. What is printed at
-// that moment may be lost. It returns by how many bytes the file has shrunk. A file that is not there is no error.
+// BoundLog cuts a file that is the Log of a command, running or ended, if it has grown beyond MaxLog. What is printed in
+// the moment of cutting may be lost. It returns by how many bytes the file has shrunk. A file that is not there is no error.
 func BoundLog(path string) (removed int64, err error) { return cutLog(path, MaxLog, logKept) }
 
 // cutLog leaves the first TailSize and the last keep bytes of a log that has grown beyond a limit. Several processes may do
@@ -47,16 +47,27 @@ func cutLog(path string, limit, keep int64) (removed int64, err error) {
 	if info, err = file.Stat(); err != nil || info.Size() <= limit {
 		return 0, err
 	}
-	last := make([]byte, keep)
-	if _, err := file.ReadAt(last, info.Size()-keep); err != nil && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	rest := append([]byte(logCut), last...)
-	if _, err := file.WriteAt(rest, TailSize); err != nil {
+	if _, err := file.WriteAt([]byte(logCut), TailSize); err != nil {
 		return 0, fmt.Errorf("cutting the log: %w", err)
 	}
-	size := int64(TailSize + len(rest))
-	return info.Size() - size, file.Truncate(size)
+	size, from, to := info.Size(), info.Size()-keep, int64(TailSize+len(logCut))
+	for range 10 { // what is printed meanwhile is copied too
+		part := make([]byte, size-from)
+		if _, err := file.ReadAt(part, from); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if _, err := file.WriteAt(part, to); err != nil {
+			return 0, fmt.Errorf("cutting the log: %w", err)
+		}
+		from, to = size, to+int64(len(part))
+		if info, err = file.Stat(); err != nil {
+			return 0, err
+		}
+		if size = info.Size(); size <= from || size-from > keep {
+			break
+		}
+	}
+	return from - to, file.Truncate(to)
 }
 
 // boundUntil keeps the log of a command bounded until it has ended, and returns by how many bytes it was cut.

@@ -388,7 +388,7 @@ func TestNothingElseIsInherited(t *testing.T) {
 				t.Errorf("descriptor 3 is not the slot:\n%s", out)
 			}
 		}
-		if strings.Count(out, tests) != want || !strings.Contains(out, " 0 -> ") {
+		if strings.Contains(out, " 4 -> pipe:") || strings.Count(out, tests) != want || !strings.Contains(out, " 0 -> ") {
 			t.Errorf("descriptors:\n%s", out)
 		}
 	}
