@@ -129,7 +129,6 @@ func Start(ctx context.Context, c Command) (r *Running, err error) {
 		return nil, fmt.Errorf("starting the command: %w", err)
 	}
 	out.closeOurs()
-	register(r)
 	unhook := context.AfterFunc(ctx, func() { r.End(context.Cause(ctx)) })
 	guarded(func() {
 		defer close(r.done)
@@ -143,9 +142,10 @@ func Start(ctx context.Context, c Command) (r *Running, err error) {
 
 // start starts the command, and opens its gate, if it has one.
 func (r *Running) start(gate *gate) error {
-	err := r.cmd.Start()
+	err := startRegistered(r)
 	if err == nil {
 		if err = gate.open(r.cmd.Process.Pid); err != nil {
+			unregister(r)
 			defer r.cmd.Process.Wait() // it ends, since its gate is closed
 		}
 	}

@@ -14,12 +14,13 @@ var registry struct {
 	running map[string]map[*Running]bool
 }
 
-func register(r *Running) {
-	if r.command.Key == "" {
-		return
-	}
+// startRegistered starts a command. EndAll waits meanwhile, so that it misses nothing that runs.
+func startRegistered(r *Running) error {
 	registry.Lock()
 	defer registry.Unlock()
+	if err := r.cmd.Start(); err != nil || r.command.Key == "" {
+		return err
+	}
 	if registry.running == nil {
 		registry.running = map[string]map[*Running]bool{}
 	}
@@ -27,6 +28,7 @@ func register(r *Running) {
 		registry.running[r.command.Key] = map[*Running]bool{}
 	}
 	registry.running[r.command.Key][r] = true
+	return nil
 }
 
 func unregister(r *Running) {

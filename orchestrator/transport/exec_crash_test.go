@@ -118,6 +118,9 @@ func TestExecKill(t *testing.T) {
 	left, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	must(t, err)
 	must(t, unix.Kill(left, unix.SIGKILL))
+	for environ := []byte{0}; len(environ) > 0; runtime.Gosched() { // until it has gone
+		environ, _ = os.ReadFile(filepath.Join("/proc", strconv.Itoa(left), "environ"))
+	}
 	mustBeNobody(t, folder)
 }
 
