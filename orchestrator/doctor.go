@@ -253,6 +253,17 @@ func (d *doctor) files(c *conn) error {
 	return nil
 }
 
+// target checks a transport and address of an agent. Where the check for a new agent would make what is missing, one that
+// makes nothing takes its place: what is missing may be on a disk that is not mounted.
+func (d *doctor) target(a *Agent, target string) error {
+	transport, address := d.r.transportOf(target)
+	if placing, ok := transport.(Placing); ok {
+		return placing.CheckPlace(a.Name, address)
+	}
+	_, err := d.r.checkDeliver("deliver", target, a.Folder)
+	return err
+}
+
 // agents checks that every agent's transport exists and takes its address.
 func (d *doctor) agents(c *conn, conf *config) error {
 	bad := 0
@@ -270,7 +281,7 @@ func (d *doctor) agents(c *conn, conf *config) error {
 			if target == "" {
 				continue
 			}
-			if _, err := d.r.checkDeliver("deliver", target, conf.agents[name].Folder); err != nil {
+			if err := d.target(conf.agents[name], target); err != nil {
 				bad++
 				d.add("transport of "+name, "problem", err.Error(), "`mailroom agent add "+name+" --deliver ...`")
 			}

@@ -1,12 +1,14 @@
 package bridge_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"testing"
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge"
 )
 
 func (o *office) sendTo(recipient string, n int) {
@@ -139,4 +141,35 @@ func TestStatusUpdateToAnybody(t *testing.T) {
 	o.write(`{"id":"m1","from":"developer","to":"pm","type":"status_update","payload":{"agent":"developer","status":"idle"}}`, "pm", "m1.json")
 	want(t, "acknowledged", o.once().Acknowledged, 0)
 	o.wantRows(`SELECT agent, status FROM presence`, "developer idle")
+}
+
+// TestSwappedFolder: the files of a folder are found again in another that takes its place between two looks.
+func TestSwappedFolder(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm", "qa:")
+	o.sendTo("qa", 3)
+	o.once()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	options, looks := o.options(), 0
+	options.Rescan = 20 * time.Millisecond
+	options.Looked = func() { // the watch stands still in here
+		switch looks++; {
+		case looks == 1:
+			must(t, os.Rename(o.path("qa"), o.path(".kept")))
+			must(t, os.Mkdir(o.path("qa"), 0o700))
+			for _, name := range readNames(t, o.path(".kept")) {
+				must(t, os.Rename(o.path(".kept", name), o.path("qa", name)))
+			}
+		case looks == 2:
+			for _, name := range readNames(t, o.path("qa")) {
+				must(t, os.Remove(o.path("qa", name)))
+			}
+		case o.unacknowledged() == 0 || o.log.told("is gone") > 0:
+			cancel()
+		}
+	}
+	_, err := bridge.Run(ctx, o.Router, options)
+	must(t, err)
+	want(t, "unacknowledged", o.unacknowledged(), 0)
 }

@@ -77,16 +77,23 @@ func (Dir) Check(address string) (string, error) {
 	return path, errors.Join(staging.write(probe, []byte("x")), staging.remove(probe))
 }
 
-// CheckPlace refuses what stands where the agent's folder would be and is none. There need not be one yet.
+// CheckPlace refuses a root that is gone, and what stands where the agent's folder or the one for files on their way would be
+// and cannot be written, or is no folder. There need not be one yet.
 func (Dir) CheckPlace(agent, root string) error {
-	inbox, err := openFolder(filepath.Join(root, agent))
-	if err != nil {
-		if _, missing := os.Lstat(filepath.Join(root, agent)); errors.Is(missing, fs.ErrNotExist) {
-			return nil
+	for _, path := range []string{root, filepath.Join(root, StagingFolder), filepath.Join(root, agent)} {
+		if _, err := os.Lstat(path); path != root && errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-		return err
+		there, err := openFolder(path)
+		if err != nil {
+			return err
+		}
+		there.Close()
+		if err := unix.Access(path, unix.W_OK|unix.X_OK); path != root && err != nil {
+			return fmt.Errorf("nothing can be written into %s: %w", path, err)
+		}
 	}
-	return inbox.Close()
+	return nil
 }
 
 // MaxBatch is the most files of one note.
