@@ -137,7 +137,9 @@ func TestWhatIsNewAfterGivingUp(t *testing.T) {
 			want(t, "wanted for it at the next look", f.session(s).Wanted, true)
 			for fail(); f.standing("a").Run.State != orchestrator.RunGivenUp; fail() {
 				f.clock.advance(time.Hour)
+				come()
 			}
+			want(t, "wanted for what came in the millisecond of the start that was for it", f.session(s).Wanted, false)
 			f.clock.advance(time.Second)
 			want(t, "wanted when it was given up again", f.session(s).Wanted, false)
 			come()

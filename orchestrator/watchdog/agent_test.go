@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/program"
 	"mailroom/orchestrator/transport"
 	"mailroom/orchestrator/watchdog"
 )
@@ -111,6 +112,8 @@ func obey(order []string) any {
 		fmt.Println(strings.Join(order[1:], " "))
 	case "fork":
 		return fork()
+	case "flood":
+		fmt.Println(strings.Repeat("x", program.MaxLog))
 	case "deaf":
 		signal.Ignore(unix.SIGTERM)
 	case "crash":

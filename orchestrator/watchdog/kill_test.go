@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/program"
 )
 
 // A session outlives the watchdog that started it, killed or stopped. Nobody starts a second one beside it, and when it
@@ -129,6 +131,33 @@ func TestWhatASessionOfAKilledWatchdogLeavesRunning(t *testing.T) {
 	a.end("exit", 0)
 	f.next().do("read")
 	want(t, "starts by its own notes", f.starts("builder"), 2)
+}
+
+// What a session prints whose watchdog was killed does not fill the disk either: the next one sees to it.
+func TestTheLogOfAnotherSession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.addActor("builder")
+	cmd := f.startWatchdog()
+	f.send("builder")
+	a := f.next()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	a.do("flood")
+	f.watch()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for size := int64(program.MaxLog + 1); size > program.MaxLog; <-tick.C {
+		info, err := os.Stat(f.SessionOutput("builder"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size = info.Size()
+	}
+	want(t, "read", a.do("read"), "1")
+	a.end("exit", 0)
 }
 
 // Two watchdogs, each killed and started again at any moment, while messages come in, and sessions leave something running:
