@@ -31,9 +31,6 @@ type bin struct {
 // have written the next message over it, or after another watch removed it. So it is moved first to where nobody writes,
 // looked at there, and put back if it is not what was read. Errors: errMoved; those of the file system.
 func (p *pass) remove(in *os.Root, folder string, f file, text []byte) error {
-	if info, err := in.Lstat(f.name); err != nil || (file{f.name, info}).print() != f.print() {
-		return errors.Join(err, errMoved)
-	}
 	if p.bin == nil {
 		if err := p.openBin(folder); err != nil {
 			return err
