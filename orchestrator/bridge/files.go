@@ -238,6 +238,9 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 	if l.Payload[0] != '{' {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object").WithHint(`Write {"key": ...}`)
 	}
+	if at, err := time.Parse(time.RFC3339, l.ExpiresAt); err == nil && !at.After(p.router.Now()) { // a delivery whose row is gone, say
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "expires_at: it expired at %s", l.ExpiresAt).WithHint("Remove it")
+	}
 	from, to := p.agents[sender], p.agents[strings.ToLower(l.To)]
 	if p.strict && from != nil && to != nil {
 		if err := letter.CheckRoute(l.Type, from, to); err != nil {

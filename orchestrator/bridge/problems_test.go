@@ -37,6 +37,7 @@ func problems(outside string) map[string]problem {
 		"no name":      {text(note("w1", "the boss", "developer")), `from: "the boss" is not a name`},
 		"bad payload": {text(`{"id":"b1","from":"pm","to":"developer","type":"bug_report","payload":{"taskId":"f","bugs":[{"file":"a","line":"ten","issue":"i"}]}}`),
 			"payload.bugs[0].line"},
+		"expired":     {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":{},"expires_at":"2025-01-01T00:00:00.000Z"}`), "expires_at: it expired"},
 		"no object":   {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":1}`), "payload: it is no object"},
 		"no priority": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":{},"priority":"soon"}`), "priority"},
 		"too large":   {text(note("l1", "pm", "developer") + strings.Repeat(" ", 5<<20)), "too large"},
