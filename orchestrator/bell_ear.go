@@ -61,7 +61,7 @@ func openEar(b *socketBell) *ear {
 	if b.detector != nil {
 		e.changed, e.release = b.detector()
 	}
-	goSafe("bell", b.log, e.run)
+	GoSafe("bell", b.log, e.run)
 	return e
 }
 
@@ -171,7 +171,7 @@ func (e *ear) bind() (bound bool) {
 		}
 		e.socket, e.name = socket, name
 		e.bell.own.Store(&name)
-		goSafe("bell socket", e.bell.log, func() { e.bell.hear(socket) })
+		GoSafe("bell socket", e.bell.log, func() { e.bell.hear(socket) })
 		return true
 	}
 	return false

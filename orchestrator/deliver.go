@@ -259,7 +259,7 @@ func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOpt
 	y.started.Store(true)
 	y.workers.Add(1)
 	r.workers.Add(1)
-	goSafe("delivery to "+recipient, r.log, func() {
+	GoSafe("delivery to "+recipient, r.log, func() {
 		defer y.workers.Done()
 		defer r.workers.Done()
 		if seats != nil {

@@ -17,7 +17,7 @@ func (w chanWriter) Write(p []byte) (int, error) {
 func TestGoSafeLogsAPanicWithItsStack(t *testing.T) {
 	t.Parallel()
 	lines := make(chanWriter, 1)
-	goSafe("worker of a test", slog.New(slog.NewTextHandler(lines, nil)), func() { panic("no such luck") })
+	GoSafe("worker of a test", slog.New(slog.NewTextHandler(lines, nil)), func() { panic("no such luck") })
 	line := <-lines
 	for _, want := range []string{"worker of a test", "no such luck", "goroutine_test.go"} {
 		if !strings.Contains(line, want) {

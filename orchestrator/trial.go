@@ -49,7 +49,7 @@ func (r *Router) TryTransports(ctx context.Context) ([]Trial, error) {
 	places := make(chan struct{}, maxTrials)
 	for i := range agents {
 		running.Add(1)
-		goSafe("trial of "+agents[i].Name, r.log, func() {
+		GoSafe("trial of "+agents[i].Name, r.log, func() {
 			defer running.Done()
 			places <- struct{}{}
 			defer func() { <-places }()

@@ -61,7 +61,7 @@ func (t *turnstile) enter(bound time.Duration) (leave func()) {
 	done := make(chan struct{})
 	t.waiting, t.wanted = done, true
 	t.mu.Unlock()
-	goSafe("turnstile", nil, func() { t.wait(done) })
+	GoSafe("turnstile", nil, func() { t.wait(done) })
 	return t.await(done, bound)
 }
 

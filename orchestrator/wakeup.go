@@ -15,7 +15,7 @@ func (r *Router) Wakeups(ctx context.Context) (wakeups <-chan struct{}, stop fun
 		return nil, nil, err
 	}
 	out, done := make(chan struct{}, 1), make(chan struct{})
-	goSafe("wake-ups", r.log, func() {
+	GoSafe("wake-ups", r.log, func() {
 		defer close(done)
 		r.wakeups(ctx, rings, out)
 	})

@@ -289,7 +289,7 @@ var errStalled = errors.New("the transport does not come back")
 // after ctx has ended. What f sets may be read only when the error is not errStalled.
 func (r *Router) bounded(ctx context.Context, name string, linger time.Duration, f func() error) error {
 	result := make(chan error, 1)
-	goSafe(name, r.log, func() {
+	GoSafe(name, r.log, func() {
 		err := errors.New("the transport panicked; see the log")
 		defer func() { result <- err }()
 		err = f()

@@ -180,7 +180,7 @@ func (s *scheduler) ring() {
 // start does something for a job in the background.
 func (s *scheduler) start(j *job, do func()) {
 	s.jobs.Add(1)
-	guarded(s.env.Log, "schedule "+j.schedule.Name, func() {
+	orchestrator.GoSafe("schedule "+j.schedule.Name, s.env.Log, func() {
 		defer s.jobs.Done()
 		do()
 	})

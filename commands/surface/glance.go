@@ -60,7 +60,7 @@ func (g *glance[T]) get(ctx context.Context) (value T, err error) {
 func (g *glance[T]) begin() {
 	now := make(chan struct{})
 	g.now = now
-	guarded(g.log, g.name, func() {
+	orchestrator.GoSafe(g.name, g.log, func() {
 		seen := &outcome[T]{err: errors.New("a look at the database panicked; see the log")}
 		defer func() {
 			g.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/tracing"
 )
 
@@ -147,7 +148,7 @@ func (t *toolServer) reportProgress(ctx context.Context, req *mcp.CallToolReques
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	guarded(t.env.Log, "progress", func() {
+	orchestrator.GoSafe("progress", t.env.Log, func() {
 		defer close(ended)
 		ticker := time.NewTicker(t.every)
 		defer ticker.Stop()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mailroom/orchestrator"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -17,7 +18,7 @@ import (
 // Source: JSON-RPC 2.0, part 5.1.
 func onlyMessages(log *slog.Logger, in io.Reader, out io.Writer) io.ReadCloser {
 	passed, pass := io.Pipe()
-	guarded(log, "standard input", func() {
+	orchestrator.GoSafe("standard input", log, func() {
 		lines := bufio.NewReaderSize(in, 64<<10)
 		for {
 			line, long, err := readLine(lines)

@@ -3,10 +3,8 @@ package surface
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -122,7 +120,7 @@ func (d *daemon) run(c *cli.Context) error {
 	}
 	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening)
 	ended := make(chan error, 1)
-	guarded(d.log, "daemon", func() {
+	orchestrator.GoSafe("daemon", d.log, func() {
 		failure := errors.New("the daemon panicked; standard error has the stack")
 		defer func() {
 			cancel()
@@ -130,7 +128,7 @@ func (d *daemon) run(c *cli.Context) error {
 		}()
 		var beats sync.WaitGroup
 		beats.Add(1)
-		guarded(d.log, "heartbeat", func() {
+		orchestrator.GoSafe("heartbeat", d.log, func() {
 			defer beats.Done()
 			d.beat(ctx, hello.Listening)
 		})
@@ -197,16 +195,4 @@ func (o *printer) hello(h Listening) error {
 		w.Printf("Tools: %s/mcp, commands: /v1/commands/NAME, health: /healthz /readyz /metrics\n", h.Listening)
 	}
 	return w.Err()
-}
-
-// guarded starts a goroutine that logs a panic instead of ending the process with status 2.
-func guarded(log *slog.Logger, name string, f func()) {
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				log.Error("a goroutine panicked", "goroutine", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			}
-		}()
-		f()
-	}()
 }

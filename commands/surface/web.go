@@ -99,7 +99,7 @@ func listenWeb(ctx context.Context, env commands.Env, o webOptions, m *metrics, 
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(env.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: withPeer, ConnState: crowd(mostConnections()),
 	}
-	guarded(env.Log, "endpoints", func() {
+	orchestrator.GoSafe("endpoints", env.Log, func() {
 		if err := w.server.Serve(listener); err != http.ErrServerClosed {
 			env.Log.Error("the endpoints have stopped", "error", err)
 		}

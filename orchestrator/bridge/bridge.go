@@ -10,7 +10,6 @@ import (
 	"context"
 	"log/slog"
 	"reflect"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -120,7 +119,7 @@ func Run(ctx context.Context, router *orchestrator.Router, o Options) (Counts, e
 		"beside":     func() { w.beside(ctx) },
 	} {
 		beside.Add(1)
-		w.guarded(name, func() {
+		orchestrator.GoSafe(name, w.log, func() {
 			defer beside.Done()
 			f()
 		})
@@ -279,7 +278,7 @@ func (w *watch) deliver(ctx context.Context) {
 	}
 	select {
 	case w.waiting <- struct{}{}:
-		w.guarded("delivery", func() {
+		orchestrator.GoSafe("delivery", w.log, func() {
 			defer func() { <-w.waiting }()
 			run(false)
 		})
@@ -334,16 +333,4 @@ func (w *watch) result() Counts {
 		}
 	}
 	return counts
-}
-
-// guarded starts a goroutine that logs a panic instead of ending the process with status 2.
-func (w *watch) guarded(name string, f func()) {
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				w.log.Error("a goroutine panicked; this is a bug", "goroutine", name, "panic", p, "stack", string(debug.Stack()))
-			}
-		}()
-		f()
-	}()
 }

@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -130,7 +128,7 @@ func Start(ctx context.Context, c Command) (r *Running, err error) {
 	}
 	out.closeOurs()
 	unhook := context.AfterFunc(ctx, func() { r.End(context.Cause(ctx)) })
-	guarded(func() {
+	orchestrator.GoSafe("command of an agent", nil, func() {
 		defer close(r.done)
 		defer c.Slot.drop()
 		defer unregister(r)
@@ -278,15 +276,3 @@ func (r *Running) End(cause error) {
 
 // signal sends a signal to the group. An error means that nobody is left in it.
 func (r *Running) signal(s syscall.Signal) { _ = unix.Kill(-r.cmd.Process.Pid, s) }
-
-// guarded starts a goroutine that logs a panic instead of ending the process with status 2.
-func guarded(f func()) {
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				slog.Default().Error("a goroutine panicked; this is a bug", "goroutine", "command of an agent", "panic", p, "stack", string(debug.Stack()))
-			}
-		}()
-		f()
-	}()
-}

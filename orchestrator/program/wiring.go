@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mailroom/orchestrator"
 	"os"
 	"time"
 
@@ -93,7 +94,7 @@ func (w *wiring) closeOurs() {
 		w.input.Close()
 	}
 	w.output.Close()
-	guarded(func() {
+	orchestrator.GoSafe("output of a command", nil, func() {
 		defer close(w.read)
 		if w.pipe == nil {
 			w.cut = boundUntil(w.ended, w.log)

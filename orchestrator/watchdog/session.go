@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -81,16 +79,4 @@ func (w *Watchdog) endForeign(s *orchestrator.Session) {
 		w.Log.Info("ending a session that another process started, since its agent has stopped", "agent", s.Agent, "pid", pid)
 	}
 	program.EndGroup(pid, asked && time.Since(since) >= w.Grace)
-}
-
-// guarded starts a goroutine that logs a panic instead of ending the process with status 2.
-func guarded(log *slog.Logger, name string, f func()) {
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				log.Error("a goroutine panicked; this is a bug", "goroutine", name, "panic", p, "stack", string(debug.Stack()))
-			}
-		}()
-		f()
-	}()
 }

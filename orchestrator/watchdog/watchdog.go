@@ -53,7 +53,7 @@ func Run(ctx context.Context, router *orchestrator.Router, log *slog.Logger) err
 func Start(ctx context.Context, router *orchestrator.Router, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	guarded(log, "watchdog", func() {
+	orchestrator.GoSafe("watchdog", log, func() {
 		defer close(done)
 		if err := Run(ctx, router, log); err != nil && ctx.Err() == nil {
 			log.Error("the sessions of agents are not looked after", "error", err)
@@ -213,7 +213,7 @@ func (w *Watchdog) start(ctx context.Context, s *orchestrator.Session) error {
 	}
 	w.Log.Info("started a session", "agent", s.Agent, "pid", running.PID(), "message_id", begun.MessageID, "unread", begun.Unread)
 	w.setOwn(s.Agent, running)
-	guarded(w.Log, "session of "+s.Agent, func() { w.attend(ctx, begun, running, slot) })
+	orchestrator.GoSafe("session of "+s.Agent, w.Log, func() { w.attend(ctx, begun, running, slot) })
 	return nil
 }
 
