@@ -46,9 +46,13 @@ func TestWebhookAgent(t *testing.T) {
 	}
 	added, _ := o.run("agent", "add", "hook", "--allow-private", "--deliver", "webhook:"+server.URL+"/in?key=k1")["agent"].(map[string]any)
 	secret, _ := added["webhook_secret"].(string)
-	if hook, err = standardwebhooks.NewWebhook(secret); err != nil || !strings.HasPrefix(secret, "whsec_") {
+	verifier, err := standardwebhooks.NewWebhook(secret)
+	if err != nil || !strings.HasPrefix(secret, "whsec_") {
 		t.Fatalf("%v: %v", added, err)
 	}
+	mu.Lock()
+	hook = verifier
+	mu.Unlock()
 	send := func(kind string) string {
 		id, _ := o.run("send", "--sender", "architect", "--recipient", "hook", "--message-type", kind, "--payload", `{"n":1.10}`)["message_id"].(string)
 		return id
