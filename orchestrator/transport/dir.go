@@ -68,7 +68,7 @@ func (Dir) Check(address string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	staging, err := root.sub(StagingFolder)
+	staging, err := root.stagingFolder()
 	if err != nil {
 		return "", err
 	}

@@ -183,3 +183,22 @@ func runUnprivileged(t *testing.T, args []string) {
 	}
 	l.mustBeStaged(t)
 }
+
+// Nobody else may put files in the place of staged ones.
+func TestDirStagingFolderOfOthers(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	staging := filepath.Join(root, transport.StagingFolder)
+	must(t, os.Mkdir(staging, 0o700))
+	must(t, os.Chmod(staging, 0o777)) // whatever the umask is
+	var l ledger
+	a := l.attempt(root, note("m-1", `1`))
+	if _, err := (transport.Dir{}).Check(root); err == nil || !strings.Contains(err.Error(), "chmod 700 "+staging) {
+		t.Errorf("Check: %v", err)
+	}
+	if err := (transport.Dir{}).Deliver(t.Context(), a)[0]; err == nil || !strings.Contains(err.Error(), "chmod 700 "+staging) {
+		t.Errorf("Deliver: %v", err)
+	}
+	must(t, os.Chmod(staging, 0o700))
+	must(t, errors.Join((transport.Dir{}).Deliver(t.Context(), a)...))
+}

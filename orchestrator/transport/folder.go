@@ -89,6 +89,24 @@ func (f folder) sub(name string) (folder, error) {
 	return folder{file}, folderError(filepath.Join(f.Name(), name), err)
 }
 
+// stagingFolder opens the staging folder of a root, and makes it if it is not there. Nobody else may be able to write to it:
+// what was put in the place of a staged file would arrive as the message.
+func (f folder) stagingFolder() (folder, error) {
+	staging, err := f.sub(StagingFolder)
+	if err != nil {
+		return staging, err
+	}
+	info, err := staging.Stat()
+	if err == nil && info.Mode().Perm()&0o022 != 0 {
+		err = fmt.Errorf("others can write to %s, and could put messages of their own into it: chmod 700 %[1]s", staging.Name())
+	}
+	if err != nil {
+		staging.Close()
+		return folder{}, err
+	}
+	return staging, nil
+}
+
 // write makes a new file, and returns when what is in it is on the disk. Its name is when the folder is synced.
 func (f folder) write(name string, text []byte) error {
 	file, err := f.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)

@@ -60,7 +60,7 @@ func openDrop(a orchestrator.Attempt) (d *drop, err error) {
 	if d.root, err = openFolder(a.Address); err != nil {
 		return nil, err
 	}
-	if d.staging, err = d.root.sub(StagingFolder); err == nil {
+	if d.staging, err = d.root.stagingFolder(); err == nil {
 		d.inbox, err = d.root.sub(a.Recipient)
 	}
 	if err == nil {
