@@ -280,3 +280,21 @@ func TestPostponedIsDueElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// What is more urgent does not wait behind what was put off, nor does what is less.
+func TestPostponedHoldsBackItsPriorityOnly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	f.wire.set(refusing(errLater))
+	f.send("a", "b")
+	f.deliver()
+	f.wire.set(nil)
+	level := func(n int) string { return f.send("a", "b", func(d *orchestrator.Draft) { d.Priority = n }) }
+	f.send("a", "b")
+	urgent, low := level(2), level(-1)
+	f.deliver()
+	if got := f.wire.ids(); !slices.Equal(got, []string{urgent, low}) {
+		t.Errorf("arrived: %v; want %v and %v", got, urgent, low)
+	}
+}
