@@ -86,7 +86,7 @@ CREATE INDEX agent_message_live ON agent_message (recipient, priority DESC, seq)
     WHERE status IN ('pending','retry');
 CREATE INDEX agent_message_later ON agent_message (next_attempt_at)
     WHERE status IN ('pending','retry') AND next_attempt_at <> '';
-CREATE INDEX agent_message_put_off ON agent_message (recipient, sender)
+CREATE INDEX agent_message_put_off ON agent_message (recipient, sender, priority, next_attempt_at)
     WHERE status = 'pending' AND next_attempt_at <> '';
 CREATE INDEX agent_message_review ON agent_message (review_at)
     WHERE review_at <> '';

@@ -13,7 +13,7 @@ ALTER TABLE agents ADD COLUMN disabled TEXT NOT NULL DEFAULT '';
 DROP INDEX agent_message_retry;
 CREATE INDEX agent_message_later ON agent_message (next_attempt_at)
     WHERE status IN ('pending','retry') AND next_attempt_at <> '';
-CREATE INDEX agent_message_put_off ON agent_message (recipient, sender)
+CREATE INDEX agent_message_put_off ON agent_message (recipient, sender, priority, next_attempt_at)
     WHERE status = 'pending' AND next_attempt_at <> '';
 CREATE INDEX agent_message_placed ON agent_message (recipient)
     WHERE status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> '';
