@@ -128,8 +128,17 @@ func (r *replay) firstAttempts() {
 	}
 }
 
+// died reports whether a call came to nothing because its process was about to end: it never returned, and what its
+// arguments point to could not be read any more, by strace as little as by the kernel.
+func (c *call) died() bool {
+	return c.result == "" && slices.ContainsFunc(c.args, func(arg string) bool { return strings.HasPrefix(arg, "0x") })
+}
+
 // do follows one step.
 func (r *replay) do(s step) error {
+	if s.died() {
+		return nil
+	}
 	var err error
 	switch s.name {
 	case "openat":
@@ -155,7 +164,8 @@ func (r *replay) do(s step) error {
 	case "mkdirat":
 		err = r.doMkdir(s, s.args[0], s.args[1])
 	case "close":
-		if fd, _, ok := descriptor(s.args[0]); ok && s.leaves {
+		// Another thread may be given the number before the end of the call is logged.
+		if fd, _, ok := descriptor(s.args[0]); ok && !s.leaves {
 			delete(r.open[r.group[s.thread]], fd)
 		}
 	case "mmap":
