@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mailroom/tracing"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"mailroom/tracing"
 )
 
 // AgentUpdate says what to add or change. A nil field leaves what is there, and the default of a new agent.

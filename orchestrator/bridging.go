@@ -35,7 +35,7 @@ type Reception struct {
 // it is pending. Errors: invalid_params; unknown_sender and unknown_recipient; conflict when another message has the id, when
 // the message was delivered as a file elsewhere and this is not the one that it came with, or for a loop; unavailable for the recipient's backlog limit; those of the database.
 func (r *Router) TakeIn(ctx context.Context, in TakenIn) (got Reception, err error) {
-	in.Sender, in.Recipient, in.Payload = foldName(in.Sender), foldName(in.Recipient), compacted(in.Payload)
+	in.Sender, in.Recipient, in.Payload = foldName(in.Sender), foldName(in.Recipient), Compacted(in.Payload)
 	known := false
 	err = r.read(func(c *conn) error { // most files of a folder were taken in long ago
 		conf, err := r.config.load(c)
@@ -78,7 +78,7 @@ func (c *conn) takenIn(conf *config, in *TakenIn) (got Reception, known bool, er
 	if err != nil || !known {
 		return got, false, err
 	}
-	if m.Sender != in.Sender || m.Recipient != in.Recipient || m.Type != in.Type || !bytes.Equal(compacted(m.Payload), in.Payload) {
+	if m.Sender != in.Sender || m.Recipient != in.Recipient || m.Type != in.Type || !bytes.Equal(Compacted(m.Payload), in.Payload) {
 		return got, true, Errorf(Conflict, "another message has the id %s: from %s to %s", Clip(in.ID), m.Sender, m.Recipient).
 			WithHint("`mailroom trace %s` shows it; give this one an id of its own", Clip(in.ID))
 	}
@@ -145,8 +145,8 @@ func (c *conn) messageWithID(id string) (m Message, found bool, err error) {
 	return m, false, nil
 }
 
-// compacted is a JSON text without space between its tokens.
-func compacted(text json.RawMessage) []byte {
+// Compacted is a JSON text without space between its tokens. What is no JSON stays as it is.
+func Compacted(text json.RawMessage) []byte {
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {
 		return text

@@ -77,12 +77,12 @@ func (t *tx) tellAdministrators(kind string, payload json.RawMessage) error {
 
 // useFallback hands the messages of a disabled agent to its fallback.
 func (r *Router) useFallback(ctx context.Context, c *claim) []outcome {
-	outcomes := allOutcomes(c, outcome{})
 	if c.agent.Fallback == "" {
 		return allOutcomes(c, outcome{givenBack: true, reason: "the agent's transport was disabled meanwhile"})
 	}
-	for i, out := range r.tryTarget(ctx, c, c.agent.Fallback) {
-		if outcomes[i] = out; out.delivered {
+	outcomes := r.tryTarget(ctx, c, c.agent.Fallback)
+	for i := range outcomes {
+		if outcomes[i].delivered {
 			outcomes[i].fallback = c.agent.Fallback
 		}
 	}

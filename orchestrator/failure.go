@@ -24,7 +24,7 @@ func (t *tx) attemptFailed(m *Message, out *outcome) (retryAt string, err error)
 	if permanent || !more {
 		event := t.event(tracing.AttemptFailed, reason)
 		event.Detail = out.detail
-		if err := tracing.RecordSet(t, "agent_message WHERE "+bySeq(m.seq).where, "", event, m.seq); err != nil {
+		if err := t.noteEvent(bySeq(m.seq), event); err != nil {
 			return "", err
 		}
 		if permanent {

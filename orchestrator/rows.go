@@ -20,6 +20,11 @@ const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0
 // later is the condition for live rows that are due at a time of their own. It must stand to the letter, like live.
 const later = live + " AND next_attempt_at <> ''"
 
+// dueInOrder is the condition for the rows, of agent_message as m, that are due to ?2 and of no sender whose delivery to the
+// same recipient is under way: at most one lease of a pair is live, which keeps its order.
+const dueInOrder = due + ` AND recipient = ?2
+	AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)`
+
 // putOff is the condition for rows that their recipient put off. The rows of its index are no others, and few.
 const putOff = "status = 'pending' AND next_attempt_at <> ''"
 
@@ -31,9 +36,7 @@ const behindPutOff = `EXISTS (SELECT 1 FROM agent_message p
 
 // claimable is the condition for the rows, of agent_message as m, that a worker may claim for ?2 now: none of a sender whose
 // delivery to the same recipient is under way, and none that would overtake one that was put off.
-const claimable = due + ` AND recipient = ?2
-	AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)
-	AND NOT ` + behindPutOff
+const claimable = dueInOrder + ` AND NOT ` + behindPutOff
 
 // noLease are the assignments that end the lease of a row, whoever holds it.
 const noLease = "lease_token = '', lease_until = '', lease_owner = ''"
@@ -41,8 +44,7 @@ const noLease = "lease_token = '', lease_until = '', lease_owner = ''"
 // takeable is the condition for the rows, of agent_message as m, that a set-based delivery to ?2 takes now. Rows whose
 // sender has a delivery to the same recipient under way are left for later, to keep their order; rows that carry a
 // transport's mark are left to a worker, which asks that transport first.
-const takeable = due + ` AND recipient = ?2 AND delivery_marks = ''
-	AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)`
+const takeable = dueInOrder + ` AND delivery_marks = ''`
 
 // messageColumns are what scanMessage reads, in its order.
 const messageColumns = `seq, message_id, sender, recipient, message_type, payload, status, created_at, delivered_at,

@@ -224,7 +224,7 @@ func (t *tx) endRun(b *Begun, e RunEnd) error {
 	}
 	failure := ""
 	if e.Failed {
-		if said := lastLines(e.Output); said != "" {
+		if said := strings.Join(strings.Fields(LastLines(e.Output)), " "); said != "" {
 			e.Outcome += "; it said last: " + said
 		}
 		failure = e.Outcome
@@ -237,11 +237,11 @@ func (t *tx) endRun(b *Begun, e RunEnd) error {
 	return t.storeEnd(b, e)
 }
 
-// maxSaid bounds what is shown of the end of a session's output, in bytes.
+// maxSaid bounds what an error holds of a command's last output, in bytes. The trace has more.
 const maxSaid = 300
 
-// lastLines is the end of what a session printed, on one line: whole lines of it, if they are short enough.
-func lastLines(output string) string {
+// LastLines is the end of what a command printed: whole lines of it, if they are short enough.
+func LastLines(output string) string {
 	output = strings.TrimSpace(output)
 	if len(output) > maxSaid {
 		output = strings.ToValidUTF8(output[len(output)-maxSaid:], "") // the cut may go through a character
@@ -249,7 +249,7 @@ func lastLines(output string) string {
 			output = whole
 		}
 	}
-	return strings.Join(strings.Fields(output), " ")
+	return output
 }
 
 // readNothing reports whether all that stood unread in the inbox when a run began still does.

@@ -192,8 +192,8 @@ func (t *tx) postpone(m *Message, out *outcome) error {
 // release ends the lease on a message that stays what it is, and sets what else is given.
 func (t *tx) release(m *Message, out *outcome, why, set string, args []any) error {
 	event := t.event(tracing.Released, why)
-	event.MessageID, event.OldStatus, event.NewStatus, event.Attempt, event.Detail = m.ID, string(m.Status), string(m.Status), m.Attempt(), out.detail
-	if err := tracing.Record(t, event); err != nil {
+	event.Detail = out.detail
+	if err := t.noteEvent(bySeq(m.seq), event); err != nil {
 		return err
 	}
 	_, err := t.Exec(`UPDATE agent_message SET `+set+noLease+` WHERE seq = ?1`, append([]any{m.seq}, args...)...)

@@ -184,7 +184,12 @@ func bySeq(seq int64) selection { return selection{"seq = ?8", []any{seq}} }
 
 // note records an event that leaves the status of the rows as it is.
 func (t *tx) note(rows selection, name tracing.EventName, failure string) error {
-	return tracing.RecordSet(t, "agent_message WHERE "+rows.where, "", t.event(name, failure), rows.args...)
+	return t.noteEvent(rows, t.event(name, failure))
+}
+
+// noteEvent is note for an event that has more to say.
+func (t *tx) noteEvent(rows selection, e tracing.Event) error {
+	return tracing.RecordSet(t, "agent_message WHERE "+rows.where, "", e, rows.args...)
 }
 
 // change is one change of status.

@@ -3,6 +3,7 @@ package letter
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,8 +79,8 @@ func Of(m *orchestrator.Message) Letter {
 	}
 	l := Letter{
 		ID: m.ID, From: m.Sender, To: m.Recipient, Type: m.Type, Priority: orchestrator.PriorityWord(m.Priority),
-		Payload: m.Payload, Timestamp: or(from.Timestamp, created(m)), Status: or(from.Status, Waiting),
-		ReplyTo: or(m.ReplyTo, from.ReplyTo), Summary: from.Summary, Context: from.Context, Action: from.Action,
+		Payload: m.Payload, Timestamp: cmp.Or(from.Timestamp, created(m)), Status: cmp.Or(from.Status, Waiting),
+		ReplyTo: cmp.Or(m.ReplyTo, from.ReplyTo), Summary: from.Summary, Context: from.Context, Action: from.Action,
 		ThreadID: from.ThreadID, SessionID: from.SessionID, MulticastID: from.MulticastID,
 		MulticastTarget: from.MulticastTarget, ExpiresAt: from.ExpiresAt,
 	}
@@ -90,13 +91,6 @@ func Of(m *orchestrator.Message) Letter {
 		l.file = []byte(from.File)
 	}
 	return l
-}
-
-func or(first, second string) string {
-	if first != "" {
-		return first
-	}
-	return second
 }
 
 // created is the time of a row as the document writes it; a foreign text stays what it is.
@@ -211,7 +205,7 @@ func (l *Letter) extras() []text {
 func (l *Letter) says(other *Letter) bool {
 	same := l.ID == other.ID && strings.EqualFold(l.From, other.From) && strings.EqualFold(l.To, other.To) &&
 		l.Type == other.Type && l.Priority == other.Priority && l.Status == other.Status && l.ReplyTo == other.ReplyTo &&
-		(l.Timestamp == other.Timestamp || l.Timestamp == "") && bytes.Equal(compact(l.Payload), compact(other.Payload)) &&
+		(l.Timestamp == other.Timestamp || l.Timestamp == "") && bytes.Equal(orchestrator.Compacted(l.Payload), orchestrator.Compacted(other.Payload)) &&
 		bytes.Equal(object(l.More), object(other.More))
 	theirs := other.extras()
 	for i, mine := range l.extras() {
@@ -227,18 +221,9 @@ func object(list []Member) json.RawMessage {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(append(b, marshal(m.Key)...), ':'), compact(m.Value)...)
+		b = append(append(append(b, marshal(m.Key)...), ':'), orchestrator.Compacted(m.Value)...)
 	}
 	return append(b, '}')
-}
-
-// compact removes the space between the tokens of a JSON text, and leaves alone what is none.
-func compact(text []byte) []byte {
-	var b bytes.Buffer
-	if json.Compact(&b, text) != nil {
-		return text
-	}
-	return b.Bytes()
 }
 
 // marshal writes what json can always encode, without HTML escapes.

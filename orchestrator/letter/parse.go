@@ -2,6 +2,7 @@ package letter
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func parse(text []byte) (l Letter, err error) {
 			l.More = append(l.More, m)
 		}
 	}
-	l.Priority, l.Status = or(l.Priority, "normal"), or(l.Status, Waiting)
+	l.Priority, l.Status = cmp.Or(l.Priority, "normal"), cmp.Or(l.Status, Waiting)
 	return l, l.check()
 }
 

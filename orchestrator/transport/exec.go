@@ -43,9 +43,6 @@ const (
 	tryLaterStatus  = 75 // EX_TEMPFAIL of sysexits.h
 )
 
-// saidLimit bounds how much of a failed command's last output its error holds. The trace has more.
-const saidLimit = 300
-
 // Check is CheckIn for the present folder.
 func (e Exec) Check(address string) (string, error) { return e.CheckIn("", address) }
 
@@ -152,7 +149,7 @@ func verdict(r *program.Result) error {
 	default:
 		how += ": " + r.How()
 	}
-	if said := lastSaid(r.Output); said != "" {
+	if said := orchestrator.LastLines(r.Output); said != "" {
 		how += "; it said: " + said
 	}
 	if errors.Is(r.Ended, program.ErrStopped) {
@@ -165,19 +162,6 @@ func verdict(r *program.Result) error {
 		return fmt.Errorf("%w: %s", orchestrator.ErrTryLater, how)
 	}
 	return errors.New(how)
-}
-
-// lastSaid is the end of a command's output: its last lines, if they are short.
-func lastSaid(output string) string {
-	output = strings.TrimSpace(output)
-	if len(output) <= saidLimit {
-		return output
-	}
-	output = output[len(output)-saidLimit:]
-	if _, whole, found := strings.Cut(output, "\n"); found {
-		return whole
-	}
-	return strings.ToValidUTF8(output, "") // the cut went through a character
 }
 
 // variables is what the environment of the command tells of its messages.
