@@ -264,10 +264,12 @@ func TestFoldersThatAreNone(t *testing.T) {
 
 // TestUnreadable: a file and a folder that may not be read are problems; the rest goes on.
 func TestUnreadable(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root may read everything")
-	}
 	t.Parallel()
+	unprivileged(t, "unreadable")
+}
+
+func runUnreadable(t *testing.T, args []string) {
+	giveUpRights(t, args[0])
 	o := newOffice(t, "pm", "arch:", "developer:", "qa:")
 	o.write(note("m1", "pm", "developer"), "developer", "m1.json")
 	o.write(note("m2", "pm", "developer"), "developer", "m2.json")
@@ -287,10 +289,12 @@ func TestUnreadable(t *testing.T) {
 
 // TestReadOnlyFolder: what was taken in and cannot be removed is not taken in again.
 func TestReadOnlyFolder(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root may write everywhere")
-	}
 	t.Parallel()
+	unprivileged(t, "read-only folder")
+}
+
+func runReadOnlyFolder(t *testing.T, args []string) {
+	giveUpRights(t, args[0])
 	o := newOffice(t, "pm", "qa")
 	o.write(note("m1", "pm", "qa"), "qa", "m1.json")
 	must(t, os.Chmod(o.path("qa"), 0o500))

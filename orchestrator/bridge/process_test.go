@@ -25,6 +25,28 @@ const helperEnv = "MAILROOM_TEST_HELPER"
 var helperProcesses = map[string]func(t *testing.T, args []string){
 	"watch": runWatch,
 	"drop":  runDrop,
+
+	"unreadable":       runUnreadable,
+	"read-only folder": runReadOnlyFolder,
+}
+
+// unprivileged runs a helper process that gives up the superuser's rights, to whom everything is permitted.
+func unprivileged(t *testing.T, helper string) {
+	t.Helper()
+	top, err := os.MkdirTemp("", "unprivileged-") // t.TempDir is below a folder that only its owner may enter
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(top) })
+	must(t, os.Chmod(top, 0o777))
+	startHelper(t, helper, top).wait()
+}
+
+// giveUpRights is what such a process does first. Its files go below top.
+func giveUpRights(t *testing.T, top string) {
+	t.Setenv("TMPDIR", top)
+	if os.Geteuid() == 0 {
+		must(t, syscall.Setgid(65534))
+		must(t, syscall.Setuid(65534))
+	}
 }
 
 func TestHelperProcess(t *testing.T) {
