@@ -83,7 +83,7 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 		return Agent{}, err
 	}
 	a := conf.agents[foldName(name)]
-	if a == nil {
+	if a == nil || a.Name == User || a.isDevice() {
 		return Agent{}, Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names))
 	}
 	found := *a
@@ -103,7 +103,7 @@ func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) 
 		if err != nil {
 			return err
 		}
-		if conf.agents[name] == nil {
+		if a := conf.agents[name]; a == nil || a.Name == User || a.isDevice() {
 			return Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names))
 		}
 		waiting, err := t.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND recipient = ?`, name)

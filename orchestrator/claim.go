@@ -60,7 +60,7 @@ func (t *tx) claimNext(recipient string, o DeliverOptions) (*claim, error) {
 	if o.Timeout > 0 {
 		c.timeout = o.Timeout
 	}
-	if c.secret, err = t.secretOf(agent.Name); err != nil {
+	if c.secret, err = t.secretFor(agent); err != nil {
 		return nil, err
 	}
 	return c, t.lease(c)

@@ -53,6 +53,9 @@ var beside = []struct {
 	{table: "presence", idle: true, over: `seen_at < ?1
 		AND NOT EXISTS (SELECT 1 FROM presence o WHERE o.session_id = presence.session_id AND o.seen_at >= ?1)
 		AND NOT EXISTS (SELECT 1 FROM threads h WHERE h.session_id = presence.session_id AND (h.status = 'open' OR h.closed_at >= ?1))`},
+	{table: "signal_questions", over: `ended_at <> '' AND ended_at < ?1`},
+	{table: "signal_alerts", over: `created_at < ?1`},
+	{table: "signal_pairings", over: `expires_at < ?1`},
 	{table: "tokens", over: `(revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1)`},
 }
 

@@ -15,7 +15,7 @@ type config struct {
 	version  string
 	stored   map[string]string // settings that differ from their defaults
 	settings Settings
-	agents   map[string]*Agent
+	agents   map[string]*Agent   // and who else can be written to: the user, and devices
 	names    []string            // of agents, in order
 	groups   map[string][]string // members in order of joining
 
@@ -91,6 +91,11 @@ func readConfig(c *conn, version string) (*config, error) {
 		return nil, err
 	}
 	conf.settings = settingsFrom(conf.stored)
+	devices, err := readDevices(c)
+	if err != nil {
+		return nil, err
+	}
+	conf.withUser(devices)
 	err = c.query(`SELECT `+agentColumns+` FROM agents ORDER BY name`, func(row []driver.Value) error {
 		a := scanAgent(row)
 		conf.agents[a.Name] = a

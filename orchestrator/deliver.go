@@ -143,6 +143,9 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 	if err := r.tidyAll(ctx); err != nil {
 		return Delivery{}, err
 	}
+	if o.Recipient == "" {
+		r.returnAnswers(ctx)
+	}
 	y := newTally()
 	start := func(recipient string) { r.startWorker(ctx, recipient, o, y) }
 	if err := r.deliverInboxes(ctx, o, y, start); err != nil {
@@ -182,6 +185,9 @@ func (r *Router) anythingDue() (found bool, err error) {
 			return err
 		}
 		if found, err = c.untidy(conf, now); err != nil || found {
+			return err
+		}
+		if found, err = c.unreturned(); err != nil || found {
 			return err
 		}
 		return c.eachDue(conf, stamp(now), func(string) bool {

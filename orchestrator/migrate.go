@@ -18,18 +18,21 @@ import (
 
 // schemaVersion is the version of schema.sql, kept in PRAGMA user_version. A change of schema.sql that existing
 // databases must follow adds one, and a migration.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // migrations lead from each version to the next: migrations[v] turns version v into v+1. Each holds its own list of what
 // it makes, so that a later schema.sql changes nothing of it. All run in the one transaction that migrates the file. A
 // migrated database must equal a fresh one; TestMigratedEqualsFresh compares them.
-var migrations = []string{1: toVersion2, 2: toVersion3}
+var migrations = []string{1: toVersion2, 2: toVersion3, 3: toVersion4}
 
 //go:embed migrations/2.sql
 var toVersion2 string
 
 //go:embed migrations/3.sql
 var toVersion3 string
+
+//go:embed migrations/4.sql
+var toVersion4 string
 
 // documentColumns are the columns that the command document gives agent_message.
 var documentColumns = []string{

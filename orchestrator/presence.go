@@ -80,6 +80,9 @@ func (t *tx) admitted(j Joining) (Presence, error) {
 // acting makes sure that an agent which acts is known, and returns the configuration in which it is. register adds one that
 // is not: it proved its identity. Error: unknown_sender.
 func (t *tx) acting(name string, register bool) (*config, error) {
+	if err := t.mayAct(name); err != nil {
+		return nil, err
+	}
 	conf, err := t.config()
 	if err != nil || conf.agents[name] != nil {
 		return conf, err
@@ -127,6 +130,9 @@ func (p *Presence) unseen(now time.Time) bool {
 
 // takePresence notes what an agent, which is known, does in a session; it joins it if it has not yet.
 func (t *tx) takePresence(session, agent string, status PresenceStatus) (Presence, error) {
+	if agent == User {
+		return Presence{}, nil // a person takes part in no session
+	}
 	p, err := t.join(Joining{Session: session, Agent: agent})
 	if err != nil || p.Status == status {
 		return p, err

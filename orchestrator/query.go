@@ -17,7 +17,9 @@ import (
 )
 
 // credentials are tables that audit queries cannot read.
-var credentials = map[string]bool{"tokens": true, "agent_secrets": true}
+var credentials = map[string]bool{
+	"tokens": true, "agent_secrets": true, "signal_subscriptions": true, "signal_keys": true, "signal_pairings": true,
+}
 
 // queryTimeout ends an audit query that runs for too long.
 const queryTimeout = 60 * time.Second

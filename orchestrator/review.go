@@ -24,6 +24,7 @@ func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND (lease_until <= ?1 OR lease_until > ?2))
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?3)
+		    OR EXISTS (SELECT 1 FROM signal_questions WHERE status = 'pending' AND expires_at <= ?1)
 		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?4)
 		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?5))`,
 		stamp(clock), stamp(clock.Add(maxLease)), stamp(clock.Add(conf.settings.highestRung())), stamp(clock.Add(MaxTTL)),
@@ -61,8 +62,12 @@ func (t *tx) tidy() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	expiring, err := t.expireQuestions()
+	if err != nil {
+		return false, err
+	}
 	missing, err := t.reportSilent()
-	return adopting || ending || reviewing || telling || missing, err
+	return adopting || ending || reviewing || telling || expiring || missing, err
 }
 
 // clampTimes brings rungs, leases, acknowledgements and silences that lie further ahead than any could be back to what the clock

@@ -56,6 +56,8 @@ type Router struct {
 	readers readers
 	config  configCache
 
+	returning sync.Mutex // one goroutine sends answers of the user back
+
 	mu         sync.Mutex
 	opened     bool     // the file is there, in WAL mode and of this version
 	file       fileID   // that was opened last

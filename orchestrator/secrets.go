@@ -14,6 +14,14 @@ func (c *conn) secretOf(agent string) (secret string, err error) {
 	return secret, err
 }
 
+// secretFor is what an attempt at a recipient has as its Secret.
+func (t *tx) secretFor(a *Agent) (string, error) {
+	if a.isDevice() {
+		return t.pushSecret(a.Name[len(DevicePrefix):])
+	}
+	return t.secretOf(a.Name)
+}
+
 // settleSecret sees to it that an agent whose transport signs has a secret: the one that the update names, or else the one
 // that it has, or else a new one. It returns a secret that it made, which nobody is told again.
 func (t *tx) settleSecret(u *AgentUpdate, a *Agent) (made string, err error) {

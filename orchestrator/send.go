@@ -152,6 +152,11 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 		return sent, nil, Errorf(InvalidParams, "the group %s has no members", d.Recipient).
 			WithHint("Add some with `mailroom group set %s --members A --members B`", d.Recipient)
 	}
+	if d.Recipient == User {
+		if err := t.mayAskUser(d); err != nil {
+			return sent, nil, err
+		}
+	}
 	hops, err := t.hops(conf, d.ReplyTo)
 	if err != nil {
 		return sent, nil, err

@@ -29,6 +29,10 @@ type Settings struct {
 	StrictRoutes    bool            // of ralph messages
 	Manager         string          // agent that is told when another is silent or fails to start; "" is nobody
 	StartLadder     []time.Duration // waits before a session that failed is started again
+
+	SignalURL        string   // https address of the phone app, without a path; "" is none
+	PushHosts        []string // where pushes may go besides the known services
+	AllowPrivatePush bool     // those may be on this machine or in a private network
 }
 
 // Setting describes one setting: its key, what it means, its default and its bounds.
@@ -67,6 +71,16 @@ var settingList = []Setting{
 			}
 			return err
 		}},
+	{Key: "signal.url", Default: "-", Bounds: "an address such as https://phone.example.com, or - for none", About: "where phones reach the app of `mailroom serve --phone`",
+		parse: func(s *Settings, v string) (err error) { s.SignalURL, err = parseSignalURL(v); return err }},
+	{Key: "signal.push_hosts", Default: "-", Bounds: "hosts separated by commas, or - for none", About: "push services and ntfy servers of your own, besides those of the browsers and ntfy.sh",
+		parse: func(s *Settings, v string) (err error) {
+			if s.PushHosts = nil; v != "-" {
+				s.PushHosts, err = parsePushHosts(v)
+			}
+			return err
+		}},
+	onOff("signal.allow_private", "off", "the hosts of signal.push_hosts may be on this machine or in a private network", func(s *Settings) *bool { return &s.AllowPrivatePush }),
 	{Key: "start.ladder", Default: "5s,30s,2m,10m", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
 		About: "waits before a session that failed is started again; after the last one it is given up until the next message",
 		parse: func(s *Settings, v string) (err error) { s.StartLadder, err = parseLadder(v); return err }},

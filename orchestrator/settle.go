@@ -92,6 +92,9 @@ func (t *tx) settle(c *claim, outcomes []outcome) (s settlement, err error) {
 			return s, err
 		}
 	}
+	if c.agent.isDevice() {
+		return s, t.pushedTo(c, &outcomes[len(outcomes)-1])
+	}
 	s.disabled, err = t.disableGone(c, outcomes)
 	return s, err
 }
@@ -107,6 +110,12 @@ func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error 
 	case out.delivered:
 		s.delivered++
 		return t.settleDelivered(m, out)
+	case out.gone && c.agent.isDevice():
+		over := *out // the request may be run again
+		if over.permanent, err = t.deviceGone(c, out.reason); err != nil {
+			return err
+		}
+		out = &over
 	case out.lapsed:
 		return t.lapse(m, out.reason)
 	case c.once: // whatever comes of it, it is not tried again

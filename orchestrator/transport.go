@@ -74,6 +74,13 @@ type Slotted interface {
 	Slot(database, recipient string, limit int) (Slot, error)
 }
 
+// Returning is the Transport of User: it sends the answers of questions that messages asked back to their senders.
+type Returning interface {
+	// Return sends back what Router.Unreturned lists, as far as it can. It is called with every delivery run that finds
+	// something there, by one goroutine of a process at a time.
+	Return(ctx context.Context, r *Router) error
+}
+
 // Slot is the right to make one attempt at a time.
 type Slot interface{ Release() }
 
@@ -93,7 +100,8 @@ type Attempt struct {
 	Address   string    // what follows the scheme, in canonical form
 	Messages  []Message // in the order in which they must arrive
 	Timeout   time.Duration
-	Database  string // path of the database
+	Database  string  // path of the database
+	Router    *Router // for a transport into other tables of the database; nil outside of the router
 
 	Folder       string // where the agent's commands run; "" is here
 	Secret       string // with which messages to the agent are signed; "" when it has none

@@ -135,7 +135,7 @@ func (t *tx) beginTrial(name string, trial *Trial) (*claim, error) {
 		return nil, err
 	}
 	c := &claim{agent: agent, once: true, messages: []Message{*m}, timeout: min(agent.timeout(&conf.settings), trialTimeout)}
-	if c.secret, err = t.secretOf(name); err != nil {
+	if c.secret, err = t.secretFor(agent); err != nil {
 		return nil, err
 	}
 	return c, t.lease(c)

@@ -60,6 +60,8 @@ type tx struct {
 	ring   ring     // the bell after the commit
 	after  []func() // run after the commit
 
+	asUser bool // the request speaks for the user: an answer goes back
+
 	hearing []string // agents with a limit to their silence that did something, each once
 
 	removed map[Status]int64 // by retention, for its report

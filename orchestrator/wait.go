@@ -48,6 +48,9 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 	if err != nil {
 		return nil, false, err
 	}
+	if recipient == User {
+		return nil, false, Errorf(PermissionDenied, "messages to %s go to that person's phone", User).WithHint("`mailroom signal pair` adds a phone")
+	}
 	names, err := r.awaited(ctx, recipient, &o)
 	if err != nil {
 		return nil, false, err
@@ -250,6 +253,7 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
 				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE lease_token <> ''
 				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
+				    UNION ALL SELECT min(expires_at) FROM signal_questions WHERE status = 'pending'
 				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> '')`)
 		} else {
 			next, _, err = c.text(`

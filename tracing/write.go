@@ -63,6 +63,8 @@ const (
 	Failed        EventName = "failed"
 	Cancelled     EventName = "cancelled"
 	Replayed      EventName = "replayed"
+	Answered      EventName = "answered" // of a question to the user
+	Refused       EventName = "refused"  // an answer that its asker found to be forged
 	Archived      EventName = "archived"
 	Deleted       EventName = "deleted"
 )

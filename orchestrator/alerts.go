@@ -1,0 +1,184 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"time"
+
+	"mailroom/tracing"
+)
+
+// Alert is what an agent told the user.
+type Alert struct {
+	ID        string
+	Sender    string
+	Encrypted bool
+	Body      string // as a question's
+	Priority  int
+	SessionID string
+	MessageID string // of the message to User; "" when a command told it
+	CreatedAt string
+}
+
+// AlertDraft is an alert about to be told.
+type AlertDraft struct {
+	ID        string // from NewSignalID
+	Sender    string
+	Register  bool // as a question's
+	Encrypted bool
+	Body      string // at most 64 KiB
+	Priority  int
+	SessionID string
+	MessageID string
+	Devices   []string // ids of those that can read it
+}
+
+// alertLife is for how long an alert is worth a push.
+const alertLife = 7 * day
+
+const alertColumns = `alert_id, sender, encrypted, body, priority, session_id, message_id, created_at`
+
+func scanAlert(row []driver.Value) Alert {
+	return Alert{
+		ID: asText(row[0]), Sender: asText(row[1]), Encrypted: asInt(row[2]) != 0, Body: asText(row[3]), Priority: int(asInt(row[4])),
+		SessionID: asText(row[5]), MessageID: asText(row[6]), CreatedAt: asText(row[7]),
+	}
+}
+
+// AlertUser stores an alert and pushes it to the devices that can read it, in one transaction; it is on disk when AlertUser
+// returns. pushed counts the devices. With a MessageID it is stored once: a repeat returns the first. Errors:
+// invalid_params, unknown_sender.
+func (r *Router) AlertUser(ctx context.Context, d AlertDraft) (a Alert, pushed int, err error) {
+	if d.Sender, err = CheckName("sender", d.Sender); err != nil {
+		return a, 0, err
+	}
+	if len(d.Body) > maxSignal {
+		return a, 0, Errorf(InvalidParams, "the alert has %d bytes; at most %d are allowed", len(d.Body), maxSignal)
+	}
+	err = r.write(ctx, func(t *tx) error {
+		a, pushed, err = t.alertUser(&d)
+		return err
+	})
+	return a, pushed, err
+}
+
+func (t *tx) alertUser(d *AlertDraft) (a Alert, pushed int, err error) {
+	if d.MessageID != "" {
+		found := false
+		err = t.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE message_id = ?`, func(row []driver.Value) error {
+			a, found = scanAlert(row), true
+			return nil
+		}, d.MessageID)
+		if err != nil || found {
+			return a, 0, err
+		}
+	}
+	// The router itself tells some things, and acts under no agent's name.
+	if d.Sender != SystemSender {
+		if _, err := t.acting(d.Sender, d.Register); err != nil {
+			return a, 0, err
+		}
+	}
+	a = Alert{
+		ID: d.ID, Sender: d.Sender, Encrypted: d.Encrypted, Body: d.Body, Priority: d.Priority, SessionID: d.SessionID,
+		MessageID: d.MessageID, CreatedAt: t.now,
+	}
+	traceID := ""
+	if span := tracing.FromContext(t.ctx); span != nil {
+		traceID = span.TraceID
+		span.Set(tracing.AttrMessageID, a.ID)
+		span.Set(tracing.AttrDestination, User)
+	}
+	_, err = t.Exec(`INSERT INTO signal_alerts (`+alertColumns+`, trace_id, span_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		a.ID, a.Sender, asFlag(a.Encrypted), a.Body, a.Priority, a.SessionID, a.MessageID, a.CreatedAt, traceID, t.spanID)
+	if err != nil {
+		return a, 0, err
+	}
+	if err := t.noteSignal(a.ID, tracing.Created, "", "sent", ""); err != nil {
+		return a, 0, err
+	}
+	p := Push{Kind: PushAlert, ID: a.ID, Encrypted: a.Encrypted, Body: a.Body}
+	if pushed, err = t.push(d.Devices, p, a.Priority, alertLife); err != nil {
+		return a, 0, err
+	}
+	return a, pushed, t.heard(d.Sender)
+}
+
+// Alert returns an alert. Error: not_found.
+func (r *Router) Alert(ctx context.Context, id string) (a Alert, err error) {
+	err = r.read(func(c *conn) error {
+		found := false
+		err := c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE alert_id = ?`, func(row []driver.Value) error {
+			a, found = scanAlert(row), true
+			return nil
+		}, id)
+		if err == nil && !found {
+			err = Errorf(NotFound, "there is no alert %q", Clip(id))
+		}
+		return err
+	})
+	return a, err
+}
+
+// Alerts lists the alerts since a time, newest first, at most limit. The zero time is the beginning.
+func (r *Router) Alerts(ctx context.Context, since time.Time, limit int) (list []Alert, err error) {
+	from := ""
+	if !since.IsZero() {
+		from = stamp(since)
+	}
+	err = r.read(func(c *conn) error {
+		list, err = c.alerts(from, limit)
+		return err
+	})
+	return list, err
+}
+
+func (c *conn) alerts(since string, limit int) (list []Alert, err error) {
+	list = []Alert{}
+	err = c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE created_at >= ? ORDER BY created_at DESC, alert_id DESC LIMIT +?`,
+		func(row []driver.Value) error {
+			list = append(list, scanAlert(row))
+			return nil
+		}, since, limit)
+	return list, err
+}
+
+// ReplaceAlert puts another body into an alert: one that could be read by nobody is sealed anew for a device that came
+// later. Error: not_found.
+func (r *Router) ReplaceAlert(ctx context.Context, id, body string) error {
+	if len(body) > maxSignal {
+		return Errorf(InvalidParams, "the alert has %d bytes; at most %d are allowed", len(body), maxSignal)
+	}
+	return r.write(ctx, func(t *tx) error {
+		n, err := t.Exec(`UPDATE signal_alerts SET body = ? WHERE alert_id = ?`, body, id)
+		if err == nil && n == 0 {
+			err = Errorf(NotFound, "there is no alert %q", Clip(id))
+		}
+		return err
+	})
+}
+
+// Bounds of what a device is shown at once.
+const (
+	shownQuestions = 200
+	shownAlerts    = 50
+)
+
+// SignalsFor returns what a device shows: the pending questions, oldest first and at most 200, and the newest 50 alerts.
+// What is encrypted and was asked before the device was approved is left out, since it cannot read it; an alert that
+// was sealed anew for it (ReplaceAlert) it is told as every other.
+func (r *Router) SignalsFor(ctx context.Context, d Device) (questions []Question, alerts []Alert, err error) {
+	err = r.read(func(c *conn) error {
+		questions = []Question{}
+		err := c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'pending' AND expires_at > ?
+			AND (encrypted = 0 OR created_at >= ?) ORDER BY question_id LIMIT +?`, func(row []driver.Value) error {
+			questions = append(questions, scanQuestion(row))
+			return nil
+		}, stamp(r.now()), d.ApprovedAt, shownQuestions)
+		if err == nil {
+			alerts, err = c.alerts("", shownAlerts)
+		}
+		return err
+	})
+	return questions, alerts, err
+}

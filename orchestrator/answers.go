@@ -1,0 +1,167 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"time"
+
+	"mailroom/tracing"
+)
+
+// CancelQuestion takes a question back. by is the agent that asks for it; "" is the administrator. Errors: not_found;
+// permission_denied when somebody else asked; conflict, with the status among its details, when it is not pending.
+func (r *Router) CancelQuestion(ctx context.Context, id, by string) (q Question, err error) {
+	err = r.write(ctx, func(t *tx) error {
+		if q, err = t.question(id); err != nil {
+			return err
+		}
+		if by != "" && by != q.Asker {
+			return Errorf(PermissionDenied, "%s was asked by %s; only its asker can take it back", q.ID, q.Asker)
+		}
+		if q.Status != QuestionPending {
+			return notPending(&q)
+		}
+		return t.endQuestion(&q, QuestionCancelled, "", "")
+	})
+	return q, err
+}
+
+// WaitQuestion waits until a question is not pending any more, or until the timeout ends, and returns it. Errors:
+// not_found; context.Cause(ctx) when ctx ended.
+func (r *Router) WaitQuestion(ctx context.Context, id string, timeout time.Duration) (Question, error) {
+	deadline := r.now().Add(timeout)
+	rings, stop, err := r.bell.Listen(ctx, id)
+	if err != nil {
+		return Question{}, err
+	}
+	defer stop()
+	for {
+		q, err := r.Question(ctx, id)
+		left := deadline.Sub(r.now())
+		if err != nil || q.Status != QuestionPending || left <= 0 {
+			return q, err
+		}
+		if expires := parseStamp(q.ExpiresAt).Sub(r.now()); expires < left {
+			left = max(expires, time.Millisecond)
+		}
+		timer := time.NewTimer(min(left, slowPoll))
+		select {
+		case <-rings:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return q, context.Cause(ctx)
+		}
+		timer.Stop()
+	}
+}
+
+// AnswerRead notes that the asker has the answer of a question; the first time counts. Errors: not_found; conflict when it
+// is not answered.
+func (r *Router) AnswerRead(ctx context.Context, id string) error {
+	return r.write(ctx, func(t *tx) error {
+		q, err := t.question(id)
+		if err != nil {
+			return err
+		}
+		if q.Status != QuestionAnswered {
+			return notPending(&q)
+		}
+		return t.answerRead(q)
+	})
+}
+
+func (t *tx) answerRead(q Question) error {
+	if q.ReadAt != "" {
+		return nil
+	}
+	if _, err := t.Exec(`UPDATE signal_questions SET read_at = ? WHERE question_id = ?`, t.now, q.ID); err != nil {
+		return err
+	}
+	return t.noteSignal(q.ID, tracing.Read, string(q.Status), string(q.Status), "")
+}
+
+// RefuseAnswer takes an answer that its asker found to be forged out of a question, which is pending again, unless its
+// time has passed. answer is the one that was refused: another that has come meanwhile stays. Errors: not_found.
+func (r *Router) RefuseAnswer(ctx context.Context, id, answer, why string) error {
+	return r.write(ctx, func(t *tx) error {
+		q, err := t.question(id)
+		if err != nil || q.Status != QuestionAnswered || q.Answer != answer || q.ReadAt != "" {
+			return err
+		}
+		to := QuestionPending
+		ended := ""
+		if q.ExpiresAt <= t.clockText {
+			to, ended = QuestionExpired, t.now
+		}
+		if _, err := t.Exec(`UPDATE signal_questions SET status = ?, ended_at = ?, answer = '', answered_by = '' WHERE question_id = ?`,
+			string(to), ended, q.ID); err != nil {
+			return err
+		}
+		t.ring.add([]string{q.ID})
+		return t.noteSignal(q.ID, tracing.Refused, string(q.Status), string(to), why)
+	})
+}
+
+// expiredQuestions bounds the questions that one transaction expires.
+const expiredQuestions = 100
+
+// expireQuestions ends questions whose time has passed.
+func (t *tx) expireQuestions() (more bool, err error) {
+	var list []Question
+	err = t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'pending' AND expires_at <= ? ORDER BY expires_at LIMIT +?`,
+		func(row []driver.Value) error {
+			list = append(list, scanQuestion(row))
+			return nil
+		}, t.clockText, expiredQuestions)
+	if err != nil {
+		return false, err
+	}
+	for i := range list {
+		if err := t.endQuestion(&list[i], QuestionExpired, "", ""); err != nil {
+			return false, err
+		}
+	}
+	return len(list) == expiredQuestions, nil
+}
+
+// Unreturned lists the answered questions that a message asked and whose answers have not gone back to its sender, oldest
+// first, at most 100.
+func (r *Router) Unreturned(ctx context.Context) (list []Question, err error) {
+	err = r.read(func(c *conn) error {
+		list = nil
+		return c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'answered' AND message_id <> '' AND read_at = ''
+			ORDER BY ended_at LIMIT 100`, func(row []driver.Value) error {
+			list = append(list, scanQuestion(row))
+			return nil
+		})
+	})
+	return list, err
+}
+
+// unreturned reports whether there are answers that have to go back to the senders of messages.
+func (c *conn) unreturned() (bool, error) {
+	n, err := c.number(`SELECT EXISTS (SELECT 1 FROM signal_questions WHERE status = 'answered' AND message_id <> '' AND read_at = '')`)
+	return n != 0, err
+}
+
+// returnAnswers sends answers back, if there are any. What fails is tried again with the next run.
+func (r *Router) returnAnswers(ctx context.Context) {
+	back, ok := r.transports["person"].(Returning)
+	if !ok {
+		return
+	}
+	r.returning.Lock()
+	defer r.returning.Unlock()
+	found := false
+	err := r.read(func(c *conn) (err error) {
+		found, err = c.unreturned()
+		return err
+	})
+	if err == nil && found {
+		err = back.Return(ctx, r)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.log.Error("answers of the user could not be sent back; the next run tries again", "error", err)
+	}
+}
