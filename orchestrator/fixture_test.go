@@ -103,13 +103,14 @@ type fixture struct {
 	*orchestrator.Router
 	t     *testing.T
 	clock *clock
-	wire  *scripted // scheme "wire"
+	wire  *scripted // scheme "wire", and those of devices
+	user  *person   // scheme "person"
 	path  string
 }
 
 func newFixture(t *testing.T, agents ...string) *fixture {
 	t.Helper()
-	f := &fixture{t: t, clock: newClock(), wire: &scripted{}, path: filepath.Join(t.TempDir(), "mailroom.db")}
+	f := &fixture{t: t, clock: newClock(), wire: &scripted{}, user: &person{scripted: &scripted{}}, path: filepath.Join(t.TempDir(), "mailroom.db")}
 	f.Router = f.open()
 	for _, name := range agents {
 		f.add(orchestrator.AgentUpdate{Name: name})
@@ -123,7 +124,7 @@ func (f *fixture) open() *orchestrator.Router {
 	r, err := orchestrator.Open(f.t.Context(), orchestrator.Options{
 		Path: f.path, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
 		Transports: map[string]orchestrator.Transport{
-			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire, "gated": gated{f.wire}, "hung": hung{transport.JSONL{}}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
+			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire, "push": f.wire, "ntfy": f.wire, "person": f.user, "gated": gated{f.wire}, "hung": hung{transport.JSONL{}}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
 		},
 	})
 	if err != nil {

@@ -1,0 +1,132 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// person is the transport of the user as a test has it: what is sent back is up to the test.
+type person struct {
+	*scripted
+	back func(ctx context.Context, r *orchestrator.Router) error
+}
+
+func (p *person) Return(ctx context.Context, r *orchestrator.Router) error {
+	if p.back == nil {
+		return nil
+	}
+	return p.back(ctx, r)
+}
+
+// A message to the user is delivered through the person's transport; one that asks needs a phone.
+func TestMessagesToTheUser(t *testing.T) {
+	t.Parallel()
+	f, _ := phoneFixture(t, 0)
+	for _, asking := range []string{"QUERY", "question", "plan_approval_request", "shutdown_request"} {
+		_, err := f.Send(t.Context(), orchestrator.Draft{Sender: "builder", Recipient: "User", Type: asking, Payload: []byte(`{}`)})
+		wantCode(t, err, orchestrator.Unavailable)
+	}
+	id := f.send("builder", "user")
+	f.deliver()
+	if got := f.user.ids(); len(got) != 1 || got[0] != id || f.message(id).Status != orchestrator.Delivered {
+		t.Errorf("%q, %+v", got, f.message(id))
+	}
+	_, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "user", Limit: 1})
+	wantCode(t, err, orchestrator.PermissionDenied)
+	for _, forge := range []func() error{
+		func() error {
+			_, err := f.Send(t.Context(), orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "RESULT", Payload: []byte(`{}`), RegisterSender: true})
+			return err
+		},
+		func() error {
+			_, err := f.SendToTeam(t.Context(), orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "message", Payload: []byte(`{}`), SessionID: "default"})
+			return err
+		},
+		func() error {
+			_, _, err := f.AlertUser(t.Context(), orchestrator.AlertDraft{ID: "a-1", Sender: "user", Body: "x", Register: true})
+			return err
+		},
+	} {
+		wantCode(t, forge(), orchestrator.UnknownSender)
+	}
+}
+
+// The answer of a question that a message asked goes back once, whatever becomes of the process that sends it.
+func TestAnswersGoBack(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.deliver()
+	q := f.question(ids, func(d *orchestrator.QuestionDraft) { d.MessageID = id })
+	again := f.question(ids, func(d *orchestrator.QuestionDraft) { d.MessageID = id })
+	if again.ID != q.ID {
+		t.Errorf("one message made two questions: %s and %s", q.ID, again.ID)
+	}
+	if _, err := f.AnswerQuestion(t.Context(), q.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	f.user.back = func(ctx context.Context, r *orchestrator.Router) error {
+		calls++
+		list, err := r.Unreturned(ctx)
+		if err != nil || len(list) != 1 || list[0].ID != q.ID {
+			t.Errorf("%+v, %v", list, err)
+		}
+		reply := orchestrator.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`{"message":"yes"}`), ReplyTo: id}}
+		for range 2 {
+			if err := r.ReplyAsUser(ctx, reply); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}
+	f.deliver()
+	f.deliver()
+	want(t, "calls", calls, 1)
+	wantRows(t, f.rows(`SELECT sender, recipient, message_type, status FROM agent_message WHERE reply_to = ?`, id), "user builder RESULT delivered")
+	if got, _ := f.Question(t.Context(), q.ID); got.ReadAt == "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The user's approval of a team's request counts as that of a teammate would, and makes nobody a member.
+func TestUserAnswersTheTeam(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	f.add(orchestrator.AgentUpdate{Name: "builder", PlanModeRequired: new(true)})
+	sent, err := f.AskTeammate(t.Context(), orchestrator.TeamRequest{
+		Kind:  orchestrator.PlanApproval,
+		Draft: orchestrator.Draft{Sender: "builder", Recipient: "user", Type: orchestrator.PlanApprovalRequest, SessionID: "default"},
+		Payload: func(id string) (json.RawMessage, error) {
+			return json.RawMessage(`{"type":"plan_approval_request","requestId":"` + id + `"}`), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.deliver()
+	q := f.question(ids, func(d *orchestrator.QuestionDraft) { d.MessageID = sent.MessageID })
+	if _, err := f.AnswerQuestion(t.Context(), q.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	reply := orchestrator.UserReply{
+		Question: q.ID, Team: &orchestrator.TeamAnswer{Kind: orchestrator.PlanApproval, RequestID: sent.RequestID, Approve: true},
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{"type":"plan_approval_response","approve":true}`)},
+	}
+	if err := f.ReplyAsUser(t.Context(), reply); err != nil {
+		t.Fatal(err)
+	}
+	if a := f.agent("builder"); a.PlanModeRequired {
+		t.Error("the plan was approved, and the agent must still have its plans approved")
+	}
+	wantRows(t, f.rows(`SELECT status FROM team_requests`), "approved")
+	wantRows(t, f.rows(`SELECT count(*) FROM presence WHERE agent = 'user'`), "0")
+	f.clock.advance(time.Second)
+	if list, err := f.Unreturned(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
