@@ -65,7 +65,7 @@ const (
 	maxSignal = 64 << 10
 
 	// maxAnswerBytes bounds an answer, sealed or not.
-	maxAnswerBytes = 16 << 10
+	maxAnswerBytes = 32 << 10
 
 	// maxOpenQuestions is how many questions of one agent can be open: what comes in a loop must not reach a person.
 	maxOpenQuestions = 100
@@ -306,5 +306,32 @@ func (t *tx) endQuestion(q *Question, status QuestionStatus, device, why string)
 		return err
 	}
 	t.ring.add([]string{q.ID})
+	if status == QuestionExpired && q.MessageID != "" {
+		if err := t.reportUnanswered(q); err != nil {
+			return err
+		}
+	}
 	return t.endPushes(q, device)
+}
+
+// reportUnanswered tells the sender of a message which asked the user that there will be no answer.
+func (t *tx) reportUnanswered(q *Question) error {
+	conf, err := t.config()
+	if err != nil || !conf.settings.Bounce {
+		return err
+	}
+	payload, err := json.Marshal(map[string]any{
+		"error": Expired, "message": User + " has not answered before the question expired at " + q.ExpiresAt,
+		"message_id": q.MessageID, "recipient": User, "question_id": q.ID,
+	})
+	if err != nil {
+		return err
+	}
+	d := Draft{Recipient: q.Asker, Type: "error_report", Payload: payload, ThreadID: q.ThreadID}
+	if _, found, err := t.text(`SELECT 1 FROM agent_message WHERE message_id = ?`, q.MessageID); err != nil {
+		return err
+	} else if found {
+		d.ReplyTo = q.MessageID
+	}
+	return t.tell(&d)
 }

@@ -290,7 +290,7 @@ func TestClearAnswers(t *testing.T) {
 		{`{"question":"?"}`, `{}`, false},
 		{`{"question":"?"}`, `[`, false},
 		{`{"question":"?"}`, `{"text":"` + strings.Repeat("x", 2001) + `"}`, false},
-		{`{"question":"?"}`, strings.Repeat(" ", 20<<10), false},
+		{`{"question":"?"}`, strings.Repeat(" ", 40<<10), false},
 	} {
 		q := f.question(ids, clear(c.body))
 		_, err := f.AnswerQuestion(t.Context(), q.ID, ids[0], c.answer)

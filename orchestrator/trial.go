@@ -42,6 +42,26 @@ func (r *Router) TryTransports(ctx context.Context) ([]Trial, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.try(ctx, agents)
+}
+
+// TryDevices does the same for the devices that can be pushed to, each of which shows that it was tried. The Agent of its
+// trial is the device's recipient.
+func (r *Router) TryDevices(ctx context.Context) ([]Trial, error) {
+	conf, err := r.configuration()
+	if err != nil {
+		return nil, err
+	}
+	var devices []Agent
+	for _, a := range conf.agents {
+		if a.isDevice() {
+			devices = append(devices, *a)
+		}
+	}
+	return r.try(ctx, devices)
+}
+
+func (r *Router) try(ctx context.Context, agents []Agent) ([]Trial, error) {
 	var mu sync.Mutex
 	var trials []Trial
 	var failure error
@@ -148,6 +168,11 @@ func (t *tx) insertTest(agent *Agent, conf *config) (*Message, error) {
 		return nil, err
 	}
 	d := Draft{Sender: SystemSender, Recipient: agent.Name, Type: TestMessage, Payload: testPayload, Summary: "a test of the way to " + agent.Name}
+	if agent.isDevice() {
+		if d.Type, d.Payload, err = testPush(id); err != nil {
+			return nil, err
+		}
+	}
 	row := insertion{draft: &d, id: id, recipient: agent.Name, status: Pending, failure: "a test message of mailroom doctor"}
 	row.expire(t, &conf.settings)
 	if err := t.insert(&row); err != nil {
@@ -161,4 +186,10 @@ func (t *tx) insertTest(agent *Agent, conf *config) (*Message, error) {
 		return nil, err
 	}
 	return &ms[0], nil
+}
+
+// testPush is what a device is sent to try it.
+func testPush(id string) (kind string, payload json.RawMessage, err error) {
+	payload, err = json.Marshal(Push{Kind: PushTest, ID: id})
+	return pushType, payload, err
 }

@@ -63,6 +63,12 @@ func (r *Router) ReplyAsUser(ctx context.Context, reply UserReply) error {
 			_, err = t.answer(answer)
 			return err
 		})
+		if err == nil && reply.Team != nil && CodeOf(failure) == NotFound { // it asked in the team's form, outside of a team
+			failure, err = t.apart(func() (err error) {
+				_, _, err = t.send(&draft)
+				return err
+			})
+		}
 		if err == nil && failure != nil && !slices.Contains([]Code{Conflict, NotFound, InvalidParams}, CodeOf(failure)) {
 			err = failure
 		}

@@ -130,3 +130,53 @@ func TestUserAnswersTheTeam(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
+
+// Who asked the user with a message is told when the question expires, and what asked in the team's form without being a
+// request of a team gets a plain answer.
+func TestUserDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	first := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	second := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
+	f.deliver()
+	f.question(ids, func(d *orchestrator.QuestionDraft) { d.MessageID = first })
+	plan := f.question(ids, func(d *orchestrator.QuestionDraft) { d.MessageID, d.TTL = second, 2*time.Hour })
+	f.clock.advance(time.Hour)
+	f.deliver()
+	wantRows(t, f.rows(`SELECT recipient, payload ->> 'error', payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`),
+		"builder expired "+first)
+	if _, err := f.AnswerQuestion(t.Context(), plan.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	err := f.ReplyAsUser(t.Context(), orchestrator.UserReply{
+		Question: plan.ID, Team: &orchestrator.TeamAnswer{Kind: orchestrator.PlanApproval, RequestID: "req-none", Approve: true},
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{}`), ReplyTo: second},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRows(t, f.rows(`SELECT sender, message_type FROM agent_message WHERE reply_to = ?`, second), "user plan_approval_response")
+}
+
+// A test push goes through the device's transport, once.
+func TestTryDevices(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 2)
+	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+		if a.Recipient == "device:"+ids[0] {
+			return failing("500")(t.Context(), a)
+		}
+		return []error{nil}
+	})
+	trials, err := f.TryDevices(t.Context())
+	if err != nil || len(trials) != 2 || trials[0].Delivered == trials[1].Delivered {
+		t.Fatalf("%+v, %v", trials, err)
+	}
+	f.clock.advance(time.Hour)
+	if got := f.pushes(); len(got) != 1 {
+		t.Errorf("a test was repeated: %q", got)
+	}
+	if d := f.device(ids[0]); d.PushOutcome != "500" {
+		t.Errorf("%+v", d)
+	}
+}
