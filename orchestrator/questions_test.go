@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,7 +62,7 @@ func (f *fixture) question(devices []string, change ...func(*orchestrator.Questi
 	return q
 }
 
-// pushes are what the devices got, as "device kind status", in order.
+// pushes are what the devices got, as "device kind id status".
 func (f *fixture) pushes() (list []string) {
 	f.t.Helper()
 	if _, err := f.DeliverAll(f.t.Context(), orchestrator.DeliverOptions{}); err != nil {
@@ -80,8 +81,11 @@ func (f *fixture) pushes() (list []string) {
 	return list
 }
 
+// sameLines compares lines whose order is nobody's: each recipient is delivered to by itself.
 func sameLines(t *testing.T, got []string, want ...string) {
 	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
 	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
 		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
