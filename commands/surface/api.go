@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 	"mailroom/tracing"
 )
@@ -22,10 +23,10 @@ func (w *web) routeCommands(mux *http.ServeMux, version string) {
 	handle(mux, "GET", "/v1/openapi.json", w.authenticated(func(rw http.ResponseWriter, _ *http.Request) {
 		body, err := OpenAPI(w.env.Catalogue, version)
 		if err != nil {
-			writeFailure(rw, http.StatusInternalServerError, err)
+			listener.WriteFailure(rw, http.StatusInternalServerError, err)
 			return
 		}
-		writeJSON(rw, http.StatusOK, body)
+		listener.WriteJSON(rw, http.StatusOK, body)
 	}))
 }
 
@@ -37,12 +38,12 @@ func (w *web) command(rw http.ResponseWriter, r *http.Request) {
 		err = remote(d)
 	}
 	if err != nil {
-		writeFailure(rw, commands.HTTPStatus(err), err)
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
 	body, err := io.ReadAll(r.Body)
 	if kind, _, merr := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || (len(body) > 0 && (merr != nil || kind != "application/json")) {
-		writeFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json").
+		listener.WriteFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json").
 			WithHint("POST the parameters as a JSON object, with Content-Type: application/json"))
 		return
 	}
@@ -51,12 +52,12 @@ func (w *web) command(rw http.ResponseWriter, r *http.Request) {
 	ctx := tracing.WithParent(r.Context(), r.Header.Get("Traceparent"))
 	answer, err := d.Run(ctx, env, body)
 	if err != nil {
-		writeFailure(rw, commands.HTTPStatus(err), err)
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
 	if err := w.mayHave(ctx, answer); err != nil {
 		takeBack(ctx, env, answer)
-		writeFailure(rw, commands.HTTPStatus(err), err)
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
 	out, err := commands.Marshal(answer)
@@ -64,7 +65,7 @@ func (w *web) command(rw http.ResponseWriter, r *http.Request) {
 		err = errGone
 	}
 	if err == nil {
-		err = writeJSON(rw, http.StatusOK, out)
+		err = listener.WriteJSON(rw, http.StatusOK, out)
 	}
 	if err != nil {
 		takeBack(ctx, env, answer)

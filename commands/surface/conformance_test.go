@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"mailroom/commands/surface/listener"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -53,8 +54,8 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
 	w := &web{
-		env: envOf(e.router), options: webOptions{bounds: usualBounds}, loopback: true,
-		slots: make(chan struct{}, usualBounds.requests), rates: rates{perSecond: 10_000},
+		Server: &listener.Server{Loopback: true}, env: envOf(e.router), options: webOptions{bounds: usualBounds},
+		slots: make(chan struct{}, usualBounds.requests), rates: listener.Rates{PerSecond: 10_000},
 	}
 	s := fixtures()
 	served := httptest.NewServer(w.guard(w.authenticated(w.serveTools(func(*http.Request) *mcp.Server { return s }))))

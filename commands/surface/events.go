@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 )
 
@@ -26,17 +27,17 @@ func (w *web) events(rw http.ResponseWriter, r *http.Request) {
 	ctx, caller := r.Context(), callerOf(r.Context())
 	last, err := w.startOfEvents(r)
 	if err != nil {
-		writeFailure(rw, commands.HTTPStatus(err), err)
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
-	if !w.streams.enter(tokenOf(ctx), streamsPerToken) {
-		tooMany(rw, "too many streams of events with this token")
+	if !w.streams.Enter(tokenOf(ctx), streamsPerToken) {
+		listener.TooMany(rw, "too many streams of events with this token")
 		return
 	}
-	defer w.streams.leave(tokenOf(ctx))
+	defer w.streams.Leave(tokenOf(ctx))
 	rings, stop, err := w.env.Router.Wakeups(ctx)
 	if err != nil {
-		writeFailure(rw, commands.HTTPStatus(err), err)
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
 	defer stop()

@@ -2,6 +2,7 @@ package surface
 
 import (
 	"fmt"
+	"mailroom/commands/surface/listener"
 	"net/http"
 	"time"
 )
@@ -15,7 +16,7 @@ func healthy(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") }
 // ready answers 200 when the database can be read and written, otherwise 503 and why.
 func ready(rw http.ResponseWriter, r *http.Request, readiness *glance[struct{}]) {
 	if _, err := readiness.get(r.Context()); err != nil {
-		writeFailure(rw, http.StatusServiceUnavailable, err)
+		listener.WriteFailure(rw, http.StatusServiceUnavailable, err)
 		return
 	}
 	fmt.Fprintln(rw, "ok")

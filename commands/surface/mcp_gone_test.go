@@ -137,7 +137,7 @@ func TestClientGone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.address = w.address
+			e.address = w.Address
 			leave(e, k)
 			<-k.back
 			if len(k.back) > 0 {
@@ -158,7 +158,7 @@ func TestAnswerNotTaken(t *testing.T) {
 	}
 	for name, lose := range map[string]func(call string){
 		"HTTP": func(call string) {
-			w.server.Handler.ServeHTTP(unwritable{httptest.NewRecorder()}, e.message(t.Context(), e.token("a", false), "/mcp/relay", call))
+			w.handler.ServeHTTP(unwritable{httptest.NewRecorder()}, e.message(t.Context(), e.token("a", false), "/mcp/relay", call))
 		},
 		"pipes": func(call string) {
 			in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` +

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"net/http"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -62,29 +60,4 @@ func whileThere(parent context.Context, every time.Duration) (ctx context.Contex
 		leave()
 		look.Stop()
 	}
-}
-
-// crowd closes connections that come when there are too many: each is a file, and deliveries need some as well. It has the
-// shape of http.Server.ConnState.
-func crowd(most int64) func(net.Conn, http.ConnState) {
-	var there atomic.Int64
-	return func(c net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			if there.Add(1) > most {
-				c.Close()
-			}
-		case http.StateClosed, http.StateHijacked:
-			there.Add(-1)
-		}
-	}
-}
-
-// mostConnections is half of the files that the process may have open.
-func mostConnections() int64 {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil || limit.Cur > 1<<14 {
-		return 1 << 13
-	}
-	return max(8, int64(limit.Cur/2))
 }

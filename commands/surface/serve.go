@@ -110,7 +110,7 @@ func (d *daemon) run(c *cli.Context) error {
 	}
 	hello := Listening{Database: d.router.Path(), Instance: d.router.Instance(), PID: os.Getpid()}
 	if d.web != nil {
-		hello.Listening = d.web.address
+		hello.Listening = d.web.Address
 	}
 	if err := d.router.Beat(ctx, hello.Listening); err != nil {
 		d.log.Warn("the daemon could not be recorded", "error", err)

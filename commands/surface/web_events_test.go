@@ -212,7 +212,7 @@ func TestEventsBadID(t *testing.T) {
 func TestEventsNotRead(t *testing.T) {
 	t.Parallel()
 	bounds := usualBounds
-	bounds.answer = 200 * time.Millisecond
+	bounds.Answer = 200 * time.Millisecond
 	f := newFort(t, webOptions{bounds: bounds}, "ann", "bob")
 	c, err := net.Dial("tcp", strings.TrimPrefix(f.address, "http://"))
 	if err != nil {

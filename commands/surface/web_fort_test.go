@@ -93,7 +93,7 @@ func newFort(t testing.TB, o webOptions, agents ...string) *fort {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.web.close)
-	f.endpoints = &endpoints{t, r, f.web.address}
+	f.endpoints = &endpoints{t, r, f.web.Address}
 	return f
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 )
 
@@ -35,7 +36,7 @@ func (e *endpoints) raw(text string) string {
 func TestRawRequests(t *testing.T) {
 	t.Parallel()
 	bounds := usualBounds
-	bounds.header, bounds.body = time.Second, time.Second
+	bounds.Header, bounds.Body = time.Second, time.Second
 	f := newFort(t, webOptions{bounds: bounds}, "ann", "bob")
 	token := f.token("ann", false)
 	post := func(headers, body string) string {
@@ -50,11 +51,11 @@ func TestRawRequests(t *testing.T) {
 		"no host":                {"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", "HTTP/1.1 400 "},
 		"no host in 1.0":         {"GET /healthz HTTP/1.0\r\n\r\n", "HTTP/1.0 403 "},
 		"absolute URL":           {"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "HTTP/1.1 403 "},
-		"asterisk":               {"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 "},
+		"asterisk":               {"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "},
 		"connect":                {"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\nConnection: close\r\n\r\n", "HTTP/1.1 403 "},
-		"large header":           {post(auth+"X-A: "+strings.Repeat("a", 2*maxHeader)+"\r\n", ""), "HTTP/1.1 431 "},
-		"many headers":           {post(auth+strings.Repeat("X-A: b\r\n", maxHeader/4), ""), "HTTP/1.1 431 "},
-		"long path":              {"GET /" + strings.Repeat("a", 2*maxHeader) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 431 "},
+		"large header":           {post(auth+"X-A: "+strings.Repeat("a", 2*listener.MaxHeader)+"\r\n", ""), "HTTP/1.1 431 "},
+		"many headers":           {post(auth+strings.Repeat("X-A: b\r\n", listener.MaxHeader/4), ""), "HTTP/1.1 431 "},
+		"long path":              {"GET /" + strings.Repeat("a", 2*listener.MaxHeader) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 431 "},
 		"two lengths":            {post(auth+"Content-Length: 2\r\nContent-Length: 3\r\n", "{}"), "HTTP/1.1 400 "},
 		"length and chunks":      {post(auth+"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n{}"), "HTTP/1.1 "},
 		"other coding":           {post(auth+"Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), "HTTP/1.1 501 "},
@@ -208,7 +209,7 @@ func TestClientThatLeavesAtOnce(t *testing.T) {
 			req := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+path, strings.NewReader(body))
 			both(mcpClient(bearer(token)), set("Content-Type", "application/json"))(req)
 			l := &leaver{httptest.NewRecorder(), leave, before}
-			f.web.server.Handler.ServeHTTP(l, req)
+			f.web.handler.ServeHTTP(l, req)
 			if got := f.note("released") - released; got != want {
 				t.Errorf("%s, gone before: %t: %d messages were given back; want %d", path, before, got, want)
 			}
@@ -226,7 +227,7 @@ func TestClientThatLeavesAtOnce(t *testing.T) {
 func TestAnswerThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	bounds := usualBounds
-	bounds.answer = 100 * time.Millisecond
+	bounds.Answer = 100 * time.Millisecond
 	f := newFort(t, webOptions{bounds: bounds}, "ann", "bob")
 	long, err := json.Marshal(strings.Repeat("x", 900<<10)) // four of them, twice in an answer, are more than the system buffers
 	if err != nil {

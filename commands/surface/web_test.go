@@ -59,7 +59,7 @@ func listenTo(t *testing.T, r *orchestrator.Router) *endpoints {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &endpoints{t, r, w.address}
+	return &endpoints{t, r, w.Address}
 }
 
 // newEndpoints serves a new database with some agents in it.
@@ -82,7 +82,7 @@ func newEndpointsWith(t *testing.T, o webOptions, agents ...string) *endpoints {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &endpoints{t, r, w.address}
+	return &endpoints{t, r, w.Address}
 }
 
 // token issues one for an agent.

@@ -1,0 +1,61 @@
+package listener
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// Methods are what a path is served for.
+type Methods map[string]http.Handler
+
+// Handle serves a path for some methods, and refuses the others.
+func Handle(mux *http.ServeMux, path string, methods Methods) {
+	var names []string
+	for name, h := range methods {
+		mux.Handle(name+" "+path, h)
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	allowed := strings.Join(names, ", ")
+	mux.HandleFunc(path, func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Allow", allowed)
+		WriteFailure(rw, http.StatusMethodNotAllowed, orchestrator.Errorf(orchestrator.InvalidParams, "%s does not go here", orchestrator.Clip(r.Method)).
+			WithHint("Here goes %s", allowed))
+	})
+}
+
+// WriteFailure answers in document 004's form.
+func WriteFailure(rw http.ResponseWriter, status int, err error) {
+	body, merr := commands.Marshal(commands.Failure{Err: err})
+	if merr != nil {
+		body = []byte(`{"success":false,"error":"internal"}`)
+	}
+	WriteJSON(rw, status, body)
+}
+
+// WriteJSON answers, and reports whether the answer could be handed over. It says how long the answer is, so that a client
+// which has all of it need not wait for the end of the stream, and may go.
+func WriteJSON(rw http.ResponseWriter, status int, body []byte) error {
+	rw.Header().Set("Content-Type", "application/json")
+	rw.Header().Set("Cache-Control", "no-store")
+	rw.Header().Set("X-Content-Type-Options", "nosniff")
+	rw.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+	rw.WriteHeader(status)
+	if _, err := rw.Write(append(body, '\n')); err != nil {
+		return err
+	}
+	return http.NewResponseController(rw).Flush()
+}
+
+// TooMany answers 429, and returns what it said.
+func TooMany(rw http.ResponseWriter, why string) error {
+	err := orchestrator.Errorf(orchestrator.Busy, "%s", why).WithHint("Wait a second")
+	rw.Header().Set("Retry-After", "1")
+	WriteFailure(rw, http.StatusTooManyRequests, err)
+	return err
+}

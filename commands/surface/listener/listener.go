@@ -1,0 +1,155 @@
+// Package listener is what the HTTP listeners of a daemon have in common: how they are opened and closed, how much clients
+// may ask and how long they may take, and the form of what they are told. What is served, and to whom, is the caller's.
+package listener
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// MaxHeader is how large the header of a request may be, in bytes.
+const MaxHeader = 16 << 10
+
+// Bounds are how long clients may take.
+type Bounds struct {
+	Header time.Duration // to send the header of a request
+	Body   time.Duration // to send its body
+	Answer time.Duration // to take a piece of an answer once it is there
+}
+
+// Usual are the bounds of a daemon; tests have shorter ones.
+var Usual = Bounds{Header: 5 * time.Second, Body: 10 * time.Second, Answer: 30 * time.Second}
+
+// hangUpAfter is how long requests under way may take to end when the daemon stops. It needs the rest of its time for
+// deliveries.
+const hangUpAfter = time.Second
+
+// Options say where and how is listened.
+type Options struct {
+	Name        string // in the log
+	Address     string // 127.0.0.1:PORT; port 0 picks a free one
+	AddressFlag string // the flags that said so, for errors
+	Cert, Key   string // files, PEM; both or neither
+	CertFlag    string
+	KeyFlag     string
+	Bounds      Bounds
+	Connections int64 // those at a time; further ones are closed
+	ConnContext func(context.Context, net.Conn) context.Context
+	Log         *slog.Logger
+}
+
+// Server is a listener that is open. Its methods are safe for concurrent use.
+type Server struct {
+	Address  string // "http://127.0.0.1:40123"
+	Loopback bool   // it can be reached from this machine only
+	server   *http.Server
+	listener net.Listener
+	o        Options
+}
+
+// Open binds the address; Serve begins to answer. ctx ends the requests under way. Errors: invalid_params, unavailable.
+func Open(ctx context.Context, o Options) (*Server, error) {
+	host, _, err := net.SplitHostPort(o.Address)
+	if err != nil {
+		return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.AddressFlag, Err: err, Hint: "Write 127.0.0.1:PORT; port 0 picks a free one"}
+	}
+	if (o.Cert == "") != (o.Key == "") {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s and %s go together", o.CertFlag, o.KeyFlag)
+	}
+	listener, err := net.Listen("tcp", o.Address)
+	if err != nil {
+		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "listening on " + o.Address, Err: err, Hint: "Choose another port; 0 picks a free one"}
+	}
+	s := &Server{Address: "http://" + listener.Addr().String(), Loopback: IsLoopback(host), o: o}
+	if o.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+		if err != nil {
+			listener.Close()
+			return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.CertFlag + " and " + o.KeyFlag, Err: err}
+		}
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+		s.Address = "https://" + listener.Addr().String()
+	}
+	s.listener = listener
+	s.server = &http.Server{
+		ReadHeaderTimeout: o.Bounds.Header, IdleTimeout: time.Minute, MaxHeaderBytes: MaxHeader, DisableGeneralOptionsHandler: true,
+		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: o.ConnContext, ConnState: crowd(o.Connections),
+	}
+	return s, nil
+}
+
+// Serve answers with h until Close. It returns at once. Call it once, unless Close comes first.
+func (s *Server) Serve(h http.Handler) {
+	s.server.Handler = h
+	orchestrator.GoSafe(s.o.Name, s.o.Log, func() {
+		if err := s.server.Serve(s.listener); err != http.ErrServerClosed {
+			s.o.Log.Error("a listener has stopped", "listener", s.o.Name, "error", err)
+		}
+	})
+}
+
+// Close ends the listener and, within a second, what is under way; nil has nothing to end.
+func (s *Server) Close() {
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), hangUpAfter)
+	defer cancel()
+	if s.server.Shutdown(ctx) != nil {
+		s.server.Close()
+	}
+	s.listener.Close()
+}
+
+// Patient gives the client of a request its time: to send the body, and to take each piece of the answer.
+func Patient(b Bounds, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(rw).SetReadDeadline(time.Now().Add(b.Body))
+		next.ServeHTTP(patientWriter{rw, b.Answer}, r)
+	})
+}
+
+// patientWriter gives a client so long to take each piece of an answer.
+type patientWriter struct {
+	http.ResponseWriter
+	within time.Duration
+}
+
+// Write implements io.Writer.
+func (w patientWriter) Write(p []byte) (int, error) {
+	http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.within))
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets a response controller reach what is below.
+func (w patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// HostOf is the name in a Host header, "" when the header is none.
+func HostOf(header string) string {
+	host, port, err := net.SplitHostPort(header)
+	if err != nil {
+		if strings.HasPrefix(header, "[") && strings.HasSuffix(header, "]") {
+			return header[1 : len(header)-1]
+		}
+		return header
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return ""
+	}
+	return host
+}
+
+// IsLoopback reports whether a host is this machine, whatever names it has otherwise.
+func IsLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || (ip != nil && ip.IsLoopback())
+}

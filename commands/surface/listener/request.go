@@ -1,0 +1,54 @@
+package listener
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// BearerOf reads the token of a request. Error: unauthenticated, with a hint that says how to get one.
+func BearerOf(r *http.Request, hint string) (string, error) {
+	headers := r.Header.Values("Authorization")
+	if len(headers) != 1 {
+		return "", orchestrator.Errorf(orchestrator.Unauthenticated, "the request has %d Authorization headers; one is needed", len(headers)).WithHint("%s", hint)
+	}
+	scheme, secret, ok := strings.Cut(headers[0], " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", orchestrator.Errorf(orchestrator.Unauthenticated, "the Authorization header holds no bearer token").WithHint("%s", hint)
+	}
+	return strings.TrimSpace(secret), nil
+}
+
+// ReadAll reads the whole body, most bytes of it at most, so that a slow one holds nothing but its own request, and what
+// follows may take its time. It reports whether it could; otherwise it has answered.
+func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		WriteFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is encoded as %s", orchestrator.Clip(coding)).
+			WithHint("Send it as it is"))
+		return false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, most))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		WriteFailure(rw, http.StatusRequestEntityTooLarge, orchestrator.Errorf(orchestrator.InvalidParams, "the body has more than %d bytes", most))
+		return false
+	case err != nil:
+		WriteFailure(rw, http.StatusRequestTimeout, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the body did not come", Err: err})
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	http.NewResponseController(rw).SetReadDeadline(time.Time{})
+	return true
+}
+
+// Astray reports whether a request leads to no path, or to one that a ServeMux would send its client elsewhere from.
+func Astray(r *http.Request) bool {
+	return !strings.HasPrefix(r.URL.Path, "/") || r.URL.Path != path.Clean(r.URL.Path)
+}
