@@ -37,7 +37,9 @@ var mayImport = map[string][]string{
 	"commands":                                {"orchestrator", "tracing"},
 	"commands/VOCABULARY":                     {"commands", "orchestrator", "tracing"},
 	"commands/ralph":                          {"commands", "orchestrator", "orchestrator/bridge", "orchestrator/letter", "orchestrator/watchdog", "tracing"},
-	"commands/surface":                        {"commands", "orchestrator", "orchestrator/watchdog", "tracing"},
+	"commands/surface":                        {"commands", "commands/surface/listener", "commands/surface/phone", "orchestrator", "orchestrator/watchdog", "tracing"},
+	"commands/surface/listener":               {"commands", "orchestrator"},
+	"commands/surface/phone":                  {"commands", "commands/surface/listener", "orchestrator", "tracing"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/surface/phone"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/watchdog"
 )
@@ -22,6 +23,7 @@ const exitWithin = 9 * time.Second
 // Listening is the first line that a daemon writes to standard output.
 type Listening struct {
 	Listening string `json:"listening"` // address of its endpoints; "" without --listen
+	Phone     string `json:"phone"`     // address of the app for phones; "" without --phone
 	Database  string `json:"database"`
 	Instance  string `json:"instance"`
 	PID       int    `json:"pid"`
@@ -33,14 +35,17 @@ func ServeCommand(p *Program) *cli.Command {
 		Name: "serve", Usage: "Run the daemon: deliver, retry, clean up as scheduled, and start agents", HideHelpCommand: true, OnUsageError: usageError,
 		Description: "Runs until SIGTERM or SIGINT, finishes the deliveries under way and exits within 10 seconds. Several daemons\n" +
 			"on one database do no harm. `mailroom schedule list` shows what it runs. An agent that was added with --start is\n" +
-			"started when there are messages for it; its session goes on when the daemon stops.\n\nExample:\n\n    mailroom serve --listen 127.0.0.1:9464",
-		Flags: []cli.Flag{
+			"started when there are messages for it; its session goes on when the daemon stops.\n\n" +
+			"With --phone it serves the app by which questions reach a person. Phones want HTTPS: put a proxy in front, or give\n" +
+			"--phone-tls-cert and --phone-tls-key, and say under which address they come: `mailroom setting set signal.url\n" +
+			"https://NAME`. Other names are refused.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:9465",
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "`ADDRESS` of the endpoints: /mcp, /v1, /healthz, /readyz and /metrics; port 0 picks a free one"},
 			&cli.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
 			&cli.StringFlag{Name: "tls-key", Usage: "`FILE` with its key, PEM"},
 			&cli.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
 			&cli.IntFlag{Name: "rate", Usage: "requests per second that one token may make", Value: 200},
-		},
+		}, phoneFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments: %q", c.Args().First()))
@@ -86,6 +91,9 @@ func (d *daemon) listen(ctx context.Context, c *cli.Context) (err error) {
 	case o.cert != "" || o.key != "" || len(o.hosts) > 0:
 		return orchestrator.Errorf(orchestrator.InvalidParams, "tls-cert, tls-key and host say nothing without listen")
 	}
+	if err == nil {
+		err = d.listenForPhones(ctx, c)
+	}
 	return err
 }
 
@@ -97,6 +105,7 @@ type daemon struct {
 	env     commands.Env
 	metrics *metrics
 	web     *web
+	phone   *phone.Phone
 }
 
 // run serves until the context ends, or until the scheduler cannot go on. It then stops within exitWithin, whatever a
@@ -105,20 +114,18 @@ func (d *daemon) run(c *cli.Context) error {
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
 	if err := d.listen(ctx, c); err != nil {
+		d.hangUp()
 		d.router.Close()
 		return err
 	}
-	hello := Listening{Database: d.router.Path(), Instance: d.router.Instance(), PID: os.Getpid()}
-	if d.web != nil {
-		hello.Listening = d.web.Address
-	}
+	hello := d.hello()
 	if err := d.router.Beat(ctx, hello.Listening); err != nil {
 		d.log.Warn("the daemon could not be recorded", "error", err)
 	}
 	if err := d.p.printer().hello(hello); err != nil {
 		return errors.Join(err, d.close())
 	}
-	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening)
+	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening, "phone", hello.Phone)
 	ended := make(chan error, 1)
 	orchestrator.GoSafe("daemon", d.log, func() {
 		failure := errors.New("the daemon panicked; standard error has the stack")
@@ -156,16 +163,41 @@ func (d *daemon) run(c *cli.Context) error {
 	}
 }
 
+// hello says where the daemon can be reached.
+func (d *daemon) hello() Listening {
+	hello := Listening{Database: d.router.Path(), Instance: d.router.Instance(), PID: os.Getpid()}
+	if d.web != nil {
+		hello.Listening = d.web.Address
+	}
+	if d.phone != nil {
+		hello.Phone = d.phone.Address
+	}
+	return hello
+}
+
 // close waits for deliveries under way, signs the daemon off and closes what it has open.
 func (d *daemon) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
 	defer cancel()
-	d.web.close()
+	d.hangUp()
 	d.router.Drain()
 	if err := d.router.Leave(ctx); err != nil {
 		d.log.Warn("the daemon could not be signed off", "error", err)
 	}
 	return d.router.Close()
+}
+
+// hangUp closes what is listened on.
+func (d *daemon) hangUp() {
+	var closing sync.WaitGroup
+	for name, end := range map[string]func(){"close endpoints": d.web.close, "close phone": d.phone.Close} {
+		closing.Add(1)
+		orchestrator.GoSafe(name, d.log, func() {
+			defer closing.Done()
+			end()
+		})
+	}
+	closing.Wait()
 }
 
 // beat tells the database that the daemon is there, until ctx ends.
@@ -193,6 +225,9 @@ func (o *printer) hello(h Listening) error {
 	w.Printf("Serving %s as %s. Stop with Ctrl-C.\n", h.Database, h.Instance)
 	if h.Listening != "" {
 		w.Printf("Tools: %s/mcp, commands: /v1/commands/NAME, health: /healthz /readyz /metrics\n", h.Listening)
+	}
+	if h.Phone != "" {
+		w.Printf("App for phones: %s\n", h.Phone)
 	}
 	return w.Err()
 }

@@ -1,0 +1,144 @@
+package phone
+
+import (
+	"crypto/ecdh"
+	"encoding/base64"
+	"net/http"
+	"strings"
+
+	"filippo.io/age"
+
+	"mailroom/commands/surface/listener"
+	"mailroom/orchestrator"
+)
+
+// paired is the answer to a code.
+type paired struct {
+	Device      string `json:"device"`
+	Token       string `json:"token"`
+	Fingerprint string `json:"fingerprint"`
+	State       string `json:"state"`
+}
+
+// pairing serves whoever has a code, at a rate that all who try one share.
+func (p *Phone) pairing(rw http.ResponseWriter, r *http.Request) {
+	if !p.codes.Allow() {
+		listener.TooMany(rw, "too many attempts to pair")
+		return
+	}
+	p.run(rw, r, func(r *http.Request) (any, error) {
+		return p.traced(r, "phone pair", orchestrator.DevicePrefix+"unknown", false, p.pair)
+	})
+}
+
+// pair takes a code for a token. The device waits for its approval then.
+func (p *Phone) pair(r *http.Request) (any, error) {
+	var body struct{ Code, Name, Recipient string }
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	if err := checkRecipient(body.Recipient); err != nil {
+		return nil, err
+	}
+	d, token, err := p.router.Pair(r.Context(), orchestrator.PairRequest{Code: body.Code, Name: body.Name, Recipient: body.Recipient})
+	if err != nil {
+		return nil, err
+	}
+	return paired{d.ID, token, d.Fingerprint, d.State}, nil
+}
+
+// checkRecipient refuses what is no public key of age, or one that nothing can be sealed for: a single such device would
+// keep every question from being asked.
+func checkRecipient(text string) error {
+	recipient, err := age.ParseX25519Recipient(text)
+	if err == nil {
+		_, err = recipient.Wrap(make([]byte, 16))
+	}
+	if err != nil || recipient.String() != text {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "recipient: it is no public key of age").WithHint("It begins with age1 and has 62 characters, in small letters")
+	}
+	return nil
+}
+
+// deviceState is what a device sees of itself.
+type deviceState struct {
+	Device      string `json:"device"`
+	Name        string `json:"name"`
+	State       string `json:"state"`
+	Fingerprint string `json:"fingerprint"`
+	VAPIDKey    string `json:"vapidKey"`
+	Push        string `json:"push"`
+}
+
+func (p *Phone) device(r *http.Request, d orchestrator.Device) (any, error) {
+	key, err := p.router.VAPIDPublicKey(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	push := "ok"
+	switch {
+	case d.PushProblem != "":
+		push = "problem: " + d.PushProblem
+	case d.PushHost == "":
+		push = "none"
+	}
+	return deviceState{d.ID, d.Name, d.State, d.Fingerprint, key, push}, nil
+}
+
+// stateOf is the answer to what changes the state of a device.
+type stateOf struct {
+	State string `json:"state"`
+}
+
+// unpair revokes the device that asks.
+func (p *Phone) unpair(r *http.Request, d orchestrator.Device) (any, error) {
+	d, err := p.router.RevokeDevice(r.Context(), d.ID)
+	return stateOf{d.State}, err
+}
+
+// pushOf is the answer to what changes a subscription.
+type pushOf struct {
+	Push string `json:"push"`
+}
+
+// subscribe takes what a browser's PushSubscription says of itself.
+func (p *Phone) subscribe(r *http.Request, d orchestrator.Device) (any, error) {
+	var body struct {
+		Endpoint       string
+		ExpirationTime any // browsers have it; push services say by themselves when it is over
+		Keys           struct{ P256dh, Auth string }
+	}
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	point, err := fromBase64("keys.p256dh", body.Keys.P256dh)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := ecdh.P256().NewPublicKey(point); err != nil || len(point) != 65 {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "keys.p256dh: it is no uncompressed point of P-256")
+	}
+	auth, err := fromBase64("keys.auth", body.Keys.Auth)
+	if err != nil {
+		return nil, err
+	}
+	if len(auth) != 16 {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "keys.auth: it has %d bytes; it has 16", len(auth))
+	}
+	return pushOf{"ok"}, p.router.Subscribe(r.Context(), d.ID, orchestrator.Subscription{
+		Endpoint: body.Endpoint, P256dh: base64.RawURLEncoding.EncodeToString(point), Auth: base64.RawURLEncoding.EncodeToString(auth),
+	})
+}
+
+// fromBase64 reads a key as browsers write it, base64url without padding, or with it.
+func fromBase64(name, text string) ([]byte, error) {
+	read, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "="))
+	if err != nil {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s: it is not base64url", name)
+	}
+	return read, nil
+}
+
+func (p *Phone) unsubscribe(r *http.Request, d orchestrator.Device) (any, error) {
+	return pushOf{"none"}, p.router.Unsubscribe(r.Context(), d.ID)
+}

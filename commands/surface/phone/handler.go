@@ -1,0 +1,165 @@
+// Package phone is the daemon's listener for phones: the files of the web app, and what the app asks. Nothing else of the
+// daemon can be reached through it.
+package phone
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/time/rate"
+
+	"mailroom/commands/surface/listener"
+	"mailroom/orchestrator"
+)
+
+// Bounds of what is asked. Whoever shows no token shares one rate with all others who show none; whoever tries codes
+// shares another, so that neither keeps devices from asking.
+const (
+	maxBody          = 64 << 10 // bytes
+	strangersPerSec  = 5
+	strangersAtOnce  = 20
+	devicePerSecond  = 20
+	deviceAtOnce     = 16 // requests under way
+	connectionsShare = 8  // one part in so many of the process's files
+)
+
+// Options say where is listened.
+type Options struct {
+	Address   string // 127.0.0.1:PORT; port 0 picks a free one
+	Cert, Key string // files, PEM; both or neither
+	Bounds    listener.Bounds
+}
+
+// Phone is the listener. It is safe for concurrent use.
+type Phone struct {
+	*listener.Server
+	router    *orchestrator.Router
+	log       *slog.Logger
+	origin    *http.CrossOriginProtection
+	strangers *rate.Limiter // requests without a valid token
+	codes     *rate.Limiter // attempts to pair
+	devices   listener.Rates
+	handler   http.Handler
+}
+
+// Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params, unavailable.
+func Listen(ctx context.Context, router *orchestrator.Router, log *slog.Logger, o Options) (*Phone, error) {
+	if o.Bounds == (listener.Bounds{}) {
+		o.Bounds = listener.Usual
+	}
+	files, err := readFiles(Files())
+	if err != nil {
+		return nil, err
+	}
+	server, err := listener.Open(ctx, listener.Options{
+		Name: "phone", Address: o.Address, AddressFlag: "phone", Cert: o.Cert, Key: o.Key, CertFlag: "phone-tls-cert", KeyFlag: "phone-tls-key",
+		Bounds: o.Bounds, Connections: listener.Share(connectionsShare), Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &Phone{
+		Server: server, router: router, log: log, origin: http.NewCrossOriginProtection(),
+		strangers: rate.NewLimiter(strangersPerSec, strangersAtOnce), codes: rate.NewLimiter(strangersPerSec, strangersAtOnce),
+		devices: listener.Rates{PerSecond: devicePerSecond},
+	}
+	p.warn(o)
+	p.handler = listener.Patient(o.Bounds, p.guard(p.routes(files)))
+	p.Serve(p.handler)
+	return p, nil
+}
+
+// warn says why a phone will not get through.
+func (p *Phone) warn(o Options) {
+	address, err := p.router.SignalURL()
+	switch {
+	case err != nil:
+		p.log.Warn("the setting signal.url cannot be read", "error", err)
+	case address == "" && !p.Loopback:
+		p.log.Warn("phones are refused: set signal.url to the address by which they reach this listener", "phone", o.Address)
+	}
+	if !p.Loopback && o.Cert == "" {
+		p.log.Warn("what phones send travels unencrypted: give --phone-tls-cert and --phone-tls-key, or put a proxy with TLS in front", "phone", o.Address)
+	}
+}
+
+// Close ends the listener and, within a second, what is under way; nil has nothing to end.
+func (p *Phone) Close() {
+	if p != nil {
+		p.Server.Close()
+	}
+}
+
+// contentSecurityPolicy lets the app's own files run and talk to this listener, and nothing else.
+var contentSecurityPolicy = strings.Join([]string{
+	"default-src 'none'", "script-src 'self'", "connect-src 'self'", "img-src 'self'", "worker-src 'self'", "manifest-src 'self'",
+	"style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'",
+	"trusted-types mailroom",
+}, "; ")
+
+// guard gives every answer its headers, and refuses requests that no phone sends: under a name of somewhere else, as from a
+// page whose name was rebound to this address, and changes that a page of another origin asks for.
+func (p *Phone) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		h := rw.Header()
+		h.Set("Content-Security-Policy", contentSecurityPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		switch {
+		case !p.knownHost(r.Host):
+			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
+				WithHint("`mailroom setting set signal.url https://NAME` says under which name phones come"))
+		case p.origin.Check(r) != nil:
+			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "a page of another origin may not ask here"))
+		case listener.Astray(r):
+			nothingAt(rw, r)
+		default:
+			next.ServeHTTP(rw, r)
+		}
+	})
+}
+
+// knownHost reports whether a Host header names this listener: by the name in signal.url, which is looked up each time so
+// that a change of it works at once, or on its own machine as that.
+func (p *Phone) knownHost(header string) bool {
+	host := listener.HostOf(header)
+	if p.Loopback && listener.IsLoopback(host) {
+		return true
+	}
+	address, err := p.router.SignalURL()
+	if err != nil || address == "" {
+		return false
+	}
+	own, err := url.Parse(address)
+	return err == nil && own.Hostname() != "" && strings.EqualFold(own.Hostname(), host)
+}
+
+// nothingAt answers where there is nothing.
+func nothingAt(rw http.ResponseWriter, r *http.Request) {
+	listener.WriteFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s", orchestrator.Clip(r.URL.Path)).
+		WithHint("The app is at /"))
+}
+
+// routes are what the app needs.
+func (p *Phone) routes(files map[string]file) http.Handler {
+	mux := http.NewServeMux()
+	for path, f := range files {
+		listener.Handle(mux, path, listener.Methods{"GET": f})
+	}
+	listener.Handle(mux, "/api/pair", listener.Methods{"POST": http.HandlerFunc(p.pairing)})
+	listener.Handle(mux, "/api/once/{id}/{option}/{token}", listener.Methods{"POST": http.HandlerFunc(p.button)})
+	listener.Handle(mux, "/api/device", listener.Methods{"GET": p.waiting("", p.device), "DELETE": p.waiting("phone unpair", p.unpair)})
+	listener.Handle(mux, "/api/subscription", listener.Methods{
+		"PUT": p.waiting("phone subscribe", p.subscribe), "DELETE": p.waiting("phone unsubscribe", p.unsubscribe),
+	})
+	listener.Handle(mux, "/api/signals", listener.Methods{"GET": p.active("", p.signals)})
+	listener.Handle(mux, "/api/signals/{id}", listener.Methods{"GET": p.active("", p.signal)})
+	listener.Handle(mux, "/api/questions/{id}/answer", listener.Methods{"POST": p.active("phone answer", p.answer)})
+	mux.HandleFunc("/", nothingAt)
+	return mux
+}

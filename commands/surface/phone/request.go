@@ -1,0 +1,152 @@
+package phone
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"unicode/utf8"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/listener"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// act is what a device asks for. Its result becomes the JSON of the answer.
+type act func(r *http.Request, d orchestrator.Device) (any, error)
+
+// waiting serves devices that show a valid token, also those that wait for their approval. command names the span of what
+// changes something, "" is a look.
+func (p *Phone) waiting(command string, do act) http.Handler { return p.known(true, command, do) }
+
+// active serves devices that are approved.
+func (p *Phone) active(command string, do act) http.Handler { return p.known(false, command, do) }
+
+func (p *Phone) known(waitingToo bool, command string, do act) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		d, err := p.authenticate(rw, r)
+		if err != nil {
+			return
+		}
+		if d.State != orchestrator.DeviceActive && !waitingToo {
+			err := orchestrator.Errorf(orchestrator.PermissionDenied, "this device is not approved yet").
+				WithHint("Compare the fingerprint, then run `mailroom signal device approve %s`", d.ID)
+			err.Details = map[string]any{"state": d.State}
+			p.fail(rw, r, err)
+			return
+		}
+		if !p.devices.Enter(d.ID, deviceAtOnce) {
+			listener.TooMany(rw, "too many requests of this device under way")
+			return
+		}
+		defer p.devices.Leave(d.ID)
+		p.run(rw, r, func(r *http.Request) (any, error) {
+			if command == "" {
+				return do(r, d)
+			}
+			return p.traced(r, command, orchestrator.DevicePrefix+d.ID, true, func(r *http.Request) (any, error) { return do(r, d) })
+		})
+	})
+}
+
+// authenticate finds out which device asks. On an error it has answered.
+func (p *Phone) authenticate(rw http.ResponseWriter, r *http.Request) (d orchestrator.Device, err error) {
+	secret, err := listener.BearerOf(r, "Pair this device again: `mailroom signal pair` prints a code")
+	if err == nil {
+		d, err = p.router.DeviceOfToken(r.Context(), secret)
+	}
+	switch {
+	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated && !p.strangers.Allow():
+		return d, listener.TooMany(rw, "too many requests without a valid token")
+	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated:
+		rw.Header().Set("WWW-Authenticate", `Bearer realm="mailroom"`)
+	case err == nil && !p.devices.Allow(d.ID):
+		return d, listener.TooMany(rw, "too many requests of this device")
+	}
+	if err != nil {
+		p.fail(rw, r, err)
+	}
+	return d, err
+}
+
+// run reads the body, does what is asked, and answers.
+func (p *Phone) run(rw http.ResponseWriter, r *http.Request, do func(*http.Request) (any, error)) {
+	if !listener.ReadAll(rw, r, maxBody) {
+		return
+	}
+	result, err := do(r)
+	p.reply(rw, r, result, err)
+}
+
+// reply answers with a result, or with an error.
+func (p *Phone) reply(rw http.ResponseWriter, r *http.Request, result any, err error) {
+	var body []byte
+	if err == nil {
+		body, err = commands.Marshal(result)
+	}
+	if err != nil {
+		p.fail(rw, r, err)
+		return
+	}
+	listener.WriteJSON(rw, http.StatusOK, body)
+}
+
+// traced runs what changes something within a span. Without known, which says that the caller has shown who they are, a
+// failure leaves no span unless something was changed: strangers could fill the disk.
+func (p *Phone) traced(r *http.Request, command, caller string, known bool, do func(*http.Request) (any, error)) (any, error) {
+	ctx, span := tracing.Start(r.Context(), command)
+	span.Kind, span.Caller = tracing.Server, caller
+	span.Set(tracing.AttrSystem, "mailroom")
+	span.Set(tracing.AttrOperation, command)
+	span.Begin(p.router.Now())
+	result, err := do(r.WithContext(ctx))
+	if err == nil || known || span.Saved() {
+		p.router.EndSpan(ctx, span, err, func() bool { return false })
+	}
+	return result, err
+}
+
+// fail answers with an error. One that says what is wrong with this machine is for its log only.
+func (p *Phone) fail(rw http.ResponseWriter, r *http.Request, err error) {
+	switch code := orchestrator.CodeOf(err); code {
+	case orchestrator.Internal, orchestrator.Unavailable, orchestrator.Busy:
+		if r.Context().Err() == nil {
+			p.log.Error("a request of a phone failed", "route", r.Pattern, "error", err)
+		}
+		err = orchestrator.Errorf(code, "the daemon could not do it").WithHint("Its log says why. Try again in a while")
+	}
+	listener.WriteFailure(rw, statusOf(err), err)
+}
+
+// errNoJSON: the body is not what it should be said to be.
+var errNoJSON = orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json").WithHint("Send a JSON object, with Content-Type: application/json")
+
+func statusOf(err error) int {
+	if errors.Is(err, errNoJSON) {
+		return http.StatusUnsupportedMediaType
+	}
+	return commands.HTTPStatus(err)
+}
+
+// decode reads a body strictly into v. Errors: invalid_params, which do not repeat what was sent.
+func decode(r *http.Request, v any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return errNoJSON
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	read := json.NewDecoder(bytes.NewReader(body))
+	read.DisallowUnknownFields()
+	if err = read.Decode(v); err == nil {
+		_, err = read.Token()
+	}
+	if err != io.EOF || !utf8.Valid(body) || bytes.TrimLeft(body, " \t\r\n")[0] != '{' {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the body is not the JSON object that goes here").WithHint("docs/phone.md has its keys")
+	}
+	return nil
+}

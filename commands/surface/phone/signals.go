@@ -1,0 +1,171 @@
+package phone
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/listener"
+	"mailroom/orchestrator"
+)
+
+// item is a question or an alert as a device gets it: sealed, or as the JSON text that says what it is.
+type item struct {
+	ID         string          `json:"id"`
+	Kind       string          `json:"kind"` // question or alert
+	Encrypted  bool            `json:"encrypted"`
+	Ciphertext string          `json:"ciphertext,omitempty"` // base64 of an age file
+	Text       json.RawMessage `json:"text,omitempty"`
+	Status     string          `json:"status,omitempty"` // of a question
+	CreatedAt  string          `json:"createdAt"`
+	ExpiresAt  string          `json:"expiresAt,omitempty"`
+}
+
+func newItem(id, kind string, encrypted bool, body string) item {
+	i := item{ID: id, Kind: kind, Encrypted: encrypted}
+	switch {
+	case encrypted:
+		i.Ciphertext = body
+	case json.Valid([]byte(body)): // whoever writes the table by hand hides nothing but their own row
+		i.Text = json.RawMessage(body)
+	}
+	return i
+}
+
+func questionItem(q orchestrator.Question) item {
+	i := newItem(q.ID, "question", q.Encrypted, q.Body)
+	i.Status, i.CreatedAt, i.ExpiresAt = string(q.Status), q.CreatedAt, q.ExpiresAt
+	return i
+}
+
+func alertItem(a orchestrator.Alert) item {
+	i := newItem(a.ID, "alert", a.Encrypted, a.Body)
+	i.CreatedAt = a.CreatedAt
+	return i
+}
+
+// signals are what is open for a device.
+func (p *Phone) signals(r *http.Request, d orchestrator.Device) (any, error) {
+	questions, alerts, err := p.router.SignalsFor(r.Context(), d)
+	if err != nil {
+		return nil, err
+	}
+	list := struct {
+		Questions []item `json:"questions"`
+		Alerts    []item `json:"alerts"`
+	}{[]item{}, []item{}}
+	for _, q := range questions {
+		list.Questions = append(list.Questions, questionItem(q))
+	}
+	for _, a := range alerts {
+		list.Alerts = append(list.Alerts, alertItem(a))
+	}
+	return list, nil
+}
+
+// signal is one of them, also a question that has ended.
+func (p *Phone) signal(r *http.Request, d orchestrator.Device) (any, error) {
+	if !strings.HasPrefix(r.PathValue("id"), "q-") {
+		a, err := p.router.Alert(r.Context(), r.PathValue("id"))
+		return alertItem(a), err
+	}
+	q, err := p.question(r, d)
+	return questionItem(q), err
+}
+
+// question finds the one that a path names, unless it was sealed before the device was approved: it is for others.
+func (p *Phone) question(r *http.Request, d orchestrator.Device) (orchestrator.Question, error) {
+	q, err := p.router.Question(r.Context(), r.PathValue("id"))
+	if err == nil && q.Encrypted && q.CreatedAt < d.ApprovedAt {
+		err = orchestrator.Errorf(orchestrator.NotFound, "the question %s was asked before this device was approved", q.ID)
+	}
+	return q, err
+}
+
+// reply is an answer as a device sends it; one of the three is given.
+type reply struct {
+	Ciphertext *string `json:"ciphertext,omitempty"`
+	Option     *int    `json:"option,omitempty"`
+	Text       *string `json:"text,omitempty"`
+}
+
+// answered is what a device is told whose answer counts.
+type answered struct {
+	Status string `json:"status"`
+}
+
+// answer answers a question. What is sealed is stored as it came: only the asker can read it.
+func (p *Phone) answer(r *http.Request, d orchestrator.Device) (any, error) {
+	var given reply
+	if err := decode(r, &given); err != nil {
+		return nil, err
+	}
+	q, err := p.question(r, d)
+	if err != nil {
+		return nil, err
+	}
+	text, err := given.check(q)
+	if err != nil {
+		return nil, err
+	}
+	q, err = p.router.AnswerQuestion(r.Context(), q.ID, d.ID, text)
+	return answered{string(q.Status)}, err
+}
+
+// check returns an answer in the form in which it is stored. Whether it fits the question, the router checks. Errors:
+// invalid_params, which do not repeat it.
+func (a reply) check(q orchestrator.Question) (string, error) {
+	given := 0
+	for _, there := range []bool{a.Ciphertext != nil, a.Option != nil, a.Text != nil} {
+		if there {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "an answer has one of ciphertext, option and text; %d are given", given)
+	case q.Encrypted && a.Ciphertext == nil:
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is encrypted, so its answer must be")
+	case q.Encrypted:
+		return *a.Ciphertext, checkSealed(*a.Ciphertext)
+	case a.Ciphertext != nil:
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is not encrypted, so nobody could open the answer")
+	}
+	clear, err := commands.Marshal(a)
+	return string(clear), err
+}
+
+// checkSealed refuses what is not base64 of an age file.
+func checkSealed(text string) error {
+	sealed, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || !strings.HasPrefix(string(sealed), "age-encryption.org/v1\n") {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "ciphertext: it is not base64 of an age file")
+	}
+	return nil
+}
+
+// button serves the buttons of ntfy notifications. Only wrong tokens count against the rate, so that nobody keeps the right
+// ones out.
+func (p *Phone) button(rw http.ResponseWriter, r *http.Request) {
+	result, err := p.traced(r, "phone once", orchestrator.DevicePrefix+orchestrator.DeviceNtfy, false, p.once)
+	if orchestrator.CodeOf(err) == orchestrator.PermissionDenied && !p.strangers.Allow() {
+		listener.TooMany(rw, "too many requests without a valid token")
+		return
+	}
+	p.reply(rw, r, result, err)
+}
+
+// once answers by the button of an ntfy notification, whose address is good for one answer.
+func (p *Phone) once(r *http.Request) (any, error) {
+	option, err := strconv.Atoi(r.PathValue("option"))
+	if err != nil {
+		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the address of the button names no option")
+	}
+	if err := p.router.NtfyOption(r.Context(), r.PathValue("id"), option, r.PathValue("token")); err != nil {
+		return nil, err
+	}
+	return answered{"answered"}, nil
+}
