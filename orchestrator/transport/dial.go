@@ -3,6 +3,7 @@ package transport
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -36,25 +37,53 @@ const (
 	idleTimeout = 4 * time.Second
 )
 
-// newConnections makes the pool of connections of attempts that may lead into this machine or a private network, or
-// of those that may not: what one has dialled the other must not use.
-func (w *Webhook) newConnections(allowPrivate bool) *http.Transport {
-	dialer := &net.Dialer{Timeout: dialTimeout, Resolver: w.resolver}
+// connections are those to the receivers of one transport. The zero value is ready for use, and must not be copied after
+// the first.
+type connections struct {
+	mu      sync.Mutex
+	public  *http.Transport // made when they are first needed
+	private *http.Transport
+
+	// For tests. Their zero values are what is used otherwise.
+	resolver *net.Resolver
+	tls      *tls.Config
+	dialling func(address string) error // called with the address of every connection that the check lets pass
+	idle     time.Duration              // in place of idleTimeout
+	patience time.Duration              // in place of answerTime
+}
+
+// pool returns the connections of attempts that may lead into this machine or a private network, or of those that may
+// not: what one has dialled the other must not use.
+func (c *connections) pool(allowPrivate bool) *http.Transport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pool := &c.public
+	if allowPrivate {
+		pool = &c.private
+	}
+	if *pool == nil {
+		*pool = c.newPool(allowPrivate)
+	}
+	return *pool
+}
+
+func (c *connections) newPool(allowPrivate bool) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout, Resolver: c.resolver}
 	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		if !allowPrivate {
 			if err := mustBePublic(address); err != nil {
 				return err
 			}
 		}
-		if w.dialling != nil {
-			return w.dialling(address)
+		if c.dialling != nil {
+			return c.dialling(address)
 		}
 		return nil
 	}
 	return &http.Transport{
 		Proxy:                  nil, // a proxy would dial in our place, unchecked
 		DialContext:            dialer.DialContext,
-		TLSClientConfig:        w.tls.Clone(),
+		TLSClientConfig:        c.tls.Clone(),
 		TLSHandshakeTimeout:    tlsTimeout,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter},
@@ -62,7 +91,7 @@ func (w *Webhook) newConnections(allowPrivate bool) *http.Transport {
 		MaxIdleConns:           idleConnections,
 		MaxIdleConnsPerHost:    idleOfHost,
 		MaxConnsPerHost:        hostConnections,
-		IdleConnTimeout:        cmp.Or(w.idle, idleTimeout),
+		IdleConnTimeout:        cmp.Or(c.idle, idleTimeout),
 		MaxResponseHeaderBytes: maxHeaders,
 	}
 }
@@ -73,7 +102,7 @@ func (w *Webhook) newConnections(allowPrivate bool) *http.Transport {
 func mustBePublic(address string) error {
 	refuse := func(what string) error {
 		return orchestrator.Errorf(orchestrator.PermissionDenied,
-			"%s is %s, and the agent's webhook may lead to public addresses only", address, what)
+			"%s is %s, and only public addresses are allowed", address, what)
 	}
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

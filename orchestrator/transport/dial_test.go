@@ -43,7 +43,7 @@ func hookAt(ip string) string {
 func TestWebhookRefusesPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	var dialled string
-	w := transport.NewWebhook(transport.WebhookSurroundings{Dialling: func(address string) error {
+	w := transport.NewWebhook(transport.Surroundings{Dialling: func(address string) error {
 		dialled = address
 		return errDialled
 	}})
@@ -95,7 +95,7 @@ func TestWebhookChecksWhatNamesLeadTo(t *testing.T) {
 		return []netip.Addr{loopback}
 	})
 	var dialled []string
-	w := transport.NewWebhook(transport.WebhookSurroundings{Resolver: names.resolver(), Dialling: func(address string) error {
+	w := transport.NewWebhook(transport.Surroundings{Resolver: names.resolver(), Dialling: func(address string) error {
 		dialled = append(dialled, address)
 		return errDialled
 	}})
@@ -141,7 +141,7 @@ func TestWebhookChecksWhatNamesLeadTo(t *testing.T) {
 func TestWebhookKeepsConnectionsApart(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, false, nil)
-	w := r.webhook(transport.WebhookSurroundings{})
+	w := r.webhook(transport.Surroundings{})
 	a, _ := r.attempt(note("m", `1`))
 	must(t, errors.Join(w.Deliver(t.Context(), a)...))
 	a.AllowPrivate = false
@@ -159,7 +159,7 @@ func TestWebhookUsesNoProxy(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"} {
 		t.Setenv(name, proxy.server.URL)
 	}
-	w := transport.NewWebhook(transport.WebhookSurroundings{Dialling: func(address string) error {
+	w := transport.NewWebhook(transport.Surroundings{Dialling: func(address string) error {
 		if address != "8.8.8.8:80" {
 			t.Errorf("dialled %s", address)
 		}

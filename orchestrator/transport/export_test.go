@@ -6,20 +6,26 @@ import (
 	"time"
 )
 
-// What the tests of Webhook call.
+// What the tests call.
 var (
 	MustBePublic = mustBePublic
 	RetryAfter   = retryAfter
 )
 
-// WebhookSurroundings are what a Webhook finds around it; see the fields of Webhook.
-type WebhookSurroundings struct {
+// Surroundings are what a transport finds around it; see the fields of connections.
+type Surroundings struct {
 	Resolver       *net.Resolver
 	TLS            *tls.Config
 	Dialling       func(address string) error
 	Idle, Patience time.Duration
 }
 
-func NewWebhook(s WebhookSurroundings) *Webhook {
-	return &Webhook{resolver: s.Resolver, tls: s.TLS, dialling: s.Dialling, idle: s.Idle, patience: s.Patience}
+func (s Surroundings) set(c *connections) {
+	c.resolver, c.tls, c.dialling, c.idle, c.patience = s.Resolver, s.TLS, s.Dialling, s.Idle, s.Patience
+}
+
+func NewWebhook(s Surroundings) *Webhook {
+	w := new(Webhook)
+	s.set(&w.connections)
+	return w
 }

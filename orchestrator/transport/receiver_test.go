@@ -79,7 +79,7 @@ func newReceiver(t *testing.T, secure bool, answer func(http.ResponseWriter, *ht
 }
 
 // webhook makes a transport that finds the receiver by its name and trusts its certificate.
-func (r *receiver) webhook(s transport.WebhookSurroundings) *transport.Webhook {
+func (r *receiver) webhook(s transport.Surroundings) *transport.Webhook {
 	s.Resolver = r.names.resolver()
 	if certificate := r.server.Certificate(); certificate != nil && s.TLS == nil {
 		roots := x509.NewCertPool()

@@ -88,7 +88,7 @@ func TestWebhookBrokenReceivers(t *testing.T) {
 				}
 			})
 			r := newReceiver(t, false, nil)
-			w := r.webhook(transport.WebhookSurroundings{Patience: time.Millisecond})
+			w := r.webhook(transport.Surroundings{Patience: time.Millisecond})
 			a, report := r.attempt(note("m", `1`))
 			a.Address = address
 			err := errors.Join(w.Deliver(t.Context(), a)...)
@@ -116,7 +116,7 @@ func TestWebhookHangs(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			enough := errors.New("the time is up")
 			r := newReceiver(t, false, nil)
-			w := r.webhook(transport.WebhookSurroundings{})
+			w := r.webhook(transport.Surroundings{})
 			a, _ := r.attempt(note("m", `1`))
 			a.Address = wire(t, func(conn net.Conn, over <-chan struct{}) {
 				io.WriteString(conn, sends)
@@ -136,7 +136,7 @@ func TestWebhookHangs(t *testing.T) {
 func TestWebhookUnreachable(t *testing.T) {
 	t.Parallel()
 	secure, plain := newReceiver(t, true, nil), newReceiver(t, false, nil)
-	trusting := secure.webhook(transport.WebhookSurroundings{})
+	trusting := secure.webhook(transport.Surroundings{})
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
 	port := func(address string) string { return address[strings.LastIndex(address, ":"):] }
@@ -144,9 +144,9 @@ func TestWebhookUnreachable(t *testing.T) {
 		what, address, want string
 		by                  *transport.Webhook
 	}{
-		{"a certificate that nobody vouches for", secure.address, "certificate", plain.webhook(transport.WebhookSurroundings{TLS: &tls.Config{}})},
+		{"a certificate that nobody vouches for", secure.address, "certificate", plain.webhook(transport.Surroundings{TLS: &tls.Config{}})},
 		{"a certificate for another name", "https://localhost" + port(secure.server.URL), "certificate",
-			transport.NewWebhook(transport.WebhookSurroundings{TLS: &tls.Config{RootCAs: x509.NewCertPool()}})},
+			transport.NewWebhook(transport.Surroundings{TLS: &tls.Config{RootCAs: x509.NewCertPool()}})},
 		{"no TLS", "https://127.0.0.1" + port(plain.server.URL) + "/", "TLS", trusting},
 		{"TLS unasked for", "http://127.0.0.1" + port(secure.server.URL) + "/", "answered 400", trusting},
 		{"nothing there", down.URL + "/", "connection refused", trusting},
@@ -177,7 +177,7 @@ func TestWebhookRefusedUnread(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	r := newReceiver(t, false, nil)
-	w := r.webhook(transport.WebhookSurroundings{})
+	w := r.webhook(transport.Surroundings{})
 	a, _ := r.attempt(note("m", `"`+strings.Repeat("x", 1<<20-2)+`"`))
 	a.Address = server.URL + "/"
 	if err := errors.Join(w.Deliver(t.Context(), a)...); err == nil || count.Load() != 1 {
@@ -196,7 +196,7 @@ func TestWebhookKeptConnections(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	})
-	w := r.webhook(transport.WebhookSurroundings{Dialling: func(string) error {
+	w := r.webhook(transport.Surroundings{Dialling: func(string) error {
 		connections.Add(1)
 		return nil
 	}})
@@ -226,7 +226,7 @@ func TestWebhookLeavesNothing(t *testing.T) {
 					<-hr.Context().Done()
 				}
 			})
-			w := r.webhook(transport.WebhookSurroundings{Idle: time.Millisecond})
+			w := r.webhook(transport.Surroundings{Idle: time.Millisecond})
 			for _, id := range []string{"a", "talks", "b", "hangs"} {
 				a, _ := r.attempt(note(id, `1`))
 				if err := errors.Join(w.Deliver(ctx, a)...); (err != nil) != (id == "hangs") {

@@ -24,7 +24,7 @@ func TestWebhook(t *testing.T) {
 			orchestratortest.ExerciseTransport(t, func(t *testing.T) orchestratortest.Fixture {
 				r := newReceiver(t, secure, nil)
 				return orchestratortest.Fixture{
-					Transport: r.webhook(transport.WebhookSurroundings{}),
+					Transport: r.webhook(transport.Surroundings{}),
 					Address:   r.address,
 					Refused:   slices.Collect(maps.Keys(refusedAddresses)),
 					Prepare:   r.prepare,
@@ -135,7 +135,7 @@ func TestWebhookRequest(t *testing.T) {
 	m.TraceID, m.SpanID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	m.Sender, m.Type, m.RetryCount = "lead dev", "plan.review", 1
 	a, report := r.attempt(m)
-	must(t, errors.Join(r.webhook(transport.WebhookSurroundings{}).Deliver(t.Context(), a)...))
+	must(t, errors.Join(r.webhook(transport.Surroundings{}).Deliver(t.Context(), a)...))
 	q := r.all()[0]
 	const want = `{"specversion":"1.0","id":"msg-01","source":"/mailroom/agents/lead%20dev","type":"mailroom.message.plan%2Ereview",` +
 		`"subject":"builder","time":"2025-10-26T10:30:00.000Z","datacontenttype":"application/json",` +
@@ -173,7 +173,7 @@ func TestWebhookRequest(t *testing.T) {
 func TestWebhookStrangeNames(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, false, nil)
-	w := r.webhook(transport.WebhookSurroundings{})
+	w := r.webhook(transport.Surroundings{})
 	ids := []string{
 		"a", "A", "a ", " a", "aa", "a.b", "a.1.b", "a%2Eb", "a%b", "a+b", "a~b", "ä", "a\u0308", "a\u2028b", "a\nb", "a\r\nX-Header: 1",
 		"a\x00b", "a\x7fb", "<a>", "*", ".", "..", `"`, "\\", "\ufffd", "👩‍👩‍👧", strings.Repeat("ä", 1000),
@@ -208,7 +208,7 @@ func TestWebhookStrangeNames(t *testing.T) {
 func TestWebhookSecrets(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, false, nil)
-	w := r.webhook(transport.WebhookSurroundings{})
+	w := r.webhook(transport.Surroundings{})
 	key := func(n int) string { return "whsec_" + strings.Repeat("AAAA", n/3) }
 	for _, good := range []string{w.NewSecret(), key(24), key(63), "whsec_" + strings.Repeat("AAAA", 21) + "AA=="} {
 		if err := w.CheckSecret(good); err != nil {
@@ -274,7 +274,7 @@ func TestWebhookStatuses(t *testing.T) {
 				}
 			})
 			a, report := r.attempt(note("m", `1`))
-			err := errors.Join(r.webhook(transport.WebhookSurroundings{}).Deliver(t.Context(), a)...)
+			err := errors.Join(r.webhook(transport.Surroundings{}).Deliver(t.Context(), a)...)
 			got := fmt.Sprint(err)
 			if wait := new(orchestrator.RetryAfter); errors.As(err, &wait) {
 				got = "retry after " + wait.Wait.String() + ": " + got
@@ -305,7 +305,7 @@ func TestWebhookStatuses(t *testing.T) {
 func TestWebhookBadMessage(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, false, nil)
-	w := r.webhook(transport.WebhookSurroundings{})
+	w := r.webhook(transport.Surroundings{})
 	a, _ := r.attempt(note("good", `1`), note("bad", `{`), note("better", `2`))
 	errs := w.Deliver(t.Context(), a)
 	if errs[0] != nil || errs[1] == nil || errs[2] != nil {
