@@ -93,3 +93,6 @@ func PlacedQueries() map[string]string {
 
 // AnythingDue reports whether a delivery run would be made now.
 func (r *Router) AnythingDue() (bool, error) { return r.anythingDue() }
+
+// ParsePushHosts reads the setting signal.push_hosts.
+var ParsePushHosts = parsePushHosts

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -20,87 +21,131 @@ const ntfyService = "ntfy.sh"
 // maxEndpoint bounds the address of a subscription, in bytes.
 const maxEndpoint = 2048
 
+// alphanumeric are the letters and digits of a host's name and of a topic's.
+const alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
 // PushHost reports whether pushes may go to a URL's host: to that of a push service, or to one of those that were added
-// by hand, NAME or NAME:PORT. byHand says that it was the latter, which may be in a private network if the settings allow it.
+// by hand, as NAME (at the usual port of the URL's scheme) or NAME:PORT. byHand says that it was the latter, which may be
+// in a private network if the settings allow it. Where a name leads is not looked up.
 func PushHost(u *url.URL, added []string) (known, byHand bool) {
-	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if (u.Port() == "" || u.Port() == "443") && (slices.Contains(pushServices.names, name) ||
-		slices.ContainsFunc(pushServices.suffixes, func(s string) bool { return strings.HasSuffix(name, s) && len(name) > len(s) })) {
+	host := canonicalHost(u)
+	if u.Scheme == "https" && (slices.Contains(pushServices.names, host) ||
+		slices.ContainsFunc(pushServices.suffixes, func(s string) bool { return strings.HasSuffix(host, s) })) {
 		return true, false
 	}
-	known = addedByHand(u, added)
+	known = host != "" && slices.Contains(added, host)
 	return known, known
 }
 
-func addedByHand(u *url.URL, added []string) bool {
-	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if strings.Contains(name, ":") {
-		name = "[" + name + "]"
+// canonicalHost is the host of a URL, with a port that is not the scheme's own, in lower case, an IP address in its
+// shortest form; "" when it is none. A name that ends in a full stop or has an empty label is none: no list has it.
+func canonicalHost(u *url.URL) string {
+	host := u.Hostname()
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && ip.Unmap().Is4():
+		host = ip.Unmap().String()
+	case err == nil && ip.Zone() == "":
+		host = "[" + ip.String() + "]"
+	case strings.Trim(host, "-._"+alphanumeric) != "" || len(host) > 253 || slices.Contains(strings.Split(host, "."), ""):
+		return ""
 	}
-	return name != "" && (slices.Contains(added, name) || u.Port() != "" && slices.Contains(added, name+":"+u.Port()))
+	host = strings.ToLower(host)
+	port := u.Port()
+	if port == "" {
+		if strings.HasSuffix(u.Host, ":") {
+			return ""
+		}
+		return host
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return ""
+	}
+	if u.Scheme == "https" && n == 443 || u.Scheme == "http" && n == 80 {
+		return host
+	}
+	return host + ":" + strconv.FormatUint(n, 10)
+}
+
+// parsePushURL parses the address of a subscription or a topic, with nothing in it that these do not have.
+func parsePushURL(address string) (u *url.URL, why string) {
+	u, err := url.Parse(address)
+	switch {
+	case len(address) > maxEndpoint:
+		return nil, "it is longer than 2048 bytes"
+	case err != nil || u.Hostname() == "" || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, "it is no URL"
+	case u.User != nil:
+		return nil, "it has a user name in it"
+	case strings.Contains(address, "#"):
+		return nil, "it has a fragment"
+	}
+	return u, ""
 }
 
 // CheckPushEndpoint checks the address at which a device is pushed to, and returns its host: https, at a host that PushHost
 // knows. Errors are invalid_params and do not repeat the address, by which anybody could push.
 func CheckPushEndpoint(endpoint string, added []string) (host string, err error) {
-	refuse := func(why string) (string, error) {
+	u, why := parsePushURL(endpoint)
+	if why == "" && u.Scheme != "https" {
+		why = "it is no https URL"
+	}
+	if why != "" {
 		return "", Errorf(InvalidParams, "endpoint: %s", why)
-	}
-	if len(endpoint) > maxEndpoint {
-		return refuse("it is longer than 2048 bytes")
-	}
-	u, err := url.Parse(endpoint)
-	switch {
-	case err != nil || u.Hostname() == "":
-		return refuse("it is no URL")
-	case u.Scheme != "https":
-		return refuse("it is no https URL")
-	case u.User != nil:
-		return refuse("it has a user name in it")
-	case u.Fragment != "":
-		return refuse("it has a fragment")
 	}
 	if known, _ := PushHost(u, added); !known {
 		return "", Errorf(InvalidParams, "endpoint: %s is no push service that is known", Clip(u.Host)).
 			WithHint("If it is one of yours: mailroom setting set signal.push_hosts %s", Clip(u.Host))
 	}
-	return strings.ToLower(u.Host), nil
+	if u.Host != canonicalHost(u) {
+		// What we sign is for this host, and push services compare that as text.
+		return "", Errorf(InvalidParams, "endpoint: its host is not written as browsers write it")
+	}
+	return u.Host, nil
 }
 
 // CheckNtfyURL checks the address of an ntfy topic, https://HOST/TOPIC, and returns its host. The host is ntfy.sh or one that
 // was added by hand; one of those may be http where private networks are allowed. Errors are invalid_params.
 func CheckNtfyURL(address string, added []string, allowPrivate bool) (host string, err error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(address) > maxEndpoint {
+	u, why := parsePushURL(address)
+	if why != "" || u.RawQuery != "" || u.ForceQuery {
 		return "", Errorf(InvalidParams, "url: it is no address of a topic").WithHint("Write it as in https://ntfy.sh/TOPIC")
 	}
-	if topic := strings.TrimPrefix(u.Path, "/"); topic == "" || strings.Contains(topic, "/") {
-		return "", Errorf(InvalidParams, "url: the path must be the topic's name").WithHint("Write it as in https://ntfy.sh/TOPIC")
+	topic, ok := strings.CutPrefix(u.EscapedPath(), "/")
+	if !ok || topic == "" || len(topic) > 64 || strings.Trim(topic, "-_"+alphanumeric) != "" {
+		return "", Errorf(InvalidParams, "url: the path must be the topic's name, 1 to 64 letters, digits, - and _").
+			WithHint("Write it as in https://ntfy.sh/TOPIC")
 	}
-	byHand := addedByHand(u, added)
+	host = canonicalHost(u)
+	byHand := host != "" && slices.Contains(added, host)
 	switch {
 	case u.Scheme != "https" && !(u.Scheme == "http" && byHand && allowPrivate):
 		return "", Errorf(InvalidParams, "url: it is no https address").
 			WithHint("http is for a server of your own network: mailroom setting set signal.push_hosts %s, and signal.allow_private on", Clip(u.Host))
-	case !byHand && strings.ToLower(u.Host) != ntfyService:
+	case !byHand && host != ntfyService:
 		return "", Errorf(InvalidParams, "url: %s is no server that is known", Clip(u.Host)).
 			WithHint("If it is one of yours: mailroom setting set signal.push_hosts %s", Clip(u.Host))
 	}
-	return strings.ToLower(u.Host), nil
+	return host, nil
 }
 
 // parsePushHosts reads the setting signal.push_hosts.
 func parsePushHosts(value string) (hosts []string, err error) {
 	for part := range strings.SplitSeq(value, ",") {
-		part = strings.ToLower(strings.TrimSpace(part))
-		if part == "" {
+		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
-		u, err := url.Parse("https://" + part + "/")
-		if err != nil || u.Host != part || u.User != nil || u.Hostname() == "" || strings.ContainsAny(part, "/?#*") {
+		host := ""
+		if u, err := url.Parse("https://" + part + "/"); err == nil && u.Host == part {
+			host = canonicalHost(u)
+		}
+		if host == "" {
 			return nil, Errorf(InvalidParams, "%q is no host, as in push.example.com or 10.0.0.5:8443", Clip(part))
 		}
-		hosts = append(hosts, part)
+		if !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
 	}
 	return hosts, nil
 }
