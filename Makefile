@@ -21,7 +21,7 @@ endif
 CLIENTS := cmd/mailroom/testdata/clients
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test tools clients format vet static unit bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test tools clients browsers format vet static unit bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -32,7 +32,7 @@ build: tools ## build bin/mailroom
 demo: tools ## run the demo: agents, messages, a ladder climbed, the trace
 	$(GO) run ./cmd/mailroom demo
 
-test: tools clients format vet static unit ## all checks and all tests, with the race detector
+test: tools clients browsers format vet static unit ## all checks and all tests, with the race detector
 
 tools: ## install a C compiler and strace where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
@@ -52,6 +52,15 @@ clients: ## install the MCP clients of others that the tests run
 		apt-get update -q && apt-get install -qy --no-install-recommends npm; } || true
 	@cd $(CLIENTS) && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --loglevel=error; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED with the MCP clients of others: npm could not install them; CI will" >&2; }
+
+# Firefox finds libnotify by itself, to show notifications on a bus of the test's. Without the browsers their tests are left
+# out. CI must have them; others are told.
+browsers: ## install the browsers that the tests of the phone app drive
+	@missing=$$(for p in firefox-esr chromium dbus-daemon; do command -v $$p >/dev/null || echo $$p; done; \
+		PATH=$$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -q 'libnotify\.so\.4' || echo libnotify4); \
+	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends firefox-esr chromium dbus libnotify4; } || { \
+		[ -z "$$CI" ] && echo "NOT TESTED in browsers:" $$missing "not installed; CI will" >&2; }
 
 format:
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \

@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"commands/surface":                        {"commands", "commands/surface/listener", "commands/surface/phone", "orchestrator", "orchestrator/watchdog", "tracing"},
 	"commands/surface/listener":               {"commands", "orchestrator"},
 	"commands/surface/phone":                  {"commands", "commands/surface/listener", "orchestrator", "tracing"},
+	"commands/surface/phone/browsertest":      {"orchestrator"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.

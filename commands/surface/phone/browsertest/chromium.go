@@ -1,0 +1,180 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"testing"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/serviceworker"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/remote"
+)
+
+// ChromiumPrograms are what StartChromium runs, for Start.
+var ChromiumPrograms = []string{"chromium"}
+
+// Chromium is a Chromium without a window, of a fresh profile.
+type Chromium struct {
+	t    *testing.T
+	ctx  context.Context
+	root context.Context // chromedp's
+	out  *process
+}
+
+// StartChromium starts a browser. The arguments have it reach nothing but this machine.
+func StartChromium(ctx context.Context, t *testing.T) *Chromium {
+	t.Helper()
+	home := t.TempDir()
+	p := run(ctx, t, []string{"HOME=" + home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "DBUS_SESSION_BUS_ADDRESS=disabled:"}, "chromium",
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+		"--user-data-dir="+home, "--remote-debugging-port=0", "about:blank")
+	address := p.says(regexp.MustCompile(`^DevTools listening on (ws://\S+)`))[1]
+	allocator, cancel := remote.NewAllocator(ctx, address, remote.NoModifyURL)
+	c := &Chromium{t: t, ctx: ctx, out: p}
+	c.root, _ = chromedp.NewContext(allocator, chromedp.WithErrorf(func(format string, args ...any) {
+		p.lines.add(fmt.Sprintf(format, args...)) // shown when the test fails
+	}))
+	t.Cleanup(func() {
+		chromedp.Cancel(c.root)
+		cancel()
+	})
+	if err := chromedp.Do(c.root); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// NewPage opens a tab of the size of a phone. What it stores is not seen by other tabs. When receiver is not nil, the page
+// subscribes to it in place of a push service of the browser's own, which would need a network.
+func (c *Chromium) NewPage(receiver *Receiver) (*Page, *Worker) {
+	c.t.Helper()
+	w := &Worker{t: c.t}
+	ctx, cancel := chromedp.NewContext(c.root, chromedp.WithNewBrowserContext(), chromedp.WithListener(func(event any) {
+		switch e := event.(type) {
+		case *serviceworker.EventWorkerRegistrationUpdated:
+			for _, r := range e.Registrations {
+				w.registrations.add(*r)
+			}
+		case *serviceworker.EventWorkerErrorReported:
+			c.out.lines.add("the service worker: " + e.ErrorMessage.ErrorMessage)
+		case *runtime.EventConsoleAPICalled:
+			said, _ := json.Marshal(e.Args)
+			c.out.lines.add("the page's console: " + string(said))
+		case *runtime.EventExceptionThrown:
+			c.out.lines.add("the page: " + thrown(e.ExceptionDetails))
+		}
+	}))
+	c.t.Cleanup(cancel)
+	w.ctx = ctx
+	if err := c.prepare(ctx, receiver); err != nil {
+		c.t.Fatal(err)
+	}
+	return &Page{t: c.t, ctx: c.ctx, driver: &chromiumTab{ctx}}, w
+}
+
+func (c *Chromium) prepare(ctx context.Context, receiver *Receiver) error {
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch)); err != nil {
+		return err
+	}
+	if _, err := chromedp.Call(ctx, serviceworker.Enable, cdp.Empty{}); err != nil {
+		return err
+	}
+	_, err := chromedp.CallBrowser(ctx, browser.SetPermission, browser.SetPermissionParams{
+		Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: browser.PermissionSettingGranted,
+		BrowserContextID: chromedp.FromContext(ctx).BrowserContextID,
+	})
+	if err != nil || receiver == nil {
+		return err
+	}
+	_, err = chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: receiver.script()})
+	return err
+}
+
+// script has a page's subscribe return this subscription.
+func (r *Receiver) script() string {
+	return fmt.Sprintf(`(() => {
+		let held = null;
+		const bytes = text => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), c => c.charCodeAt(0)).buffer;
+		const keys = { p256dh: %s, auth: %s };
+		const made = options => ({ endpoint: %s, expirationTime: null, options, getKey: name => bytes(keys[name]),
+			toJSON() { return { endpoint: this.endpoint, expirationTime: null, keys } }, async unsubscribe() { held = null; return true } });
+		PushManager.prototype.subscribe = async options => held ??= made(options);
+		PushManager.prototype.getSubscription = async () => held;
+		PushManager.prototype.permissionState = async () => "granted";
+	})()`, quoted(r.P256dh), quoted(r.Auth), quoted(r.Endpoint))
+}
+
+// Worker is the service worker of a page.
+type Worker struct {
+	t             *testing.T
+	ctx           context.Context
+	registrations feed[serviceworker.Registration]
+	registration  serviceworker.Registration
+}
+
+// Push hands the worker what was in a push, as the browser does once it has decrypted it. It waits for the worker to be
+// registered.
+func (w *Worker) Push(origin string, text []byte) {
+	w.t.Helper()
+	for w.registration.ScopeURL == "" {
+		var err error
+		w.registration, err = w.registrations.next(w.ctx, func(r serviceworker.Registration) bool { return !r.IsDeleted })
+		if err != nil {
+			w.t.Fatalf("no service worker comes: %v", err)
+		}
+	}
+	_, err := chromedp.Call(w.ctx, serviceworker.DeliverPushMessage, serviceworker.DeliverPushMessageParams{
+		Origin: origin, RegistrationID: w.registration.RegistrationID, Data: string(text),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// chromiumTab is the context of a target.
+type chromiumTab struct{ ctx context.Context }
+
+func (tab *chromiumTab) open(url string) error {
+	return chromedp.Do(tab.ctx, chromedp.Navigate(url))
+}
+
+func (tab *chromiumTab) eval(js string) (text string, err error) {
+	yes := true
+	r, err := chromedp.Call(tab.ctx, runtime.Evaluate, runtime.EvaluateParams{Expression: js, AwaitPromise: &yes, ReturnByValue: &yes})
+	switch {
+	case err != nil:
+		return "", err
+	case r.ExceptionDetails != nil:
+		return "", errors.New("the page throws " + thrown(r.ExceptionDetails))
+	case len(r.Result.Value) == 0:
+		return "", nil
+	}
+	err = json.Unmarshal(r.Result.Value, &text)
+	return text, err
+}
+
+// thrown says what was thrown.
+func thrown(e *runtime.ExceptionDetails) string {
+	if e.Exception != nil && e.Exception.Description != "" {
+		return e.Exception.Description
+	}
+	return e.Text
+}
+
+func (tab *chromiumTab) click(x, y float64) error {
+	return chromedp.Do(tab.ctx, chromedp.MouseClickXY(x, y))
+}
+
+func (tab *chromiumTab) press(text string) error {
+	_, err := chromedp.Call(tab.ctx, input.InsertText, input.InsertTextParams{Text: text})
+	return err
+}

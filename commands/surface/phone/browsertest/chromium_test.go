@@ -1,0 +1,27 @@
+package browsertest
+
+import (
+	"testing"
+
+	"github.com/SherClockHolmes/webpush-go"
+)
+
+// TestChromium: a page subscribes to a receiver of the test, which hands what is pushed to the service worker.
+func TestChromium(t *testing.T) {
+	t.Parallel()
+	ctx := Start(t, ChromiumPrograms...)
+	push := NewPushService(ctx, t)
+	s := newSite(ctx, t, push)
+	chromium := StartChromium(ctx, t)
+	receiver := NewReceiver(ctx, t, push)
+	page, worker := chromium.NewPage(receiver)
+	subscription := s.subscribe(page, "chromium")
+	if want := (webpush.Subscription{Endpoint: receiver.Endpoint, Keys: webpush.Keys{P256dh: receiver.P256dh, Auth: receiver.Auth}}); subscription != want {
+		t.Fatalf("subscription %+v; want %+v", subscription, want)
+	}
+	s.push(subscription, "hello")
+	worker.Push(s.url, receiver.Next())
+	if got := page.Notified(1); len(got) != 1 || got[0].Title != "hello" {
+		t.Errorf("notifications %+v", got)
+	}
+}

@@ -1,0 +1,165 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Page is a tab with storage of its own, as that of another person, or the same on another phone. Its methods fail the
+// test when they cannot do what they are for.
+type Page struct {
+	t      *testing.T
+	ctx    context.Context
+	driver driver
+}
+
+// driver is what a page needs of a browser.
+type driver interface {
+	// open goes to an address and returns when it has been loaded.
+	open(url string) error
+	// eval returns the text that an expression of JavaScript resolves to; "" is undefined. The page's own policy does not
+	// bind it.
+	eval(js string) (string, error)
+	// click moves the pointer to a point of the window, in CSS pixels, and presses there.
+	click(x, y float64) error
+	// press types text where the focus is.
+	press(text string) error
+}
+
+// Open goes to an address and returns when it has been loaded.
+func (p *Page) Open(url string) {
+	p.t.Helper()
+	if err := p.driver.open(url); err != nil {
+		p.t.Fatalf("open %s: %v", url, err)
+	}
+}
+
+// Eval evaluates an expression of JavaScript, waits for it when it is a promise, and decodes its JSON into what into
+// points to, unless that is nil.
+func (p *Page) Eval(js string, into any) {
+	p.t.Helper()
+	text, err := p.driver.eval("(async () => JSON.stringify(await (" + js + ")))()")
+	if err == nil && into != nil {
+		err = json.Unmarshal([]byte(text), into)
+	}
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", js, err, p.about())
+	}
+}
+
+// Until waits until an expression of JavaScript is true. It is evaluated anew whenever the document changes, also after
+// the page went elsewhere.
+func (p *Page) Until(js string) {
+	p.t.Helper()
+	watch := fmt.Sprintf(`new Promise((reached, failed) => {
+		const look = () => { try { if (%s) { watcher.disconnect(); reached("yes") } } catch (e) { failed(e) } };
+		const watcher = new MutationObserver(look);
+		watcher.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+		look();
+	})`, js)
+	var err error
+	for range 10 { // a document that goes away takes its promises along
+		if _, err = p.driver.eval(watch); err == nil {
+			return
+		}
+		if p.ctx.Err() != nil {
+			break
+		}
+	}
+	p.t.Fatalf("it does not come about that %s: %v\n%s", js, err, p.about())
+}
+
+// Reads waits until the page shows a text.
+func (p *Page) Reads(text string) {
+	p.t.Helper()
+	p.Until("document.body && document.body.innerText.includes(" + quoted(text) + ")")
+}
+
+// Text returns what the page shows now.
+func (p *Page) Text() (text string) {
+	p.t.Helper()
+	p.Eval("document.body.innerText", &text)
+	return text
+}
+
+// control is an expression for what can be used and has a name: its label, or the text in it.
+func control(name string) string {
+	return `[...document.querySelectorAll("button, a[href], input, textarea, summary")].find(e =>
+		!e.disabled && e.checkVisibility({ visibilityProperty: true }) && [e.getAttribute("aria-label"), e.innerText, ...[...(e.labels || [])].map(l => l.innerText)]
+			.some(n => n && n.replace(/\s+/g, " ").trim() === ` + quoted(name) + `))`
+}
+
+// Click waits for a button, link or field of a name, and presses it as a person does: where it is, with the pointer.
+func (p *Page) Click(name string) {
+	p.t.Helper()
+	find := control(name)
+	p.Until(find)
+	var at struct {
+		X, Y  float64
+		Above string // what lies above it
+	}
+	p.Eval(`(() => {
+		const e = `+find+`; e.scrollIntoView({ block: "center", behavior: "instant" });
+		const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
+		return { x, y, above: top && (e.contains(top)) ? "" : top ? top.outerHTML : "it is outside of the window" };
+	})()`, &at)
+	if at.Above != "" {
+		p.t.Fatalf("%q cannot be pressed, something lies above it: %.200s\n%s", name, at.Above, p.about())
+	}
+	if err := p.driver.click(at.X, at.Y); err != nil {
+		p.t.Fatalf("press %q: %v\n%s", name, err, p.about())
+	}
+}
+
+// Type waits for a field of a name, presses it and types.
+func (p *Page) Type(name, text string) {
+	p.t.Helper()
+	p.Click(name)
+	if err := p.driver.press(text); err != nil {
+		p.t.Fatalf("type into %q: %v\n%s", name, err, p.about())
+	}
+}
+
+// about says what the page shows, for a failure.
+func (p *Page) about() string {
+	if p.ctx.Err() != nil {
+		return "(the page does not answer any more)"
+	}
+	text, err := p.driver.eval(`location.pathname + "\n" + (document.body ? document.body.innerText : "")`)
+	if err != nil {
+		return "(the page does not answer: " + err.Error() + ")"
+	}
+	return "the page shows " + strings.TrimSpace(text)
+}
+
+// quoted makes a literal of JavaScript.
+func quoted(text string) string {
+	literal, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a string has a JSON
+	}
+	return string(literal)
+}
+
+// PageNotification is one that the service worker of a page has shown and that is still there.
+type PageNotification struct {
+	Title, Body, Tag string
+	Actions          []struct{ Action, Title string }
+}
+
+// Notified waits until the service worker has shown a number of notifications, and returns them.
+func (p *Page) Notified(count int) (list []PageNotification) {
+	p.t.Helper()
+	p.Eval(fmt.Sprintf(`(async () => {
+		const worker = await navigator.serviceWorker.ready;
+		for (;;) {
+			const list = await worker.getNotifications();
+			if (list.length >= %d) return list.map(n => ({ title: n.title, body: n.body, tag: n.tag, actions: n.actions }));
+			await new Promise(requestAnimationFrame);
+		}
+	})()`, count), &list)
+	return list
+}
