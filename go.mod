@@ -2,6 +2,7 @@ module mailroom
 
 go 1.26.0
 
+
 require (
 	filippo.io/age v1.3.2
 	github.com/SherClockHolmes/webpush-go v1.4.0
