@@ -5,14 +5,18 @@ import (
 	"io/fs"
 )
 
+// The app's sources are in app/ (JavaScript modules) and in www/ (what needs no building). `make phone` builds the former
+// into the latter; what it built is committed, so that building the program needs neither npm nor esbuild.
+//
 //go:embed www
 var www embed.FS
 
-// Files returns the web app as it is served.
+// Files returns what the app's address serves, with the names under which it is served: index.html, app.js, age.js,
+// sw.js, style.css, manifest.webmanifest and the icons. It cannot be written, and is safe to be used concurrently.
 func Files() fs.FS {
-	sub, err := fs.Sub(www, "www")
+	files, err := fs.Sub(www, "www")
 	if err != nil {
-		panic(err) // the folder is embedded above
+		panic(err) // fs.Sub judges the name only, and this one is valid
 	}
-	return sub
+	return files
 }
