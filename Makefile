@@ -20,8 +20,11 @@ endif
 # MCP clients of others, which the tests run against the program; they need npm, and are ignored by git.
 CLIENTS := cmd/mailroom/testdata/clients
 
+# The sources of the phone app. What they need of npm is only for building them anew; what they build to is committed.
+PHONE := commands/surface/phone
+
 .DEFAULT_GOAL := help
-.PHONY: help build demo test tools clients browsers format vet static unit bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test tools clients browsers format vet static unit phone screenshots bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -61,6 +64,14 @@ browsers: ## install the browsers that the tests of the phone app drive
 	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends firefox-esr chromium dbus libnotify4; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED in browsers:" $$missing "not installed; CI will" >&2; }
+
+phone: ## build the phone app anew (commands/surface/phone/app to www); commit what it writes
+	cd $(PHONE)/app && npm ci --ignore-scripts --loglevel=error
+	$(GO) test -count 1 -run '^TestIcons$$' ./$(PHONE) -update
+	$(GO) test -count 1 -run '^TestBundle$$' ./$(PHONE) -update
+
+screenshots: ## take the pictures of the phone app in docs/phone with Chromium
+	$(GO) test -count 1 -run '^TestScreenshots$$' ./$(PHONE) -screenshots
 
 format:
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
@@ -114,4 +125,4 @@ powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000
 		./orchestrator/orchestratortest/powerloss
 
 clean: ## remove what was built
-	rm -rf bin $(CLIENTS)/node_modules
+	rm -rf bin $(CLIENTS)/node_modules $(PHONE)/app/node_modules

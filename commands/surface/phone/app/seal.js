@@ -1,0 +1,92 @@
+// The encryption: this device's key, reading what was sealed for it, sealing answers. The library is the global `age`.
+import * as store from "./store.js";
+
+const text = new TextEncoder();
+
+// base64 turns bytes into standard base64; chunks keep the argument list short.
+export function base64(bytes) {
+  let binary = "";
+  for (let at = 0; at < bytes.length; at += 4096) binary += String.fromCharCode(...bytes.subarray(at, at + 4096));
+  return btoa(binary);
+}
+
+// unbase64 reads standard base64 and its URL form, padded or not.
+export const unbase64 = (written) =>
+  Uint8Array.from(atob(written.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
+
+// Unreadable says that something is not for this device, was changed on its way, or is not what it says it is.
+export class Unreadable extends Error {}
+
+// supported reports whether this browser can make the key that everything here needs.
+export async function supported() {
+  try {
+    await crypto.subtle.generateKey({ name: "X25519" }, false, ["deriveBits"]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// makeKey makes this device's key, keeps it, and returns its recipient (age1..). It is stored wrapped under a key that
+// cannot be exported: a private X25519 key that is stored itself reads back as null on WebKit.
+export async function makeKey() {
+  const pair = await crypto.subtle.generateKey({ name: "X25519" }, true, ["deriveBits"]);
+  const wrapping = await crypto.subtle.generateKey({ name: "AES-KW", length: 256 }, false, ["wrapKey", "unwrapKey"]);
+  const wrapped = await crypto.subtle.wrapKey("pkcs8", pair.privateKey, wrapping, "AES-KW");
+  const recipient = await age.identityToRecipient(pair.privateKey);
+  await store.put("key", { wrapping, wrapped, recipient });
+  return recipient;
+}
+
+async function privateKey() {
+  const kept = await store.get("key");
+  if (!kept) throw new Unreadable("this device has no key");
+  return crypto.subtle.unwrapKey("pkcs8", kept.wrapped, kept.wrapping, "AES-KW", { name: "X25519" }, false, ["deriveBits"]);
+}
+
+// open returns what an item says: {id, kind, encrypted, ciphertext or text}. What is inside must call itself what it is
+// called outside; otherwise one question could be put in another's place.
+export async function open(item) {
+  let said = item.text;
+  if (item.encrypted) {
+    const decrypter = new age.Decrypter();
+    decrypter.addIdentity(await privateKey());
+    try {
+      said = JSON.parse(await decrypter.decrypt(unbase64(item.ciphertext), "text"));
+    } catch (error) {
+      throw new Unreadable(error.message);
+    }
+  }
+  if (said?.v !== 1) throw new Unreadable("it is of a version that this app does not know");
+  if (said.id !== item.id || said.kind !== item.kind) throw new Unreadable("what is inside belongs to something else");
+  if (item.kind === "question" ? typeof said.question !== "string" : typeof said.message !== "string") {
+    throw new Unreadable("it has no text");
+  }
+  if (item.encrypted && item.kind === "question" && !(said.reply && said.mac)) throw new Unreadable("it cannot be answered");
+  return said;
+}
+
+// sealAnswer makes the body of a request that answers a question. answer is {option} or {text}.
+export async function sealAnswer(item, question, answer) {
+  if (!item.encrypted) return answer;
+  const time = new Date().toISOString();
+  const what = answer.text === undefined ? `option:${answer.option}` : `text:${answer.text}`;
+  const key = await crypto.subtle.importKey("raw", unbase64(question.mac), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  const signed = text.encode(`mailroom answer v1\n${item.id}\n${what}\n${time}`);
+  const mac = base64(new Uint8Array(await crypto.subtle.sign("HMAC", key, signed)));
+  const unpadded = mac.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  const encrypter = new age.Encrypter();
+  encrypter.addRecipient(question.reply);
+  const sealed = await encrypter.encrypt(JSON.stringify({ v: 1, id: item.id, ...answer, time, mac: unpadded }));
+  return { ciphertext: base64(sealed) };
+}
+
+// fingerprint is what a person compares: the first 80 bits of a recipient's SHA-256, in Crockford's base32.
+export async function fingerprint(recipient) {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", text.encode(recipient)));
+  let bits = 0n;
+  for (const byte of digest.subarray(0, 10)) bits = (bits << 8n) | BigInt(byte);
+  let written = "";
+  for (let group = 75n; group >= 0n; group -= 5n) written += "0123456789ABCDEFGHJKMNPQRSTVWXYZ"[Number((bits >> group) & 31n)];
+  return written.match(/.{4}/g).join("-");
+}

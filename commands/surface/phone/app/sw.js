@@ -1,0 +1,151 @@
+// The service worker: starts the app without a connection, shows what is pushed, and answers from a notification.
+import { open } from "./seal.js";
+import { alertWord, fate } from "./words.js";
+import * as signals from "./signals.js";
+import { subscribe } from "./push.js";
+import * as store from "./store.js";
+
+// The build puts in a digest of all that is cached, so that a change of any of it is a new service worker.
+const cacheName = "shell-" + VERSION;
+const shell = ["/", "/app.js", "/age.js", "/style.css", "/manifest.webmanifest", "/icon-192.png", "/icon-512.png"];
+
+const trusted = globalThis.trustedTypes?.createPolicy("mailroom", {
+  createScriptURL: (url) => {
+    if (url !== "/age.js") throw new TypeError(`${url} is no script of this app`);
+    return url;
+  },
+});
+importScripts(trusted ? trusted.createScriptURL("/age.js") : "/age.js");
+
+const pages = new BroadcastChannel("mailroom");
+const tellPages = () => pages.postMessage("changed");
+
+addEventListener("install", (event) => {
+  const fresh = shell.map((path) => new Request(path, { cache: "reload", credentials: "omit" }));
+  event.waitUntil(caches.open(cacheName).then((cache) => cache.addAll(fresh)));
+  skipWaiting();
+});
+
+addEventListener("activate", (event) => event.waitUntil(takeOver()));
+
+async function takeOver() {
+  for (const name of await caches.keys()) if (name !== cacheName) await caches.delete(name);
+  await clients.claim();
+}
+
+addEventListener("fetch", (event) => {
+  const url = new URL(event.request.url);
+  if (event.request.method !== "GET" || url.origin !== location.origin) return;
+  const path = event.request.mode === "navigate" && url.pathname === "/pair" ? "/" : url.pathname;
+  if (shell.includes(path)) event.respondWith(fromShell(path, event.request));
+});
+
+async function fromShell(path, request) {
+  const cache = await caches.open(cacheName);
+  return (await cache.match(path)) ?? fetch(request);
+}
+
+addEventListener("push", (event) => event.waitUntil(pushed(event.data)));
+
+// pushed shows what came. What cannot be read, or is not what it says it is, shows nothing at all.
+async function pushed(data) {
+  try {
+    const said = data.json();
+    if (said.kind === "test") await notify("Mailroom reaches this device", { body: "This is a test.", tag: "test" });
+    if (said.kind === "ended") await showEnd(said);
+    if (said.kind === "question" || said.kind === "alert") await showNew(said);
+  } catch (error) {
+    console.warn(`a push was not shown: ${error.message}`);
+  }
+}
+
+async function showNew({ id, kind, ciphertext, text }) {
+  let item = { id, kind, encrypted: text === undefined, ciphertext, text };
+  if (!ciphertext && !text) item = await signals.look(id);
+  if (item?.kind !== kind) return;
+  const what = await open(item);
+  // Kept, so that it can be read and answered even where the daemon cannot be reached.
+  const pending = { status: "pending", createdAt: what.createdAt, expiresAt: what.expiresAt, ...item };
+  const record = await store.change(id, (known) => (known ? undefined : pending));
+  tellPages();
+  if (kind === "alert") await showAlert(item, what);
+  else if (record.status === "pending") await showQuestion(item, what);
+}
+
+const marked = (item, body) => (item.encrypted ? body : `Not encrypted. ${body}`);
+
+// Where it cannot be asked for and there are buttons at all, two is what browsers show.
+const maxActions = Notification.maxActions ?? ("actions" in Notification.prototype ? 2 : 0);
+
+function showQuestion(item, what) {
+  const options = what.options ?? [];
+  const actions = options.map((title, n) => ({ action: `option:${n}`, title }));
+  return notify(`${what.from} asks`, {
+    body: marked(item, what.question),
+    tag: item.id,
+    actions: actions.length <= maxActions ? actions : [],
+    silent: what.priority === "low",
+    requireInteraction: what.priority === "high",
+    timestamp: Date.parse(what.createdAt),
+    data: { id: item.id },
+  });
+}
+
+function showAlert(item, what) {
+  return notify(`${alertWord(what)} from ${what.from}`, {
+    body: marked(item, what.message),
+    tag: item.id,
+    silent: what.priority === "low",
+    requireInteraction: what.priority === "high",
+    timestamp: Date.parse(what.createdAt),
+    data: { id: item.id },
+  });
+}
+
+// showEnd puts a quiet word in the place of a question's notification, and takes that of an answer given here away.
+async function showEnd({ id, status }) {
+  if (!["answered", "expired", "cancelled"].includes(status)) return;
+  const record = await store.change(id, (known) =>
+    known?.status === "pending" ? signals.ended(known, status) : undefined);
+  tellPages();
+  const find = () => registration.getNotifications({ tag: id });
+  const shown = await find();
+  const keep = shown.length > 0 && !record?.mine;
+  // Apple ends the subscription of an app whose pushes show nothing, so there something is shown for a moment.
+  const subscription = await registration.pushManager.getSubscription();
+  if (keep || new URL(subscription?.endpoint ?? location).hostname.endsWith(".push.apple.com")) {
+    const body = fate(record ?? { status });
+    await notify(shown[0]?.title ?? "A question has ended", { body, tag: id, silent: true, data: { id } });
+  }
+  if (!keep) for (const one of await find()) one.close();
+}
+
+const notify = (title, options) =>
+  registration.showNotification(title, { icon: "/icon-192.png", badge: "/badge-96.png", lang: "en", ...options });
+
+addEventListener("notificationclick", (event) => {
+  event.notification.close();
+  const id = event.notification.data?.id;
+  const option = /^option:(\d+)$/.exec(event.action)?.[1];
+  event.waitUntil(option === undefined ? show(id) : press(id, Number(option)));
+});
+
+// press answers with a button. If the answer was not taken, the page says what happened.
+async function press(id, option) {
+  const record = await signals.answer(id, { option }).catch(() => undefined);
+  tellPages();
+  if (!record?.mine) await show(id);
+}
+
+// show brings the page to the front, at the question or alert with this id.
+async function show(id = "") {
+  const [page] = await clients.matchAll({ type: "window", includeUncontrolled: true });
+  if (!page) return clients.openWindow(`/#${id}`);
+  page.postMessage({ show: id });
+  return page.focus();
+}
+
+addEventListener("pushsubscriptionchange", (event) => event.waitUntil(subscribe(registration)));
+
+// A browser that has this rings when there is a connection again, even if the page is closed.
+addEventListener("sync", (event) => event.waitUntil(signals.flush().then(tellPages)));

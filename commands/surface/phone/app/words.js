@@ -1,0 +1,36 @@
+// What things are called, in the page and in notifications.
+
+// fate says what became of a question; chosen is what was answered here, if anything was.
+export function fate(record, chosen) {
+  switch (record.status) {
+    case "answered":
+      if (record.mine) return `You answered: ${chosen}`;
+      if (record.tried) return "Already answered, perhaps by your own answer when the connection broke";
+      return record.answer ? "Answered on another device before your answer arrived" : "Answered on another device";
+    case "expired":
+      return record.answer ? "Expired before your answer arrived" : "Expired without an answer";
+    case "cancelled":
+      return record.answer ? "Cancelled by the asker before your answer arrived" : "Cancelled by the asker";
+    default:
+      return "No longer there";
+  }
+}
+
+// chosen is the answer of this device.
+export const chosen = (record, question) => record.answer?.text ?? question?.options?.[record.answer?.option] ?? "";
+
+const alertWords = { error: "Error", warning: "Warning", success: "Success", info: "Information" };
+
+export const alertType = (alert) => (alert.alertType in alertWords ? alert.alertType : "info");
+export const alertWord = (alert) => alertWords[alertType(alert)];
+
+// when writes a time as short as it can be: without the date if it is today's, without the year if it is this one.
+export function when(time) {
+  const at = new Date(time);
+  if (Number.isNaN(at.getTime())) return "";
+  const now = new Date();
+  const clock = { hour: "2-digit", minute: "2-digit" };
+  if (at.toDateString() === now.toDateString()) return at.toLocaleTimeString(undefined, clock);
+  const year = at.getFullYear() === now.getFullYear() ? {} : { year: "numeric" };
+  return at.toLocaleString(undefined, { month: "short", day: "numeric", ...year, ...clock });
+}

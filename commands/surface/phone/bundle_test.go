@@ -1,0 +1,147 @@
+package phone_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"flag"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/evanw/esbuild/pkg/api"
+
+	"mailroom/commands/surface/phone"
+)
+
+var update = flag.Bool("update", false, "build app/ into www/, and draw the icons")
+
+// budget is what a phone may have to load for the app to start, in bytes, without compression.
+const budget = 200_000
+
+// TestBundle builds the app from its sources and compares what comes out with what is committed, byte for byte.
+func TestBundle(t *testing.T) {
+	if _, err := os.Stat(filepath.Join("app", "node_modules", "age-encryption")); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("CI has to install the app's dependency (make phone): %v", err)
+		}
+		t.Skip("NOT TESTED: npm did not install the app's dependency, so that it cannot be rebuilt (make phone)")
+	}
+	for name, content := range build(t) {
+		file := filepath.Join("www", name)
+		if *update {
+			if err := os.WriteFile(file, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		committed, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(committed, content) {
+			t.Errorf("%s is not what app/ builds to; run make phone and commit what it writes", file)
+		}
+	}
+}
+
+// build returns the scripts by the names under which they are served.
+func build(t *testing.T) map[string][]byte {
+	t.Helper()
+	built := map[string][]byte{
+		"age.js": script(t, "app/age.js", "age", nil),
+		"app.js": script(t, "app/app.js", "", nil),
+	}
+	// The service worker names the state of everything that it caches, so that a change of any of it installs it anew.
+	digest := sha256.New()
+	files := served(t)
+	maps.Copy(files, built)
+	delete(files, "sw.js")
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		content := files[name]
+		digest.Write([]byte(name + "\n" + strconv.Itoa(len(content)) + "\n"))
+		digest.Write(content)
+	}
+	version := strconv.Quote(hex.EncodeToString(digest.Sum(nil)[:8]))
+	built["sw.js"] = script(t, "app/sw.js", "", map[string]string{"VERSION": version})
+	return built
+}
+
+// script bundles one source and what it imports into a classic script.
+func script(t *testing.T, source, global string, define map[string]string) []byte {
+	t.Helper()
+	result := api.Build(api.BuildOptions{
+		EntryPoints:       []string{source},
+		Bundle:            true,
+		Format:            api.FormatIIFE,
+		GlobalName:        global,
+		Target:            api.ES2022,
+		Charset:           api.CharsetUTF8,
+		MinifyWhitespace:  true,
+		MinifyIdentifiers: true,
+		MinifySyntax:      true,
+		Define:            define,
+	})
+	for _, message := range append(result.Errors, result.Warnings...) {
+		t.Fatalf("%s: %s", source, message.Text)
+	}
+	return result.OutputFiles[0].Contents
+}
+
+// served reads all files that are served.
+func served(t *testing.T) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	from := phone.Files()
+	if *update {
+		from = os.DirFS("www") // the embedded ones are those of before
+	}
+	err := fs.WalkDir(from, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		files[name], err = fs.ReadFile(from, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestSize: the app must stay something that a phone loads in a moment.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	total := 0
+	for name, content := range served(t) {
+		if !strings.HasSuffix(name, ".png") {
+			total += len(content)
+		}
+		t.Logf("%7d %s", len(content), name)
+	}
+	if total >= budget {
+		t.Errorf("the app has %d bytes, and may have less than %d", total, budget)
+	}
+}
+
+// TestNothingInline: the policy under which the page is served allows no script or style within it, and only the
+// app's own files.
+func TestNothingInline(t *testing.T) {
+	t.Parallel()
+	page := served(t)["index.html"]
+	for _, forbidden := range []string{"<script>", "<style", " style=", " onclick=", "http:", "https:"} {
+		if bytes.Contains(page, []byte(forbidden)) {
+			t.Errorf("index.html contains %s", forbidden)
+		}
+	}
+	for _, forbidden := range []string{"innerHTML", "insertAdjacentHTML", "document.write", "eval("} {
+		if bytes.Contains(served(t)["app.js"], []byte(forbidden)) {
+			t.Errorf("app.js contains %s", forbidden)
+		}
+	}
+}
