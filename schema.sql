@@ -421,6 +421,7 @@ CREATE TABLE signal_alerts (
     session_id        TEXT NOT NULL DEFAULT '',
     message_id        TEXT NOT NULL DEFAULT '',        -- of the message to 'user' that tells it; '' when a command did
     created_at        TEXT NOT NULL,
+    sealed_at         TEXT NOT NULL DEFAULT '',        -- when it was sealed: devices that came later cannot read it
     trace_id          TEXT NOT NULL DEFAULT '',
     span_id           TEXT NOT NULL DEFAULT ''
 );

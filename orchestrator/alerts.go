@@ -89,7 +89,7 @@ func (t *tx) alertUser(d *AlertDraft) (a Alert, pushed int, err error) {
 		span.Set(tracing.AttrMessageID, a.ID)
 		span.Set(tracing.AttrDestination, User)
 	}
-	_, err = t.Exec(`INSERT INTO signal_alerts (`+alertColumns+`, trace_id, span_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	_, err = t.Exec(`INSERT INTO signal_alerts (`+alertColumns+`, sealed_at, trace_id, span_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)`,
 		a.ID, a.Sender, asFlag(a.Encrypted), a.Body, a.Priority, a.SessionID, a.MessageID, a.CreatedAt, traceID, t.spanID)
 	if err != nil {
 		return a, 0, err
@@ -127,19 +127,20 @@ func (r *Router) Alerts(ctx context.Context, since time.Time, limit int) (list [
 		from = stamp(since)
 	}
 	err = r.read(func(c *conn) error {
-		list, err = c.alerts(from, limit)
+		list, err = c.alerts(limit, `created_at >= ?2`, from)
 		return err
 	})
 	return list, err
 }
 
-func (c *conn) alerts(since string, limit int) (list []Alert, err error) {
+// alerts returns the newest that fulfil a condition, whose parameter is ?2.
+func (c *conn) alerts(limit int, where, arg string) (list []Alert, err error) {
 	list = []Alert{}
-	err = c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE created_at >= ? ORDER BY created_at DESC, alert_id DESC LIMIT +?`,
+	err = c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+where+` ORDER BY created_at DESC, alert_id DESC LIMIT +?1`,
 		func(row []driver.Value) error {
 			list = append(list, scanAlert(row))
 			return nil
-		}, since, limit)
+		}, limit, arg)
 	return list, err
 }
 
@@ -150,7 +151,7 @@ func (r *Router) ReplaceAlert(ctx context.Context, id, body string) error {
 		return Errorf(InvalidParams, "the alert has %d bytes; at most %d are allowed", len(body), maxSignal)
 	}
 	return r.write(ctx, func(t *tx) error {
-		n, err := t.Exec(`UPDATE signal_alerts SET body = ? WHERE alert_id = ?`, body, id)
+		n, err := t.Exec(`UPDATE signal_alerts SET body = ?, sealed_at = ? WHERE alert_id = ?`, body, t.now, id)
 		if err == nil && n == 0 {
 			err = Errorf(NotFound, "there is no alert %q", Clip(id))
 		}
@@ -165,8 +166,7 @@ const (
 )
 
 // SignalsFor returns what a device shows: the pending questions, oldest first and at most 200, and the newest 50 alerts.
-// What is encrypted and was asked before the device was approved is left out, since it cannot read it; an alert that
-// was sealed anew for it (ReplaceAlert) it is told as every other.
+// What was sealed before the device was approved is left out, since it cannot read it.
 func (r *Router) SignalsFor(ctx context.Context, d Device) (questions []Question, alerts []Alert, err error) {
 	err = r.read(func(c *conn) error {
 		questions = []Question{}
@@ -176,7 +176,7 @@ func (r *Router) SignalsFor(ctx context.Context, d Device) (questions []Question
 			return nil
 		}, stamp(r.now()), d.ApprovedAt, shownQuestions)
 		if err == nil {
-			alerts, err = c.alerts("", shownAlerts)
+			alerts, err = c.alerts(shownAlerts, `encrypted = 0 OR sealed_at >= ?2`, d.ApprovedAt)
 		}
 		return err
 	})

@@ -147,6 +147,11 @@ func TestSignalsForADevice(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "builder")
 	sealed := f.question(nil)
+	for _, id := range []string{"a-old", "a-anew"} {
+		if _, _, err := f.AlertUser(t.Context(), orchestrator.AlertDraft{ID: id, Sender: "builder", Encrypted: true, Body: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	open := f.question(nil, func(d *orchestrator.QuestionDraft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
 	f.clock.advance(time.Second)
 	d, _ := f.paired("phone")
@@ -156,7 +161,13 @@ func TestSignalsForADevice(t *testing.T) {
 	}
 	f.clock.advance(time.Second)
 	later := f.question(nil)
-	questions, _, err := f.SignalsFor(t.Context(), d)
+	if err := f.ReplaceAlert(t.Context(), "a-anew", "y"); err != nil {
+		t.Fatal(err)
+	}
+	questions, alerts, err := f.SignalsFor(t.Context(), d)
+	if len(alerts) != 1 || alerts[0].Body != "y" {
+		t.Errorf("%+v", alerts)
+	}
 	if err != nil || len(questions) != 2 || questions[0].ID != open.ID || questions[1].ID != later.ID {
 		t.Errorf("%+v, %v; not %s", questions, err, sealed.ID)
 	}
@@ -313,6 +324,11 @@ func TestNtfy(t *testing.T) {
 		return []error{nil}
 	})
 	sealed := f.question(nil)
+	for _, id := range []string{"a-old", "a-anew"} {
+		if _, _, err := f.AlertUser(t.Context(), orchestrator.AlertDraft{ID: id, Sender: "builder", Encrypted: true, Body: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	open := f.question(nil, func(d *orchestrator.QuestionDraft) { d.Encrypted, d.Body = false, `{"options":["a","b"]}` })
 	f.pushes()
 	if len(bodies) != 2 || bodies[0] != "" || bodies[1] != open.Body || secret.Token != "secret" || secret.URL != "https://ntfy.sh/topic" {
