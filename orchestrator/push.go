@@ -163,8 +163,7 @@ func (t *tx) endPushes(q *Question, answeredBy string) error {
 	if err := t.traceCreated(); err != nil {
 		return err
 	}
-	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+pushType+`'
-		AND sender = '`+SystemSender+`' ORDER BY seq`, q.ID)
+	ms, err := t.pushesOf(q.ID)
 	if err != nil {
 		return err
 	}

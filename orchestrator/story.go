@@ -67,6 +67,11 @@ func (r *Router) Stories(ctx context.Context, id string) (stories []Story, err e
 		if err != nil {
 			return err
 		}
+		if len(ms) == 0 {
+			if ms, err = c.signalNamed(id); err != nil {
+				return err
+			}
+		}
 		gone := len(ms) == 0
 		if gone {
 			ms = []Message{{ID: id}}
@@ -165,15 +170,23 @@ type Reason struct {
 func (r *Router) Why(ctx context.Context, id string) (reasons []Reason, err error) {
 	err = r.read(func(c *conn) error {
 		reasons = nil
-		ms, err := c.mustFind(id)
-		if err != nil {
-			return err
-		}
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
 		}
 		daemons, err := c.daemons(r.now())
+		if err != nil {
+			return err
+		}
+		signal, err := c.signalNamed(id)
+		if err != nil {
+			return err
+		}
+		if len(signal) > 0 {
+			reasons, err = c.explainSignal(r, conf, signal, len(daemons))
+			return err
+		}
+		ms, err := c.mustFind(id)
 		if err != nil {
 			return err
 		}
@@ -264,6 +277,12 @@ func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
 	case "webhook":
 		why.Where = "with " + m.Recipient + ": its server took it (" + through + ")"
 		rule, fix = "delivered: the server said that it has it, which is all that is known", "Nothing"
+	case "push", "ntfy":
+		why.Where = "with the push service, which hands it to the phone"
+		rule, fix = "delivered: the push service took it, which is all that is known", "Nothing"
+	case "person":
+		why.Where = "in the app on the user's phone"
+		rule, fix = "delivered: it was made a question or an alert", "Nothing"
 	default:
 		why.Where = "with " + m.Recipient + ", through " + through
 	}

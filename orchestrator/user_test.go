@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -178,5 +179,27 @@ func TestTryDevices(t *testing.T) {
 	}
 	if d := f.device(ids[0]); d.PushOutcome != "500" {
 		t.Errorf("%+v", d)
+	}
+}
+
+// A question has a story and an explanation under its id, with those of its pushes.
+func TestStoryOfAQuestion(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	q := f.question(ids)
+	f.pushes()
+	reasons, err := f.Why(t.Context(), q.ID)
+	if err != nil || len(reasons) != 2 || !strings.Contains(reasons[0].Rule, "1 pushes, of which push services took 1") || !strings.Contains(reasons[1].Where, "push service") {
+		t.Fatalf("%+v, %v", reasons, err)
+	}
+	if _, err := f.AnswerQuestion(t.Context(), q.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	stories, err := f.Stories(t.Context(), q.ID)
+	if err != nil || len(stories) != 2 || stories[0].Gone || stories[0].Message.Status != "answered" || len(stories[0].Events) != 2 {
+		t.Fatalf("%+v, %v", stories, err)
+	}
+	if _, err := f.Why(t.Context(), "q-nothing"); orchestrator.CodeOf(err) != orchestrator.NotFound {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,61 @@
+package orchestrator
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"slices"
+)
+
+// signalNamed returns the question or alert that an id names, in the form in which stories tell of messages, and behind it
+// its pushes; nothing when there is none.
+func (c *conn) signalNamed(id string) (ms []Message, err error) {
+	err = c.query(`
+		SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts WHERE alert_id = ?1`, func(row []driver.Value) error {
+		ms = append(ms, Message{
+			ID: id, Sender: asText(row[0]), Recipient: User, Type: asText(row[1]), Status: Status(asText(row[2])), Priority: int(asInt(row[3])),
+			CreatedAt: asText(row[4]), ExpiresAt: asText(row[5]), TraceID: asText(row[6]),
+		})
+		return nil
+	}, id)
+	if err != nil || len(ms) == 0 {
+		return nil, err
+	}
+	pushes, err := c.pushesOf(id)
+	return append(ms, pushes...), err
+}
+
+// pushesOf are the pushes of a question or alert, in their order.
+func (c *conn) pushesOf(id string) ([]Message, error) {
+	return c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+pushType+`'
+		AND sender = '`+SystemSender+`' ORDER BY seq`, id)
+}
+
+// explainSignal explains a question or an alert, and each of its pushes.
+func (c *conn) explainSignal(r *Router, conf *config, ms []Message, daemons int) (reasons []Reason, err error) {
+	head := &ms[0]
+	why := Reason{MessageID: head.ID, Sender: head.Sender, Recipient: User, Status: head.Status, Receipts: []Receipt{{"created", head.CreatedAt, "message_trace"}}}
+	took := len(slices.DeleteFunc(slices.Clone(ms[1:]), func(m Message) bool { return m.Status != Delivered }))
+	pushed := fmt.Sprintf("%d pushes, of which push services took %d", len(ms)-1, took)
+	switch {
+	case head.Type == "alert":
+		why.Where, why.Rule = "in signal_alerts, shown in the app", "an alert needs no answer; there were "+pushed
+	case QuestionStatus(head.Status) == QuestionPending && head.ExpiresAt <= stamp(r.now()):
+		why.Where, why.Rule = "in signal_questions", "its time passed at "+head.ExpiresAt+"; there were "+pushed
+	case QuestionStatus(head.Status) == QuestionPending:
+		why.Where = "in signal_questions, open in the app"
+		why.Rule = fmt.Sprintf("nobody has answered; there were %s; it expires at %s", pushed, head.ExpiresAt)
+		why.Fix = "Answer it on a phone; `mailroom signal doctor` says what is missing between this machine and one"
+	default:
+		why.Where, why.Rule = "in signal_questions", "it was "+string(head.Status)+"; there were "+pushed
+	}
+	reasons = append(reasons, why)
+	for i := range ms[1:] {
+		reason, err := c.explain(r, conf, &ms[1+i], daemons)
+		if err != nil {
+			return nil, err
+		}
+		reasons = append(reasons, reason)
+	}
+	return reasons, nil
+}
