@@ -216,13 +216,16 @@ type Subscription struct {
 }
 
 // Subscribe notes where a device is pushed to from now on. Errors: not_found, permission_denied for a revoked device,
-// invalid_params for an endpoint that is not at a push service that is known, or was added by hand.
+// invalid_params for an endpoint that is not at a push service that is known, or was added by hand, and for keys that are none.
 func (r *Router) Subscribe(ctx context.Context, device string, s Subscription) error {
 	conf, err := r.configuration()
 	if err != nil {
 		return err
 	}
 	host, err := CheckPushEndpoint(s.Endpoint, conf.settings.PushHosts)
+	if err == nil {
+		err = CheckPushKeys(s.P256dh, s.Auth)
+	}
 	if err != nil {
 		return err
 	}

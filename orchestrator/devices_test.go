@@ -192,7 +192,7 @@ func TestPushSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.VAPIDPublic != public || got.VAPIDPrivate == "" || got.Subscriber != "https://phone.example.com" || got.P256dh != "key" || len(got.Hosts) != 2 || got.AllowPrivate {
+	if got.VAPIDPublic != public || got.VAPIDPrivate == "" || got.Subscriber != "https://phone.example.com" || got.P256dh != subscription("").P256dh || len(got.Hosts) != 2 || got.AllowPrivate {
 		t.Errorf("%+v", got)
 	}
 	if d := f.device(ids[0]); d.PushOutcome != "delivered" || d.PushedAt == "" || d.PushHost != "updates.push.services.mozilla.com" {
@@ -228,7 +228,7 @@ func TestDeviceGone(t *testing.T) {
 		t.Errorf("pushed to a device that is gone: %q", got)
 	}
 	f.wire.set(nil)
-	if err := f.Subscribe(t.Context(), ids[0], orchestrator.Subscription{Endpoint: "https://fcm.googleapis.com/x", P256dh: "k", Auth: "a"}); err != nil {
+	if err := f.Subscribe(t.Context(), ids[0], subscription("https://fcm.googleapis.com/x")); err != nil {
 		t.Fatal(err)
 	}
 	f.question(ids)
@@ -247,7 +247,7 @@ func TestDeviceSubscribesDuringAttempt(t *testing.T) {
 	other := f.open()
 	f.wire.set(func(context.Context, orchestrator.Attempt) []error {
 		f.wire.set(nil)
-		if err := other.Subscribe(t.Context(), ids[0], orchestrator.Subscription{Endpoint: "https://fcm.googleapis.com/new", P256dh: "k", Auth: "a"}); err != nil {
+		if err := other.Subscribe(t.Context(), ids[0], subscription("https://fcm.googleapis.com/new")); err != nil {
 			t.Error(err)
 		}
 		return []error{fmt.Errorf("404: %w", orchestrator.ErrGone)}

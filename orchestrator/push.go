@@ -1,7 +1,9 @@
 package orchestrator
 
 import (
+	"crypto/ecdh"
 	"database/sql/driver"
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"time"
@@ -56,6 +58,22 @@ type NtfySecret struct {
 	SignalURL    string   `json:"signal_url"` // where the app is; "" is nowhere
 	Hosts        []string `json:"hosts"`
 	AllowPrivate bool     `json:"allow_private"`
+}
+
+// CheckPushKeys says what is wrong with the keys of a subscription, as a browser gives them: a point of the curve P-256 and
+// 16 bytes, both in base64url. Errors are invalid_params, and show nothing of the keys.
+func CheckPushKeys(p256dh, auth string) error {
+	point, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(p256dh, "="))
+	if err == nil {
+		_, err = ecdh.P256().NewPublicKey(point)
+	}
+	if err != nil {
+		return Errorf(InvalidParams, "p256dh is no public key of the curve P-256 in base64url")
+	}
+	if secret, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(auth, "=")); err != nil || len(secret) != 16 {
+		return Errorf(InvalidParams, "auth is not 16 bytes in base64url")
+	}
+	return nil
 }
 
 // pushTimeout bounds one attempt at a device, in seconds: a request, and another one when the first was too large.

@@ -23,12 +23,21 @@ func phoneFixture(t *testing.T, devices int) (f *fixture, ids []string) {
 			t.Fatal(err)
 		}
 		endpoint := fmt.Sprintf("https://updates.push.services.mozilla.com/wpush/v2/%d", i)
-		if err := f.Subscribe(t.Context(), d.ID, orchestrator.Subscription{Endpoint: endpoint, P256dh: "key", Auth: "auth"}); err != nil {
+		if err := f.Subscribe(t.Context(), d.ID, subscription(endpoint)); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, d.ID)
 	}
 	return f, ids
+}
+
+// subscription is a subscription with the keys of RFC 8291, appendix A.
+func subscription(endpoint string) orchestrator.Subscription {
+	return orchestrator.Subscription{
+		Endpoint: endpoint,
+		P256dh:   "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+		Auth:     "BTBZMqHH6r4Tts7J_aSIgg",
+	}
 }
 
 // paired pairs a device, which waits to be approved.

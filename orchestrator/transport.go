@@ -100,8 +100,9 @@ type Attempt struct {
 	Address   string    // what follows the scheme, in canonical form
 	Messages  []Message // in the order in which they must arrive
 	Timeout   time.Duration
-	Database  string  // path of the database
-	Router    *Router // for a transport into other tables of the database; nil outside of the router
+	Database  string    // path of the database
+	At        time.Time // when it begins, by the router's clock; zero outside of the router
+	Router    *Router   // for a transport into other tables of the database; nil outside of the router
 
 	Folder       string // where the agent's commands run; "" is here
 	Secret       string // with which messages to the agent are signed; "" when it has none

@@ -58,6 +58,8 @@ func transports() map[string]orchestrator.Transport {
 		"dir":     transport.Dir{},
 		"exec":    transport.Exec{},
 		"webhook": new(transport.Webhook),
+		"push":    new(transport.Push),
+		"ntfy":    new(transport.Ntfy),
 	}
 }
 

@@ -163,7 +163,11 @@ func printable(text string) string {
 
 // quote is the start of a text of the receiver's, on one line, of at most n bytes.
 func quote(text string, n int) string {
-	text = strings.Join(strings.Fields(printable(text)), " ")
+	return cut(strings.Join(strings.Fields(printable(text)), " "), n)
+}
+
+// cut is the start of a text, of at most n bytes, and three full stops where something is missing.
+func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}

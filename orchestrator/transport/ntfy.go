@@ -1,0 +1,219 @@
+package transport
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"mailroom/orchestrator"
+)
+
+// Ntfy sends questions and alerts to a topic of an ntfy server, where the ntfy app shows them. Its address is "ntfy", and
+// Attempt.Secret an orchestrator.NtfySecret. The payload of each message is an orchestrator.Push.
+//
+// Of what is encrypted only that it waits is said. A question that is not, with one to three options, has them as buttons,
+// each with a one-time token. What comes later for an id, above all that a question has ended, takes the place of what
+// was there, on servers and in apps from ntfy 2.16 on; older ones show it below.
+//
+// Answers mean the same as for Push. Topics are at the hosts of orchestrator.CheckNtfyURL.
+//
+// The zero value is ready for use, and must not be copied after the first.
+type Ntfy struct{ connections connections }
+
+// Bounds of a notification. A server takes 4,096 bytes of text, and 8,192 of JSON around it, in which a byte of the text
+// can take two.
+const (
+	maxNtfyText    = 3000
+	maxNtfyName    = 100
+	maxNtfyButtons = 3
+)
+
+// notification is a message to an ntfy server. Source: ntfy's documentation, "Publish as JSON".
+type notification struct {
+	Topic    string   `json:"topic"`
+	Title    string   `json:"title,omitempty"`
+	Message  string   `json:"message"`
+	Priority int      `json:"priority"` // 1 to 5; 3 is usual, 1 makes no noise
+	Tags     []string `json:"tags,omitempty"`
+	Click    string   `json:"click,omitempty"`
+	Actions  []button `json:"actions,omitempty"`
+	Sequence string   `json:"sequence_id"`
+}
+
+// button is an action that makes an HTTP request.
+type button struct {
+	Action string `json:"action"`
+	Label  string `json:"label"`
+	URL    string `json:"url"`
+	Method string `json:"method"`
+	Clear  bool   `json:"clear"` // the notification goes when the request succeeded
+}
+
+// Check accepts "ntfy", the id of the only device of this kind. Errors are invalid_params.
+func (*Ntfy) Check(address string) (string, error) {
+	if address != "ntfy" {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "ntfy leads to a person's topic, which is not added as an agent").
+			WithHint("Set the topic: mailroom signal ntfy URL")
+	}
+	return address, nil
+}
+
+// MaxBatch is 1: each notification is a request of its own.
+func (*Ntfy) MaxBatch() int { return 1 }
+
+// Deliver sends the messages one after the other.
+func (n *Ntfy) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	errs := make([]error, len(a.Messages))
+	for i := range a.Messages {
+		errs[i] = n.deliver(ctx, &a, &a.Messages[i])
+	}
+	return errs
+}
+
+func (n *Ntfy) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	push, _, err := readPush(a, m)
+	if err != nil {
+		return err
+	}
+	var s orchestrator.NtfySecret
+	if json.Unmarshal([]byte(a.Secret), &s) != nil || s.URL == "" {
+		return fmt.Errorf("%s has no topic", a.Recipient)
+	}
+	host, err := orchestrator.CheckNtfyURL(s.URL, s.Hosts, s.AllowPrivate)
+	if err != nil {
+		return err
+	}
+	topic, err := url.Parse(s.URL)
+	if err != nil {
+		return err
+	}
+	short := waiting(push, &s, m.Priority)
+	full := short
+	if !push.Encrypted && (push.Kind == orchestrator.PushQuestion || push.Kind == orchestrator.PushAlert) {
+		if full, err = inClear(push, &s, short); err != nil {
+			return err
+		}
+	}
+	t := pushTerms(a, topic, s.AllowPrivate && slices.Contains(s.Hosts, host))
+	t.secrets, t.echoes = append(t.secrets, s.Token), true
+	for _, b := range full.Actions {
+		t.secrets = append(t.secrets, b.URL, b.URL[strings.LastIndexByte(b.URL, '/')+1:])
+	}
+	status, err := n.send(ctx, full, topic, s.Token, t)
+	if status == http.StatusRequestEntityTooLarge {
+		_, err = n.send(ctx, short, topic, s.Token, t)
+	}
+	return err
+}
+
+// send makes the request.
+func (n *Ntfy) send(ctx context.Context, what notification, topic *url.URL, token string, t *terms) (status int, err error) {
+	what.Topic = strings.TrimPrefix(topic.Path, "/")
+	body, err := encodeJSON(what)
+	if err != nil {
+		return 0, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, topic.Scheme+"://"+topic.Host+"/", bytes.NewReader(body))
+	if err != nil {
+		return 0, errors.New("the address of the topic is not a URL")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return n.connections.do(ctx, r, t)
+}
+
+// waiting is what is shown of a push without its content.
+func waiting(p *orchestrator.Push, s *orchestrator.NtfySecret, priority int) notification {
+	sum := sha256.Sum256([]byte(p.ID))
+	n := notification{
+		Title: "Mailroom", Priority: min(max(priority, -1), 1) + 3, Click: s.SignalURL,
+		Sequence: base64.RawURLEncoding.EncodeToString(sum[:24]),
+	}
+	switch p.Kind {
+	case orchestrator.PushQuestion:
+		n.Message, n.Tags = "A question is waiting", []string{"question"}
+	case orchestrator.PushAlert:
+		n.Message = "An alert is waiting"
+	case orchestrator.PushTest:
+		n.Message = "This is a test"
+	case orchestrator.PushEnded:
+		n.Message, n.Priority, n.Click = cmp.Or(map[string]string{
+			"answered": "The question was answered", "expired": "The question expired", "cancelled": "The question was cancelled",
+		}[p.Status], "The question has ended"), 1, ""
+	}
+	return n
+}
+
+// clearText is what the ntfy app shows of a question or an alert that is not encrypted.
+type clearText struct {
+	From      string   `json:"from"`
+	Question  string   `json:"question"`
+	Options   []string `json:"options"`
+	Context   string   `json:"context"`
+	Message   string   `json:"message"`
+	AlertType string   `json:"alertType"`
+}
+
+// inClear is what is shown of a question or an alert with its content.
+func inClear(p *orchestrator.Push, s *orchestrator.NtfySecret, n notification) (notification, error) {
+	var text clearText
+	if err := json.Unmarshal([]byte(p.Body), &text); err != nil || text.Question+text.Message == "" {
+		return n, errors.New("the body of the push has no text")
+	}
+	kind := "Question"
+	n.Message = text.Question
+	if p.Kind == orchestrator.PushAlert {
+		kind, n.Message = "Alert", text.Message
+		switch text.AlertType {
+		case "error":
+			kind, n.Tags, n.Priority = "Error", []string{"rotating_light"}, max(n.Priority, 4)
+		case "warning":
+			kind, n.Tags = "Warning", []string{"warning"}
+		case "success":
+			kind, n.Tags = "Success", []string{"white_check_mark"}
+		case "info":
+			kind, n.Tags = "Info", []string{"information_source"}
+		}
+	}
+	if text.Context != "" {
+		n.Message += "\n\n" + text.Context
+	}
+	n.Title = kind + " from " + cut(uncontrolled(text.From), maxNtfyName)
+	n.Message = cut(uncontrolled(n.Message), maxNtfyText)
+	if s.SignalURL == "" || s.Key == "" || len(text.Options) > maxNtfyButtons {
+		return n, nil
+	}
+	for i, option := range text.Options {
+		n.Actions = append(n.Actions, button{
+			Action: "http", Label: cut(uncontrolled(option), 4*maxNtfyName), Method: http.MethodPost, Clear: true,
+			URL: s.SignalURL + "/api/once/" + url.PathEscape(p.ID) + "/" + strconv.Itoa(i) + "/" + orchestrator.NtfyToken(s.Key, p.ID, i),
+		})
+	}
+	return n, nil
+}
+
+// uncontrolled is a text without control characters but ends of lines: each would take six bytes of JSON.
+func uncontrolled(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' {
+			return -1
+		}
+		return r
+	}, text)
+}

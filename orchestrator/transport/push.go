@@ -1,0 +1,262 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdh"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/SherClockHolmes/webpush-go"
+
+	"mailroom/orchestrator"
+)
+
+// Push sends questions and alerts to a device through the push service of its browser: Web Push (RFC 8030), encrypted for
+// the device (RFC 8291), with VAPID (RFC 8292). Its address is the id of a device, and Attempt.Secret its
+// orchestrator.PushSecret. The payload of each message is an orchestrator.Push.
+//
+// An answer of 200 to 299 is a delivery: the push service has it. 404 and 410 are orchestrator.ErrGone, and a Retry-After of
+// 429 and 503 an orchestrator.RetryAfter; whatever else is an error. A payload that is too long for the push service goes
+// again at once without its content, which the device then fetches. Redirects are not followed, and proxies not used.
+// Endpoints are https, at the hosts of orchestrator.CheckPushEndpoint; only those added by hand may be private. A message
+// that was being delivered when its process was killed is sent again, under the same topic.
+//
+// The zero value is ready for use, and must not be copied after the first.
+type Push struct{ connections connections }
+
+const (
+	// maxPushed is the longest payload, in bytes: a record of 4,096 less what RFC 8188 and 8291 add. Shorter ones are
+	// padded, so that the length says nothing.
+	maxPushed = 3993
+
+	// smallRecord is the record of a payload without content, for a push service to which a whole one is too long.
+	smallRecord = 1024
+
+	longestTTL = 28 * 24 * time.Hour // push services shorten what is longer, or refuse it
+	pushTime   = 10 * time.Second    // until a push service or an ntfy server must have answered
+)
+
+// Check accepts the id of a device, "d-" and letters and digits. Errors are invalid_params.
+func (*Push) Check(address string) (string, error) {
+	id, ok := strings.CutPrefix(address, "d-")
+	if !ok || id == "" || len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "push leads to devices, which are not added as agents").
+			WithHint("Pair a phone: mailroom signal pair")
+	}
+	return address, nil
+}
+
+// MaxBatch is 1: each push is a request of its own.
+func (*Push) MaxBatch() int { return 1 }
+
+// Deliver sends the messages one after the other.
+func (p *Push) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	errs := make([]error, len(a.Messages))
+	for i := range a.Messages {
+		errs[i] = p.deliver(ctx, &a, &a.Messages[i])
+	}
+	return errs
+}
+
+func (p *Push) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	push, ttl, err := readPush(a, m)
+	if err != nil {
+		return err
+	}
+	s, endpoint, err := subscriptionOf(a)
+	if err != nil {
+		return err
+	}
+	full, short, err := encodePush(push)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(push.ID))
+	options := webpush.Options{
+		Subscriber: s.Subscriber, VAPIDPublicKey: s.VAPIDPublic, VAPIDPrivateKey: s.VAPIDPrivate,
+		TTL: int(ttl / time.Second), Urgency: urgency(m.Priority), RecordSize: webpush.MaxRecordSize,
+		Topic: base64.RawURLEncoding.EncodeToString(sum[:24]), // what comes later for the same id takes its place
+	}
+	_, byHand := orchestrator.PushHost(endpoint, s.Hosts)
+	t := pushTerms(a, endpoint, byHand && s.AllowPrivate)
+	t.secrets = append(t.secrets, s.P256dh, s.Auth)
+	if len(full) > maxPushed {
+		full = short
+	}
+	status, err := p.send(ctx, full, s, &options, t)
+	if status == http.StatusRequestEntityTooLarge {
+		options.RecordSize = smallRecord
+		_, err = p.send(ctx, short, s, &options, t)
+	}
+	return err
+}
+
+// pushTerms are those of a request to a push service or an ntfy server.
+func pushTerms(a *orchestrator.Attempt, address *url.URL, allowPrivate bool) *terms {
+	return &terms{
+		allowPrivate: allowPrivate, allow: "If that is meant: mailroom setting set signal.allow_private on", timeout: pushTime,
+		gone: []int{http.StatusNotFound, http.StatusGone}, secrets: secretParts(address), report: a.Report,
+	}
+}
+
+// send encrypts a payload and makes the request.
+func (p *Push) send(ctx context.Context, payload []byte, s *orchestrator.PushSecret, o *webpush.Options, t *terms) (status int, err error) {
+	var made unsent
+	o.HTTPClient = &made
+	_, err = webpush.SendNotificationWithContext(ctx, payload,
+		&webpush.Subscription{Endpoint: s.Endpoint, Keys: webpush.Keys{P256dh: s.P256dh, Auth: s.Auth}}, o)
+	if err != nil {
+		return 0, fmt.Errorf("the push cannot be encrypted: %w", err)
+	}
+	return p.connections.do(ctx, made.request, t)
+}
+
+// unsent takes the request that webpush makes, which is for us to send: its own client would follow redirects.
+type unsent struct{ request *http.Request }
+
+func (u *unsent) Do(r *http.Request) (*http.Response, error) {
+	u.request = r
+	return nil, nil
+}
+
+// readPush returns what a message says and how long that is worth anything.
+func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*orchestrator.Push, time.Duration, error) {
+	p := new(orchestrator.Push)
+	if !utf8.Valid(m.Payload) || json.Unmarshal(m.Payload, p) != nil || p.ID == "" {
+		return nil, 0, errors.New("the message is no push")
+	}
+	switch p.Kind {
+	case orchestrator.PushQuestion, orchestrator.PushAlert:
+		_, err := base64.StdEncoding.DecodeString(p.Body)
+		// Nothing that was to be encrypted leaves in clear, whoever wrote the row.
+		if p.Encrypted && err != nil || !p.Encrypted && !json.Valid([]byte(p.Body)) {
+			return nil, 0, errors.New("the body of the push is not what it says")
+		}
+	case orchestrator.PushEnded, orchestrator.PushTest:
+	default:
+		return nil, 0, fmt.Errorf("there is no push of the kind %.40q", p.Kind)
+	}
+	if m.ExpiresAt == "" {
+		return p, longestTTL, nil
+	}
+	at := a.At
+	if at.IsZero() {
+		at = time.Now()
+	}
+	end, err := time.Parse(time.RFC3339, m.ExpiresAt)
+	if err != nil {
+		return nil, 0, errors.New("the message expires at no time that can be read")
+	}
+	if !end.After(at) {
+		return nil, 0, orchestrator.Errorf(orchestrator.Expired, "it was not sent, since it expired at %s", m.ExpiresAt)
+	}
+	return p, min(end.Sub(at), longestTTL), nil
+}
+
+// subscriptionOf checks what the attempt has for a subscription.
+func subscriptionOf(a *orchestrator.Attempt) (s *orchestrator.PushSecret, endpoint *url.URL, err error) {
+	s = new(orchestrator.PushSecret)
+	if json.Unmarshal([]byte(a.Secret), s) != nil || s.Endpoint == "" {
+		return nil, nil, fmt.Errorf("%s has no subscription at a push service", a.Recipient)
+	}
+	if _, err := orchestrator.CheckPushEndpoint(s.Endpoint, s.Hosts); err != nil {
+		return nil, nil, err
+	}
+	if err := orchestrator.CheckPushKeys(s.P256dh, s.Auth); err != nil {
+		return nil, nil, err
+	}
+	private, err := base64.RawURLEncoding.DecodeString(s.VAPIDPrivate)
+	if err != nil {
+		return nil, nil, errors.New("the VAPID key is not base64url")
+	}
+	key, err := ecdh.P256().NewPrivateKey(private)
+	if err != nil || base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes()) != s.VAPIDPublic {
+		return nil, nil, errors.New("the VAPID keys are no pair")
+	}
+	if !strings.HasPrefix(s.Subscriber, "https://") { // webpush takes others for e-mail addresses, which some services refuse
+		return nil, nil, errors.New("the subscriber is no https URL")
+	}
+	endpoint, err = url.Parse(s.Endpoint)
+	return s, endpoint, err
+}
+
+// pushed is a push as the service worker of the device gets it.
+type pushed struct {
+	Kind       orchestrator.PushKind `json:"kind"`
+	ID         string                `json:"id"`
+	Status     string                `json:"status,omitempty"`
+	Ciphertext string                `json:"ciphertext,omitempty"`
+	Text       json.RawMessage       `json:"text,omitempty"`
+}
+
+// encodePush makes the payload, and the one without its content.
+func encodePush(p *orchestrator.Push) (full, short []byte, err error) {
+	content := pushed{Kind: p.Kind, ID: p.ID}
+	if p.Kind == orchestrator.PushEnded {
+		content.Status = p.Status
+	}
+	if short, err = encodeJSON(content); err != nil {
+		return nil, nil, err
+	}
+	if p.Kind == orchestrator.PushEnded || p.Kind == orchestrator.PushTest {
+		return short, short, nil
+	}
+	if p.Encrypted {
+		content.Ciphertext = p.Body
+	} else {
+		content.Text = json.RawMessage(p.Body)
+	}
+	full, err = encodeJSON(content)
+	return full, short, err
+}
+
+// encodeJSON is v as JSON, with <, > and & as they are.
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// urgency is how much of a device's battery a message is worth.
+func urgency(priority int) webpush.Urgency {
+	switch {
+	case priority < 0:
+		return webpush.UrgencyLow
+	case priority > 0:
+		return webpush.UrgencyHigh
+	}
+	return webpush.UrgencyNormal
+}
+
+// secretParts are those parts of a URL by which somebody could send to it: what follows the host, whole and in pieces, but
+// for short pieces, which are words.
+func secretParts(u *url.URL) (parts []string) {
+	all := append([]string{u.RequestURI(), u.EscapedPath(), u.RawQuery}, strings.Split(u.Path, "/")...)
+	for _, values := range u.Query() {
+		all = append(all, values...)
+	}
+	for _, part := range all {
+		if len(part) >= 8 {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
