@@ -47,6 +47,15 @@ type Phone struct {
 
 // Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params, unavailable.
 func Listen(ctx context.Context, router *orchestrator.Router, log *slog.Logger, o Options) (*Phone, error) {
+	p, err := open(ctx, router, log, o)
+	if err == nil {
+		p.Serve(p.handler)
+	}
+	return p, err
+}
+
+// open is Listen without the answers.
+func open(ctx context.Context, router *orchestrator.Router, log *slog.Logger, o Options) (*Phone, error) {
 	if o.Bounds == (listener.Bounds{}) {
 		o.Bounds = listener.Usual
 	}
@@ -68,7 +77,6 @@ func Listen(ctx context.Context, router *orchestrator.Router, log *slog.Logger, 
 	}
 	p.warn(o)
 	p.handler = listener.Patient(o.Bounds, p.guard(p.routes(files)))
-	p.Serve(p.handler)
 	return p, nil
 }
 

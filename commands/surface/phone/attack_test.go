@@ -1,0 +1,439 @@
+package phone
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"golang.org/x/time/rate"
+
+	"mailroom/orchestrator"
+)
+
+// routes are all that can be asked, with a body that is taken, as far as there is one that always is.
+func (h *home) everything(q string) map[string]string {
+	_, recipient := h.newRecipient()
+	return map[string]string{
+		"GET /": "", "GET /pair": "", "POST /api/pair": pairBody("ABCD-EFGH-JKMN", "x", recipient), "GET /api/device": "", "DELETE /api/device": "",
+		"PUT /api/subscription": subscription("https://fcm.googleapis.com/fcm/send/abc"), "DELETE /api/subscription": "", "GET /api/signals": "",
+		"GET /api/signals/" + q: "", "POST /api/questions/" + q + "/answer": `{"option":0}`, "POST /api/once/" + q + "/0/" + strings.Repeat("0", 32): "",
+		"GET /nowhere": "", "GET /api": "",
+	}
+}
+
+// rows counts what could have changed.
+func (h *home) rows() string {
+	h.t.Helper()
+	return strings.Join(h.cells(`SELECT (SELECT count(*) FROM signal_devices) || ' ' || (SELECT coalesce(group_concat(state || push_host), '') FROM signal_devices) || ' ' ||
+		(SELECT coalesce(group_concat(status || answer), '') FROM signal_questions) || ' ' || (SELECT count(*) FROM command_trace) || ' ' || (SELECT count(*) FROM message_trace)`), "")
+}
+
+// Names that are not the listener's are refused, whatever else the request has: a page whose name was rebound to this
+// address asks under its own.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	here, there := newHome(t, Options{}, nil), newHome(t, Options{Address: "0.0.0.0:0"}, nil)
+	there.Address = "http://127.0.0.1" + there.Address[strings.LastIndexByte(there.Address, ':'):]
+	own := strings.TrimPrefix(here.Address, "http://")
+	named := []string{"phone.example", "PHONE.example", "phone.example:443", "phone.example:9465"}
+	local := []string{own, "127.0.0.1", "localhost", "LOCALHOST:1", "[::1]", "[::1]:80", "127.8.8.8"}
+	foreign := []string{
+		"evil.example", "phone.example.evil.example", "evilphone.example", "phone.example.", "phone.example@evil.example", "192.0.2.1", "0.0.0.0", "[::]", "localhost.evil.example",
+		"phone.example:x", "phone.example:99999", "127.0.0.1.nip.io", "*", "phone.example,evil.example",
+	}
+	check := func(h *home, hosts []string, want int) {
+		t.Helper()
+		for _, host := range hosts {
+			a := h.ask("GET", "/", "", func(r *http.Request) { r.Host = host })
+			if a.status != want || want == 403 && (a.code() != "permission_denied" || !strings.Contains(a.read("hint"), "signal.url")) {
+				t.Errorf("as %s: %d %s; want %d", host, a.status, a.body, want)
+			}
+		}
+	}
+	check(here, local, 200)
+	check(here, slices.Concat(named, foreign), 403)
+	check(there, slices.Concat(local, named, foreign), 403)
+	if !strings.Contains(there.logged(), "signal.url") || !strings.Contains(there.logged(), "unencrypted") || strings.Contains(here.logged(), "WARN") {
+		t.Errorf("the logs are %s and %s", here.logged(), there.logged())
+	}
+	for _, h := range []*home{here, there} {
+		if _, err := h.router.SetSetting(t.Context(), "signal.url", "https://phone.example:9465"); err != nil {
+			t.Fatal(err)
+		}
+		check(h, named, 200)
+		check(h, foreign, 403)
+	}
+	check(here, local, 200)
+	check(there, local, 403)
+	p := here.phone("a")
+	q := here.question(`{"options":["a"]}`, false, time.Hour)
+	before := here.rows()
+	for route, body := range here.everything(q) {
+		method, path, _ := strings.Cut(route, " ")
+		if a := here.ask(method, path, body, both(bearer(p.token), func(r *http.Request) { r.Host = "evil.example" })); a.status != 403 {
+			t.Errorf("%s as evil.example: %d %s", route, a.status, a.body)
+		}
+	}
+	if after := here.rows(); after != before {
+		t.Errorf("they have changed %s to %s", before, after)
+	}
+}
+
+// Pages of other origins change nothing, though they knew a token.
+func TestOrigins(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, Options{}, nil)
+	p := h.phone("a")
+	q := h.question(`{"options":["a"]}`, false, time.Hour)
+	before := h.rows()
+	own := h.Address
+	for name, change := range map[string]func(*http.Request){
+		"cross-site": set("Sec-Fetch-Site", "cross-site"), "same-site": set("Sec-Fetch-Site", "same-site"), "unknown": set("Sec-Fetch-Site", "x"),
+		"its own origin, said to be cross-site": set("Sec-Fetch-Site", "cross-site", "Origin", own),
+		"another origin":                        set("Origin", "https://evil.example"), "none": set("Origin", "null"), "another port": set("Origin", "http://127.0.0.1:1"),
+		"a name like it": set("Origin", own+".evil.example"), "no URL": set("Origin", "x"),
+	} {
+		for route, body := range h.everything(q) {
+			method, path, _ := strings.Cut(route, " ")
+			if method == "GET" {
+				continue
+			}
+			if a := h.ask(method, path, body, both(bearer(p.token), change)); a.status != 403 || a.code() != "permission_denied" {
+				t.Errorf("%s, %s: %d %s", name, route, a.status, a.body)
+			}
+		}
+		if a := h.ask("OPTIONS", "/api/device", "", both(change, set("Access-Control-Request-Method", "DELETE", "Access-Control-Request-Headers", "authorization"))); a.status < 400 {
+			t.Errorf("%s: a preflight is answered with %d", name, a.status)
+		}
+	}
+	if after := h.rows(); after != before {
+		t.Errorf("they have changed %s to %s", before, after)
+	}
+	answers := []func(*http.Request){set("Sec-Fetch-Site", "same-origin", "Origin", own), set("Sec-Fetch-Site", "none"), set("Origin", own), nil}
+	for i, change := range answers {
+		if a := h.ask("PUT", "/api/subscription", subscription("https://fcm.googleapis.com/x"), both(bearer(p.token), change)); a.status != 200 {
+			t.Errorf("the page itself, %d: %d %s", i, a.status, a.body)
+		}
+	}
+}
+
+// Whoever shows no valid token is told so, in one way, and changes nothing.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, Options{}, nil)
+	p, other, gone := h.phone("a"), h.phone("b"), h.phone("c")
+	q := h.question(`{"options":["a"]}`, false, time.Hour)
+	if _, err := h.router.RevokeDevice(t.Context(), gone.id); err != nil {
+		t.Fatal(err)
+	}
+	agents, _, err := h.router.IssueToken(t.Context(), "builder", true, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := map[bool]string{true: "B", false: "A"}[strings.HasSuffix(p.token, "A")]
+	before := h.rows()
+	for name, change := range map[string]func(*http.Request){
+		"none": nil, "two": both(set("Authorization", "Bearer "+p.token), set("Authorization", "Bearer "+p.token)), "basic": set("Authorization", "Basic "+p.token),
+		"no scheme": set("Authorization", p.token), "empty": set("Authorization", ""), "another character": bearer(p.token[:len(p.token)-1] + last),
+		"one less": bearer(p.token[:len(p.token)-1]), "one more": bearer(p.token + "A"), "case": bearer(strings.ToUpper(p.token)), "two in one": bearer(p.token + "," + other.token),
+		"halves": bearer(p.token[:30] + other.token[30:]), "the prefix": bearer("mailroom_device_"), "long": bearer(p.token + strings.Repeat("A", 8000)), "a quote": bearer("mailroom_device_' OR 1=1 --"),
+		"no text": bearer("mailroom_device_\xff\xfe"), "revoked": bearer(gone.token), "an administrator's": bearer(agents), "the id": bearer(p.id), "in a cookie": set("Cookie", "Authorization=Bearer "+p.token),
+		"of a proxy": set("Proxy-Authorization", "Bearer "+p.token, "X-Forwarded-For", "127.0.0.1"),
+	} {
+		for route, body := range h.everything(q) {
+			method, path, _ := strings.Cut(route, " ")
+			if !strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/api/pair") || strings.HasPrefix(path, "/api/once") {
+				continue
+			}
+			for _, path := range []string{path, path + "?token=" + p.token + "&access_token=" + p.token} {
+				a := h.ask(method, path, body, change)
+				if a.status != 401 || a.code() != "unauthenticated" || a.header.Get("WWW-Authenticate") == "" || a.read("hint") == "" || strings.Contains(a.body, p.token[20:]) {
+					t.Errorf("%s, %s %s: %d %s", name, method, path, a.status, a.body)
+				}
+			}
+		}
+	}
+	if after := h.rows(); after != before {
+		t.Errorf("they have changed %s to %s", before, after)
+	}
+}
+
+// A device that nobody has approved sees itself, and can subscribe and go. It sees no question and answers none.
+func TestDeviceThatWaits(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, Options{}, nil)
+	p := h.waits("a")
+	q, alert := h.question(`{"options":["a"]}`, false, time.Hour), h.alert(`{"message":"x"}`, false)
+	for route, body := range h.everything(q) {
+		method, path, _ := strings.Cut(route, " ")
+		want := 403
+		switch {
+		case !strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/api/pair") || strings.HasPrefix(path, "/api/once"), route == "DELETE /api/device":
+			continue
+		case path == "/api/device" || path == "/api/subscription":
+			want = 200
+		}
+		a := p.ask(method, path, body)
+		if a.status != want || want == 403 && (a.code() != "permission_denied" || a.read("state") != "waiting" || strings.Contains(a.body, "options")) {
+			t.Errorf("%s: %d %s; want %d", route, a.status, a.body, want)
+		}
+	}
+	if a := p.ask("GET", "/api/signals/"+alert, ""); a.status != 403 {
+		t.Errorf("an alert: %d %s", a.status, a.body)
+	}
+	if a := p.ask("DELETE", "/api/device", ""); a.status != 200 {
+		t.Errorf("going: %d %s", a.status, a.body)
+	}
+}
+
+// A device sees what was sealed after its approval, and not what was sealed before for others. Once revoked it sees
+// nothing, and an answer that it gives is not taken.
+func TestBeforeAndAfter(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, Options{}, nil)
+	old, late := h.phone("old"), h.waits("late")
+	before := h.question("secret", true, time.Hour, old)
+	clear := h.question(`{"question":"open"}`, false, time.Hour)
+	h.step(time.Second)
+	if _, err := h.router.ActivateDevice(t.Context(), late.id, late.to); err != nil {
+		t.Fatal(err)
+	}
+	h.step(time.Second)
+	after := h.question("secret", true, time.Hour, old, late)
+	for id, want := range map[string][2]int{before: {200, 404}, after: {200, 200}, clear: {200, 200}} {
+		for i, p := range []*phone{old, late} {
+			if a := p.ask("GET", "/api/signals/"+id, ""); a.status != want[i] {
+				t.Errorf("device %d, %s: %d %s; want %d", i, id, a.status, a.body, want[i])
+			}
+			if a := p.ask("GET", "/api/signals", ""); strings.Contains(a.body, id) != (want[i] == 200) {
+				t.Errorf("device %d: %s", i, a.body)
+			}
+		}
+	}
+	if a := late.ask("POST", "/api/questions/"+before+"/answer", `{"ciphertext":"`+h.seal("x", old)+`"}`); a.status != 404 {
+		t.Errorf("answering what is for others: %d %s", a.status, a.body)
+	}
+	if _, err := h.router.RevokeDevice(t.Context(), old.id); err != nil {
+		t.Fatal(err)
+	}
+	for _, route := range []string{"GET /api/signals", "GET /api/signals/" + after, "GET /api/device", "POST /api/questions/" + clear + "/answer"} {
+		method, path, _ := strings.Cut(route, " ")
+		if a := old.ask(method, path, `{"text":"x"}`); a.status != 401 {
+			t.Errorf("%s when revoked: %d %s", route, a.status, a.body)
+		}
+	}
+	if q, err := h.router.Question(t.Context(), clear); err != nil || q.Status != orchestrator.QuestionPending {
+		t.Errorf("the question is %+v, %v", q, err)
+	}
+}
+
+// A code is good once, for five minutes, and for whoever is first.
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, Options{}, nil)
+	pair := func(code string) answer {
+		t.Helper()
+		_, recipient := h.newRecipient()
+		return h.ask("POST", "/api/pair", pairBody(code, "x", recipient), nil)
+	}
+	code := h.code()
+	results := make(chan int, 20)
+	for range cap(results) {
+		go func() { results <- pair(code).status }()
+	}
+	seen := map[int]int{}
+	for range cap(results) {
+		seen[<-results]++
+	}
+	if seen[200] != 1 || seen[403] != cap(results)-1 {
+		t.Errorf("20 phones with one code: %v", seen)
+	}
+	if a := pair(code); a.status != 403 || a.code() != "permission_denied" || a.read("hint") == "" {
+		t.Errorf("the code again: %d %s", a.status, a.body)
+	}
+	old := h.code()
+	h.step(5*time.Minute + time.Second)
+	if a := pair(old); a.status != 403 {
+		t.Errorf("a code that is too old: %d %s", a.status, a.body)
+	}
+	typed := strings.ToLower(strings.ReplaceAll(h.code(), "-", " "))
+	if a := pair(typed); a.status != 200 {
+		t.Errorf("a code as people type it: %d %s", a.status, a.body)
+	}
+	code = h.code()
+	before := h.rows()
+	_, recipient := h.newRecipient()
+	if _, err := age.ParseX25519Recipient(lowOrder); err != nil {
+		t.Errorf("the recipient of low order is no recipient at all: %v", err)
+	}
+	for name, body := range map[string]string{
+		"no recipient": pairBody(code, "x", ""), "an identity": pairBody(code, "x", "AGE-SECRET-KEY-1QQPQGPZ"), "upper case": pairBody(code, "x", strings.ToUpper(recipient)),
+		"one less": pairBody(code, "x", recipient[:61]), "two": pairBody(code, "x", recipient+" "+recipient), "a blank": pairBody(code, "x", recipient+" "),
+		"a point of low order": pairBody(code, "x", lowOrder), "no name": pairBody(code, "", recipient), "blank": pairBody(code, "  ", recipient),
+		"long": pairBody(code, strings.Repeat("x", 65), recipient), "a new line": pairBody(code, "a\nb", recipient),
+	} {
+		if a := h.ask("POST", "/api/pair", body, nil); a.status != 400 || a.code() != "invalid_params" {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+	if after := h.rows(); after != before {
+		t.Errorf("they have changed %s to %s", before, after)
+	}
+	if a := pair(code); a.status != 200 {
+		t.Errorf("the code after requests that were wrong otherwise: %d %s", a.status, a.body)
+	}
+}
+
+// lowOrder is the recipient whose point is zero: nothing can be sealed for it.
+const lowOrder = "age1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq5cu47z"
+
+// Who has the first part of a code may guess five times. Guesses by others use up none of its tries, and leave no trace.
+func TestGuessedCodes(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, Options{}, nil)
+	_, recipient := h.newRecipient()
+	try := func(code string) int {
+		t.Helper()
+		return h.ask("POST", "/api/pair", pairBody(code, "x", recipient), nil).status
+	}
+	code, jammed := h.code(), h.code()
+	before := len(h.cells(`SELECT 1 FROM command_trace`))
+	for i := range 200 {
+		guess := fmt.Sprintf("%04d-%s", i, code[5:])
+		if strings.HasPrefix(code, guess[:4]) || strings.HasPrefix(jammed, guess[:4]) {
+			continue
+		}
+		if status := try(guess); status != 403 {
+			t.Fatalf("%s: %d", guess, status)
+		}
+	}
+	if after := len(h.cells(`SELECT 1 FROM command_trace`)); after != before {
+		t.Errorf("wrong codes left %d spans", after-before)
+	}
+	wrong := map[bool]string{true: "AAAA", false: "BBBB"}[strings.HasSuffix(jammed, "B")]
+	for range 5 {
+		if status := try(jammed[:10] + wrong); status != 403 {
+			t.Errorf("a guess: %d", status)
+		}
+	}
+	if status := try(jammed); status != 403 {
+		t.Errorf("the right code after five guesses: %d", status)
+	}
+	if status := try(code); status != 200 {
+		t.Errorf("another right code meanwhile: %d", status)
+	}
+}
+
+// Whoever tries codes, or tokens, is bounded, and takes nothing from devices; a device that asks too often is bounded, and
+// the others are not.
+func TestTooMany(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, Options{}, func(p *Phone) {
+		p.strangers, p.codes, p.devices.PerSecond = rate.NewLimiter(0, 5), rate.NewLimiter(0, 2+5), 1000
+	})
+	p, other := h.phone("a"), h.phone("b")
+	_, recipient := h.newRecipient()
+	q := h.question(`{"options":["a"]}`, false, time.Hour)
+	ask := map[string]func() answer{
+		"code": func() answer {
+			return h.ask("POST", "/api/pair", pairBody("ABCD-EFGH-JKMN", "x", recipient), nil)
+		},
+		"token":  func() answer { return h.ask("GET", "/api/signals", "", bearer("wrong")) },
+		"button": func() answer { return h.ask("POST", "/api/once/"+q+"/0/x", "", nil) },
+	}
+	for _, kind := range []string{"code", "token", "button"} {
+		limited := 0
+		for range 20 {
+			if a := ask[kind](); a.status == 429 {
+				limited++
+				if a.code() != "busy" || a.read("hint") == "" || a.header.Get("Retry-After") == "" {
+					t.Errorf("%s: %s", kind, a.body)
+				}
+			}
+			if a := p.ask("GET", "/api/signals", ""); a.status != 200 {
+				t.Fatalf("a device meanwhile: %d %s", a.status, a.body)
+			}
+		}
+		if want := map[string]int{"code": 15, "token": 15, "button": 20}[kind]; limited != want {
+			t.Errorf("%s: %d of 20 were refused; want %d", kind, limited, want)
+		}
+	}
+	if a := h.ask("POST", "/api/pair", pairBody(h.code(), "x", recipient), nil); a.status != 429 {
+		t.Errorf("a right code meanwhile: %d", a.status)
+	}
+	if p := newHome(t, Options{}, func(p *Phone) { p.devices.PerSecond = 1 }).phone("a"); p.ask("GET", "/api/signals", "").status != 200 ||
+		p.ask("GET", "/api/signals", "").status != 200 || p.ask("GET", "/api/signals", "").status != 429 {
+		t.Error("a device with one request per second may make more than two at once")
+	}
+	for range deviceAtOnce {
+		if !h.devices.Enter(p.id, deviceAtOnce) {
+			t.Fatal("there is no room for requests under way")
+		}
+	}
+	if a := p.ask("GET", "/api/signals", ""); a.status != 429 {
+		t.Errorf("one more request under way than there may be: %d", a.status)
+	}
+	if a := other.ask("GET", "/api/signals", ""); a.status != 200 {
+		t.Errorf("another device: %d", a.status)
+	}
+}
+
+// What people ask and answer, their codes and their tokens stand in no log, and what is sealed or secret in no file.
+func TestNothingLeaks(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, Options{}, nil)
+	code := h.code()
+	p := &phone{h: h}
+	p.identity, p.to = h.newRecipient()
+	p.token = "none yet"
+	paired := h.ask("POST", "/api/pair", pairBody(code, "x", p.to), nil)
+	p.id, p.token = paired.read("device"), paired.read("token")
+	if _, err := h.router.ActivateDevice(t.Context(), p.id, p.to); err != nil {
+		t.Fatal(err)
+	}
+	sealed := h.question(`{"question":"canaryquestion"}`, true, time.Hour, p)
+	clear := h.question(`{"question":"canaryclear"}`, false, time.Hour, p)
+	for _, id := range []string{sealed, clear, "canarypath"} {
+		for _, body := range []string{`{"text":"canaryanswer"`, `{"canarykey":"canaryanswer"}`, `{"option":"canaryanswer"}`, `{"ciphertext":"canaryanswer"}`, `{"text":"canaryanswer","option":1}`, `canaryanswer`} {
+			p.ask("POST", "/api/questions/"+id+"/answer", body)
+			h.ask("POST", "/api/questions/"+id+"/answer", body, bearer("canarytoken"))
+			p.ask("PUT", "/api/subscription", body)
+			h.ask("POST", "/api/pair", body, nil)
+		}
+		h.ask("POST", "/api/once/"+id+"/1/canarybutton", "", nil)
+		p.ask("GET", "/api/signals/"+id+"?x=canaryquery", "")
+	}
+	if a := p.ask("POST", "/api/questions/"+sealed+"/answer", `{"ciphertext":"`+h.seal("canaryanswer", p)+`"}`); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	h.Close()
+	if err := h.router.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(h.folder + "/*")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range []string{"canaryquestion", "canaryanswer", "canarykey", "canarytoken", "canarybutton", "canaryquery", code, strings.ReplaceAll(code, "-", ""), p.token, p.token[20:]} {
+			if strings.Contains(string(text), secret) {
+				t.Errorf("%s holds %s", filepath.Base(file), secret)
+			}
+		}
+	}
+	for _, secret := range []string{"canary", code, p.token} {
+		if strings.Contains(h.logged(), secret) {
+			t.Errorf("the log has %s: %s", secret, h.logged())
+		}
+	}
+}

@@ -1,0 +1,360 @@
+package phone
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	_ "github.com/mattn/go-sqlite3"
+	"go.uber.org/goleak"
+	"golang.org/x/time/rate"
+
+	"mailroom/orchestrator"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// home is a listener on a database of its own, with a clock that can be set and a log that can be searched.
+type home struct {
+	*Phone
+	t      testing.TB
+	folder string
+	client *http.Client
+
+	mu      sync.Mutex
+	logs    bytes.Buffer
+	forward time.Duration
+}
+
+// Write appends to the log.
+func (h *home) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.logs.Write(p)
+}
+
+func (h *home) logged() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.logs.String()
+}
+
+func (h *home) now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now().Add(h.forward)
+}
+
+func (h *home) step(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forward += d
+}
+
+// newHome listens with bounds that no test reaches, except for those that change sets.
+func newHome(t testing.TB, o Options, change func(*Phone)) *home {
+	t.Helper()
+	h := &home{t: t, folder: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	log := slog.New(slog.NewJSONHandler(h, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
+		Path: filepath.Join(h.folder, "mailroom.db"), Instance: "test", Now: h.now, Log: log, Bell: orchestrator.NewLocalBell(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "builder"}); err != nil {
+		t.Fatal(err)
+	}
+	if o.Address == "" {
+		o.Address = "127.0.0.1:0"
+	}
+	if h.Phone, err = open(t.Context(), r, log, o); err != nil {
+		t.Fatal(err)
+	}
+	h.strangers, h.codes = rate.NewLimiter(rate.Inf, 0), rate.NewLimiter(rate.Inf, 0)
+	h.devices.PerSecond = 1_000_000
+	if change != nil {
+		change(h.Phone)
+	}
+	h.Serve(h.handler)
+	t.Cleanup(h.Close)
+	t.Cleanup(h.client.CloseIdleConnections)
+	return h
+}
+
+// reply is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// code is that of a failure, "" of a success.
+func (a answer) code() string {
+	var f struct{ Error, Message string }
+	if json.Unmarshal([]byte(a.body), &f) != nil || f.Message == "" {
+		return ""
+	}
+	return f.Error
+}
+
+// read reads a key of the body.
+func (a answer) read(key string) string {
+	var keys map[string]any
+	if json.Unmarshal([]byte(a.body), &keys) != nil || keys[key] == nil {
+		return ""
+	}
+	return fmt.Sprint(keys[key])
+}
+
+// ask makes a request, whose answer must have the headers that every answer has.
+func (h *home) ask(method, path, body string, change func(*http.Request)) answer {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), method, h.Address+path, strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if change != nil {
+		change(req)
+	}
+	res, err := h.client.Do(req)
+	if err != nil {
+		h.t.Error(err)
+		return answer{header: http.Header{}}
+	}
+	defer res.Body.Close()
+	read, err := io.ReadAll(res.Body)
+	if err != nil {
+		h.t.Errorf("%s %s: %v", method, path, err)
+	}
+	a := answer{res.StatusCode, res.Header, string(read)}
+	h.strict(method+" "+path, a)
+	return a
+}
+
+// strict checks the headers that every answer has.
+func (h *home) strict(what string, a answer) {
+	h.t.Helper()
+	for name, want := range map[string]string{
+		"Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self'; worker-src 'self'; manifest-src 'self'; " +
+			"style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types mailroom",
+		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Set-Cookie": "", "Access-Control-Allow-Origin": "",
+	} {
+		if got := a.header.Values(name); len(got) > 1 || a.header.Get(name) != want {
+			h.t.Errorf("%s: %s is %q; want %q", what, name, got, want)
+		}
+	}
+	static := a.header.Get("ETag") != ""
+	if caching := a.header.Get("Cache-Control"); caching != map[bool]string{true: "no-cache", false: "no-store"}[static] {
+		h.t.Errorf("%s: Cache-Control is %q", what, caching)
+	}
+	if !static && a.header.Get("Content-Type") != "application/json" {
+		h.t.Errorf("%s: Content-Type is %q", what, a.header.Get("Content-Type"))
+	}
+	if a.status >= 400 && a.header.Get("Content-Length") != "0" && !strings.HasPrefix(what, "HEAD") && (a.code() == "" || a.read("success") != "false") {
+		h.t.Errorf("%s: the failure is %q", what, a.body)
+	}
+}
+
+// phone is a device of a test's.
+type phone struct {
+	h               *home
+	id, token       string
+	identity        *age.X25519Identity
+	fingerprint, to string
+}
+
+// newRecipient makes a key of age.
+func (h *home) newRecipient() (*age.X25519Identity, string) {
+	h.t.Helper()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return identity, identity.Recipient().String()
+}
+
+func (h *home) code() string {
+	h.t.Helper()
+	code, _, err := h.router.StartPairing(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return code
+}
+
+// pairBody is what a phone sends to pair.
+func pairBody(code, name, recipient string) string {
+	body, _ := json.Marshal(map[string]string{"code": code, "name": name, "recipient": recipient})
+	return string(body)
+}
+
+// waits pairs a phone that nobody has approved.
+func (h *home) waits(name string) *phone {
+	h.t.Helper()
+	p := &phone{h: h}
+	p.identity, p.to = h.newRecipient()
+	a := h.ask("POST", "/api/pair", pairBody(h.code(), name, p.to), nil)
+	if p.id, p.token, p.fingerprint = a.read("device"), a.read("token"), a.read("fingerprint"); a.status != 200 || a.read("state") != "waiting" || p.token == "" {
+		h.t.Fatalf("pairing: %d %s", a.status, a.body)
+	}
+	return p
+}
+
+// phone pairs one and approves it.
+func (h *home) phone(name string) *phone {
+	h.t.Helper()
+	p := h.waits(name)
+	if _, err := h.router.ActivateDevice(h.t.Context(), p.id, p.to); err != nil {
+		h.t.Fatal(err)
+	}
+	return p
+}
+
+// ask makes a request with the token of a device.
+func (p *phone) ask(method, path, body string) answer {
+	p.h.t.Helper()
+	return p.h.ask(method, path, body, bearer(p.token))
+}
+
+func bearer(token string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+}
+
+func set(pairs ...string) func(*http.Request) {
+	return func(r *http.Request) {
+		for i := 0; i < len(pairs); i += 2 {
+			r.Header.Add(pairs[i], pairs[i+1])
+		}
+	}
+}
+
+func both(changes ...func(*http.Request)) func(*http.Request) {
+	return func(r *http.Request) {
+		for _, change := range changes {
+			if change != nil {
+				change(r)
+			}
+		}
+	}
+}
+
+// question asks one. With encrypted its body is sealed for the devices.
+func (h *home) question(body string, encrypted bool, ttl time.Duration, devices ...*phone) string {
+	h.t.Helper()
+	id, err := h.router.NewSignalID("q-")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if encrypted {
+		body = h.seal(body, devices...)
+	}
+	if _, _, err := h.router.AskUser(h.t.Context(), orchestrator.QuestionDraft{
+		ID: id, Asker: "builder", Encrypted: encrypted, Body: body, TTL: ttl, Devices: ids(devices),
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	return id
+}
+
+func (h *home) alert(body string, encrypted bool, devices ...*phone) string {
+	h.t.Helper()
+	id, err := h.router.NewSignalID("a-")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if encrypted {
+		body = h.seal(body, devices...)
+	}
+	if _, _, err := h.router.AlertUser(h.t.Context(), orchestrator.AlertDraft{ID: id, Sender: "builder", Encrypted: encrypted, Body: body, Devices: ids(devices)}); err != nil {
+		h.t.Fatal(err)
+	}
+	return id
+}
+
+func ids(devices []*phone) (list []string) {
+	for _, d := range devices {
+		list = append(list, d.id)
+	}
+	return list
+}
+
+// seal makes an age file for devices, in base64.
+func (h *home) seal(text string, devices ...*phone) string {
+	h.t.Helper()
+	var recipients []age.Recipient
+	for _, d := range devices {
+		recipients = append(recipients, d.identity.Recipient())
+	}
+	var sealed bytes.Buffer
+	w, err := age.Encrypt(&sealed, recipients...)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	io.WriteString(w, text)
+	if err := w.Close(); err != nil {
+		h.t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(sealed.Bytes())
+}
+
+// open reads an age file with the key of a device.
+func (p *phone) open(sealed string) string {
+	p.h.t.Helper()
+	file, err := base64.StdEncoding.DecodeString(sealed)
+	if err != nil {
+		p.h.t.Fatal(err)
+	}
+	r, err := age.Decrypt(bytes.NewReader(file), p.identity)
+	if err != nil {
+		return err.Error()
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// cells runs a query and returns its first column.
+func (h *home) cells(query string) (list []string) {
+	h.t.Helper()
+	table, err := h.router.Query(h.t.Context(), query, 1000)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, row := range table.Rows {
+		list = append(list, fmt.Sprint(row.Values[0]))
+	}
+	return list
+}
+
+// hidden reads what no query through the router may read.
+func (h *home) hidden(query string) (value string) {
+	h.t.Helper()
+	db, err := sql.Open("sqlite3", filepath.Join(h.folder, "mailroom.db"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(h.t.Context(), query).Scan(&value); err != nil {
+		h.t.Fatal(err)
+	}
+	return value
+}
