@@ -1,7 +1,6 @@
 package phone
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,9 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"filippo.io/age"
-	"golang.org/x/time/rate"
 
 	"mailroom/orchestrator"
 )
@@ -230,157 +226,6 @@ func TestBeforeAndAfter(t *testing.T) {
 	}
 	if q, err := h.router.Question(t.Context(), clear); err != nil || q.Status != orchestrator.QuestionPending {
 		t.Errorf("the question is %+v, %v", q, err)
-	}
-}
-
-// A code is good once, for five minutes, and for whoever is first.
-func TestCodes(t *testing.T) {
-	t.Parallel()
-	h := newHome(t, Options{}, nil)
-	pair := func(code string) answer {
-		t.Helper()
-		_, recipient := h.newRecipient()
-		return h.ask("POST", "/api/pair", pairBody(code, "x", recipient), nil)
-	}
-	code := h.code()
-	results := make(chan int, 20)
-	for range cap(results) {
-		go func() { results <- pair(code).status }()
-	}
-	seen := map[int]int{}
-	for range cap(results) {
-		seen[<-results]++
-	}
-	if seen[200] != 1 || seen[403] != cap(results)-1 {
-		t.Errorf("20 phones with one code: %v", seen)
-	}
-	if a := pair(code); a.status != 403 || a.code() != "permission_denied" || a.read("hint") == "" {
-		t.Errorf("the code again: %d %s", a.status, a.body)
-	}
-	old := h.code()
-	h.step(5*time.Minute + time.Second)
-	if a := pair(old); a.status != 403 {
-		t.Errorf("a code that is too old: %d %s", a.status, a.body)
-	}
-	typed := strings.ToLower(strings.ReplaceAll(h.code(), "-", " "))
-	if a := pair(typed); a.status != 200 {
-		t.Errorf("a code as people type it: %d %s", a.status, a.body)
-	}
-	code = h.code()
-	before := h.rows()
-	_, recipient := h.newRecipient()
-	if _, err := age.ParseX25519Recipient(lowOrder); err != nil {
-		t.Errorf("the recipient of low order is no recipient at all: %v", err)
-	}
-	for name, body := range map[string]string{
-		"no recipient": pairBody(code, "x", ""), "an identity": pairBody(code, "x", "AGE-SECRET-KEY-1QQPQGPZ"), "upper case": pairBody(code, "x", strings.ToUpper(recipient)),
-		"one less": pairBody(code, "x", recipient[:61]), "two": pairBody(code, "x", recipient+" "+recipient), "a blank": pairBody(code, "x", recipient+" "),
-		"a point of low order": pairBody(code, "x", lowOrder), "no name": pairBody(code, "", recipient), "blank": pairBody(code, "  ", recipient),
-		"long": pairBody(code, strings.Repeat("x", 65), recipient), "a new line": pairBody(code, "a\nb", recipient),
-	} {
-		if a := h.ask("POST", "/api/pair", body, nil); a.status != 400 || a.code() != "invalid_params" {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
-	}
-	if after := h.rows(); after != before {
-		t.Errorf("they have changed %s to %s", before, after)
-	}
-	if a := pair(code); a.status != 200 {
-		t.Errorf("the code after requests that were wrong otherwise: %d %s", a.status, a.body)
-	}
-}
-
-// lowOrder is the recipient whose point is zero: nothing can be sealed for it.
-const lowOrder = "age1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq5cu47z"
-
-// Who has the first part of a code may guess five times. Guesses by others use up none of its tries, and leave no trace.
-func TestGuessedCodes(t *testing.T) {
-	t.Parallel()
-	h := newHome(t, Options{}, nil)
-	_, recipient := h.newRecipient()
-	try := func(code string) int {
-		t.Helper()
-		return h.ask("POST", "/api/pair", pairBody(code, "x", recipient), nil).status
-	}
-	code, jammed := h.code(), h.code()
-	before := len(h.cells(`SELECT 1 FROM command_trace`))
-	for i := range 200 {
-		guess := fmt.Sprintf("%04d-%s", i, code[5:])
-		if strings.HasPrefix(code, guess[:4]) || strings.HasPrefix(jammed, guess[:4]) {
-			continue
-		}
-		if status := try(guess); status != 403 {
-			t.Fatalf("%s: %d", guess, status)
-		}
-	}
-	if after := len(h.cells(`SELECT 1 FROM command_trace`)); after != before {
-		t.Errorf("wrong codes left %d spans", after-before)
-	}
-	wrong := map[bool]string{true: "AAAA", false: "BBBB"}[strings.HasSuffix(jammed, "B")]
-	for range 5 {
-		if status := try(jammed[:10] + wrong); status != 403 {
-			t.Errorf("a guess: %d", status)
-		}
-	}
-	if status := try(jammed); status != 403 {
-		t.Errorf("the right code after five guesses: %d", status)
-	}
-	if status := try(code); status != 200 {
-		t.Errorf("another right code meanwhile: %d", status)
-	}
-}
-
-// Whoever tries codes, or tokens, is bounded, and takes nothing from devices; a device that asks too often is bounded, and
-// the others are not.
-func TestTooMany(t *testing.T) {
-	t.Parallel()
-	h := newHome(t, Options{}, func(p *Phone) {
-		p.strangers, p.codes, p.devices.PerSecond = rate.NewLimiter(0, 5), rate.NewLimiter(0, 2+5), 1000
-	})
-	p, other := h.phone("a"), h.phone("b")
-	_, recipient := h.newRecipient()
-	q := h.question(`{"options":["a"]}`, false, time.Hour)
-	ask := map[string]func() answer{
-		"code": func() answer {
-			return h.ask("POST", "/api/pair", pairBody("ABCD-EFGH-JKMN", "x", recipient), nil)
-		},
-		"token":  func() answer { return h.ask("GET", "/api/signals", "", bearer("wrong")) },
-		"button": func() answer { return h.ask("POST", "/api/once/"+q+"/0/x", "", nil) },
-	}
-	for _, kind := range []string{"code", "token", "button"} {
-		limited := 0
-		for range 20 {
-			if a := ask[kind](); a.status == 429 {
-				limited++
-				if a.code() != "busy" || a.read("hint") == "" || a.header.Get("Retry-After") == "" {
-					t.Errorf("%s: %s", kind, a.body)
-				}
-			}
-			if a := p.ask("GET", "/api/signals", ""); a.status != 200 {
-				t.Fatalf("a device meanwhile: %d %s", a.status, a.body)
-			}
-		}
-		if want := map[string]int{"code": 15, "token": 15, "button": 20}[kind]; limited != want {
-			t.Errorf("%s: %d of 20 were refused; want %d", kind, limited, want)
-		}
-	}
-	if a := h.ask("POST", "/api/pair", pairBody(h.code(), "x", recipient), nil); a.status != 429 {
-		t.Errorf("a right code meanwhile: %d", a.status)
-	}
-	if p := newHome(t, Options{}, func(p *Phone) { p.devices.PerSecond = 1 }).phone("a"); p.ask("GET", "/api/signals", "").status != 200 ||
-		p.ask("GET", "/api/signals", "").status != 200 || p.ask("GET", "/api/signals", "").status != 429 {
-		t.Error("a device with one request per second may make more than two at once")
-	}
-	for range deviceAtOnce {
-		if !h.devices.Enter(p.id, deviceAtOnce) {
-			t.Fatal("there is no room for requests under way")
-		}
-	}
-	if a := p.ask("GET", "/api/signals", ""); a.status != 429 {
-		t.Errorf("one more request under way than there may be: %d", a.status)
-	}
-	if a := other.ask("GET", "/api/signals", ""); a.status != 200 {
-		t.Errorf("another device: %d", a.status)
 	}
 }
 
