@@ -1,0 +1,174 @@
+package person
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"filippo.io/age"
+
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// Alert is something to tell the person, with no answer.
+type Alert struct {
+	Sender    string // agent that tells it
+	Register  bool   // add the sender when nobody knows it
+	Message   string // 1 to 2,000 characters
+	Type      string // error, warning, success or info; "" is info
+	Context   string // up to 500 characters
+	Priority  string // low, normal or high; "" is high for an error, else normal
+	Encrypted bool
+	SessionID string
+	MessageID string // of the message to the agent `user` that tells it; told once for each
+}
+
+// Told is what became of an alert.
+type Told struct {
+	orchestrator.Alert
+	Devices int      // that can read it
+	Pushed  int      // to how many of them it is pushed, and to ntfy
+	Unused  []string // as of Asked
+}
+
+// Tell stores an alert and pushes it to the devices. Both are durable when it returns. With no device it is kept for the
+// first that is approved: an encrypted one is sealed to a key of this machine until then. Errors: invalid_params.
+func Tell(ctx context.Context, r *orchestrator.Router, a Alert) (Told, error) {
+	if err := a.check(); err != nil {
+		return Told{}, err
+	}
+	k, to, err := readersOf(ctx, r)
+	if err != nil {
+		return Told{}, err
+	}
+	defer k.close()
+	id, err := r.NewSignalID("a-")
+	if err != nil {
+		return Told{}, err
+	}
+	content := sealedAlert{
+		V: 1, Kind: "alert", ID: id, From: a.Sender, Message: a.Message, AlertType: a.kind(), Context: a.Context, Priority: a.priority(),
+		CreatedAt: r.Now().UTC().Format(tracing.Layout),
+	}
+	d := orchestrator.AlertDraft{
+		ID: id, Sender: a.Sender, Register: a.Register, Encrypted: a.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
+		SessionID: a.SessionID, MessageID: a.MessageID, Devices: to.ids,
+	}
+	if d.Body, err = body(content, a.Encrypted, to, k); err != nil {
+		return Told{}, err
+	}
+	stored, pushed, err := r.AlertUser(ctx, d)
+	return Told{stored, to.shown(a.Encrypted), pushed, to.unused}, err
+}
+
+// body is what stands in the table of an alert.
+func body(content sealedAlert, encrypted bool, to readers, k *keys) (string, error) {
+	if !encrypted {
+		plain, err := marshal(content)
+		return string(plain), err
+	}
+	if len(to.recipients) == 0 {
+		identity, err := k.kept(true)
+		if err != nil {
+			return "", err
+		}
+		to.recipients = []age.Recipient{identity.Recipient()}
+	}
+	return seal(content, to.recipients)
+}
+
+func (a *Alert) kind() string {
+	if a.Type == "" {
+		return "info"
+	}
+	return a.Type
+}
+
+func (a *Alert) priority() string {
+	if a.Priority == "" && a.Type == "error" {
+		return "high"
+	}
+	return priorityOf(a.Priority)
+}
+
+func (a *Alert) check() error {
+	if err := checkText("message", a.Message, 1, maxQuestion); err != nil {
+		return err
+	}
+	if err := checkText("context", a.Context, 0, maxContext); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"error", "warning", "success", "info"}, a.kind()) {
+		return invalid("alertType", "it is none of error, warning, success, info")
+	}
+	return checkPriority(a.Priority)
+}
+
+// keptFile is the file of the identity to which alerts are sealed while there is no device.
+const keptFile = "k-keptalerts"
+
+type keptKey struct {
+	Identity string `json:"identity"`
+}
+
+// kept is the identity of this machine to which alerts are sealed while there is no device; nil when there is none yet and
+// create is false. Two processes that make it at the same time agree on one.
+func (k *keys) kept(create bool) (*age.X25519Identity, error) {
+	var stored keptKey
+	err := k.read(".", keptFile, &stored)
+	if errors.Is(err, fs.ErrNotExist) && !create {
+		return nil, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = k.makeKept(); err == nil {
+			err = k.read(".", keptFile, &stored)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return age.ParseX25519Identity(stored.Identity)
+}
+
+func (k *keys) makeKept() error {
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		return err
+	}
+	return k.create(".", keptFile, keptKey{identity.String()})
+}
+
+// keptAlerts is how many of the newest alerts a device shows, and so how many are sealed anew for one.
+const keptAlerts = 50
+
+// resealKept seals the alerts that no device could read for one that can from now on.
+func resealKept(ctx context.Context, r *orchestrator.Router, k *keys, recipient age.Recipient) error {
+	identity, err := k.kept(false)
+	if err != nil || identity == nil {
+		return err
+	}
+	alerts, err := r.Alerts(ctx, time.Time{}, keptAlerts)
+	if err != nil {
+		return err
+	}
+	for i := range alerts {
+		if !alerts[i].Encrypted {
+			continue
+		}
+		plain, err := open(alerts[i].Body, identity, maxAnswer)
+		if err != nil {
+			continue // it was sealed for devices
+		}
+		sealed, err := sealBytes(plain, []age.Recipient{recipient})
+		if err != nil {
+			return err
+		}
+		if err := r.ReplaceAlert(ctx, alerts[i].ID, sealed); err != nil && orchestrator.CodeOf(err) != orchestrator.NotFound {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+// Package person asks and tells the person for whom agents work: it seals questions and alerts for the person's devices,
+// opens and checks the answers, and keeps what that takes beside the database, in the folder DATABASE-signal.
+//
+// The table is not trusted. A device that was written into it is not used until it was approved here (Approve), and an
+// answer that was written into it is refused unless a device wrote it that could read the question. Source: signal.md.
+//
+// All functions may be called by several goroutines and processes at the same time. No error repeats a question, an
+// option, a context, an alert or an answer: errors stand in the traces.
+package person
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"filippo.io/age"
+
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// Bounds of a question, in characters and in number, and of its life.
+const (
+	maxQuestion = 2000
+	maxContext  = 500
+	maxOption   = 100
+	maxOptions  = 5
+
+	minTTL = time.Second
+
+	// DefaultTTL is how long a question is open that does not say.
+	DefaultTTL = 7 * 24 * time.Hour
+)
+
+// Question is something to ask the person.
+type Question struct {
+	Asker     string   // agent that asks
+	Register  bool     // add the asker when nobody knows it
+	Question  string   // 1 to 2,000 characters
+	Options   []string // none: a text is asked for; else 1 to 5 that differ, each of 1 to 100 characters
+	Context   string   // up to 500 characters
+	Priority  string   // low, normal or high; "" is normal
+	Encrypted bool
+	SessionID string
+	ThreadID  string
+	InReplyTo string // id of a question
+	ProjectID string
+	MessageID string        // of the message to the agent `user` that asks; asked once for each
+	TTL       time.Duration // 0 is DefaultTTL; 1 s to 30 days
+}
+
+// Asked is what became of a question.
+type Asked struct {
+	orchestrator.Question
+	Devices int      // that can show it
+	Pushed  int      // to how many of them it is pushed, and to ntfy
+	Unused  []string // ids of devices that the table calls active, and that were not approved on this machine
+}
+
+// Ask stores a question and pushes it to the devices. Both are durable when it returns. Errors: invalid_params, which names
+// the parameter; unavailable when there is no device that could show it: it is never sent in clear instead.
+func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error) {
+	if err := q.check(); err != nil {
+		return Asked{}, err
+	}
+	k, to, err := readersOf(ctx, r)
+	if err != nil {
+		return Asked{}, err
+	}
+	defer k.close()
+	_ = sweep(ctx, r, k) // as in Read
+	if to.shown(q.Encrypted) == 0 {
+		return Asked{}, to.nobody()
+	}
+	draft, secret, err := q.seal(r, to)
+	if err != nil {
+		return Asked{}, err
+	}
+	if err := k.write(repliesFolder, draft.ID, secret); err != nil {
+		return Asked{}, err
+	}
+	stored, pushed, err := r.AskUser(ctx, draft)
+	if err == nil && stored.ID == draft.ID {
+		return Asked{stored, to.shown(q.Encrypted), pushed, to.unused}, nil
+	}
+	if err == nil { // its message had asked before
+		return Asked{stored, to.shown(q.Encrypted), pushed, to.unused}, k.remove(repliesFolder, draft.ID)
+	}
+	if _, gone := r.Question(context.WithoutCancel(ctx), draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
+		err = errors.Join(err, k.remove(repliesFolder, draft.ID))
+	}
+	return Asked{}, err
+}
+
+// seal makes the row of a question, and what is kept beside the table.
+func (q *Question) seal(r *orchestrator.Router, to readers) (orchestrator.QuestionDraft, reply, error) {
+	id, err := r.NewSignalID("q-")
+	if err != nil {
+		return orchestrator.QuestionDraft{}, reply{}, err
+	}
+	now := r.Now().UTC()
+	content := sealedQuestion{
+		V: 1, Kind: "question", ID: id, From: q.Asker, Question: q.Question, Options: q.Options, Context: q.Context, Priority: priorityOf(q.Priority),
+		CreatedAt: now.Format(tracing.Layout), ExpiresAt: now.Add(q.ttl()).Format(tracing.Layout),
+		ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID,
+	}
+	d := orchestrator.QuestionDraft{
+		ID: id, Asker: q.Asker, Register: q.Register, Encrypted: q.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
+		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID, MessageID: q.MessageID,
+		TTL: q.ttl(), Devices: to.ids,
+	}
+	secret := reply{Asker: q.Asker, Options: q.Options}
+	if !q.Encrypted {
+		body, err := marshal(content)
+		d.Body = string(body)
+		return d, secret, err
+	}
+	if secret, err = newReply(&content); err == nil {
+		d.Body, err = seal(content, to.recipients)
+	}
+	return d, secret, err
+}
+
+func (q *Question) ttl() time.Duration {
+	if q.TTL == 0 {
+		return DefaultTTL
+	}
+	return q.TTL
+}
+
+// check validates a question without repeating anything of it.
+func (q *Question) check() error {
+	if q.TTL != 0 && (q.TTL < minTTL || q.TTL > orchestrator.MaxTTL) {
+		return invalid("ttl", "it is out of bounds: 1 second to 30 days")
+	}
+	if err := checkText("question", q.Question, 1, maxQuestion); err != nil {
+		return err
+	}
+	if err := checkText("context", q.Context, 0, maxContext); err != nil {
+		return err
+	}
+	if q.Options != nil && (len(q.Options) == 0 || len(q.Options) > maxOptions) {
+		return invalid("options", "there are %d; 1 to %d are allowed", len(q.Options), maxOptions).
+			WithHint("Leave options out to ask for a text")
+	}
+	for i, option := range q.Options {
+		if err := checkText("options", option, 1, maxOption); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(q.Options[:i], func(other string) bool { return strings.TrimSpace(other) == strings.TrimSpace(option) }) {
+			return invalid("options", "two of them are the same")
+		}
+	}
+	return checkPriority(q.Priority)
+}
+
+func checkText(parameter, text string, least, most int) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return invalid(parameter, "it is no text")
+	}
+	if least > 0 && strings.TrimSpace(text) == "" {
+		return invalid(parameter, "it is empty")
+	}
+	if n := utf8.RuneCountInString(text); n > most {
+		return invalid(parameter, "it has %d characters; at most %d are allowed", n, most)
+	}
+	return nil
+}
+
+// priorityOf is a priority's word, which a device shows.
+func priorityOf(word string) string {
+	if word == "" {
+		return "normal"
+	}
+	return word
+}
+
+func checkPriority(word string) error {
+	if !slices.Contains([]string{"low", "normal", "high"}, priorityOf(word)) {
+		return invalid("priority", "it is none of low, normal, high")
+	}
+	return nil
+}
+
+func invalid(parameter, format string, args ...any) *orchestrator.Error {
+	e := orchestrator.Errorf(orchestrator.InvalidParams, parameter+": "+format, args...)
+	e.Details = map[string]any{"parameter": parameter}
+	return e
+}
+
+// readers are the devices that get what is asked and told.
+type readers struct {
+	ids        []string        // of the devices that can decrypt
+	recipients []age.Recipient // theirs
+	ntfy       bool            // there is an ntfy topic, which can show what is not encrypted
+	unused     []string        // ids of those that are active in the table and were not approved here
+	waiting    bool            // some wait for approval
+}
+
+// shown is how many devices can show something.
+func (to *readers) shown(encrypted bool) int {
+	if to.ntfy && !encrypted {
+		return len(to.ids) + 1
+	}
+	return len(to.ids)
+}
+
+// readersOf opens the key folder and lists the devices that are active in the table and were approved on this machine with
+// the recipient that the table has. Close the folder.
+func readersOf(ctx context.Context, r *orchestrator.Router) (k *keys, to readers, err error) {
+	devices, err := r.Devices(ctx)
+	if err != nil {
+		return nil, to, err
+	}
+	if k, err = openKeys(r, true); err != nil {
+		return nil, to, err
+	}
+	for i := range devices {
+		d := &devices[i]
+		switch {
+		case d.State == orchestrator.DeviceWaiting:
+			to.waiting = true
+		case d.State != orchestrator.DeviceActive:
+		case d.Kind == orchestrator.DeviceNtfy:
+			to.ntfy = true
+		default:
+			recipient, err := k.pinned(d)
+			if err != nil {
+				k.close()
+				return nil, to, err
+			}
+			if recipient == nil {
+				to.unused = append(to.unused, d.ID)
+				continue
+			}
+			to.ids, to.recipients = append(to.ids, d.ID), append(to.recipients, recipient)
+		}
+	}
+	return k, to, nil
+}
+
+// nobody is the error of a question that no device could show.
+func (to *readers) nobody() error {
+	e := orchestrator.Errorf(orchestrator.Unavailable, "no device is there that could show it")
+	switch {
+	case len(to.unused) > 0:
+		return e.WithHint("The table calls %s active, but nobody approved it on this machine: `mailroom signal device list`, then `mailroom signal device approve FINGERPRINT`",
+			strings.Join(to.unused, ", "))
+	case to.waiting:
+		return e.WithHint("A device waits for approval: `mailroom signal device list`, then `mailroom signal device approve FINGERPRINT`")
+	case to.ntfy:
+		return e.WithHint("ntfy can show only what is not encrypted. Pair a phone with `mailroom signal pair`, or say encrypt: false")
+	}
+	return e.WithHint("Pair a phone with `mailroom signal pair`")
+}
+
+// pinned is the recipient that was approved for a device; nil when none was, or another than the table has.
+func (k *keys) pinned(d *orchestrator.Device) (age.Recipient, error) {
+	if !plainID.MatchString(d.ID) {
+		return nil, nil // approved devices have ids of ours
+	}
+	var pin devicePin
+	err := k.read(devicesFolder, d.ID, &pin)
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && pin.Recipient != d.Recipient) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return age.ParseX25519Recipient(pin.Recipient)
+}

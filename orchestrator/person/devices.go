@@ -1,0 +1,106 @@
+package person
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"filippo.io/age"
+
+	"mailroom/orchestrator"
+)
+
+// devicePin is what is kept of an approved device: what is sealed goes to this recipient and to no other.
+type devicePin struct {
+	Recipient string `json:"recipient"`
+}
+
+// Approve lets the device with a fingerprint read what is asked and told from now on, and the alerts that were kept since
+// nobody could. fingerprint may be written in any case, with dashes, spaces or none. It is held against the device's
+// recipient itself. Idempotent; a device that is active in the table, and was not approved here, is approved by it too.
+// Errors: invalid_params; not_found when no device that waits has it; conflict when several have.
+func Approve(ctx context.Context, r *orchestrator.Router, fingerprint string) (orchestrator.Device, error) {
+	if len(fingerprint) > 64 || len(strings.NewReplacer("-", "", " ", "").Replace(fingerprint)) != 16 {
+		return orchestrator.Device{}, invalid("fingerprint", "it has 16 characters, and dashes between them").
+			WithHint("Compare the one that the phone shows, and give all of it")
+	}
+	devices, err := r.Devices(ctx)
+	if err != nil {
+		return orchestrator.Device{}, err
+	}
+	var found []orchestrator.Device
+	var ids []string
+	for _, d := range devices {
+		if d.Kind == orchestrator.DeviceApp && d.State != orchestrator.DeviceRevoked && orchestrator.SameFingerprint(fingerprint, orchestrator.Fingerprint(d.Recipient)) {
+			found, ids = append(found, d), append(ids, d.ID)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return approve(ctx, r, &found[0])
+	case 0:
+		return orchestrator.Device{}, orchestrator.Errorf(orchestrator.NotFound, "no device with this fingerprint waits").
+			WithHint("`mailroom signal device list` lists those that have paired; the phone shows its own fingerprint")
+	}
+	return orchestrator.Device{}, orchestrator.Errorf(orchestrator.Conflict, "%d devices have this fingerprint, of which one at most is the phone: %s", len(ids), strings.Join(ids, ", ")).
+		WithHint("Revoke all of them with `mailroom signal device revoke ID`, and pair the phone again")
+}
+
+func approve(ctx context.Context, r *orchestrator.Router, waiting *orchestrator.Device) (orchestrator.Device, error) {
+	recipient, err := age.ParseX25519Recipient(waiting.Recipient)
+	if err != nil {
+		return *waiting, orchestrator.Errorf(orchestrator.Conflict, "what the device %s calls its key is none", waiting.ID).
+			WithHint("`mailroom signal device revoke %s`, and pair the phone again", waiting.ID)
+	}
+	k, err := openKeys(r, true)
+	if err != nil {
+		return *waiting, err
+	}
+	defer k.close()
+	if err := k.write(devicesFolder, waiting.ID, devicePin{waiting.Recipient}); err != nil {
+		return *waiting, err
+	}
+	d, err := r.ActivateDevice(ctx, waiting.ID, waiting.Recipient)
+	if err != nil {
+		return d, err
+	}
+	return d, resealKept(ctx, r, k, recipient)
+}
+
+// Approved returns the ids of the devices that were approved on this machine, with the recipients that the table has now.
+func Approved(r *orchestrator.Router, devices []orchestrator.Device) (ids []string, err error) {
+	k, err := openKeys(r, false)
+	if err != nil {
+		return nil, err
+	}
+	defer k.close()
+	for i := range devices {
+		recipient, err := k.pinned(&devices[i])
+		if err != nil {
+			return nil, err
+		}
+		if recipient != nil {
+			ids = append(ids, devices[i].ID)
+		}
+	}
+	return ids, nil
+}
+
+// Revoke ends what a device may do: nothing that is asked or told from now on can be decrypted by it. Error: not_found.
+func Revoke(ctx context.Context, r *orchestrator.Router, id string) (orchestrator.Device, error) {
+	unpinned := unpin(r, id) // first: without its pin it gets nothing, whatever the table says
+	d, err := r.RevokeDevice(ctx, id)
+	return d, errors.Join(err, unpinned)
+}
+
+func unpin(r *orchestrator.Router, id string) error {
+	if !plainID.MatchString(id) {
+		return nil // none of ours was ever approved
+	}
+	k, err := openKeys(r, false)
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	return k.remove(devicesFolder, id)
+}

@@ -1,0 +1,341 @@
+package person_test
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	_ "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+)
+
+// exec changes the table as any program could.
+func (o *office) exec(statement string, args ...any) {
+	o.t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+o.path+"?_busy_timeout=10000")
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement, args...); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// TestNoDevice: nothing is asked that nobody could be shown, and never in clear instead.
+func TestNoDevice(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	ask := func(encrypted bool) (person.Asked, error) {
+		return person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: encrypted})
+	}
+	for _, encrypted := range []bool{true, false} {
+		_, err := ask(encrypted)
+		wantCode(t, err, orchestrator.Unavailable)
+		if !strings.Contains(err.Error(), "mailroom signal pair") {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	p := o.pair()
+	_, err := ask(true)
+	wantCode(t, err, orchestrator.Unavailable)
+	if !strings.Contains(err.Error(), "waits for approval") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := person.Revoke(t.Context(), o.Router, p.id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.SetNtfy(t.Context(), orchestrator.NtfyConfig{URL: "https://ntfy.sh/a-topic"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = ask(true)
+	wantCode(t, err, orchestrator.Unavailable)
+	if asked, err := ask(false); err != nil || asked.Devices != 1 {
+		t.Errorf("in clear, by ntfy: %+v, %v", asked, err)
+	}
+	if list, err := o.Questions(t.Context(), orchestrator.QuestionFilter{}); err != nil || len(list) != 1 {
+		t.Errorf("stored are %v, %v", list, err)
+	}
+}
+
+// TestDeviceOfTheTable: a device that somebody wrote into the table gets nothing, nor does one whose key was replaced there.
+func TestDeviceOfTheTable(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	thief, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"d-0123456789ABCDEFGHJKMNPQRS", "../replies/q-0", "d-", strings.Repeat("d", 300)} {
+		o.exec(`INSERT INTO signal_devices (device_id, name, state, recipient, created_at, approved_at, push_host)
+			VALUES (?, 'thief', 'active', ?, '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', 'fcm.googleapis.com')`, id, thief.Recipient().String())
+	}
+	asked := o.ask()
+	if asked.Devices != 1 || len(asked.Unused) != 4 || !slices.Contains(asked.Unused, "d-0123456789ABCDEFGHJKMNPQRS") {
+		t.Errorf("asked %+v", asked)
+	}
+	p.mustRead(asked.Body)
+	if _, err := (&phone{o, "", thief}).read(asked.Body); err == nil {
+		t.Error("the thief can read it")
+	}
+	told, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Message: "x", Encrypted: true})
+	if err != nil || told.Devices != 1 || len(told.Unused) != 4 {
+		t.Errorf("told %+v, %v", told, err)
+	}
+	if _, err := (&phone{o, "", thief}).read(told.Body); err == nil {
+		t.Error("the thief can read an alert")
+	}
+	o.exec(`DELETE FROM signal_devices WHERE name = 'thief'`)
+	o.exec(`UPDATE signal_devices SET recipient = ?`, thief.Recipient().String())
+	_, err = person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true})
+	wantCode(t, err, orchestrator.Unavailable)
+	if !strings.Contains(err.Error(), p.id) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestApprove: by the fingerprint however it is written, of the key that the table has and not of what it says of it.
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.pair()
+	for _, wrong := range []string{"", "0000", "0000-0000-0000-0000", p.fingerprint() + "0", strings.Repeat("-", 100)} {
+		if _, err := person.Approve(t.Context(), o.Router, wrong); err == nil {
+			t.Errorf("%q approves a device", wrong)
+		}
+	}
+	for _, written := range []string{strings.ToLower(strings.ReplaceAll(p.fingerprint(), "-", "")), strings.ReplaceAll(p.fingerprint(), "-", " "), p.fingerprint()} {
+		d, err := person.Approve(t.Context(), o.Router, written)
+		if err != nil || d.ID != p.id || d.State != orchestrator.DeviceActive {
+			t.Errorf("%q: %+v, %v", written, d, err)
+		}
+	}
+	o.exec(`INSERT INTO signal_devices (device_id, name, recipient, created_at) SELECT 'd-copy00000000', 'copy', recipient, created_at FROM signal_devices`)
+	_, err := person.Approve(t.Context(), o.Router, p.fingerprint())
+	wantCode(t, err, orchestrator.Conflict)
+	o.exec(`DELETE FROM signal_devices WHERE name = 'copy'`)
+	if _, err := person.Revoke(t.Context(), o.Router, p.id); err != nil {
+		t.Fatal(err)
+	}
+	_, err = person.Approve(t.Context(), o.Router, p.fingerprint())
+	wantCode(t, err, orchestrator.NotFound)
+}
+
+// TestRevoked: a device that was revoked cannot decrypt what is asked after, also when the table calls it active again.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	lost, kept := o.phone(), o.phone()
+	before := o.ask()
+	lost.mustRead(before.Body)
+	if _, err := person.Revoke(t.Context(), o.Router, lost.id); err != nil {
+		t.Fatal(err)
+	}
+	after := o.ask()
+	kept.mustRead(after.Body)
+	if _, err := lost.read(after.Body); err == nil || after.Devices != 1 {
+		t.Errorf("the lost phone reads it: %v; devices: %d", err, after.Devices)
+	}
+	o.exec(`UPDATE signal_devices SET state = 'active'`)
+	again := o.ask()
+	if _, err := lost.read(again.Body); err == nil || !slices.Equal(again.Unused, []string{lost.id}) {
+		t.Errorf("the lost phone reads it: %v; not used: %v", err, again.Unused)
+	}
+	_, err := person.Revoke(t.Context(), o.Router, "d-0000000000")
+	wantCode(t, err, orchestrator.NotFound)
+	_, err = person.Revoke(t.Context(), o.Router, "../devices/"+kept.id)
+	wantCode(t, err, orchestrator.NotFound)
+	o.ask()
+}
+
+// TestKeptAlerts: an alert for which there was no device reaches the first that is approved, and is in clear nowhere
+// meanwhile.
+func TestKeptAlerts(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	tell := func(a person.Alert) person.Told {
+		t.Helper()
+		a.Sender, a.Register = "builder", true
+		told, err := person.Tell(t.Context(), o.Router, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return told
+	}
+	early := tell(person.Alert{Message: "Disk is full", Type: "error", Encrypted: true, Context: "c"})
+	if early.Devices != 0 || early.Pushed != 0 || early.Priority != 1 || strings.Contains(early.Body, "Disk") {
+		t.Fatalf("told %+v", early)
+	}
+	clear := tell(person.Alert{Message: "In clear"})
+	if !strings.Contains(clear.Body, `"message":"In clear","alertType":"info"`) {
+		t.Fatalf("told %+v", clear)
+	}
+	p := o.pair()
+	if _, err := p.read(early.Body); err == nil {
+		t.Fatal("a device reads it that nobody approved")
+	}
+	if _, err := person.Approve(t.Context(), o.Router, p.fingerprint()); err != nil {
+		t.Fatal(err)
+	}
+	d := slices.IndexFunc(o.devices(), func(d orchestrator.Device) bool { return d.ID == p.id })
+	_, alerts, err := o.SignalsFor(t.Context(), o.devices()[d])
+	if err != nil || len(alerts) != 2 || alerts[1].ID != early.ID {
+		t.Fatalf("the device is shown %+v, %v", alerts, err)
+	}
+	got := p.mustRead(alerts[1].Body)
+	if got["message"] != "Disk is full" || got["alertType"] != "error" || got["priority"] != "high" || got["id"] != early.ID || got["kind"] != "alert" || got["from"] != "builder" ||
+		got["context"] != "c" || got["createdAt"] != "2026-01-02T03:04:05.000Z" {
+		t.Errorf("it reads %v", got)
+	}
+	late := tell(person.Alert{Message: "Done", Type: "success", Encrypted: true, Priority: "low"})
+	if got := p.mustRead(late.Body); late.Devices != 1 || late.Priority != -1 || got["priority"] != "low" {
+		t.Errorf("told %+v, read %v", late, got)
+	}
+	second := o.phone()
+	if _, err := second.read(o.alert(late.ID).Body); err == nil {
+		t.Error("a device reads what was told before it was approved")
+	}
+}
+
+func (o *office) devices() []orchestrator.Device {
+	o.t.Helper()
+	list, err := o.Devices(o.t.Context())
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return list
+}
+
+func (o *office) alert(id string) orchestrator.Alert {
+	o.t.Helper()
+	a, err := o.Alert(o.t.Context(), id)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return a
+}
+
+// TestKeyFolder: keys that others can reach, or that may not be ours, are not used.
+func TestKeyFolder(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(folder, pin string) error{
+		"others can enter":      func(folder, _ string) error { return os.Chmod(folder, 0o750) },
+		"others can read a pin": func(_, pin string) error { return os.Chmod(pin, 0o640) },
+		"the pin is a link": func(folder, pin string) error {
+			if err := os.Rename(pin, filepath.Join(folder, "elsewhere")); err != nil {
+				return err
+			}
+			return os.Symlink(filepath.Join("..", "elsewhere"), pin)
+		},
+		"the folder is a link": func(folder, _ string) error {
+			if err := os.Rename(folder, folder+"-moved"); err != nil {
+				return err
+			}
+			return os.Symlink(folder+"-moved", folder)
+		},
+		"a folder in it is a link": func(folder, _ string) error {
+			if err := os.Rename(filepath.Join(folder, "devices"), filepath.Join(folder, "moved")); err != nil {
+				return err
+			}
+			return os.Symlink("moved", filepath.Join(folder, "devices"))
+		},
+		"the pin is a folder": func(_, pin string) error {
+			if err := os.Remove(pin); err != nil {
+				return err
+			}
+			return os.Mkdir(pin, 0o700)
+		},
+		"another owns it": func(folder, _ string) error { return os.Chown(folder, 12345, -1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOffice(t)
+			p := o.phone()
+			folder := o.path + "-signal"
+			if err := spoil(folder, filepath.Join(folder, "devices", p.id)); err != nil {
+				if name == "another owns it" && os.Geteuid() != 0 {
+					t.Skip("only root can give files away")
+				}
+				t.Fatal(err)
+			}
+			_, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true})
+			wantCode(t, err, orchestrator.PermissionDenied)
+			findings := person.Doctor(t.Context(), o.Router, false)
+			if !slices.ContainsFunc(findings, func(f orchestrator.Finding) bool {
+				return f.Level == "problem" && strings.Contains(f.Says, folder) && f.Do != ""
+			}) {
+				t.Errorf("the doctor finds %+v", findings)
+			}
+		})
+	}
+	o := newOffice(t)
+	o.phone()
+	o.ask()
+	err := filepath.WalkDir(o.path+"-signal", func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("others can reach %s: %s", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInvalid: what is refused names the parameter, and repeats nothing of it.
+func TestInvalid(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.phone()
+	const canary = "canary"
+	for parameter, questions := range map[string][]person.Question{
+		"question": {{Question: ""}, {Question: " \n"}, {Question: canary + strings.Repeat("ü", 1995)}, {Question: canary + "\xff"}, {Question: canary + "\x00"}},
+		"context":  {{Question: "x", Context: canary + strings.Repeat("ü", 495)}},
+		"options": {
+			{Question: "x", Options: []string{}}, {Question: "x", Options: []string{canary, " "}}, {Question: "x", Options: []string{canary, canary + " "}},
+			{Question: "x", Options: []string{canary + strings.Repeat("ü", 95)}}, {Question: "x", Options: []string{canary, "2", "3", "4", "5", "6"}},
+		},
+		"priority": {{Question: "x", Priority: canary}},
+		"ttl":      {{Question: "x", TTL: time.Millisecond}, {Question: "x", TTL: -time.Hour}, {Question: "x", TTL: 30*24*time.Hour + 1}},
+	} {
+		for _, q := range questions {
+			q.Asker, q.Register, q.Encrypted = "builder", true, true
+			_, err := person.Ask(t.Context(), o.Router, q)
+			wantCode(t, err, orchestrator.InvalidParams)
+			if strings.Contains(err.Error(), canary) || !strings.HasPrefix(err.Error(), parameter+": ") {
+				t.Errorf("the error is %v", err)
+			}
+		}
+	}
+	for parameter, alerts := range map[string][]person.Alert{
+		"message":   {{Message: ""}, {Message: canary + strings.Repeat("x", 2000)}},
+		"context":   {{Message: "x", Context: canary + strings.Repeat("x", 500)}},
+		"alertType": {{Message: "x", Type: canary}},
+		"priority":  {{Message: "x", Priority: canary}},
+	} {
+		for _, a := range alerts {
+			a.Sender, a.Register, a.Encrypted = "builder", true, true
+			_, err := person.Tell(t.Context(), o.Router, a)
+			wantCode(t, err, orchestrator.InvalidParams)
+			if strings.Contains(err.Error(), canary) || !strings.HasPrefix(err.Error(), parameter+": ") {
+				t.Errorf("the error is %v", err)
+			}
+		}
+	}
+	if _, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Encrypted: true, Question: strings.Repeat("ü", 2000),
+		Context: strings.Repeat("ü", 500), Options: []string{strings.Repeat("ü", 100), "2", "3", "4", "5"}, TTL: 30 * 24 * time.Hour}); err != nil {
+		t.Errorf("the largest question: %v", err)
+	}
+}

@@ -1,0 +1,304 @@
+package person
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// Levels of findings, as of the router's doctor.
+const (
+	fine    = "ok"
+	note    = "note"
+	problem = "problem"
+)
+
+// maxSkew is how far a clock may be off: push services refuse a signature whose end is more than 24 hours away, and a
+// device shows a question as over that is not.
+const maxSkew = 2 * time.Minute
+
+// Doctor says what is missing between this machine and a phone: the address of the app, the daemon behind it, keys, devices
+// and their pushes, the key folder, the clock. It goes on after a check that fails. It reads only, but for the push keys,
+// which it makes when there are none; it asks for the app at its address. With try it pushes a test to every device first.
+func Doctor(ctx context.Context, r *orchestrator.Router, try bool) []orchestrator.Finding {
+	d := &doctor{r: r}
+	if try {
+		d.trials(ctx)
+	}
+	d.address(ctx)
+	d.pushKeys(ctx)
+	d.folder()
+	d.devices(ctx)
+	d.replies(ctx)
+	return d.findings
+}
+
+// trials pushes a test to every device that can be pushed to.
+func (d *doctor) trials(ctx context.Context) {
+	trials, err := d.r.TryDevices(ctx)
+	if err != nil {
+		d.failed("trials", err)
+	}
+	for _, t := range trials {
+		check := "trial of " + strings.TrimPrefix(t.Agent, orchestrator.DevicePrefix)
+		switch {
+		case t.Delivered:
+			d.add(check, fine, "the push service took a test: it should be on the phone now", "")
+		case t.MessageID == "" || t.PutOff:
+			d.add(check, note, "no test arrived: "+t.Says, "")
+		default:
+			d.add(check, problem, "a test did not arrive: "+t.Says, "`mailroom trace "+t.MessageID+"` shows the attempt")
+		}
+	}
+}
+
+type doctor struct {
+	r        *orchestrator.Router
+	findings []orchestrator.Finding
+}
+
+func (d *doctor) add(check, level, says, do string) {
+	d.findings = append(d.findings, orchestrator.Finding{Check: check, Level: level, Says: says, Do: do})
+}
+
+// failed adds an error as a problem.
+func (d *doctor) failed(check string, err error) {
+	var own *orchestrator.Error
+	if errors.As(err, &own) {
+		plain := *own
+		plain.Hint = ""
+		d.add(check, problem, plain.Error(), own.Hint)
+		return
+	}
+	d.add(check, problem, err.Error(), "")
+}
+
+// address checks that phones find the app where the setting says.
+func (d *doctor) address(ctx context.Context) {
+	const check = "address"
+	url, err := d.r.SignalURL()
+	switch {
+	case err != nil:
+		d.failed(check, err)
+		return
+	case url == "":
+		d.add(check, problem, "no address is set at which phones reach the app", NoAddressHint)
+		return
+	case !strings.HasPrefix(url, "https://"):
+		d.add(check, note, url+" can be reached from this machine only: phones need https", NoAddressHint)
+	default:
+		d.add(check, fine, url, "")
+	}
+	date, err := fetchManifest(ctx, url)
+	if err != nil {
+		d.add("app", problem, "the app is not at "+url+": "+err.Error(),
+			"`mailroom serve --phone ADDRESS` serves it, and what answers at the address must lead there; see docs/phone.md")
+		return
+	}
+	d.add("app", fine, "it answers at "+url, "")
+	if skew := d.r.Now().Sub(date); !date.IsZero() && skew.Abs() > maxSkew {
+		d.add("clock", problem, fmt.Sprintf("the clock here and the one behind %s are %s apart", url, skew.Abs().Round(time.Second)),
+			"Set the clock; push services refuse what was signed at another time")
+	} else {
+		d.add("clock", fine, "it agrees with the one that answers at the address", "")
+	}
+}
+
+// NoAddressHint says how phones get an address of the app.
+const NoAddressHint = "A phone takes the app from an https address only: give `mailroom serve --phone` one (Tailscale, Caddy, a tunnel; see docs/phone.md), " +
+	"then `mailroom setting set signal.url https://HOST`. To try it in a browser on this machine: `mailroom setting set signal.url http://localhost:PORT`"
+
+// fetchManifest asks for the app's manifest, and returns the time of the answer, if it says one.
+func fetchManifest(ctx context.Context, url string) (date time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/manifest.webmanifest", nil)
+	if err != nil {
+		return date, err
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(request)
+	if err != nil {
+		return date, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return date, fmt.Errorf("the answer is %s", answer.Status)
+	}
+	var manifest struct {
+		Name string `json:"name"`
+	}
+	content, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	if err != nil {
+		return date, err
+	}
+	if json.Unmarshal(content, &manifest) != nil || !strings.Contains(strings.ToLower(manifest.Name), "mailroom") {
+		return date, errors.New("something else answers there")
+	}
+	date, _ = http.ParseTime(answer.Header.Get("Date")) // it need not say one
+	return date, nil
+}
+
+func (d *doctor) pushKeys(ctx context.Context) {
+	if _, err := d.r.VAPIDPublicKey(ctx); err != nil {
+		d.failed("push keys", err)
+		return
+	}
+	d.add("push keys", fine, "there", "")
+}
+
+// folder checks who can reach the keys.
+func (d *doctor) folder() {
+	const check = "key folder"
+	k, err := openKeys(d.r, false)
+	if err != nil {
+		d.failed(check, err)
+		return
+	}
+	defer k.close()
+	if k.root == nil {
+		d.add(check, fine, "it is made with the first device or question", "")
+		return
+	}
+	for _, folder := range []string{repliesFolder, devicesFolder} {
+		names, err := k.names(folder)
+		if err != nil {
+			d.failed(check, err)
+			return
+		}
+		for _, name := range names {
+			info, err := k.root.Lstat(folder + string(os.PathSeparator) + name)
+			if err == nil {
+				err = k.check(folder+string(os.PathSeparator)+name, info, 0)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				d.failed(check, err)
+				return
+			}
+		}
+	}
+	d.add(check, fine, "only its owner can reach "+k.path, "")
+}
+
+// devices checks each device, and whether there is one at all.
+func (d *doctor) devices(ctx context.Context) {
+	const check = "devices"
+	list, err := d.r.Devices(ctx)
+	if err != nil {
+		d.failed(check, err)
+		return
+	}
+	k, err := openKeys(d.r, false)
+	if err != nil {
+		return // the folder's finding says it
+	}
+	defer k.close()
+	usable := 0
+	for i := range list {
+		if d.device(k, &list[i]) {
+			usable++
+		}
+	}
+	if usable == 0 {
+		d.add(check, problem, "no device can read what is encrypted: questions are refused", "`mailroom signal pair`, then `mailroom signal device approve FINGERPRINT`")
+	} else {
+		d.add(check, fine, fmt.Sprintf("%d can read what is encrypted", usable), "")
+	}
+}
+
+// device checks one device, and reports whether it can read what is encrypted.
+func (d *doctor) device(k *keys, device *orchestrator.Device) bool {
+	check := "device " + device.ID
+	switch device.State {
+	case orchestrator.DeviceWaiting:
+		d.add(check, note, device.Name+" waits for approval since "+device.CreatedAt,
+			"If the phone shows "+device.Fingerprint+": `mailroom signal device approve "+device.Fingerprint+"`")
+		return false
+	case orchestrator.DeviceActive:
+	default:
+		return false
+	}
+	if device.Kind == orchestrator.DeviceApp {
+		recipient, err := k.pinned(device)
+		if err != nil {
+			d.failed(check, err)
+			return false
+		}
+		if recipient == nil {
+			d.add(check, problem, device.Name+" is active in the table, but nobody approved it here with the key that it has there: it is not used",
+				"If the phone shows "+device.Fingerprint+": `mailroom signal device approve "+device.Fingerprint+"`; otherwise `mailroom signal device revoke "+device.ID+"`")
+			return false
+		}
+	}
+	last := "nothing was pushed yet"
+	if device.PushedAt != "" {
+		last = "the last push, at " + device.PushedAt + ": " + device.PushOutcome
+	}
+	switch {
+	case device.PushProblem != "":
+		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Open the app on it: it subscribes anew")
+	case device.PushHost == "":
+		d.add(check, problem, device.Name+" gets no pushes: it has not subscribed", "Open the app on it and allow notifications; on an iPhone, from the home screen")
+	case device.PushedAt != "" && device.PushOutcome != "delivered":
+		d.add(check, problem, device.Name+", "+last, "`mailroom signal doctor --try` pushes a test")
+	default:
+		d.add(check, fine, device.Name+" through "+device.PushHost+"; "+last, "")
+	}
+	return device.Kind == orchestrator.DeviceApp
+}
+
+// replies looks for files of questions that are not there, and questions whose answers cannot be opened here.
+func (d *doctor) replies(ctx context.Context) {
+	const check = "answers"
+	k, err := openKeys(d.r, false)
+	if err != nil {
+		return // the folder's finding says it
+	}
+	defer k.close()
+	names, err := k.names(repliesFolder)
+	if err != nil {
+		d.failed(check, err)
+		return
+	}
+	there := map[string]bool{}
+	orphans := 0
+	for _, name := range names {
+		there[name] = true
+		if !plainID.MatchString(name) {
+			continue
+		}
+		if _, err := d.r.Question(ctx, name); orchestrator.CodeOf(err) == orchestrator.NotFound {
+			orphans++
+		}
+	}
+	open, err := d.r.Questions(ctx, orchestrator.QuestionFilter{Status: orchestrator.QuestionPending, Limit: 1000})
+	if err != nil {
+		d.failed(check, err)
+		return
+	}
+	lost := 0
+	for i := range open {
+		if !there[open[i].ID] {
+			lost++
+		}
+	}
+	if orphans > 0 {
+		d.add(check, note, fmt.Sprintf("keys of %d questions that were never stored, or are gone", orphans), "They are removed within ten minutes of the next question")
+	}
+	if lost > 0 {
+		d.add(check, problem, fmt.Sprintf("%d open questions whose answers cannot be opened here, since their keys are not in %s", lost, k.path),
+			"Cancel them and ask again: `mailroom signal list`, `mailroom signal cancel ID`")
+	}
+	if orphans == 0 && lost == 0 {
+		d.add(check, fine, "every open question has its key", "")
+	}
+}

@@ -1,0 +1,236 @@
+package person_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+)
+
+// office is a router on a real file with a clock of the test's own.
+type office struct {
+	*orchestrator.Router
+	t    *testing.T
+	path string
+
+	mu sync.Mutex
+	at time.Time
+}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	o := &office{t: t, path: filepath.Join(t.TempDir(), "mailroom.db"), at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	r, err := orchestrator.Open(t.Context(), orchestrator.Options{Path: o.path, Now: o.now, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	if _, err := r.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.Router = r
+	return o
+}
+
+func (o *office) now() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.at
+}
+
+func (o *office) advance(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.at = o.at.Add(d)
+}
+
+// phone is a device that does what the app does.
+type phone struct {
+	o        *office
+	id       string
+	identity *age.X25519Identity
+}
+
+// pair pairs a phone, and leaves it waiting.
+func (o *office) pair() *phone {
+	o.t.Helper()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	code, _, err := o.StartPairing(o.t.Context())
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	d, _, err := o.Pair(o.t.Context(), orchestrator.PairRequest{Code: code, Name: "Phone", Recipient: identity.Recipient().String()})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return &phone{o, d.ID, identity}
+}
+
+func (p *phone) fingerprint() string {
+	return orchestrator.Fingerprint(p.identity.Recipient().String())
+}
+
+// phone pairs a phone and approves it.
+func (o *office) phone() *phone {
+	o.t.Helper()
+	p := o.pair()
+	if _, err := person.Approve(o.t.Context(), o.Router, p.fingerprint()); err != nil {
+		o.t.Fatal(err)
+	}
+	return p
+}
+
+// read decrypts what is sealed.
+func (p *phone) read(sealed string) (map[string]any, error) {
+	raw, err := base64.StdEncoding.DecodeString(sealed)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := age.Decrypt(bytes.NewReader(raw), p.identity)
+	if err != nil {
+		return nil, err
+	}
+	var content map[string]any
+	return content, json.NewDecoder(plain).Decode(&content)
+}
+
+// mustRead is read of what this phone must be able to read.
+func (p *phone) mustRead(sealed string) map[string]any {
+	p.o.t.Helper()
+	content, err := p.read(sealed)
+	if err != nil {
+		p.o.t.Fatal(err)
+	}
+	return content
+}
+
+// said is an answer in the making; tests change what they like before it is sealed.
+type said struct {
+	reply, mac string // of the question
+	fields     map[string]any
+}
+
+// answer prepares an answer to a question: the index of an option, or a text.
+func (p *phone) answer(q orchestrator.Question, what any) *said {
+	p.o.t.Helper()
+	content := p.mustRead(q.Body)
+	s := &said{reply: content["reply"].(string), mac: content["mac"].(string)}
+	s.fields = map[string]any{"v": 1, "id": q.ID, "time": "2026-01-02T03:05:00.000Z"}
+	switch what.(type) {
+	case int:
+		s.fields["option"] = what
+	case string:
+		s.fields["text"] = what
+	}
+	return s.sign()
+}
+
+// sign computes the HMAC over what the fields say now.
+func (s *said) sign() *said {
+	key, _ := base64.RawURLEncoding.DecodeString(s.mac)
+	what := ""
+	if option, ok := s.fields["option"]; ok {
+		number, _ := json.Marshal(option)
+		what = "option:" + string(number)
+	} else if text, ok := s.fields["text"].(string); ok {
+		what = "text:" + text
+	}
+	h := hmac.New(sha256.New, key)
+	io.WriteString(h, strings.Join([]string{"mailroom answer v1", s.fields["id"].(string), what, s.fields["time"].(string)}, "\n"))
+	s.fields["mac"] = base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+	return s
+}
+
+func (s *said) seal() string {
+	plain, err := json.Marshal(s.fields)
+	if err != nil {
+		panic(err)
+	}
+	return sealTo(s.reply, plain)
+}
+
+func sealTo(recipient string, plain []byte) string {
+	to, err := age.ParseX25519Recipient(recipient)
+	if err != nil {
+		panic(err)
+	}
+	var b bytes.Buffer
+	w, err := age.Encrypt(&b, to)
+	if err == nil {
+		_, err = w.Write(plain)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		panic(err)
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+// ask asks an encrypted question as builder.
+func (o *office) ask(options ...string) person.Asked {
+	o.t.Helper()
+	asked, err := person.Ask(o.t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Options: options, Encrypted: true})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return asked
+}
+
+func (o *office) put(id, device, answer string) {
+	o.t.Helper()
+	if _, err := o.AnswerQuestion(o.t.Context(), id, device, answer); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *office) get(id string) (person.Response, error) {
+	return person.Read(o.t.Context(), o.Router, id, "builder", 0)
+}
+
+// answered is get of a question that must be answered so.
+func (o *office) answered(id, want string) {
+	o.t.Helper()
+	r, err := o.get(id)
+	if err != nil || !r.Answered || r.Text != want {
+		o.t.Fatalf("the answer is %+v, %v; want %q", r, err, want)
+	}
+}
+
+// files lists what lies in the key folder, with / before the names.
+func (o *office) files(folder string) (names []string) {
+	entries, err := os.ReadDir(filepath.Join(o.path+"-signal", folder))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		o.t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func wantCode(t *testing.T, err error, code orchestrator.Code) {
+	t.Helper()
+	if err == nil || orchestrator.CodeOf(err) != code {
+		t.Fatalf("the error is %v; want %s", err, code)
+	}
+}
+
+var background = context.Background()

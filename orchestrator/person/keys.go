@@ -1,0 +1,296 @@
+package person
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"syscall"
+
+	"mailroom/orchestrator"
+)
+
+// The subfolders of the key folder.
+const (
+	repliesFolder = "replies" // a file per question: what opens and checks its answer
+	devicesFolder = "devices" // a file per approved device: its recipient
+)
+
+// maxKeyFile bounds what is read of a key file, in bytes. The largest is that of a question with five options.
+const maxKeyFile = 16 << 10
+
+// keys is the folder DATABASE-signal, where that stands which must not be in the table: whoever writes the table could
+// change it there, and whoever reads a backup could read it. It is for one system user: what others own or can reach is
+// refused, and links are never followed. Two processes may use it at the same time.
+type keys struct {
+	path string
+	root *os.Root // nil: the folder is not there, and nothing is in it
+}
+
+// keyFolder is where the keys of a database are.
+func keyFolder(r *orchestrator.Router) string { return r.Path() + "-signal" }
+
+// openKeys opens the folder. With create it is made when it is missing. Close it.
+func openKeys(r *orchestrator.Router, create bool) (*keys, error) {
+	k := &keys{path: keyFolder(r)}
+	if create {
+		if err := makeFolders(k.path); err != nil {
+			return nil, k.failed("making", "", err)
+		}
+	}
+	info, err := os.Lstat(k.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err == nil {
+		err = k.check("", info, fs.ModeDir)
+	}
+	if err != nil {
+		return nil, k.failed("opening", "", err)
+	}
+	if k.root, err = os.OpenRoot(k.path); err != nil {
+		return nil, k.failed("opening", "", err)
+	}
+	for _, folder := range []string{".", repliesFolder, devicesFolder} {
+		if info, err = k.root.Lstat(folder); err == nil {
+			err = k.check(folder, info, fs.ModeDir)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			k.close()
+			return nil, k.failed("opening", folder, err)
+		}
+	}
+	return k, nil
+}
+
+func (k *keys) close() {
+	if k.root != nil {
+		k.root.Close()
+	}
+}
+
+// makeFolders makes what is missing of the key folder, so that it is there after a power failure, too.
+func makeFolders(path string) error {
+	made := false
+	for _, folder := range []string{path, filepath.Join(path, repliesFolder), filepath.Join(path, devicesFolder)} {
+		err := os.Mkdir(folder, 0o700)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		made = made || err == nil
+	}
+	if !made {
+		return nil
+	}
+	for _, folder := range []string{path, filepath.Dir(path)} {
+		f, err := os.Open(folder)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check refuses what is not of the kind, belongs to another user or can be reached by one.
+func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
+	path := filepath.Join(k.path, name)
+	if info.Mode().Type() != kind {
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is a %s, where keys are kept", path, typeName(info.Mode())).
+			WithHint("Look who put it there, and remove it")
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s belongs to user %d, and this is user %d", path, s.Uid, os.Geteuid()).
+			WithHint("Run mailroom as the user whose keys these are")
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "others on this machine can reach %s (mode %04o)", path, mode).
+			WithHint("chmod go= %s", path)
+	}
+	return nil
+}
+
+func typeName(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "link"
+	case mode.IsDir():
+		return "folder"
+	case mode.IsRegular():
+		return "file"
+	}
+	return "special file"
+}
+
+// failed is an error of the folder. Those of check say it all.
+func (k *keys) failed(doing, name string, err error) error {
+	var own *orchestrator.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: fmt.Sprintf("%s %s", doing, filepath.Join(k.path, name)), Err: err}
+}
+
+// plainID is the form of ids: what stands in the table may have been written by anybody, and becomes the name of a file.
+var plainID = regexp.MustCompile(`^[a-z]-[0-9A-Za-z]{8,64}$`)
+
+// file is the name of the file of an id in a folder. Error: invalid_params for an id that none of ours is like.
+func file(folder, id string) (string, error) {
+	if !plainID.MatchString(id) {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of a question or a device", orchestrator.Clip(id))
+	}
+	return filepath.Join(folder, id), nil
+}
+
+// write stores a value as the file of an id, in place of an older one. It is on disk when it returns, and never there in
+// part.
+func (k *keys) write(folder, id string, value any) error {
+	return k.store(folder, id, value, func(draft, name string) error { return k.root.Rename(draft, name) })
+}
+
+// create is write where the first that stores something wins.
+func (k *keys) create(folder, id string, value any) error {
+	return k.store(folder, id, value, func(draft, name string) error {
+		err := k.root.Link(draft, name)
+		if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+		return errors.Join(err, k.root.Remove(draft))
+	})
+}
+
+// draftPrefix begins the name of a file that is being written.
+const draftPrefix = ".new-"
+
+func (k *keys) store(folder, id string, value any, place func(draft, name string) error) error {
+	name, err := file(folder, id)
+	if err != nil {
+		return err
+	}
+	content, err := marshal(value)
+	if err != nil {
+		return err
+	}
+	draft := filepath.Join(repliesFolder, draftPrefix+rand.Text()) // where sweep looks for what a killed process left
+	if err := k.writeDraft(draft, content); err != nil {
+		return k.failed("writing", draft, errors.Join(err, k.root.Remove(draft)))
+	}
+	if err := place(draft, name); err != nil {
+		return k.failed("writing", name, err)
+	}
+	return k.sync(folder)
+}
+
+func (k *keys) writeDraft(name string, content []byte) error {
+	f, err := k.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func (k *keys) sync(folder string) error {
+	f, err := k.root.Open(folder)
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	if err != nil {
+		return k.failed("syncing", folder, err)
+	}
+	return nil
+}
+
+// read reads the file of an id into a value. Errors: fs.ErrNotExist when there is none; permission_denied for a file that
+// is not this user's alone.
+func (k *keys) read(folder, id string, into any) error {
+	name, err := file(folder, id)
+	if err != nil {
+		return err
+	}
+	if k.root == nil {
+		return fs.ErrNotExist
+	}
+	content, err := k.content(name)
+	if err == nil {
+		if err = json.Unmarshal(content, into); err != nil {
+			err = errors.New("it is not as mailroom writes it") // the cause could repeat what stands in it
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return k.failed("reading", name, err)
+	}
+	return err
+}
+
+func (k *keys) content(name string) ([]byte, error) {
+	info, err := k.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.check(name, info, 0); err != nil {
+		return nil, err
+	}
+	f, err := k.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	opened, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(info, opened) {
+		return nil, errors.New("it was replaced while it was opened")
+	}
+	if opened.Size() > maxKeyFile {
+		return nil, errors.New("it is too large")
+	}
+	content := make([]byte, opened.Size())
+	n, err := f.ReadAt(content, 0)
+	if n == len(content) {
+		err = nil
+	}
+	return content, err
+}
+
+// remove removes the file of an id, which may be gone already.
+func (k *keys) remove(folder, id string) error {
+	name, err := file(folder, id)
+	if err != nil || k.root == nil {
+		return err
+	}
+	return k.removeFile(name)
+}
+
+func (k *keys) removeFile(name string) error {
+	if err := k.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return k.failed("removing", name, err)
+	}
+	return nil
+}
+
+// names lists what lies in a folder.
+func (k *keys) names(folder string) (names []string, err error) {
+	if k.root == nil {
+		return nil, nil
+	}
+	f, err := k.root.Open(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		defer f.Close()
+		names, err = f.Readdirnames(-1)
+	}
+	if err != nil {
+		return nil, k.failed("listing", folder, err)
+	}
+	return names, nil
+}

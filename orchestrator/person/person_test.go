@@ -1,0 +1,347 @@
+package person_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+)
+
+// TestSealed: what a question says reaches the devices and nobody else, and the answer only its asker.
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	first, second := o.phone(), o.phone()
+	asked, err := person.Ask(t.Context(), o.Router, person.Question{
+		Asker: "builder", Register: true, Question: "Größe <x> & \"y\"?", Options: []string{"Ja ✓", "No"}, Context: "ctx", Priority: "high", Encrypted: true,
+		ThreadID: "t-1", InReplyTo: "q-1", ProjectID: "p-1", SessionID: "s-1", TTL: time.Hour,
+	})
+	if err != nil || asked.Devices != 2 || asked.Unused != nil {
+		t.Fatalf("asked %+v, %v", asked, err)
+	}
+	for _, p := range []*phone{first, second} {
+		got := p.mustRead(asked.Body)
+		delete(got, "reply")
+		mac, err := base64.RawURLEncoding.DecodeString(got["mac"].(string))
+		delete(got, "mac")
+		want := fmt.Sprint(map[string]any{
+			"v": 1, "kind": "question", "id": asked.ID, "from": "builder", "question": "Größe <x> & \"y\"?", "options": []string{"Ja ✓", "No"}, "context": "ctx",
+			"priority": "high", "createdAt": "2026-01-02T03:04:05.000Z", "expiresAt": "2026-01-02T04:04:05.000Z", "threadId": "t-1", "inReplyTo": "q-1", "projectId": "p-1",
+		})
+		if fmt.Sprint(got) != want || len(mac) != 32 || err != nil {
+			t.Errorf("a phone reads %v and a key of %d bytes; want %v", got, len(mac), want)
+		}
+	}
+	if asked.Priority != 1 || asked.SessionID != "s-1" || asked.ExpiresAt != "2026-01-02T04:04:05.000Z" || !asked.Encrypted {
+		t.Errorf("stored is %+v", asked.Question)
+	}
+	if r, err := o.get(asked.ID); err != nil || r.Answered || r.Status != orchestrator.QuestionPending {
+		t.Fatalf("an open question is %+v, %v", r, err)
+	}
+	o.put(asked.ID, second.id, second.answer(asked.Question, 0).seal())
+	if _, err := first.read(o.question(asked.ID).Answer); err == nil {
+		t.Error("a phone can read an answer")
+	}
+	o.answered(asked.ID, "Ja ✓")
+	text := o.ask()
+	o.put(text.ID, first.id, first.answer(text.Question, "At\nnoon  ").seal())
+	o.answered(text.ID, "At\nnoon  ")
+}
+
+func (o *office) question(id string) orchestrator.Question {
+	o.t.Helper()
+	q, err := o.Question(o.t.Context(), id)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return q
+}
+
+// TestForgedAnswers: whatever is written into the table that no device wrote which had read the question is refused, and
+// the question open again.
+func TestForgedAnswers(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	other := o.ask("Yes", "No", "Third")
+	asked := o.ask("Yes", "No")
+	text := o.ask()
+	right := p.answer(asked.Question, 1)
+	change := func(what any, edit func(s *said)) string {
+		s := p.answer(asked.Question, what)
+		edit(s)
+		return s.seal()
+	}
+	forged := map[string]string{
+		"no mac":            change(1, func(s *said) { delete(s.fields, "mac") }),
+		"wrong mac":         change(1, func(s *said) { s.fields["mac"] = base64.RawURLEncoding.EncodeToString(make([]byte, 32)) }),
+		"other option":      change(1, func(s *said) { s.fields["option"] = 0 }),
+		"other time":        change(1, func(s *said) { s.fields["time"] = "2026-01-02T03:06:00.000Z" }),
+		"no time":           change(1, func(s *said) { s.fields["time"] = "noon"; s.sign() }),
+		"other id":          change(1, func(s *said) { s.fields["id"] = other.ID; s.sign() }),
+		"other version":     change(1, func(s *said) { s.fields["v"] = 2; s.sign() }),
+		"out of range":      change(2, func(*said) {}),
+		"negative":          change(-1, func(*said) {}),
+		"a text":            change("Yes", func(*said) {}),
+		"nothing":           change(nil, func(*said) {}),
+		"both":              change(1, func(s *said) { s.fields["text"] = "Yes" }),
+		"a further key":     change(1, func(s *said) { s.fields["also"] = 1 }),
+		"another's answer":  p.answer(other.Question, 2).seal(),
+		"in clear":          `{"option":1}`,
+		"to another":        sealTo(p.identity.Recipient().String(), []byte(`{}`)),
+		"truncated":         right.seal()[:40],
+		"no JSON":           sealTo(right.reply, []byte("yes")),
+		"two":               sealTo(right.reply, []byte(`{} {}`)),
+		"garbage":           "%%%",
+		"empty":             sealTo(right.reply, nil),
+		"larger than any":   sealTo(right.reply, []byte(strings.Repeat(" ", 40<<10))),
+		"one flipped byte":  flipped(right.seal()),
+		"key of the reply ": sealTo(right.reply, []byte(`{"v":1,"id":"`+asked.ID+`","option":1,"time":"2026-01-02T03:05:00.000Z","mac":"!"}`)),
+	}
+	for name, answer := range forged {
+		o.forge(asked.ID, answer)
+		r, err := o.get(asked.ID)
+		if err != nil || r.Answered || r.Refused == "" || r.Status != orchestrator.QuestionPending || r.Question.Answer != "" {
+			t.Fatalf("%s: %+v, %v", name, r, err)
+		}
+	}
+	for _, written := range []any{"", " ", strings.Repeat("x", 2001), 0} {
+		o.forge(text.ID, p.answer(text.Question, written).seal())
+		if r, err := o.get(text.ID); err != nil || r.Answered || r.Refused == "" {
+			t.Fatalf("%q: %+v, %v", written, r, err)
+		}
+	}
+	o.put(asked.ID, p.id, right.seal())
+	o.answered(asked.ID, "No")
+	o.put(text.ID, p.id, p.answer(text.Question, strings.Repeat("ü", 2000)).seal())
+	o.answered(text.ID, strings.Repeat("ü", 2000))
+}
+
+// flipped changes one byte of a sealed text's payload.
+func flipped(sealed string) string {
+	raw, _ := base64.StdEncoding.DecodeString(sealed)
+	raw[len(raw)-20] ^= 1
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// forge writes an answer into the table, as any program could.
+func (o *office) forge(id, answer string) {
+	o.t.Helper()
+	o.exec(`UPDATE signal_questions SET status = 'answered', answer = ?, answered_by = 'd-somebody', ended_at = '2026-01-02T03:05:00.000Z' WHERE question_id = ?`, answer, id)
+}
+
+// TestTableIsNotTrusted: what an asker is told rests on what was kept beside the table, whatever the table says.
+func TestTableIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	asked := o.ask("Yes", "No")
+	o.exec(`UPDATE signal_questions SET encrypted = 0, body = '{"options":["Everything","No"]}' WHERE question_id = ?`, asked.ID)
+	o.forge(asked.ID, `{"option":0}`)
+	if r, err := o.get(asked.ID); err != nil || r.Answered || r.Refused == "" {
+		t.Fatalf("an answer in clear to a question that was sealed: %+v, %v", r, err)
+	}
+	o.put2(asked.ID, p.answer(asked.Question, 1).seal())
+	o.exec(`UPDATE signal_questions SET asker = 'thief' WHERE question_id = ?`, asked.ID)
+	if _, err := person.Read(t.Context(), o.Router, asked.ID, "thief", 0); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
+		t.Fatalf("somebody else reads it: %v", err)
+	}
+	o.exec(`UPDATE signal_questions SET asker = 'builder' WHERE question_id = ?`, asked.ID)
+	o.answered(asked.ID, "No")
+
+	// Nor does it help to end the question first, so that its key is removed.
+	again := o.ask("Yes", "No")
+	o.exec(`UPDATE signal_questions SET status = 'cancelled', ended_at = '2026-01-02T03:05:00.000Z' WHERE question_id = ?`, again.ID)
+	if err := person.Sweep(t.Context(), o.Router); err != nil {
+		t.Fatal(err)
+	}
+	o.exec(`UPDATE signal_questions SET encrypted = 0, body = '{"options":["Yes","No"]}' WHERE question_id = ?`, again.ID)
+	o.forge(again.ID, `{"option":0}`)
+	_, err := o.get(again.ID)
+	wantCode(t, err, orchestrator.Unavailable)
+}
+
+// put2 stores a true answer past the checks on what is answered when.
+func (o *office) put2(id, answer string) { o.forge(id, answer) }
+
+// TestOnlyTheAskerReads: and the administrator.
+func TestOnlyTheAskerReads(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	asked := o.ask("Yes", "No")
+	_, err := person.Read(t.Context(), o.Router, asked.ID, "other", 0)
+	wantCode(t, err, orchestrator.PermissionDenied)
+	o.put(asked.ID, p.id, p.answer(asked.Question, 0).seal())
+	_, err = person.Read(t.Context(), o.Router, asked.ID, "other", 0)
+	wantCode(t, err, orchestrator.PermissionDenied)
+	if r, err := person.Read(t.Context(), o.Router, asked.ID, "", 0); err != nil || r.Text != "Yes" {
+		t.Fatalf("the administrator reads %+v, %v", r, err)
+	}
+	_, err = o.get("q-00000000000000000000000000")
+	wantCode(t, err, orchestrator.NotFound)
+	_, err = o.get("../../etc/passwd")
+	wantCode(t, err, orchestrator.NotFound)
+}
+
+// TestReadAgain: an answer can be read for ten minutes after it was read first, and not after that.
+func TestReadAgain(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	asked := o.ask("Yes", "No")
+	o.put(asked.ID, p.id, p.answer(asked.Question, 0).seal())
+	o.advance(24 * time.Hour)
+	o.answered(asked.ID, "Yes")
+	o.advance(10*time.Minute - time.Second)
+	o.answered(asked.ID, "Yes")
+	o.advance(time.Second)
+	_, err := o.get(asked.ID)
+	wantCode(t, err, orchestrator.Conflict)
+	if !strings.Contains(err.Error(), "2026-01-03T03:04:05.000Z") || len(o.files("replies")) != 0 {
+		t.Errorf("%v; left is %v", err, o.files("replies"))
+	}
+
+	// One whose key was never here says so.
+	elsewhere := o.ask()
+	o.put(elsewhere.ID, p.id, p.answer(elsewhere.Question, "x").seal())
+	if err := os.RemoveAll(o.path + "-signal"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = o.get(elsewhere.ID)
+	wantCode(t, err, orchestrator.Unavailable)
+}
+
+// TestNotEncrypted: what was asked in clear is answered in clear, and can be read for as long as it is there.
+func TestNotEncrypted(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	asked, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Options: []string{"Yes", "No"}})
+	if err != nil || !strings.Contains(asked.Body, `"question":"Deploy?","options":["Yes","No"],"priority":"normal"`) || strings.Contains(asked.Body, "mac") {
+		t.Fatalf("asked %+v, %v", asked, err)
+	}
+	o.forge(asked.ID, `{"option":7}`)
+	if r, err := o.get(asked.ID); err != nil || r.Answered || r.Refused == "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	o.put(asked.ID, p.id, `{"option":1}`)
+	o.answered(asked.ID, "No")
+	o.advance(24 * time.Hour)
+	o.answered(asked.ID, "No")
+}
+
+// TestEndedQuestions: the key of a question that ends without an answer goes at once.
+func TestEndedQuestions(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.phone()
+	cancelled, expired := o.ask(), o.ask()
+	if _, err := o.CancelQuestion(t.Context(), cancelled.ID, "builder"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := o.get(cancelled.ID); err != nil || r.Answered || r.Status != orchestrator.QuestionCancelled {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if left := o.files("replies"); !slices.Equal(left, []string{expired.ID}) {
+		t.Errorf("left is %v", left)
+	}
+	o.advance(person.DefaultTTL)
+	if r, err := o.get(expired.ID); err != nil || r.Answered || r.Status != orchestrator.QuestionExpired {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if left := o.files("replies"); len(left) != 0 {
+		t.Errorf("left is %v", left)
+	}
+}
+
+// TestOrphans: what Ask leaves when it is killed between its file and its question is removed, and a question that is just
+// being asked by another process is let alone.
+func TestOrphans(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.phone()
+	kept := o.ask()
+	orphan, err := o.NewSignalID("q-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replies := filepath.Join(o.path+"-signal", "replies")
+	for _, name := range []string{orphan, ".new-TORN"} {
+		if err := os.WriteFile(filepath.Join(replies, name), []byte(`{"asker"`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := o.get(kept.ID); err != nil {
+		t.Fatal(err)
+	}
+	if left := o.files("replies"); len(left) != 3 {
+		t.Fatalf("left is %v", left)
+	}
+	o.advance(10 * time.Minute)
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(replies, ".new-TORN"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := person.Sweep(t.Context(), o.Router); err != nil {
+		t.Fatal(err)
+	}
+	if left := o.files("replies"); !slices.Equal(left, []string{kept.ID}) {
+		t.Errorf("left is %v", left)
+	}
+}
+
+// TestMessageAsksOnce: the message to the user that asks does so once, however often its delivery is tried.
+func TestMessageAsksOnce(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.phone()
+	q := person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"}
+	first, err := person.Ask(t.Context(), o.Router, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := person.Ask(t.Context(), o.Router, q)
+	if err != nil || second.ID != first.ID || second.Body != first.Body {
+		t.Errorf("asked %s, then %s, %v", first.ID, second.ID, err)
+	}
+	if left := o.files("replies"); !slices.Equal(left, []string{first.ID}) {
+		t.Errorf("left is %v", left)
+	}
+}
+
+// TestFailedAskLeavesNothing: a question that the router refuses leaves no key.
+func TestFailedAskLeavesNothing(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.phone()
+	_, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "nobody", Question: "Deploy?", Encrypted: true})
+	wantCode(t, err, orchestrator.UnknownSender)
+	if left := o.files("replies"); len(left) != 0 {
+		t.Errorf("left is %v", left)
+	}
+}
+
+// TestWait: whoever waits for an answer has it as soon as it is there.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	asked := o.ask("Yes", "No")
+	got := make(chan person.Response)
+	go func() {
+		r, _ := person.Read(background, o.Router, asked.ID, "builder", time.Minute)
+		got <- r
+	}()
+	o.put(asked.ID, p.id, p.answer(asked.Question, 1).seal())
+	if r := <-got; r.Text != "No" {
+		t.Errorf("the answer is %+v", r)
+	}
+}

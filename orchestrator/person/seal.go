@@ -1,0 +1,214 @@
+package person
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"filippo.io/age"
+)
+
+// maxAnswer bounds what is read of an answer, in bytes: a text of 2,000 characters in JSON with all of them escaped, and
+// what stands beside it.
+const maxAnswer = 32 << 10
+
+// sealedQuestion is what a device reads of a question. Source: signal.md, "Encryption".
+type sealedQuestion struct {
+	V         int      `json:"v"`
+	Kind      string   `json:"kind"`
+	ID        string   `json:"id"`
+	From      string   `json:"from"`
+	Question  string   `json:"question"`
+	Options   []string `json:"options,omitempty"`
+	Context   string   `json:"context,omitempty"`
+	Priority  string   `json:"priority"`
+	CreatedAt string   `json:"createdAt"`
+	ExpiresAt string   `json:"expiresAt"`
+	ThreadID  string   `json:"threadId,omitempty"`
+	InReplyTo string   `json:"inReplyTo,omitempty"`
+	ProjectID string   `json:"projectId,omitempty"`
+	Reply     string   `json:"reply,omitempty"` // recipient that the answer is sealed to
+	MAC       string   `json:"mac,omitempty"`   // key of the answer's HMAC
+}
+
+// sealedAlert is what a device reads of an alert.
+type sealedAlert struct {
+	V         int    `json:"v"`
+	Kind      string `json:"kind"`
+	ID        string `json:"id"`
+	From      string `json:"from"`
+	Message   string `json:"message"`
+	AlertType string `json:"alertType"`
+	Context   string `json:"context,omitempty"`
+	Priority  string `json:"priority"`
+	CreatedAt string `json:"createdAt"`
+}
+
+// marshal writes JSON without escaping <, > and &: a push has room for little.
+func marshal(value any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// seal encrypts a value, as JSON, to recipients: one age file, in base64.
+func seal(value any, recipients []age.Recipient) (string, error) {
+	plain, err := marshal(value)
+	if err != nil {
+		return "", err
+	}
+	return sealBytes(plain, recipients)
+}
+
+func sealBytes(plain []byte, recipients []age.Recipient) (string, error) {
+	var b bytes.Buffer
+	w, err := age.Encrypt(&b, recipients...)
+	if err != nil {
+		return "", err
+	}
+	_, err = w.Write(plain)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
+}
+
+// open decrypts what seal wrote, at most limit bytes of it. Its errors repeat nothing of the content.
+func open(sealed string, identity age.Identity, limit int64) ([]byte, error) {
+	raw, err := base64.StdEncoding.DecodeString(sealed)
+	if err != nil {
+		return nil, errors.New("it is not base64")
+	}
+	r, err := age.Decrypt(bytes.NewReader(raw), identity)
+	if err != nil {
+		return nil, errors.New("it cannot be decrypted")
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, errors.New("it cannot be decrypted")
+	}
+	if int64(len(plain)) > limit {
+		return nil, errors.New("it is too large")
+	}
+	return plain, nil
+}
+
+// reply is what is kept of a question outside of the table until its answer was read: how its answer is opened, and what
+// nobody who writes the table may change. Identity and MAC are empty when the question is not encrypted.
+type reply struct {
+	Asker    string   `json:"asker"`
+	Options  []string `json:"options,omitempty"`
+	Identity string   `json:"identity,omitempty"`
+	MAC      string   `json:"mac,omitempty"` // base64url
+}
+
+// newReply makes the keys of a question's answer, and puts their public halves into it.
+func newReply(q *sealedQuestion) (reply, error) {
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		return reply{}, err
+	}
+	key := make([]byte, 32)
+	rand.Read(key) // it never fails
+	q.Reply, q.MAC = identity.Recipient().String(), base64.RawURLEncoding.EncodeToString(key)
+	return reply{Asker: q.From, Options: q.Options, Identity: identity.String(), MAC: q.MAC}, nil
+}
+
+// answer is what a device says: of a question with options the index of one, else a text.
+type answer struct {
+	V      int     `json:"v,omitempty"`
+	ID     string  `json:"id,omitempty"`
+	Option *int    `json:"option,omitempty"`
+	Text   *string `json:"text,omitempty"`
+	Time   string  `json:"time,omitempty"`
+	MAC    string  `json:"mac,omitempty"`
+}
+
+// open returns what the answer to a question says, in the asker's words, and the index of the option, -1 for a text. Its
+// errors say why it is none of a device that read the question, and repeat nothing of it.
+func (k *reply) open(id, given string) (text string, option int, err error) {
+	plain := []byte(given)
+	if k.Identity != "" {
+		identity, err := age.ParseX25519Identity(k.Identity)
+		if err != nil {
+			return "", 0, errors.New("the key of its question is damaged")
+		}
+		if plain, err = open(given, identity, maxAnswer); err != nil {
+			return "", 0, err
+		}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(plain))
+	decoder.DisallowUnknownFields()
+	var a answer
+	if decoder.Decode(&a) != nil || decoder.Decode(new(any)) != io.EOF {
+		return "", 0, errors.New("it is not in the form of an answer")
+	}
+	if k.Identity != "" {
+		if err := k.authentic(id, &a); err != nil {
+			return "", 0, err
+		}
+	}
+	return k.text(&a)
+}
+
+// authentic checks that the answer is to this question, and by somebody who could read it: age does not say who wrote.
+func (k *reply) authentic(id string, a *answer) error {
+	key, err := base64.RawURLEncoding.DecodeString(k.MAC)
+	if err != nil || len(key) != 32 {
+		return errors.New("the key of its question is damaged")
+	}
+	mac, err := base64.RawURLEncoding.DecodeString(a.MAC)
+	if err != nil || !hmac.Equal(mac, a.sum(key)) {
+		return errors.New("it was not written by a device that read the question")
+	}
+	if a.V != 1 || a.ID != id {
+		return errors.New("it answers another question")
+	}
+	if _, err := time.Parse(time.RFC3339Nano, a.Time); err != nil {
+		return errors.New("its time is none")
+	}
+	return nil
+}
+
+// sum is the HMAC of what the answer says.
+func (a *answer) sum(key []byte) []byte {
+	said := ""
+	switch {
+	case a.Option != nil:
+		said = "option:" + strconv.Itoa(*a.Option)
+	case a.Text != nil:
+		said = "text:" + *a.Text
+	}
+	h := hmac.New(sha256.New, key)
+	io.WriteString(h, "mailroom answer v1\n"+a.ID+"\n"+said+"\n"+a.Time)
+	return h.Sum(nil)
+}
+
+// text is the option that was chosen, or the text that was written.
+func (k *reply) text(a *answer) (text string, option int, err error) {
+	switch {
+	case (a.Option == nil) == (a.Text == nil):
+		return "", 0, errors.New("it is not one option or one text")
+	case len(k.Options) > 0 && (a.Option == nil || *a.Option < 0 || *a.Option >= len(k.Options)):
+		return "", 0, errors.New("it is none of the options")
+	case len(k.Options) > 0:
+		return k.Options[*a.Option], *a.Option, nil
+	case a.Text == nil:
+		return "", 0, errors.New("it is an option where none was given")
+	}
+	if n := utf8.RuneCountInString(*a.Text); n > maxQuestion || strings.TrimSpace(*a.Text) == "" {
+		return "", 0, errors.New("it is empty or too long")
+	}
+	return *a.Text, -1, nil
+}
