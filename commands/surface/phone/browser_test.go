@@ -1,0 +1,281 @@
+package phone_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"mailroom/commands/surface/phone"
+	"mailroom/orchestrator"
+)
+
+// patience is how long a browser may take for anything. No test waits for it unless it fails.
+const patience = 12 * time.Second
+
+// chromium is one browser for all tests of this package; each test has an origin, and so a device, of its own.
+var chromium = sync.OnceValues(func() (context.Context, context.CancelFunc) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("no-first-run", true),
+		chromedp.Env("TZ=UTC", "LANG=en_US.UTF-8"), chromedp.Flag("lang", "en-US"), chromedp.WSURLReadTimeout(patience))
+	allocator, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	if err := chromedp.Do(ctx); err != nil {
+		panic(fmt.Sprintf("chromium does not start: %v", err))
+	}
+	return ctx, func() { cancel(); cancelAllocator() }
+})
+
+var started sync.Map // whether chromium was: "yes"
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if _, yes := started.Load("yes"); yes {
+		_, quit := chromium()
+		quit()
+	}
+	os.Exit(code)
+}
+
+// machine is a database with the listener for phones on it.
+type machine struct {
+	*orchestrator.Router
+	t      *testing.T
+	listen *phone.Phone
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	router, err := orchestrator.Open(t.Context(), orchestrator.Options{
+		Path: filepath.Join(t.TempDir(), "mailroom.db"), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{Router: router, t: t}
+	m.up("127.0.0.1:0")
+	t.Cleanup(func() {
+		m.down()
+		if err := router.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// up opens the listener at an address, and down closes it.
+func (m *machine) up(address string) {
+	m.t.Helper()
+	listen, err := phone.Listen(context.WithoutCancel(m.t.Context()), m.Router, slog.New(slog.DiscardHandler), phone.Options{Address: address})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.listen = listen
+}
+
+func (m *machine) down() { m.listen.Close() }
+
+func (m *machine) upAgain() { m.up(strings.TrimPrefix(m.listen.Address, "http://")) }
+
+// tab is a page of the browser. What its console reports as wrong, violations of the policy above all, fails the test.
+type tab struct {
+	t       *testing.T
+	ctx     context.Context
+	machine *machine
+}
+
+// watching has the page report violations of its policy where the test listens anyway.
+const watching = `addEventListener("securitypolicyviolation", (e) => console.error("violated", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber))`
+
+// open opens a tab of phone size at a path of a machine.
+func (m *machine) open(path string) *tab {
+	m.t.Helper()
+	if _, err := exec.LookPath("chromium"); err != nil {
+		if os.Getenv("CI") != "" {
+			m.t.Fatalf("CI has to have chromium: %v", err)
+		}
+		m.t.Skip("NOT TESTED: there is no chromium")
+	}
+	started.Store("yes", true)
+	parent, _ := chromium()
+	var wrong sync.Map
+	ctx, cancel := chromedp.NewContext(parent, chromedp.WithListener(func(event any) {
+		if said := complaint(event); said != "" {
+			wrong.Store(said, true)
+		}
+	}))
+	m.t.Cleanup(func() {
+		cancel()
+		wrong.Range(func(said, _ any) bool { m.t.Errorf("the page complains: %v", said); return true })
+	})
+	tb := &tab{m.t, ctx, m}
+	tb.command(nil, chromedp.Do(ctx)) // without a deadline: the tab lives as long as the context that it was opened with
+	tb.do(chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile, chromedp.EmulateTouch))
+	tb.command(chromedp.Call(ctx, log.Enable, cdp.Empty{}))
+	tb.command(chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watching}))
+	tb.scheme("light")
+	tb.permit("prompt")
+	tb.do(chromedp.Navigate(m.listen.Address + path))
+	return tb
+}
+
+// complaint returns what an event of a page says is wrong, "" when nothing is. That a request failed is no complaint:
+// tests have requests fail.
+func complaint(event any) string {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		thrown, _ := json.Marshal(e.ExceptionDetails)
+		return string(thrown)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError {
+			args, _ := json.Marshal(e.Args)
+			return string(args)
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork {
+			return e.Entry.Text + " " + e.Entry.URL
+		}
+	}
+	return ""
+}
+
+func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	tb.t.Helper()
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		tb.t.Fatal(err)
+	}
+}
+
+// eval evaluates an expression in the page, as if a person had just touched it, and waits for its promise.
+func eval[T any](tb *tab, expression string, args ...any) T {
+	tb.t.Helper()
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](fmt.Sprintf(expression, args...), chromedp.EvalAwaitPromise,
+		func(p *runtime.EvaluateParams) { p.UserGesture = new(true) }))
+	if err != nil {
+		tb.t.Fatalf("%s: %v\n%s", fmt.Sprintf(expression, args...), err, tb.text())
+	}
+	return value
+}
+
+// js writes a value as an expression.
+func js(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// text is what the page shows, for messages of failed tests.
+func (tb *tab) text() string {
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
+	return text
+}
+
+// until waits until a condition holds, which is looked at whenever the page changes.
+func (tb *tab) until(condition string, args ...any) {
+	tb.t.Helper()
+	eval[bool](tb, `new Promise((resolve) => {
+		const look = () => { if (%s) { observer.disconnect(); resolve(true); } };
+		const observer = new MutationObserver(look);
+		observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+		look();
+	})`, fmt.Sprintf(condition, args...))
+}
+
+// sees waits until the page shows a text.
+func (tb *tab) sees(text string) {
+	tb.t.Helper()
+	tb.until(`document.body.innerText.includes(%s)`, js(text))
+}
+
+// press presses the button or link with a name.
+func (tb *tab) press(name string) {
+	tb.t.Helper()
+	const find = `[...document.querySelectorAll("button, a")].find((e) => e.checkVisibility() && e.innerText.trim() === %s)`
+	tb.until(find, js(name))
+	eval[chromedp.Void](tb, find+`.click()`, js(name))
+}
+
+// fill types into the field with a label.
+func (tb *tab) fill(label, text string) {
+	tb.t.Helper()
+	tb.until(`[...document.querySelectorAll("label")].some((e) => e.innerText === %s)`, js(label))
+	eval[chromedp.Void](tb, `(() => { const field = [...document.querySelectorAll("label")].find((e) => e.innerText === %s).control;
+		field.focus(); field.select(); })()`, js(label))
+	tb.do(chromedp.KeyEvent(text))
+}
+
+// scheme has the page believe that the person likes it light or dark, and without motion, which would blur comparisons.
+func (tb *tab) scheme(name string) {
+	tb.t.Helper()
+	tb.command(chromedp.Call(tb.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}}))
+}
+
+// permit sets what the person said about notifications: granted, denied or prompt.
+func (tb *tab) permit(setting browser.PermissionSetting) {
+	tb.t.Helper()
+	tb.command(chromedp.CallBrowser(tb.ctx, browser.SetPermission, browser.SetPermissionParams{
+		Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: setting, Origin: tb.machine.listen.Address,
+	}))
+}
+
+// command fails the test when a command of the browser's protocol did.
+func (tb *tab) command(_ any, err error) {
+	tb.t.Helper()
+	if err != nil {
+		tb.t.Fatal(err)
+	}
+}
+
+// pair pairs the tab's device by the link of the code and approves it. The tab was opened at the code's address.
+func (m *machine) pair() (*tab, orchestrator.Device) {
+	m.t.Helper()
+	code, _, err := m.StartPairing(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	tb := m.open("/pair#c=" + code)
+	tb.press("Pair this device")
+	tb.sees("Approve this device")
+	d := m.device()
+	if d, err = m.ActivateDevice(m.t.Context(), d.ID, d.Recipient); err != nil {
+		m.t.Fatal(err)
+	}
+	tb.sees("No open questions.")
+	return tb, d
+}
+
+// device returns the newest device.
+func (m *machine) device() orchestrator.Device {
+	m.t.Helper()
+	devices, err := m.Devices(m.t.Context())
+	if err != nil || len(devices) == 0 {
+		m.t.Fatalf("no device: %v", err)
+	}
+	return devices[len(devices)-1]
+}
