@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"go.uber.org/goleak"
 
 	"mailroom/commands/surface/phone"
 	"mailroom/orchestrator"
@@ -44,13 +45,18 @@ var chromium = sync.OnceValues(func() (context.Context, context.CancelFunc) {
 
 var started sync.Map // whether chromium was: "yes"
 
-func TestMain(m *testing.M) {
-	code := m.Run()
+func TestMain(m *testing.M) { goleak.VerifyTestMain(quitting{m}) }
+
+// quitting runs the tests and ends the browser that they share.
+type quitting struct{ *testing.M }
+
+func (q quitting) Run() int {
+	code := q.M.Run()
 	if _, yes := started.Load("yes"); yes {
 		_, quit := chromium()
 		quit()
 	}
-	os.Exit(code)
+	return code
 }
 
 // machine is a database with the listener for phones on it.

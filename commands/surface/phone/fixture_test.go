@@ -17,13 +17,10 @@ import (
 
 	"filippo.io/age"
 	_ "github.com/mattn/go-sqlite3"
-	"go.uber.org/goleak"
 	"golang.org/x/time/rate"
 
 	"mailroom/orchestrator"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // home is a listener on a database of its own, with a clock that can be set and a log that can be searched.
 type home struct {
