@@ -237,38 +237,51 @@ func TestQuestionsThatHaveEnded(t *testing.T) {
 	}
 }
 
-// Of many answers from several devices at once one is taken.
+// Of many answers from several devices at once one is taken. Only the device that gave it may give it again.
 func TestDevicesRace(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
 	devices := []*phone{h.phone("a"), h.phone("b"), h.phone("c")}
+	type outcome struct {
+		device *phone
+		said   string
+		answer
+	}
 	for round := range 5 {
-		id := h.question(`{"question":"?","options":["a","b","c"]}`, false, time.Hour, devices...)
-		type outcome struct {
-			device, option int
-			answer
+		id := h.question(`{"question":"?"}`, false, time.Hour, devices...)
+		give := func(p *phone, said string) outcome {
+			t.Helper()
+			return outcome{p, said, p.ask("POST", "/api/questions/"+id+"/answer", said)}
 		}
 		const each = 5
 		outcomes := make(chan outcome, each*len(devices))
 		for i, p := range devices {
-			for range each {
-				go func() {
-					outcomes <- outcome{i, i, p.ask("POST", "/api/questions/"+id+"/answer", fmt.Sprintf(`{"option":%d}`, i))}
-				}()
+			for n := range each {
+				go func() { outcomes <- give(p, fmt.Sprintf(`{"text":"%d of %d"}`, n, i)) }()
 			}
 		}
-		won := -1
+		var won outcome
 		for range cap(outcomes) {
 			switch o := <-outcomes; {
-			case o.status == 200 && won < 0:
-				won = o.device
+			case o.status == 200 && won.device == nil:
+				won = o
 			case o.status != 409 || o.read("status") != "answered":
 				t.Errorf("round %d: %d %s", round, o.status, o.body)
 			}
 		}
-		q, err := h.router.Question(t.Context(), id)
-		if err != nil || won < 0 || q.AnsweredBy != devices[won].id || q.Answer != fmt.Sprintf(`{"option":%d}`, won) {
-			t.Errorf("round %d: device %d was told that it won; the answer is %+v, %v", round, won, q, err)
+		if won.device == nil {
+			t.Fatalf("round %d: nobody won", round)
+		}
+		for _, p := range devices {
+			for said, same := range map[string]bool{won.said: true, `{"text":"other"}`: false} {
+				want := map[bool]int{true: 200, false: 409}[same && p == won.device]
+				if o := give(p, said); o.status != want || o.read("status") != "answered" {
+					t.Errorf("round %d, again: %d %s; want %d", round, o.status, o.body, want)
+				}
+			}
+		}
+		if q, err := h.router.Question(t.Context(), id); err != nil || q.AnsweredBy != won.device.id || q.Answer != won.said {
+			t.Errorf("round %d: %+v was told that it won; the answer is %+v, %v", round, won, q, err)
 		}
 	}
 }

@@ -97,7 +97,8 @@ type answered struct {
 	Status string `json:"status"`
 }
 
-// answer answers a question. What is sealed is stored as it came: only the asker can read it.
+// answer answers a question. What is sealed is stored as it came: only the asker can read it. A device that was not told
+// that its answer was taken sends it again, and is told so.
 func (p *Phone) answer(r *http.Request, d orchestrator.Device) (any, error) {
 	var given reply
 	if err := decode(r, &given); err != nil {
@@ -111,8 +112,12 @@ func (p *Phone) answer(r *http.Request, d orchestrator.Device) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err = p.router.AnswerQuestion(r.Context(), q.ID, d.ID, text)
-	return answered{string(q.Status)}, err
+	if _, err = p.router.AnswerQuestion(r.Context(), q.ID, d.ID, text); orchestrator.CodeOf(err) == orchestrator.Conflict {
+		if now, again := p.router.Question(r.Context(), q.ID); again == nil && now.AnsweredBy == d.ID && now.Answer == text {
+			err = nil
+		}
+	}
+	return answered{string(orchestrator.QuestionAnswered)}, err
 }
 
 // check returns an answer in the form in which it is stored. Whether it fits the question, the router checks. Errors:

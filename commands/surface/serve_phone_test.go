@@ -1,0 +1,83 @@
+package surface
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"mailroom/commands/surface/phone"
+)
+
+// The app for phones and the endpoints are two doors: what is behind one is not behind the other.
+func TestPhoneIsApart(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, webOptions{}, "ann")
+	app, err := phone.Listen(t.Context(), f.router, f.web.env.Log, phone.Options{Address: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(app.Close)
+	token := f.token("ann", true)
+	behind := &endpoints{t, f.router, app.Address}
+	for _, path := range []string{"/v1/commands/status", "/v1/openapi.json", "/v1/events", "/mcp", "/mcp/relay", "/metrics", "/readyz", "/healthz"} {
+		for _, method := range []string{"GET", "POST"} {
+			if status, _, body := behind.request(method, path, "", bearer(token)); status != 404 {
+				t.Errorf("%s %s where phones ask: %d %s", method, path, status, body)
+			}
+		}
+	}
+	for _, path := range []string{"/", "/pair", "/app.js", "/sw.js", "/api/pair", "/api/device", "/api/signals", "/api/subscription", "/api/questions/q-1/answer", "/api/once/q-1/0/x"} {
+		for _, method := range []string{"GET", "POST", "PUT"} {
+			if status, _, body := f.request(method, path, "", bearer(token)); status != 404 {
+				t.Errorf("%s %s where agents ask: %d %s", method, path, status, body)
+			}
+		}
+	}
+}
+
+// With a certificate phones are served over TLS, under the name of the setting.
+func TestPhoneTLS(t *testing.T) {
+	t.Parallel()
+	cert, key, client := certificate(t, "phone.example")
+	t.Cleanup(client.CloseIdleConnections)
+	f := newFort(t, webOptions{})
+	if _, err := f.router.SetSetting(t.Context(), "signal.url", "https://phone.example"); err != nil {
+		t.Fatal(err)
+	}
+	app, err := phone.Listen(t.Context(), f.router, f.web.env.Log, phone.Options{Address: "0.0.0.0:0", Cert: cert, Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(app.Close)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(app.Address, "https://"))
+	if err != nil {
+		t.Fatal(app.Address, err)
+	}
+	for host, want := range map[string]int{"phone.example": 200, "phone.example:" + port: 200, "127.0.0.1": 403, "evil.example": 403} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "https://127.0.0.1:"+port+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != want || res.Header.Get("Content-Security-Policy") == "" {
+			t.Errorf("as %s: %d %s, %v", host, res.StatusCode, body, err)
+		}
+	}
+	if strings.Contains(f.logged(), "unencrypted") {
+		t.Errorf("a listener with a certificate warns: %s", f.logged())
+	}
+	if res, err := http.Get("http://127.0.0.1:" + port + "/"); err == nil {
+		res.Body.Close()
+		if res.StatusCode == 200 {
+			t.Error("without TLS the app is served, too")
+		}
+	}
+}
