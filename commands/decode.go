@@ -334,5 +334,8 @@ func (p *Param) notAnObject(value json.RawMessage) error {
 }
 
 func (p *Param) wrongType(value json.RawMessage, want string) error {
+	if p.Private {
+		return p.invalid("it is not %s", want)
+	}
 	return p.invalid("%s is not %s", orchestrator.Clip(string(value)), want)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"mailroom/orchestrator"
 )
@@ -37,7 +38,8 @@ const (
 //	json:"batch_size,omitempty"   its name; with omitempty it may be left out
 //	desc:"messages at most"       what it is; required
 //	check:"min=1,max=1000"        bounds: of a number, or of the bytes of a text or the elements of a list
-//	                              also agent, agent|group, id, oneof=a|b; of a JSON value, object or text|object
+//	                              also agent, agent|group, id, oneof=a|b; of a JSON value, object or text|object;
+//	                              characters: the bounds of a text count those; private: no error repeats its value
 //	default:"10"                  its value when it is left out
 //	arg:"1"                       its place among the arguments on the command line; rest takes all that follow
 type Param struct {
@@ -54,6 +56,9 @@ type Param struct {
 	// TextOrObject: the JSON value is a text or an object. On the command line a text needs no quotes of its own.
 	TextOrObject bool
 	Object       bool // the JSON value is an object
+
+	Characters bool // Min and Max of a text count characters, not bytes
+	Private    bool // errors, which stand in the traces, repeat nothing of its value
 
 	index   int
 	pointer bool
@@ -183,6 +188,10 @@ func (p *Param) readChecks(tag string) error {
 			p.TextOrObject = true
 		case "object":
 			p.Object = true
+		case "characters":
+			p.Characters = true
+		case "private":
+			p.Private = true
 		default:
 			return fmt.Errorf("check %q is unknown", part)
 		}
@@ -211,6 +220,9 @@ func uncamel(name string) string {
 // Bounds says in words what the parameter may be; "" when anything of its kind may stand.
 func (p *Param) Bounds() string {
 	what := map[Kind]string{String: " bytes", JSON: " bytes", List: " elements", Span: " seconds"}[p.Kind]
+	if p.Characters {
+		what = " characters"
+	}
 	switch {
 	case len(p.OneOf) > 0:
 		return strings.Join(p.OneOf, ", ")
@@ -260,6 +272,10 @@ func (p *Param) checkText(s string) (string, error) {
 	}
 	if len(p.OneOf) > 0 && !slices.Contains(p.OneOf, s) {
 		return "", p.invalid("%q is none of %s", orchestrator.Clip(s), p.Bounds())
+	}
+	if p.Characters {
+		n := utf8.RuneCountInString(s)
+		return s, p.inBounds(float64(n), fmt.Sprintf("it has %d characters, which", n))
 	}
 	return s, p.inBounds(float64(len(s)), fmt.Sprintf("it has %d bytes, which", len(s)))
 }

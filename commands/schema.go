@@ -57,8 +57,8 @@ func (p *Param) schema() *jsonschema.Schema {
 	return s
 }
 
-// setLengths bounds a text. Ours are bounds in bytes and a schema's are in characters, of which there may be fewer: so the
-// upper one holds, and of the lower one only that the text is not empty. The schema never refuses what Run takes.
+// setLengths bounds a text. Ours are mostly bounds in bytes and a schema's are in characters, of which there may be fewer: so
+// the upper one holds, and of the lower one only that the text is not empty. The schema never refuses what Run takes.
 func setLengths(s *jsonschema.Schema, p *Param) {
 	s.MaxLength = whole(p.Max)
 	if p.Min != nil && *p.Min >= 1 {

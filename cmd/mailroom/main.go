@@ -5,7 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"os/signal"
+	ossignal "os/signal"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -18,6 +18,7 @@ import (
 	"mailroom/commands/ralph"
 	"mailroom/commands/relay"
 	"mailroom/commands/route"
+	"mailroom/commands/signal"
 	"mailroom/commands/surface"
 	"mailroom/commands/team"
 	"mailroom/orchestrator"
@@ -31,19 +32,19 @@ func run() int {
 	if os.Getenv("GOGC") == "" && !slices.Contains(os.Args, "serve") {
 		debug.SetGCPercent(400) // a command is over before its memory matters; a daemon keeps Go's own setting
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ossignal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	// A reader that went away must be an error of the write, not the end of the process: what the answer marked as read
 	// has to be unmarked. Notify, since a child process would inherit an ignored signal.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return surface.Standard(config()).Run(ctx, os.Args)
 }
 
 // config is what the program is made of.
 func config() surface.Config {
 	return surface.Config{
-		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(), ralph.Definitions(), admin.Definitions()),
+		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(), admin.Definitions()),
 		Open:      open,
 		Extra:     []func(*surface.Program) *cli.Command{surface.ServeCommand, surface.MCPCommand},
 		Version:   version(),

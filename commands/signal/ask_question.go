@@ -1,0 +1,57 @@
+package signal
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator/person"
+	"mailroom/tracing"
+)
+
+// AskQuestionParams ask the person something. Source: document 000, "ask_question".
+type AskQuestionParams struct {
+	Question  string           `json:"question" desc:"the question to ask" check:"private,characters,min=1,max=2000"`
+	Options   []string         `json:"options,omitempty" desc:"choices, which differ, each of at most 100 characters; left out: a text is asked for" check:"private,min=1,max=5"`
+	Context   string           `json:"context,omitempty" desc:"background for the person" check:"private,characters,max=500"`
+	Priority  string           `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until it is dealt with; left out: normal" check:"oneof=low|normal|high"`
+	Encrypt   bool             `json:"encrypt,omitempty" desc:"encrypt it end to end, so that only the person's devices can read it" default:"true"`
+	ThreadID  string           `json:"threadId,omitempty" desc:"thread of follow-up questions" check:"max=256"`
+	InReplyTo string           `json:"inReplyTo,omitempty" desc:"question that this one follows" check:"max=256"`
+	ProjectID string           `json:"projectId,omitempty" desc:"project that it belongs to" check:"max=256"`
+	TTL       commands.Seconds `json:"ttl,omitempty" desc:"seconds after which it expires unanswered" check:"min=1,max=2592000" default:"604800"`
+	Source    string           `json:"source,omitempty" desc:"program that asks; may be left out by one that is known by its credential" check:"agent"`
+}
+
+// AskQuestionResult names the question.
+type AskQuestionResult struct {
+	QuestionID string `json:"questionId"`
+	Message    string `json:"message"`
+	Devices    int    `json:"devices"`        // that can show it
+	Note       string `json:"note,omitempty"` // what is off
+}
+
+var askQuestionCommand = commands.Define(vocabulary, "ask_question", askQuestion).Kind(tracing.Producer)
+
+// askQuestion is durable when it returns. It seals in this process: what is asked is in clear nowhere else.
+func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (AskQuestionResult, error) {
+	source, err := commands.ActAs(env.Caller, p.Source)
+	if err != nil {
+		return AskQuestionResult{}, err
+	}
+	asked, err := person.Ask(ctx, env.Router, person.Question{
+		Asker: source, Register: env.Caller.Name != "", Question: p.Question, Options: p.Options, Context: p.Context, Priority: p.Priority,
+		Encrypted: p.Encrypt, SessionID: env.Caller.Session, ThreadID: p.ThreadID, InReplyTo: p.InReplyTo, ProjectID: p.ProjectID, TTL: p.TTL.Duration(),
+	})
+	if err != nil {
+		return AskQuestionResult{}, err
+	}
+	return AskQuestionResult{asked.ID, "Question sent to device", asked.Devices, noteOf(asked.Unused, asked.Devices, asked.Pushed)}, nil
+}
+
+// Text says it in a sentence.
+func (r AskQuestionResult) Text(w *commands.Text) {
+	w.Printf("%s is asked, on %d devices. `mailroom signal get_response %s` has the answer.\n", w.Paint(commands.Bold, r.QuestionID), r.Devices, r.QuestionID)
+	if r.Note != "" {
+		w.Printf("%s.\n", r.Note)
+	}
+}

@@ -1,0 +1,61 @@
+package signal
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+	"mailroom/tracing"
+)
+
+// GetResponseParams say which answer is wanted. Source: document 000, "get_response".
+type GetResponseParams struct {
+	QuestionID string           `json:"questionId" desc:"id that ask_question returned" check:"id" arg:"1"`
+	Wait       commands.Seconds `json:"wait_seconds,omitempty" desc:"how long to wait for the answer when there is none; left out: not at all" check:"min=0,max=55"`
+}
+
+// GetResponseResult says whether there is an answer, and which.
+type GetResponseResult struct {
+	Answered bool   `json:"answered"`
+	Response string `json:"response,omitempty"`
+	Status   string `json:"status,omitempty"` // expired or cancelled: there will be no answer
+	Note     string `json:"note,omitempty"`   // an answer that was refused
+}
+
+var getResponseCommand = commands.Define(vocabulary, "get_response", getResponse).Kind(tracing.Consumer)
+
+// getResponse decrypts the answer in this process. It can be asked for again for ten minutes.
+func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (GetResponseResult, error) {
+	if !env.Caller.Admin && env.Caller.Name == "" {
+		_, err := commands.ActAs(env.Caller, "")
+		return GetResponseResult{}, err
+	}
+	read, err := person.Read(ctx, env.Router, p.QuestionID, asker(env.Caller), commands.Patience(ctx, p.Wait.Duration()))
+	if err != nil {
+		return GetResponseResult{}, err
+	}
+	r := GetResponseResult{Answered: read.Answered, Response: read.Text}
+	if read.Status == orchestrator.QuestionExpired || read.Status == orchestrator.QuestionCancelled {
+		r.Status = string(read.Status)
+	}
+	if read.Refused != "" {
+		r.Note = "An answer was refused: " + read.Refused
+	}
+	return r, nil
+}
+
+// Text shows the answer.
+func (r GetResponseResult) Text(w *commands.Text) {
+	switch {
+	case r.Answered:
+		w.Printf("%s\n", r.Response)
+	case r.Status != "":
+		w.Printf("There is no answer: the question is %s.\n", r.Status)
+	default:
+		w.Printf("There is no answer yet.\n")
+	}
+	if r.Note != "" {
+		w.Printf("%s.\n", r.Note)
+	}
+}

@@ -1,0 +1,58 @@
+package signal
+
+import (
+	"cmp"
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator/person"
+	"mailroom/tracing"
+)
+
+// SendAlertParams tell the person something. Source: document 000, "send_alert".
+type SendAlertParams struct {
+	Message   string `json:"message" desc:"what to tell" check:"private,characters,min=1,max=2000"`
+	AlertType string `json:"alertType,omitempty" desc:"what kind of alert it is" check:"oneof=error|warning|success|info" default:"info"`
+	Priority  string `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until it is dealt with; left out: high for an error, else normal" check:"oneof=low|normal|high"`
+	Context   string `json:"context,omitempty" desc:"additional context" check:"private,characters,max=500"`
+	SessionID string `json:"sessionId,omitempty" desc:"session that it belongs to; left out: the caller's" check:"max=256"`
+	Encrypt   bool   `json:"encrypt,omitempty" desc:"encrypt it end to end, so that only the person's devices can read it" default:"true"`
+	Source    string `json:"source,omitempty" desc:"program that tells it; may be left out by one that is known by its credential" check:"agent"`
+}
+
+// SendAlertResult names the alert.
+type SendAlertResult struct {
+	AlertID string `json:"alertId"`
+	Devices int    `json:"devices"`        // that can show it
+	Note    string `json:"note,omitempty"` // what is off
+}
+
+var sendAlertCommand = commands.Define(vocabulary, "send_alert", sendAlert).Kind(tracing.Producer)
+
+// sendAlert is durable when it returns. It seals in this process, as ask_question does.
+func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAlertResult, error) {
+	source, err := commands.ActAs(env.Caller, p.Source)
+	if err != nil {
+		return SendAlertResult{}, err
+	}
+	told, err := person.Tell(ctx, env.Router, person.Alert{
+		Sender: source, Register: env.Caller.Name != "", Message: p.Message, Type: p.AlertType, Context: p.Context, Priority: p.Priority,
+		Encrypted: p.Encrypt, SessionID: cmp.Or(p.SessionID, env.Caller.Session),
+	})
+	if err != nil {
+		return SendAlertResult{}, err
+	}
+	r := SendAlertResult{told.ID, told.Devices, noteOf(told.Unused, told.Devices, told.Pushed)}
+	if told.Devices == 0 {
+		r.Note = "No device is there that could show it: it is kept for the first that is approved. " + r.Note
+	}
+	return r, nil
+}
+
+// Text says it in a sentence.
+func (r SendAlertResult) Text(w *commands.Text) {
+	w.Printf("%s is told, on %d devices.\n", w.Paint(commands.Bold, r.AlertID), r.Devices)
+	if r.Note != "" {
+		w.Printf("%s.\n", r.Note)
+	}
+}

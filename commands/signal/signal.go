@@ -1,0 +1,52 @@
+// Package signal is the second half of document 000: questions and alerts that reach a person's phone, under the document's
+// own names, and what it takes to have a phone. What is sealed, and how, stands in orchestrator/person.
+package signal
+
+import (
+	"embed"
+	"strings"
+
+	"mailroom/commands"
+)
+
+//go:embed *.md
+var cards embed.FS
+
+var vocabulary = &commands.Vocabulary{Name: "signal", Cards: cards}
+
+// Definitions lists the document's commands in its order, then ours.
+func Definitions() []*commands.Definition {
+	return []*commands.Definition{
+		askQuestionCommand.Definition,
+		getResponseCommand.Definition,
+		sendAlertCommand.Definition,
+		cancelCommand.Definition,
+		listCommand.Definition,
+		pairCommand.Definition,
+		deviceListCommand.Definition,
+		deviceApproveCommand.Definition,
+		deviceRevokeCommand.Definition,
+		ntfyCommand.Definition,
+		doctorCommand.Definition,
+	}
+}
+
+// asker is who asks for a question or its answer: "" is an administrator, who may have all of them.
+func asker(caller commands.Caller) string {
+	if caller.Admin {
+		return ""
+	}
+	return caller.Name
+}
+
+// noteOf says what is off about a question or an alert that was stored; "" when nothing is.
+func noteOf(unused []string, devices, pushed int) string {
+	var notes []string
+	if len(unused) > 0 {
+		notes = append(notes, "Not used, since the table calls them active and nobody approved them on this machine: "+strings.Join(unused, ", "))
+	}
+	if devices > 0 && pushed == 0 {
+		notes = append(notes, "No device can be pushed to now: it shows when the app is opened")
+	}
+	return strings.Join(notes, ". ")
+}

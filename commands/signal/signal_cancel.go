@@ -1,0 +1,35 @@
+package signal
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator/person"
+)
+
+// CancelParams say which question to take back.
+type CancelParams struct {
+	QuestionID string `json:"questionId" desc:"question to take back" check:"id" arg:"1"`
+}
+
+// CancelResult says how the question stands.
+type CancelResult struct {
+	QuestionID string `json:"questionId"`
+	Status     string `json:"status"` // cancelled
+}
+
+var cancelCommand = commands.Define(vocabulary, "signal cancel", cancel)
+
+func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult, error) {
+	if !env.Caller.Admin && env.Caller.Name == "" {
+		_, err := commands.ActAs(env.Caller, "")
+		return CancelResult{}, err
+	}
+	q, err := person.Cancel(ctx, env.Router, p.QuestionID, asker(env.Caller))
+	return CancelResult{q.ID, string(q.Status)}, err
+}
+
+// Text says it in a sentence.
+func (r CancelResult) Text(w *commands.Text) {
+	w.Printf("%s is %s; the devices are told.\n", w.Paint(commands.Bold, r.QuestionID), r.Status)
+}

@@ -1,0 +1,78 @@
+package signal
+
+import (
+	"context"
+	"slices"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+)
+
+// Device is a phone, or the ntfy topic.
+type Device struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Kind        string `json:"kind"`     // app or ntfy
+	State       string `json:"state"`    // waiting, active or revoked
+	Approved    bool   `json:"approved"` // on this machine, with the key that it has: only then anything is sealed for it
+	Fingerprint string `json:"fingerprint,omitempty"`
+	CreatedAt   string `json:"createdAt"`
+	ApprovedAt  string `json:"approvedAt,omitempty"`
+	RevokedAt   string `json:"revokedAt,omitempty"`
+	SeenAt      string `json:"seenAt,omitempty"`
+	PushHost    string `json:"pushHost,omitempty"`
+	PushProblem string `json:"pushProblem,omitempty"`
+	PushedAt    string `json:"pushedAt,omitempty"`
+	PushOutcome string `json:"pushOutcome,omitempty"` // of the last push
+}
+
+// shown is a device as this vocabulary shows it.
+func shown(d *orchestrator.Device, approved bool) Device {
+	return Device{
+		ID: d.ID, Name: d.Name, Kind: d.Kind, State: d.State, Approved: approved, Fingerprint: d.Fingerprint, CreatedAt: d.CreatedAt,
+		ApprovedAt: d.ApprovedAt, RevokedAt: d.RevokedAt, SeenAt: d.SeenAt, PushHost: d.PushHost, PushProblem: d.PushProblem,
+		PushedAt: d.PushedAt, PushOutcome: d.PushOutcome,
+	}
+}
+
+// DeviceListResult lists the devices, oldest first.
+type DeviceListResult struct {
+	Devices []Device `json:"devices"`
+}
+
+var deviceListCommand = commands.Define(vocabulary, "signal device list", deviceList)
+
+// deviceList changes nothing.
+func deviceList(ctx context.Context, env commands.Env, _ struct{}) (DeviceListResult, error) {
+	devices, err := env.Router.Devices(ctx)
+	if err != nil {
+		return DeviceListResult{}, err
+	}
+	approved, err := person.Approved(env.Router, devices)
+	r := DeviceListResult{Devices: make([]Device, len(devices))}
+	for i := range devices {
+		r.Devices[i] = shown(&devices[i], slices.Contains(approved, devices[i].ID))
+	}
+	return r, err
+}
+
+// Text shows a line for each device.
+func (r DeviceListResult) Text(w *commands.Text) {
+	if len(r.Devices) == 0 {
+		w.Printf("There is no device. `mailroom signal pair` pairs a phone.\n")
+		return
+	}
+	rows := make([][]string, len(r.Devices))
+	for i, d := range r.Devices {
+		state, push := d.State, d.PushHost
+		if d.State == orchestrator.DeviceActive && d.Kind == orchestrator.DeviceApp && !d.Approved {
+			state += ", not approved here"
+		}
+		if d.PushProblem != "" {
+			push = "problem: " + d.PushProblem
+		}
+		rows[i] = []string{d.ID, d.Name, state, d.Fingerprint, d.SeenAt, push, d.PushOutcome}
+	}
+	w.Table([]string{"DEVICE", "NAME", "STATE", "FINGERPRINT", "SEEN", "PUSHED THROUGH", "LAST PUSH"}, rows)
+}

@@ -1,0 +1,21 @@
+package signal
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator/person"
+)
+
+// DeviceRevokeParams say which device is shut out.
+type DeviceRevokeParams struct {
+	ID string `json:"id" desc:"device to shut out" check:"id" arg:"1"`
+}
+
+var deviceRevokeCommand = commands.Define(vocabulary, "signal device revoke", deviceRevoke)
+
+// deviceRevoke leaves the device what it has read already.
+func deviceRevoke(ctx context.Context, env commands.Env, p DeviceRevokeParams) (DeviceResult, error) {
+	d, err := person.Revoke(ctx, env.Router, p.ID)
+	return DeviceResult{shown(&d, false)}, err
+}

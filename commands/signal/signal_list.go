@@ -1,0 +1,129 @@
+package signal
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// ListParams select questions.
+type ListParams struct {
+	Status string `json:"status,omitempty" desc:"only those that stand so" check:"oneof=pending|answered|expired|cancelled"`
+	Source string `json:"source,omitempty" desc:"only those of this program; another's only for administrators" check:"agent"`
+	Limit  int    `json:"limit,omitempty" desc:"questions at most, newest first" check:"min=1,max=100" default:"20"`
+}
+
+// Listed is a question. What one says that is encrypted cannot be shown: only the devices can read it.
+type Listed struct {
+	QuestionID string   `json:"questionId"`
+	Source     string   `json:"source"`
+	Status     string   `json:"status"`
+	Encrypted  bool     `json:"encrypted"`
+	Question   string   `json:"question,omitempty"`
+	Options    []string `json:"options,omitempty"`
+	Priority   string   `json:"priority"`
+	CreatedAt  string   `json:"createdAt"`
+	ExpiresAt  string   `json:"expiresAt"`
+	EndedAt    string   `json:"endedAt,omitempty"`
+	AnsweredBy string   `json:"answeredBy,omitempty"` // device
+	ReadAt     string   `json:"readAt,omitempty"`     // when its asker first had the answer
+	SessionID  string   `json:"sessionId,omitempty"`
+	ThreadID   string   `json:"threadId,omitempty"`
+	InReplyTo  string   `json:"inReplyTo,omitempty"`
+	ProjectID  string   `json:"projectId,omitempty"`
+	MessageID  string   `json:"messageId,omitempty"` // message to user that asks it
+	Pushes     []Pushed `json:"pushes"`
+}
+
+// Pushed is how a question was pushed to a device.
+type Pushed struct {
+	Device string `json:"device"`
+	Status string `json:"status"`          // as of any message
+	Error  string `json:"error,omitempty"` // of the last failed attempt
+}
+
+// ListResult holds the questions, newest first.
+type ListResult struct {
+	Count     int      `json:"count"`
+	Questions []Listed `json:"questions"`
+}
+
+var listCommand = commands.Define(vocabulary, "signal list", list)
+
+// list changes nothing.
+func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, error) {
+	of := p.Source
+	if !env.Caller.Admin {
+		var err error
+		if of, err = commands.ActAs(env.Caller, p.Source); err != nil {
+			return ListResult{}, err
+		}
+	}
+	questions, err := env.Router.Questions(ctx, orchestrator.QuestionFilter{Asker: of, Status: orchestrator.QuestionStatus(p.Status), Limit: p.Limit})
+	if err != nil {
+		return ListResult{}, err
+	}
+	r := ListResult{Count: len(questions), Questions: make([]Listed, len(questions))}
+	for i := range questions {
+		r.Questions[i] = listed(&questions[i])
+		if r.Questions[i].Pushes, err = pushes(ctx, env, questions[i].ID); err != nil {
+			return ListResult{}, err
+		}
+	}
+	return r, nil
+}
+
+func listed(q *orchestrator.Question) Listed {
+	l := Listed{
+		QuestionID: q.ID, Source: q.Asker, Status: string(q.Status), Encrypted: q.Encrypted, Priority: orchestrator.PriorityWord(q.Priority),
+		CreatedAt: q.CreatedAt, ExpiresAt: q.ExpiresAt, EndedAt: q.EndedAt, AnsweredBy: q.AnsweredBy, ReadAt: q.ReadAt,
+		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID, MessageID: q.MessageID,
+	}
+	var said struct {
+		Question string   `json:"question"`
+		Options  []string `json:"options"`
+	}
+	if !q.Encrypted && json.Unmarshal([]byte(q.Body), &said) == nil {
+		l.Question, l.Options = said.Question, said.Options
+	}
+	return l
+}
+
+// maxPushes is more than one question has: one for each device, and one more when it ended.
+const maxPushes = 100
+
+// pushes tells how a question was pushed. The pushes that say that it has ended are left out.
+func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) {
+	rows, _, err := env.Router.History(ctx, orchestrator.HistoryFilter{
+		ThreadID: id, Sender: orchestrator.SystemSender, Type: "push", OldestFirst: true, Limit: maxPushes,
+	})
+	list := []Pushed{}
+	for i := range rows {
+		var push orchestrator.Push
+		if json.Unmarshal(rows[i].Payload, &push) == nil && push.Kind == orchestrator.PushQuestion {
+			list = append(list, Pushed{strings.TrimPrefix(rows[i].Recipient, orchestrator.DevicePrefix), string(rows[i].Status), rows[i].Error})
+		}
+	}
+	return list, err
+}
+
+// Text shows a line for each question.
+func (r ListResult) Text(w *commands.Text) {
+	rows := make([][]string, len(r.Questions))
+	for i := range r.Questions {
+		q := &r.Questions[i]
+		says := q.Question
+		if q.Encrypted {
+			says = "(encrypted)"
+		}
+		var pushed []string
+		for _, p := range q.Pushes {
+			pushed = append(pushed, p.Device+" "+p.Status)
+		}
+		rows[i] = []string{q.QuestionID, q.Source, q.Status, q.CreatedAt, q.ExpiresAt, strings.Join(pushed, ", "), says}
+	}
+	w.Table([]string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT"}, rows)
+}

@@ -1,0 +1,26 @@
+package signal
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// NtfyParams say which topic of an ntfy server is told, too.
+type NtfyParams struct {
+	URL    string `json:"url,omitempty" desc:"address of the topic, https://ntfy.sh/TOPIC or one of a server in the setting signal.push_hosts" check:"private,min=1,max=2048" arg:"1"`
+	Token  string `json:"token,omitempty" desc:"token that the server wants" check:"private,min=1,max=1024"`
+	Remove bool   `json:"remove,omitempty" desc:"tell no topic any more"`
+}
+
+var ntfyCommand = commands.Define(vocabulary, "signal ntfy", ntfy)
+
+// ntfy keeps the address and the token where `mailroom sql` cannot read them.
+func ntfy(ctx context.Context, env commands.Env, p NtfyParams) (DeviceResult, error) {
+	if p.Remove == (p.URL != "") || p.Remove && p.Token != "" {
+		return DeviceResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "say either the url of a topic, or remove")
+	}
+	d, err := env.Router.SetNtfy(ctx, orchestrator.NtfyConfig{URL: p.URL, Token: p.Token})
+	return DeviceResult{shown(&d, false)}, err
+}

@@ -1,0 +1,89 @@
+package signal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/mdp/qrterminal/v3"
+	"rsc.io/qr"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+)
+
+// PairParams say where the QR code goes besides the terminal.
+type PairParams struct {
+	PNG string `json:"png,omitempty" desc:"file to write the QR code to, as a picture" check:"min=1,max=4096"`
+}
+
+// PairResult is a code by which one phone becomes a device, and the address that holds it.
+type PairResult struct {
+	Code      string `json:"code"`
+	URL       string `json:"url"`
+	ExpiresAt string `json:"expiresAt"`
+	PNG       string `json:"png,omitempty"`
+}
+
+var pairCommand = commands.Define(vocabulary, "signal pair", pair).HereOnly()
+
+// pair makes a code that is good once and for five minutes. The phone is a device when it was approved.
+func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, error) {
+	address, err := env.Router.SignalURL()
+	if err != nil {
+		return PairResult{}, err
+	}
+	if address == "" {
+		return PairResult{}, orchestrator.Errorf(orchestrator.Unavailable, "there is no address at which a phone could reach the app").WithHint("%s", person.NoAddressHint)
+	}
+	var picture *os.File
+	if p.PNG != "" { // before the code, which would be lost otherwise
+		picture, err = os.OpenFile(p.PNG, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			return PairResult{}, orchestrator.Errorf(orchestrator.Conflict, "png: %s exists already", p.PNG).WithHint("Name another file, or remove it")
+		}
+		if err != nil {
+			return PairResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "png: the file cannot be made", Err: err}
+		}
+		defer picture.Close()
+	}
+	r := PairResult{PNG: p.PNG}
+	if r.Code, r.ExpiresAt, err = env.Router.StartPairing(ctx); err == nil {
+		r.URL = address + "/pair#c=" + r.Code
+		err = draw(picture, r.URL)
+	}
+	if err != nil && picture != nil {
+		err = errors.Join(err, os.Remove(p.PNG))
+	}
+	return r, err
+}
+
+// draw writes a text as a QR code into a file; nil is no file.
+func draw(picture *os.File, text string) error {
+	if picture == nil {
+		return nil
+	}
+	code, err := qr.Encode(text, qr.M)
+	if err != nil {
+		return err
+	}
+	code.Scale = 8
+	_, err = picture.Write(code.PNG())
+	return errors.Join(err, picture.Sync())
+}
+
+// Text shows the QR code, and the code to type where an installed app cannot scan it.
+func (r PairResult) Text(w *commands.Text) {
+	var picture bytes.Buffer
+	qrterminal.GenerateHalfBlock(r.URL, qrterminal.M, &picture)
+	w.Printf("%s\n", picture.String())
+	w.Printf("Scan it with the phone, or open %s there.\n", r.URL)
+	w.Printf("Code: %s, good once until %s. An app on the home screen of an iPhone wants it typed.\n", w.Paint(commands.Bold, r.Code), r.ExpiresAt)
+	w.Printf("Then compare the fingerprint that the phone shows: `mailroom signal device approve FINGERPRINT`\n")
+	if r.PNG != "" {
+		w.Printf("The picture is in %s. Remove it afterwards.\n", r.PNG)
+	}
+}
