@@ -59,6 +59,7 @@ func transports() map[string]orchestrator.Transport {
 		"dir":     transport.Dir{},
 		"exec":    transport.Exec{},
 		"webhook": new(transport.Webhook),
+		"person":  signal.User{},
 		"push":    new(transport.Push),
 		"ntfy":    new(transport.Ntfy),
 	}

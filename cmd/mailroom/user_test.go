@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+)
+
+// phoneOf is a phone of the user's whose router is a test's own.
+type phoneOf struct {
+	m *matrix
+	pocket
+}
+
+// newPhone pairs a phone and has it approved.
+func newPhone(m *matrix) *phoneOf {
+	m.t.Helper()
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	code, _, err := m.router.StartPairing(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	d, _, err := m.router.Pair(m.t.Context(), orchestrator.PairRequest{Code: code, Name: "pocket", Recipient: key.Recipient().String()})
+	if err == nil {
+		d, err = person.Approve(m.t.Context(), m.router, d.Fingerprint)
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return &phoneOf{m, pocket{d.ID, key.String()}}
+}
+
+// onScreen is what a phone shows of a question or an alert.
+type onScreen struct {
+	ID, From, Question, Message, AlertType string
+	Options                                []string
+}
+
+// look returns the only question that is open, and the newest alert.
+func (p *phoneOf) look() (question, alert *onScreen) {
+	p.m.t.Helper()
+	questions, err := p.m.router.Questions(p.m.t.Context(), orchestrator.QuestionFilter{Status: orchestrator.QuestionPending})
+	if err != nil || len(questions) > 1 {
+		p.m.t.Fatalf("%d questions are open: %v", len(questions), err)
+	}
+	if len(questions) == 1 {
+		question = p.open(questions[0].ID)
+	}
+	alerts, err := p.m.router.Alerts(p.m.t.Context(), time.Time{}, 1)
+	if err != nil {
+		p.m.t.Fatal(err)
+	}
+	if len(alerts) == 1 {
+		alert = p.open(alerts[0].ID)
+	}
+	return question, alert
+}
+
+func (p *phoneOf) open(id string) *onScreen {
+	p.m.t.Helper()
+	text, err := p.read(p.m.t.Context(), p.m.router, id)
+	s := new(onScreen)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), s)
+	}
+	if err != nil {
+		p.m.t.Fatal(err)
+	}
+	return s
+}
+
+// say answers a question with the index of an option, or with a text.
+func (p *phoneOf) say(q *onScreen, what string) {
+	p.m.t.Helper()
+	if err := p.answer(p.m.t.Context(), p.m.router, q.ID, what); err != nil {
+		p.m.t.Fatal(err)
+	}
+}
+
+// deliver runs deliver_all.
+func (m *matrix) deliver() { m.run("", "default", "deliver_all", `{}`) }
+
+// Whatever vocabulary an agent writes to the user in, the phone shows it, sealed; and who asked reads the answer in its own.
+func TestEveryVocabularyWritesToTheUser(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	p := newPhone(m)
+	for _, c := range []struct {
+		name, command, params string
+		question, alert       string // what is shown; "question|options" where it asks
+		says                  string // the phone: a text, or the index of an option
+		read, answer          string // how the asker reads, and what it finds there; {id} is the message's id
+	}{
+		{name: "relay", command: "send_message", params: `{"target":"user","message_type":"QUERY","message":"Which branch?","context":"release","priority":"high"}`,
+			question: "Which branch?|", says: "main", read: "get_messages", answer: `"source":"user","target":"writer","message_type":"RESULT","message":"main"`},
+		{name: "relay status", command: "send_message", params: `{"target":"user","message_type":"STATUS","message":"All green."}`, alert: "info All green."},
+		{name: "ralph", command: "ralph_send", params: `{"to":"user","type":"question","payload":{"taskId":"feat-001","question":"Tabs or spaces?"}}`,
+			question: "Tabs or spaces?|", says: "spaces", read: "ralph_inbox", answer: `"payload":{"questionId":"{id}","answer":"spaces"}`},
+		{name: "ralph with options", command: "ralph_send", params: `{"to":"user","type":"question","payload":{"taskId":"feat-001","question":"Tabs?","options":["yes","no"]}}`,
+			question: "Tabs?|yes,no", says: "1", read: "ralph_inbox", answer: `"answer":"no"`},
+		{name: "ralph status", command: "ralph_send", params: `{"to":"user","type":"status_update","payload":{"agent":"writer","status":"working"}}`,
+			alert: `info {"agent":"writer","status":"working"}`},
+		{name: "team text", command: "SendMessage", params: `{"to":"user","message":"Half done."}`, alert: "info Half done."},
+		{name: "plan approved", command: "SendMessage", params: `{"to":"user","message":{"type":"plan_approval_request","plan":"1. rewrite it"}}`,
+			question: "May I carry out this plan? 1. rewrite it|Approve,Reject", says: "0", read: "team_messages", answer: `"approve":true,"plan_mode_required":false`},
+		{name: "plan rejected", command: "SendMessage", params: `{"to":"user","message":{"type":"plan_approval_request","plan":"2. delete it"}}`,
+			question: "May I carry out this plan? 2. delete it|Approve,Reject", says: "1", read: "team_messages", answer: `"approve":false,"feedback":"The user rejected it on the phone`},
+		{name: "shutdown", command: "SendMessage", params: `{"to":"user","message":{"type":"shutdown_request","reason":"all is done"}}`,
+			question: "Shut down? all is done|Approve,Reject", says: "0", read: "team_messages", answer: `"type":"shutdown_response"`},
+		{name: "coral", command: "coral_send_message", params: `{"threadId":"direct:user","content":"Look at this."}`, alert: "info Look at this."},
+		{name: "route question", command: "send", params: `{"sender":"writer","recipient":"user","message_type":"question","payload":{"question":"Ship?","options":["ship","wait"]}}`,
+			question: "Ship?|ship,wait", says: "0", read: "wait", answer: `"answer":"ship"`},
+		{name: "route note", command: "send", params: `{"sender":"writer","recipient":"user","message_type":"error_report","payload":"disk full"}`, alert: "error disk full"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			own := &matrix{t, m.router, m.log}
+			mine := &phoneOf{own, p.pocket}
+			sent := own.run("writer", "default", c.command, "%s", c.params)
+			own.deliver()
+			question, alert := mine.look()
+			if c.alert != "" {
+				if question != nil || alert == nil || alert.From != "writer" || alert.AlertType+" "+alert.Message != c.alert {
+					t.Fatalf("the phone shows %+v and %+v", question, alert)
+				}
+				return
+			}
+			if question == nil || question.From != "writer" || question.Question+"|"+strings.Join(question.Options, ",") != c.question {
+				t.Fatalf("the phone shows %+v", question)
+			}
+			own.deliver()
+			mine.say(question, c.says)
+			own.deliver()
+			id := ""
+			for _, key := range []string{"messageId", "message_id", "id"} {
+				var fields map[string]any
+				if body, _ := commands.Marshal(sent); json.Unmarshal(body, &fields) == nil && fields[key] != nil && id == "" {
+					id = fmt.Sprint(fields[key])
+				}
+			}
+			read := own.shown(own.run("writer", "default", c.read, `{}`))
+			if want := strings.ReplaceAll(c.answer, "{id}", id); !strings.Contains(read, want) || !strings.Contains(read, id) {
+				t.Errorf("the asker of %s reads %s, without %s", id, read, want)
+			}
+		})
+	}
+	if n := m.count(`SELECT count(*) FROM signal_questions WHERE read_at = '' OR encrypted = 0`); n != "0" {
+		t.Errorf("%s answers have not gone back, or were not sealed", n)
+	}
+}
+
+// count is the first value of a query.
+func (m *matrix) count(query string) string {
+	m.t.Helper()
+	table, err := m.router.Query(m.t.Context(), query, 1)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return fmt.Sprint(table.Rows[0].Values[0])
+}
+
+// What was forged, and what nobody can open any more, does not come back as an answer.
+func TestForgedAnswerToAMessage(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	p := newPhone(m)
+	m.run("writer", "default", "send_message", `{"target":"user","message_type":"QUERY","message":"Deploy?"}`)
+	m.deliver()
+	question, _ := p.look()
+	if _, err := m.router.AnswerQuestion(t.Context(), question.ID, p.Device, base64.StdEncoding.EncodeToString([]byte("yes, deploy"))); err != nil {
+		t.Fatal(err)
+	}
+	m.deliver()
+	if again, _ := p.look(); again == nil || again.ID != question.ID {
+		t.Fatal("a forged answer ended the question")
+	}
+	if n := m.count(`SELECT count(*) FROM agent_message WHERE sender = 'user'`); n != "0" {
+		t.Errorf("%s answers went back", n)
+	}
+	p.say(question, "no")
+	m.deliver()
+	read := m.shown(m.run("writer", "default", "get_messages", `{}`))
+	if !strings.Contains(read, `"message":"no"`) {
+		t.Errorf("the asker reads %s", read)
+	}
+}

@@ -1,0 +1,262 @@
+package signal
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/person"
+)
+
+// User is the transport of the agent `user`: a message to that person, of any vocabulary, becomes an alert on the phone or,
+// when it asks, a question whose answer goes back to its sender in the form of that vocabulary. Its scheme is `person`.
+//
+// A message becomes one question or alert, however often it is delivered. Both are sealed for the devices; the message
+// itself stands in the table as every other does, and so does the answer that goes back. Source: signal.md, "Life of a
+// question".
+type User struct{}
+
+// Check accepts no address: there is one person.
+func (User) Check(address string) (string, error) {
+	if address != "" {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "there is one user, who has no address")
+	}
+	return "", nil
+}
+
+// MaxBatch is 1: each message is something of its own to that person.
+func (User) MaxBatch() int { return 1 }
+
+// Deliver makes a question or an alert of a message.
+func (User) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	m := &a.Messages[0]
+	if orchestrator.AsksUser(m.Type) {
+		_, err := person.Ask(ctx, a.Router, questionOf(m, a.Router.Now()))
+		return []error{err}
+	}
+	_, err := person.Tell(ctx, a.Router, alertOf(m))
+	return []error{err}
+}
+
+// The bounds of what the person is shown, in characters. Source: signal.md, "Life of a question".
+const (
+	maxText    = 2000
+	maxContext = 500
+	maxOption  = 100
+	maxOptions = 5
+)
+
+// verdicts are the options of a request of a team.
+var verdicts = []string{approval: "Approve", "Reject"}
+
+const approval = 0
+
+// questionOf is what a message asks. What is too long for a phone is cut, saying where the whole is.
+func questionOf(m *orchestrator.Message, now time.Time) person.Question {
+	q := person.Question{
+		Asker: m.Sender, Encrypted: true, Priority: priorityOf(m), SessionID: m.SessionID, ThreadID: m.ThreadID, MessageID: m.ID,
+		Context: cut(m.Context, maxContext, m.ID), TTL: person.DefaultTTL,
+	}
+	if ends, err := time.Parse(time.RFC3339, m.TTLEnd()); err == nil {
+		q.TTL = max(min(ends.Sub(now), orchestrator.MaxTTL), time.Second)
+	}
+	c := commands.ContentOf(m)
+	var said struct {
+		Question string   `json:"question"` // document 002's question
+		Options  []string `json:"options"`
+		TaskID   string   `json:"taskId"`
+		Plan     string   `json:"plan"` // a team's request
+		Reason   string   `json:"reason"`
+	}
+	if json.Unmarshal(c.Data, &said) != nil { // it is data of another kind
+		said.Options = nil
+	}
+	text := c.Text
+	switch m.Type {
+	case orchestrator.PlanApprovalRequest:
+		q.Options, text = verdicts, "May I carry out this plan? "+cmp.Or(said.Plan, text)
+	case orchestrator.ShutdownRequest:
+		q.Options, text = verdicts, "Shut down? "+cmp.Or(said.Reason, m.Summary, m.Sender+" asks for it")
+	default:
+		text = cmp.Or(said.Question, text)
+		if q.Context == "" && said.TaskID != "" {
+			q.Context = cut("Task "+said.TaskID, maxContext, m.ID)
+		}
+		if areOptions(said.Options) {
+			q.Options = said.Options
+		}
+	}
+	q.Question = shorten(text, m)
+	return q
+}
+
+// alertOf is what a message tells.
+func alertOf(m *orchestrator.Message) person.Alert {
+	a := person.Alert{
+		Sender: m.Sender, Message: shorten(commands.ContentOf(m).Text, m), Type: "info", Encrypted: true, Priority: priorityOf(m),
+		Context: cut(m.Context, maxContext, m.ID), SessionID: m.SessionID, MessageID: m.ID,
+	}
+	if strings.Contains(m.Type, "error") || strings.Contains(m.Type, "failed") || m.Type == "agent_timeout" || m.Type == "bug_report" {
+		a.Type = "error"
+	}
+	return a
+}
+
+// areOptions reports whether options of a message can be those of a question; otherwise it is answered with a text.
+func areOptions(options []string) bool {
+	for i, o := range options {
+		if strings.TrimSpace(o) == "" || utf8.RuneCountInString(o) > maxOption || slices.Contains(options[:i], o) {
+			return false
+		}
+	}
+	return len(options) > 0 && len(options) <= maxOptions
+}
+
+// shorten is a text as the person is shown it; a message without one has its type.
+func shorten(text string, m *orchestrator.Message) string {
+	if strings.TrimSpace(text) == "" {
+		text = cmp.Or(m.Summary, m.Type, "a message")
+	}
+	return cut(text, maxText, m.ID)
+}
+
+// cut shortens a text to so many characters, and says where the whole is.
+func cut(text string, most int, id string) string {
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	rest := fmt.Sprintf("... (cut; the whole is in %s)", orchestrator.Clip(id))
+	return string([]rune(text)[:most-utf8.RuneCountInString(rest)]) + rest
+}
+
+// priorityOf is the priority of a message as the person's devices have them.
+func priorityOf(m *orchestrator.Message) string {
+	switch {
+	case m.Priority > 0:
+		return "high"
+	case m.Priority < 0:
+		return "low"
+	}
+	return "normal"
+}
+
+// Return sends the answers of questions that messages asked back to their senders. An answer that is forged opens its
+// question again; one that cannot be opened here, since its key is gone, is reported to who asked.
+func (User) Return(ctx context.Context, r *orchestrator.Router) error {
+	list, err := r.Unreturned(ctx)
+	var failures []error
+	for i := range list {
+		if err := giveBack(ctx, r, &list[i]); err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", list[i].ID, err))
+		}
+	}
+	return errors.Join(append(failures, err)...)
+}
+
+// giveBack sends one answer back.
+func giveBack(ctx context.Context, r *orchestrator.Router, q *orchestrator.Question) error {
+	m := &orchestrator.Message{Sender: q.Asker, ThreadID: q.ThreadID, SessionID: q.SessionID} // when retention has deleted it
+	found, err := r.Find(ctx, q.MessageID)
+	switch {
+	case err == nil:
+		m = &found[0]
+	case orchestrator.CodeOf(err) != orchestrator.NotFound:
+		return err
+	}
+	answer, err := person.Look(ctx, r, q.ID)
+	if orchestrator.CodeOf(err) == orchestrator.Unavailable { // its key is not here, and will not be
+		return r.ReplyAsUser(ctx, lost(m, q.ID, err))
+	}
+	if err != nil || !answer.Answered {
+		return err
+	}
+	reply, err := replyTo(m, &answer)
+	if err != nil {
+		return err
+	}
+	return r.ReplyAsUser(ctx, reply)
+}
+
+// replyTo is the answer to a message, in the form of the vocabulary that asked.
+func replyTo(m *orchestrator.Message, answer *person.Response) (reply orchestrator.UserReply, err error) {
+	reply = orchestrator.UserReply{Question: answer.ID, Draft: orchestrator.Draft{
+		Recipient: m.Sender, ReplyTo: m.ID, ThreadID: m.ThreadID, SessionID: m.SessionID,
+	}}
+	d := &reply.Draft
+	var body any
+	switch m.Type {
+	case orchestrator.PlanApprovalRequest, orchestrator.ShutdownRequest:
+		return verdict(m, reply, answer.Option == approval)
+	case "question":
+		d.Type, d.MakeID = "answer", letter.ID
+		body = struct {
+			Question string `json:"questionId"`
+			Answer   string `json:"answer"`
+		}{m.ID, answer.Text}
+	default:
+		d.Type = "RESULT"
+		body = struct {
+			Message string `json:"message"`
+		}{answer.Text}
+	}
+	d.Payload, err = commands.Marshal(body)
+	return reply, err
+}
+
+// verdict is the answer to a request of a team. Source: document 001, "Structured Protocol Messages".
+func verdict(m *orchestrator.Message, reply orchestrator.UserReply, approve bool) (orchestrator.UserReply, error) {
+	var asked struct {
+		RequestID string `json:"requestId"`
+	}
+	if err := json.Unmarshal(m.Payload, &asked); err != nil {
+		asked.RequestID = "" // it asked in another form: the answer says what it answers by reply_to
+	}
+	body := struct {
+		Type             string `json:"type"`
+		RequestID        string `json:"request_id,omitempty"`
+		Approve          bool   `json:"approve"`
+		Reason           string `json:"reason,omitempty"`
+		Feedback         string `json:"feedback,omitempty"`
+		PlanModeRequired *bool  `json:"plan_mode_required,omitempty"`
+	}{Type: orchestrator.ShutdownResponse, RequestID: asked.RequestID, Approve: approve}
+	team := &orchestrator.TeamAnswer{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: approve}
+	const why = "The user rejected it on the phone. Ask what to change"
+	said := "Shutdown "
+	if m.Type == orchestrator.PlanApprovalRequest {
+		body.Type, team.Kind, said = orchestrator.PlanApprovalResponse, orchestrator.PlanApproval, "Plan "
+		if approve {
+			body.PlanModeRequired = new(false)
+		} else {
+			body.Feedback = why
+		}
+	} else if !approve {
+		body.Reason = why
+	}
+	said += map[bool]string{true: "approved", false: "rejected"}[approve]
+	payload, err := commands.Marshal(body)
+	reply.Team = team
+	reply.Draft.Type, reply.Draft.Payload, reply.Draft.Summary = body.Type, payload, said
+	reply.Draft.SessionID = cmp.Or(m.SessionID, orchestrator.DefaultSession)
+	return reply, err
+}
+
+// lost tells who asked that there is an answer which nobody can read.
+func lost(m *orchestrator.Message, question string, why error) orchestrator.UserReply {
+	payload, _ := commands.Marshal(map[string]any{ // strings always marshal
+		"error": orchestrator.Unavailable, "message": "the user has answered, but the answer cannot be read: " + why.Error(),
+		"message_id": m.ID, "question_id": question,
+	})
+	return orchestrator.UserReply{Question: question, Draft: orchestrator.Draft{
+		Recipient: m.Sender, Type: "error_report", Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID, SessionID: m.SessionID,
+	}}
+}
