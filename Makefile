@@ -17,8 +17,9 @@ LDFLAGS := -s -w -linkmode external -extldflags -static
 endif
 endif
 
-# MCP clients of others, which the tests run against the program; they need npm, and are ignored by git.
-CLIENTS := cmd/mailroom/testdata/clients
+# Programs of others, which the tests run against ours: MCP clients, and a decryptor of pushes. They need npm, and are
+# ignored by git.
+CLIENTS := cmd/mailroom/testdata/clients orchestrator/transport/testdata/ece
 
 # The sources of the phone app. What they need of npm is only for building them anew; what they build to is committed.
 PHONE := commands/surface/phone
@@ -50,11 +51,13 @@ tools: ## install a C compiler and strace where that is possible, and say what i
 	fi
 
 # Without npm or its registry the tests that need them are left out. CI must have them; others are told.
-clients: ## install the MCP clients of others that the tests run
+clients: ## install the programs of others that the tests run
 	@command -v npm >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends npm; } || true
-	@cd $(CLIENTS) && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --loglevel=error; } || { \
-		[ -z "$$CI" ] && echo "NOT TESTED with the MCP clients of others: npm could not install them; CI will" >&2; }
+	@for folder in $(CLIENTS); do \
+		( cd $$folder && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --loglevel=error; } ) || { \
+			[ -z "$$CI" ] && echo "NOT TESTED with $$folder: npm could not install it; CI will" >&2; } || exit 1; \
+	done
 
 # Firefox finds libnotify by itself, to show notifications on a bus of the test's. Without the browsers their tests are left
 # out. CI must have them; others are told.
@@ -125,4 +128,4 @@ powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000
 		./orchestrator/orchestratortest/powerloss
 
 clean: ## remove what was built
-	rm -rf bin $(CLIENTS)/node_modules $(PHONE)/app/node_modules
+	rm -rf bin $(CLIENTS:=/node_modules) $(PHONE)/app/node_modules

@@ -45,9 +45,9 @@ type terms struct {
 func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status int, err error) {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if t.timeout > 0 {
-		bound := time.AfterFunc(t.timeout, func() { cancel(fmt.Errorf("it took longer than %s", t.timeout)) })
-		defer bound.Stop()
+	if bound := cmp.Or(c.bound, t.timeout); bound > 0 {
+		timer := time.AfterFunc(bound, func() { cancel(fmt.Errorf("it took longer than %s", bound)) })
+		defer timer.Stop()
 	}
 	r.Header.Set("User-Agent", "mailroom")
 	answer, err := c.pool(t.allowPrivate).RoundTrip(r.WithContext(waiting)) // in place of a Client, which follows redirects

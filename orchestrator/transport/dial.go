@@ -50,6 +50,7 @@ type connections struct {
 	dialling func(address string) error // called with the address of every connection that the check lets pass
 	idle     time.Duration              // in place of idleTimeout
 	patience time.Duration              // in place of answerTime
+	bound    time.Duration              // in place of terms.timeout
 }
 
 // pool returns the connections of attempts that may lead into this machine or a private network, or of those that may
