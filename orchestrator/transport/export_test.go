@@ -10,6 +10,7 @@ import (
 var (
 	MustBePublic = mustBePublic
 	RetryAfter   = retryAfter
+	Topic        = topicOf
 )
 
 // Surroundings are what a transport finds around it; see the fields of connections.

@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -108,7 +105,7 @@ func (n *Ntfy) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 			return err
 		}
 	}
-	t := pushTerms(a, topic, s.AllowPrivate && slices.Contains(s.Hosts, host))
+	t := pushTerms(a, topic, s.AllowPrivate && host != "ntfy.sh")
 	t.secrets, t.echoes = append(t.secrets, s.Token), true
 	for _, b := range full.Actions {
 		t.secrets = append(t.secrets, b.URL, b.URL[strings.LastIndexByte(b.URL, '/')+1:])
@@ -140,10 +137,9 @@ func (n *Ntfy) send(ctx context.Context, what notification, topic *url.URL, toke
 
 // waiting is what is shown of a push without its content.
 func waiting(p *orchestrator.Push, s *orchestrator.NtfySecret, priority int) notification {
-	sum := sha256.Sum256([]byte(p.ID))
 	n := notification{
 		Title: "Mailroom", Priority: min(max(priority, -1), 1) + 3, Click: s.SignalURL,
-		Sequence: base64.RawURLEncoding.EncodeToString(sum[:24]),
+		Sequence: topicOf(p.ID),
 	}
 	switch p.Kind {
 	case orchestrator.PushQuestion:
@@ -173,13 +169,12 @@ type clearText struct {
 // inClear is what is shown of a question or an alert with its content.
 func inClear(p *orchestrator.Push, s *orchestrator.NtfySecret, n notification) (notification, error) {
 	var text clearText
-	if err := json.Unmarshal([]byte(p.Body), &text); err != nil || text.Question+text.Message == "" {
-		return n, errors.New("the body of the push has no text")
+	if json.Unmarshal([]byte(p.Body), &text) != nil {
+		return n, errors.New("the body of the push is not what it says")
 	}
-	kind := "Question"
-	n.Message = text.Question
+	kind, says := "Question", text.Question
 	if p.Kind == orchestrator.PushAlert {
-		kind, n.Message = "Alert", text.Message
+		kind, says = "Alert", text.Message
 		switch text.AlertType {
 		case "error":
 			kind, n.Tags, n.Priority = "Error", []string{"rotating_light"}, max(n.Priority, 4)
@@ -191,11 +186,14 @@ func inClear(p *orchestrator.Push, s *orchestrator.NtfySecret, n notification) (
 			kind, n.Tags = "Info", []string{"information_source"}
 		}
 	}
+	if says == "" {
+		return n, errors.New("the body of the push has no text")
+	}
 	if text.Context != "" {
-		n.Message += "\n\n" + text.Context
+		says += "\n\n" + text.Context
 	}
 	n.Title = kind + " from " + cut(uncontrolled(text.From), maxNtfyName)
-	n.Message = cut(uncontrolled(n.Message), maxNtfyText)
+	n.Message = cut(uncontrolled(says), maxNtfyText)
 	if s.SignalURL == "" || s.Key == "" || len(text.Options) > maxNtfyButtons {
 		return n, nil
 	}
@@ -208,10 +206,11 @@ func inClear(p *orchestrator.Push, s *orchestrator.NtfySecret, n notification) (
 	return n, nil
 }
 
-// uncontrolled is a text without control characters but ends of lines: each would take six bytes of JSON.
+// uncontrolled is a text without control characters and separators, but for the ends of lines: each would take six bytes of
+// JSON.
 func uncontrolled(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' {
+		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029') {
 			return -1
 		}
 		return r

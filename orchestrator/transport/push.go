@@ -85,11 +85,10 @@ func (p *Push) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(push.ID))
 	options := webpush.Options{
 		Subscriber: s.Subscriber, VAPIDPublicKey: s.VAPIDPublic, VAPIDPrivateKey: s.VAPIDPrivate,
 		TTL: int(ttl / time.Second), Urgency: urgency(m.Priority), RecordSize: webpush.MaxRecordSize,
-		Topic: base64.RawURLEncoding.EncodeToString(sum[:24]), // what comes later for the same id takes its place
+		Topic: topicOf(push.ID),
 	}
 	_, byHand := orchestrator.PushHost(endpoint, s.Hosts)
 	t := pushTerms(a, endpoint, byHand && s.AllowPrivate)
@@ -103,6 +102,13 @@ func (p *Push) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 		_, err = p.send(ctx, short, s, &options, t)
 	}
 	return err
+}
+
+// topicOf is under what an id is known to push services and ntfy, 32 letters, digits, - and _: what comes later for the same
+// id takes the place of what was there.
+func topicOf(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return base64.RawURLEncoding.EncodeToString(sum[:24])
 }
 
 // pushTerms are those of a request to a push service or an ntfy server.
