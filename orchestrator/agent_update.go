@@ -97,8 +97,8 @@ func (r *Router) checkUpdate(u *AgentUpdate) (err error) {
 func (r *Router) checkDeliver(what, target, folder string) (string, error) {
 	scheme, address, has := strings.Cut(target, ":")
 	transport := r.transports[scheme]
-	if transport == nil {
-		return "", Errorf(InvalidParams, "%s: there is no transport %q", what, scheme).
+	if transport == nil || slices.Contains(userSchemes, scheme) {
+		return "", Errorf(InvalidParams, "%s: there is no transport %q for agents", what, scheme).
 			WithHint("Known: %s", strings.Join(r.schemes(), ", "))
 	}
 	check := transport.Check
@@ -136,7 +136,9 @@ func (r *Router) isOwnFile(path string) bool {
 func (r *Router) schemes() []string {
 	var names []string
 	for scheme := range r.transports {
-		names = append(names, scheme)
+		if !slices.Contains(userSchemes, scheme) {
+			names = append(names, scheme)
+		}
 	}
 	slices.Sort(names)
 	return names

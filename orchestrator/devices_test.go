@@ -275,7 +275,7 @@ func TestNothingIsPushedToWhoLeft(t *testing.T) {
 	f.question(ids)
 	sameLines(t, f.pushes())
 	wantRows(t, f.rows(`SELECT status, count(*) FROM agent_message GROUP BY 1`), "cancelled 2")
-	err := f.Subscribe(t.Context(), ids[1], orchestrator.Subscription{Endpoint: "https://fcm.googleapis.com/x"})
+	err := f.Subscribe(t.Context(), ids[1], subscription("https://fcm.googleapis.com/x"))
 	wantCode(t, err, orchestrator.PermissionDenied)
 }
 

@@ -10,6 +10,9 @@ import (
 // person's devices. Source: signal.md, "Life of a question".
 const User = "user"
 
+// userSchemes are the transports to the user and the user's devices, which no agent can have.
+var userSchemes = []string{"person", "push", "ntfy"}
+
 // askingTypes are the message types that want an answer of whoever gets them, in the vocabularies that have such.
 var askingTypes = []string{"QUERY", "question", "plan_approval_request", "shutdown_request"}
 

@@ -203,3 +203,18 @@ func TestStoryOfAQuestion(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What leads to the user and the user's devices is for nobody else.
+func TestAgentsAreNotPushedTo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, target := range []string{"person", "push:d-1", "ntfy:ntfy"} {
+		_, _, err := f.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "a", Deliver: &target})
+		wantCode(t, err, orchestrator.InvalidParams)
+		_, _, err = f.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "a", Fallback: &target})
+		wantCode(t, err, orchestrator.InvalidParams)
+		if err != nil && !strings.Contains(err.Error(), "for agents") {
+			t.Error(err)
+		}
+	}
+}
