@@ -38,7 +38,7 @@ func ServeCommand(p *Program) *cli.Command {
 			"started when there are messages for it; its session goes on when the daemon stops.\n\n" +
 			"With --phone it serves the app by which questions reach a person. Phones want HTTPS: put a proxy in front, or give\n" +
 			"--phone-tls-cert and --phone-tls-key, and say under which address they come: `mailroom setting set signal.url\n" +
-			"https://NAME`. Other names are refused.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:9465",
+			"https://NAME`. Other names are refused.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:8420",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "`ADDRESS` of the endpoints: /mcp, /v1, /healthz, /readyz and /metrics; port 0 picks a free one"},
 			&cli.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
