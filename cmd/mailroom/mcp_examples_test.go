@@ -10,6 +10,7 @@ type example struct {
 	vocabulary string
 	setup      []string // command lines
 	admins     string   // who may call what is for administrators
+	phone      bool     // there is a phone, called phone, which acts in steps of its own
 	steps      []step
 }
 
@@ -20,7 +21,7 @@ type step struct {
 	text           string // what a model reads, unless that is the answer too
 }
 
-var examples = []example{relayExample, teamExample, coralExample, ralphExample}
+var examples = []example{relayExample, teamExample, coralExample, ralphExample, signalExample}
 
 // relayExample is document 000, "Relay". The document's list of groups leaves analyst out of all, which is everybody:
 // contract.md, "Who is known".
@@ -82,6 +83,36 @@ var relayExample = example{
 		{"orchestrator", "query_message_history", `{"source":"builder","message_type":"STATUS","status":"delivered","since":"2025-10-26T10:30:00Z","limit":100}`,
 			`{"messages":[{"messageId":"$status","source":"builder"}]}`, ""},
 		{"orchestrator", "query_message_history", `{"status":"delivered"}`, `{"error":"invalid_params","message":"*"}`, ""},
+	},
+}
+
+// signalExample is document 000, "Signal". What phone does is a line of the program of that name.
+var signalExample = example{
+	vocabulary: "signal", setup: []string{"agent add builder"}, phone: true,
+	steps: []step{
+		{"builder", "ask_question", `{
+			"question": "The auth refactor will change the JWT signing algorithm from HS256 to RS256. This is a breaking change for existing tokens. Proceed?",
+			"options": ["Yes, proceed", "No, keep HS256", "Let me review first"],
+			"context": "Working on task abc123. The current HS256 implementation has a known weakness.",
+			"priority": "high"}`, `{"success":true,"questionId":"$question","message":"Question sent to device"}`, ""},
+		{"builder", "get_response", `{"questionId":"$question"}`, `{"success":true,"answered":false,"response":null,"status":null}`, ""},
+		{"phone", "answer $question 0", "", "", ""},
+		{"builder", "get_response", `{"questionId":"$question"}`, `{"success":true,"answered":true,"response":"Yes, proceed"}`, ""},
+		{"builder", "ask_question", `{"question":"Which date?","encrypt":false,"threadId":"t-1","inReplyTo":"$question","projectId":"p-1"}`,
+			`{"success":true,"questionId":"$followup","message":"Question sent to device"}`, ""},
+		{"phone", "answer $followup tomorrow", "", "", ""},
+		{"builder", "get_response", `{"questionId":"$followup","wait_seconds":55}`, `{"success":true,"answered":true,"response":"tomorrow"}`, ""},
+		{"other", "get_response", `{"questionId":"$followup"}`, `{"success":false,"error":"permission_denied","message":"*"}`, ""},
+		{"builder", "ask_question", `{"question":"Still there?"}`, `{"questionId":"$last"}`, ""},
+		{"builder", "signal_cancel", `{"questionId":"$last"}`, `{"success":true,"status":"cancelled"}`, ""},
+		{"builder", "get_response", `{"questionId":"$last"}`, `{"success":true,"answered":false,"status":"cancelled"}`, ""},
+		{"builder", "signal_list", `{"status":"answered"}`, `{"count":2,"questions":[{"question":"Which date?","threadId":"t-1","inReplyTo":"$question","projectId":"p-1"},
+			{"questionId":"$question","question":null}]}`, ""},
+		{"builder", "ask_question", `{"question":"Which one?","options":["1","1"]}`, `{"success":false,"error":"invalid_params","message":"*"}`, ""},
+		{"builder", "send_alert", `{
+			"message": "Deploy to staging complete. 3 services updated. Zero errors.",
+			"alertType": "success"}`, `{"success":true,"alertId":"$alert","devices":1}`, ""},
+		{"phone", "read $alert", "", `{"message":"Deploy to staging complete. 3 services updated. Zero errors.","alertType":"success","from":"builder"}`, ""},
 	},
 }
 
@@ -224,7 +255,10 @@ func TestExamples(t *testing.T) {
 					for _, line := range e.setup {
 						o.run(strings.Fields(line)...)
 					}
-					e.converse(t, dialOf(o), vocabulary)
+					if e.phone {
+						o.run("signal", "device", "approve", o.paired("phone")["fingerprint"])
+					}
+					e.converse(t, o, dialOf(o), vocabulary)
 				})
 			}
 		}
@@ -232,10 +266,19 @@ func TestExamples(t *testing.T) {
 }
 
 // converse goes through an example, each agent with a client of its own.
-func (e *example) converse(t *testing.T, dialTo dial, vocabulary string) {
+func (e *example) converse(t *testing.T, o *office, dialTo dial, vocabulary string) {
 	t.Helper()
 	clients, seen := map[string]*client{}, known{}
 	for _, s := range e.steps {
+		if e.phone && s.as == "phone" {
+			said := o.phone(append([]string{"phone"}, strings.Fields(seen.fill(s.tool))...)...)
+			if s.want != "" {
+				if err := seen.match(s.tool, decoded(t, said), decoded(t, s.want)); err != nil {
+					t.Error(err)
+				}
+			}
+			continue
+		}
 		c := clients[s.as]
 		if c == nil {
 			c = newClient(t, dialTo(s.as, vocabulary, s.as == e.admins))

@@ -61,6 +61,17 @@ var toolCalls = []struct{ tool, args string }{
 	{"ralph_send", `to=boss type=status_update payload={"agent":"boss","status":"working"}`},
 	{"ralph_inbox", ""},
 	{"ralph_ack", `id=$id`},
+	{"signal_device_list", ""},
+	{"signal_device_approve", `fingerprint=$fingerprint`},
+	{"ask_question", `question=Proceed? options=["Yes","No"] priority=high`},
+	{"get_response", `questionId=$questionId`},
+	{"signal_list", ""},
+	{"signal_cancel", `questionId=$questionId`},
+	{"send_alert", `message=Done alertType=success`},
+	{"signal_doctor", ""},
+	{"signal_device_revoke", `id=$device`},
+	{"signal_ntfy", `url=https://ntfy.sh/topic`}, // nothing is asked while it is there
+	{"signal_ntfy", `remove=true`},
 	{"sql", `query=SELECT\u00201`},
 	{"checkpoint", ""},
 	{"clear_old", ""},
@@ -74,7 +85,8 @@ func callAll(t *testing.T, o *office, offered []string, call func(tool string, a
 	for _, name := range offered {
 		left[name] = true
 	}
-	kept := known{"FOLDER": filepath.Dir(o.db)}
+	kept := o.paired("pixel")
+	kept["FOLDER"] = filepath.Dir(o.db)
 	for _, c := range toolCalls {
 		delete(left, c.tool)
 		args := strings.Fields(kept.fill(c.args))
@@ -86,7 +98,7 @@ func callAll(t *testing.T, o *office, offered []string, call func(tool string, a
 			t.Errorf("%s %s: %s", c.tool, c.args, text)
 		}
 		for key, value := range result {
-			if text, ok := value.(string); ok && (key == "message_id" || key == "threadId" || key == "id") {
+			if text, ok := value.(string); ok && (key == "message_id" || key == "threadId" || key == "id" || key == "questionId") {
 				kept[key] = text
 			}
 		}

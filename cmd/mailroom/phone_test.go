@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -32,6 +34,30 @@ func phone() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// phone runs the phone of a name on the office's database.
+func (o *office) phone(args ...string) string {
+	o.t.Helper()
+	cmd := exec.Command("phone", args...)
+	cmd.Env, cmd.Dir = append(os.Environ(), "MAILROOM_DB="+o.db), filepath.Dir(o.db)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		o.t.Fatalf("phone %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// paired pairs a phone, and returns its device and its fingerprint.
+func (o *office) paired(name string) known {
+	o.t.Helper()
+	o.run("setting", "set", "signal.url", "http://127.0.0.1:9") // where nothing answers
+	url, _ := o.run("signal", "pair")["url"].(string)
+	var k known
+	if err := json.Unmarshal([]byte(o.phone(name, "pair", url)), &k); err != nil {
+		o.t.Fatal(err)
+	}
+	return k
 }
 
 // pocket is what a phone keeps.

@@ -31,14 +31,6 @@ func Definitions() []*commands.Definition {
 	}
 }
 
-// asker is who asks for a question or its answer: "" is an administrator, who may have all of them.
-func asker(caller commands.Caller) string {
-	if caller.Admin {
-		return ""
-	}
-	return caller.Name
-}
-
 // noteOf says what is off about a question or an alert that was stored; "" when nothing is.
 func noteOf(unused []string, devices, pushed int) string {
 	var notes []string

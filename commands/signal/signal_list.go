@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -55,10 +56,10 @@ var listCommand = commands.Define(vocabulary, "signal list", list)
 
 // list changes nothing.
 func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, error) {
-	of := p.Source
+	of := cmp.Or(p.Source, env.Caller.Name)
 	if !env.Caller.Admin {
 		var err error
-		if of, err = commands.ActAs(env.Caller, p.Source); err != nil {
+		if of, err = commands.ActAs(env.Caller, of); err != nil {
 			return ListResult{}, err
 		}
 	}

@@ -61,7 +61,7 @@ func Tell(ctx context.Context, r *orchestrator.Router, a Alert) (Told, error) {
 		return Told{}, err
 	}
 	stored, pushed, err := r.AlertUser(ctx, d)
-	return Told{stored, to.shown(a.Encrypted), pushed, to.unused}, err
+	return Told{stored, to.shown(a.Encrypted), to.told(pushed), to.unused}, err
 }
 
 // body is what stands in the table of an alert.

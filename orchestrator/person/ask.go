@@ -85,10 +85,10 @@ func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error)
 	}
 	stored, pushed, err := r.AskUser(ctx, draft)
 	if err == nil && stored.ID == draft.ID {
-		return Asked{stored, to.shown(q.Encrypted), pushed, to.unused}, nil
+		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, nil
 	}
 	if err == nil { // its message had asked before
-		return Asked{stored, to.shown(q.Encrypted), pushed, to.unused}, k.remove(repliesFolder, draft.ID)
+		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, k.remove(repliesFolder, draft.ID)
 	}
 	if _, gone := r.Question(context.WithoutCancel(ctx), draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
 		err = errors.Join(err, k.remove(repliesFolder, draft.ID))
@@ -196,7 +196,7 @@ func invalid(parameter, format string, args ...any) *orchestrator.Error {
 type readers struct {
 	ids        []string        // of the devices that can decrypt
 	recipients []age.Recipient // theirs
-	ntfy       bool            // there is an ntfy topic, which can show what is not encrypted
+	ntfy       bool            // an ntfy topic is told, too, which can show what is not encrypted
 	unused     []string        // ids of those that are active in the table and were not approved here
 	waiting    bool            // some wait for approval
 }
@@ -207,6 +207,14 @@ func (to *readers) shown(encrypted bool) int {
 		return len(to.ids) + 1
 	}
 	return len(to.ids)
+}
+
+// told is to how many something is pushed, of which so many are devices that can show it.
+func (to *readers) told(pushed int) int {
+	if to.ntfy {
+		return pushed + 1
+	}
+	return pushed
 }
 
 // readersOf opens the key folder and lists the devices that are active in the table and were approved on this machine with
@@ -226,7 +234,7 @@ func readersOf(ctx context.Context, r *orchestrator.Router) (k *keys, to readers
 			to.waiting = true
 		case d.State != orchestrator.DeviceActive:
 		case d.Kind == orchestrator.DeviceNtfy:
-			to.ntfy = true
+			to.ntfy = d.PushHost != "" && d.PushProblem == ""
 		default:
 			recipient, err := k.pinned(d)
 			if err != nil {
