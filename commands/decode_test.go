@@ -177,3 +177,31 @@ func TestMalformedParams(t *testing.T) {
 		},
 	}.Replay(t, 2500)
 }
+
+// TestPrivateAndCharacters: no error repeats a private value, and bounds in characters count those.
+func TestPrivateAndCharacters(t *testing.T) {
+	t.Parallel()
+	type secret struct {
+		Text string   `json:"text,omitempty" desc:"a text" check:"private,characters,min=2,max=4"`
+		List []string `json:"list,omitempty" desc:"a list" check:"private,max=2"`
+	}
+	for raw, says := range map[string]string{
+		`{"text":{"canary":1}}`:         "text: it is not a text",
+		`{"text":"canary"}`:             "text: it has 6 characters, which is out of bounds: 2 to 4 characters",
+		`{"text":"ü"}`:                  "text: it has 1 characters, which is out of bounds: 2 to 4 characters",
+		`{"text":"canary\ud800"}`:       "text: it holds half of a surrogate pair, which is no character",
+		`{"list":"canary"}`:             "list: it is not a list of texts",
+		`{"list":[["canary"]]}`:         "list: it is not a text",
+		`{"list":["canary","b","c"]}`:   "list: it has 3 elements, which is out of bounds: at most 2 elements",
+		`{"text":"canary","list":["a"`:  "the parameters are not JSON: it ends too early",
+		`{"text":"canary","text":"ab"}`: "text: it is given twice",
+	} {
+		_, err := decodeInto[secret](t, raw, false)
+		if err == nil || err.Error() != says {
+			t.Errorf("%s: %v; want %s", raw, err, says)
+		}
+	}
+	if got, err := decodeInto[secret](t, `{"text":"üüüü"}`, false); err != nil || got.Text != "üüüü" {
+		t.Errorf("four characters: %q, %v", got.Text, err)
+	}
+}
