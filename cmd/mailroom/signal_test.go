@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// canary is a word of all that the tests below keep secret.
+const canary = "Canary"
+
+// askers are the ways in which a command is run, with the logs of its processes at their fullest: each returns the answer,
+// or the failure.
+func (o *office) askers(daemon *serving, logs *os.File) map[string]func(command, params string) string {
+	token := o.run("agent", "token", "builder")["token"].(string)
+	host := o.command(append(mcpWords("builder", "", false), "--log-level", "debug")...)
+	host.Stderr = logs
+	session := connect(o.t, &mcp.CommandTransport{Command: host})
+	return map[string]func(command, params string) string{
+		"invoke": func(command, params string) string {
+			cmd := o.command("invoke", command, "-", "--as", "builder", "--log-level", "debug")
+			cmd.Stdin, cmd.Stderr = strings.NewReader(params), logs
+			out, _ := cmd.Output() // what failed says so
+			return string(out)
+		},
+		"http": func(command, params string) string {
+			res, err := daemon.post(token, command, params)
+			return o.body(res, err)
+		},
+		"mcp": func(command, params string) string {
+			result, err := session.CallTool(o.t.Context(), &mcp.CallToolParams{Name: command, Arguments: json.RawMessage(params)})
+			if err != nil {
+				o.t.Fatal(err)
+			}
+			return result.Content[0].(*mcp.TextContent).Text
+		},
+	}
+}
+
+// body is the body of an answer.
+func (o *office) body(res *http.Response, err error) string {
+	o.t.Helper()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestSignalIsNowhereInClear: nothing of an encrypted question, its options, its context, its answer or an alert stands in
+// the database, its log, the logs of the processes, the traces or the metrics, whether it was taken or refused.
+func TestSignalIsNowhereInClear(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "builder")
+	o.run("signal", "device", "approve", o.paired("pixel")["fingerprint"])
+	o.run("setting", "set", "signal.push_hosts", "127.0.0.1:9")
+	o.run("setting", "set", "signal.allow_private", "on")
+	o.phone("pixel", "subscribe", "https://127.0.0.1:9/push") // where nothing listens: the daemon tells in its log
+	logs, err := os.Create(filepath.Join(filepath.Dir(o.db), "mailroom.db-logs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logs.Close()
+	daemon := o.serve("--log-level", "debug")
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(logs, daemon.logs)
+		copied <- err
+	}()
+	for way, run := range o.askers(daemon, logs) {
+		secretly(t, o, way, run)
+	}
+	seen := o.body(http.Get(daemon.address + "/metrics"))
+	if err := daemon.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-copied; err != nil {
+		t.Fatal(err)
+	}
+	exitStatus(t, daemon.cmd)
+	entries, err := filepath.Glob(o.db + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range entries {
+		if info, err := os.Stat(path); err != nil || info.IsDir() {
+			continue // the keys; and what went meanwhile
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen += string(content)
+	}
+	if at := strings.Index(seen, canary); at >= 0 {
+		t.Errorf("it stands in clear: %q", seen[max(0, at-200):min(len(seen), at+100)])
+	}
+	for _, there := range []string{"serving", "mailroom_", "signal_questions", "ask_question", "send_alert"} {
+		if !strings.Contains(seen, there) {
+			t.Errorf("%q is not in what was searched", there)
+		}
+	}
+	if failures := o.rows(`SELECT name FROM command_trace WHERE status = 'ERROR' AND name IN ('ask_question', 'send_alert')`); len(failures) != 3*12 {
+		t.Errorf("%d failures are in the trace", len(failures))
+	}
+}
+
+// secretly asks, answers, tells and fails in one way.
+func secretly(t *testing.T, o *office, way string, run func(command, params string) string) {
+	t.Helper()
+	id := func(answer, key string) string {
+		t.Helper()
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(answer), &fields); err != nil || fields["success"] != true {
+			t.Fatalf("%s: %s", way, answer)
+		}
+		text, _ := fields[key].(string)
+		return text
+	}
+	option := id(run("ask_question", `{"question":"Canary question?","options":["Canary 1","Canary 2"],"context":"Canary"}`), "questionId")
+	text := id(run("ask_question", `{"question":"Canary question?"}`), "questionId")
+	o.phone("pixel", "answer", option, "1")
+	o.phone("pixel", "answer", text, "Canary answer")
+	if got := id(run("get_response", `{"questionId":"`+option+`"}`), "response"); got != "Canary 2" {
+		t.Errorf("%s: the answer is %q", way, got)
+	}
+	if got := id(run("get_response", `{"questionId":"`+text+`","wait_seconds":5}`), "response"); got != "Canary answer" {
+		t.Errorf("%s: the answer is %q", way, got)
+	}
+	id(run("send_alert", `{"message":"Canary","context":"Canary","alertType":"error"}`), "alertId")
+	id(run("signal_list", `{}`), "")
+	long := strings.Repeat(canary, 400)
+	for _, refused := range [][2]string{
+		{"ask_question", `{"question":"` + long + `"}`},
+		{"ask_question", `{"question":"Canary","context":"` + long + `"}`},
+		{"ask_question", `{"question":"Canary","options":["Canary","Canary"]}`},
+		{"ask_question", `{"question":"Canary","options":["` + long + `"]}`},
+		{"ask_question", `{"question":"Canary","options":["Canary","2","3","4","5","6"]}`},
+		{"ask_question", `{"question":["Canary"]}`},
+		{"ask_question", `{"question":"x","options":"Canary"}`},
+		{"ask_question", `{"question":"x","options":[{"text":"Canary"}]}`},
+		{"ask_question", `{"question":"Canary","ttl":0}`},
+		{"ask_question", `{"question":"Canary","source":"other"}`},
+		{"send_alert", `{"message":"` + long + `"}`},
+		{"send_alert", `{"message":{"text":"Canary"}}`},
+	} {
+		answer := run(refused[0], refused[1])
+		if strings.Contains(answer, canary) || !strings.Contains(answer, `"success":false`) {
+			t.Errorf("%s: %s answers %s", way, refused[1][:min(80, len(refused[1]))], answer)
+		}
+	}
+}
