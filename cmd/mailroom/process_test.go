@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"database/sql"
 	"encoding/json"
@@ -48,9 +49,12 @@ func (o *office) command(args ...string) *exec.Cmd {
 // run runs one process to its end and returns its answer.
 func (o *office) run(args ...string) map[string]any {
 	o.t.Helper()
-	out, err := o.command(args...).Output()
+	var errs bytes.Buffer
+	cmd := o.command(args...)
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
 	if err != nil {
-		o.t.Fatalf("mailroom %s: %v\n%s", strings.Join(args, " "), err, out)
+		o.t.Fatalf("mailroom %s: %v\n%s%s", strings.Join(args, " "), err, out, errs.Bytes())
 	}
 	var answer map[string]any
 	if err := json.Unmarshal(out, &answer); err != nil {

@@ -25,6 +25,7 @@ import (
 type serving struct {
 	cmd     *exec.Cmd
 	address string
+	phone   string // address of the app for phones
 	logs    io.Reader
 	log     *bufio.Scanner // of logs
 }
@@ -48,11 +49,11 @@ func (o *office) serve(flags ...string) *serving {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	var hello struct{ Listening, Database string }
+	var hello struct{ Listening, Phone, Database string }
 	if err := json.Unmarshal(line, &hello); err != nil || hello.Database != o.db {
 		o.t.Fatalf("first line %s: %v", line, err)
 	}
-	s.address, s.logs, s.log = hello.Listening, logs, bufio.NewScanner(logs)
+	s.address, s.phone, s.logs, s.log = hello.Listening, hello.Phone, logs, bufio.NewScanner(logs)
 	return s
 }
 

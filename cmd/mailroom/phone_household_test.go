@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"syscall"
+	"testing"
+
+	"mailroom/commands/surface/phone/browsertest"
+)
+
+// household is an office with a daemon, and a person who has phones.
+type household struct {
+	*office
+	ctx    context.Context
+	push   *browsertest.PushService
+	daemon *serving
+	log    bytes.Buffer // the daemon's; whole once logged is closed
+	logged chan struct{}
+}
+
+// newHousehold starts a daemon that knows the test's push service, where the agent builder asks. The program is one of
+// those that TestMain lists.
+func newHousehold(ctx context.Context, t *testing.T, program string) *household {
+	t.Helper()
+	h := &household{ctx: ctx, push: browsertest.NewPushService(ctx, t), logged: make(chan struct{})}
+	h.office = newOfficeOf(t, program, t.TempDir(), "builder")
+	h.env = []string{"SSL_CERT_FILE=" + h.push.CertificateFile()}
+	h.run("setting", "set", "signal.push_hosts", h.push.Host())
+	h.run("setting", "set", "signal.allow_private", "on")
+	h.daemon = h.serve("--phone", "127.0.0.1:0")
+	go func() {
+		defer close(h.logged)
+		io.Copy(&h.log, h.daemon.logs)
+	}()
+	t.Cleanup(func() {
+		h.daemon.cmd.Process.Kill()
+		<-h.logged
+		h.daemon.cmd.Wait()
+		if t.Failed() {
+			t.Logf("the daemon logged:\n%s", h.log.Bytes())
+		}
+	})
+	return h
+}
+
+// pair has a page become a device that is rung, as its person would, and returns the device's fingerprint.
+func (h *household) pair(p *browsertest.Page) (fingerprint string) {
+	h.t.Helper()
+	code := h.run("signal", "pair")["code"].(string)
+	p.Open(h.daemon.phone + "/pair#c=" + code)
+	p.Click("Pair this device")
+	p.Until(`document.querySelector(".fingerprint")`)
+	p.Eval(`document.querySelector(".fingerprint").textContent`, &fingerprint)
+	h.run("signal", "device", "approve", fingerprint)
+	p.Eval(`void dispatchEvent(new Event("focus"))`, nil) // as when the person looks at it again
+	p.Reads("No open questions")
+	return fingerprint
+}
+
+// ring has a page of a device turn on its notifications.
+func (h *household) ring(p *browsertest.Page) {
+	h.t.Helper()
+	p.Click("Turn on notifications")
+	p.Until(`![...document.querySelectorAll("button")].some(b => b.innerText === "Turn on notifications")`)
+}
+
+// ask asks as builder and returns the question's id.
+func (h *household) ask(question string, more ...string) (id string) {
+	h.t.Helper()
+	answer := h.run(append([]string{"signal", "ask-question", "--as", "builder", "--question", question}, more...)...)
+	return answer["questionId"].(string)
+}
+
+// response waits for the answer to a question, and returns what the asker is told.
+func (h *household) response(id string) map[string]any {
+	h.t.Helper()
+	return h.run("signal", "get-response", id, "--as", "builder", "--wait-seconds", "55")
+}
+
+// answered fails the test unless the asker is told this answer.
+func (h *household) answered(id, want string) {
+	h.t.Helper()
+	if got := h.response(id); got["answered"] != true || got["response"] != want {
+		h.t.Errorf("the asker is told %v; want the answer %q", got, want)
+	}
+}
+
+// stop ends the daemon and returns its log.
+func (h *household) stop() string {
+	h.t.Helper()
+	h.daemon.cmd.Process.Signal(syscall.SIGTERM)
+	<-h.logged
+	return h.log.String()
+}
