@@ -1,7 +1,11 @@
 package phone_test
 
 import (
+	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // TestPairingByLink: the code of the link is filled in and taken out of the address, the fingerprint is that of the key
@@ -34,4 +38,233 @@ func TestPairingByLink(t *testing.T) {
 	}
 	tb.sees("No open questions.")
 	tb.sees("Turn on notifications")
+}
+
+// TestPairingByHand: a code is typed in small letters without dashes; a wrong one is refused with a reason.
+func TestPairingByHand(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	code, _, err := m.StartPairing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb := m.open("/")
+	tb.fill("Code", "abcd efgh jkmn")
+	tb.press("Pair this device")
+	tb.until(`document.querySelector("[role=alert]:not([hidden])")?.innerText.includes("code")`)
+	tb.fill("Code", strings.ToLower(strings.ReplaceAll(code, "-", "")))
+	tb.press("Pair this device")
+	tb.sees("Approve this device")
+	tb.press("Cancel")
+	tb.sees("Pair this device")
+	if d := m.device(); d.State != "revoked" {
+		t.Errorf("the device is %s after it was cancelled", d.State)
+	}
+}
+
+// TestAnswerOption: a sealed question with five options is answered in the page, and only its asker reads the answer.
+func TestAnswerOption(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	q := m.ask(d, true, said{"question": "Which one?", "options": []string{"one", "two", "three", "four", "five"},
+		"context": "All of them are good.", "priority": "high"})
+	tb.sees("Which one?")
+	tb.sees("All of them are good.")
+	tb.sees("High priority")
+	tb.hides("Not encrypted")
+	tb.press("four")
+	tb.sees("You answered: four")
+	if got := m.answer(q); got != "option:3" {
+		t.Errorf("the answer is %s", got)
+	}
+	tb.press("History")
+	tb.sees("You answered: four")
+	tb.press("Clear the history")
+	tb.sees("Nothing yet.")
+}
+
+// TestAnswerText: a question without options takes text, whatever characters it has, and one in clear says so.
+func TestAnswerText(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	q := m.ask(d, true, said{"question": "Say <b>something</b>"})
+	tb.sees("Say <b>something</b>")
+	const text = "Grüße, <i>\"you\"</i> 🎉"
+	tb.fill("Your answer", text)
+	tb.press("Send answer")
+	tb.sees("You answered: " + text)
+	if got := m.answer(q); got != "text:"+text {
+		t.Errorf("the answer is %s", got)
+	}
+	open := m.ask(d, false, said{"question": "In clear?", "options": []string{"yes", "no"}})
+	tb.sees("Not encrypted")
+	tb.press("no")
+	tb.sees("You answered: no")
+	if got := m.answer(open); got != `{"option":1}` {
+		t.Errorf("the answer is %s", got)
+	}
+}
+
+// TestTypingSurvives: what somebody types, and the focus, outlive questions that come and go meanwhile.
+func TestTypingSurvives(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	m.ask(d, true, said{"question": "Your words?"})
+	tb.sees("Your words?")
+	tb.fill("Your answer", "half of")
+	other := m.ask(d, true, said{"question": "And this?", "options": []string{"a", "b"}})
+	tb.sees("And this?")
+	if _, err := m.CancelQuestion(t.Context(), other.id, "builder"); err != nil {
+		t.Fatal(err)
+	}
+	tb.sees("Cancelled by the asker")
+	if got := eval[string](tb, `document.activeElement.value`); got != "half of" {
+		t.Errorf("the field with the focus has %q", got)
+	}
+}
+
+// TestAlerts: alerts show what they are in words, and those in clear say so.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	m.alert(d, true, said{"message": "The disk is full", "alertType": "error"})
+	m.alert(d, false, said{"message": "Deployed", "alertType": "success"})
+	tb.press("Alerts")
+	for _, words := range []string{"Error", "The disk is full", "Success", "Deployed", "Not encrypted"} {
+		tb.sees(words)
+	}
+	tb.press("History")
+	tb.sees("Error alert")
+	tb.press("Clear the history")
+	tb.sees("Nothing yet.")
+	m.alert(d, true, said{"message": "A new one"})
+	tb.press("Alerts")
+	tb.sees("A new one")
+	tb.hides("The disk is full")
+}
+
+// TestUnreadable: what this device cannot read is shown as that, and never passed over.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	stranger := newAsked(t).identity.Recipient().String()
+	d.Recipient, stranger = stranger, d.Recipient
+	m.ask(d, true, said{"question": "for another"})
+	d.Recipient = stranger
+	tb.sees("This cannot be read on this device.")
+	m.ask(d, true, said{"question": "in another's place", "id": "q-01ARZ3NDEKTSV4RRFFQ69G5FAV", "options": []string{"yes"}})
+	tb.sees("what is inside belongs to something else")
+	tb.hides("in another's place")
+}
+
+// TestLostRace: whoever answers second is told what became of the question.
+func TestLostRace(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	q := m.ask(d, true, said{"question": "Who is first?", "options": []string{"me", "you"}})
+	late := m.ask(d, true, said{"question": "Still?", "options": []string{"still", "no more"}})
+	tb.sees("Who is first?")
+	tb.sees("Still?")
+	tb.freeze()
+	tb.sees("Still?") // the look that was planned before is over with this one
+	if _, err := m.AnswerQuestion(t.Context(), q.id, d.ID, "by another"); err != nil {
+		t.Fatal(err)
+	}
+	tb.press("me")
+	tb.shows("Answered on another device before your answer arrived")
+	if _, err := m.CancelQuestion(t.Context(), late.id, "builder"); err != nil {
+		t.Fatal(err)
+	}
+	tb.press("still")
+	tb.shows("Cancelled by the asker before your answer arrived")
+}
+
+// TestRevoked: a revoked device says so, and begins anew with nothing of what it had.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	m.ask(d, true, said{"question": "Are you there?"})
+	tb.sees("Are you there?")
+	if _, err := m.RevokeDevice(t.Context(), d.ID); err != nil {
+		t.Fatal(err)
+	}
+	tb.sees("Not paired any more")
+	tb.press("Remove and pair again")
+	tb.shows("Pair this device")
+	if left := eval[int](tb, kept); left != 0 {
+		t.Errorf("%d things are kept after all was removed", left)
+	}
+}
+
+// TestUnpair: a device that unpairs itself is revoked, and keeps nothing.
+func TestUnpair(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, _ := m.pair()
+	tb.press("Settings")
+	tb.press("Unpair this device")
+	tb.press("Unpair")
+	tb.shows("Shown by mailroom signal pair")
+	if d := m.device(); d.State != "revoked" {
+		t.Errorf("the device is %s", d.State)
+	}
+	if left := eval[int](tb, kept); left != 0 {
+		t.Errorf("%d things are kept after all was removed", left)
+	}
+}
+
+// kept counts what the page keeps.
+const kept = `new Promise((resolve) => {
+	indexedDB.open("mailroom").onsuccess = ({ target: { result: db } }) => {
+		const counts = [...db.objectStoreNames].map((name) => new Promise((done) => {
+			db.transaction(name).objectStore(name).count().onsuccess = (e) => done(e.target.result);
+		}));
+		Promise.all(counts).then((list) => { db.close(); resolve(list.reduce((a, b) => a + b)); });
+	};
+})`
+
+// TestKeyIsNotExported: neither of the keys that the page keeps can be taken out of the browser.
+func TestKeyIsNotExported(t *testing.T) {
+	t.Parallel()
+	tb, _ := newMachine(t).pair()
+	got := eval[string](tb, `new Promise((resolve) => {
+		indexedDB.open("mailroom").onsuccess = ({ target: { result: db } }) => {
+			db.transaction("kept").objectStore("kept").get("key").onsuccess = ({ target: { result: key } }) => {
+				db.close();
+				resolve([key.wrapping.extractable, key.wrapping.algorithm.name, key.wrapped.byteLength > 0, Object.keys(key).join()].join(" "));
+			};
+		};
+	})`)
+	if got != "false AES-KW true wrapping,wrapped,recipient" {
+		t.Errorf("the page keeps: %s", got)
+	}
+}
+
+// TestKeyboard: a question is answered with the Tab and Enter keys alone, and the focus stays with its card.
+func TestKeyboard(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	q := m.ask(d, true, said{"question": "By key?", "options": []string{"first", "second"}})
+	tb.sees("By key?")
+	for range 12 {
+		tb.do(chromedp.KeyEvent(kb.Tab))
+		if eval[string](tb, `document.activeElement.innerText`) == "second" {
+			break
+		}
+	}
+	tb.do(chromedp.KeyEvent(kb.Enter))
+	tb.shows("You answered: second")
+	if got := m.answer(q); got != "option:1" {
+		t.Errorf("the answer is %s", got)
+	}
+	tb.until(`document.activeElement.id === %s`, js(q.id))
+	tb.until(`document.querySelector("[role=status]").innerText === "You answered: second"`)
 }

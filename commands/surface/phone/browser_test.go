@@ -211,10 +211,28 @@ func (tb *tab) until(condition string, args ...any) {
 	})`, fmt.Sprintf(condition, args...))
 }
 
-// sees waits until the page shows a text.
+// sees waits until the page shows a text. The page looks for news as if the person had just turned to it.
 func (tb *tab) sees(text string) {
 	tb.t.Helper()
+	eval[bool](tb, `dispatchEvent(new Event("focus"))`)
+	tb.shows(text)
+}
+
+// shows waits until the page shows a text by itself.
+func (tb *tab) shows(text string) {
+	tb.t.Helper()
 	tb.until(`document.body.innerText.includes(%s)`, js(text))
+}
+
+// freeze has the page no longer look for news by itself.
+func (tb *tab) freeze() { eval[chromedp.Void](tb, `void (window.setTimeout = () => 0)`) }
+
+// hides fails the test when the page shows a text.
+func (tb *tab) hides(text string) {
+	tb.t.Helper()
+	if all := tb.text(); strings.Contains(all, text) {
+		tb.t.Errorf("the page shows %q:\n%s", text, all)
+	}
 }
 
 // press presses the button or link with a name.

@@ -143,26 +143,30 @@ const guard = (work) => async (...given) => {
 
 const registration = () => navigator.serviceWorker.ready;
 
+const give = guard(async (id, given) => {
+  let record;
+  try {
+    record = await signals.answer(id, given);
+  } finally {
+    state.sending.delete(id);
+  }
+  state.stay.add(id);
+  if (!record.queued) return announce(record.problem ?? fate(record, chosen(record, read.get(id).what)));
+  state.online = false;
+  announce("No connection. Your answer is kept and will be sent later.");
+  const worker = await navigator.serviceWorker?.getRegistration();
+  await worker?.sync?.register("answers").catch(() => {}); // not every browser has it, or allows it
+});
+
 const act = {
-  answer: guard(async (id, given) => {
+  // The buttons go away, so the focus goes to their card, and again to the one that takes its place.
+  async answer(id, given) {
     state.sending.set(id, given);
     render();
-    document.getElementById(id).focus();
-    let record;
-    try {
-      record = await signals.answer(id, given);
-    } finally {
-      state.sending.delete(id);
-    }
-    state.stay.add(id);
-    if (record.queued) {
-      state.online = false;
-      announce("No connection. Your answer is kept and will be sent later.");
-      const worker = await navigator.serviceWorker?.getRegistration();
-      await worker?.sync?.register("answers").catch(() => {}); // not every browser has it, or allows it
-    } else announce(record.problem ?? fate(record, chosen(record, read.get(id).what)));
-    queueMicrotask(() => document.getElementById(id)?.focus());
-  }),
+    document.getElementById(id)?.focus();
+    await give(id, given);
+    document.getElementById(id)?.focus();
+  },
   withdraw: guard((id) => signals.withdraw(id)),
   clear: guard(async () => {
     await signals.clear();

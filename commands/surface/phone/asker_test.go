@@ -1,0 +1,183 @@
+package phone_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"mailroom/orchestrator"
+)
+
+// asked is a question as an asker holds it: with what is needed to read the answer. The sealing is written anew here,
+// and not that of the product, so that the two must agree on what the documents say.
+type asked struct {
+	id       string
+	identity *age.X25519Identity
+	mac      []byte
+}
+
+// said is what a question or an alert says; its fields are those of the document.
+type said map[string]any
+
+// seal encrypts a document to recipients, as base64.
+func seal(t *testing.T, document any, recipients ...string) string {
+	t.Helper()
+	var to []age.Recipient
+	for _, text := range recipients {
+		recipient, err := age.ParseX25519Recipient(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to = append(to, recipient)
+	}
+	var sealed bytes.Buffer
+	writer, err := age.Encrypt(&sealed, to...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(writer, js(document)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(sealed.Bytes())
+}
+
+// newAsked makes the asker's side of a question.
+func newAsked(t *testing.T) asked {
+	t.Helper()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := make([]byte, 32)
+	if _, err := rand.Read(mac); err != nil {
+		t.Fatal(err)
+	}
+	return asked{identity: identity, mac: mac}
+}
+
+// ask asks a question of the device; what it says is completed with what every question has.
+func (m *machine) ask(d orchestrator.Device, encrypted bool, s said) asked {
+	m.t.Helper()
+	q := newAsked(m.t)
+	id, err := m.NewSignalID("q-")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	q.id = id
+	now := time.Now().UTC()
+	document := said{"v": 1, "kind": "question", "id": id, "from": "builder", "priority": "normal",
+		"createdAt": now.Format(time.RFC3339Nano), "expiresAt": now.Add(time.Hour).Format(time.RFC3339Nano)}
+	for name, value := range s {
+		document[name] = value
+	}
+	body := js(document)
+	if encrypted {
+		document["reply"], document["mac"] = q.identity.Recipient().String(), base64.RawURLEncoding.EncodeToString(q.mac)
+		body = seal(m.t, document, d.Recipient)
+	}
+	_, _, err = m.AskUser(m.t.Context(), orchestrator.QuestionDraft{
+		ID: id, Asker: "builder", Register: true, Encrypted: encrypted, Body: body, TTL: time.Hour, Devices: []string{d.ID},
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return q
+}
+
+// alert tells the device something.
+func (m *machine) alert(d orchestrator.Device, encrypted bool, s said) string {
+	m.t.Helper()
+	id, err := m.NewSignalID("a-")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	document := said{"v": 1, "kind": "alert", "id": id, "from": "builder", "alertType": "info", "priority": "normal",
+		"createdAt": time.Now().UTC().Format(time.RFC3339Nano)}
+	for name, value := range s {
+		document[name] = value
+	}
+	body := js(document)
+	if encrypted {
+		body = seal(m.t, document, d.Recipient)
+	}
+	_, _, err = m.AlertUser(m.t.Context(), orchestrator.AlertDraft{
+		ID: id, Sender: "builder", Register: true, Encrypted: encrypted, Body: body, Devices: []string{d.ID},
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return id
+}
+
+// answer waits until a question is over and returns what was answered: "option:1" or "text:..".
+func (m *machine) answer(q asked) string {
+	m.t.Helper()
+	over, err := m.WaitQuestion(m.t.Context(), q.id, patience)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if over.Status != orchestrator.QuestionAnswered {
+		m.t.Fatalf("the question is %s", over.Status)
+	}
+	if !over.Encrypted {
+		return over.Answer
+	}
+	what, err := q.open(over.Answer)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return what
+}
+
+// open decrypts an answer and checks who wrote it.
+func (q asked) open(answer string) (string, error) {
+	sealed, err := base64.StdEncoding.Strict().DecodeString(answer)
+	if err != nil {
+		return "", err
+	}
+	reader, err := age.Decrypt(bytes.NewReader(sealed), q.identity)
+	if err != nil {
+		return "", err
+	}
+	var a struct {
+		V         int
+		ID        string
+		Option    *int
+		Text      *string
+		Time, MAC string
+	}
+	decoder := json.NewDecoder(reader)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&a); err != nil {
+		return "", err
+	}
+	what := ""
+	switch {
+	case a.Option != nil && a.Text == nil:
+		what = fmt.Sprintf("option:%d", *a.Option)
+	case a.Text != nil && a.Option == nil:
+		what = "text:" + *a.Text
+	}
+	hash := hmac.New(sha256.New, q.mac)
+	hash.Write([]byte(strings.Join([]string{"mailroom answer v1", a.ID, what, a.Time}, "\n")))
+	if a.MAC != base64.RawURLEncoding.EncodeToString(hash.Sum(nil)) {
+		return "", fmt.Errorf("the MAC of %+v is wrong", a)
+	}
+	if at, err := time.Parse(time.RFC3339, a.Time); err != nil || a.V != 1 || a.ID != q.id || time.Since(at).Abs() > time.Hour {
+		return "", fmt.Errorf("the answer is %+v: %w", a, err)
+	}
+	return what, nil
+}

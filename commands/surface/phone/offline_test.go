@@ -1,0 +1,92 @@
+package phone_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// controlled waits until the service worker has the app and serves it.
+func (tb *tab) controlled() {
+	tb.t.Helper()
+	eval[bool](tb, `new Promise((resolve) => {
+		const look = () => navigator.serviceWorker.controller && resolve(true);
+		navigator.serviceWorker.addEventListener("controllerchange", look);
+		look();
+	})`)
+}
+
+// TestOfflineStart: without the daemon the app starts, shows what is open and says that it is offline. An answer is kept,
+// outlives the page, and is sent when the daemon is there again.
+func TestOfflineStart(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	q := m.ask(d, true, said{"question": "Are we offline?", "options": []string{"yes", "no"}})
+	tb.sees("Are we offline?")
+	tb.controlled()
+	m.down()
+	tb.do(chromedp.Reload())
+	tb.shows("Are we offline?")
+	tb.shows("Mailroom cannot be reached. What you see is from")
+	tb.press("yes")
+	tb.shows("It will be sent when there is a connection. A try to send it broke off")
+	tb.do(chromedp.Reload())
+	tb.shows("Your answer: yes")
+	m.upAgain()
+	tb.sees("You answered: yes")
+	if got := m.answer(q); got != "option:0" {
+		t.Errorf("the answer is %s", got)
+	}
+	tb.hides("Offline")
+}
+
+// TestOfflineTooLate: an answer that was kept while another device answered is not passed off as the one that counted.
+func TestOfflineTooLate(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	q := m.ask(d, true, said{"question": "Too late?", "options": []string{"yes", "no"}})
+	tb.sees("Too late?")
+	tb.network(false)
+	tb.press("no")
+	tb.shows("Kept on this device. It will be sent when there is a connection.")
+	if _, err := m.AnswerQuestion(t.Context(), q.id, d.ID, "by another"); err != nil {
+		t.Fatal(err)
+	}
+	tb.network(true)
+	tb.sees("Answered on another device before your answer arrived")
+}
+
+// TestOfflineWithdrawn: what certainly has not left can be taken back.
+func TestOfflineWithdrawn(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	q := m.ask(d, true, said{"question": "Sure?", "options": []string{"sure", "not sure"}})
+	tb.sees("Sure?")
+	tb.network(false)
+	tb.press("sure")
+	tb.press("Do not send it")
+	tb.press("not sure")
+	tb.shows("Your answer: not sure")
+	tb.network(true)
+	tb.sees("You answered: not sure")
+	if got := m.answer(q); got != "option:1" {
+		t.Errorf("the answer is %s", got)
+	}
+}
+
+// network takes the network away from the page, which the browser knows, and gives it back. The service worker keeps it,
+// and is not asked to send what waits.
+func (tb *tab) network(there bool) {
+	tb.t.Helper()
+	eval[bool](tb, `delete ServiceWorkerRegistration.prototype.sync`)
+	tb.command(chromedp.Call(tb.ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+		MatchedNetworkConditions: []*network.Conditions{{Offline: !there, DownloadThroughput: -1, UploadThroughput: -1}},
+	}))
+	tb.command(chromedp.Call(tb.ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{
+		Offline: !there, DownloadThroughput: -1, UploadThroughput: -1,
+	}))
+}
