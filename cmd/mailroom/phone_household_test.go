@@ -30,6 +30,7 @@ func newHousehold(ctx context.Context, t *testing.T, program string) *household 
 	h.run("setting", "set", "signal.push_hosts", h.push.Host())
 	h.run("setting", "set", "signal.allow_private", "on")
 	h.daemon = h.serve("--phone", "127.0.0.1:0")
+	h.run("setting", "set", "signal.url", h.daemon.phone)
 	go func() {
 		defer close(h.logged)
 		io.Copy(&h.log, h.daemon.logs)
@@ -48,8 +49,7 @@ func newHousehold(ctx context.Context, t *testing.T, program string) *household 
 // pair has a page become a device that is rung, as its person would, and returns the device's fingerprint.
 func (h *household) pair(p *browsertest.Page) (fingerprint string) {
 	h.t.Helper()
-	code := h.run("signal", "pair")["code"].(string)
-	p.Open(h.daemon.phone + "/pair#c=" + code)
+	p.Open(h.run("signal", "pair")["url"].(string))
 	p.Click("Pair this device")
 	p.Until(`document.querySelector(".fingerprint")`)
 	p.Eval(`document.querySelector(".fingerprint").textContent`, &fingerprint)

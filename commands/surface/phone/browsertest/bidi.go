@@ -15,7 +15,6 @@ import (
 
 // bidi is a connection that steers a browser. Source: W3C, WebDriver BiDi.
 type bidi struct {
-	ctx    context.Context
 	socket *websocket.Conn
 	event  func(method string, params json.RawMessage)
 
@@ -44,7 +43,7 @@ func connectBiDi(ctx context.Context, t *testing.T, address string, event func(s
 		t.Fatal(err)
 	}
 	socket.SetReadLimit(32 << 20)
-	b := &bidi{ctx: ctx, socket: socket, event: event, waiting: map[int]chan bidiMessage{}}
+	b := &bidi{socket: socket, event: event, waiting: map[int]chan bidiMessage{}}
 	ended := make(chan struct{})
 	t.Cleanup(func() {
 		socket.CloseNow()
@@ -52,15 +51,15 @@ func connectBiDi(ctx context.Context, t *testing.T, address string, event func(s
 	})
 	orchestrator.GoSafe("WebDriver BiDi", nil, func() {
 		defer close(ended)
-		b.read()
+		b.read(t.Context()) // longer than ctx, so that a failure can still be looked into
 	})
 	return b
 }
 
-func (b *bidi) read() {
+func (b *bidi) read(ctx context.Context) {
 	for {
 		var m bidiMessage
-		if err := wsjson.Read(b.ctx, b.socket, &m); err != nil {
+		if err := wsjson.Read(ctx, b.socket, &m); err != nil {
 			b.mu.Lock()
 			b.broken = fmt.Errorf("the browser is gone: %w", err)
 			for _, answer := range b.waiting {
@@ -89,7 +88,7 @@ type bidiError struct{ Method, Code, Message string }
 func (e *bidiError) Error() string { return e.Method + ": " + e.Code + ": " + e.Message }
 
 // call calls a method and waits for its answer, which it puts into result unless that is nil.
-func (b *bidi) call(method string, params, result any) error {
+func (b *bidi) call(ctx context.Context, method string, params, result any) error {
 	b.mu.Lock()
 	if b.broken != nil {
 		b.mu.Unlock()
@@ -99,7 +98,7 @@ func (b *bidi) call(method string, params, result any) error {
 	id, answer := b.last, make(chan bidiMessage, 1)
 	b.waiting[id] = answer
 	b.mu.Unlock()
-	if err := wsjson.Write(b.ctx, b.socket, map[string]any{"id": id, "method": method, "params": params}); err != nil {
+	if err := wsjson.Write(ctx, b.socket, map[string]any{"id": id, "method": method, "params": params}); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	select {
@@ -113,7 +112,7 @@ func (b *bidi) call(method string, params, result any) error {
 			return nil
 		}
 		return json.Unmarshal(m.Result, result)
-	case <-b.ctx.Done():
-		return fmt.Errorf("%s: %w", method, context.Cause(b.ctx))
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", method, context.Cause(ctx))
 	}
 }

@@ -20,6 +20,9 @@ import (
 // machine, and in thirty on a busy one.
 const Patience = 4 * time.Minute
 
+// reserve is what a test keeps of the time that `go test -timeout` gives all of them, to say what it waited for.
+const reserve = 5 * time.Second
+
 // Start makes sure that programs and shared libraries are installed, and returns the context of a test that uses them.
 // Without them the test is skipped, but fails where CI is set: `make browsers` installs them.
 func Start(t *testing.T, programs ...string) context.Context {
@@ -37,7 +40,11 @@ func Start(t *testing.T, programs ...string) context.Context {
 		}
 		t.Skip(said)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	end := time.Now().Add(Patience)
+	if all, limited := t.Deadline(); limited && all.Add(-reserve).Before(end) {
+		end = all.Add(-reserve)
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), end)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -38,7 +38,7 @@ func StartChromium(ctx context.Context, t *testing.T) *Chromium {
 		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 		"--user-data-dir="+home, "--remote-debugging-port=0", "about:blank")
 	address := p.says(regexp.MustCompile(`^DevTools listening on (ws://\S+)`))[1]
-	allocator, cancel := remote.NewAllocator(ctx, address, remote.NoModifyURL)
+	allocator, cancel := remote.NewAllocator(t.Context(), address, remote.NoModifyURL)
 	c := &Chromium{t: t, ctx: ctx, out: p}
 	c.root, _ = chromedp.NewContext(allocator, chromedp.WithErrorf(func(format string, args ...any) {
 		p.lines.add(fmt.Sprintf(format, args...)) // shown when the test fails
@@ -143,13 +143,24 @@ func (w *Worker) Push(origin string, text []byte) {
 // chromiumTab is the context of a target.
 type chromiumTab struct{ ctx context.Context }
 
-func (tab *chromiumTab) open(url string) error {
-	return chromedp.Do(tab.ctx, chromedp.Navigate(url))
+// until returns the target's context, which ends with another one too.
+func (tab *chromiumTab) until(end context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(tab.ctx)
+	stop := context.AfterFunc(end, func() { cancel(context.Cause(end)) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
-func (tab *chromiumTab) eval(js string) (text string, err error) {
+func (tab *chromiumTab) open(ctx context.Context, url string) error {
+	ctx, cancel := tab.until(ctx)
+	defer cancel()
+	return chromedp.Do(ctx, chromedp.Navigate(url))
+}
+
+func (tab *chromiumTab) eval(ctx context.Context, js string) (text string, err error) {
+	ctx, cancel := tab.until(ctx)
+	defer cancel()
 	yes := true
-	r, err := chromedp.Call(tab.ctx, runtime.Evaluate, runtime.EvaluateParams{Expression: js, AwaitPromise: &yes, ReturnByValue: &yes})
+	r, err := chromedp.Call(ctx, runtime.Evaluate, runtime.EvaluateParams{Expression: js, AwaitPromise: &yes, ReturnByValue: &yes})
 	switch {
 	case err != nil:
 		return "", err
@@ -170,11 +181,15 @@ func thrown(e *runtime.ExceptionDetails) string {
 	return e.Text
 }
 
-func (tab *chromiumTab) click(x, y float64) error {
-	return chromedp.Do(tab.ctx, chromedp.MouseClickXY(x, y))
+func (tab *chromiumTab) click(ctx context.Context, x, y float64) error {
+	ctx, cancel := tab.until(ctx)
+	defer cancel()
+	return chromedp.Do(ctx, chromedp.MouseClickXY(x, y))
 }
 
-func (tab *chromiumTab) press(text string) error {
-	_, err := chromedp.Call(tab.ctx, input.InsertText, input.InsertTextParams{Text: text})
+func (tab *chromiumTab) press(ctx context.Context, text string) error {
+	ctx, cancel := tab.until(ctx)
+	defer cancel()
+	_, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: text})
 	return err
 }

@@ -70,7 +70,7 @@ func StartFirefox(ctx context.Context, t *testing.T, desktop *Desktop, push *Pus
 
 func (f *Firefox) must(method string, params, result any) {
 	f.t.Helper()
-	if err := f.bidi.call(method, params, result); err != nil {
+	if err := f.bidi.call(f.ctx, method, params, result); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -91,17 +91,17 @@ type firefoxTab struct {
 	Context string
 }
 
-func (tab *firefoxTab) open(url string) error {
-	return tab.bidi.call("browsingContext.navigate", map[string]any{"context": tab.Context, "url": url, "wait": "complete"}, nil)
+func (tab *firefoxTab) open(ctx context.Context, url string) error {
+	return tab.bidi.call(ctx, "browsingContext.navigate", map[string]any{"context": tab.Context, "url": url, "wait": "complete"}, nil)
 }
 
-func (tab *firefoxTab) eval(js string) (string, error) {
+func (tab *firefoxTab) eval(ctx context.Context, js string) (string, error) {
 	var r struct {
 		Type             string
 		Result           struct{ Value string }
 		ExceptionDetails struct{ Text string }
 	}
-	err := tab.bidi.call("script.evaluate", map[string]any{
+	err := tab.bidi.call(ctx, "script.evaluate", map[string]any{
 		"expression": js, "target": map[string]any{"context": tab.Context}, "awaitPromise": true,
 	}, &r)
 	if err == nil && r.Type == "exception" {
@@ -110,22 +110,22 @@ func (tab *firefoxTab) eval(js string) (string, error) {
 	return r.Result.Value, err
 }
 
-func (tab *firefoxTab) click(x, y float64) error {
-	return tab.act(map[string]any{"type": "pointer", "id": "mouse", "actions": []any{
+func (tab *firefoxTab) click(ctx context.Context, x, y float64) error {
+	return tab.act(ctx, map[string]any{"type": "pointer", "id": "mouse", "actions": []any{
 		map[string]any{"type": "pointerMove", "x": int(x), "y": int(y)},
 		map[string]any{"type": "pointerDown", "button": 0},
 		map[string]any{"type": "pointerUp", "button": 0},
 	}})
 }
 
-func (tab *firefoxTab) press(text string) error {
+func (tab *firefoxTab) press(ctx context.Context, text string) error {
 	var keys []any
 	for _, r := range text {
 		keys = append(keys, map[string]any{"type": "keyDown", "value": string(r)}, map[string]any{"type": "keyUp", "value": string(r)})
 	}
-	return tab.act(map[string]any{"type": "key", "id": "keyboard", "actions": keys})
+	return tab.act(ctx, map[string]any{"type": "key", "id": "keyboard", "actions": keys})
 }
 
-func (tab *firefoxTab) act(source map[string]any) error {
-	return tab.bidi.call("input.performActions", map[string]any{"context": tab.Context, "actions": []any{source}}, nil)
+func (tab *firefoxTab) act(ctx context.Context, source map[string]any) error {
+	return tab.bidi.call(ctx, "input.performActions", map[string]any{"context": tab.Context, "actions": []any{source}}, nil)
 }

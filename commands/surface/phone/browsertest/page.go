@@ -19,20 +19,20 @@ type Page struct {
 // driver is what a page needs of a browser.
 type driver interface {
 	// open goes to an address and returns when it has been loaded.
-	open(url string) error
+	open(ctx context.Context, url string) error
 	// eval returns the text that an expression of JavaScript resolves to; "" is undefined. The page's own policy does not
 	// bind it.
-	eval(js string) (string, error)
+	eval(ctx context.Context, js string) (string, error)
 	// click moves the pointer to a point of the window, in CSS pixels, and presses there.
-	click(x, y float64) error
+	click(ctx context.Context, x, y float64) error
 	// press types text where the focus is.
-	press(text string) error
+	press(ctx context.Context, text string) error
 }
 
 // Open goes to an address and returns when it has been loaded.
 func (p *Page) Open(url string) {
 	p.t.Helper()
-	if err := p.driver.open(url); err != nil {
+	if err := p.driver.open(p.ctx, url); err != nil {
 		p.t.Fatalf("open %s: %v", url, err)
 	}
 }
@@ -41,7 +41,7 @@ func (p *Page) Open(url string) {
 // points to, unless that is nil.
 func (p *Page) Eval(js string, into any) {
 	p.t.Helper()
-	text, err := p.driver.eval("(async () => JSON.stringify(await (" + js + ")))()")
+	text, err := p.driver.eval(p.ctx, "(async () => JSON.stringify(await ("+js+")))()")
 	if err == nil && into != nil {
 		err = json.Unmarshal([]byte(text), into)
 	}
@@ -62,7 +62,7 @@ func (p *Page) Until(js string) {
 	})`, js)
 	var err error
 	for range 10 { // a document that goes away takes its promises along
-		if _, err = p.driver.eval(watch); err == nil {
+		if _, err = p.driver.eval(p.ctx, watch); err == nil {
 			return
 		}
 		if p.ctx.Err() != nil {
@@ -109,7 +109,7 @@ func (p *Page) Click(name string) {
 	if at.Above != "" {
 		p.t.Fatalf("%q cannot be pressed, something lies above it: %.200s\n%s", name, at.Above, p.about())
 	}
-	if err := p.driver.click(at.X, at.Y); err != nil {
+	if err := p.driver.click(p.ctx, at.X, at.Y); err != nil {
 		p.t.Fatalf("press %q: %v\n%s", name, err, p.about())
 	}
 }
@@ -118,19 +118,18 @@ func (p *Page) Click(name string) {
 func (p *Page) Type(name, text string) {
 	p.t.Helper()
 	p.Click(name)
-	if err := p.driver.press(text); err != nil {
+	if err := p.driver.press(p.ctx, text); err != nil {
 		p.t.Fatalf("type into %q: %v\n%s", name, err, p.about())
 	}
 }
 
-// about says what the page shows, for a failure.
+// about says what the page shows, for a failure, also one of waiting for too long.
 func (p *Page) about() string {
-	if p.ctx.Err() != nil {
-		return "(the page does not answer any more)"
-	}
-	text, err := p.driver.eval(`location.pathname + "\n" + (document.body ? document.body.innerText : "")`)
+	ctx, cancel := context.WithTimeout(p.t.Context(), reserve/2)
+	defer cancel()
+	text, err := p.driver.eval(ctx, `location.pathname + "\n" + (document.body ? document.body.innerText : "")`)
 	if err != nil {
-		return "(the page does not answer: " + err.Error() + ")"
+		return "the page does not answer: " + err.Error()
 	}
 	return "the page shows " + strings.TrimSpace(text)
 }

@@ -68,8 +68,8 @@ func NewPushService(ctx context.Context, t *testing.T) *PushService {
 // Socket is the address for a browser.
 func (s *PushService) Socket() string { return "ws" + strings.TrimPrefix(s.socket.URL, "http") + "/" }
 
-// Host is the host of the endpoints, without a port.
-func (s *PushService) Host() string { return "127.0.0.1" }
+// Host is the host of the endpoints, with its port.
+func (s *PushService) Host() string { return strings.TrimPrefix(s.tls.URL, "https://") }
 
 // CertificateFile writes the certificate of the endpoints to a file, for SSL_CERT_FILE.
 func (s *PushService) CertificateFile() string {
