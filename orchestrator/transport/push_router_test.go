@@ -1,0 +1,179 @@
+package transport_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+)
+
+// A phoneOffice is a database with a phone and an ntfy topic, whose push service answers with a status and to come back
+// after 77 s. Its clock is its own.
+type phoneOffice struct {
+	*orchestrator.Router
+	t      *testing.T
+	phone  *pushService
+	topic  *ntfyServer
+	device string
+	status atomic.Int32
+}
+
+func newPhoneOffice(t *testing.T) *phoneOffice {
+	t.Helper()
+	o := &phoneOffice{t: t, topic: newNtfyServer(t, nil)}
+	o.status.Store(http.StatusCreated)
+	o.phone = newPushService(t, func(w http.ResponseWriter, _ *http.Request, _ *pushRequest) {
+		w.Header().Set("Retry-After", "77")
+		w.WriteHeader(int(o.status.Load()))
+	})
+	var err error
+	o.Router, err = orchestrator.Open(t.Context(), orchestrator.Options{
+		Path: filepath.Join(t.TempDir(), "m.db"), Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
+		Now: func() time.Time { return time.Date(2025, 10, 26, 10, 30, 0, 0, time.UTC) },
+		Transports: map[string]orchestrator.Transport{
+			"inbox": transport.Inbox{}, "push": o.phone.push(transport.Surroundings{}), "ntfy": o.topic.ntfy(transport.Surroundings{}),
+		},
+	})
+	must(t, err)
+	t.Cleanup(func() { o.Close() })
+	for key, value := range map[string]string{
+		"signal.url": "https://phone.example.com", "signal.push_hosts": o.phone.secret.Hosts[0] + "," + o.topic.secret.Hosts[0], "signal.allow_private": "on",
+	} {
+		_, err := o.SetSetting(t.Context(), key, value)
+		must(t, err)
+	}
+	code, _, err := o.StartPairing(t.Context())
+	must(t, err)
+	d, _, err := o.Pair(t.Context(), orchestrator.PairRequest{Code: code, Name: "phone", Recipient: "age1phone"})
+	must(t, err)
+	o.device = d.ID
+	_, err = o.ActivateDevice(t.Context(), d.ID, "age1phone")
+	must(t, err)
+	must(t, o.Subscribe(t.Context(), d.ID, orchestrator.Subscription{
+		Endpoint: o.phone.secret.Endpoint, P256dh: o.phone.secret.P256dh, Auth: o.phone.secret.Auth,
+	}))
+	o.phone.secret.VAPIDPublic, err = o.VAPIDPublicKey(t.Context()) // who sends
+	must(t, err)
+	_, err = o.SetNtfy(t.Context(), orchestrator.NtfyConfig{URL: o.topic.secret.URL, Token: ntfyToken})
+	must(t, err)
+	return o
+}
+
+// deliver sends what is due.
+func (o *phoneOffice) deliver() {
+	o.t.Helper()
+	_, err := o.DeliverAll(o.t.Context(), orchestrator.DeliverOptions{})
+	must(o.t, err)
+}
+
+// ask asks the user something and delivers it. It returns the question's id.
+func (o *phoneOffice) ask(encrypted bool, body string) string {
+	o.t.Helper()
+	id, err := o.NewSignalID("q-")
+	must(o.t, err)
+	_, _, err = o.AskUser(o.t.Context(), orchestrator.QuestionDraft{
+		ID: id, Asker: "builder", Register: true, Encrypted: encrypted, Body: body, Priority: 1, TTL: time.Hour, Devices: []string{o.device},
+	})
+	must(o.t, err)
+	o.deliver()
+	return id
+}
+
+// column is the first column of a query's answer.
+func (o *phoneOffice) column(query string) (values []string) {
+	o.t.Helper()
+	table, err := o.Query(o.t.Context(), query, 100)
+	must(o.t, err)
+	for _, row := range table.Rows {
+		values = append(values, fmt.Sprint(row.Values[0]))
+	}
+	return values
+}
+
+// What the router makes of a question reaches the phone, and the topic as far as that may have it; so does its end.
+func TestPushByRouter(t *testing.T) {
+	t.Parallel()
+	o := newPhoneOffice(t)
+	id := o.ask(true, "AAAA")
+	_, err := o.CancelQuestion(t.Context(), id, "builder")
+	must(t, err)
+	o.deliver()
+	pushes, shown := o.phone.all(), o.topic.all()
+	if len(pushes) != 2 || len(shown) != 2 {
+		t.Fatalf("%d pushes, shown %q", len(pushes), shown)
+	}
+	for i, want := range []string{`{"kind":"question","id":"` + id + `","ciphertext":"AAAA"}`, `{"kind":"ended","id":"` + id + `","status":"cancelled"}`} {
+		if pushes[i].payload != want || pushes[i].header.Get("Urgency") != "high" {
+			t.Errorf("%q, %v; want %q", pushes[i].payload, pushes[i].header, want)
+		}
+	}
+	if ttl := pushes[0].header.Get("TTL"); ttl != "3600" {
+		t.Errorf("kept for %s s; the question lives an hour", ttl)
+	}
+	if !strings.Contains(shown[0], "A question is waiting") || strings.Contains(shown[0], "AAAA") || !strings.Contains(shown[1], "was cancelled") {
+		t.Errorf("%q", shown)
+	}
+	if said := o.column(`SELECT detail FROM message_trace WHERE detail LIKE '%HTTP 201 Created%'`); len(said) != 2 {
+		t.Errorf("the trace has %d answers of the push service", len(said))
+	}
+}
+
+// The button of a notification answers with its option.
+func TestNtfyButtonByRouter(t *testing.T) {
+	t.Parallel()
+	o := newPhoneOffice(t)
+	id := o.ask(false, `{"from":"builder","question":"Deploy?","options":["Yes","No"]}`)
+	pressed := regexp.MustCompile(`https://phone\.example\.com/api/once/([^/]+)/1/([0-9a-f]{32})"`).FindStringSubmatch(o.topic.all()[0])
+	if pressed == nil || pressed[1] != id {
+		t.Fatalf("%q has no button for %s", o.topic.all(), id)
+	}
+	must(t, o.NtfyOption(t.Context(), id, 1, pressed[2]))
+	q, err := o.Question(t.Context(), id)
+	must(t, err)
+	var answer struct{ Option int }
+	must(t, json.Unmarshal([]byte(q.Answer), &answer))
+	if q.Status != orchestrator.QuestionAnswered || answer.Option != 1 || q.AnsweredBy != "ntfy" {
+		t.Errorf("%+v", q)
+	}
+}
+
+// A push service is left alone for as long as it asks, and not asked again for a subscription that is over. The trace
+// says so, but not where that was.
+func TestPushFailuresByRouter(t *testing.T) {
+	t.Parallel()
+	o := newPhoneOffice(t)
+	o.status.Store(http.StatusTooManyRequests)
+	o.ask(true, "AAAA")
+	if due := o.column(`SELECT next_attempt_at FROM agent_message WHERE status = 'retry'`); len(due) != 1 || due[0] != "2025-10-26T10:31:17.000Z" {
+		t.Errorf("due at %q", due)
+	}
+	o.status.Store(http.StatusGone)
+	o.ask(true, "BBBB")
+	o.ask(true, "CCCC")
+	if n := len(o.phone.all()); n != 2 {
+		t.Errorf("%d requests; want one for each of the first two questions", n)
+	}
+	devices, err := o.Devices(t.Context())
+	must(t, err)
+	for _, d := range devices {
+		if gone := strings.Contains(d.PushProblem, "410"); gone != (d.ID == o.device) {
+			t.Errorf("%+v", d)
+		}
+	}
+	for _, secret := range []string{"the-secret", o.phone.secret.Auth, o.phone.secret.P256dh, ntfyToken} {
+		for _, text := range append(o.column(`SELECT detail FROM message_trace`), o.column(`SELECT error_message FROM agent_message`)...) {
+			if strings.Contains(text, secret) {
+				t.Errorf("%q shows %s", text, secret)
+			}
+		}
+	}
+}
