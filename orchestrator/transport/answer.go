@@ -45,7 +45,8 @@ type terms struct {
 func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status int, err error) {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if bound := cmp.Or(c.bound, t.timeout); bound > 0 {
+	if t.timeout > 0 {
+		bound := cmp.Or(c.bound, t.timeout)
 		timer := time.AfterFunc(bound, func() { cancel(fmt.Errorf("it took longer than %s", bound)) })
 		defer timer.Stop()
 	}
