@@ -324,11 +324,6 @@ func TestNtfy(t *testing.T) {
 		return []error{nil}
 	})
 	sealed := f.question(nil)
-	for _, id := range []string{"a-old", "a-anew"} {
-		if _, _, err := f.AlertUser(t.Context(), orchestrator.AlertDraft{ID: id, Sender: "builder", Encrypted: true, Body: "x"}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	open := f.question(nil, func(d *orchestrator.QuestionDraft) { d.Encrypted, d.Body = false, `{"options":["a","b"]}` })
 	f.pushes()
 	if len(bodies) != 2 || bodies[0] != "" || bodies[1] != open.Body || secret.Token != "secret" || secret.URL != "https://ntfy.sh/topic" {
