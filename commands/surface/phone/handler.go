@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strings"
 
 	"golang.org/x/time/rate"
@@ -112,6 +113,7 @@ var contentSecurityPolicy = strings.Join([]string{
 // page whose name was rebound to this address, and changes that a page of another origin asks for.
 func (p *Phone) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		defer p.recovered(rw)
 		h := rw.Header()
 		h.Set("Content-Security-Policy", contentSecurityPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -130,6 +132,14 @@ func (p *Phone) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(rw, r)
 		}
 	})
+}
+
+// recovered is deferred: a bug costs one request its answer, and stands in the log.
+func (p *Phone) recovered(rw http.ResponseWriter) {
+	if fault := recover(); fault != nil {
+		p.log.Error("a bug in mailroom: a request of a phone panicked", "panic", fault, "stack", string(debug.Stack()))
+		listener.WriteFailure(rw, http.StatusInternalServerError, orchestrator.Errorf(orchestrator.Internal, "a bug in mailroom").WithHint("The daemon's log has it"))
+	}
 }
 
 // knownHost reports whether a Host header names this listener: by the name in signal.url, which is looked up each time so

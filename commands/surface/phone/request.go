@@ -33,7 +33,7 @@ func (p *Phone) known(waitingToo bool, command string, do act) http.Handler {
 		}
 		if d.State != orchestrator.DeviceActive && !waitingToo {
 			err := orchestrator.Errorf(orchestrator.PermissionDenied, "this device is not approved yet").
-				WithHint("Compare the fingerprint, then run `mailroom signal device approve %s`", d.ID)
+				WithHint("Compare the fingerprint that it shows, and run `mailroom signal device approve FINGERPRINT`")
 			err.Details = map[string]any{"state": d.State}
 			p.fail(rw, r, err)
 			return
@@ -142,11 +142,9 @@ func decode(r *http.Request, v any) error {
 	}
 	read := json.NewDecoder(bytes.NewReader(body))
 	read.DisallowUnknownFields()
-	if err = read.Decode(v); err == nil {
-		_, err = read.Token()
-	}
-	if err != io.EOF || !utf8.Valid(body) || bytes.TrimLeft(body, " \t\r\n")[0] != '{' {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the body is not the JSON object that goes here").WithHint("docs/phone.md has its keys")
+	err = read.Decode(v)
+	if _, end := read.Token(); err != nil || end != io.EOF || !utf8.Valid(body) {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the body is not the JSON object that goes here")
 	}
 	return nil
 }
