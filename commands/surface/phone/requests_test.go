@@ -250,7 +250,7 @@ func TestDatabaseThatFails(t *testing.T) {
 func TestBugs(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, func(p *Phone) { p.router = nil })
-	if a := h.ask("GET", "/api/device", "", bearer("x")); a.status != 500 || a.code() != "internal" {
+	if a := h.ask("GET", "/api/device", "", bearer("mailroom_device_x")); a.status != 500 || a.code() != "internal" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if !strings.Contains(h.logged(), "panicked") || !strings.Contains(h.logged(), "request.go") {
