@@ -1,0 +1,113 @@
+package listener
+
+import (
+	"bufio"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// visit makes a request on a connection that it leaves open, and reports whether there was an answer.
+func visit(t *testing.T, s *Server) (c net.Conn, answered bool) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.Address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	line, err := bufio.NewReader(c).ReadString('\n')
+	return c, err == nil && strings.Contains(line, "204")
+}
+
+// Connections beyond the bound are closed, and take no room. One that ends makes room for another.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	s, err := Open(t.Context(), Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: most, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusNoContent) }))
+	var there []net.Conn
+	for range most {
+		c, answered := visit(t, s)
+		if !answered {
+			t.Fatalf("connection %d of %d has no answer", len(there)+1, most)
+		}
+		there = append(there, c)
+	}
+	for range 5 {
+		if _, answered := visit(t, s); answered {
+			t.Error("there is one connection more than there may be")
+		}
+	}
+	there[0].Close()
+	for {
+		if _, answered := visit(t, s); answered {
+			break
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("there is no room for the next one")
+		}
+		runtime.Gosched()
+	}
+	if _, answered := visit(t, s); answered {
+		t.Error("one that went made room for two")
+	}
+	s.Close()
+	s.Close()
+	if c, err := net.Dial("tcp", strings.TrimPrefix(s.Address, "http://")); err == nil {
+		c.Close()
+		t.Error("a listener that was closed takes connections")
+	}
+}
+
+// A listener that is closed before it serves leaves nothing behind, whichever comes first.
+func TestClosedBeforeItServes(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		s, err := Open(t.Context(), Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: 1, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Serve(http.NotFoundHandler())
+		s.Close()
+		if c, err := net.Dial("tcp", strings.TrimPrefix(s.Address, "http://")); err == nil {
+			c.Close()
+			t.Error("a listener that was closed takes connections")
+		}
+	}
+	var none *Server
+	none.Close()
+}
+
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{
+		"a.example": "a.example", "a.example:80": "a.example", "[::1]": "::1", "[::1]:80": "::1", "a:b": "", "a:99999": "", "a:-1": "", "": "", ":80": "",
+	} {
+		if got := HostOf(header); got != want {
+			t.Errorf("HostOf(%q) is %q; want %q", header, got, want)
+		}
+	}
+	for host, want := range map[string]bool{
+		"localhost": true, "LOCALHOST": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true, "::ffff:127.0.0.1": true,
+		"": false, "localhost.": false, "0.0.0.0": false, "::": false, "localhost.example": false, "127.0.0.1.example": false, "2130706433": false, "10.0.0.1": false,
+	} {
+		if got := IsLoopback(host); got != want {
+			t.Errorf("IsLoopback(%q) is %t", host, got)
+		}
+	}
+	if n := Share(2); n < 8 || n > 1<<13 {
+		t.Errorf("a half of the files is %d", n)
+	}
+}
