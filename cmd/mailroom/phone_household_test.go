@@ -46,17 +46,19 @@ func newHousehold(ctx context.Context, t *testing.T, program string) *household 
 	return h
 }
 
-// pair has a page become a device that is rung, as its person would, and returns the device's fingerprint.
-func (h *household) pair(p *browsertest.Page) (fingerprint string) {
+// pair has a page become a device, as its person would: its address is opened, and what it shows as its fingerprint is
+// approved. It returns the device's id.
+func (h *household) pair(p *browsertest.Page) (id string) {
 	h.t.Helper()
 	p.Open(h.run("signal", "pair")["url"].(string))
 	p.Click("Pair this device")
 	p.Until(`document.querySelector(".fingerprint")`)
+	var fingerprint string
 	p.Eval(`document.querySelector(".fingerprint").textContent`, &fingerprint)
-	h.run("signal", "device", "approve", fingerprint)
+	device := h.run("signal", "device", "approve", fingerprint)["device"].(map[string]any)
 	p.Eval(`void dispatchEvent(new Event("focus"))`, nil) // as when the person looks at it again
 	p.Reads("No open questions")
-	return fingerprint
+	return device["id"].(string)
 }
 
 // ring has a page of a device turn on its notifications.

@@ -149,14 +149,14 @@ type PageNotification struct {
 	Actions          []struct{ Action, Title string }
 }
 
-// Notified waits until the service worker has shown a number of notifications, and returns them.
+// Notified waits until a number of notifications of the service worker are there, and returns them.
 func (p *Page) Notified(count int) (list []PageNotification) {
 	p.t.Helper()
 	p.Eval(fmt.Sprintf(`(async () => {
 		const worker = await navigator.serviceWorker.ready;
 		for (;;) {
 			const list = await worker.getNotifications();
-			if (list.length >= %d) return list.map(n => ({ title: n.title, body: n.body, tag: n.tag, actions: n.actions }));
+			if (list.length === %d) return list.map(n => ({ title: n.title, body: n.body, tag: n.tag, actions: n.actions }));
 			await new Promise(requestAnimationFrame);
 		}
 	})()`, count), &list)

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"mailroom/commands/surface/phone/browsertest"
+)
+
+// TestChromiumQuestion: a question with five options is answered in the page, and so is one without. What is pushed says
+// nothing in clear; what was changed of it shows nothing.
+func TestChromiumQuestion(t *testing.T) {
+	t.Parallel()
+	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
+	h := newHousehold(ctx, t, "mailroom")
+	receiver := browsertest.NewReceiver(ctx, t, h.push)
+	page, worker := browsertest.StartChromium(ctx, t).NewPage(receiver)
+	h.pair(page)
+	h.ring(page)
+
+	words := newCanaries("question", "context", "first", "second", "third", "fourth", "fifth")
+	options := []string{words["first"], words["second"], words["third"], words["fourth"], words["fifth"]}
+	ask := []string{"--context", words["context"], "--priority", "high"}
+	for _, option := range options {
+		ask = append(ask, "--options", option)
+	}
+	id := h.ask(words["question"], ask...)
+	pushed := receiver.Next()
+	for name, word := range words {
+		for form, bytes := range forms(word) {
+			if contains(pushed, bytes) {
+				t.Errorf("the %s stands in the push, as %s", name, form)
+			}
+		}
+	}
+	worker.Push(h.daemon.phone, flipped(t, pushed))
+	worker.Push(h.daemon.phone, pushed)
+	if got := page.Notified(1)[0]; got.Title != "builder asks" || got.Body != words["question"] || got.Tag != id || len(got.Actions) > 0 {
+		t.Errorf("notification %+v; five buttons are too many for it", got)
+	}
+	page.Reads(words["context"])
+	var buttons []string
+	page.Eval(`[...document.querySelectorAll("article button")].map(b => b.innerText)`, &buttons)
+	if !slices.Equal(buttons, options) {
+		t.Errorf("buttons %q; want %q", buttons, options)
+	}
+	page.Click(words["fourth"])
+	h.answered(id, words["fourth"])
+	page.Notified(0)
+
+	words["text"] = newCanaries("text")["text"]
+	open := h.ask(words["question"])
+	worker.Push(h.daemon.phone, receiver.Next())
+	page.Type("Your answer", words["text"])
+	page.Click("Send answer")
+	h.answered(open, words["text"])
+	page.Reads("You answered: " + words["text"])
+	page.Notified(0)
+	h.stop()
+	h.hides(words, "first", "second", "third", "fourth", "fifth")
+}
+
+// flipped changes one bit of the ciphertext in what was pushed.
+func flipped(t *testing.T, pushed []byte) []byte {
+	t.Helper()
+	var said map[string]any
+	if err := json.Unmarshal(pushed, &said); err != nil {
+		t.Fatal(err)
+	}
+	ciphertext, _ := said["ciphertext"].(string)
+	at := len(ciphertext) - 30
+	if at < 0 {
+		t.Fatalf("there is no ciphertext in %s", pushed)
+	}
+	other := byte('A')
+	if ciphertext[at] == other {
+		other = 'B'
+	}
+	return bytes.Replace(pushed, []byte(ciphertext), []byte(ciphertext[:at]+string(other)+ciphertext[at+1:]), 1)
+}
+
+// TestChromiumAlert: an alert is shown under what it is, and one that is not encrypted says so. A device that is revoked is
+// told, and is asked nothing any more.
+func TestChromiumAlert(t *testing.T) {
+	t.Parallel()
+	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
+	h := newHousehold(ctx, t, "mailroom")
+	receiver := browsertest.NewReceiver(ctx, t, h.push)
+	page, worker := browsertest.StartChromium(ctx, t).NewPage(receiver)
+	device := h.pair(page)
+	h.ring(page)
+	for body, flag := range map[string]string{"Deployed": "--encrypt=true", "Not encrypted. Deployed": "--encrypt=false"} {
+		h.run("signal", "send-alert", "--as", "builder", "--message", "Deployed", "--alert-type", "success", flag)
+		worker.Push(h.daemon.phone, receiver.Next())
+		got := page.Notified(1)[0]
+		if got.Title != "Success from builder" || got.Body != body {
+			t.Errorf("notification %+v; want %q", got, body)
+		}
+		page.Eval(`navigator.serviceWorker.ready.then(w => w.getNotifications()).then(list => list.forEach(n => n.close()))`, nil)
+		page.Notified(0)
+	}
+	h.run("signal", "device", "revoke", device)
+	page.Eval(`void dispatchEvent(new Event("focus"))`, nil)
+	page.Reads("Not paired any more")
+	out, err := h.command("signal", "ask-question", "--as", "builder", "--question", "Anybody there?").Output()
+	if err == nil || !bytes.Contains(out, []byte(`"unavailable"`)) {
+		t.Errorf("a question for nobody: %s %v", out, err)
+	}
+}
