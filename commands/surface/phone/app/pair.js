@@ -22,7 +22,7 @@ async function pair(code, name) {
   const print = await fingerprint(recipient);
   if (answer.fingerprint !== print) throw new Error(`the daemon took another key for this device (${answer.fingerprint})`);
   await store.put("device", { id: answer.device, name, token: answer.token, state: "waiting", fingerprint: print });
-  await navigator.storage?.persist?.();
+  navigator.storage?.persist?.().catch(() => {}); // Firefox asks the person first, who may never answer
 }
 
 function guess() {

@@ -93,13 +93,25 @@ const send = (id) =>
   alone(async () => {
     const record = await store.signal(id);
     if (!record?.queued) return record;
-    try {
-      await call("POST", `/api/questions/${id}/answer`, record.queued);
-    } catch (error) {
-      return store.change(id, (now) => now && refused(now, error));
-    }
-    return store.change(id, (now) => now && { ...ended(now, "answered"), mine: true });
+    const sent = await post(id, record.queued);
+    if (sent?.status !== "pending") await hush(id);
+    return sent;
   });
+
+async function post(id, body) {
+  try {
+    await call("POST", `/api/questions/${id}/answer`, body);
+  } catch (error) {
+    return store.change(id, (now) => now && refused(now, error));
+  }
+  return store.change(id, (now) => now && { ...ended(now, "answered"), mine: true });
+}
+
+// hush takes away the notification of a question that this device no longer has to answer: nothing is pushed to it then.
+async function hush(id) {
+  const worker = globalThis.registration ?? (await navigator.serviceWorker?.getRegistration());
+  for (const shown of (await worker?.getNotifications?.({ tag: id })) ?? []) shown.close();
+}
 
 function refused(record, error) {
   // What was not looked at stays in the queue. What never left can be taken back: that is known only if the browser
