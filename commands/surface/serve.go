@@ -13,6 +13,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/phone"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/watchdog"
 )
 
@@ -140,6 +141,7 @@ func (d *daemon) run(c *cli.Context) error {
 			d.beat(ctx, hello.Listening)
 		})
 		unwatch := watchdog.Start(ctx, d.router, d.log)
+		unsweep := person.Start(ctx, d.router, d.log)
 		err := newScheduler(d.env, d.metrics).run(ctx)
 		if ctx.Err() != nil && err != nil {
 			d.log.Info("asked to stop while it was starting", "error", err)
@@ -148,6 +150,7 @@ func (d *daemon) run(c *cli.Context) error {
 		cancel()
 		beats.Wait()
 		unwatch()
+		unsweep()
 		failure = errors.Join(err, d.close())
 	})
 	<-ctx.Done()

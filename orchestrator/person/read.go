@@ -4,21 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"mailroom/orchestrator"
-	"mailroom/tracing"
 )
 
 // keepAfterReading is for how long an answer can be read again, in case the first time its bytes were lost on the way.
 const keepAfterReading = 10 * time.Minute
-
-// orphanAfter is how old a file must be that belongs to no question: Ask writes it before the question.
-const orphanAfter = 10 * time.Minute
 
 // Response is how a question stands.
 type Response struct {
@@ -125,71 +117,4 @@ func Cancel(ctx context.Context, r *orchestrator.Router, id, by string) (orchest
 		_ = Sweep(ctx, r) // as in Read
 	}
 	return q, err
-}
-
-// Sweep removes the keys that are not needed any more: those of answers that were read 10 minutes ago, of questions that
-// ended without one, and of questions that were never stored. Ask and Read do it too; the daemon does it for the rest.
-func Sweep(ctx context.Context, r *orchestrator.Router) error {
-	k, err := openKeys(r, false)
-	if err != nil {
-		return err
-	}
-	defer k.close()
-	return sweep(ctx, r, k)
-}
-
-func sweep(ctx context.Context, r *orchestrator.Router, k *keys) error {
-	names, err := k.names(repliesFolder)
-	if err != nil {
-		return err
-	}
-	var failures []error
-	for _, name := range names {
-		done, err := false, error(nil)
-		switch {
-		case plainID.MatchString(name):
-			done, err = k.over(ctx, r, name)
-		case strings.HasPrefix(name, draftPrefix):
-			done, err = k.abandoned(name)
-		}
-		if err == nil && done {
-			err = k.removeFile(filepath.Join(repliesFolder, name))
-		}
-		failures = append(failures, err)
-	}
-	return errors.Join(failures...)
-}
-
-// over reports whether the key of a question is not needed any more. One that was not encrypted has no key, and what is
-// kept of it goes with its row.
-func (k *keys) over(ctx context.Context, r *orchestrator.Router, id string) (bool, error) {
-	q, err := r.Question(ctx, id)
-	if orchestrator.CodeOf(err) == orchestrator.NotFound {
-		made, perr := ulid.ParseStrict(id[2:])
-		return perr != nil || r.Now().Sub(ulid.Time(made.Time())) >= orphanAfter, nil
-	}
-	if err != nil || q.Status == orchestrator.QuestionPending {
-		return false, err
-	}
-	if q.Status != orchestrator.QuestionAnswered {
-		return true, nil
-	}
-	if at, err := time.Parse(tracing.Layout, q.ReadAt); q.ReadAt == "" || err == nil && r.Now().Sub(at) < keepAfterReading {
-		return false, nil
-	}
-	var secret reply
-	err = k.read(repliesFolder, id, &secret)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // somebody else was faster
-	}
-	return secret.Identity != "", err
-}
-
-// abandoned reports whether a file that was being written is so old that its writer must be gone.
-func (k *keys) abandoned(name string) (bool, error) {
-	info, err := k.root.Lstat(filepath.Join(repliesFolder, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil && time.Since(info.ModTime()) >= orphanAfter, err
 }
