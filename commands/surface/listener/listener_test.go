@@ -90,7 +90,7 @@ func TestClosedBeforeItServes(t *testing.T) {
 	none.Close()
 }
 
-func TestHosts(t *testing.T) {
+func TestHostNames(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
 		"a.example": "a.example", "a.example:80": "a.example", "[::1]": "::1", "[::1]:80": "::1", "a:b": "", "a:99999": "", "a:-1": "", "": "", ":80": "",
