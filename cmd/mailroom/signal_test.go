@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -159,5 +160,36 @@ func secretly(t *testing.T, o *office, way string, run func(command, params stri
 		if strings.Contains(answer, canary) || !strings.Contains(answer, `"success":false`) {
 			t.Errorf("%s: %s answers %s", way, refused[1][:min(80, len(refused[1]))], answer)
 		}
+	}
+}
+
+// TestServeRemovesKeys: the daemon removes the keys of answers that were read, though nobody asks or reads any more.
+func TestServeRemovesKeys(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "builder")
+	o.run("signal", "device", "approve", o.paired("pixel")["fingerprint"])
+	ask := func() string {
+		id, _ := o.run("signal", "ask_question", "--as", "builder", "--question", "Proceed?")["questionId"].(string)
+		o.phone("pixel", "answer", id, "yes")
+		return id
+	}
+	read, unread := ask(), ask()
+	o.run("signal", "get_response", "--as", "builder", read)
+	db, err := sql.Open("sqlite3", "file:"+o.db+"?_busy_timeout=20000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`UPDATE signal_questions SET read_at = '2026-01-02T03:04:05.000Z' WHERE question_id = ?`, read); err != nil {
+		t.Fatal(err)
+	}
+	o.serve()
+	there := func(id string) bool {
+		_, err := os.Stat(filepath.Join(o.db+"-signal", "replies", id))
+		return err == nil
+	}
+	o.until("the key of the answer that was read is gone", func() bool { return !there(read) })
+	if !there(unread) {
+		t.Error("the key of an answer that nobody has read is gone")
 	}
 }

@@ -50,7 +50,7 @@ func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (As
 
 // Text says it in a sentence.
 func (r AskQuestionResult) Text(w *commands.Text) {
-	w.Printf("%s is asked, on %d devices. `mailroom signal get_response %s` has the answer.\n", w.Paint(commands.Bold, r.QuestionID), r.Devices, r.QuestionID)
+	w.Printf("%s is asked (devices: %d). `mailroom signal get_response %s` has the answer.\n", w.Paint(commands.Bold, r.QuestionID), r.Devices, r.QuestionID)
 	if r.Note != "" {
 		w.Printf("%s.\n", r.Note)
 	}

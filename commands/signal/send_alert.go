@@ -51,7 +51,7 @@ func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAl
 
 // Text says it in a sentence.
 func (r SendAlertResult) Text(w *commands.Text) {
-	w.Printf("%s is told, on %d devices.\n", w.Paint(commands.Bold, r.AlertID), r.Devices)
+	w.Printf("%s is told (devices: %d).\n", w.Paint(commands.Bold, r.AlertID), r.Devices)
 	if r.Note != "" {
 		w.Printf("%s.\n", r.Note)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -51,8 +50,6 @@ func (User) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 const (
 	maxText    = 2000
 	maxContext = 500
-	maxOption  = 100
-	maxOptions = 5
 )
 
 // verdicts are the options of a request of a team.
@@ -91,7 +88,7 @@ func questionOf(m *orchestrator.Message, now time.Time) person.Question {
 		if q.Context == "" && said.TaskID != "" {
 			q.Context = cut("Task "+said.TaskID, maxContext, m.ID)
 		}
-		if areOptions(said.Options) {
+		if len(said.Options) > 0 && person.CheckOptions(said.Options) == nil { // otherwise it is answered with a text
 			q.Options = said.Options
 		}
 	}
@@ -109,16 +106,6 @@ func alertOf(m *orchestrator.Message) person.Alert {
 		a.Type = "error"
 	}
 	return a
-}
-
-// areOptions reports whether options of a message can be those of a question; otherwise it is answered with a text.
-func areOptions(options []string) bool {
-	for i, o := range options {
-		if strings.TrimSpace(o) == "" || utf8.RuneCountInString(o) > maxOption || slices.Contains(options[:i], o) {
-			return false
-		}
-	}
-	return len(options) > 0 && len(options) <= maxOptions
 }
 
 // shorten is a text as the person is shown it; a message without one has its type.

@@ -155,12 +155,9 @@ func resealKept(ctx context.Context, r *orchestrator.Router, k *keys, recipient 
 		return err
 	}
 	for i := range alerts {
-		if !alerts[i].Encrypted {
-			continue
-		}
 		plain, err := open(alerts[i].Body, identity, maxAnswer)
 		if err != nil {
-			continue // it was sealed for devices
+			continue // it was sealed for devices, or not at all
 		}
 		sealed, err := sealBytes(plain, []age.Recipient{recipient})
 		if err != nil {

@@ -143,19 +143,27 @@ func (q *Question) check() error {
 	if err := checkText("context", q.Context, 0, maxContext); err != nil {
 		return err
 	}
-	if q.Options != nil && (len(q.Options) == 0 || len(q.Options) > maxOptions) {
-		return invalid("options", "there are %d; 1 to %d are allowed", len(q.Options), maxOptions).
+	if err := CheckOptions(q.Options); err != nil {
+		return err
+	}
+	return checkPriority(q.Priority)
+}
+
+// CheckOptions validates the options of a question; nil is none. Error: invalid_params, which repeats nothing of them.
+func CheckOptions(options []string) error {
+	if options != nil && (len(options) == 0 || len(options) > maxOptions) {
+		return invalid("options", "there are %d; 1 to %d are allowed", len(options), maxOptions).
 			WithHint("Leave options out to ask for a text")
 	}
-	for i, option := range q.Options {
+	for i, option := range options {
 		if err := checkText("options", option, 1, maxOption); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(q.Options[:i], func(other string) bool { return strings.TrimSpace(other) == strings.TrimSpace(option) }) {
+		if slices.ContainsFunc(options[:i], func(other string) bool { return strings.TrimSpace(other) == strings.TrimSpace(option) }) {
 			return invalid("options", "two of them are the same")
 		}
 	}
-	return checkPriority(q.Priority)
+	return nil
 }
 
 func checkText(parameter, text string, least, most int) error {

@@ -31,7 +31,7 @@ func Approve(ctx context.Context, r *orchestrator.Router, fingerprint string) (o
 	var found []orchestrator.Device
 	var ids []string
 	for _, d := range devices {
-		if d.Kind == orchestrator.DeviceApp && d.State != orchestrator.DeviceRevoked && orchestrator.SameFingerprint(fingerprint, orchestrator.Fingerprint(d.Recipient)) {
+		if d.State != orchestrator.DeviceRevoked && orchestrator.SameFingerprint(fingerprint, orchestrator.Fingerprint(d.Recipient)) {
 			found, ids = append(found, d), append(ids, d.ID)
 		}
 	}

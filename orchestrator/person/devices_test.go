@@ -57,7 +57,7 @@ func TestNoDevice(t *testing.T) {
 	}
 	_, err = ask(true)
 	wantCode(t, err, orchestrator.Unavailable)
-	if asked, err := ask(false); err != nil || asked.Devices != 1 {
+	if asked, err := ask(false); err != nil || asked.Devices != 1 || asked.Pushed != 1 {
 		t.Errorf("in clear, by ntfy: %+v, %v", asked, err)
 	}
 	if list, err := o.Questions(t.Context(), orchestrator.QuestionFilter{}); err != nil || len(list) != 1 {
@@ -222,6 +222,36 @@ func (o *office) alert(id string) orchestrator.Alert {
 		o.t.Fatal(err)
 	}
 	return a
+}
+
+// TestKeptAlertsAtOnce: alerts that several tell at the same time while there is no device are sealed to one key.
+func TestKeptAlertsAtOnce(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	const tellers = 8
+	failures := make(chan error, tellers)
+	for range tellers {
+		go func() {
+			_, err := person.Tell(background, o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
+			failures <- err
+		}()
+	}
+	for range tellers {
+		if err := <-failures; err != nil {
+			t.Error(err)
+		}
+	}
+	p := o.phone()
+	alerts, err := o.Alerts(t.Context(), time.Time{}, 2*tellers)
+	if err != nil || len(alerts) != tellers {
+		t.Fatalf("%d alerts, %v", len(alerts), err)
+	}
+	for _, a := range alerts {
+		p.mustRead(a.Body)
+	}
+	if left := o.files("replies"); len(left) != 0 {
+		t.Errorf("left is %v", left)
+	}
 }
 
 // TestKeyFolder: keys that others can reach, or that may not be ours, are not used.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -169,22 +168,21 @@ func (d *doctor) folder() {
 		d.add(check, fine, "it is made with the first device or question", "")
 		return
 	}
-	for _, folder := range []string{repliesFolder, devicesFolder} {
-		names, err := k.names(folder)
-		if err != nil {
-			d.failed(check, err)
-			return
-		}
-		for _, name := range names {
-			info, err := k.root.Lstat(folder + string(os.PathSeparator) + name)
-			if err == nil {
-				err = k.check(folder+string(os.PathSeparator)+name, info, 0)
-			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				d.failed(check, err)
-				return
+	err = fs.WalkDir(k.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			var info fs.FileInfo
+			if info, err = entry.Info(); err == nil {
+				err = k.check(name, info, 0)
 			}
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		d.failed(check, err)
+		return
 	}
 	d.add(check, fine, "only its owner can reach "+k.path, "")
 }

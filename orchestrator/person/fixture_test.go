@@ -160,13 +160,15 @@ func (s *said) sign() *said {
 	return s
 }
 
-func (s *said) seal() string {
+func (s *said) plain() string {
 	plain, err := json.Marshal(s.fields)
 	if err != nil {
 		panic(err)
 	}
-	return sealTo(s.reply, plain)
+	return string(plain)
 }
+
+func (s *said) seal() string { return sealTo(s.reply, []byte(s.plain())) }
 
 func sealTo(recipient string, plain []byte) string {
 	to, err := age.ParseX25519Recipient(recipient)
@@ -224,6 +226,15 @@ func (o *office) files(folder string) (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// rename gives the key of a question to another.
+func (o *office) rename(from, to string) {
+	o.t.Helper()
+	replies := filepath.Join(o.path+"-signal", "replies")
+	if err := os.Rename(filepath.Join(replies, from), filepath.Join(replies, to)); err != nil {
+		o.t.Fatal(err)
+	}
 }
 
 func wantCode(t *testing.T, err error, code orchestrator.Code) {

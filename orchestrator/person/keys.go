@@ -231,33 +231,16 @@ func (k *keys) read(folder, id string, into any) error {
 
 func (k *keys) content(name string) ([]byte, error) {
 	info, err := k.root.Lstat(name)
+	if err == nil {
+		err = k.check(name, info, 0)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := k.check(name, info, 0); err != nil {
-		return nil, err
-	}
-	f, err := k.root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	opened, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !os.SameFile(info, opened) {
-		return nil, errors.New("it was replaced while it was opened")
-	}
-	if opened.Size() > maxKeyFile {
+	if info.Size() > maxKeyFile {
 		return nil, errors.New("it is too large")
 	}
-	content := make([]byte, opened.Size())
-	n, err := f.ReadAt(content, 0)
-	if n == len(content) {
-		err = nil
-	}
-	return content, err
+	return k.root.ReadFile(name)
 }
 
 // remove removes the file of an id, which may be gone already.

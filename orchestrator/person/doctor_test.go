@@ -1,0 +1,139 @@
+package person_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	app "mailroom/commands/surface/phone"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+)
+
+// found is what the doctor finds of a check; there must be one finding.
+func (o *office) found(check string) orchestrator.Finding {
+	o.t.Helper()
+	var list []orchestrator.Finding
+	for _, f := range person.Doctor(o.t.Context(), o.Router, false) {
+		if f.Check == check {
+			list = append(list, f)
+		}
+	}
+	if len(list) != 1 {
+		o.t.Fatalf("the doctor finds %+v of %s", list, check)
+	}
+	return list[0]
+}
+
+// finds fails unless the doctor finds a check at a level, saying something.
+func (o *office) finds(check, level, says string) {
+	o.t.Helper()
+	if f := o.found(check); f.Level != level || !strings.Contains(f.Says, says) || (level == "problem" && f.Do == "") {
+		o.t.Errorf("the doctor finds %+v; want %s: %s", f, level, says)
+	}
+}
+
+func (o *office) set(key, value string) {
+	o.t.Helper()
+	if _, err := o.SetSetting(o.t.Context(), key, value); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// TestDoctorAddress: whether phones reach the app, and by which clock.
+func TestDoctorAddress(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.finds("address", "problem", "no address is set")
+	answer := http.FileServerFS(app.Files())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", o.now().UTC().Format(http.TimeFormat))
+		answer.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	o.set("signal.url", server.URL)
+	o.finds("address", "note", "from this machine only")
+	o.finds("app", "ok", server.URL)
+	o.finds("clock", "ok", "")
+	real := o.at
+	answer = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", real.Add(time.Hour).Format(http.TimeFormat))
+		http.ServeFileFS(w, r, app.Files(), r.URL.Path[1:])
+	})
+	o.finds("clock", "problem", "1h0m0s apart")
+	for says, other := range map[string]http.HandlerFunc{
+		"404":                          http.NotFound,
+		"302":                          func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) },
+		"something else answers there": func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{"name":"Grafana"}`)) },
+	} {
+		answer = other
+		o.finds("app", "problem", says)
+	}
+	server.Close()
+	o.finds("app", "problem", "refused")
+}
+
+// TestDoctorDevices: what keeps each device from being told.
+func TestDoctorDevices(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.finds("devices", "problem", "no device can read")
+	o.finds("push keys", "ok", "")
+	p := o.pair()
+	check := "device " + p.id
+	o.finds(check, "note", "waits for approval")
+	if f := o.found(check); !strings.Contains(f.Do, p.fingerprint()) {
+		t.Errorf("it says %s", f.Do)
+	}
+	if _, err := person.Approve(t.Context(), o.Router, p.fingerprint()); err != nil {
+		t.Fatal(err)
+	}
+	o.finds("devices", "ok", "1 can read")
+	o.finds(check, "problem", "has not subscribed")
+	if err := o.Subscribe(t.Context(), p.id, orchestrator.Subscription{
+		Endpoint: "https://updates.push.services.mozilla.com/wpush/v2/x", Auth: "BTBZMqHH6r4Tts7J_aSIgg",
+		P256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	o.finds(check, "ok", "nothing was pushed yet")
+	o.exec(`UPDATE signal_devices SET pushed_at = '2026-01-02T03:00:00.000Z', push_outcome = 'delivered'`)
+	o.finds(check, "ok", "the last push, at 2026-01-02T03:00:00.000Z: delivered")
+	o.exec(`UPDATE signal_devices SET push_outcome = 'the service answered 500'`)
+	o.finds(check, "problem", "the service answered 500")
+	o.exec(`UPDATE signal_devices SET push_problem = '2026-01-02T03:00:00.000Z gone'`)
+	o.finds(check, "problem", "cannot be pushed to since")
+	o.exec(`UPDATE signal_devices SET recipient = 'age1other'`)
+	o.finds(check, "problem", "nobody approved it here")
+	o.finds("devices", "problem", "no device can read")
+	if tried := person.Doctor(t.Context(), o.Router, true)[0]; tried.Check != "trial of "+p.id || tried.Level != "problem" || !strings.Contains(tried.Says, `no transport "push"`) {
+		t.Errorf("a test without a transport: %+v", tried)
+	}
+}
+
+// TestDoctorAnswers: keys without a question, and questions without their keys.
+func TestDoctorAnswers(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.phone()
+	asked := o.ask()
+	o.finds("answers", "ok", "")
+	o.rename(asked.ID, "q-01KDYA9W8FZ6ZC3T0N8X5JQ2WR")
+	var says []string
+	for _, f := range person.Doctor(t.Context(), o.Router, false) {
+		if f.Check == "answers" {
+			says = append(says, f.Level+" "+f.Says)
+		}
+	}
+	if len(says) != 2 || !strings.HasPrefix(says[0], "note keys of 1 questions") || !strings.HasPrefix(says[1], "problem 1 open questions") {
+		t.Errorf("the doctor finds %q", says)
+	}
+	if err := os.Chmod(filepath.Join(o.path+"-signal", "replies", "q-01KDYA9W8FZ6ZC3T0N8X5JQ2WR"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o.finds("key folder", "problem", "mode 0644")
+}

@@ -1,0 +1,34 @@
+package person
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzAnswer: whatever is written where an answer should be, what is read from it is one of the options, or a text where
+// there are none; and without the question's key nothing is read from it.
+func FuzzAnswer(f *testing.F) {
+	for _, seed := range []string{`{"option":0}`, `{"option":1,"text":"x"}`, `{"text":"At noon"}`, `{"option":-1}`, `{"option":1e9}`, `{"v":1,"id":"q-1","option":0,"time":"2026-01-02T03:04:05Z","mac":""}`, ``, `null`, `[]`, `{} {}`} {
+		f.Add(seed)
+	}
+	options := []string{"Yes", "No"}
+	keys, err := newReply(&sealedQuestion{From: "builder", Options: options})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, given string) {
+		chosen := reply{Options: options}
+		if text, option, err := chosen.open("q-1", given); err == nil && (!slices.Contains(options, text) || options[option] != text) {
+			t.Errorf("an option is read as %q, %d", text, option)
+		}
+		written := reply{}
+		if text, option, err := written.open("q-1", given); err == nil && (option != -1 || strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > maxQuestion) {
+			t.Errorf("a text is read as %q, %d", text, option)
+		}
+		if text, _, err := keys.open("q-1", given); err == nil {
+			t.Errorf("what is not sealed is read as %q", text)
+		}
+	})
+}
