@@ -307,7 +307,15 @@ func TestKeyFolder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeysAreTheOwners: others on the machine can reach nothing of the folder.
+func TestKeysAreTheOwners(t *testing.T) {
+	t.Parallel()
 	o := newOffice(t)
+	if _, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true}); err != nil {
+		t.Fatal(err)
+	}
 	o.phone()
 	o.ask()
 	err := filepath.WalkDir(o.path+"-signal", func(path string, entry os.DirEntry, err error) error {
