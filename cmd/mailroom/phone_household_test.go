@@ -29,7 +29,7 @@ func newHousehold(ctx context.Context, t *testing.T, program string) *household 
 	h.env = []string{"SSL_CERT_FILE=" + h.push.CertificateFile()}
 	h.run("setting", "set", "signal.push_hosts", h.push.Host())
 	h.run("setting", "set", "signal.allow_private", "on")
-	h.daemon = h.serve("--phone", "127.0.0.1:0")
+	h.daemon = h.serve("--phone", "127.0.0.1:0", "--log-level", "debug")
 	h.run("setting", "set", "signal.url", h.daemon.phone)
 	go func() {
 		defer close(h.logged)
@@ -75,10 +75,15 @@ func (h *household) ask(question string, more ...string) (id string) {
 	return answer["questionId"].(string)
 }
 
-// response waits for the answer to a question, and returns what the asker is told.
+// response waits until a question has ended, and returns what the asker is told.
 func (h *household) response(id string) map[string]any {
 	h.t.Helper()
-	return h.run("signal", "get-response", id, "--as", "builder", "--wait-seconds", "55")
+	for {
+		got := h.run("signal", "get-response", id, "--as", "builder", "--wait-seconds", "55")
+		if got["answered"] == true || got["status"] != nil || h.ctx.Err() != nil {
+			return got
+		}
+	}
 }
 
 // answered fails the test unless the asker is told this answer.

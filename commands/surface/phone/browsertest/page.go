@@ -95,17 +95,20 @@ func control(name string) string {
 // Click waits for a button, link or field of a name, and presses it as a person does: where it is, with the pointer.
 func (p *Page) Click(name string) {
 	p.t.Helper()
-	find := control(name)
-	p.Until(find)
-	var at struct {
+	var at *struct {
 		X, Y  float64
 		Above string // what lies above it
 	}
-	p.Eval(`(() => {
-		const e = `+find+`; e.scrollIntoView({ block: "center", behavior: "instant" });
-		const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
-		return { x, y, above: top && (e.contains(top)) ? "" : top ? top.outerHTML : "it is outside of the window" };
-	})()`, &at)
+	for at == nil { // it may be made anew between two looks
+		p.Until(control(name))
+		p.Eval(`(() => {
+			const e = `+control(name)+`;
+			if (!e) return null;
+			e.scrollIntoView({ block: "center", behavior: "instant" });
+			const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
+			return { x, y, above: e.contains(top) ? "" : top ? top.outerHTML : "it is outside of the window" };
+		})()`, &at)
+	}
 	if at.Above != "" {
 		p.t.Fatalf("%q cannot be pressed, something lies above it: %.200s\n%s", name, at.Above, p.about())
 	}
