@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"mailroom/commands/surface/phone/browsertest"
@@ -125,49 +126,97 @@ func TestFirefoxTampered(t *testing.T) {
 	}
 }
 
-// TestFirefoxTwoDevices: both are asked, the first answer counts, and the other device is told so in time; when it answers
-// all the same, it says so too.
+// couple are two devices that are asked the same, by the first of which it is answered.
+type couple struct {
+	*household
+	desktop       *browsertest.Desktop
+	first, second *browsertest.Page
+}
+
+// ask asks and waits until both devices show it.
+func (p *couple) ask(question string) (id string, both [2]browsertest.Notification) {
+	p.t.Helper()
+	id = p.household.ask(question, "--options", "yes", "--options", "no")
+	for i := range both {
+		if both[i] = p.desktop.Shown(); both[i].Body != question {
+			p.t.Errorf("notification %+v; want %q", both[i], question)
+		}
+	}
+	p.first.Reads(question)
+	p.second.Reads(question)
+	return id, both
+}
+
+// ahead answers no on the first device, of which the second learns nothing, until it may look again. It returns the
+// notification of the second.
+func (p *couple) ahead(both [2]browsertest.Notification) (second browsertest.Notification, look func()) {
+	p.t.Helper()
+	lost := make(chan bool, 1)
+	p.push.On(func(*browsertest.Push) int {
+		lost <- true
+		return http.StatusAccepted
+	})
+	p.second.Eval(`(() => {
+		const ask = window.fetch;
+		const gate = new Promise(open => window.look = () => { window.fetch = ask; open() });
+		window.fetch = async (url, o) => { if (o.method === "GET") await gate; return ask(url, o) };
+	})()`, nil)
+	p.first.Click("no")
+	gone := p.desktop.Next()
+	i := slices.IndexFunc(both[:], func(n browsertest.Notification) bool { return n.ID != gone.ID })
+	if !gone.Closed || both[1-i].ID != gone.ID {
+		p.t.Fatalf("%+v; want that the device that has answered closes its own of %+v", gone, both)
+	}
+	select {
+	case <-lost:
+	case <-p.ctx.Done():
+		p.t.Fatal("the second device is not told that the question was answered")
+	}
+	p.push.On(nil)
+	return both[i], func() { p.second.Eval(`void look()`, nil) }
+}
+
+// TestFirefoxTwoDevices: both are asked, the first answer counts, and the other device is told so in time. When it is not,
+// and answers all the same, in the page or by its notification, it says so.
 func TestFirefoxTwoDevices(t *testing.T) {
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.FirefoxPrograms...)
 	h := newHousehold(ctx, t, "mailroom")
 	desktop := browsertest.NewDesktop(ctx, t)
 	firefox := browsertest.StartFirefox(ctx, t, desktop, h.push)
-	first, second := firefox.NewPage(), firefox.NewPage()
-	for _, page := range []*browsertest.Page{first, second} {
+	p := &couple{h, desktop, firefox.NewPage(), firefox.NewPage()}
+	for _, page := range []*browsertest.Page{p.first, p.second} {
 		h.pair(page)
 		h.ring(page)
 	}
-	ask := func(question string) (id string, both [2]browsertest.Notification) {
-		id = h.ask(question, "--options", "yes", "--options", "no")
-		for i := range both {
-			if both[i] = desktop.Shown(); both[i].Body != question {
-				t.Errorf("notification %+v; want %q", both[i], question)
-			}
-		}
-		first.Reads(question)
-		second.Reads(question)
-		return id, both
+	says := func(page *browsertest.Page, id, text string) {
+		t.Helper()
+		page.Until(fmt.Sprintf(`document.getElementById(%q)?.innerText.includes(%q)`, id, text))
 	}
+	const late = "Answered on another device before your answer arrived"
 
-	id, both := ask("Which is told in time?")
-	first.Click("yes")
+	id, both := p.ask("Which is told in time?")
+	p.first.Click("yes")
 	h.answered(id, "yes")
-	first.Reads("You answered: yes")
-	second.Reads("Answered on another device")
+	says(p.first, id, "You answered: yes")
+	says(p.second, id, "Answered on another device")
 	h.ends(desktop, "Answered on another device", both[:]...)
 
-	id, both = ask("Which is too late?")
-	h.push.On(func(*browsertest.Push) int { return http.StatusServiceUnavailable }) // the second is told nothing
-	second.Eval(`(() => { const ask = fetch; fetch = (url, o) => o?.method === "POST" ? ask(url, o) : new Promise(() => {}) })()`, nil)
-	first.Click("no")
-	first.Reads("You answered: no")
-	second.Click("yes")
-	second.Reads("Answered on another device before your answer arrived")
+	id, both = p.ask("Which page is too late?")
+	_, look := p.ahead(both)
+	p.second.Click("yes")
+	says(p.second, id, late)
 	h.answered(id, "no")
-	for _, n := range both { // each page takes its own away
-		if got := desktop.Next(); !got.Closed {
-			t.Errorf("%+v came in place of %+v", got, n)
-		}
+	if n := desktop.Next(); !n.Closed {
+		t.Errorf("%+v; want that the second device closes its own", n)
 	}
+	look()
+
+	id, both = p.ask("Which notification is too late?")
+	second, look := p.ahead(both)
+	desktop.Press(second, "yes")
+	h.await(`SELECT count(*) FROM command_trace WHERE name = 'phone answer' AND status = 'ERROR'`, "2")
+	look()
+	says(p.second, id, late)
+	h.answered(id, "no")
 }

@@ -82,8 +82,8 @@ func (s *PushService) CertificateFile() string {
 	return path
 }
 
-// On has a function see every push before it goes on. It may change the body, and returns the status to answer with; one
-// that is not 2xx goes no further. It is called from other goroutines, one at a time; nil takes it away.
+// On has a function see every push before it goes on. It may change the body, and returns the status to answer with; only
+// with 201 the push goes on. It is called from other goroutines, one at a time; nil takes it away.
 func (s *PushService) On(f func(*Push) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *PushService) push(w http.ResponseWriter, r *http.Request) {
 	} else if s.on != nil {
 		status = s.on(&p)
 	}
-	if status/100 == 2 {
+	if status == http.StatusCreated {
 		s.pushes.add(p)
 		if err := to(p); err != nil {
 			status = http.StatusServiceUnavailable
