@@ -150,13 +150,22 @@ func (r *Router) DeviceOfToken(ctx context.Context, token string) (d Device, err
 		return Device{}, err
 	}
 	if d.SeenAt < stamp(r.now().Add(-time.Minute)) {
-		err = r.write(ctx, func(t *tx) error {
-			t.quiet = true
-			_, err := t.Exec(`UPDATE signal_devices SET seen_at = ? WHERE device_id = ?`, t.now, d.ID)
-			return err
-		})
+		if err := r.seen(ctx, d.ID); err != nil { // a database that cannot be written can be read
+			r.log.Warn("it could not be noted that a device was there", "device", d.ID, "error", err)
+		}
 	}
-	return d, err
+	return d, nil
+}
+
+// seen notes that a device was there. Nobody waits for long behind a writer for that.
+func (r *Router) seen(ctx context.Context, device string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return r.write(ctx, func(t *tx) error {
+		t.quiet = true
+		_, err := t.Exec(`UPDATE signal_devices SET seen_at = ? WHERE device_id = ?`, t.now, device)
+		return err
+	})
 }
 
 // changeDevice changes a device within a transaction that makes every process look at the devices again.

@@ -346,3 +346,15 @@ func TestNtfy(t *testing.T) {
 	}
 	wantCode(t, f.NtfyOption(t.Context(), f.question(nil).ID, 0, orchestrator.NtfyToken("", "", 0)), orchestrator.PermissionDenied)
 }
+
+// A device is let in though the database cannot be written.
+func TestDeviceOfAFullDatabase(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d, token := f.paired("phone")
+	f.clock.advance(time.Hour)
+	f.sql(`CREATE TRIGGER full BEFORE UPDATE ON signal_devices BEGIN SELECT raise(ABORT, 'full'); END`)
+	if got, err := f.DeviceOfToken(t.Context(), token); err != nil || got.ID != d.ID {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
