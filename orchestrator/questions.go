@@ -205,6 +205,15 @@ func (r *Router) Question(ctx context.Context, id string) (q Question, err error
 	return q, err
 }
 
+// QuestionOfMessage returns the question that a message to User asked. found is false when it has asked none.
+func (r *Router) QuestionOfMessage(_ context.Context, id string) (q Question, found bool, err error) {
+	err = r.read(func(c *conn) error {
+		q, found, err = c.questionBy(`message_id = ? AND message_id <> ''`, id)
+		return err
+	})
+	return q, found, err
+}
+
 // QuestionFilter selects questions; its zero value takes all.
 type QuestionFilter struct {
 	Asker  string

@@ -67,6 +67,9 @@ func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error)
 	if err := q.check(); err != nil {
 		return Asked{}, err
 	}
+	if stored, found, err := r.QuestionOfMessage(ctx, q.MessageID); err != nil || found {
+		return Asked{Question: stored}, err // whatever devices there are now
+	}
 	k, to, err := readersOf(ctx, r)
 	if err != nil {
 		return Asked{}, err
@@ -87,7 +90,7 @@ func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error)
 	if err == nil && stored.ID == draft.ID {
 		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, nil
 	}
-	if err == nil { // its message had asked before
+	if err == nil { // its message has asked meanwhile
 		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, k.remove(repliesFolder, draft.ID)
 	}
 	if _, gone := r.Question(context.WithoutCancel(ctx), draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
