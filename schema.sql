@@ -397,7 +397,8 @@ CREATE TABLE signal_questions (
     ended_at          TEXT NOT NULL DEFAULT '',        -- when it was answered, expired or cancelled
     answer            TEXT NOT NULL DEFAULT '',        -- like body, for who asked
     answered_by       TEXT NOT NULL DEFAULT '',        -- device
-    read_at           TEXT NOT NULL DEFAULT '',        -- when who asked first had the answer
+    read_at           TEXT NOT NULL DEFAULT '',        -- when who asked first read the answer
+    returned_at       TEXT NOT NULL DEFAULT '',        -- when the answer went back as a message
     trace_id          TEXT NOT NULL DEFAULT '',
     span_id           TEXT NOT NULL DEFAULT ''
 );
@@ -405,11 +406,13 @@ CREATE INDEX signal_questions_pending ON signal_questions (expires_at)
     WHERE status = 'pending';
 CREATE INDEX signal_questions_ended ON signal_questions (ended_at)
     WHERE ended_at <> '';
-CREATE INDEX signal_questions_asker ON signal_questions (asker);
+CREATE INDEX signal_questions_asker ON signal_questions (asker, question_id);
+CREATE INDEX signal_questions_open ON signal_questions (asker)
+    WHERE status = 'pending';
 CREATE UNIQUE INDEX signal_questions_message ON signal_questions (message_id)
     WHERE message_id <> '';
-CREATE INDEX signal_questions_unreturned ON signal_questions (ended_at)
-    WHERE status = 'answered' AND message_id <> '' AND read_at = '';
+CREATE INDEX signal_questions_unreturned ON signal_questions (question_id)
+    WHERE status = 'answered' AND message_id <> '' AND returned_at = '';
 
 -- signal_alerts: what agents told that person.
 CREATE TABLE signal_alerts (
@@ -426,6 +429,10 @@ CREATE TABLE signal_alerts (
     span_id           TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX signal_alerts_created ON signal_alerts (created_at);
+CREATE INDEX signal_alerts_clear ON signal_alerts (created_at)
+    WHERE encrypted = 0;
+CREATE INDEX signal_alerts_sealed ON signal_alerts (sealed_at)
+    WHERE encrypted <> 0;
 CREATE UNIQUE INDEX signal_alerts_message ON signal_alerts (message_id)
     WHERE message_id <> '';
 

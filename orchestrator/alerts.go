@@ -1,8 +1,11 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
+	"slices"
+	"strings"
 	"time"
 
 	"mailroom/tracing"
@@ -33,6 +36,9 @@ type AlertDraft struct {
 	Devices   []string // ids of those that can read it
 }
 
+// maxAlerts is how many alerts one agent can send within an hour.
+const maxAlerts = 100
+
 // alertLife is for how long an alert is worth a push.
 const alertLife = 7 * day
 
@@ -47,7 +53,7 @@ func scanAlert(row []driver.Value) Alert {
 
 // AlertUser stores an alert and pushes it to the devices that can read it, in one transaction; it is on disk when AlertUser
 // returns. pushed counts the devices. With a MessageID it is stored once: a repeat returns the first. Errors:
-// invalid_params, unknown_sender.
+// invalid_params, unknown_sender, unavailable when the sender has sent too many within an hour.
 func (r *Router) AlertUser(ctx context.Context, d AlertDraft) (a Alert, pushed int, err error) {
 	if d.Sender, err = CheckName("sender", d.Sender); err != nil {
 		return a, 0, err
@@ -65,7 +71,7 @@ func (r *Router) AlertUser(ctx context.Context, d AlertDraft) (a Alert, pushed i
 func (t *tx) alertUser(d *AlertDraft) (a Alert, pushed int, err error) {
 	if d.MessageID != "" {
 		found := false
-		err = t.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE message_id = ?`, func(row []driver.Value) error {
+		err = t.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+ofMessage, func(row []driver.Value) error {
 			a, found = scanAlert(row), true
 			return nil
 		}, d.MessageID)
@@ -78,6 +84,9 @@ func (t *tx) alertUser(d *AlertDraft) (a Alert, pushed int, err error) {
 		if _, err := t.acting(d.Sender, d.Register); err != nil {
 			return a, 0, err
 		}
+	}
+	if err := t.mayTell(d.Sender); err != nil {
+		return a, 0, err
 	}
 	a = Alert{
 		ID: d.ID, Sender: d.Sender, Encrypted: d.Encrypted, Body: d.Body, Priority: d.Priority, SessionID: d.SessionID,
@@ -104,6 +113,15 @@ func (t *tx) alertUser(d *AlertDraft) (a Alert, pushed int, err error) {
 	return a, pushed, t.heard(d.Sender)
 }
 
+// mayTell refuses an alert too many: what comes in a loop must not ring a phone without end.
+func (t *tx) mayTell(sender string) error {
+	n, err := t.number(`SELECT count(*) FROM signal_alerts WHERE created_at > ? AND sender = ?`, stamp(t.clock.Add(-time.Hour)), sender)
+	if err != nil || n < maxAlerts {
+		return err
+	}
+	return Errorf(Unavailable, "%d alerts of %s came within an hour, the limit; nothing was sent", n, sender).WithHint("Wait, or put them together in one")
+}
+
 // Alert returns an alert. Error: not_found.
 func (r *Router) Alert(ctx context.Context, id string) (a Alert, err error) {
 	err = r.read(func(c *conn) error {
@@ -127,16 +145,16 @@ func (r *Router) Alerts(ctx context.Context, since time.Time, limit int) (list [
 		from = stamp(since)
 	}
 	err = r.read(func(c *conn) error {
-		list, err = c.alerts(limit, `created_at >= ?2`, from)
+		list, err = c.alerts(limit, `created_at >= ?2 ORDER BY created_at DESC`, from)
 		return err
 	})
 	return list, err
 }
 
-// alerts returns the newest that fulfil a condition, whose parameter is ?2.
+// alerts returns those that fulfil a condition, whose parameter is ?2, in an order that an index has.
 func (c *conn) alerts(limit int, where, arg string) (list []Alert, err error) {
 	list = []Alert{}
-	err = c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+where+` ORDER BY created_at DESC, alert_id DESC LIMIT +?1`,
+	err = c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+where+` LIMIT +?1`,
 		func(row []driver.Value) error {
 			list = append(list, scanAlert(row))
 			return nil
@@ -171,14 +189,26 @@ func (r *Router) SignalsFor(ctx context.Context, d Device) (questions []Question
 	err = r.read(func(c *conn) error {
 		questions = []Question{}
 		err := c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'pending' AND expires_at > ?
-			AND (encrypted = 0 OR created_at >= ?) ORDER BY question_id LIMIT +?`, func(row []driver.Value) error {
+			AND (encrypted = 0 OR created_at >= ?) ORDER BY +question_id LIMIT +?`, func(row []driver.Value) error {
 			questions = append(questions, scanQuestion(row))
 			return nil
 		}, stamp(r.now()), d.ApprovedAt, shownQuestions)
 		if err == nil {
-			alerts, err = c.alerts(shownAlerts, `encrypted = 0 OR sealed_at >= ?2`, d.ApprovedAt)
+			alerts, err = c.alertsFor(d.ApprovedAt)
 		}
 		return err
 	})
 	return questions, alerts, err
+}
+
+// alertsFor are the newest alerts that a device can read: those in clear, and those that were sealed since its approval.
+func (c *conn) alertsFor(approvedAt string) ([]Alert, error) {
+	clear, err := c.alerts(shownAlerts, `encrypted = 0 AND created_at >= ?2 ORDER BY created_at DESC`, "")
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := c.alerts(shownAlerts, `encrypted <> 0 AND sealed_at >= ?2 ORDER BY sealed_at DESC`, approvedAt)
+	all := append(clear, sealed...)
+	slices.SortFunc(all, func(a, b Alert) int { return cmp.Or(strings.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(b.ID, a.ID)) })
+	return all[:min(len(all), shownAlerts)], err
 }

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"database/sql/driver"
+	"sync"
 	"time"
 
 	"mailroom/tracing"
@@ -56,8 +57,8 @@ func (r *Router) WaitQuestion(ctx context.Context, id string, timeout time.Durat
 	}
 }
 
-// AnswerRead notes that the asker has the answer of a question; the first time counts. Errors: not_found; conflict when it
-// is not answered.
+// AnswerRead notes that the asker has read the answer of a question; the first time counts. Errors: not_found; conflict when
+// it is not answered.
 func (r *Router) AnswerRead(ctx context.Context, id string) error {
 	return r.write(ctx, func(t *tx) error {
 		q, err := t.question(id)
@@ -81,25 +82,27 @@ func (t *tx) answerRead(q Question) error {
 	return t.noteSignal(q.ID, tracing.Read, string(q.Status), string(q.Status), "")
 }
 
-// RefuseAnswer takes an answer that its asker found to be forged out of a question, which is pending again, unless its
-// time has passed. answer is the one that was refused: another that has come meanwhile stays. Errors: not_found.
+// RefuseAnswer takes an answer that its asker found to be forged out of a question, which is pending again, and pushed
+// again, unless its time has passed. answer is the one that was refused: another that has come meanwhile stays. Errors:
+// not_found.
 func (r *Router) RefuseAnswer(ctx context.Context, id, answer, why string) error {
 	return r.write(ctx, func(t *tx) error {
 		q, err := t.question(id)
-		if err != nil || q.Status != QuestionAnswered || q.Answer != answer || q.ReadAt != "" {
+		if err != nil || q.Status != QuestionAnswered || q.Answer != answer || q.ReadAt != "" || q.ReturnedAt != "" {
 			return err
 		}
-		to := QuestionPending
-		ended := ""
+		if _, err := t.Exec(`UPDATE signal_questions SET status = 'pending', ended_at = '', answer = '', answered_by = '' WHERE question_id = ?`, id); err != nil {
+			return err
+		}
+		if err := t.noteSignal(id, tracing.Refused, string(q.Status), string(QuestionPending), why); err != nil {
+			return err
+		}
+		q.Status, q.EndedAt, q.Answer, q.AnsweredBy = QuestionPending, "", "", ""
+		t.ring.add([]string{id})
 		if q.ExpiresAt <= t.clockText {
-			to, ended = QuestionExpired, t.now
+			return t.endQuestion(&q, QuestionExpired, "", "")
 		}
-		if _, err := t.Exec(`UPDATE signal_questions SET status = ?, ended_at = ?, answer = '', answered_by = '' WHERE question_id = ?`,
-			string(to), ended, q.ID); err != nil {
-			return err
-		}
-		t.ring.add([]string{q.ID})
-		return t.noteSignal(q.ID, tracing.Refused, string(q.Status), string(to), why)
+		return t.pushAgain(&q)
 	})
 }
 
@@ -125,27 +128,36 @@ func (t *tx) expireQuestions() (more bool, err error) {
 	return len(list) == expiredQuestions, nil
 }
 
-// Unreturned lists the answered questions that a message asked and whose answers have not gone back to its sender, oldest
-// first, at most 100.
-func (r *Router) Unreturned(ctx context.Context) (list []Question, err error) {
+// Unreturned lists the answered questions that a message asked and whose answers have not gone back to its sender: the
+// first 100, by id, behind the id after.
+func (r *Router) Unreturned(ctx context.Context, after string) (list []Question, err error) {
 	err = r.read(func(c *conn) error {
 		list = nil
-		return c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'answered' AND message_id <> '' AND read_at = ''
-			ORDER BY ended_at LIMIT 100`, func(row []driver.Value) error {
-			list = append(list, scanQuestion(row))
-			return nil
-		})
+		return c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+unreturned+` AND question_id > ? ORDER BY question_id LIMIT 100`,
+			func(row []driver.Value) error {
+				list = append(list, scanQuestion(row))
+				return nil
+			}, after)
 	})
 	return list, err
 }
 
-// unreturned reports whether there are answers that have to go back to the senders of messages.
+// unreturned is the condition for answers that have to go back to the senders of messages.
+const unreturned = `status = 'answered' AND message_id <> '' AND returned_at = ''`
+
+// unreturned reports whether there are such.
 func (c *conn) unreturned() (bool, error) {
-	n, err := c.number(`SELECT EXISTS (SELECT 1 FROM signal_questions WHERE status = 'answered' AND message_id <> '' AND read_at = '')`)
+	n, err := c.number(`SELECT EXISTS (SELECT 1 FROM signal_questions WHERE ` + unreturned + `)`)
 	return n != 0, err
 }
 
-// returnAnswers sends answers back, if there are any. What fails is tried again with the next run.
+// returnTrouble is what keeps answers from going back.
+type returnTrouble struct {
+	sync.Mutex
+	said string // in the log
+}
+
+// returnAnswers sends answers back, if there are any. What fails is tried again with the next run, and logged once.
 func (r *Router) returnAnswers(ctx context.Context) {
 	back, ok := r.transports["person"].(Returning)
 	if !ok {
@@ -161,7 +173,12 @@ func (r *Router) returnAnswers(ctx context.Context) {
 	if err == nil && found {
 		err = back.Return(ctx, r)
 	}
-	if err != nil && ctx.Err() == nil {
-		r.log.Error("answers of the user could not be sent back; the next run tries again", "error", err)
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		r.returning.said = ""
+	case err.Error() != r.returning.said:
+		r.returning.said = err.Error()
+		r.log.Error("answers of the user could not be sent back; each run tries again", "error", err)
 	}
 }

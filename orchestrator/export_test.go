@@ -23,6 +23,15 @@ var HotStatements = struct{ Due, Next, Untraced, Review, Leased, Lapsed, Ended, 
 	Retry:    `SELECT min(next_attempt_at) FROM agent_message WHERE ` + later + ` AND ` + goesSomewhere,
 }
 
+// SignalStatements are the conditions of statements about questions and alerts whose plans are kept by TestQueryPlans.
+var SignalStatements = struct {
+	OfMessage, Unreturned string
+	List                  func(QuestionFilter) string
+}{ofMessage, unreturned, func(f QuestionFilter) string {
+	query, _ := f.query("")
+	return query
+}}
+
 // SetPresence notes what an agent that is known does in a session, as the acts of a team do.
 func (r *Router) SetPresence(ctx context.Context, j Joining, status PresenceStatus) (p Presence, err error) {
 	err = r.write(ctx, func(t *tx) error {

@@ -40,7 +40,7 @@ func (r *Router) StartPairing(ctx context.Context) (code, expiresAt string, err 
 	plain := ungrouped(code)
 	err = r.write(ctx, func(t *tx) error {
 		t.traced = true
-		if _, err := t.Exec(`DELETE FROM signal_pairings WHERE expires_at <= ?`, t.clockText); err != nil {
+		if _, err := t.Exec(`DELETE FROM signal_pairings WHERE expires_at <= ? OR expires_at > ?`, t.clockText, stamp(t.clock.Add(pairingLife))); err != nil {
 			return err
 		}
 		open, err := t.number(`SELECT count(*) FROM signal_pairings`)
@@ -105,10 +105,10 @@ func (r *Router) Pair(ctx context.Context, p PairRequest) (d Device, token strin
 // usePairing reports whether a code is right, and uses it up, or one of its tries.
 func (t *tx) usePairing(code string) (right bool, err error) {
 	var hash string
-	err = t.query(`SELECT secret_hash FROM signal_pairings WHERE selector = ? AND expires_at > ? AND tries < ?`, func(row []driver.Value) error {
+	err = t.query(`SELECT secret_hash FROM signal_pairings WHERE selector = ? AND expires_at > ? AND expires_at <= ? AND tries < ?`, func(row []driver.Value) error {
 		hash = asText(row[0])
 		return nil
-	}, code[:pairingSelector], t.clockText, pairingTries)
+	}, code[:pairingSelector], t.clockText, stamp(t.clock.Add(pairingLife)), pairingTries)
 	if err != nil || hash == "" {
 		return false, err
 	}

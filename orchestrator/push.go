@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -211,6 +212,26 @@ func (t *tx) endPushes(q *Question, answeredBy string) error {
 	return nil
 }
 
+// pushAgain pushes a question that is open again to the devices that it was pushed to before, and that are still there.
+func (t *tx) pushAgain(q *Question) error {
+	if err := t.traceCreated(); err != nil {
+		return err
+	}
+	ms, err := t.pushesOf(q.ID)
+	if err != nil {
+		return err
+	}
+	var devices []string
+	for i := range ms {
+		if id := strings.TrimPrefix(ms[i].Recipient, DevicePrefix); id != ntfyDevice && !slices.Contains(devices, id) {
+			devices = append(devices, id)
+		}
+	}
+	p := Push{Kind: PushQuestion, ID: q.ID, Encrypted: q.Encrypted, Body: q.Body}
+	_, err = t.push(devices, p, q.Priority, max(parseStamp(q.ExpiresAt).Sub(t.clock), time.Second))
+	return err
+}
+
 // deviceGone notes that a device cannot be pushed to any more, and forgets what was to be pushed to it: it waits in the app.
 // It reports false when the device has subscribed anew meanwhile.
 func (t *tx) deviceGone(c *claim, reason string) (gone bool, err error) {
@@ -223,7 +244,11 @@ func (t *tx) deviceGone(c *claim, reason string) (gone bool, err error) {
 		return false, err
 	}
 	t.after = append(t.after, func() {
-		t.r.log.Error("a device cannot be pushed to any more; opening the app on it subscribes anew", "device", device, "reason", reason)
+		do := "open the app on it, which subscribes anew"
+		if device == ntfyDevice {
+			do = "mailroom signal ntfy --url ..."
+		}
+		t.r.log.Error("a device cannot be pushed to any more", "device", device, "reason", reason, "do", do)
 	})
 	if err := t.dropPushes(device, "the device cannot be pushed to any more"); err != nil {
 		return false, err

@@ -40,7 +40,8 @@ type Question struct {
 	EndedAt    string
 	Answer     string // encrypted: an age file in base64, for the asker; otherwise JSON, {"option":1} or {"text":".."}
 	AnsweredBy string // device
-	ReadAt     string // when the asker first had the answer
+	ReadAt     string // when the asker first read the answer
+	ReturnedAt string // when the answer went back as a message
 }
 
 // QuestionDraft is a question about to be asked.
@@ -72,7 +73,7 @@ const (
 )
 
 const questionColumns = `question_id, asker, status, encrypted, body, priority, session_id, thread_id, in_reply_to, project_id,
-	message_id, created_at, expires_at, ended_at, answer, answered_by, read_at`
+	message_id, created_at, expires_at, ended_at, answer, answered_by, read_at, returned_at`
 
 func scanQuestion(row []driver.Value) Question {
 	return Question{
@@ -80,6 +81,7 @@ func scanQuestion(row []driver.Value) Question {
 		Body: asText(row[4]), Priority: int(asInt(row[5])), SessionID: asText(row[6]), ThreadID: asText(row[7]),
 		InReplyTo: asText(row[8]), ProjectID: asText(row[9]), MessageID: asText(row[10]), CreatedAt: asText(row[11]),
 		ExpiresAt: asText(row[12]), EndedAt: asText(row[13]), Answer: asText(row[14]), AnsweredBy: asText(row[15]), ReadAt: asText(row[16]),
+		ReturnedAt: asText(row[17]),
 	}
 }
 
@@ -109,7 +111,7 @@ func (r *Router) AskUser(ctx context.Context, d QuestionDraft) (q Question, push
 
 func (t *tx) askUser(d *QuestionDraft) (q Question, pushed int, err error) {
 	if d.MessageID != "" {
-		q, found, err := t.questionBy(`message_id = ?`, d.MessageID)
+		q, found, err := t.questionBy(ofMessage, d.MessageID)
 		if err != nil || found {
 			return q, 0, err
 		}
@@ -137,7 +139,7 @@ func (t *tx) askUser(d *QuestionDraft) (q Question, pushed int, err error) {
 		span.Set(tracing.AttrDestination, User)
 	}
 	_, err = t.Exec(`INSERT INTO signal_questions (`+questionColumns+`, trace_id, span_id)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', '', '', ?, ?)`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', '', '', '', ?, ?)`,
 		q.ID, q.Asker, string(q.Status), asFlag(q.Encrypted), q.Body, q.Priority, q.SessionID, q.ThreadID, q.InReplyTo, q.ProjectID,
 		q.MessageID, q.CreatedAt, q.ExpiresAt, traceID, t.spanID)
 	if err != nil {
@@ -162,6 +164,9 @@ func (t *tx) noteSignal(id string, name tracing.EventName, before, after, why st
 	}
 	return tracing.Record(t, e)
 }
+
+// ofMessage is the condition for what a message asked or told. SQLite uses a partial index only where its condition stands.
+const ofMessage = `message_id = ? AND message_id <> ''`
 
 // questionBy finds a question.
 func (c *conn) questionBy(where string, args ...any) (q Question, found bool, err error) {
@@ -208,7 +213,7 @@ func (r *Router) Question(ctx context.Context, id string) (q Question, err error
 // QuestionOfMessage returns the question that a message to User asked. found is false when it has asked none.
 func (r *Router) QuestionOfMessage(_ context.Context, id string) (q Question, found bool, err error) {
 	err = r.read(func(c *conn) error {
-		q, found, err = c.questionBy(`message_id = ? AND message_id <> ''`, id)
+		q, found, err = c.questionBy(ofMessage, id)
 		return err
 	})
 	return q, found, err
@@ -223,20 +228,39 @@ type QuestionFilter struct {
 
 // Questions lists questions, newest first.
 func (r *Router) Questions(ctx context.Context, f QuestionFilter) (list []Question, err error) {
+	now := stamp(r.now())
+	query, args := f.query(now)
 	err = r.read(func(c *conn) error {
 		list = []Question{}
-		return c.query(`SELECT `+questionColumns+` FROM signal_questions
-			WHERE (?1 = '' OR asker = ?1) AND (?2 = '' OR CASE WHEN status = 'pending' AND expires_at <= ?4 THEN 'expired' ELSE status END = ?2)
-			ORDER BY question_id DESC LIMIT +?3`, func(row []driver.Value) error {
+		return c.query(query, func(row []driver.Value) error {
 			q := scanQuestion(row)
-			if q.Status == QuestionPending && q.ExpiresAt <= stamp(r.now()) {
+			if q.Status == QuestionPending && q.ExpiresAt <= now {
 				q.Status = QuestionExpired
 			}
 			list = append(list, q)
 			return nil
-		}, f.Asker, string(f.Status), cmp.Or(f.Limit, 50), stamp(r.now()))
+		}, args...)
 	})
 	return list, err
+}
+
+// query is the statement of a filter. Each has its index.
+func (f *QuestionFilter) query(now string) (query string, args []any) {
+	where := ` WHERE TRUE`
+	if f.Asker != "" {
+		where, args = where+` AND asker = ?`, append(args, f.Asker)
+	}
+	switch f.Status {
+	case "":
+	case QuestionPending:
+		where, args = where+` AND status = 'pending' AND expires_at > ?`, append(args, now)
+	case QuestionExpired: // be it written or not
+		where, args = where+` AND (status = 'expired' OR status = 'pending' AND expires_at <= ?)`, append(args, now)
+	default:
+		where, args = where+` AND status = ?`, append(args, string(f.Status))
+	}
+	return `SELECT ` + questionColumns + ` FROM signal_questions` + where + ` ORDER BY question_id DESC LIMIT +?`,
+		append(args, min(max(cmp.Or(f.Limit, 50), 1), 1000))
 }
 
 // AnswerQuestion stores the answer of a device; of several the first wins. The answer of an encrypted question is taken as

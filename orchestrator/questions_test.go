@@ -220,6 +220,7 @@ func TestRefusedAnswer(t *testing.T) {
 	t.Parallel()
 	f, ids := phoneFixture(t, 1)
 	q := f.question(ids)
+	f.pushes()
 	answer := func(text string) {
 		t.Helper()
 		if _, err := f.AnswerQuestion(t.Context(), q.ID, ids[0], text); err != nil {
@@ -239,6 +240,7 @@ func TestRefusedAnswer(t *testing.T) {
 	if got, _ := f.Question(t.Context(), q.ID); got.Status != orchestrator.QuestionPending || got.Answer != "" || got.AnsweredBy != "" {
 		t.Fatalf("%+v", got)
 	}
+	sameLines(t, f.pushes(), "device:"+ids[0]+" question "+q.ID)
 	answer("forged again")
 	f.clock.advance(2 * time.Hour)
 	if err := f.RefuseAnswer(t.Context(), q.ID, "forged again", "why"); err != nil {
@@ -370,5 +372,26 @@ func TestQuestionsAreCleared(t *testing.T) {
 	}
 	if list, err := f.Alerts(t.Context(), time.Time{}, 10); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A question that was asked while the clock stood far ahead does not stay open for longer than any can.
+func TestQuestionAskedInTheFuture(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	f.clock.advance(400 * 24 * time.Hour)
+	q := f.question(ids)
+	code, _, err := f.StartPairing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.clock.advance(-400 * 24 * time.Hour)
+	_, _, err = f.Pair(t.Context(), orchestrator.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
+	wantCode(t, err, orchestrator.PermissionDenied)
+	f.deliver()
+	f.clock.advance(orchestrator.MaxTTL)
+	f.deliver()
+	if got, err := f.Question(t.Context(), q.ID); err != nil || got.Status != orchestrator.QuestionExpired {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

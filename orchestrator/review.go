@@ -24,7 +24,7 @@ func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND (lease_until <= ?1 OR lease_until > ?2))
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?3)
-		    OR EXISTS (SELECT 1 FROM signal_questions WHERE status = 'pending' AND expires_at <= ?1)
+		    OR EXISTS (SELECT 1 FROM signal_questions WHERE status = 'pending' AND (expires_at <= ?1 OR expires_at > ?4))
 		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?4)
 		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?5))`,
 		stamp(clock), stamp(clock.Add(maxLease)), stamp(clock.Add(conf.settings.highestRung())), stamp(clock.Add(MaxTTL)),
@@ -88,6 +88,9 @@ func (t *tx) clampTimes() error {
 	if _, err = t.Exec(`
 		UPDATE acknowledgement_due SET due_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || within_seconds || ' seconds')
 		WHERE due_at > ?2`, t.clockText, stamp(t.clock.Add(MaxTTL))); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`UPDATE signal_questions SET expires_at = ?1 WHERE status = 'pending' AND expires_at > ?1`, stamp(t.clock.Add(MaxTTL))); err != nil {
 		return err
 	}
 	return t.clampSilences()

@@ -56,7 +56,7 @@ type Router struct {
 	readers readers
 	config  configCache
 
-	returning sync.Mutex // one goroutine sends answers of the user back
+	returning returnTrouble // one goroutine sends answers of the user back
 
 	mu         sync.Mutex
 	opened     bool     // the file is there, in WAL mode and of this version

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"mailroom/tracing"
@@ -156,7 +157,11 @@ func (t *tx) settleDelivered(m *Message, out *outcome) error {
 	} else if out.reason != "" {
 		how = out.reason
 	}
-	if _, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, event: tracing.Delivered, failure: how, detail: out.detail}); err != nil {
+	done := change{
+		to: Delivered, attempted: true, event: tracing.Delivered, failure: how, detail: out.detail,
+		final: m.Recipient == User || strings.HasPrefix(m.Recipient, DevicePrefix),
+	}
+	if _, err := t.changeStatus(bySeq(m.seq), done); err != nil {
 		return err
 	}
 	conf, err := t.config()

@@ -204,8 +204,8 @@ type change struct {
 	next string
 	// attempted says that a delivery attempt ends with this change; if it was a retry, it counts.
 	attempted bool
-	// read says that the recipient has it already.
-	read bool
+	// read says that the recipient has it already, final that nobody reads it in the table: it cannot expire unread.
+	read, final bool
 }
 
 // changeStatus makes every change of status there is, and writes the trace rows that tell of it, in this transaction.
@@ -226,6 +226,9 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 	case Delivered:
 		set = `delivered_at = ?1, ended_at = ?1, retry_count = ` + retries + `,
 		       review_at = CASE WHEN ttl_seconds IS NULL THEN '' ELSE expires_at END`
+		if c.final {
+			set = `delivered_at = ?1, ended_at = ?1, retry_count = ` + retries + `, review_at = ''`
+		}
 		if c.read {
 			set = `delivered_at = ?1, ended_at = ?1, read_at = ?1, review_at = '', retry_count = ` + retries
 		}

@@ -3,6 +3,8 @@ package orchestrator
 import (
 	"context"
 	"slices"
+
+	"mailroom/tracing"
 )
 
 // User is the name of the person who runs the agents. It is no agent: nobody acts under it, and it belongs to no list of
@@ -34,9 +36,9 @@ type UserReply struct {
 	Team     *TeamAnswer // it answers a request of the team vocabulary; its draft is Draft
 }
 
-// ReplyAsUser sends the answer of a question that a message asked back to its sender, and marks it as read, in one
+// ReplyAsUser sends the answer of a question that a message asked back to its sender, and notes that, in one
 // transaction. A question that was answered so already, or is not answered, is left alone. A request that cannot be
-// answered any more, since it was withdrawn or its sender is gone, counts as answered. Errors: not_found, those of Send.
+// answered any more, since it was withdrawn or its sender is gone, counts as answered, and the trace says so. Errors: not_found, those of Send.
 func (r *Router) ReplyAsUser(ctx context.Context, reply UserReply) error {
 	draft := reply.Draft
 	draft.Sender = User
@@ -53,7 +55,7 @@ func (r *Router) ReplyAsUser(ctx context.Context, reply UserReply) error {
 		t.asUser = true
 		defer func() { t.asUser = false }()
 		q, err := t.question(reply.Question)
-		if err != nil || q.Status != QuestionAnswered || q.ReadAt != "" {
+		if err != nil || q.Status != QuestionAnswered || q.ReturnedAt != "" {
 			return err
 		}
 		failure, err := t.apart(func() (err error) {
@@ -78,8 +80,20 @@ func (r *Router) ReplyAsUser(ctx context.Context, reply UserReply) error {
 		if err != nil {
 			return err
 		}
-		return t.answerRead(q)
+		return t.answerReturned(&q, failure)
 	})
+}
+
+// answerReturned notes that an answer went back, or why it never will.
+func (t *tx) answerReturned(q *Question, failure error) error {
+	if _, err := t.Exec(`UPDATE signal_questions SET returned_at = ? WHERE question_id = ?`, t.now, q.ID); err != nil {
+		return err
+	}
+	if failure != nil {
+		t.after = append(t.after, func() { t.r.log.Warn("an answer of the user did not go back", "question", q.ID, "error", failure) })
+		return t.noteSignal(q.ID, tracing.Failed, string(q.Status), string(q.Status), "the answer did not go back: "+failure.Error())
+	}
+	return t.noteSignal(q.ID, tracing.Delivered, string(q.Status), string(q.Status), "the answer went back")
 }
 
 // mayAskUser refuses a message that asks the user while no device could show the question.

@@ -73,7 +73,7 @@ func TestAnswersGoBack(t *testing.T) {
 	calls := 0
 	f.user.back = func(ctx context.Context, r *orchestrator.Router) error {
 		calls++
-		list, err := r.Unreturned(ctx)
+		list, err := r.Unreturned(ctx, "")
 		if err != nil || len(list) != 1 || list[0].ID != q.ID {
 			t.Errorf("%+v, %v", list, err)
 		}
@@ -89,8 +89,80 @@ func TestAnswersGoBack(t *testing.T) {
 	f.deliver()
 	want(t, "calls", calls, 1)
 	wantRows(t, f.rows(`SELECT sender, recipient, message_type, status FROM agent_message WHERE reply_to = ?`, id), "user builder RESULT delivered")
-	if got, _ := f.Question(t.Context(), q.ID); got.ReadAt == "" {
+	if got, _ := f.Question(t.Context(), q.ID); got.ReturnedAt == "" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Who reads an answer before it goes back keeps nobody from getting it, and one that cannot go back says so.
+func TestReadAnswersGoBack(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.deliver()
+	q := f.question(ids, func(d *orchestrator.QuestionDraft) { d.MessageID = id })
+	if _, err := f.AnswerQuestion(t.Context(), q.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.AnswerRead(t.Context(), q.ID); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := f.Unreturned(t.Context(), ""); err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if list, err := f.Unreturned(t.Context(), q.ID); err != nil || len(list) != 0 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	reply := orchestrator.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}}
+	if err := f.ReplyAsUser(t.Context(), reply); err != nil {
+		t.Fatal(err)
+	}
+	wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? AND error LIKE '%did not go back%msg-none%'`, q.ID), "failed")
+}
+
+// What the user was told is told: neither a push nor a message to the user expires because nobody read it in the table.
+func TestTellingDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.TTL = time.Hour })
+	q := f.question(ids)
+	f.pushes()
+	f.clock.advance(30 * time.Minute)
+	if _, err := f.CancelQuestion(t.Context(), q.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	f.pushes()
+	f.clock.advance(48 * time.Hour)
+	f.deliver()
+	want(t, "the message", f.message(id).Status, orchestrator.Delivered)
+	wantRows(t, f.rows(`SELECT status, count(*) FROM agent_message WHERE message_type = 'push' GROUP BY 1`), "delivered 2")
+	wantRows(t, f.rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report'`), "0")
+}
+
+// An agent in a loop does not ring a phone without end.
+func TestAlertsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "builder", "reviewer")
+	tell := func(sender string) error {
+		id, err := f.NewSignalID("a-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = f.AlertUser(t.Context(), orchestrator.AlertDraft{ID: id, Sender: sender, Body: "x"})
+		return err
+	}
+	for range 100 {
+		if err := tell("builder"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCode(t, tell("builder"), orchestrator.Unavailable)
+	if err := tell("reviewer"); err != nil {
+		t.Error(err)
+	}
+	f.clock.advance(time.Hour)
+	if err := tell("builder"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -127,7 +199,7 @@ func TestUserAnswersTheTeam(t *testing.T) {
 	wantRows(t, f.rows(`SELECT status FROM team_requests`), "approved")
 	wantRows(t, f.rows(`SELECT count(*) FROM presence WHERE agent = 'user'`), "0")
 	f.clock.advance(time.Second)
-	if list, err := f.Unreturned(t.Context()); err != nil || len(list) != 0 {
+	if list, err := f.Unreturned(t.Context(), ""); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -140,14 +140,19 @@ func priorityOf(m *orchestrator.Message) string {
 // Return sends the answers of questions that messages asked back to their senders. An answer that is forged opens its
 // question again; one that cannot be opened here, since its key is gone, is reported to who asked.
 func (User) Return(ctx context.Context, r *orchestrator.Router) error {
-	list, err := r.Unreturned(ctx)
 	var failures []error
-	for i := range list {
-		if err := giveBack(ctx, r, &list[i]); err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", list[i].ID, err))
+	for after := ""; ; {
+		list, err := r.Unreturned(ctx, after)
+		if err != nil || len(list) == 0 {
+			return errors.Join(append(failures, err)...)
 		}
+		for i := range list {
+			if err := giveBack(ctx, r, &list[i]); err != nil {
+				failures = append(failures, fmt.Errorf("%s: %w", list[i].ID, err))
+			}
+		}
+		after = list[len(list)-1].ID
 	}
-	return errors.Join(append(failures, err)...)
 }
 
 // giveBack sends one answer back.
