@@ -106,8 +106,11 @@ type tab struct {
 	machine *machine
 }
 
-// watching has the page report violations of its policy where the test listens anyway.
-const watching = `addEventListener("securitypolicyviolation", (e) => console.error("violated", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber))`
+// watching has the page report violations of its policy where the test listens anyway. When the browser offers to install
+// the app is up to the browser, so that offer is kept from the page.
+const watching = `
+	addEventListener("securitypolicyviolation", (e) => console.error("violated", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber));
+	addEventListener("beforeinstallprompt", (e) => e.isTrusted && e.stopImmediatePropagation());`
 
 // open opens a tab of phone size at a path of a machine.
 func (m *machine) open(path string) *tab {

@@ -40,7 +40,7 @@ async function load() {
   if (before === "waiting" && state.device?.state === "active") announce("This device was approved.");
   state.putOff = (await store.get("putOff")) ?? [];
   state.refreshed = (await store.get("refreshed")) ?? "";
-  const records = (await store.signals()).sort((a, b) => (a.id.slice(2) < b.id.slice(2) ? 1 : -1));
+  const records = (await store.signals()).sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
   for (const record of records) {
     if (read.get(record.id)?.ciphertext !== record.ciphertext || !read.has(record.id)) read.set(record.id, await said(record));
     const before = known.get(record.id);
@@ -86,7 +86,7 @@ function entrance(device) {
   return { key: "revoked", signature: "", build: () => pairing.revoked(act.forget) };
 }
 
-const title = (words) => ({ key: "title", signature: "", build: () => make("h1", {}, words) });
+const title = (words) => ({ key: "title", signature: words, build: () => make("h1", {}, words) });
 const problem = () => state.problem && {
   key: "problem", signature: state.problem, build: () => make("p", { class: "notice bad" }, state.problem),
 };
@@ -159,13 +159,13 @@ const give = guard(async (id, given) => {
 });
 
 const act = {
-  // The buttons go away, so the focus goes to their card, and again to the one that takes its place.
+  // The buttons go away, so the focus goes to their card, and to the one that takes its place unless it went elsewhere.
   async answer(id, given) {
     state.sending.set(id, given);
     render();
     document.getElementById(id)?.focus();
     await give(id, given);
-    document.getElementById(id)?.focus();
+    if (document.activeElement === document.body) document.getElementById(id)?.focus();
   },
   withdraw: guard((id) => signals.withdraw(id)),
   clear: guard(async () => {

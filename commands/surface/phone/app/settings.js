@@ -27,6 +27,8 @@ const card = (title, { words, button, press }, later) =>
       button && make("button", { type: "button", class: "primary", onclick: press }, button),
       later && make("button", { type: "button", class: "plain", onclick: later }, "Not now")));
 
+const install = (act) => ({ words: "As an app it starts from your home screen.", button: "Install", press: act.install });
+
 // steps are the cards above the questions until they are done or put off: entries for the list of a view.
 export function steps(device, { putOff, prompt }, act) {
   const ring = ringing(device, act);
@@ -35,8 +37,7 @@ export function steps(device, { putOff, prompt }, act) {
     list.push({ key: "ring", signature: ring.words, build: () => card("Be rung", ring, () => act.putOff("ring")) });
   }
   if (prompt && !putOff.includes("install")) {
-    const install = { words: "As an app it starts from your home screen.", button: "Install", press: act.install };
-    list.push({ key: "install", signature: "", build: () => card("Install Mailroom", install, () => act.putOff("install")) });
+    list.push({ key: "install", signature: "", build: () => card("Install Mailroom", install(act), () => act.putOff("install")) });
   }
   return list;
 }
@@ -45,10 +46,10 @@ export function steps(device, { putOff, prompt }, act) {
 export function view(device, { prompt }, act) {
   const ring = ringing(device, act);
   return [
-    { key: "title", signature: "", build: () => make("h1", {}, "Settings") },
+    { key: "title", signature: "Settings", build: () => make("h1", {}, "Settings") },
     { key: "device", signature: device.id, build: () => about(device) },
     { key: "ringing", signature: ring.words, build: () => card("Notifications", ring) },
-    prompt && { key: "install", signature: "", build: () => card("Install", { words: "As an app it starts from your home screen.", button: "Install", press: act.install }) },
+    prompt && { key: "install", signature: "settings", build: () => card("Install", install(act)) },
     { key: "unpair", signature: "", build: () => unpair(act) },
   ];
 }

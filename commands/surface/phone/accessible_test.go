@@ -1,0 +1,114 @@
+package phone_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"mailroom/orchestrator"
+)
+
+// accessible has axe look at what the page shows, in light and in dark, and measures what can be touched.
+func (tb *tab) accessible(view string) {
+	tb.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		tb.scheme(scheme)
+		found := eval[[]string](tb, `axe.run(document, { rules: { "target-size": { enabled: true } } }).then(({ violations }) =>
+			violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html + " " + n.failureSummary)))`)
+		for _, violation := range found {
+			tb.t.Errorf("%s, %s: %s", view, scheme, violation)
+		}
+	}
+	small := eval[[]string](tb, `[...document.querySelectorAll("a, button, input, textarea")].filter((e) => e.checkVisibility())
+		.filter((e) => { const { width, height } = e.getBoundingClientRect(); return width < 44 || height < 44; }).map((e) => e.outerHTML)`)
+	if len(small) > 0 {
+		tb.t.Errorf("%s: less than 44 pixels to touch: %s", view, strings.Join(small, "\n"))
+	}
+	if wide := eval[int](tb, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+		tb.t.Errorf("%s: %d pixels wider than the screen", view, wide)
+	}
+}
+
+// TestAccessible has axe find nothing in any view, at phone size, in light and in dark.
+func TestAccessible(t *testing.T) {
+	t.Parallel()
+	axe, err := os.ReadFile(filepath.Join("app", "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("CI has to install axe (make phone): %v", err)
+		}
+		t.Skip("NOT TESTED: npm did not install axe (make phone)")
+	}
+	m := newMachine(t)
+	tb := m.open("/")
+	load := func() { t.Helper(); eval[chromedp.Void](tb, `%s;undefined`, axe) }
+	load()
+	tb.fill("Code", "AAAA-BBBB-CCCC")
+	tb.press("Pair this device")
+	tb.until(`document.querySelector("[role=alert]:not([hidden])")`)
+	tb.accessible("a refused code")
+
+	code, _, err := m.StartPairing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb.fill("Code", code)
+	tb.press("Pair this device")
+	tb.sees("Approve this device")
+	tb.accessible("approval")
+
+	d := m.device()
+	if d, err = m.ActivateDevice(t.Context(), d.ID, d.Recipient); err != nil {
+		t.Fatal(err)
+	}
+	tb.sees("No open questions.")
+	eval[bool](tb, `dispatchEvent(new Event("beforeinstallprompt"))`)
+	tb.shows("Install Mailroom")
+	tb.accessible("no questions")
+	m.fillAll(tb, d)
+	tb.accessible("questions")
+	tb.network(false)
+	tb.press("keep it")
+	tb.shows("Do not send it")
+	tb.accessible("an answer that waits")
+	tb.network(true)
+	tb.sees("You answered: keep it")
+	for _, view := range []string{"Alerts", "History", "Settings"} {
+		tb.press(view)
+		tb.shows(view)
+		tb.accessible(view)
+	}
+	tb.press("Unpair this device")
+	tb.accessible("unpair")
+	tb.press("Keep it")
+	if _, err := m.RevokeDevice(t.Context(), d.ID); err != nil {
+		t.Fatal(err)
+	}
+	tb.sees("Not paired any more")
+	tb.accessible("revoked")
+}
+
+// fillAll gives the device one of everything, and waits until the page shows it.
+func (m *machine) fillAll(tb *tab, d orchestrator.Device) {
+	m.t.Helper()
+	long := strings.Repeat("Donaudampfschifffahrt", 8)
+	m.ask(d, true, said{"question": "Keep " + long + "?", "options": []string{"keep it", long[:100], "c", "d", "e"}, "priority": "high", "context": long})
+	m.ask(d, false, said{"question": "In words?", "priority": "low"})
+	stranger := d
+	stranger.Recipient = newAsked(m.t).identity.Recipient().String()
+	m.ask(stranger, true, said{"question": "not for you"})
+	over := m.ask(d, true, said{"question": "Over?", "options": []string{"over"}})
+	for _, kind := range []string{"error", "warning", "success", "info"} {
+		m.alert(d, kind != "info", said{"message": "An alert: " + kind, "alertType": kind, "context": "More about it."})
+	}
+	m.alert(stranger, true, said{"message": "not for you"})
+	tb.sees("Over?")
+	if _, err := m.CancelQuestion(m.t.Context(), over.id, "builder"); err != nil {
+		m.t.Fatal(err)
+	}
+	tb.sees("Cancelled by the asker")
+	tb.shows("This cannot be read on this device.")
+}
