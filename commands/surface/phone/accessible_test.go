@@ -68,6 +68,7 @@ func TestAccessible(t *testing.T) {
 	eval[bool](tb, `dispatchEvent(new Event("beforeinstallprompt"))`)
 	tb.shows("Install Mailroom")
 	tb.accessible("no questions")
+	eval[bool](tb, `navigator.serviceWorker.dispatchEvent(new Event("controllerchange"))`)
 	m.fillAll(tb, d)
 	tb.accessible("questions")
 	tb.network(false)

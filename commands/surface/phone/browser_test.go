@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/serviceworker"
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
 
@@ -27,7 +28,7 @@ import (
 )
 
 // patience is how long a browser may take for anything. No test waits for it unless it fails.
-const patience = 12 * time.Second
+const patience = 40 * time.Second
 
 // chromium is one browser for all tests of this package; each test has an origin, and so a device, of its own.
 var chromium = sync.OnceValues(func() (context.Context, context.CancelFunc) {
@@ -124,7 +125,7 @@ func (m *machine) open(path string) *tab {
 	started.Store("yes", true)
 	parent, _ := chromium()
 	var wrong sync.Map
-	ctx, cancel := chromedp.NewContext(parent, chromedp.WithListener(func(event any) {
+	ctx, cancel := chromedp.NewContext(parent, chromedp.WithNewBrowserContext(), chromedp.WithListener(func(event any) {
 		if said := complaint(event); said != "" {
 			wrong.Store(said, true)
 		}
@@ -137,6 +138,7 @@ func (m *machine) open(path string) *tab {
 	tb.command(nil, chromedp.Do(ctx)) // without a deadline: the tab lives as long as the context that it was opened with
 	tb.do(chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile, chromedp.EmulateTouch))
 	tb.command(chromedp.Call(ctx, log.Enable, cdp.Empty{}))
+	tb.command(chromedp.Call(ctx, serviceworker.Enable, cdp.Empty{}))
 	tb.command(chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watching}))
 	tb.scheme("light")
 	tb.permit("prompt")
@@ -156,6 +158,8 @@ func complaint(event any) string {
 			args, _ := json.Marshal(e.Args)
 			return string(args)
 		}
+	case *serviceworker.EventWorkerErrorReported:
+		return "the service worker: " + e.ErrorMessage.ErrorMessage
 	case *log.EventEntryAdded:
 		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork {
 			return e.Entry.Text + " " + e.Entry.URL
@@ -267,7 +271,8 @@ func (tb *tab) scheme(name string) {
 func (tb *tab) permit(setting browser.PermissionSetting) {
 	tb.t.Helper()
 	tb.command(chromedp.CallBrowser(tb.ctx, browser.SetPermission, browser.SetPermissionParams{
-		Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: setting, Origin: tb.machine.listen.Address,
+		Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: setting,
+		BrowserContextID: chromedp.FromContext(tb.ctx).BrowserContextID,
 	}))
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/serviceworker"
 	"github.com/chromedp/chromedp"
 )
 
@@ -76,6 +77,28 @@ func TestOfflineWithdrawn(t *testing.T) {
 	if got := m.answer(q); got != "option:1" {
 		t.Errorf("the answer is %s", got)
 	}
+}
+
+// TestOfflineSync: where the browser says so to the service worker, an answer that was kept goes out without the page.
+func TestOfflineSync(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	w := tb.worker()
+	q := m.ask(d, true, said{"question": "Later?", "options": []string{"later"}})
+	tb.sees("Later?")
+	tb.freeze()
+	m.down()
+	tb.press("later")
+	tb.shows("It will be sent when there is a connection.")
+	m.upAgain()
+	tb.command(chromedp.Call(tb.ctx, serviceworker.DispatchSyncEvent, serviceworker.DispatchSyncEventParams{
+		Origin: m.listen.Address, RegistrationID: w.registration, Tag: "answers",
+	}))
+	if got := m.answer(q); got != "option:0" {
+		t.Errorf("the answer is %s", got)
+	}
+	tb.shows("You answered: later")
 }
 
 // network takes the network away from the page, which the browser knows, and gives it back. The service worker keeps it,

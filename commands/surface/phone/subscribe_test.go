@@ -1,0 +1,102 @@
+package phone_test
+
+import (
+	"encoding/base64"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// TestSubscribe: the page subscribes with the daemon's key when the button is pressed, and not before; the daemon knows
+// the subscription then, and forgets it when it is turned off.
+func TestSubscribe(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, _ := m.pair()
+	tb.controlled()
+	tb.permit("granted")
+	key, err := m.VAPIDPublicKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	point := "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
+	eval[chromedp.Void](tb, `(() => {
+		let subscription = null;
+		PushManager.prototype.getSubscription = async () => subscription;
+		PushManager.prototype.subscribe = async ({ applicationServerKey, userVisibleOnly }) => {
+			window.subscribedWith = btoa(String.fromCharCode(...applicationServerKey)) + " " + userVisibleOnly;
+			return (subscription = {
+				options: { applicationServerKey }, unsubscribe: async () => { subscription = null; },
+				toJSON: () => ({ endpoint: "https://fcm.googleapis.com/fcm/send/x", expirationTime: null, keys: { p256dh: %s, auth: "BTBZMqHH6r4Tts7J_aSIgg" } }),
+			});
+		};
+	})()`, js(point))
+	if d := m.device(); d.PushHost != "" {
+		t.Errorf("subscribed to %s before anybody asked", d.PushHost)
+	}
+	tb.press("Settings")
+	tb.press("Turn on notifications")
+	tb.shows("This device rings when")
+	raw, err := base64.RawURLEncoding.DecodeString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := eval[string](tb, `subscribedWith`); got != base64.StdEncoding.EncodeToString(raw)+" true" {
+		t.Errorf("subscribed with %s", got)
+	}
+	if d := m.device(); d.PushHost != "fcm.googleapis.com" {
+		t.Errorf("the device is %+v", d)
+	}
+	tb.press("Turn off notifications")
+	tb.shows("Turn on notifications")
+	if d := m.device(); d.PushHost != "" {
+		t.Errorf("still subscribed to %s", d.PushHost)
+	}
+}
+
+// TestDenied: who said no is told what that means and where to change it, and is not asked again.
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, _ := m.pair()
+	tb.permit("denied")
+	tb.do(chromedp.Reload())
+	tb.shows("Notifications are blocked for this site.")
+	tb.hides("Turn on notifications")
+	tb.press("Not now")
+	tb.until(`!document.querySelector("main").innerText.includes("blocked")`)
+	tb.press("Settings")
+	tb.shows("Notifications are blocked for this site.")
+}
+
+// TestApple: an iPhone rings only for installed apps, which share nothing with the browser. So the page says to install it
+// first, and keeps the code in sight.
+func TestApple(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	code, _, err := m.StartPairing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb := m.open("/")
+	tb.command(chromedp.Call(tb.ctx, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{
+		UserAgent: "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1",
+	}))
+	tb.command(chromedp.Call(tb.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `delete window.PushManager`}))
+	tb.do(chromedp.Navigate(m.listen.Address + "/pair#c=" + code))
+	tb.shows("install the app first: Share, then Add to Home Screen")
+	tb.shows("Type this code there: " + code)
+	tb.press("Pair this device")
+	tb.sees("Approve this device")
+	d := m.device()
+	if d.Name != "iPhone" {
+		t.Errorf("the device is called %q", d.Name)
+	}
+	if _, err := m.ActivateDevice(t.Context(), d.ID, d.Recipient); err != nil {
+		t.Fatal(err)
+	}
+	tb.sees("This device rings only for installed apps.")
+	tb.hides("Turn on notifications")
+}

@@ -1,0 +1,238 @@
+package phone_test
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/serviceworker"
+	"github.com/chromedp/chromedp"
+)
+
+// worker is the service worker of a tab, into which pushes are put as if the push service had brought them: without its
+// own service a browser cannot subscribe.
+type worker struct {
+	*tab
+	registration serviceworker.RegistrationID
+}
+
+func (tb *tab) worker() worker {
+	tb.t.Helper()
+	tb.controlled()
+	tb.permit("granted")
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	versions := chromedp.Events(ctx, serviceworker.WorkerVersionUpdated)
+	tb.command(chromedp.Call(tb.ctx, serviceworker.Disable, cdp.Empty{}))
+	tb.command(chromedp.Call(tb.ctx, serviceworker.Enable, cdp.Empty{}))
+	for event, err := range versions {
+		if err != nil {
+			tb.t.Fatal(err)
+		}
+		for _, version := range event.Versions {
+			if strings.HasPrefix(version.ScriptURL, tb.machine.listen.Address) && version.Status == serviceworker.VersionStatusActivated {
+				return worker{tb, version.RegistrationID}
+			}
+		}
+	}
+	tb.t.Fatal("there is no service worker")
+	return worker{}
+}
+
+// push delivers a payload.
+func (w worker) push(payload any) {
+	w.t.Helper()
+	w.command(chromedp.Call(w.ctx, serviceworker.DeliverPushMessage, serviceworker.DeliverPushMessageParams{
+		Origin: w.machine.listen.Address, RegistrationID: w.registration, Data: js(payload),
+	}))
+}
+
+// notification is one that is shown.
+type notification struct {
+	Tag, Title, Body           string
+	Actions                    []string
+	Silent, RequireInteraction bool
+}
+
+// shown waits until the condition holds for `list`, the notifications that are shown, and returns them. They are looked
+// at again in each turn of the page's event loop: no event says that one is there.
+func (w worker) shown(condition string) []notification {
+	w.t.Helper()
+	return eval[[]notification](w.tab, `(async () => {
+		const registration = await navigator.serviceWorker.ready;
+		for (;;) {
+			const list = (await registration.getNotifications()).map((n) => ({ Tag: n.tag, Title: n.title, Body: n.body,
+				Actions: n.actions.map((a) => a.title), Silent: n.silent === true, RequireInteraction: n.requireInteraction }));
+			if (%s) return list;
+		}
+	})()`, condition)
+}
+
+// pushed is what a device gets of a question or an alert.
+func (m *machine) pushed(id string) said {
+	m.t.Helper()
+	if strings.HasPrefix(id, "a-") {
+		a, err := m.Alert(m.t.Context(), id)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		return said{"kind": "alert", "id": id, "ciphertext": a.Body}
+	}
+	q, err := m.Question(m.t.Context(), id)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return said{"kind": "question", "id": id, "ciphertext": q.Body}
+}
+
+// TestNotification: a sealed push is decrypted in the service worker, its options are buttons as far as there is room,
+// and its end takes its place.
+func TestNotification(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	w := tb.worker()
+	q := m.ask(d, true, said{"question": "Two ways?", "options": []string{"left", "right"}, "priority": "high"})
+	w.push(m.pushed(q.id))
+	got := w.shown(`list.length === 1`)[0]
+	if got.Tag != q.id || got.Title != "builder asks" || got.Body != "Two ways?" || strings.Join(got.Actions, " ") != "left right" ||
+		got.Silent || !got.RequireInteraction {
+		t.Errorf("shown is %+v", got)
+	}
+	many := m.ask(d, true, said{"question": "Three ways?", "options": []string{"left", "right", "back"}, "priority": "low"})
+	w.push(said{"kind": "question", "id": many.id}) // too large for a push: it is fetched
+	for _, got := range w.shown(`list.length === 2`) {
+		if got.Tag == many.id && (got.Body != "Three ways?" || len(got.Actions) > 0 || !got.Silent || got.RequireInteraction) {
+			t.Errorf("shown is %+v", got)
+		}
+	}
+	if _, err := m.CancelQuestion(t.Context(), q.id, "builder"); err != nil {
+		t.Fatal(err)
+	}
+	w.push(said{"kind": "ended", "id": q.id, "status": "cancelled"})
+	for _, got := range w.shown(`list.length === 2 && list.some((n) => n.Body === "Cancelled by the asker")`) {
+		if got.Tag == q.id && (len(got.Actions) > 0 || !got.Silent || got.RequireInteraction) {
+			t.Errorf("shown is %+v", got)
+		}
+	}
+	w.press("back")
+	w.shows("You answered: back")
+	w.push(said{"kind": "ended", "id": many.id, "status": "answered"})
+	w.shown(`list.length === 1`)
+}
+
+// TestNotificationInClear: what was not encrypted says so, and alerts say what they are.
+func TestNotificationInClear(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	w := tb.worker()
+	id := m.alert(d, true, said{"message": "The disk is full", "alertType": "error", "priority": "high"})
+	w.push(m.pushed(id))
+	got := w.shown(`list.length === 1`)[0]
+	if got.Title != "Error from builder" || got.Body != "The disk is full" || !got.RequireInteraction {
+		t.Errorf("shown is %+v", got)
+	}
+	w.push(said{"kind": "question", "id": "q-clear", "text": said{"v": 1, "kind": "question", "id": "q-clear", "from": "builder", "question": "In clear?"}})
+	for _, got := range w.shown(`list.length === 2`) {
+		if got.Tag == "q-clear" && got.Body != "Not encrypted. In clear?" {
+			t.Errorf("shown is %+v", got)
+		}
+	}
+}
+
+// TestNotificationForged: a push with one byte changed, one that calls itself another, one of no known form: nothing is
+// shown of any. The push after them is, so they were looked at.
+func TestNotificationForged(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	w := tb.worker()
+	q := m.ask(d, true, said{"question": "Is this true?", "options": []string{"yes", "no"}})
+	genuine := m.pushed(q.id)
+	sealed, err := base64.StdEncoding.DecodeString(genuine["ciphertext"].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed[len(sealed)-20] ^= 1
+	w.push(said{"kind": "question", "id": q.id, "ciphertext": base64.StdEncoding.EncodeToString(sealed)})
+	w.push(said{"kind": "question", "id": "q-another", "ciphertext": genuine["ciphertext"]})
+	w.push(said{"kind": "alert", "id": q.id, "ciphertext": genuine["ciphertext"]})
+	w.push(said{"kind": "alert", "id": "a-x", "text": "no object"})
+	w.push(said{"kind": "other", "id": "a-x", "text": said{"v": 1, "kind": "other", "id": "a-x", "message": "hello"}})
+	w.push("no object")
+	w.push(said{"kind": "test", "id": "t-1"})
+	if got := w.shown(`list.some((n) => n.Tag === "test")`); len(got) != 1 {
+		t.Errorf("shown is %+v", got)
+	}
+	w.push(genuine)
+	w.shown(`list.some((n) => n.Body === "Is this true?")`)
+}
+
+// TestNotificationButton: a button of a notification answers without the page, sealed like an answer of the page.
+func TestNotificationButton(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	w := tb.worker()
+	q := m.ask(d, true, said{"question": "By button?", "options": []string{"yes", "no"}})
+	w.push(m.pushed(q.id))
+	w.shown(`list.length === 1`)
+	w.button(q.id, "option:1")
+	if got := m.answer(q); got != "option:1" {
+		t.Errorf("the answer is %s", got)
+	}
+	w.shows("You answered: no")
+	w.shown(`list.length === 0`)
+}
+
+// TestNotificationTap: a tap on a notification brings the page to its question; so does a button that came too late.
+func TestNotificationTap(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	w := tb.worker()
+	q := m.ask(d, true, said{"question": "By tap?", "options": []string{"yes", "no"}})
+	w.push(m.pushed(q.id))
+	w.shown(`list.length === 1`)
+	tb.press("Settings")
+	w.button(q.id, "")
+	w.until(`location.hash === "#" + %s && document.activeElement.id === %[1]s`, js(q.id))
+	w.push(m.pushed(q.id))
+	w.shown(`list.length === 1`)
+	if _, err := m.AnswerQuestion(t.Context(), q.id, d.ID, "by another"); err != nil {
+		t.Fatal(err)
+	}
+	w.button(q.id, "option:0")
+	w.shows("Answered on another device")
+}
+
+// button does in the service worker what a press on a notification's button does. Its event is not the browser's own, so
+// it may not extend its life; there it is kept alive by this session instead.
+func (w worker) button(id, action string) {
+	w.t.Helper()
+	targets, err := chromedp.Targets(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, target := range targets {
+		if target.Type != "service_worker" || !strings.HasPrefix(target.URL, w.machine.listen.Address) {
+			continue
+		}
+		ctx, cancel := chromedp.NewContext(w.ctx, chromedp.WithTargetID(target.TargetID))
+		w.t.Cleanup(cancel)
+		inside := &tab{w.t, ctx, w.machine}
+		w.command(nil, chromedp.Do(ctx))
+		eval[chromedp.Void](inside, `(async () => {
+			WindowClient.prototype.focus = async () => {};
+			const [notification] = await registration.getNotifications({ tag: %s });
+			const pressed = new NotificationEvent("notificationclick", { notification, action: %s });
+			pressed.waitUntil = () => {};
+			dispatchEvent(pressed);
+		})()`, js(id), js(action))
+		return
+	}
+	w.t.Fatal("there is no service worker")
+}
