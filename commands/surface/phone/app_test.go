@@ -162,6 +162,57 @@ func TestUnreadable(t *testing.T) {
 	tb.hides("in another's place")
 }
 
+// TestOddShapes: whoever writes the table can have a question that is not encrypted say anything. It is shown as what
+// cannot be read, and keeps nothing else from being shown.
+func TestOddShapes(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	odd := []said{
+		{"question": nil}, {"question": said{"a": 1}}, {"options": "yes"}, {"options": []any{"yes", 1}}, {"options": said{"length": 2}},
+		{"from": nil}, {"context": []int{1}}, {"v": 2}, {"kind": "alert"},
+	}
+	for _, s := range odd {
+		s["text"] = "odd"
+		if _, has := s["question"]; !has {
+			s["question"] = "odd"
+		}
+		m.ask(d, false, s)
+	}
+	m.alert(d, false, said{"message": "Fine", "alertType": "toString"})
+	m.ask(d, false, said{"question": "Even?", "priority": 7, "expiresAt": "never", "createdAt": said{}})
+	tb.sees("Even?")
+	if got := eval[int](tb, `document.querySelectorAll(".unreadable").length`); got != len(odd) {
+		t.Errorf("%d of %d odd questions are shown as unreadable", got, len(odd))
+	}
+	tb.press("Alerts")
+	tb.shows("Information")
+}
+
+// TestReopened: when the asker refuses an answer, the question is open again, and says why.
+func TestReopened(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	q := m.ask(d, true, said{"question": "Again?", "options": []string{"once", "twice"}})
+	tb.sees("Again?")
+	tb.press("once")
+	tb.shows("You answered: once")
+	over, err := m.Question(t.Context(), q.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.RefuseAnswer(t.Context(), q.id, over.Answer, "it is forged"); err != nil {
+		t.Fatal(err)
+	}
+	tb.sees("Your answer did not pass the asker's check. Please answer again.")
+	tb.press("twice")
+	tb.shows("You answered: twice")
+	if got := m.answer(q); got != "option:1" {
+		t.Errorf("the answer is %s", got)
+	}
+}
+
 // TestLostRace: whoever answers second is told what became of the question.
 func TestLostRace(t *testing.T) {
 	t.Parallel()

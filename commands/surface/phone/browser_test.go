@@ -203,17 +203,18 @@ func js(value any) string {
 func (tb *tab) text() string {
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
 	defer cancel()
-	text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
+	text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`globalThis.document?.body.innerText ?? ""`))
 	return text
 }
 
-// until waits until a condition holds, which is looked at whenever the page changes.
+// until waits until a condition holds, which is looked at whenever the page or the focus changes.
 func (tb *tab) until(condition string, args ...any) {
 	tb.t.Helper()
 	eval[bool](tb, `new Promise((resolve) => {
 		const look = () => { if (%s) { observer.disconnect(); resolve(true); } };
 		const observer = new MutationObserver(look);
 		observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+		document.addEventListener("focusin", look);
 		look();
 	})`, fmt.Sprintf(condition, args...))
 }

@@ -59,11 +59,16 @@ export async function open(item) {
   }
   if (said?.v !== 1) throw new Unreadable("it is of a version that this app does not know");
   if (said.id !== item.id || said.kind !== item.kind) throw new Unreadable("what is inside belongs to something else");
-  if (item.kind === "question" ? typeof said.question !== "string" : typeof said.message !== "string") {
-    throw new Unreadable("it has no text");
-  }
+  if (!wellFormed(said)) throw new Unreadable("it is not in the form of one");
   if (item.encrypted && item.kind === "question" && !(said.reply && said.mac)) throw new Unreadable("it cannot be answered");
   return said;
+}
+
+// wellFormed reports whether what is shown of a question or an alert is what the page takes it for. Whoever can write
+// the daemon's table can have it say anything.
+function wellFormed({ kind, from, question, message, context, options }) {
+  const texts = [from, kind === "question" ? question : message, context ?? "", ...(Array.isArray(options) ? options : [])];
+  return texts.every((text) => typeof text === "string") && (options ?? null) === (Array.isArray(options) ? options : null);
 }
 
 // sealAnswer makes the body of a request that answers a question. answer is {option} or {text}.

@@ -37,6 +37,16 @@ export function ended(record, status) {
 // learn keeps what the daemon said about one item.
 export const learn = (item, asked) => store.change(item.id, (record) => merge(record, item, asked));
 
+// longest is how much of what is over is kept: older alerts and questions make room for new ones.
+const longest = 500;
+
+// prune removes what is over and too old to be kept.
+async function prune() {
+  const over = (await store.signals()).filter(({ kind, status }) => kind === "alert" || status !== "pending");
+  over.sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
+  for (const { id } of over.slice(longest)) await store.change(id, () => null);
+}
+
 // refresh asks the daemon for what is open, and for what became of the questions that no longer are.
 export async function refresh() {
   const asked = Date.now();
@@ -50,6 +60,7 @@ export async function refresh() {
   for (const { id, kind, status } of await store.signals()) {
     if (kind === "question" && status === "pending" && !there.has(id)) await look(id);
   }
+  await prune();
 }
 
 // look asks the daemon about one item, keeps the answer and returns the record.

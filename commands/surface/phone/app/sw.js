@@ -7,7 +7,7 @@ import * as store from "./store.js";
 
 // The build puts in a digest of all that is cached, so that a change of any of it is a new service worker.
 const cacheName = "shell-" + VERSION;
-const shell = ["/", "/app.js", "/age.js", "/style.css", "/manifest.webmanifest", "/icon-192.png", "/icon-512.png"];
+const shell = ["/", "/app.js", "/age.js", "/style.css", "/manifest.webmanifest", "/icon-192.png", "/icon-512.png", "/badge-96.png"];
 
 const trusted = globalThis.trustedTypes?.createPolicy("mailroom", {
   createScriptURL: (url) => {

@@ -21,7 +21,7 @@ export const chosen = (record, question) => record.answer?.text ?? question?.opt
 
 const alertWords = { error: "Error", warning: "Warning", success: "Success", info: "Information" };
 
-export const alertType = (alert) => (alert.alertType in alertWords ? alert.alertType : "info");
+export const alertType = (alert) => (Object.hasOwn(alertWords, alert.alertType) ? alert.alertType : "info");
 export const alertWord = (alert) => alertWords[alertType(alert)];
 
 // when writes a time as short as it can be: without the date if it is today's, without the year if it is this one.
