@@ -222,16 +222,22 @@ func TestNtfyNotifications(t *testing.T) {
 	}
 }
 
-// Without an address of the app there is nowhere to click to, and without a token none is sent.
+// Without an address of the app there is nowhere to click to, without a key no button, and without a token none is sent.
 func TestNtfyWithoutApp(t *testing.T) {
 	t.Parallel()
 	n := newNtfyServer(t, nil)
-	n.secret.SignalURL, n.secret.Token = "", ""
 	m := pushing(t, orchestrator.Push{Kind: orchestrator.PushQuestion, ID: "q-1", Body: `{"from":"b","question":"Deploy?","options":["Yes","No"]}`})
-	a, _ := n.attempt(m)
-	must(t, errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...))
-	if got := n.all()[0]; strings.Contains(got, "click") || strings.Contains(got, "actions") || !strings.Contains(got, "Deploy?") {
-		t.Error(got)
+	for i, click := range []string{"", `"click":"https://phone.example.com"`} {
+		n.secret.SignalURL, n.secret.Key, n.secret.Token = "", ntfyKey, ""
+		if click != "" {
+			n.secret.SignalURL, n.secret.Key = "https://phone.example.com", ""
+		}
+		a, _ := n.attempt(m)
+		must(t, errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...))
+		got := n.all()[i]
+		if strings.Contains(got, "click") != (click != "") || !strings.Contains(got, click) || strings.Contains(got, "actions") || !strings.Contains(got, "Deploy?") {
+			t.Error(got)
+		}
 	}
 }
 
