@@ -370,3 +370,22 @@ func TestNtfyAddresses(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 }
+
+// What is no answer shows no token either, though the error quotes it.
+func TestNtfyBrokenAnswer(t *testing.T) {
+	t.Parallel()
+	n := newNtfyServer(t, func(w http.ResponseWriter, _ []byte) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", ntfyToken)
+	})
+	a, _ := n.attempt(pushing(t, orchestrator.Push{Kind: orchestrator.PushTest, ID: "t-1"}))
+	err := errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...)
+	if err == nil || !strings.Contains(err.Error(), `malformed HTTP status code "..."`) {
+		t.Errorf("%v", err)
+	}
+}
