@@ -45,7 +45,7 @@ func canonicalHost(u *url.URL) string {
 	switch {
 	case err == nil && ip.Unmap().Is4():
 		host = ip.Unmap().String()
-	case err == nil && ip.Zone() == "":
+	case err == nil:
 		host = "[" + ip.String() + "]"
 	case strings.Trim(host, "-._"+alphanumeric) != "" || len(host) > 253 || slices.Contains(strings.Split(host, "."), ""):
 		return ""

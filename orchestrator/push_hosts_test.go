@@ -61,6 +61,9 @@ func TestPushEndpoints(t *testing.T) {
 			t.Errorf("%.80q: %q, %v; want invalid_params", endpoint, host, err)
 		}
 	}
+	if known, _ := orchestrator.PushHost(&url.URL{Scheme: "http", Host: "fcm.googleapis.com"}, nil); known {
+		t.Error("a push service is known without TLS")
+	}
 	_, err := orchestrator.CheckPushEndpoint("https://evil.example/the-key-in-the-path", nil)
 	if err == nil || strings.Contains(err.Error(), "the-key") || !strings.Contains(err.Error(), "evil.example") {
 		t.Errorf("the error must name the host and nothing else: %v", err)
@@ -119,7 +122,7 @@ func TestParsePushHosts(t *testing.T) {
 	}
 	for _, text := range []string{
 		"https://a.example", "a.example/", "a.example/x", "*.example", "a b", "user@a.example", "a.example?x", "a.example?", "a.example#", "a.example.", ".a", "a..b",
-		"a:0", "a:65536", "a:x", "a:", "::1", "[::1", "[fe80::1%25eth0]", "ä.example", "\u212A.example", "a.example,b/", "%61.example",
+		"a:0", "a:65536", "a:x", "a:", "::1", "[::1", "[fe80::1%25eth0]", "ä.example", "\u212A.example", "a.example,b/", "%61.example", strings.Repeat("a", 254),
 	} {
 		if got, err := orchestrator.ParsePushHosts(text); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 			t.Errorf("%q: %q, %v; want invalid_params", text, got, err)
