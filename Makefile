@@ -17,12 +17,12 @@ LDFLAGS := -s -w -linkmode external -extldflags -static
 endif
 endif
 
-# Programs of others, which the tests run against ours: MCP clients, and a decryptor of pushes. They need npm, and are
-# ignored by git.
-CLIENTS := cmd/mailroom/testdata/clients orchestrator/transport/testdata/ece
-
 # The sources of the phone app. What they need of npm is only for building them anew; what they build to is committed.
 PHONE := commands/surface/phone
+
+# Programs of others, which the tests run against ours: MCP clients, and a decryptor of pushes. They need npm, and are
+# ignored by git.
+CLIENTS := cmd/mailroom/testdata/clients orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test tools clients browsers format vet static unit phone screenshots bench torture fuzz corpora powerloss clean
@@ -128,4 +128,4 @@ powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000
 		./orchestrator/orchestratortest/powerloss
 
 clean: ## remove what was built
-	rm -rf bin $(CLIENTS:=/node_modules) $(PHONE)/app/node_modules
+	rm -rf bin $(CLIENTS:=/node_modules)

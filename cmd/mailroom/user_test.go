@@ -155,7 +155,7 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 			}
 		})
 	}
-	if n := m.count(`SELECT count(*) FROM signal_questions WHERE read_at = '' OR encrypted = 0`); n != "0" {
+	if n := m.count(`SELECT count(*) FROM signal_questions WHERE returned_at = '' OR encrypted = 0`); n != "0" {
 		t.Errorf("%s answers have not gone back, or were not sealed", n)
 	}
 }

@@ -136,7 +136,9 @@ func (p *Phone) guard(next http.Handler) http.Handler {
 
 // recovered is deferred: a bug costs one request its answer, and stands in the log.
 func (p *Phone) recovered(rw http.ResponseWriter) {
-	if fault := recover(); fault != nil {
+	if fault := recover(); fault == http.ErrAbortHandler {
+		panic(fault) // no bug: whoever says so wants the connection cut
+	} else if fault != nil {
 		p.log.Error("a bug in mailroom: a request of a phone panicked", "panic", fault, "stack", string(debug.Stack()))
 		listener.WriteFailure(rw, http.StatusInternalServerError, orchestrator.Errorf(orchestrator.Internal, "a bug in mailroom").WithHint("The daemon's log has it"))
 	}
