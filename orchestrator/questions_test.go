@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mailroom/orchestrator"
@@ -251,36 +254,70 @@ func TestRefusedAnswer(t *testing.T) {
 	}
 }
 
-// Whoever waits hears of an answer, an end and a cancelled context, also from another process.
+// Whoever waits is woken by an answer, by an end, and when the question's time has passed, and does not have to look again
+// and again: in the bubble no time passes but what somebody sleeps.
 func TestWaitQuestion(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	q := f.question(ids)
-	if got, err := f.WaitQuestion(t.Context(), q.ID, 0); err != nil || got.Status != orchestrator.QuestionPending {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	heard := make(chan orchestrator.Question)
-	go func() {
-		got, err := f.WaitQuestion(t.Context(), q.ID, time.Hour)
+	synctest.Test(t, func(t *testing.T) {
+		r, err := orchestrator.Open(t.Context(), orchestrator.Options{
+			Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
+		})
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-		heard <- got
-	}()
-	if _, err := f.AnswerQuestion(t.Context(), q.ID, ids[0], "yes"); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-heard; got.Answer != "yes" {
-		t.Errorf("%+v", got)
-	}
-	pending := f.question(ids)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := f.WaitQuestion(ctx, pending.ID, time.Hour); err == nil {
-		t.Error("a wait outlived its context")
-	}
-	_, err := f.WaitQuestion(t.Context(), "q-nothing", time.Hour)
-	wantCode(t, err, orchestrator.NotFound)
+		defer r.Close()
+		f := &fixture{Router: r, t: t}
+		f.add(orchestrator.AgentUpdate{Name: "builder"})
+		d, _ := f.paired("phone")
+		if _, err := f.ActivateDevice(t.Context(), d.ID, d.Recipient); err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct {
+			act  func(q orchestrator.Question) error
+			want orchestrator.QuestionStatus
+			took time.Duration
+		}{
+			"answered": {func(q orchestrator.Question) error {
+				_, err := f.AnswerQuestion(t.Context(), q.ID, d.ID, "yes")
+				return err
+			}, orchestrator.QuestionAnswered, 0},
+			"cancelled": {func(q orchestrator.Question) error {
+				_, err := f.CancelQuestion(t.Context(), q.ID, "")
+				return err
+			}, orchestrator.QuestionCancelled, 0},
+			"expired":    {func(orchestrator.Question) error { return nil }, orchestrator.QuestionExpired, time.Hour},
+			"still open": {func(orchestrator.Question) error { return nil }, orchestrator.QuestionPending, 2 * time.Hour},
+		} {
+			q := f.question(nil, func(d *orchestrator.QuestionDraft) {
+				if c.want == orchestrator.QuestionPending {
+					d.TTL = 24 * time.Hour
+				}
+			})
+			heard := make(chan orchestrator.Question)
+			go func() {
+				got, err := f.WaitQuestion(t.Context(), q.ID, 2*time.Hour)
+				if err != nil {
+					t.Error(err)
+				}
+				heard <- got
+			}()
+			synctest.Wait()
+			began := time.Now()
+			if err := c.act(q); err != nil {
+				t.Fatal(err)
+			}
+			if got, took := <-heard, time.Since(began).Round(time.Second); got.Status != c.want || took != c.took {
+				t.Errorf("%s: %s after %s", name, got.Status, took)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := f.WaitQuestion(ctx, f.question(nil).ID, time.Hour); err == nil {
+			t.Error("a wait outlived its context")
+		}
+		_, err = f.WaitQuestion(t.Context(), "q-nothing", time.Hour)
+		wantCode(t, err, orchestrator.NotFound)
+	})
 }
 
 // What is not encrypted is checked when it is answered.
