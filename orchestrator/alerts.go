@@ -79,8 +79,8 @@ func (t *tx) alertUser(d *AlertDraft) (a Alert, pushed int, err error) {
 			return a, 0, err
 		}
 	}
-	// The router itself tells some things, and acts under no agent's name.
-	if d.Sender != SystemSender {
+	// What the router itself sends to the user as a message, nobody's name is on.
+	if d.Sender != SystemSender || d.MessageID == "" {
 		if _, err := t.acting(d.Sender, d.Register); err != nil {
 			return a, 0, err
 		}
@@ -188,11 +188,14 @@ const (
 func (r *Router) SignalsFor(ctx context.Context, d Device) (questions []Question, alerts []Alert, err error) {
 	err = r.read(func(c *conn) error {
 		questions = []Question{}
-		err := c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'pending' AND expires_at > ?
-			AND (encrypted = 0 OR created_at >= ?) ORDER BY +question_id LIMIT +?`, func(row []driver.Value) error {
+		// Each asker has its turn, so that one with many questions hides nobody's.
+		err := c.query(`SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY question_id) AS turn
+			FROM signal_questions WHERE status = 'pending' AND expires_at > ? AND (encrypted = 0 OR created_at >= ?))
+			ORDER BY turn LIMIT +?`, func(row []driver.Value) error {
 			questions = append(questions, scanQuestion(row))
 			return nil
 		}, stamp(r.now()), d.ApprovedAt, shownQuestions)
+		slices.SortFunc(questions, func(a, b Question) int { return strings.Compare(a.ID, b.ID) })
 		if err == nil {
 			alerts, err = c.alertsFor(d.ApprovedAt)
 		}
@@ -209,6 +212,8 @@ func (c *conn) alertsFor(approvedAt string) ([]Alert, error) {
 	}
 	sealed, err := c.alerts(shownAlerts, `encrypted <> 0 AND sealed_at >= ?2 ORDER BY sealed_at DESC`, approvedAt)
 	all := append(clear, sealed...)
-	slices.SortFunc(all, func(a, b Alert) int { return cmp.Or(strings.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(b.ID, a.ID)) })
+	slices.SortFunc(all, func(a, b Alert) int {
+		return cmp.Or(strings.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(b.ID, a.ID))
+	})
 	return all[:min(len(all), shownAlerts)], err
 }

@@ -83,6 +83,17 @@ func (r *Router) Pair(ctx context.Context, p PairRequest) (d Device, token strin
 		return d, "", err
 	}
 	right := false
+	// Who guesses at random takes no write lock.
+	err = r.read(func(c *conn) error {
+		n, err := c.number(`SELECT count(*) FROM signal_pairings WHERE selector = ?`, plain[:pairingSelector])
+		if err == nil && n == 0 {
+			err = refused
+		}
+		return err
+	})
+	if err != nil {
+		return d, "", err
+	}
 	err = r.write(ctx, func(t *tx) (err error) {
 		if right, err = t.usePairing(plain); err != nil || !right {
 			return err // the try counts

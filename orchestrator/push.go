@@ -256,6 +256,23 @@ func (t *tx) deviceGone(c *claim, reason string) (gone bool, err error) {
 	return true, t.configChanged()
 }
 
+// pushIsOver cancels a push of a question whose attempt failed while the question ended: the device is told, or will be, what
+// became of it, and nothing else after that.
+func (t *tx) pushIsOver(c *claim, m *Message, out *outcome) (bool, error) {
+	var p Push
+	if !c.agent.isDevice() || json.Unmarshal(m.Payload, &p) != nil || p.Kind != PushQuestion {
+		return false, nil
+	}
+	q, found, err := t.questionBy(`question_id = ?`, p.ID)
+	if err != nil || !found || q.Status == QuestionPending {
+		return false, err
+	}
+	_, err = t.changeStatus(bySeq(m.seq), change{
+		to: Cancelled, event: tracing.Cancelled, failure: "the question was " + string(q.Status) + " during the attempt: " + out.reason, detail: out.detail,
+	})
+	return true, err
+}
+
 // dropPushes cancels what waits to be pushed to a device.
 func (t *tx) dropPushes(device, why string) error {
 	if err := t.traceCreated(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cenkalti/backoff/v4"
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -15,13 +16,15 @@ import (
 type Restored struct {
 	Messages int64  // rows of agent_message that the backup brought
 	Revoked  int64  // tokens that are valid in the backup, and now no more
+	Devices  int64  // devices that are let in by the backup, and now no more
 	Previous string // where the database as it was before has been saved; "" when it was empty
 }
 
 // Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
 // whole; they need not be stopped. What was there before is saved beside the database first. Without force it is refused
 // with conflict while undelivered messages are there, since they would be gone. A token is valid afterwards only if it was
-// valid in both: one that was revoked since the backup, or went with its agent, does not come back.
+// valid in both: one that was revoked since the backup, or went with its agent, does not come back. So it is with the
+// user's devices, and a question is open afterwards only if it was open in both: the key of its answer may be gone.
 func (r *Router) Restore(ctx context.Context, file string, force bool) (done Restored, err error) {
 	source, err := r.backupAt(file)
 	if err != nil {
@@ -51,7 +54,7 @@ func (r *Router) Restore(ctx context.Context, file string, force bool) (done Res
 	}
 	// From here on nobody else can write: what is saved now is all that the backup replaces.
 	if done.Previous, err = r.savePrevious(ctx, force); err == nil {
-		done.Revoked, err = r.endWhatEnded(x.from)
+		done.Revoked, done.Devices, err = r.endWhatEnded(x.from)
 	}
 	if err != nil {
 		x.abandon()
@@ -106,35 +109,51 @@ func (r *Router) stage(source string) (staged string, err error) {
 // validTokens lists the tokens that are valid at ?1.
 const validTokens = `SELECT hash FROM tokens WHERE revoked_at = '' AND (expires_at = '' OR expires_at > ?1)`
 
-// endWhatEnded revokes those tokens of a backup that are not valid in the database, and removes its waits: the processes
-// that waited then do so no more.
-func (r *Router) endWhatEnded(c *conn) (revoked int64, err error) {
+// What lists by its ids, in a backup and in the database, must be in both to be valid after a restore, and how it ends
+// otherwise. ?1 is now, ?2 an id.
+var endedMeanwhile = []struct{ list, end string }{
+	{validTokens, `UPDATE tokens SET revoked_at = ?1 WHERE hash = ?2`},
+	{`SELECT device_id FROM signal_devices WHERE state <> 'revoked' AND ?1 <> ''`,
+		`UPDATE signal_devices SET state = 'revoked', revoked_at = ?1, push_host = '', push_problem = '' WHERE device_id = ?2`},
+	{`SELECT question_id FROM signal_questions WHERE status = 'pending' AND ?1 <> ''`,
+		`UPDATE signal_questions SET status = 'cancelled', ended_at = ?1 WHERE question_id = ?2`},
+}
+
+// endWhatEnded ends in a backup what is not valid in the database any more: tokens, devices and questions. It removes its
+// waits, since the processes that waited then do so no more, and its pairing codes.
+func (r *Router) endWhatEnded(c *conn) (tokens, devices int64, err error) {
 	now := stamp(r.now())
-	present := map[string]bool{}
-	err = r.read(func(c *conn) error {
-		hashes, err := c.texts(validTokens, now)
-		for _, hash := range hashes {
-			present[hash] = true
+	if err := c.script("BEGIN; DELETE FROM waits; DELETE FROM signal_pairings"); err != nil {
+		return 0, 0, err
+	}
+	ended := make([]int64, len(endedMeanwhile))
+	for i, what := range endedMeanwhile {
+		var present []string
+		err := r.read(func(c *conn) error {
+			present, err = c.texts(what.list, now)
+			return err
+		})
+		if err != nil {
+			return 0, 0, err
 		}
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	if err := c.script("BEGIN; DELETE FROM waits"); err != nil {
-		return 0, err
-	}
-	brought, err := c.texts(validTokens, now)
-	for _, hash := range brought {
-		if err == nil && !present[hash] {
-			_, err = c.Exec(`UPDATE tokens SET revoked_at = ? WHERE hash = ?`, now, hash)
-			revoked++
+		brought, err := c.texts(what.list, now)
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, id := range brought {
+			if slices.Contains(present, id) {
+				continue
+			}
+			if _, err := c.Exec(what.end, now, id); err != nil {
+				return 0, 0, err
+			}
+			ended[i]++
 		}
 	}
-	if err != nil {
-		return 0, err
+	if _, err := c.Exec(`DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices WHERE state = 'revoked')`); err != nil {
+		return 0, 0, err
 	}
-	return revoked, c.script("COMMIT")
+	return ended[0], ended[1], c.script("COMMIT")
 }
 
 // savePrevious copies what a restore is about to replace beside the database, and returns the name of the copy, "" when

@@ -257,7 +257,7 @@ func (t *tx) hops(conf *config, replyTo string) (int, error) {
 		return 0, Errorf(NotFound, "reply_to: there is no message %q", replyTo)
 	}
 	hops := int(asInt(parent)) + 1
-	if hops > conf.settings.MaxHops {
+	if hops > conf.settings.MaxHops && !t.asUser { // a person ends what agents do not
 		return 0, Errorf(Conflict, "a loop: this would be answer number %d to one message; at most %d are allowed", hops, conf.settings.MaxHops).
 			WithHint("Let somebody end the conversation, or start a new one without reply_to")
 	}

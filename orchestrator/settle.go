@@ -128,6 +128,9 @@ func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error 
 		s.putOff++
 		return t.postpone(m, out)
 	}
+	if over, err := t.pushIsOver(c, m, out); err != nil || over {
+		return err
+	}
 	retryAt, err := t.attemptFailed(m, out)
 	if err != nil {
 		return err

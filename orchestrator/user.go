@@ -1,7 +1,9 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 
 	"mailroom/tracing"
@@ -37,8 +39,8 @@ type UserReply struct {
 }
 
 // ReplyAsUser sends the answer of a question that a message asked back to its sender, and notes that, in one
-// transaction. A question that was answered so already, or is not answered, is left alone. A request that cannot be
-// answered any more, since it was withdrawn or its sender is gone, counts as answered, and the trace says so. Errors: not_found, those of Send.
+// transaction. A question that was answered so already, or is not answered, is left alone. Where that cannot be done,
+// since a request was withdrawn or its sender is gone, the trace says so, and so does a report to who asked. Errors: not_found, those of Send.
 func (r *Router) ReplyAsUser(ctx context.Context, reply UserReply) error {
 	draft := reply.Draft
 	draft.Sender = User
@@ -58,23 +60,8 @@ func (r *Router) ReplyAsUser(ctx context.Context, reply UserReply) error {
 		if err != nil || q.Status != QuestionAnswered || q.ReturnedAt != "" {
 			return err
 		}
-		failure, err := t.apart(func() (err error) {
-			if reply.Team == nil {
-				_, _, err = t.send(&draft)
-				return err
-			}
-			answer := *reply.Team
-			answer.Draft = draft
-			_, err = t.answer(answer)
-			return err
-		})
-		if err == nil && reply.Team != nil && CodeOf(failure) == NotFound { // it asked in the team's form, outside of a team
-			failure, err = t.apart(func() (err error) {
-				_, _, err = t.send(&draft)
-				return err
-			})
-		}
-		if err == nil && failure != nil && !slices.Contains([]Code{Conflict, NotFound, InvalidParams}, CodeOf(failure)) {
+		failure, err := t.reply(&reply, &draft)
+		if err == nil && failure != nil && !slices.Contains([]Code{Conflict, NotFound, InvalidParams, UnknownRecipient, Unavailable}, CodeOf(failure)) {
 			err = failure
 		}
 		if err != nil {
@@ -84,16 +71,51 @@ func (r *Router) ReplyAsUser(ctx context.Context, reply UserReply) error {
 	})
 }
 
+// reply sends an answer of the user. Who asked in the form of a team's request, and has none that is open to the user, gets
+// a plain message. failure is why it was not sent.
+func (t *tx) reply(reply *UserReply, draft *Draft) (failure, err error) {
+	if reply.Team != nil {
+		failure, err = t.apart(func() error {
+			answer := *reply.Team
+			answer.Draft = *draft
+			_, err := t.answer(answer)
+			return err
+		})
+		if err != nil || !slices.Contains([]Code{NotFound, PermissionDenied, InvalidParams}, CodeOf(failure)) {
+			return failure, err
+		}
+	}
+	return t.apart(func() error {
+		_, refusal, err := t.send(draft)
+		return cmp.Or(err, refusal)
+	})
+}
+
 // answerReturned notes that an answer went back, or why it never will.
 func (t *tx) answerReturned(q *Question, failure error) error {
 	if _, err := t.Exec(`UPDATE signal_questions SET returned_at = ? WHERE question_id = ?`, t.now, q.ID); err != nil {
 		return err
 	}
 	if failure != nil {
+		if err := t.reportLost(q, failure); err != nil {
+			return err
+		}
 		t.after = append(t.after, func() { t.r.log.Warn("an answer of the user did not go back", "question", q.ID, "error", failure) })
 		return t.noteSignal(q.ID, tracing.Failed, string(q.Status), string(q.Status), "the answer did not go back: "+failure.Error())
 	}
 	return t.noteSignal(q.ID, tracing.Delivered, string(q.Status), string(q.Status), "the answer went back")
+}
+
+// reportLost tells who asked that there is an answer, which cannot go back.
+func (t *tx) reportLost(q *Question, failure error) error {
+	payload, err := json.Marshal(map[string]any{
+		"error": CodeOf(failure), "message": User + " has answered, but the answer could not be sent: " + failure.Error(),
+		"message_id": q.MessageID, "recipient": User, "question_id": q.ID,
+	})
+	if err != nil {
+		return err
+	}
+	return t.tell(&Draft{Recipient: q.Asker, Type: "error_report", Payload: payload, ThreadID: q.ThreadID})
 }
 
 // mayAskUser refuses a message that asks the user while no device could show the question.

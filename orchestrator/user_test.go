@@ -3,6 +3,8 @@ package orchestrator_test
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -289,4 +291,120 @@ func TestAgentsAreNotPushedTo(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// The user's answer goes back however long the conversation is, and to who names a request that is not theirs; what cannot
+// go back is reported.
+func TestAnswersThatAreHardToReturn(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	f.setting("hops.limit", "1")
+	first := f.send("builder", "reviewer")
+	f.deliver()
+	asked := f.send("reviewer", "user", func(d *orchestrator.Draft) { d.Type, d.ReplyTo = "QUERY", first })
+	plan := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
+	gone := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	foreign, err := f.AskTeammate(t.Context(), orchestrator.TeamRequest{
+		Kind:    orchestrator.PlanApproval,
+		Draft:   orchestrator.Draft{Sender: "builder", Recipient: "reviewer", Type: orchestrator.PlanApprovalRequest, SessionID: "default"},
+		Payload: func(id string) (json.RawMessage, error) { return json.RawMessage(`{"requestId":"` + id + `"}`), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.deliver()
+	answered := func(message string, reply orchestrator.UserReply) {
+		t.Helper()
+		q := f.question(ids, func(d *orchestrator.QuestionDraft) { d.MessageID = message })
+		if _, err := f.AnswerQuestion(t.Context(), q.ID, ids[0], "sealed"); err != nil {
+			t.Fatal(err)
+		}
+		reply.Question = q.ID
+		if err := f.ReplyAsUser(t.Context(), reply); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered(asked, orchestrator.UserReply{Draft: orchestrator.Draft{Recipient: "reviewer", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: asked}})
+	answered(plan, orchestrator.UserReply{
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{}`), ReplyTo: plan},
+		Team:  &orchestrator.TeamAnswer{Kind: orchestrator.PlanApproval, RequestID: foreign.RequestID, Approve: true},
+	})
+	answered(gone, orchestrator.UserReply{Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}})
+	wantRows(t, f.rows(`SELECT recipient, message_type FROM agent_message WHERE sender = 'user' ORDER BY seq`), "reviewer RESULT", "builder plan_approval_response")
+	wantRows(t, f.rows(`SELECT recipient, payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`), "builder "+gone)
+	wantRows(t, f.rows(`SELECT status FROM team_requests`), "open")
+}
+
+// A question that ends while it is being pushed is not pushed again.
+func TestPushIsOverWithItsQuestion(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 2)
+	var q orchestrator.Question
+	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+		if a.Recipient != "device:"+ids[0] {
+			return []error{nil}
+		}
+		f.wire.set(nil)
+		if _, err := f.AnswerQuestion(t.Context(), q.ID, ids[1], "sealed"); err != nil {
+			t.Error(err)
+		}
+		return failing("500")(t.Context(), a)
+	})
+	q = f.question(ids)
+	f.pushes()
+	f.clock.advance(10 * time.Minute)
+	for _, line := range f.pushes() {
+		if strings.Contains(line, "question") {
+			t.Errorf("pushed again: %s", line)
+		}
+	}
+	wantRows(t, f.rows(`SELECT status, payload ->> 'kind' FROM agent_message WHERE recipient = ? ORDER BY seq`, "device:"+ids[0]), "cancelled question", "delivered ended")
+}
+
+// An agent with many questions hides none of another's.
+func TestQuestionsTakeTurns(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	f.add(orchestrator.AgentUpdate{Name: "third"})
+	for _, asker := range []string{"builder", "reviewer"} {
+		for range 100 {
+			f.question(nil, func(d *orchestrator.QuestionDraft) { d.Asker = asker })
+		}
+	}
+	last := f.question(nil, func(d *orchestrator.QuestionDraft) { d.Asker = "third" })
+	list, _, err := f.SignalsFor(t.Context(), f.device(ids[0]))
+	if err != nil || len(list) != 200 || !slices.ContainsFunc(list, func(q orchestrator.Question) bool { return q.ID == last.ID }) {
+		t.Errorf("%d questions, %v", len(list), err)
+	}
+}
+
+// A restore brings back neither a device that was revoked meanwhile nor a question that has ended.
+func TestRestoreAndDevices(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 2)
+	d, token := f.paired("lost")
+	if _, err := f.ActivateDevice(t.Context(), d.ID, d.Recipient); err != nil {
+		t.Fatal(err)
+	}
+	ended, open := f.question(ids), f.question(ids)
+	f.pushes()
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := f.BackupTo(t.Context(), backup, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.RevokeDevice(t.Context(), d.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.AnswerQuestion(t.Context(), ended.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	done, err := f.Restore(t.Context(), backup, true)
+	if err != nil || done.Devices != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	_, err = f.DeviceOfToken(t.Context(), token)
+	wantCode(t, err, orchestrator.Unauthenticated)
+	want(t, "the lost one", f.device(d.ID).State, orchestrator.DeviceRevoked)
+	want(t, "the other", f.device(ids[0]).State, orchestrator.DeviceActive)
+	wantRows(t, f.rows(`SELECT status FROM signal_questions ORDER BY question_id = ?`, open.ID), "cancelled", "pending")
 }

@@ -12,10 +12,12 @@ type RestoreParams struct {
 	Force bool   `json:"force,omitempty" desc:"even if undelivered messages are there"`
 }
 
-// RestoreResult says what is there now, how many tokens of the backup are revoked, and where that is which was there before.
+// RestoreResult says what is there now, how many tokens and phones of the backup are revoked, and where that is which was
+// there before.
 type RestoreResult struct {
 	Messages int64  `json:"messages"`
 	Revoked  int64  `json:"tokens_revoked"`
+	Devices  int64  `json:"devices_revoked"`
 	Previous string `json:"previous,omitempty"`
 }
 

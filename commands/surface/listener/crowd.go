@@ -1,27 +1,58 @@
 package listener
 
 import (
+	"container/list"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// crowd closes connections that come when there are too many: each is a file, and deliveries need some as well. It has the
+// crowd bounds the connections of a listener: each is a file, and deliveries need some as well. One too many closes the one
+// that has been idle, or has said nothing yet, for the longest time; if all are busy, the new one. Its method change has the
 // shape of http.Server.ConnState.
-func crowd(most int64) func(net.Conn, http.ConnState) {
-	var there atomic.Int64
-	return func(c net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			if there.Add(1) > most {
-				c.Close()
-			}
-		case http.StateClosed, http.StateHijacked:
-			there.Add(-1)
+type crowd struct {
+	most int
+
+	mu    sync.Mutex
+	there map[net.Conn]*list.Element // its place among the quiet ones; nil when it is busy
+	quiet list.List                  // of net.Conn, the longest first
+}
+
+func newCrowd(most int64) *crowd { return &crowd{most: int(most), there: map[net.Conn]*list.Element{}} }
+
+func (w *crowd) change(c net.Conn, state http.ConnState) {
+	if leaving := w.place(c, state); leaving != nil {
+		leaving.Close()
+	}
+}
+
+// place notes the state of a connection, and returns one that has to go.
+func (w *crowd) place(c net.Conn, state http.ConnState) (leaving net.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if place := w.there[c]; place != nil {
+		w.quiet.Remove(place)
+	}
+	switch state {
+	case http.StateClosed, http.StateHijacked:
+		delete(w.there, c)
+		return nil
+	case http.StateActive:
+		w.there[c] = nil
+		return nil
+	}
+	if state == http.StateNew && len(w.there) >= w.most {
+		if leaving = c; w.quiet.Len() > 0 {
+			leaving = w.quiet.Remove(w.quiet.Front()).(net.Conn)
+			delete(w.there, leaving)
 		}
 	}
+	if leaving != c {
+		w.there[c] = w.quiet.PushBack(c)
+	}
+	return leaving
 }
 
 // Share is one part in so many of the files that the process may have open, as a number of connections.

@@ -82,7 +82,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	s.server = &http.Server{
 		ReadHeaderTimeout: o.Bounds.Header, IdleTimeout: time.Minute, MaxHeaderBytes: MaxHeader, DisableGeneralOptionsHandler: true,
 		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: o.ConnContext, ConnState: crowd(o.Connections),
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: o.ConnContext, ConnState: newCrowd(o.Connections).change,
 	}
 	return s, nil
 }

@@ -17,15 +17,18 @@ type paired struct {
 	State       string `json:"state"`
 }
 
-// pairing serves whoever has a code, at a rate that all who try one share.
+// pairing serves whoever has a code. Only those who have none count against the rate that all of them share, so that
+// nobody keeps the owner out: what a code can be guessed by is bounded by its tries.
 func (p *Phone) pairing(rw http.ResponseWriter, r *http.Request) {
-	if !p.codes.Allow() {
+	if !listener.ReadAll(rw, r, maxBody) {
+		return
+	}
+	result, err := p.traced(r, "phone pair", orchestrator.DevicePrefix+"unknown", false, p.pair)
+	if err != nil && !p.codes.Allow() {
 		listener.TooMany(rw, "too many attempts to pair")
 		return
 	}
-	p.run(rw, r, func(r *http.Request) (any, error) {
-		return p.traced(r, "phone pair", orchestrator.DevicePrefix+"unknown", false, p.pair)
-	})
+	p.reply(rw, r, result, err)
 }
 
 // pair takes a code for a token. The device waits for its approval then.
