@@ -37,7 +37,7 @@ func TestChromiumQuestion(t *testing.T) {
 	}
 	worker.Push(h.daemon.phone, flipped(t, pushed))
 	worker.Push(h.daemon.phone, pushed)
-	if got := page.Notified(1)[0]; got.Title != "builder asks" || got.Body != words["question"] || got.Tag != id || len(got.Actions) > 0 {
+	if got := worker.Shown(); got.Title != "builder asks" || got.Body != words["question"] || got.Tag != id || len(got.Actions) > 0 {
 		t.Errorf("notification %+v; five buttons are too many for it", got)
 	}
 	page.Reads(words["context"])
@@ -48,16 +48,20 @@ func TestChromiumQuestion(t *testing.T) {
 	}
 	page.Click(words["fourth"])
 	h.answered(id, words["fourth"])
-	page.Notified(0)
+	page.Quiet()
 
 	words["text"] = newCanaries("text")["text"]
 	open := h.ask(words["question"])
 	worker.Push(h.daemon.phone, receiver.Next())
+	worker.Shown()
 	page.Type("Your answer", words["text"])
 	page.Click("Send answer")
 	h.answered(open, words["text"])
 	page.Reads("You answered: " + words["text"])
-	page.Notified(0)
+	page.Quiet()
+	if got := worker.All(); len(got) != 2 {
+		t.Errorf("what was changed is shown: %+v", got)
+	}
 	h.stop()
 	h.hides(words, "first", "second", "third", "fourth", "fifth")
 }
@@ -94,12 +98,10 @@ func TestChromiumAlert(t *testing.T) {
 	for body, flag := range map[string]string{"Deployed": "--encrypt=true", "Not encrypted. Deployed": "--encrypt=false"} {
 		h.run("signal", "send-alert", "--as", "builder", "--message", "Deployed", "--alert-type", "success", flag)
 		worker.Push(h.daemon.phone, receiver.Next())
-		got := page.Notified(1)[0]
+		got := worker.Shown()
 		if got.Title != "Success from builder" || got.Body != body {
 			t.Errorf("notification %+v; want %q", got, body)
 		}
-		page.Eval(`navigator.serviceWorker.ready.then(w => w.getNotifications()).then(list => list.forEach(n => n.close()))`, nil)
-		page.Notified(0)
 	}
 	h.run("signal", "device", "revoke", device)
 	page.Eval(`void dispatchEvent(new Event("focus"))`, nil)

@@ -126,7 +126,7 @@ func TestFirefoxTampered(t *testing.T) {
 	}
 }
 
-// couple are two devices that are asked the same, by the first of which it is answered.
+// couple are two devices of one person.
 type couple struct {
 	*household
 	desktop       *browsertest.Desktop
@@ -151,7 +151,7 @@ func (p *couple) ask(question string) (id string, both [2]browsertest.Notificati
 // notification of the second.
 func (p *couple) ahead(both [2]browsertest.Notification) (second browsertest.Notification, look func()) {
 	p.t.Helper()
-	lost := make(chan bool, 1)
+	lost := make(chan bool, 8) // more than are pushed
 	p.push.On(func(*browsertest.Push) int {
 		lost <- true
 		return http.StatusAccepted

@@ -57,28 +57,37 @@ func StartChromium(ctx context.Context, t *testing.T) *Chromium {
 // subscribes to it in place of a push service of the browser's own, which would need a network.
 func (c *Chromium) NewPage(receiver *Receiver) (*Page, *Worker) {
 	c.t.Helper()
-	w := &Worker{t: c.t}
+	w := &Worker{t: c.t, ctx: c.ctx, console: c.console("the service worker")}
+	console := c.console("the page")
 	ctx, cancel := chromedp.NewContext(c.root, chromedp.WithNewBrowserContext(), chromedp.WithListener(func(event any) {
-		switch e := event.(type) {
-		case *serviceworker.EventWorkerRegistrationUpdated:
-			for _, r := range e.Registrations {
-				w.registrations.add(*r)
+		if e, is := event.(*serviceworker.EventWorkerVersionUpdated); is {
+			for _, v := range e.Versions {
+				w.versions.add(*v)
 			}
-		case *serviceworker.EventWorkerErrorReported:
-			c.out.lines.add("the service worker: " + e.ErrorMessage.ErrorMessage)
-		case *runtime.EventConsoleAPICalled:
-			said, _ := json.Marshal(e.Args)
-			c.out.lines.add("the page's console: " + string(said))
-		case *runtime.EventExceptionThrown:
-			c.out.lines.add("the page: " + thrown(e.ExceptionDetails))
 		}
+		console(event)
 	}))
 	c.t.Cleanup(cancel)
-	w.ctx = ctx
+	w.page = ctx
 	if err := c.prepare(ctx, receiver); err != nil {
 		c.t.Fatal(err)
 	}
 	return &Page{t: c.t, ctx: c.ctx, driver: &chromiumTab{ctx}}, w
+}
+
+// console listens to what a target prints and throws, which is shown when the test fails.
+func (c *Chromium) console(who string) func(event any) {
+	return func(event any) {
+		switch e := event.(type) {
+		case *serviceworker.EventWorkerErrorReported:
+			c.out.lines.add(who + " failed: " + e.ErrorMessage.ErrorMessage)
+		case *runtime.EventConsoleAPICalled:
+			said, _ := json.Marshal(e.Args)
+			c.out.lines.add(who + " says: " + string(said))
+		case *runtime.EventExceptionThrown:
+			c.out.lines.add(who + " throws: " + thrown(e.ExceptionDetails))
+		}
+	}
 }
 
 func (c *Chromium) prepare(ctx context.Context, receiver *Receiver) error {
@@ -115,29 +124,101 @@ func (r *Receiver) script() string {
 
 // Worker is the service worker of a page.
 type Worker struct {
-	t             *testing.T
-	ctx           context.Context
-	registrations feed[serviceworker.Registration]
-	registration  serviceworker.Registration
+	t        *testing.T
+	ctx      context.Context
+	page     context.Context // chromedp's
+	console  func(event any)
+	versions feed[serviceworker.Version]
+	version  serviceworker.Version
+	tab      *chromiumTab // the worker, once it was attached to
+	read     int          // how many of what it has shown Shown has returned
 }
 
+// WorkerNotification is one that a service worker has shown.
+type WorkerNotification struct {
+	Title, Body, Tag string
+	Actions          []struct{ Action, Title string }
+}
+
+// recording has a service worker keep what it shows. To ask it for its notifications meanwhile would not do: Chromium
+// forgets those that it has noted and not displayed yet.
+const recording = `(() => {
+	const show = registration.showNotification.bind(registration);
+	let wake = () => {};
+	globalThis.shown = [];
+	registration.showNotification = async (title, options) => {
+		await show(title, options);
+		shown.push({ title, body: options.body, tag: options.tag, actions: options.actions });
+		wake();
+	};
+	globalThis.after = async count => {
+		while (shown.length <= count) await new Promise(more => wake = more);
+		return JSON.stringify(shown[count]);
+	};
+})()`
+
 // Push hands the worker what was in a push, as the browser does once it has decrypted it. It waits for the worker to be
-// registered.
+// active.
 func (w *Worker) Push(origin string, text []byte) {
 	w.t.Helper()
-	for w.registration.ScopeURL == "" {
-		var err error
-		w.registration, err = w.registrations.next(w.ctx, func(r serviceworker.Registration) bool { return !r.IsDeleted })
-		if err != nil {
-			w.t.Fatalf("no service worker comes: %v", err)
-		}
+	if w.tab == nil {
+		w.attach()
 	}
-	_, err := chromedp.Call(w.ctx, serviceworker.DeliverPushMessage, serviceworker.DeliverPushMessageParams{
-		Origin: origin, RegistrationID: w.registration.RegistrationID, Data: string(text),
+	_, err := chromedp.Call(w.page, serviceworker.DeliverPushMessage, serviceworker.DeliverPushMessageParams{
+		Origin: origin, RegistrationID: w.version.RegistrationID, Data: string(text),
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// attach waits for the worker and listens to it.
+func (w *Worker) attach() {
+	w.t.Helper()
+	var err error
+	w.version, err = w.versions.next(w.ctx, func(v serviceworker.Version) bool {
+		return v.Status == serviceworker.VersionStatusActivated && v.TargetID != ""
+	})
+	if err != nil {
+		w.t.Fatalf("no service worker comes: %v", err)
+	}
+	ctx, cancel := chromedp.NewContext(w.page, chromedp.WithTargetID(w.version.TargetID), chromedp.WithListener(w.console))
+	w.t.Cleanup(cancel)
+	err = chromedp.Do(ctx)
+	w.tab = &chromiumTab{ctx}
+	if err == nil {
+		_, err = w.tab.eval(w.ctx, recording)
+	}
+	if err != nil {
+		w.t.Fatalf("the service worker cannot be listened to: %v", err)
+	}
+}
+
+// Shown waits for the next notification that the worker shows.
+func (w *Worker) Shown() (n WorkerNotification) {
+	w.t.Helper()
+	text, err := w.tab.eval(w.ctx, fmt.Sprintf("after(%d)", w.read))
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &n)
+	}
+	if err != nil {
+		w.t.Fatalf("no notification comes: %v", err)
+	}
+	w.read++
+	return n
+}
+
+// All returns everything that the worker has shown since the first push.
+func (w *Worker) All() (list []WorkerNotification) {
+	w.t.Helper()
+	text, err := w.tab.eval(w.ctx, "JSON.stringify(shown)")
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &list)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list
 }
 
 // chromiumTab is the context of a target.

@@ -21,7 +21,12 @@ func TestChromium(t *testing.T) {
 	}
 	s.push(subscription, "hello")
 	worker.Push(s.url, receiver.Next())
-	if got := page.Notified(1); len(got) != 1 || got[0].Title != "hello" {
+	if got := worker.Shown(); got.Title != "hello" || got.Body != "body" || len(got.Actions) != 2 {
+		t.Errorf("notification %+v", got)
+	}
+	page.Eval(`navigator.serviceWorker.ready.then(w => w.getNotifications()).then(list => list.forEach(n => n.close()))`, nil)
+	page.Quiet()
+	if got := worker.All(); len(got) != 1 {
 		t.Errorf("notifications %+v", got)
 	}
 }

@@ -130,7 +130,7 @@ func (p *Page) Type(name, text string) {
 func (p *Page) about() string {
 	ctx, cancel := context.WithTimeout(p.t.Context(), reserve/2)
 	defer cancel()
-	text, err := p.driver.eval(ctx, `location.pathname + "\n" + (document.body ? document.body.innerText : "")`)
+	text, err := p.driver.eval(ctx, `location.pathname + "\n" + (document.body?.innerText ?? "")`)
 	if err != nil {
 		return "the page does not answer: " + err.Error()
 	}
@@ -146,22 +146,11 @@ func quoted(text string) string {
 	return string(literal)
 }
 
-// PageNotification is one that the service worker of a page has shown and that is still there.
-type PageNotification struct {
-	Title, Body, Tag string
-	Actions          []struct{ Action, Title string }
-}
-
-// Notified waits until a number of notifications of the service worker are there, and returns them.
-func (p *Page) Notified(count int) (list []PageNotification) {
+// Quiet waits until no notification of the page's service worker is there any more.
+func (p *Page) Quiet() {
 	p.t.Helper()
-	p.Eval(fmt.Sprintf(`(async () => {
+	p.Eval(`(async () => {
 		const worker = await navigator.serviceWorker.ready;
-		for (;;) {
-			const list = await worker.getNotifications();
-			if (list.length === %d) return list.map(n => ({ title: n.title, body: n.body, tag: n.tag, actions: n.actions }));
-			await new Promise(requestAnimationFrame);
-		}
-	})()`, count), &list)
-	return list
+		while ((await worker.getNotifications()).length > 0) await new Promise(again => setTimeout(again, 10)); // no event tells of it
+	})()`, nil)
 }
