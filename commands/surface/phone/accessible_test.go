@@ -38,9 +38,9 @@ func TestAccessible(t *testing.T) {
 	axe, err := os.ReadFile(filepath.Join("app", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("CI has to install axe (make phone): %v", err)
+			t.Fatalf("CI has to install axe (make clients): %v", err)
 		}
-		t.Skip("NOT TESTED: npm did not install axe (make phone)")
+		t.Skip("NOT TESTED: npm did not install axe (make clients)")
 	}
 	m := newMachine(t)
 	tb := m.open("/")

@@ -35,14 +35,14 @@ func TestVectorsToPage(t *testing.T) {
 		"alone": {d.Recipient}, "first": {d.Recipient, others[0]}, "last": {others[0], others[1], d.Recipient},
 	} {
 		for _, message := range []string{"hello", "Grüße 🎉", string(long)} {
-			sealed := seal(t, said{"v": 1, "kind": "alert", "id": "a-1", "message": message}, recipients...)
+			sealed := seal(t, said{"v": 1, "kind": "alert", "id": "a-1", "from": "builder", "message": message}, recipients...)
 			got := eval[string](tb, `sealing.open({ id: "a-1", kind: "alert", encrypted: true, ciphertext: %s }).then((what) => what.message)`, js(sealed))
 			if got != message {
 				t.Errorf("%s: the page reads %.40q instead of %.40q", name, got, message)
 			}
 		}
 	}
-	sealed := seal(t, said{"v": 1, "kind": "alert", "id": "a-1", "message": "hello"}, others[0], d.Recipient)
+	sealed := seal(t, said{"v": 1, "kind": "alert", "id": "a-1", "from": "builder", "message": "hello"}, others[0], d.Recipient)
 	read := eval[[]int](tb, `(async () => {
 		const read = [];
 		for (let at = 0; at < atob(%[1]s).length; at++) {
@@ -55,7 +55,7 @@ func TestVectorsToPage(t *testing.T) {
 	if len(read) > 0 {
 		t.Errorf("with another byte at %v it is still read", read)
 	}
-	stranger := seal(t, said{"v": 1, "kind": "alert", "id": "a-1", "message": "hello"}, others...)
+	stranger := seal(t, said{"v": 1, "kind": "alert", "id": "a-1", "from": "builder", "message": "hello"}, others...)
 	if got := eval[string](tb, `sealing.open({ id: "a-1", kind: "alert", encrypted: true, ciphertext: %s }).then(() => "read", () => "")`, js(stranger)); got != "" {
 		t.Error("the page reads what is sealed for others")
 	}

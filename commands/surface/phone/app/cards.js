@@ -83,7 +83,7 @@ export function alert(record, { what, why }) {
 
 // line makes the line of a record in the history.
 export function line(record, { what, why }) {
-  const said = what ? (record.kind === "alert" ? what.message : what.question) : `cannot be read: ${why}`;
+  const said = what ? (record.kind === "alert" ? what.message : what.question) : `Cannot be read: ${why}`;
   return make("li", { class: "line" },
     make("p", { class: "head" },
       make("span", { class: "from" }, what?.from ?? "Unknown"),

@@ -2,7 +2,7 @@
 import { make } from "./dom.js";
 import { obstacle } from "./push.js";
 
-const reason = "So that a question rings here when this page is closed. The push service sees only encrypted data; this device decrypts it.";
+const reason = "With notifications a question rings here even when this page is closed. The push service sees only encrypted data; this device decrypts it.";
 
 // ringing says what the state of being rung is: {words, button, press} for the cards; act has ring, quiet and again.
 function ringing(device, act) {
@@ -34,7 +34,7 @@ export function steps(device, { putOff, prompt }, act) {
   const ring = ringing(device, act);
   const list = [];
   if (!ring.on && !putOff.includes("ring")) {
-    list.push({ key: "ring", signature: ring.words, build: () => card("Be rung", ring, () => act.putOff("ring")) });
+    list.push({ key: "ring", signature: ring.words, build: () => card("Notifications", ring, () => act.putOff("ring")) });
   }
   if (prompt && !putOff.includes("install")) {
     list.push({ key: "install", signature: "", build: () => card("Install Mailroom", install(act), () => act.putOff("install")) });
