@@ -112,7 +112,7 @@ func TestGuessedCodes(t *testing.T) {
 func TestTooMany(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, func(p *Phone) {
-		p.strangers, p.codes, p.devices.PerSecond = rate.NewLimiter(0, 5), rate.NewLimiter(0, 2+5), 1000
+		p.strangers, p.codes, p.devices.PerSecond = rate.NewLimiter(0, 5), rate.NewLimiter(0, 5), 1000
 	})
 	p, other := h.phone("a"), h.phone("b")
 	_, recipient := h.newRecipient()
@@ -141,14 +141,18 @@ func TestTooMany(t *testing.T) {
 			t.Errorf("%s: %d of 20 were refused; want %d", kind, limited, want)
 		}
 	}
-	if a := h.ask("POST", "/api/pair", pairBody(h.code(), "x", recipient), nil); a.status != 429 {
-		t.Errorf("a right code meanwhile: %d", a.status)
+	if a := h.ask("POST", "/api/pair", pairBody(h.code(), "x", recipient), nil); a.status != 200 {
+		t.Errorf("a right code is kept out by those who guess: %d", a.status)
 	}
-	slow := newHome(t, Options{}, func(p *Phone) { p.devices.PerSecond = 1 }).phone("a")
-	for i, want := range []int{200, 200, 429} {
-		if a := slow.ask("GET", "/api/signals", ""); a.status != want {
-			t.Errorf("request %d of a device that may make two at once: %d", i+1, a.status)
+	slow, refused := newHome(t, Options{}, func(p *Phone) { p.devices.PerSecond = 1 }).phone("a"), false
+	for range 1000 { // however slow the machine is, it is faster than one in a second
+		refused = refused || slow.ask("GET", "/api/signals", "").status == 429
+		if refused {
+			break
 		}
+	}
+	if !refused {
+		t.Error("a device may ask as often as it likes")
 	}
 	for range deviceAtOnce {
 		if !h.devices.Enter(p.id, deviceAtOnce) {
