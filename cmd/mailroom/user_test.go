@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -193,5 +194,49 @@ func TestForgedAnswerToAMessage(t *testing.T) {
 	read := m.shown(m.run("writer", "default", "get_messages", `{}`))
 	if !strings.Contains(read, `"message":"no"`) {
 		t.Errorf("the asker reads %s", read)
+	}
+}
+
+// Who writes into the table that a question was asked by another message does not get its answer.
+func TestAnswerOfAnotherGoesNowhere(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	p := newPhone(m)
+	theirs := m.value(m.run("thief", "default", "send_message", `{"target":"user","message_type":"STATUS","message":"All green."}`), "messageId")
+	m.deliver()
+	sealed := m.value(m.run("writer", "default", "ask_question", `{"question":"Which key?"}`), "questionId")
+	question, _ := p.look()
+	p.say(question, "Canary")
+	m.exec(`UPDATE signal_questions SET message_id = ? WHERE question_id = ?`, theirs, sealed)
+	m.deliver()
+	m.exec(`UPDATE signal_questions SET asker = 'thief' WHERE question_id = ?`, sealed)
+	m.deliver()
+	m.exec(`UPDATE signal_questions SET asker = 'writer' WHERE question_id = ?`, sealed)
+
+	// Nor who writes that the message which asked is its own.
+	asks := m.value(m.run("writer", "default", "send_message", `{"target":"user","message_type":"QUERY","message":"Which branch?"}`), "messageId")
+	m.deliver()
+	question, _ = p.look()
+	p.say(question, "Canary")
+	m.exec(`UPDATE agent_message SET sender = 'thief' WHERE message_id = ?`, asks)
+	m.deliver()
+	if n := m.count(`SELECT count(*) FROM agent_message WHERE sender = 'user' OR payload LIKE '%Canary%'`); n != "0" {
+		t.Errorf("%s answers went to somebody", n)
+	}
+	if read := m.shown(m.run("writer", "default", "get_response", `{"questionId":"%s"}`, sealed)); !strings.Contains(read, "Canary") {
+		t.Errorf("the asker reads %s", read)
+	}
+}
+
+// exec changes the table as any program could.
+func (m *matrix) exec(statement string, args ...any) {
+	m.t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+m.router.Path()+"?_busy_timeout=10000")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement, args...); err != nil {
+		m.t.Fatal(err)
 	}
 }

@@ -138,7 +138,8 @@ func priorityOf(m *orchestrator.Message) string {
 }
 
 // Return sends the answers of questions that messages asked back to their senders. An answer that is forged opens its
-// question again; one that cannot be opened here, since its key is gone, is reported to who asked.
+// question again; one that cannot be opened here, since its key is gone, is reported to who asked. One of a question that was
+// not asked by that message, whatever the table says, goes to nobody: permission_denied.
 func (User) Return(ctx context.Context, r *orchestrator.Router) error {
 	var failures []error
 	for after := ""; ; {
@@ -157,6 +158,14 @@ func (User) Return(ctx context.Context, r *orchestrator.Router) error {
 
 // giveBack sends one answer back.
 func giveBack(ctx context.Context, r *orchestrator.Router, q *orchestrator.Question) error {
+	answer, unread := person.Look(ctx, r, q.ID)
+	gone := orchestrator.CodeOf(unread) == orchestrator.Unavailable || orchestrator.CodeOf(unread) == orchestrator.Conflict
+	if unread != nil && !gone || unread == nil && !answer.Answered {
+		return unread
+	}
+	if unread == nil {
+		q = &answer.Question
+	}
 	m := &orchestrator.Message{Sender: q.Asker, ThreadID: q.ThreadID, SessionID: q.SessionID} // when retention has deleted it
 	found, err := r.Find(ctx, q.MessageID)
 	switch {
@@ -165,12 +174,12 @@ func giveBack(ctx context.Context, r *orchestrator.Router, q *orchestrator.Quest
 	case orchestrator.CodeOf(err) != orchestrator.NotFound:
 		return err
 	}
-	answer, err := person.Look(ctx, r, q.ID)
-	if orchestrator.CodeOf(err) == orchestrator.Unavailable { // its key is not here, and will not be
-		return r.ReplyAsUser(ctx, lost(m, q.ID, err))
+	if m.Sender != q.Asker { // somebody would read the answer who did not ask
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "message %s is of %s, and question %s was asked by %s: its answer is not sent",
+			orchestrator.Clip(q.MessageID), orchestrator.Clip(m.Sender), q.ID, orchestrator.Clip(q.Asker))
 	}
-	if err != nil || !answer.Answered {
-		return err
+	if gone { // its key is not here, and will not be
+		return r.ReplyAsUser(ctx, lost(m, q.ID, unread))
 	}
 	reply, err := replyTo(m, &answer)
 	if err != nil {

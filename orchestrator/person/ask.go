@@ -116,7 +116,7 @@ func (q *Question) seal(r *orchestrator.Router, to readers) (orchestrator.Questi
 		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID, MessageID: q.MessageID,
 		TTL: q.ttl(), Devices: to.ids,
 	}
-	secret := reply{Asker: q.Asker, Options: q.Options}
+	secret := reply{Asker: q.Asker, Options: q.Options, MessageID: q.MessageID}
 	if !q.Encrypted {
 		body, err := marshal(content)
 		d.Body = string(body)
@@ -125,6 +125,7 @@ func (q *Question) seal(r *orchestrator.Router, to readers) (orchestrator.Questi
 	if secret, err = newReply(&content); err == nil {
 		d.Body, err = seal(content, to.recipients)
 	}
+	secret.MessageID = q.MessageID
 	return d, secret, err
 }
 

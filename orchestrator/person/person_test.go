@@ -185,6 +185,9 @@ func TestOnlyTheAskerReads(t *testing.T) {
 	if r, err := person.Read(t.Context(), o.Router, asked.ID, "", 0); err != nil || r.Text != "Yes" {
 		t.Fatalf("the administrator reads %+v, %v", r, err)
 	}
+	if q := o.question(asked.ID); q.ReadAt != "" { // else its asker would have ten minutes from now on
+		t.Errorf("it counts as read at %s by its asker", q.ReadAt)
+	}
 	_, err = o.get("q-00000000000000000000000000")
 	wantCode(t, err, orchestrator.NotFound)
 	_, err = o.get("../../etc/passwd")
@@ -349,4 +352,36 @@ func TestWait(t *testing.T) {
 	if r := <-got; r.Text != "No" {
 		t.Errorf("the answer is %+v", r)
 	}
+}
+
+// TestSentBackToWhoAsked: who sends answers back gets none that the table would have go elsewhere.
+func TestSentBackToWhoAsked(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	asked, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := o.ask()
+	for _, q := range []orchestrator.Question{asked.Question, command.Question} {
+		o.put(q.ID, p.id, p.answer(q, "yes").seal())
+	}
+	look := func(id string) error {
+		r, err := person.Look(t.Context(), o.Router, id)
+		if (err == nil) != (r.Text == "yes") {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		return err
+	}
+	if err := look(asked.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, written := range []string{`message_id = 'msg-2'`, `message_id = ''`, `message_id = 'msg-1', asker = 'thief'`} {
+		o.exec(`UPDATE signal_questions SET `+written+` WHERE question_id = ?`, asked.ID)
+		wantCode(t, look(asked.ID), orchestrator.PermissionDenied)
+	}
+	o.exec(`UPDATE signal_questions SET message_id = 'msg-2' WHERE question_id = ?`, command.ID)
+	wantCode(t, look(command.ID), orchestrator.PermissionDenied)
+	o.answered(command.ID, "yes")
 }

@@ -19,16 +19,19 @@ type Response struct {
 	Text     string // what was answered: the text of the option, or what was written
 	Option   int    // index of the option; -1 when a text was written
 	Refused  string // why an answer was refused just now, which no device wrote that had read the question; "" when none was
+
+	asked reply // what the asker left beside the table; its keys are cleared
 }
 
 // Read returns the answer to a question, and waits for it for up to wait when there is none. caller must be its asker; ""
 // is the administrator. An answer that is not by a device that read the question is refused: the question is open again.
 //
-// An answer can be read for 10 minutes after it was read first; then its key is removed. Errors: not_found;
-// permission_denied; conflict when the answer was read and its key is gone; unavailable when the key is missing otherwise.
+// Its asker can read an answer for 10 minutes after it was read first; then its key is removed. The administrator's reading
+// is not noted. Errors: not_found; permission_denied; conflict when the answer was read and its key is gone; unavailable
+// when the key is missing otherwise.
 func Read(ctx context.Context, r *orchestrator.Router, id, caller string, wait time.Duration) (Response, error) {
 	response, err := look(ctx, r, id, caller, wait)
-	if err == nil && response.Answered {
+	if err == nil && response.Answered && caller != "" {
 		err = r.AnswerRead(ctx, id)
 	}
 	if err != nil {
@@ -37,10 +40,19 @@ func Read(ctx context.Context, r *orchestrator.Router, id, caller string, wait t
 	return response, nil
 }
 
-// Look is Read for the administrator, without waiting and without noting that the answer was read: for who sends it on and
-// notes that with it.
+// Look is Read for who sends an answer back to the message that asked, without waiting and without noting that it was read.
+// Of an answer that it returns, Asker and MessageID are those that the question was asked with, whatever the table says
+// since. Error: permission_denied when the table says something else, so that the answer would go to somebody else.
 func Look(ctx context.Context, r *orchestrator.Router, id string) (Response, error) {
-	return look(ctx, r, id, "", 0)
+	response, err := look(ctx, r, id, "", 0)
+	if err != nil || !response.Answered {
+		return response, err
+	}
+	if response.asked.MessageID != response.MessageID || response.asked.Asker != response.Asker {
+		return Response{}, orchestrator.Errorf(orchestrator.PermissionDenied, "the table says another asker or another message of question %s than it was asked with: its answer is not sent", id).
+			WithHint("Look who writes into the table. The asker can read the answer with `mailroom signal get_response %s`", id)
+	}
+	return response, nil
 }
 
 func look(ctx context.Context, r *orchestrator.Router, id, caller string, wait time.Duration) (Response, error) {
@@ -97,7 +109,7 @@ func (k *keys) answered(ctx context.Context, r *orchestrator.Router, q orchestra
 	if err != nil {
 		return refuse(ctx, r, q, err.Error())
 	}
-	return Response{Question: q, Answered: true, Text: text, Option: option}, nil
+	return Response{Question: q, Answered: true, Text: text, Option: option, asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
 }
 
 // refuse opens a question again whose answer is none.

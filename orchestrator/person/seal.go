@@ -107,10 +107,11 @@ func open(sealed string, identity age.Identity, limit int64) ([]byte, error) {
 // reply is what is kept of a question outside of the table until its answer was read: how its answer is opened, and what
 // nobody who writes the table may change. Identity and MAC are empty when the question is not encrypted.
 type reply struct {
-	Asker    string   `json:"asker"`
-	Options  []string `json:"options,omitempty"`
-	Identity string   `json:"identity,omitempty"`
-	MAC      string   `json:"mac,omitempty"` // base64url
+	Asker     string   `json:"asker"`
+	Options   []string `json:"options,omitempty"`
+	MessageID string   `json:"messageId,omitempty"` // of the message that asks, whose sender gets the answer in clear
+	Identity  string   `json:"identity,omitempty"`
+	MAC       string   `json:"mac,omitempty"` // base64url
 }
 
 // newReply makes the keys of a question's answer, and puts their public halves into it.
