@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -118,8 +119,8 @@ func (r *Router) checkDeliver(what, target, folder string) (string, error) {
 	return scheme + ":" + canonical, nil
 }
 
-// isOwnFile reports whether a path is the database or one of the files beside it, by name or by another name. Opening and
-// closing any of them would drop SQLite's locks.
+// isOwnFile reports whether a path is the database or one of the files beside it, by name or by another name, or in the
+// folder of keys. Opening and closing some of them would drop SQLite's locks; and the names in that folder mean something.
 func (r *Router) isOwnFile(path string) bool {
 	info, statErr := os.Stat(path)
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal", "-turnstile", "-bell"} {
@@ -130,7 +131,23 @@ func (r *Router) isOwnFile(path string) bool {
 			return true
 		}
 	}
-	return false
+	return isWithin(path, r.path+"-signal")
+}
+
+// isWithin reports whether a path is a folder or in it, by name or by another name.
+func isWithin(path, folder string) bool {
+	own, ownErr := os.Stat(folder)
+	for ; ; path = filepath.Dir(path) {
+		if path == folder {
+			return true
+		}
+		if info, err := os.Stat(path); err == nil && ownErr == nil && os.SameFile(own, info) {
+			return true
+		}
+		if path == filepath.Dir(path) {
+			return false
+		}
+	}
 }
 
 func (r *Router) schemes() []string {

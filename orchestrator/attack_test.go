@@ -2,7 +2,10 @@ package orchestrator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -112,8 +115,13 @@ func TestReplayOfAHeldMessage(t *testing.T) {
 func TestDatabaseIsNoTarget(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
-	for _, suffix := range []string{"", "-wal", "-turnstile"} {
-		target := "jsonl:" + f.path + suffix
+	keys := f.path + "-signal"
+	link := filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.MkdirAll(filepath.Join(keys, "devices"), 0o700), os.Symlink(keys, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"jsonl:" + f.path, "jsonl:" + f.path + "-wal", "jsonl:" + f.path + "-turnstile",
+		"jsonl:" + keys + "/x", "jsonl:" + keys + "/devices/d-00000000", "jsonl:" + link + "/devices/d-00000000"} {
 		_, _, err := f.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "b", Deliver: &target})
 		if orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), "belongs to the database") {
 			t.Errorf("%s: %v", target, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"encoding/json"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -320,8 +321,19 @@ func checkClearAnswer(q *Question, answer string) error {
 	switch {
 	case len(asked.Options) > 0 && (said.Option == nil || *said.Option < 0 || *said.Option >= len(asked.Options)):
 		return Errorf(InvalidParams, "option: the question has options 0 to %d", len(asked.Options)-1)
-	case len(asked.Options) == 0 && (said.Text == nil || *said.Text == "" || utf8.RuneCountInString(*said.Text) > 2000):
-		return Errorf(InvalidParams, "text: the answer is a text of 1 to 2000 characters")
+	case len(asked.Options) == 0 && said.Text == nil:
+		return CheckAnswerText("")
+	case len(asked.Options) == 0:
+		return CheckAnswerText(*said.Text)
+	}
+	return nil
+}
+
+// CheckAnswerText refuses what is no answer in words: more than 2,000 characters, or nothing but space. Error:
+// invalid_params, which repeats nothing of it.
+func CheckAnswerText(text string) error {
+	if strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > 2000 {
+		return Errorf(InvalidParams, "text: the answer is a text of 1 to 2000 characters, not all of them space")
 	}
 	return nil
 }

@@ -337,6 +337,7 @@ func TestClearAnswers(t *testing.T) {
 		{`{"question":"?","options":["a","b"]}`, `{"text":"b"}`, false},
 		{`{"question":"?"}`, `{"text":"b"}`, true},
 		{`{"question":"?"}`, `{"text":""}`, false},
+		{`{"question":"?"}`, `{"text":" \t\n"}`, false},
 		{`{"question":"?"}`, `{"option":0}`, false},
 		{`{"question":"?"}`, `{"option":0,"text":"x"}`, false},
 		{`{"question":"?"}`, `{}`, false},

@@ -10,11 +10,11 @@ import (
 	"errors"
 	"io"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"filippo.io/age"
+
+	"mailroom/orchestrator"
 )
 
 // maxAnswer bounds what is read of an answer, in bytes: a text of 2,000 characters in JSON with all of them escaped, and
@@ -208,7 +208,7 @@ func (k *reply) text(a *answer) (text string, option int, err error) {
 	case a.Text == nil:
 		return "", 0, errors.New("it is an option where none was given")
 	}
-	if n := utf8.RuneCountInString(*a.Text); n > maxQuestion || strings.TrimSpace(*a.Text) == "" {
+	if orchestrator.CheckAnswerText(*a.Text) != nil {
 		return "", 0, errors.New("it is empty or too long")
 	}
 	return *a.Text, -1, nil
