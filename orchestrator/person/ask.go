@@ -75,7 +75,7 @@ func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error)
 		return Asked{}, err
 	}
 	defer k.close()
-	_ = sweep(ctx, r, k) // as in Read
+	k.sweepIfNobodyDoes(ctx, r)
 	if to.shown(q.Encrypted) == 0 {
 		return Asked{}, to.nobody()
 	}
@@ -83,7 +83,8 @@ func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error)
 	if err != nil {
 		return Asked{}, err
 	}
-	if err := k.write(repliesFolder, draft.ID, secret); err != nil {
+	folder := secret.folder()
+	if err := k.write(folder, draft.ID, secret); err != nil {
 		return Asked{}, err
 	}
 	stored, pushed, err := r.AskUser(ctx, draft)
@@ -91,10 +92,10 @@ func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error)
 		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, nil
 	}
 	if err == nil { // its message has asked meanwhile
-		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, k.remove(repliesFolder, draft.ID)
+		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, k.remove(folder, draft.ID)
 	}
 	if _, gone := r.Question(context.WithoutCancel(ctx), draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
-		err = errors.Join(err, k.remove(repliesFolder, draft.ID))
+		err = errors.Join(err, k.remove(folder, draft.ID))
 	}
 	return Asked{}, err
 }
@@ -280,7 +281,7 @@ func (to *readers) nobody() error {
 
 // pinned is the recipient that was approved for a device; nil when none was, or another than the table has.
 func (k *keys) pinned(d *orchestrator.Device) (age.Recipient, error) {
-	if !plainID.MatchString(d.ID) {
+	if !plainID(d.ID) {
 		return nil, nil // approved devices have ids of ours
 	}
 	var pin devicePin

@@ -94,7 +94,7 @@ func Revoke(ctx context.Context, r *orchestrator.Router, id string) (orchestrato
 }
 
 func unpin(r *orchestrator.Router, id string) error {
-	if !plainID.MatchString(id) {
+	if !plainID(id) {
 		return nil // none of ours was ever approved
 	}
 	k, err := openKeys(r, false)

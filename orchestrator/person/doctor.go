@@ -263,15 +263,19 @@ func (d *doctor) replies(ctx context.Context) {
 	}
 	defer k.close()
 	names, err := k.names(repliesFolder)
-	if err != nil {
+	clear, err2 := k.names(clearFolder)
+	if err = errors.Join(err, err2); err != nil {
 		d.failed(check, err)
 		return
 	}
 	there := map[string]bool{}
+	for _, name := range clear {
+		there[name] = true
+	}
 	orphans := 0
 	for _, name := range names {
 		there[name] = true
-		if !plainID.MatchString(name) {
+		if !plainID(name) {
 			continue
 		}
 		if _, err := d.r.Question(ctx, name); orchestrator.CodeOf(err) == orchestrator.NotFound {
@@ -290,7 +294,7 @@ func (d *doctor) replies(ctx context.Context) {
 		}
 	}
 	if orphans > 0 {
-		d.add(check, note, fmt.Sprintf("keys of %d questions that were never stored, or are gone", orphans), "They are removed within ten minutes of the next question")
+		d.add(check, note, fmt.Sprintf("keys of %d questions that were never stored, or are gone", orphans), "The daemon removes them; without one, so does the next question after an hour")
 	}
 	if lost > 0 {
 		d.add(check, problem, fmt.Sprintf("%d open questions whose answers cannot be opened here, since their keys are not in %s", lost, k.path),

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"syscall"
 
 	"mailroom/orchestrator"
@@ -17,6 +16,7 @@ import (
 // The subfolders of the key folder.
 const (
 	repliesFolder = "replies" // a file per question: what opens and checks its answer
+	clearFolder   = "clear"   // a file per question that was not encrypted, which needs no key: what nobody may change
 	devicesFolder = "devices" // a file per approved device: its recipient
 )
 
@@ -55,7 +55,7 @@ func openKeys(r *orchestrator.Router, create bool) (*keys, error) {
 	if k.root, err = os.OpenRoot(k.path); err != nil {
 		return nil, k.failed("opening", "", err)
 	}
-	for _, folder := range []string{".", repliesFolder, devicesFolder} {
+	for _, folder := range []string{".", repliesFolder, clearFolder, devicesFolder} {
 		if info, err = k.root.Lstat(folder); err == nil {
 			err = k.check(folder, info, fs.ModeDir)
 		}
@@ -76,7 +76,7 @@ func (k *keys) close() {
 // makeFolders makes what is missing of the key folder, so that it is there after a power failure, too.
 func makeFolders(path string) error {
 	made := false
-	for _, folder := range []string{path, filepath.Join(path, repliesFolder), filepath.Join(path, devicesFolder)} {
+	for _, folder := range []string{path, filepath.Join(path, repliesFolder), filepath.Join(path, clearFolder), filepath.Join(path, devicesFolder)} {
 		err := os.Mkdir(folder, 0o700)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -138,11 +138,22 @@ func (k *keys) failed(doing, name string, err error) error {
 }
 
 // plainID is the form of ids: what stands in the table may have been written by anybody, and becomes the name of a file.
-var plainID = regexp.MustCompile(`^[a-z]-[0-9A-Za-z]{8,64}$`)
+// It is a lower-case letter, a dash, and 8 to 64 letters and digits.
+func plainID(id string) bool {
+	if len(id) < 2+8 || len(id) > 2+64 || id[0] < 'a' || id[0] > 'z' || id[1] != '-' {
+		return false
+	}
+	for _, c := range []byte(id[2:]) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return true
+}
 
 // file is the name of the file of an id in a folder. Error: invalid_params for an id that none of ours is like.
 func file(folder, id string) (string, error) {
-	if !plainID.MatchString(id) {
+	if !plainID(id) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of a question or a device", orchestrator.Clip(id))
 	}
 	return filepath.Join(folder, id), nil

@@ -239,6 +239,9 @@ func TestNotEncrypted(t *testing.T) {
 	o.answered(asked.ID, "No")
 	o.advance(24 * time.Hour)
 	o.answered(asked.ID, "No")
+	if keys := o.files("replies"); len(keys) != 0 {
+		t.Errorf("what was asked in clear has the keys %v", keys)
+	}
 }
 
 // TestEndedQuestions: the key of a question that ends without an answer goes at once.
@@ -282,13 +285,14 @@ func TestOrphans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	o.advance(time.Hour - time.Second)
 	if _, err := o.get(kept.ID); err != nil {
 		t.Fatal(err)
 	}
 	if left := o.files("replies"); len(left) != 3 {
 		t.Fatalf("left is %v", left)
 	}
-	o.advance(10 * time.Minute)
+	o.advance(time.Second)
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(filepath.Join(replies, ".new-TORN"), old, old); err != nil {
 		t.Fatal(err)

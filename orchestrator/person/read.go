@@ -61,7 +61,7 @@ func look(ctx context.Context, r *orchestrator.Router, id, caller string, wait t
 		return Response{}, err
 	}
 	defer k.close()
-	_ = sweep(ctx, r, k) // a file of another question is no reason; the daemon's log and the doctor tell of it
+	k.sweepIfNobodyDoes(ctx, r)
 	q, err := r.Question(ctx, id)
 	if err != nil {
 		return Response{}, err
@@ -74,6 +74,7 @@ func look(ctx context.Context, r *orchestrator.Router, id, caller string, wait t
 			return Response{}, err
 		}
 	}
+	k.tidy(r, &q)
 	if q.Status != orchestrator.QuestionAnswered {
 		return Response{Question: q}, nil
 	}
@@ -86,8 +87,7 @@ func notAsker(id string) error {
 
 // answered opens the answer to a question.
 func (k *keys) answered(ctx context.Context, r *orchestrator.Router, q orchestrator.Question, caller string) (Response, error) {
-	var secret reply
-	err := k.read(repliesFolder, q.ID, &secret)
+	secret, err := k.reply(q.ID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && q.ReadAt != "":
 		e := orchestrator.Errorf(orchestrator.Conflict, "the answer was read at %s, and its key is gone since", q.ReadAt).
@@ -112,6 +112,15 @@ func (k *keys) answered(ctx context.Context, r *orchestrator.Router, q orchestra
 	return Response{Question: q, Answered: true, Text: text, Option: option, asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
 }
 
+// reply is what is kept of a question. Error: fs.ErrNotExist when that is nothing. That one was not encrypted stands here,
+// and not in the table alone: who writes that could end a question, so that its key goes, and answer it in clear.
+func (k *keys) reply(id string) (secret reply, err error) {
+	if err = k.read(repliesFolder, id, &secret); errors.Is(err, fs.ErrNotExist) {
+		err = k.read(clearFolder, id, &secret)
+	}
+	return secret, err
+}
+
 // refuse opens a question again whose answer is none.
 func refuse(ctx context.Context, r *orchestrator.Router, q orchestrator.Question, why string) (Response, error) {
 	if err := r.RefuseAnswer(ctx, q.ID, q.Answer, why); err != nil {
@@ -125,8 +134,12 @@ func refuse(ctx context.Context, r *orchestrator.Router, q orchestrator.Question
 // those of Router.CancelQuestion.
 func Cancel(ctx context.Context, r *orchestrator.Router, id, by string) (orchestrator.Question, error) {
 	q, err := r.CancelQuestion(ctx, id, by)
-	if err == nil {
-		_ = Sweep(ctx, r) // as in Read
+	if err != nil {
+		return q, err
 	}
-	return q, err
+	if k, err := openKeys(r, false); err == nil { // otherwise the daemon's log and the doctor tell of it
+		k.tidy(r, &q)
+		k.close()
+	}
+	return q, nil
 }

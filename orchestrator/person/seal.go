@@ -114,6 +114,14 @@ type reply struct {
 	MAC       string   `json:"mac,omitempty"` // base64url
 }
 
+// folder is where it is kept.
+func (k *reply) folder() string {
+	if k.Identity == "" {
+		return clearFolder
+	}
+	return repliesFolder
+}
+
 // newReply makes the keys of a question's answer, and puts their public halves into it.
 func newReply(q *sealedQuestion) (reply, error) {
 	identity, err := age.GenerateX25519Identity()

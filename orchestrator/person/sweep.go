@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,8 +21,8 @@ import (
 const orphanAfter = 10 * time.Minute
 
 // Sweep removes what is not needed any more: the keys of answers that were read 10 minutes ago, of questions that ended
-// without one, and of questions that were never stored; and the pins of devices that are revoked. Ask and Read do the first,
-// too.
+// without one, and of questions that were never stored; and the pins of devices that are revoked. It is for daemons; Ask and
+// Read do the first where nobody has for an hour.
 func Sweep(ctx context.Context, r *orchestrator.Router) error {
 	k, err := openKeys(r, false)
 	if err != nil {
@@ -85,17 +86,48 @@ func sweepAndSay(ctx context.Context, r *orchestrator.Router, log *slog.Logger, 
 	return err.Error()
 }
 
+// sweptFile is a file whose time is when keys were swept last.
+const sweptFile = ".swept"
+
+// sweepAtLeast is how often keys are swept where no daemon does: by who asks or reads, who then waits for it.
+const sweepAtLeast = time.Hour
+
+func (k *keys) sweepIfNobodyDoes(ctx context.Context, r *orchestrator.Router) {
+	if k.root == nil {
+		return
+	}
+	info, err := k.root.Lstat(sweptFile)
+	if err == nil {
+		if ago := r.Now().Sub(info.ModTime()); ago >= 0 && ago < sweepAtLeast {
+			return
+		}
+	}
+	_ = sweep(ctx, r, k) // a file of another question is no reason to fail; the daemon's log and the doctor tell of it
+}
+
+// swept notes that keys are being swept. It is no reason to fail either: who cannot note it sweeps again.
+func (k *keys) swept(now time.Time) {
+	if k.root == nil {
+		return
+	}
+	if f, err := k.root.OpenFile(sweptFile, os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		f.Close()
+		_ = k.root.Chtimes(sweptFile, now, now)
+	}
+}
+
 func sweep(ctx context.Context, r *orchestrator.Router, k *keys) error {
+	k.swept(r.Now())
 	names, err := k.names(repliesFolder)
 	if err != nil {
 		return err
 	}
-	var failures []error
+	failures := []error{sweepClear(ctx, r, k)}
 	for _, name := range names {
 		done, err := false, error(nil)
 		switch {
-		case plainID.MatchString(name):
-			done, err = k.over(ctx, r, name)
+		case plainID(name):
+			done, err = k.done(ctx, r, name)
 		case strings.HasPrefix(name, draftPrefix):
 			done, err = k.abandoned(name)
 		}
@@ -107,29 +139,58 @@ func sweep(ctx context.Context, r *orchestrator.Router, k *keys) error {
 	return errors.Join(failures...)
 }
 
-// over reports whether the key of a question is not needed any more. One that was not encrypted has no key, and what is
-// kept of it goes with its row.
-func (k *keys) over(ctx context.Context, r *orchestrator.Router, id string) (bool, error) {
+// sweepClear removes what is kept of questions that were not encrypted and whose rows are gone. There may be many, and the
+// oldest go first: it stops at one that is still there.
+func sweepClear(ctx context.Context, r *orchestrator.Router, k *keys) error {
+	names, err := k.names(clearFolder)
+	slices.Sort(names) // ids sort by time
+	for _, name := range names {
+		if !plainID(name) {
+			continue
+		}
+		_, err := r.Question(ctx, name)
+		if orchestrator.CodeOf(err) != orchestrator.NotFound {
+			return err
+		}
+		if !isOrphan(name, r.Now()) {
+			return nil
+		}
+		if err := k.remove(clearFolder, name); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// done reports whether the key of a question is not needed any more.
+func (k *keys) done(ctx context.Context, r *orchestrator.Router, id string) (bool, error) {
 	q, err := r.Question(ctx, id)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
-		made, perr := ulid.ParseStrict(id[2:])
-		return perr != nil || r.Now().Sub(ulid.Time(made.Time())) >= orphanAfter, nil
+		return isOrphan(id, r.Now()), nil
 	}
-	if err != nil || q.Status == orchestrator.QuestionPending {
-		return false, err
-	}
+	return err == nil && over(&q, r.Now()), err
+}
+
+// isOrphan reports whether a question that is not in the table will not be there any more.
+func isOrphan(id string, now time.Time) bool {
+	made, err := ulid.ParseStrict(id[2:])
+	return err != nil || now.Sub(ulid.Time(made.Time())) >= orphanAfter
+}
+
+// over reports whether nobody needs the key of a question any more.
+func over(q *orchestrator.Question, now time.Time) bool {
 	if q.Status != orchestrator.QuestionAnswered {
-		return true, nil
+		return q.Status != orchestrator.QuestionPending
 	}
-	if at, err := time.Parse(tracing.Layout, q.ReadAt); q.ReadAt == "" || err == nil && r.Now().Sub(at) < keepAfterReading {
-		return false, nil
+	at, err := time.Parse(tracing.Layout, q.ReadAt)
+	return q.ReadAt != "" && (err != nil || now.Sub(at) >= keepAfterReading)
+}
+
+// tidy removes the key of a question that nobody needs any more. What it cannot remove the next sweep tells of.
+func (k *keys) tidy(r *orchestrator.Router, q *orchestrator.Question) {
+	if over(q, r.Now()) {
+		_ = k.remove(repliesFolder, q.ID)
 	}
-	var secret reply
-	err = k.read(repliesFolder, id, &secret)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // somebody else was faster
-	}
-	return secret.Identity != "", err
 }
 
 // abandoned reports whether a file that was being written is so old that its writer must be gone.

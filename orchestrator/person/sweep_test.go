@@ -2,6 +2,7 @@ package person_test
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestSweep(t *testing.T) {
 	if _, err := o.RevokeDevice(t.Context(), gone.id); err != nil { // past person.Revoke, as the app does it
 		t.Fatal(err)
 	}
-	if len(o.files("replies")) != 1 || len(o.files("devices")) != 2 { // asking has swept the first key already
+	if len(o.files("replies")) != 2 || len(o.files("devices")) != 2 {
 		t.Fatalf("%v, %v", o.files("replies"), o.files("devices"))
 	}
 	o.advance(8 * 24 * time.Hour)
@@ -37,5 +38,66 @@ func TestSweep(t *testing.T) {
 	stop()
 	if left := o.files("devices"); len(left) != 1 || left[0] != kept.id {
 		t.Errorf("pinned are %v", left)
+	}
+}
+
+// TestOthersAreLetAlone: who asks, reads or cancels looks at the key of its own question, however many there are; but for once
+// an hour, where nobody sweeps.
+func TestOthersAreLetAlone(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.phone()
+	ended, own := o.ask(), o.ask()
+	if _, err := o.CancelQuestion(t.Context(), ended.ID, ""); err != nil { // past person.Cancel
+		t.Fatal(err)
+	}
+	o.advance(time.Hour - time.Second)
+	if _, err := o.get(own.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := person.Cancel(t.Context(), o.Router, own.ID, "builder"); err != nil {
+		t.Fatal(err)
+	}
+	last := o.ask()
+	if left := o.files("replies"); !slices.Equal(left, []string{ended.ID, last.ID}) {
+		t.Errorf("left is %v", left)
+	}
+	o.advance(time.Second)
+	if _, err := o.get(last.ID); err != nil {
+		t.Fatal(err)
+	}
+	if left := o.files("replies"); !slices.Equal(left, []string{last.ID}) {
+		t.Errorf("an hour later, left is %v", left)
+	}
+	if _, err := o.CancelQuestion(t.Context(), last.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := person.Sweep(t.Context(), o.Router); err != nil || len(o.files("replies")) != 0 {
+		t.Errorf("a sweep leaves %v, %v", o.files("replies"), err)
+	}
+}
+
+// TestSweepOfClearQuestions: what is kept of a question that was not encrypted goes with its row.
+func TestSweepOfClearQuestions(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.phone()
+	var ids []string
+	for range 4 {
+		asked, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, asked.ID)
+		o.advance(time.Millisecond) // ids sort by it
+	}
+	for _, id := range []string{ids[0], ids[1], ids[3]} {
+		o.exec(`DELETE FROM signal_questions WHERE question_id = ?`, id)
+	}
+	for at, want := range [][]string{ids, {ids[2], ids[3]}} { // as an orphan it could be just being asked; and it stops at one that is there
+		if err := person.Sweep(t.Context(), o.Router); err != nil || !slices.Equal(o.files("clear"), want) {
+			t.Errorf("sweep %d leaves %v, %v; want %v", at, o.files("clear"), err, want)
+		}
+		o.advance(10 * time.Minute)
 	}
 }
