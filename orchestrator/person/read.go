@@ -26,7 +26,8 @@ type Response struct {
 // Read returns the answer to a question, and waits for it for up to wait when there is none. caller must be its asker; ""
 // is the administrator. An answer that is not by a device that read the question is refused: the question is open again.
 //
-// Its asker can read an answer for 10 minutes after it was read first; then its key is removed. The administrator's reading
+// Its asker can read an answer for 10 minutes after it was read first, and sent back where a message asked; then its key is
+// removed. The administrator's reading
 // is not noted. Errors: not_found; permission_denied; conflict when the answer was read and its key is gone; unavailable
 // when the key is missing otherwise.
 func Read(ctx context.Context, r *orchestrator.Router, id, caller string, wait time.Duration) (Response, error) {
@@ -93,6 +94,11 @@ func (k *keys) answered(ctx context.Context, r *orchestrator.Router, q orchestra
 		e := orchestrator.Errorf(orchestrator.Conflict, "the answer was read at %s, and its key is gone since", q.ReadAt).
 			WithHint("An answer can be read for 10 minutes. Ask again")
 		e.Details = map[string]any{"answered": true, "read_at": q.ReadAt}
+		return Response{}, e
+	case errors.Is(err, fs.ErrNotExist) && q.ReturnedAt != "":
+		e := orchestrator.Errorf(orchestrator.Conflict, "the answer went back as a message at %s, and its key is gone since", q.ReturnedAt).
+			WithHint("Read the messages of %s", orchestrator.Clip(q.Asker))
+		e.Details = map[string]any{"answered": true, "returned_at": q.ReturnedAt}
 		return Response{}, e
 	case errors.Is(err, fs.ErrNotExist):
 		e := orchestrator.Errorf(orchestrator.Unavailable, "the question is answered, but the key to its answer is not in %s", k.path).

@@ -20,7 +20,8 @@ import (
 // orphanAfter is how old a file must be that belongs to no question: Ask writes it before the question.
 const orphanAfter = 10 * time.Minute
 
-// Sweep removes what is not needed any more: the keys of answers that were read 10 minutes ago, of questions that ended
+// Sweep removes what is not needed any more: the keys of answers that were read, and sent back where a message asked, 10
+// minutes ago, of questions that ended
 // without one, and of questions that were never stored; and the pins of devices that are revoked. It is for daemons; Ask and
 // Read do the first where nobody has for an hour.
 func Sweep(ctx context.Context, r *orchestrator.Router) error {
@@ -182,8 +183,12 @@ func over(q *orchestrator.Question, now time.Time) bool {
 	if q.Status != orchestrator.QuestionAnswered {
 		return q.Status != orchestrator.QuestionPending
 	}
-	at, err := time.Parse(tracing.Layout, q.ReadAt)
-	return q.ReadAt != "" && (err != nil || now.Sub(at) >= keepAfterReading)
+	had := max(q.ReadAt, q.ReturnedAt) // stamps sort as times do
+	if had == "" || q.MessageID != "" && q.ReturnedAt == "" {
+		return false
+	}
+	at, err := time.Parse(tracing.Layout, had)
+	return err != nil || now.Sub(at) >= keepAfterReading
 }
 
 // tidy removes the key of a question that nobody needs any more. What it cannot remove the next sweep tells of.

@@ -3,9 +3,11 @@ package person_test
 import (
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
 )
 
@@ -99,5 +101,42 @@ func TestSweepOfClearQuestions(t *testing.T) {
 			t.Errorf("sweep %d leaves %v, %v; want %v", at, o.files("clear"), err, want)
 		}
 		o.advance(10 * time.Minute)
+	}
+}
+
+// TestKeyUntilItWentBack: of a question that a message asked the key stays until the answer went back, and ten minutes more.
+func TestKeyUntilItWentBack(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	asked, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.put(asked.ID, p.id, p.answer(asked.Question, "yes").seal())
+	o.answered(asked.ID, "yes")
+	o.advance(time.Hour)
+	sweep := func(left int) {
+		t.Helper()
+		if err := person.Sweep(t.Context(), o.Router); err != nil || len(o.files("replies")) != left {
+			t.Fatalf("left is %v, %v", o.files("replies"), err)
+		}
+	}
+	sweep(1)
+	o.answered(asked.ID, "yes")
+	if err := o.ReplyAsUser(t.Context(), orchestrator.UserReply{Question: asked.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: []byte(`"yes"`)}}); err != nil {
+		t.Fatal(err)
+	}
+	o.advance(10*time.Minute - time.Second)
+	sweep(1)
+	o.answered(asked.ID, "yes")
+	o.advance(time.Second)
+	sweep(0)
+	_, err = o.get(asked.ID)
+	wantCode(t, err, orchestrator.Conflict)
+	o.exec(`UPDATE signal_questions SET read_at = '' WHERE question_id = ?`, asked.ID)
+	_, err = o.get(asked.ID)
+	if wantCode(t, err, orchestrator.Conflict); !strings.Contains(err.Error(), "went back as a message") {
+		t.Error(err)
 	}
 }
