@@ -199,7 +199,7 @@ const act = {
     const worker = await navigator.serviceWorker?.getRegistration();
     const subscription = await worker?.pushManager?.getSubscription();
     await subscription?.unsubscribe();
-    await store.forget();
+    await signals.forget();
     read.clear();
     Object.assign(state, { code: "", records: [] });
     history.replaceState(null, "", "/");
@@ -209,8 +209,7 @@ const act = {
 // askDevice asks the daemon what it makes of this device.
 async function askDevice() {
   const { name, state: now, vapidKey, push: ring } = await call("GET", "/api/device");
-  const device = await store.get("device");
-  if (device) await store.put("device", { ...device, name, state: now, vapidKey, push: ring });
+  await signals.remember({ name, state: now, vapidKey, push: ring });
 }
 
 // refresh asks the daemon for everything that may have changed.
@@ -223,12 +222,11 @@ async function refresh(whole) {
     if (device?.state === "active") {
       await signals.flush();
       await signals.refresh();
-      await store.put("refreshed", new Date().toISOString());
     }
     state.online = true;
   } catch (error) {
     if (error instanceof Offline) state.online = false;
-    else if (error.code === 401) await store.put("device", { ...device, state: "revoked" });
+    else if (error.code === 401) await signals.remember({ state: "revoked" });
     else if (error.code === 403) await askDevice().catch(() => {});
     else throw error;
   }
@@ -255,13 +253,18 @@ function tick(whole) {
 // wake is for when somebody looks again.
 const wake = () => tick(true);
 
-// arrive goes to the question or alert that the address names, or to the top of a view.
+// arrive goes to what the address names, or to the top of a view.
 function arrive() {
   render();
-  const id = location.hash.slice(1);
-  const target = document.getElementById(id);
-  if (target?.matches(".card")) target.focus();
-  else scrollTo(0, 0);
+  if (!seek()) scrollTo(0, 0);
+}
+
+// seek moves the focus to the question or alert that the address names, if it is there, unless the focus is in it already.
+function seek() {
+  const card = document.getElementById(location.hash.slice(1));
+  if (!card?.matches(".card")) return false;
+  if (!card.contains(document.activeElement)) card.focus();
+  return true;
 }
 
 async function startWorker() {
@@ -279,7 +282,7 @@ async function startWorker() {
   });
   navigator.serviceWorker.addEventListener("message", ({ data }) => {
     location.hash = data.show ?? "";
-    wake();
+    wake().then(seek); // it may not have been here before
   });
   await navigator.serviceWorker.register(policy ? policy.createScriptURL("/sw.js") : "/sw.js", { updateViaCache: "none" });
   // A subscription that the browser dropped or the daemon lost is made again.
@@ -303,4 +306,4 @@ new BroadcastChannel("mailroom").onmessage = () => tick();
 document.getElementById("reload").addEventListener("click", () => location.reload());
 for (const link of document.querySelectorAll("#views a")) link.prepend(icon(link.hash.slice(1)));
 
-load().then(arrive).then(wake).then(arrive).then(startWorker);
+load().then(arrive).then(wake).then(seek).then(startWorker);

@@ -51,17 +51,34 @@ async function prune() {
 export async function refresh() {
   const asked = Date.now();
   const { questions, alerts } = await call("GET", "/api/signals");
-  const cleared = (await store.get("cleared")) ?? "";
-  const there = new Set();
-  for (const item of [...questions, ...alerts]) {
-    there.add(item.id);
-    if (item.kind === "question" || item.id > cleared) await learn(item, asked);
-  }
-  for (const { id, kind, status } of await store.signals()) {
-    if (kind === "question" && status === "pending" && !there.has(id)) await look(id);
-  }
-  await prune();
+  await exclusively(async () => {
+    if (!(await store.get("device"))) return; // it was unpaired meanwhile, and keeps nothing
+    const cleared = (await store.get("cleared")) ?? "";
+    const there = new Set();
+    for (const item of [...questions, ...alerts]) {
+      there.add(item.id);
+      if (item.kind === "question" || item.id > cleared) await learn(item, asked);
+    }
+    for (const { id, kind, status } of await store.signals()) {
+      if (kind === "question" && status === "pending" && !there.has(id)) await look(id);
+    }
+    await prune();
+    await store.put("refreshed", new Date().toISOString());
+  });
 }
+
+// exclusively keeps a refresh, which takes what it was told a moment ago, from bringing back what is being removed.
+const exclusively = (work) => navigator.locks.request("mailroom-signals", work);
+
+// remember notes what the daemon said of this device, if it is paired still.
+export const remember = (said) =>
+  exclusively(async () => {
+    const device = await store.get("device");
+    if (device) await store.put("device", { ...device, ...said });
+  });
+
+// forget removes everything from this device.
+export const forget = () => exclusively(store.forget);
 
 // look asks the daemon about one item, keeps the answer and returns the record.
 export async function look(id) {
@@ -135,11 +152,12 @@ function refused(record, error) {
 }
 
 // clear removes what is over, and has refresh leave out the alerts that were removed.
-export async function clear() {
-  let newest = (await store.get("cleared")) ?? "";
-  for (const { id, kind, status } of await store.signals()) {
-    if (kind === "alert" && id > newest) newest = id;
-    if (kind === "alert" || status !== "pending") await store.change(id, () => null);
-  }
-  await store.put("cleared", newest);
-}
+export const clear = () =>
+  exclusively(async () => {
+    let newest = (await store.get("cleared")) ?? "";
+    for (const { id, kind, status } of await store.signals()) {
+      if (kind === "alert" && id > newest) newest = id;
+      if (kind === "alert" || status !== "pending") await store.change(id, () => null);
+    }
+    await store.put("cleared", newest);
+  });
