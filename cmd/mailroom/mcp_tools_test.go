@@ -62,7 +62,6 @@ var toolCalls = []struct{ tool, args string }{
 	{"ralph_inbox", ""},
 	{"ralph_ack", `id=$id`},
 	{"signal_device_list", ""},
-	{"signal_device_approve", `fingerprint=$fingerprint`},
 	{"ask_question", `question=Proceed? options=["Yes","No"] priority=high`},
 	{"get_response", `questionId=$questionId`},
 	{"signal_list", ""},
@@ -86,6 +85,7 @@ func callAll(t *testing.T, o *office, offered []string, call func(tool string, a
 		left[name] = true
 	}
 	kept := o.paired("pixel")
+	o.run("signal", "device", "approve", kept["fingerprint"]) // no tool: an agent could approve a phone of its own
 	kept["FOLDER"] = filepath.Dir(o.db)
 	for _, c := range toolCalls {
 		delete(left, c.tool)

@@ -17,9 +17,10 @@ type DeviceResult struct {
 	Device Device `json:"device"`
 }
 
-var deviceApproveCommand = commands.Define(vocabulary, "signal device approve", deviceApprove)
+var deviceApproveCommand = commands.Define(vocabulary, "signal device approve", deviceApprove).HereOnly()
 
-// deviceApprove also seals for the device the alerts that nobody could read so far.
+// deviceApprove is offered to nobody but who sits at this machine: an agent with an administrator's token could approve a phone
+// of its own. It also seals for the device the alerts that nobody could read so far.
 func deviceApprove(ctx context.Context, env commands.Env, p DeviceApproveParams) (DeviceResult, error) {
 	d, err := person.Approve(ctx, env.Router, p.Fingerprint)
 	return DeviceResult{shown(&d, err == nil)}, err
