@@ -18,7 +18,8 @@ type devicePin struct {
 // Approve lets the device with a fingerprint read what is asked and told from now on, and the alerts that were kept since
 // nobody could. fingerprint may be written in any case, with dashes, spaces or none. It is held against the device's
 // recipient itself. Idempotent; a device that is active in the table, and was not approved here, is approved by it too.
-// Errors: invalid_params; not_found when no device that waits has it; conflict when several have.
+// Errors: invalid_params; not_found when no device that waits has it; conflict when several have. When only the kept alerts
+// failed, the error says so, and the device is active all the same.
 func Approve(ctx context.Context, r *orchestrator.Router, fingerprint string) (orchestrator.Device, error) {
 	if len(fingerprint) > 64 || len(strings.NewReplacer("-", "", " ", "").Replace(fingerprint)) != 16 {
 		return orchestrator.Device{}, invalid("fingerprint", "it has 16 characters, and dashes between them").
@@ -64,7 +65,14 @@ func approve(ctx context.Context, r *orchestrator.Router, waiting *orchestrator.
 	if err != nil {
 		return d, err
 	}
-	return d, resealKept(ctx, r, k, recipient)
+	if err := resealKept(ctx, r, k, recipient); err != nil {
+		return d, &orchestrator.Error{
+			Code: orchestrator.CodeOf(err), Err: err,
+			Message: "the device " + d.ID + " is active, but the alerts that were kept until there was one could not be sealed for it",
+			Hint:    "It reads what comes from now on. Approve it again to try once more",
+		}
+	}
+	return d, nil
 }
 
 // Approved returns the ids of the devices that were approved on this machine, with the recipients that the table has now.
