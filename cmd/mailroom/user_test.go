@@ -240,3 +240,16 @@ func (m *matrix) exec(statement string, args ...any) {
 		m.t.Fatal(err)
 	}
 }
+
+// A question to a group of which the user is one, while there is no phone, is tried again; its trace says what to do.
+func TestGroupAsksWithoutAPhone(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	m.run("", "default", "group_set", `{"name":"staff","members":["writer","user"]}`)
+	m.run("writer", "default", "send_message", `{"target":"staff","message_type":"QUERY","message":"Who is there?"}`)
+	m.deliver()
+	const why = `SELECT status || ' ' || error_message FROM agent_message WHERE recipient = 'user'`
+	if said := m.count(why); !strings.HasPrefix(said, "retry ") || !strings.Contains(said, "Pair a phone with `mailroom signal pair`") {
+		t.Errorf("it is %s", said)
+	}
+}
