@@ -193,8 +193,8 @@ func (t *tx) vapidKeys() (public, private string, err error) {
 	return public, private, err
 }
 
-// NtfyToken is the token with which a button of a notification answers a question, once: whoever has the key of the topic
-// makes it. It has 32 hex digits.
+// NtfyToken is the token with which a button of a notification answers a question: whoever has the key of the topic makes it.
+// It is good while the question is open, and so once, but for an answer that was refused: then again. It has 32 hex digits.
 func NtfyToken(key, question string, option int) string {
 	secret, _ := hex.DecodeString(key) // "" has no buttons
 	mac := hmac.New(sha256.New, secret)

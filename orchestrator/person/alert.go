@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -130,7 +131,12 @@ func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return age.ParseX25519Identity(stored.Identity)
+	identity, err := age.ParseX25519Identity(stored.Identity)
+	if err != nil { // the cause could repeat what stands in it
+		return nil, orchestrator.Errorf(orchestrator.Unavailable, "what stands in %s is no key", filepath.Join(k.path, keptFile)).
+			WithHint("Remove it: another is made. Alerts that were sealed to it are lost")
+	}
+	return identity, nil
 }
 
 func (k *keys) makeKept() error {

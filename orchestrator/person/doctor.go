@@ -155,7 +155,7 @@ func (d *doctor) pushKeys(ctx context.Context) {
 	d.add("push keys", fine, "there", "")
 }
 
-// folder checks who can reach the keys.
+// folder checks who can reach the keys, and that of kept alerts.
 func (d *doctor) folder() {
 	const check = "key folder"
 	k, err := openKeys(d.r, false)
@@ -180,6 +180,9 @@ func (d *doctor) folder() {
 		}
 		return err
 	})
+	if err == nil {
+		_, err = k.kept(false)
+	}
 	if err != nil {
 		d.failed(check, err)
 		return

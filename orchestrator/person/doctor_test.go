@@ -1,6 +1,7 @@
 package person_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -136,4 +137,28 @@ func TestDoctorAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "problem", "mode 0644")
+}
+
+// TestDoctorKeptAlerts: the key to alerts that no phone has read yet is one of those which others must not reach.
+func TestDoctorKeptAlerts(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	if _, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true}); err != nil {
+		t.Fatal(err)
+	}
+	o.finds("key folder", "ok", "")
+	kept := filepath.Join(o.path+"-signal", "k-keptalerts")
+	if err := os.Chmod(kept, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	o.finds("key folder", "problem", "mode 0640")
+	if err := errors.Join(os.Chmod(kept, 0o600), os.WriteFile(kept, []byte(`{"identity":"AGE-SECRET-KEY-1Canary"}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	o.finds("key folder", "problem", "is no key")
+	for _, f := range person.Doctor(t.Context(), o.Router, false) {
+		if strings.Contains(f.Says+f.Do, "Canary") {
+			t.Errorf("the doctor says %+v", f)
+		}
+	}
 }
