@@ -232,11 +232,15 @@ func TestDatabaseThatFails(t *testing.T) {
 	h := newHome(t, Options{}, nil)
 	p := h.phone("a")
 	_, recipient := h.newRecipient()
+	code := h.code()
 	if err := h.router.Close(); err != nil {
 		t.Fatal(err)
 	}
 	h.step(2 * time.Minute) // the device's being there is to be noted
-	for _, a := range []answer{p.ask("GET", "/api/signals", ""), h.ask("POST", "/api/pair", pairBody("ABCD-EFGH-JKMN", "x", recipient), nil)} {
+	if a := p.ask("GET", "/api/signals", ""); a.status != 200 {
+		t.Errorf("what can be read is not: %d %s", a.status, a.body)
+	}
+	for _, a := range []answer{p.ask("DELETE", "/api/subscription", ""), h.ask("POST", "/api/pair", pairBody(code, "x", recipient), nil)} {
 		if a.status != 503 && a.status != 500 || strings.Contains(a.body, h.folder) || strings.Contains(a.body, "closed") {
 			t.Errorf("%d %s", a.status, a.body)
 		}
