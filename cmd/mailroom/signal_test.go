@@ -2,6 +2,7 @@ package main
 
 import (
 	"database/sql"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -191,5 +192,59 @@ func TestServeRemovesKeys(t *testing.T) {
 	o.until("the key of the answer that was read is gone", func() bool { return !there(read) })
 	if !there(unread) {
 		t.Error("the key of an answer that nobody has read is gone")
+	}
+}
+
+// TestWhoAsksSeals: on the command line and over `mailroom mcp` it is sealed, stored and opened without any other process:
+// no daemon runs, so none has the text.
+func TestWhoAsksSeals(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "builder")
+	o.run("signal", "device", "approve", o.paired("pixel")["fingerprint"])
+	o.run("setting", "set", "signal.push_hosts", "127.0.0.1:9")
+	o.run("setting", "set", "signal.allow_private", "on")
+	o.phone("pixel", "subscribe", "https://127.0.0.1:9/push")
+	session := connect(t, &mcp.CommandTransport{Command: o.command(mcpWords("builder", "", false)...)})
+	over := func(tool, params string) map[string]any {
+		t.Helper()
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(params)})
+		var fields map[string]any
+		if err == nil {
+			err = json.Unmarshal([]byte(result.Content[0].(*mcp.TextContent).Text), &fields)
+		}
+		if err != nil || fields["success"] != true {
+			t.Fatalf("%s: %v, %v", tool, fields, err)
+		}
+		return fields
+	}
+	for way, run := range map[string]struct{ ask, get func(string) map[string]any }{
+		"command line": {
+			func(question string) map[string]any {
+				return o.run("signal", "ask_question", "--as", "builder", "--question", question)
+			},
+			func(id string) map[string]any { return o.run("signal", "get_response", "--as", "builder", id) },
+		},
+		"mcp": {
+			func(question string) map[string]any { return over("ask_question", `{"question":"`+question+`"}`) },
+			func(id string) map[string]any { return over("get_response", `{"questionId":"`+id+`"}`) },
+		},
+	} {
+		id, _ := run.ask("Canary by " + way)["questionId"].(string)
+		rows := o.rows(`SELECT q.encrypted || ' ' || substr(q.body, 1, 28) || ' ' || m.status || ' ' || (json_extract(m.payload, '$.body') = q.body)
+			FROM signal_questions q JOIN agent_message m ON m.recipient LIKE 'device:%' AND json_extract(m.payload, '$.id') = q.question_id
+			WHERE q.question_id = '` + id + `'`)
+		if want := "1 " + base64.StdEncoding.EncodeToString([]byte("age-encryption.org/v1"))[:28] + " pending 1"; len(rows) != 1 || rows[0] != want {
+			t.Errorf("%s: stored is %q; want %q", way, rows, want)
+		}
+		if shown := o.phone("pixel", "read", id); !strings.Contains(shown, "Canary by "+way) {
+			t.Errorf("%s: the phone shows %s", way, shown)
+		}
+		o.phone("pixel", "answer", id, "yes")
+		if got := run.get(id); got["response"] != "yes" {
+			t.Errorf("%s: the answer is %v", way, got)
+		}
+	}
+	if daemons := o.rows(`SELECT instance FROM daemons`); len(daemons) != 0 {
+		t.Errorf("daemons run: %v", daemons)
 	}
 }
