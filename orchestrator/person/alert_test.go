@@ -1,0 +1,72 @@
+package person_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+)
+
+// TestApprovedWithoutKeptAlerts: when the alerts that were kept cannot be sealed for a phone, it says that the phone is active
+// all the same, and approving it again does the rest.
+func TestApprovedWithoutKeptAlerts(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	told, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(o.path+"-signal", "k-keptalerts")
+	if err := os.Chmod(kept, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := o.pair()
+	_, err = person.Approve(t.Context(), o.Router, p.fingerprint())
+	if wantCode(t, err, orchestrator.PermissionDenied); !strings.Contains(err.Error(), "device "+p.id+" is active, but the alerts") {
+		t.Error(err)
+	}
+	if asked := o.ask(); asked.Devices != 1 {
+		t.Errorf("asked %+v", asked)
+	}
+	if err := os.Chmod(kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := person.Approve(t.Context(), o.Router, p.fingerprint()); err != nil {
+		t.Fatal(err)
+	}
+	p.mustRead(o.alert(told.ID).Body)
+}
+
+// TestKeptAlertsAtOnce: alerts that several tell at the same time while there is no device are sealed to one key.
+func TestKeptAlertsAtOnce(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	const tellers = 8
+	failures := make(chan error, tellers)
+	for range tellers {
+		go func() {
+			_, err := person.Tell(background, o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
+			failures <- err
+		}()
+	}
+	for range tellers {
+		if err := <-failures; err != nil {
+			t.Error(err)
+		}
+	}
+	p := o.phone()
+	alerts, err := o.Alerts(t.Context(), time.Time{}, 2*tellers)
+	if err != nil || len(alerts) != tellers {
+		t.Fatalf("%d alerts, %v", len(alerts), err)
+	}
+	for _, a := range alerts {
+		p.mustRead(a.Body)
+	}
+	if left := o.files("replies"); len(left) != 0 {
+		t.Errorf("left is %v", left)
+	}
+}
