@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"filippo.io/age"
 
 	"mailroom/commands"
+	"mailroom/commands/signal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
 )
@@ -193,6 +196,50 @@ func TestForgedAnswerToAMessage(t *testing.T) {
 	m.deliver()
 	read := m.shown(m.run("writer", "default", "get_messages", `{}`))
 	if !strings.Contains(read, `"message":"no"`) {
+		t.Errorf("the asker reads %s", read)
+	}
+}
+
+// A key that cannot be read at the moment costs nobody the answer; one that is gone ends the question with a report.
+func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	p := newPhone(m)
+	m.run("writer", "default", "send_message", `{"target":"user","message_type":"QUERY","message":"Deploy?"}`)
+	m.deliver()
+	question, _ := p.look()
+	p.say(question, "no, by no means")
+	key := filepath.Join(m.router.Path()+"-signal", "replies", question.ID)
+	whole, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(key, []byte("{"), 0o600); err != nil { // as when a descriptor or the disk is missing
+		t.Fatal(err)
+	}
+	if err := (signal.User{}).Return(t.Context(), m.router); orchestrator.CodeOf(err) != orchestrator.Unavailable {
+		t.Errorf("the error is %v", err)
+	}
+	if n := m.count(`SELECT count(*) FROM agent_message WHERE sender = 'user'`); n != "0" {
+		t.Errorf("%s answers went back", n)
+	}
+	if err := os.WriteFile(key, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.deliver()
+	if read := m.shown(m.run("writer", "default", "get_messages", `{}`)); !strings.Contains(read, "no, by no means") {
+		t.Errorf("the asker reads %s", read)
+	}
+
+	m.run("writer", "default", "send_message", `{"target":"user","message_type":"QUERY","message":"Now?"}`)
+	m.deliver()
+	question, _ = p.look()
+	p.say(question, "yes")
+	if err := os.Remove(filepath.Join(m.router.Path()+"-signal", "replies", question.ID)); err != nil {
+		t.Fatal(err)
+	}
+	m.deliver()
+	if read := m.shown(m.run("writer", "default", "get_messages", `{}`)); !strings.Contains(read, "error_report") {
 		t.Errorf("the asker reads %s", read)
 	}
 }

@@ -138,7 +138,8 @@ func priorityOf(m *orchestrator.Message) string {
 }
 
 // Return sends the answers of questions that messages asked back to their senders. An answer that is forged opens its
-// question again; one that cannot be opened here, since its key is gone, is reported to who asked. One of a question that was
+// question again; one that cannot be opened here, since its key is gone, is reported to who asked. What fails otherwise is
+// for the next run. One of a question that was
 // not asked by that message, whatever the table says, goes to nobody: permission_denied.
 func (User) Return(ctx context.Context, r *orchestrator.Router) error {
 	var failures []error
@@ -159,7 +160,7 @@ func (User) Return(ctx context.Context, r *orchestrator.Router) error {
 // giveBack sends one answer back.
 func giveBack(ctx context.Context, r *orchestrator.Router, q *orchestrator.Question) error {
 	answer, unread := person.Look(ctx, r, q.ID)
-	gone := orchestrator.CodeOf(unread) == orchestrator.Unavailable || orchestrator.CodeOf(unread) == orchestrator.Conflict
+	gone := errors.Is(unread, person.ErrKeyMissing)
 	if unread != nil && !gone || unread == nil && !answer.Answered {
 		return unread
 	}

@@ -12,6 +12,10 @@ import (
 // keepAfterReading is for how long an answer can be read again, in case the first time its bytes were lost on the way.
 const keepAfterReading = 10 * time.Minute
 
+// ErrKeyMissing is the cause of an error when the key to an answer is not on this machine, and will not be: trying again is
+// of no use. A key that is there and cannot be read now has other causes.
+var ErrKeyMissing = errors.New("the key to the answer is missing")
+
 // Response is how a question stands.
 type Response struct {
 	orchestrator.Question
@@ -27,9 +31,8 @@ type Response struct {
 // is the administrator. An answer that is not by a device that read the question is refused: the question is open again.
 //
 // Its asker can read an answer for 10 minutes after it was read first, and sent back where a message asked; then its key is
-// removed. The administrator's reading
-// is not noted. Errors: not_found; permission_denied; conflict when the answer was read and its key is gone; unavailable
-// when the key is missing otherwise.
+// removed. The administrator's reading is not noted. Errors: not_found; permission_denied; with the cause ErrKeyMissing
+// conflict, when the answer was read or sent back and its key is gone, and unavailable otherwise.
 func Read(ctx context.Context, r *orchestrator.Router, id, caller string, wait time.Duration) (Response, error) {
 	response, err := look(ctx, r, id, caller, wait)
 	if err == nil && response.Answered && caller != "" {
@@ -91,18 +94,21 @@ func (k *keys) answered(ctx context.Context, r *orchestrator.Router, q orchestra
 	secret, err := k.reply(q.ID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && q.ReadAt != "":
-		e := orchestrator.Errorf(orchestrator.Conflict, "the answer was read at %s, and its key is gone since", q.ReadAt).
+		e := orchestrator.Errorf(orchestrator.Conflict, "the answer was read at %s, and cannot be read again", q.ReadAt).
 			WithHint("An answer can be read for 10 minutes. Ask again")
+		e.Err = ErrKeyMissing
 		e.Details = map[string]any{"answered": true, "read_at": q.ReadAt}
 		return Response{}, e
 	case errors.Is(err, fs.ErrNotExist) && q.ReturnedAt != "":
-		e := orchestrator.Errorf(orchestrator.Conflict, "the answer went back as a message at %s, and its key is gone since", q.ReturnedAt).
+		e := orchestrator.Errorf(orchestrator.Conflict, "the answer went back as a message at %s, and cannot be read again", q.ReturnedAt).
 			WithHint("Read the messages of %s", orchestrator.Clip(q.Asker))
+		e.Err = ErrKeyMissing
 		e.Details = map[string]any{"answered": true, "returned_at": q.ReturnedAt}
 		return Response{}, e
 	case errors.Is(err, fs.ErrNotExist):
-		e := orchestrator.Errorf(orchestrator.Unavailable, "the question is answered, but the key to its answer is not in %s", k.path).
+		e := orchestrator.Errorf(orchestrator.Unavailable, "the question is answered, but nothing in %s opens its answer", k.path).
 			WithHint("Read it on the machine on which it was asked, or ask again")
+		e.Err = ErrKeyMissing
 		e.Details = map[string]any{"answered": true}
 		return Response{}, e
 	case err != nil:
