@@ -162,18 +162,25 @@ func (c *conn) alerts(limit int, where, arg string) (list []Alert, err error) {
 	return list, err
 }
 
-// ReplaceAlert puts another body into an alert: one that could be read by nobody is sealed anew for a device that came
-// later. Error: not_found.
-func (r *Router) ReplaceAlert(ctx context.Context, id, body string) error {
+// ReplaceAlert puts another body in place of the old one of an alert: one that could be read by nobody is sealed anew for
+// the devices that came later. Errors: not_found; conflict when the alert has another body than old by now.
+func (r *Router) ReplaceAlert(ctx context.Context, id, old, body string) error {
 	if len(body) > maxSignal {
 		return Errorf(InvalidParams, "the alert has %d bytes; at most %d are allowed", len(body), maxSignal)
 	}
 	return r.write(ctx, func(t *tx) error {
-		n, err := t.Exec(`UPDATE signal_alerts SET body = ?, sealed_at = ? WHERE alert_id = ?`, body, t.now, id)
-		if err == nil && n == 0 {
-			err = Errorf(NotFound, "there is no alert %q", Clip(id))
+		n, err := t.Exec(`UPDATE signal_alerts SET body = ?, sealed_at = ? WHERE alert_id = ? AND body = ?`, body, t.now, id, old)
+		if err != nil || n > 0 {
+			return err
 		}
-		return err
+		_, found, err := t.text(`SELECT alert_id FROM signal_alerts WHERE alert_id = ?`, id)
+		switch {
+		case err != nil:
+			return err
+		case found:
+			return Errorf(Conflict, "the alert %q was sealed anew by somebody else", Clip(id))
+		}
+		return Errorf(NotFound, "there is no alert %q", Clip(id))
 	})
 }
 

@@ -161,9 +161,11 @@ func TestSignalsForADevice(t *testing.T) {
 	}
 	f.clock.advance(time.Second)
 	later := f.question(nil)
-	if err := f.ReplaceAlert(t.Context(), "a-anew", "y"); err != nil {
+	if err := f.ReplaceAlert(t.Context(), "a-anew", "x", "y"); err != nil {
 		t.Fatal(err)
 	}
+	wantCode(t, f.ReplaceAlert(t.Context(), "a-anew", "x", "z"), orchestrator.Conflict)
+	wantCode(t, f.ReplaceAlert(t.Context(), "a-none", "x", "z"), orchestrator.NotFound)
 	questions, alerts, err := f.SignalsFor(t.Context(), d)
 	if len(alerts) != 1 || alerts[0].Body != "y" {
 		t.Errorf("%+v", alerts)

@@ -62,6 +62,9 @@ func Tell(ctx context.Context, r *orchestrator.Router, a Alert) (Told, error) {
 		return Told{}, err
 	}
 	stored, pushed, err := r.AlertUser(ctx, d)
+	if err == nil && a.Encrypted && len(to.ids) == 0 {
+		_ = resealKept(ctx, r, k) // a device may have been approved meanwhile; if this fails, sweeping does it
+	}
 	return Told{stored, to.shown(a.Encrypted), to.told(pushed), to.unused}, err
 }
 
@@ -150,10 +153,16 @@ func (k *keys) makeKept() error {
 // keptAlerts is how many of the newest alerts a device shows, and so how many are sealed anew for one.
 const keptAlerts = 50
 
-// resealKept seals the alerts that no device could read for one that can from now on.
-func resealKept(ctx context.Context, r *orchestrator.Router, k *keys, recipient age.Recipient) error {
+// resealKept seals the newest alerts that no device could read anew for the devices that can read from now on, if there are
+// any. Several processes may do so at the same time: of an alert the first counts. The key is kept, since somebody may be
+// about to use it.
+func resealKept(ctx context.Context, r *orchestrator.Router, k *keys) error {
 	identity, err := k.kept(false)
 	if err != nil || identity == nil {
+		return err
+	}
+	to, err := k.readers(ctx, r)
+	if err != nil || len(to.recipients) == 0 {
 		return err
 	}
 	alerts, err := r.Alerts(ctx, time.Time{}, keptAlerts)
@@ -165,11 +174,12 @@ func resealKept(ctx context.Context, r *orchestrator.Router, k *keys, recipient 
 		if err != nil {
 			continue // it was sealed for devices, or not at all
 		}
-		sealed, err := sealBytes(plain, []age.Recipient{recipient})
+		sealed, err := sealBytes(plain, to.recipients)
 		if err != nil {
 			return err
 		}
-		if err := r.ReplaceAlert(ctx, alerts[i].ID, sealed); err != nil && orchestrator.CodeOf(err) != orchestrator.NotFound {
+		err = r.ReplaceAlert(ctx, alerts[i].ID, alerts[i].Body, sealed)
+		if code := orchestrator.CodeOf(err); err != nil && code != orchestrator.NotFound && code != orchestrator.Conflict {
 			return err
 		}
 	}

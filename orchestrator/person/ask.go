@@ -230,16 +230,22 @@ func (to *readers) told(pushed int) int {
 	return pushed
 }
 
-// readersOf opens the key folder and lists the devices that are active in the table and were approved on this machine with
-// the recipient that the table has. Close the folder.
+// readersOf opens the key folder and lists who can read what is asked and told. Close the folder.
 func readersOf(ctx context.Context, r *orchestrator.Router) (k *keys, to readers, err error) {
-	devices, err := r.Devices(ctx)
-	if err != nil {
-		return nil, to, err
-	}
 	if k, err = openKeys(r, true); err != nil {
 		return nil, to, err
 	}
+	if to, err = k.readers(ctx, r); err != nil {
+		k.close()
+		return nil, to, err
+	}
+	return k, to, nil
+}
+
+// readers lists the devices that are active in the table and were approved on this machine with the recipient that the
+// table has.
+func (k *keys) readers(ctx context.Context, r *orchestrator.Router) (to readers, err error) {
+	devices, err := r.Devices(ctx)
 	for i := range devices {
 		d := &devices[i]
 		switch {
@@ -251,8 +257,7 @@ func readersOf(ctx context.Context, r *orchestrator.Router) (k *keys, to readers
 		default:
 			recipient, err := k.pinned(d)
 			if err != nil {
-				k.close()
-				return nil, to, err
+				return to, err
 			}
 			if recipient == nil {
 				to.unused = append(to.unused, d.ID)
@@ -261,7 +266,7 @@ func readersOf(ctx context.Context, r *orchestrator.Router) (k *keys, to readers
 			to.ids, to.recipients = append(to.ids, d.ID), append(to.recipients, recipient)
 		}
 	}
-	return k, to, nil
+	return to, err
 }
 
 // nobody is the error of a question that no device could show.

@@ -48,8 +48,7 @@ func Approve(ctx context.Context, r *orchestrator.Router, fingerprint string) (o
 }
 
 func approve(ctx context.Context, r *orchestrator.Router, waiting *orchestrator.Device) (orchestrator.Device, error) {
-	recipient, err := age.ParseX25519Recipient(waiting.Recipient)
-	if err != nil {
+	if _, err := age.ParseX25519Recipient(waiting.Recipient); err != nil {
 		return *waiting, orchestrator.Errorf(orchestrator.Conflict, "what the device %s calls its key is none", waiting.ID).
 			WithHint("`mailroom signal device revoke %s`, and pair the phone again", waiting.ID)
 	}
@@ -65,11 +64,11 @@ func approve(ctx context.Context, r *orchestrator.Router, waiting *orchestrator.
 	if err != nil {
 		return d, err
 	}
-	if err := resealKept(ctx, r, k, recipient); err != nil {
+	if err := resealKept(ctx, r, k); err != nil {
 		return d, &orchestrator.Error{
 			Code: orchestrator.CodeOf(err), Err: err,
 			Message: "the device " + d.ID + " is active, but the alerts that were kept until there was one could not be sealed for it",
-			Hint:    "It reads what comes from now on. Approve it again to try once more",
+			Hint:    "It reads what comes from now on. The daemon tries again each minute; approving it again does, too",
 		}
 	}
 	return d, nil

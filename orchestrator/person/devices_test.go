@@ -206,6 +206,94 @@ func TestKeptAlerts(t *testing.T) {
 	}
 }
 
+// TestKeptAlertsAfterAnApproval: an alert stays unread neither when the process that approves dies halfway, nor when a phone
+// is approved between the look for phones and the row.
+func TestKeptAlertsAfterAnApproval(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	told := func() person.Told {
+		t.Helper()
+		a, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Disk is full", Encrypted: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	early := told()
+	half := func(p *phone) {
+		pin := filepath.Join(o.path+"-signal", "devices", p.id)
+		if err := os.WriteFile(pin, []byte(`{"recipient":"`+p.identity.Recipient().String()+`"}`), 0o600); err != nil {
+			t.Error(err)
+		}
+		if _, err := o.ActivateDevice(t.Context(), p.id, p.identity.Recipient().String()); err != nil {
+			t.Error(err)
+		}
+	}
+	first, second := o.pair(), o.pair()
+	half(first)
+	half(second)
+	if err := person.Sweep(t.Context(), o.Router); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*phone{first, second} {
+		p.mustRead(o.alert(early.ID).Body)
+		if _, err := person.Revoke(t.Context(), o.Router, p.id); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	third := o.pair()
+	o.whenAsked(func() { // Tell asks for the time when it has looked for phones
+		o.whenAsked(nil)
+		half(third)
+	})
+	late := told()
+	if late.Devices != 0 {
+		t.Fatalf("told %+v: the phone was there before", late)
+	}
+	third.mustRead(o.alert(late.ID).Body)
+}
+
+// TestTwoApprovalsAtOnce: of phones that are approved at the same time one reads all alerts that were kept.
+func TestTwoApprovalsAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		o := newOffice(t)
+		var told []string
+		for range 5 {
+			a, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told = append(told, a.ID)
+		}
+		phones := []*phone{o.pair(), o.pair()}
+		failures := make(chan error, len(phones))
+		for _, p := range phones {
+			go func() {
+				_, err := person.Approve(background, o.Router, p.fingerprint())
+				failures <- err
+			}()
+		}
+		for range phones {
+			if err := <-failures; err != nil {
+				t.Error(err)
+			}
+		}
+		read := func(p *phone) (n int) {
+			for _, id := range told {
+				if _, err := p.read(o.alert(id).Body); err == nil {
+					n++
+				}
+			}
+			return n
+		}
+		if a, b := read(phones[0]), read(phones[1]); max(a, b) != len(told) {
+			t.Errorf("of %d alerts one phone reads %d, the other %d", len(told), a, b)
+		}
+	}
+}
+
 func (o *office) devices() []orchestrator.Device {
 	o.t.Helper()
 	list, err := o.Devices(o.t.Context())

@@ -29,8 +29,9 @@ type office struct {
 	t    *testing.T
 	path string
 
-	mu sync.Mutex
-	at time.Time
+	mu    sync.Mutex
+	at    time.Time
+	asked func()
 }
 
 func newOffice(t *testing.T) *office {
@@ -50,8 +51,20 @@ func newOffice(t *testing.T) *office {
 
 func (o *office) now() time.Time {
 	o.mu.Lock()
+	asked := o.asked
+	at := o.at
+	o.mu.Unlock()
+	if asked != nil {
+		asked()
+	}
+	return at
+}
+
+// whenAsked has something happen each time when somebody asks for the time; nil is nothing.
+func (o *office) whenAsked(do func()) {
+	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.at
+	o.asked = do
 }
 
 func (o *office) advance(d time.Duration) {

@@ -21,16 +21,16 @@ import (
 const orphanAfter = 10 * time.Minute
 
 // Sweep removes what is not needed any more: the keys of answers that were read, and sent back where a message asked, 10
-// minutes ago, of questions that ended
-// without one, and of questions that were never stored; and the pins of devices that are revoked. It is for daemons; Ask and
-// Read do the first where nobody has for an hour.
+// minutes ago, of questions that ended without one, and of questions that were never stored; and the pins of devices that are
+// revoked. It is for daemons; Ask and Read do the first where nobody has for an hour. And it seals alerts that nobody can read
+// for the devices that are there by now: an approval may have ended halfway.
 func Sweep(ctx context.Context, r *orchestrator.Router) error {
 	k, err := openKeys(r, false)
 	if err != nil {
 		return err
 	}
 	defer k.close()
-	return errors.Join(sweep(ctx, r, k), unpinRevoked(ctx, r, k))
+	return errors.Join(sweep(ctx, r, k), unpinRevoked(ctx, r, k), resealKept(ctx, r, k))
 }
 
 // unpinRevoked forgets devices that have left by themselves: the table alone would not keep them out.
@@ -82,7 +82,7 @@ func sweepAndSay(ctx context.Context, r *orchestrator.Router, log *slog.Logger, 
 		return ""
 	}
 	if err.Error() != said {
-		log.Warn("keys of questions that have ended could not be removed", "error", err)
+		log.Warn("keys could not be swept: what is over removed, and kept alerts sealed for the devices", "error", err)
 	}
 	return err.Error()
 }
