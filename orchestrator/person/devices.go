@@ -61,6 +61,9 @@ func approve(ctx context.Context, r *orchestrator.Router, waiting *orchestrator.
 		return *waiting, err
 	}
 	d, err := r.ActivateDevice(ctx, waiting.ID, waiting.Recipient)
+	if code := orchestrator.CodeOf(err); code == orchestrator.Conflict || code == orchestrator.NotFound { // it was revoked meanwhile
+		err = errors.Join(err, k.remove(devicesFolder, waiting.ID))
+	}
 	if err != nil {
 		return d, err
 	}
@@ -97,7 +100,7 @@ func Approved(r *orchestrator.Router, devices []orchestrator.Device) (ids []stri
 func Revoke(ctx context.Context, r *orchestrator.Router, id string) (orchestrator.Device, error) {
 	unpinned := unpin(r, id) // first: without its pin it gets nothing, whatever the table says
 	d, err := r.RevokeDevice(ctx, id)
-	return d, errors.Join(err, unpinned)
+	return d, errors.Join(err, unpinned, unpin(r, id)) // again, since somebody may have approved it in between
 }
 
 func unpin(r *orchestrator.Router, id string) error {

@@ -129,6 +129,45 @@ func TestApprove(t *testing.T) {
 	wantCode(t, err, orchestrator.NotFound)
 }
 
+// TestApprovedWhileRevoked: of an approval and a revocation at the same time no pin stays.
+func TestApprovedWhileRevoked(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	pinned := o.phone()
+	o.whenAsked(func() { // who revokes has removed the pin, and not yet changed the table
+		o.whenAsked(nil)
+		pinned.pin()
+	})
+	if _, err := person.Revoke(t.Context(), o.Router, pinned.id); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		p := o.phone()
+		approved := make(chan error)
+		go func() {
+			_, err := person.Approve(background, o.Router, p.fingerprint())
+			approved <- err
+		}()
+		if _, err := person.Revoke(t.Context(), o.Router, p.id); err != nil {
+			t.Error(err)
+		}
+		if err := <-approved; err != nil && orchestrator.CodeOf(err) != orchestrator.NotFound && orchestrator.CodeOf(err) != orchestrator.Conflict {
+			t.Error(err)
+		}
+	}
+	if pins := o.files("devices"); len(pins) != 0 {
+		t.Errorf("pinned are %v", pins)
+	}
+}
+
+// pin writes what is kept of an approved device.
+func (p *phone) pin() {
+	pin := filepath.Join(p.o.path+"-signal", "devices", p.id)
+	if err := os.WriteFile(pin, []byte(`{"recipient":"`+p.identity.Recipient().String()+`"}`), 0o600); err != nil {
+		p.o.t.Error(err)
+	}
+}
+
 // TestRevoked: a device that was revoked cannot decrypt what is asked after, also when the table calls it active again.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
@@ -154,162 +193,6 @@ func TestRevoked(t *testing.T) {
 	_, err = person.Revoke(t.Context(), o.Router, "../devices/"+kept.id)
 	wantCode(t, err, orchestrator.NotFound)
 	o.ask()
-}
-
-// TestKeptAlerts: an alert for which there was no device reaches the first that is approved, and is in clear nowhere
-// meanwhile.
-func TestKeptAlerts(t *testing.T) {
-	t.Parallel()
-	o := newOffice(t)
-	tell := func(a person.Alert) person.Told {
-		t.Helper()
-		a.Sender, a.Register = "builder", true
-		told, err := person.Tell(t.Context(), o.Router, a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return told
-	}
-	early := tell(person.Alert{Message: "Disk is full", Type: "error", Encrypted: true, Context: "c"})
-	if early.Devices != 0 || early.Pushed != 0 || early.Priority != 1 || strings.Contains(early.Body, "Disk") {
-		t.Fatalf("told %+v", early)
-	}
-	clear := tell(person.Alert{Message: "In clear"})
-	if !strings.Contains(clear.Body, `"message":"In clear","alertType":"info"`) {
-		t.Fatalf("told %+v", clear)
-	}
-	p := o.pair()
-	if _, err := p.read(early.Body); err == nil {
-		t.Fatal("a device reads it that nobody approved")
-	}
-	if _, err := person.Approve(t.Context(), o.Router, p.fingerprint()); err != nil {
-		t.Fatal(err)
-	}
-	d := slices.IndexFunc(o.devices(), func(d orchestrator.Device) bool { return d.ID == p.id })
-	_, alerts, err := o.SignalsFor(t.Context(), o.devices()[d])
-	at := slices.IndexFunc(alerts, func(a orchestrator.Alert) bool { return a.ID == early.ID })
-	if err != nil || len(alerts) != 2 || at < 0 {
-		t.Fatalf("the device is shown %+v, %v", alerts, err)
-	}
-	got := p.mustRead(alerts[at].Body)
-	if got["message"] != "Disk is full" || got["alertType"] != "error" || got["priority"] != "high" || got["id"] != early.ID || got["kind"] != "alert" || got["from"] != "builder" ||
-		got["context"] != "c" || got["createdAt"] != "2026-01-02T03:04:05.000Z" {
-		t.Errorf("it reads %v", got)
-	}
-	late := tell(person.Alert{Message: "Done", Type: "success", Encrypted: true, Priority: "low"})
-	if got := p.mustRead(late.Body); late.Devices != 1 || late.Priority != -1 || got["priority"] != "low" {
-		t.Errorf("told %+v, read %v", late, got)
-	}
-	second := o.phone()
-	if _, err := second.read(o.alert(late.ID).Body); err == nil {
-		t.Error("a device reads what was told before it was approved")
-	}
-}
-
-// TestKeptAlertsAfterAnApproval: an alert stays unread neither when the process that approves dies halfway, nor when a phone
-// is approved between the look for phones and the row.
-func TestKeptAlertsAfterAnApproval(t *testing.T) {
-	t.Parallel()
-	o := newOffice(t)
-	told := func() person.Told {
-		t.Helper()
-		a, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Disk is full", Encrypted: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
-	}
-	early := told()
-	half := func(p *phone) {
-		pin := filepath.Join(o.path+"-signal", "devices", p.id)
-		if err := os.WriteFile(pin, []byte(`{"recipient":"`+p.identity.Recipient().String()+`"}`), 0o600); err != nil {
-			t.Error(err)
-		}
-		if _, err := o.ActivateDevice(t.Context(), p.id, p.identity.Recipient().String()); err != nil {
-			t.Error(err)
-		}
-	}
-	first, second := o.pair(), o.pair()
-	half(first)
-	half(second)
-	if err := person.Sweep(t.Context(), o.Router); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range []*phone{first, second} {
-		p.mustRead(o.alert(early.ID).Body)
-		if _, err := person.Revoke(t.Context(), o.Router, p.id); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	third := o.pair()
-	o.whenAsked(func() { // Tell asks for the time when it has looked for phones
-		o.whenAsked(nil)
-		half(third)
-	})
-	late := told()
-	if late.Devices != 0 {
-		t.Fatalf("told %+v: the phone was there before", late)
-	}
-	third.mustRead(o.alert(late.ID).Body)
-}
-
-// TestTwoApprovalsAtOnce: of phones that are approved at the same time one reads all alerts that were kept.
-func TestTwoApprovalsAtOnce(t *testing.T) {
-	t.Parallel()
-	for range 5 {
-		o := newOffice(t)
-		var told []string
-		for range 5 {
-			a, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			told = append(told, a.ID)
-		}
-		phones := []*phone{o.pair(), o.pair()}
-		failures := make(chan error, len(phones))
-		for _, p := range phones {
-			go func() {
-				_, err := person.Approve(background, o.Router, p.fingerprint())
-				failures <- err
-			}()
-		}
-		for range phones {
-			if err := <-failures; err != nil {
-				t.Error(err)
-			}
-		}
-		read := func(p *phone) (n int) {
-			for _, id := range told {
-				if _, err := p.read(o.alert(id).Body); err == nil {
-					n++
-				}
-			}
-			return n
-		}
-		if a, b := read(phones[0]), read(phones[1]); max(a, b) != len(told) {
-			t.Errorf("of %d alerts one phone reads %d, the other %d", len(told), a, b)
-		}
-	}
-}
-
-func (o *office) devices() []orchestrator.Device {
-	o.t.Helper()
-	list, err := o.Devices(o.t.Context())
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return list
-}
-
-func (o *office) alert(id string) orchestrator.Alert {
-	o.t.Helper()
-	a, err := o.Alert(o.t.Context(), id)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return a
 }
 
 // TestKeyFolder: keys that others can reach, or that may not be ours, are not used.

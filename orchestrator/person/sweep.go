@@ -82,7 +82,7 @@ func sweepAndSay(ctx context.Context, r *orchestrator.Router, log *slog.Logger, 
 		return ""
 	}
 	if err.Error() != said {
-		log.Warn("keys could not be swept: what is over removed, and kept alerts sealed for the devices", "error", err)
+		log.Warn("what is over could not be removed from the folder of keys, or kept alerts not be sealed for the devices", "error", err)
 	}
 	return err.Error()
 }
