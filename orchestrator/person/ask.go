@@ -89,7 +89,9 @@ func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error)
 	}
 	stored, pushed, err := r.AskUser(ctx, draft)
 	if err == nil && stored.ID == draft.ID {
-		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, nil
+		// Who sweeps removes a key whose row has not come after 10 minutes, as after a pause of this machine.
+		err := k.restore(folder, draft.ID, secret)
+		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, err
 	}
 	if err == nil { // its message has asked meanwhile
 		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, k.remove(folder, draft.ID)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/tracing"
 )
 
 // keepAfterReading is for how long an answer can be read again, in case the first time its bytes were lost on the way.
@@ -119,7 +120,7 @@ func (k *keys) answered(ctx context.Context, r *orchestrator.Router, q orchestra
 	}
 	text, option, err := secret.open(q.ID, q.Answer)
 	if err != nil {
-		return refuse(ctx, r, q, err.Error())
+		return k.refuse(ctx, r, q, secret, err.Error())
 	}
 	return Response{Question: q, Answered: true, Text: text, Option: option, asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
 }
@@ -133,13 +134,27 @@ func (k *keys) reply(id string) (secret reply, err error) {
 	return secret, err
 }
 
-// refuse opens a question again whose answer is none.
-func refuse(ctx context.Context, r *orchestrator.Router, q orchestrator.Question, why string) (Response, error) {
-	if err := r.RefuseAnswer(ctx, q.ID, q.Answer, why); err != nil {
+// refuse opens a question again whose answer is none. That an answer was refused is kept first, so that none counts that was
+// given before. The time of that is one at which the refused answer still stood there: what was given after it came later.
+func (k *keys) refuse(ctx context.Context, r *orchestrator.Router, q orchestrator.Question, secret reply, why string) (Response, error) {
+	at := r.Now().UTC().Format(tracing.Layout)
+	now, err := r.Question(ctx, q.ID)
+	if err != nil {
 		return Response{}, err
 	}
-	q, err := r.Question(ctx, q.ID)
-	return Response{Question: q, Refused: why}, err
+	if now.Answer == q.Answer && now.Status == q.Status {
+		if secret.Identity != "" {
+			secret.RefusedAt = max(secret.RefusedAt, at)
+			err = k.write(secret.folder(), q.ID, secret)
+		}
+		if err == nil {
+			err = r.RefuseAnswer(ctx, q.ID, q.Answer, why)
+		}
+		if err == nil {
+			now, err = r.Question(ctx, q.ID)
+		}
+	}
+	return Response{Question: now, Refused: why}, err
 }
 
 // Cancel takes a question back, and removes its key. by is the agent that asks for it; "" is the administrator. Errors:

@@ -15,6 +15,7 @@ import (
 	"filippo.io/age"
 
 	"mailroom/orchestrator"
+	"mailroom/tracing"
 )
 
 // maxAnswer bounds what is read of an answer, in bytes: a text of 2,000 characters in JSON with all of them escaped, and
@@ -112,6 +113,8 @@ type reply struct {
 	MessageID string   `json:"messageId,omitempty"` // of the message that asks, whose sender gets the answer in clear
 	Identity  string   `json:"identity,omitempty"`
 	MAC       string   `json:"mac,omitempty"` // base64url
+	ExpiresAt string   `json:"expiresAt,omitempty"`
+	RefusedAt string   `json:"refusedAt,omitempty"` // when an answer was refused last
 }
 
 // folder is where it is kept.
@@ -131,7 +134,7 @@ func newReply(q *sealedQuestion) (reply, error) {
 	key := make([]byte, 32)
 	rand.Read(key) // it never fails
 	q.Reply, q.MAC = identity.Recipient().String(), base64.RawURLEncoding.EncodeToString(key)
-	return reply{Asker: q.From, Options: q.Options, Identity: identity.String(), MAC: q.MAC}, nil
+	return reply{Asker: q.From, Options: q.Options, Identity: identity.String(), MAC: q.MAC, ExpiresAt: q.ExpiresAt}, nil
 }
 
 // answer is what a device says: of a question with options the index of one, else a text.
@@ -184,8 +187,33 @@ func (k *reply) authentic(id string, a *answer) error {
 	if a.V != 1 || a.ID != id {
 		return errors.New("it answers another question")
 	}
-	if _, err := time.Parse(time.RFC3339Nano, a.Time); err != nil {
+	return k.inTime(a)
+}
+
+// skew is by how much the clock of a device may be behind.
+const skew = 10 * time.Minute
+
+// inTime checks when the answer was given, by the device's clock: who writes the table could put the end of a question off, or
+// put an answer back that was given before another one was refused, and that the person has thought better of since.
+//
+// After a refusal no difference of the clocks is allowed for, which is the safe side: the answers of a device that is behind
+// are refused until its clock has passed the refusal. That of one which is ahead can be put back if it was given less before
+// the refusal than the clock is ahead.
+func (k *reply) inTime(a *answer) error {
+	given, err := time.Parse(time.RFC3339Nano, a.Time)
+	if err != nil {
 		return errors.New("its time is none")
+	}
+	if ends, err := time.Parse(tracing.Layout, k.ExpiresAt); err != nil {
+		return errors.New("the key of its question is damaged")
+	} else if given.After(ends.Add(skew)) {
+		return errors.New("it was given after the question had expired")
+	}
+	if k.RefusedAt == "" {
+		return nil
+	}
+	if refused, err := time.Parse(tracing.Layout, k.RefusedAt); err != nil || given.Before(refused) {
+		return errors.New("it was given before another one was refused")
 	}
 	return nil
 }

@@ -1,0 +1,76 @@
+package person_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+)
+
+// TestOldAndLateAnswers: an answer of a device counts neither when another was refused after it was given, nor when it was
+// given after the question's end, whatever the table says that to be.
+func TestOldAndLateAnswers(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	at := func(q orchestrator.Question, option int, when time.Time) string {
+		s := p.answer(q, option)
+		s.fields["time"] = when.UTC().Format("2006-01-02T15:04:05.000Z")
+		return s.sign().seal()
+	}
+	refused := func(q orchestrator.Question, why string) {
+		t.Helper()
+		if r, err := o.get(q.ID); err != nil || r.Refused != why || r.Status != orchestrator.QuestionPending {
+			t.Fatalf("read %+v, %v", r, err)
+		}
+	}
+	asked := o.ask("Yes", "No").Question
+	first := at(asked, 0, o.now())
+	o.advance(time.Minute)
+	o.forge(asked.ID, "garbage")
+	refused(asked, "it is not base64")
+	o.advance(time.Minute)
+	second := at(asked, 1, o.now())
+	o.forge(asked.ID, first)
+	refused(asked, "it was given before another one was refused")
+	o.forge(asked.ID, second) // at the very moment
+	o.answered(asked.ID, "No")
+
+	asked = o.ask("Yes", "No").Question
+	o.exec(`UPDATE signal_questions SET expires_at = '2027-01-01T00:00:00.000Z' WHERE question_id = ?`, asked.ID)
+	ends := o.now().Add(person.DefaultTTL)
+	o.advance(30 * 24 * time.Hour)
+	o.forge(asked.ID, at(asked, 0, ends.Add(11*time.Minute)))
+	refused(asked, "it was given after the question had expired")
+	asked = o.ask("Yes", "No").Question
+	ends = o.now().Add(person.DefaultTTL)
+	o.advance(30 * 24 * time.Hour)
+	o.forge(asked.ID, at(asked, 0, ends)) // read long after it was given
+	o.answered(asked.ID, "Yes")
+}
+
+// TestKeyIsSweptTooEarly: a key that somebody removes before its question is in the table is written again.
+func TestKeyIsSweptTooEarly(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	gone := 0
+	o.whenAsked(func() {
+		for _, name := range o.files("replies") { // the row comes after this
+			if err := os.Remove(filepath.Join(o.path+"-signal", "replies", name)); err != nil {
+				t.Error(err)
+			}
+			gone++
+		}
+	})
+	asked := o.ask("Yes", "No")
+	o.whenAsked(nil)
+	if gone != 1 {
+		t.Fatalf("%d keys were removed", gone)
+	}
+	o.put(asked.ID, p.id, p.answer(asked.Question, 0).seal())
+	o.answered(asked.ID, "Yes")
+}
