@@ -195,8 +195,11 @@ func knownName(key string, params []Param, fold bool) (string, error) {
 		}
 		names[i] = params[i].Name
 	}
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "there is no parameter %q", orchestrator.Clip(key))
-	e.Details = map[string]any{"parameter": orchestrator.Clip(key)}
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "a parameter is given that there is not")
+	if len(params) == 0 || !params[0].Private {
+		e.Message = fmt.Sprintf("there is no parameter %q", orchestrator.Clip(key))
+		e.Details = map[string]any{"parameter": orchestrator.Clip(key)}
+	}
 	if near := orchestrator.Nearest(strings.ToLower(key), names); len(near) > 0 {
 		return "", e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
@@ -235,7 +238,7 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 	case Integer, Span:
 		n, err := strconv.ParseInt(string(value), 10, 64)
 		if errors.Is(err, strconv.ErrRange) {
-			return p.invalid("%s is out of bounds: %s", orchestrator.Clip(string(value)), cmp.Or(p.Bounds(), "64 bits"))
+			return p.invalid("%s is out of bounds: %s", p.shown(string(value)), cmp.Or(p.Bounds(), "64 bits"))
 		}
 		if err != nil {
 			what := "a whole number"
@@ -245,14 +248,14 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 			return p.wrongType(value, what)
 		}
 		field.SetInt(n)
-		return p.inBounds(float64(n), strconv.FormatInt(n, 10))
+		return p.inBounds(float64(n), p.shown(strconv.FormatInt(n, 10)))
 	case Number:
 		var n float64
 		if err := json.Unmarshal(value, &n); err != nil {
 			return p.wrongType(value, "a number")
 		}
 		field.SetFloat(n)
-		return p.inBounds(n, string(value))
+		return p.inBounds(n, p.shown(string(value)))
 	case List:
 		return p.decodeList(value, field)
 	}
@@ -334,8 +337,13 @@ func (p *Param) notAnObject(value json.RawMessage) error {
 }
 
 func (p *Param) wrongType(value json.RawMessage, want string) error {
+	return p.invalid("%s is not %s", p.shown(string(value)), want)
+}
+
+// shown is a value as an error names it.
+func (p *Param) shown(value string) string {
 	if p.Private {
-		return p.invalid("it is not %s", want)
+		return "it"
 	}
-	return p.invalid("%s is not %s", orchestrator.Clip(string(value)), want)
+	return orchestrator.Clip(value)
 }

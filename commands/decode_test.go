@@ -184,6 +184,10 @@ func TestPrivateAndCharacters(t *testing.T) {
 	type secret struct {
 		Text string   `json:"text,omitempty" desc:"a text" check:"private,characters,min=2,max=4"`
 		List []string `json:"list,omitempty" desc:"a list" check:"private,max=2"`
+		Word string   `json:"word,omitempty" desc:"one of some" check:"oneof=red|green"`
+		Name string   `json:"name,omitempty" desc:"an agent" check:"agent"`
+		Flag bool     `json:"flag,omitempty" desc:"a switch"`
+		TTL  Seconds  `json:"ttl,omitempty" desc:"a time" check:"max=9"`
 	}
 	for raw, says := range map[string]string{
 		`{"text":{"canary":1}}`:         "text: it is not a text",
@@ -193,6 +197,12 @@ func TestPrivateAndCharacters(t *testing.T) {
 		`{"list":"canary"}`:             "list: it is not a list of texts",
 		`{"list":[["canary"]]}`:         "list: it is not a text",
 		`{"list":["canary","b","c"]}`:   "list: it has 3 elements, which is out of bounds: at most 2 elements",
+		`{"word":"canary"}`:             "word: it is none of red, green",
+		`{"name":"a canary"}`:           "name: it is not a name: it is a letter, then letters, digits, '_' or '-'",
+		`{"flag":"canary"}`:             "flag: it is not true or false",
+		`{"ttl":4711}`:                  "ttl: it is out of bounds: at most 9 seconds",
+		`{"ttl":47114711471147114711}`:  "ttl: it is out of bounds: at most 9 seconds",
+		`{"Is the canary ill?":1}`:      "a parameter is given that there is not. Known: text, list, word, name, flag, ttl",
 		`{"text":"canary","list":["a"`:  "the parameters are not JSON: it ends too early",
 		`{"text":"canary","text":"ab"}`: "text: it is given twice",
 	} {

@@ -39,7 +39,9 @@ const (
 //	desc:"messages at most"       what it is; required
 //	check:"min=1,max=1000"        bounds: of a number, or of the bytes of a text or the elements of a list
 //	                              also agent, agent|group, id, oneof=a|b; of a JSON value, object or text|object;
-//	                              characters: the bounds of a text count those; private: no error repeats its value
+//	                              characters: the bounds of a text count those; private: no error repeats its value,
+//	                              nor that of any other parameter of the command, nor a name that it does not have: what
+//	                              is private may have come to the wrong place
 //	default:"10"                  its value when it is left out
 //	arg:"1"                       its place among the arguments on the command line; rest takes all that follow
 type Param struct {
@@ -58,7 +60,7 @@ type Param struct {
 	Object       bool // the JSON value is an object
 
 	Characters bool // Min and Max of a text count characters, not bytes
-	Private    bool // errors, which stand in the traces, repeat nothing of its value
+	Private    bool // errors, which stand in the traces, repeat nothing of its value; all parameters of a command are, or none
 
 	index   int
 	pointer bool
@@ -105,6 +107,11 @@ func paramsOf(zero any) ([]Param, error) {
 			return nil, fmt.Errorf("default of parameter %w", err)
 		}
 		params = append(params, p)
+	}
+	if slices.ContainsFunc(params, func(p Param) bool { return p.Private }) {
+		for i := range params {
+			params[i].Private = true
+		}
 	}
 	return params, checkClashes(params)
 }
@@ -261,6 +268,9 @@ func (p *Param) checkText(s string) (string, error) {
 	switch p.NameOf {
 	case "agent", "agent|group":
 		name, err := orchestrator.CheckName(strings.ReplaceAll(p.NameOf, "|", " or "), s)
+		if err != nil && p.Private {
+			return "", p.invalid("it is not a name: it is a letter, then letters, digits, '_' or '-'")
+		}
 		if err != nil {
 			return "", p.invalid("%s", err)
 		}
@@ -271,7 +281,7 @@ func (p *Param) checkText(s string) (string, error) {
 		}
 	}
 	if len(p.OneOf) > 0 && !slices.Contains(p.OneOf, s) {
-		return "", p.invalid("%q is none of %s", orchestrator.Clip(s), p.Bounds())
+		return "", p.invalid("%s is none of %s", p.shown(strconv.Quote(orchestrator.Clip(s))), p.Bounds())
 	}
 	if p.Characters {
 		n := utf8.RuneCountInString(s)
