@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"commands/signal":                         {"commands", "orchestrator", "orchestrator/letter", "orchestrator/person", "tracing"},
 	"commands/surface":                        {"commands", "commands/surface/listener", "commands/surface/phone", "orchestrator", "orchestrator/person", "orchestrator/watchdog", "tracing"},
 	"commands/surface/listener":               {"commands", "orchestrator"},
-	"commands/surface/phone":                  {"commands", "commands/surface/listener", "orchestrator", "tracing"},
+	"commands/surface/phone":                  {"commands", "commands/surface/listener", "orchestrator", "orchestrator/person", "tracing"},
 	"commands/surface/phone/browsertest":      {"orchestrator"},
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
 )
 
 // A phone's way through all of the routes: pair, be approved, subscribe, see what is open, answer, unpair.
@@ -34,7 +35,7 @@ func TestEveryRoute(t *testing.T) {
 		}
 	}
 	device("waiting", "none")
-	if _, err := h.router.ActivateDevice(t.Context(), p.id, p.to); err != nil {
+	if _, err := person.Approve(t.Context(), h.router, orchestrator.Fingerprint(p.to)); err != nil {
 		t.Fatal(err)
 	}
 	endpoint := "https://updates.push.services.mozilla.com/wpush/v2/abc"

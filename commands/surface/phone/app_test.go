@@ -1,6 +1,7 @@
 package phone_test
 
 import (
+	"mailroom/orchestrator/person"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ func TestPairingByLink(t *testing.T) {
 	if shown := eval[string](tb, `document.querySelector(".fingerprint").innerText`); shown != d.Fingerprint {
 		t.Errorf("the phone shows %s, the machine has %s", shown, d.Fingerprint)
 	}
-	if _, err := m.ActivateDevice(t.Context(), d.ID, d.Recipient); err != nil {
+	if _, err := person.Approve(t.Context(), m.Router, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("No open questions.")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
 )
 
 // routes are all that can be asked, with a body that is taken, as far as there is one that always is.
@@ -197,7 +198,7 @@ func TestBeforeAndAfter(t *testing.T) {
 	before := h.question("secret", true, time.Hour, old)
 	clear := h.question(`{"question":"open"}`, false, time.Hour)
 	h.step(time.Second)
-	if _, err := h.router.ActivateDevice(t.Context(), late.id, late.to); err != nil {
+	if _, err := person.Approve(t.Context(), h.router, orchestrator.Fingerprint(late.to)); err != nil {
 		t.Fatal(err)
 	}
 	h.step(time.Second)
@@ -229,6 +230,40 @@ func TestBeforeAndAfter(t *testing.T) {
 	}
 }
 
+// A phone that was unpaired, and that who writes the table or restores a backup makes active again, waits as a new one does;
+// so does one with another key than the one that was approved.
+func TestRevived(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, Options{}, nil)
+	p, kept := h.phone("lost"), h.phone("kept")
+	clear := h.question(`{"question":"open"}`, false, time.Hour)
+	hash := h.hidden(`SELECT token_hash FROM signal_subscriptions WHERE device_id = '` + p.id + `'`)
+	if a := p.ask("DELETE", "/api/device", ""); a.status != 200 || a.read("state") != "revoked" {
+		t.Fatalf("unpairing: %d %s", a.status, a.body)
+	}
+	pins, err := os.ReadDir(h.router.Path() + "-signal/devices")
+	if err != nil || len(pins) != 1 || pins[0].Name() != kept.id {
+		t.Errorf("pinned are %v, %v", pins, err)
+	}
+	h.hidden(`INSERT INTO signal_subscriptions (device_id, token_hash) VALUES ('` + p.id + `', '` + hash + `') RETURNING device_id`)
+	h.hidden(`UPDATE signal_devices SET state = 'active' WHERE device_id = '` + p.id + `' RETURNING device_id`)
+	h.hidden(`UPDATE signal_devices SET recipient = '` + p.to + `' WHERE device_id = '` + kept.id + `' RETURNING device_id`)
+	for _, d := range []*phone{p, kept} {
+		for _, route := range []string{"GET /api/signals", "GET /api/signals/" + clear, "POST /api/questions/" + clear + "/answer"} {
+			method, path, _ := strings.Cut(route, " ")
+			if a := d.ask(method, path, `{"text":"x"}`); a.status != 403 || a.read("state") != "waiting" {
+				t.Errorf("%s: %d %s", route, a.status, a.body)
+			}
+		}
+		if a := d.ask("GET", "/api/device", ""); a.status != 200 || a.read("state") != "waiting" {
+			t.Errorf("it is told %d %s", a.status, a.body)
+		}
+	}
+	if q, err := h.router.Question(t.Context(), clear); err != nil || q.Status != orchestrator.QuestionPending {
+		t.Errorf("the question is %+v, %v", q, err)
+	}
+}
+
 // What people ask and answer, their codes and their tokens stand in no log, and what is sealed or secret in no file.
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
@@ -239,7 +274,7 @@ func TestNothingLeaks(t *testing.T) {
 	p.token = "none yet"
 	paired := h.ask("POST", "/api/pair", pairBody(code, "x", p.to), nil)
 	p.id, p.token = paired.read("device"), paired.read("token")
-	if _, err := h.router.ActivateDevice(t.Context(), p.id, p.to); err != nil {
+	if _, err := person.Approve(t.Context(), h.router, orchestrator.Fingerprint(p.to)); err != nil {
 		t.Fatal(err)
 	}
 	sealed := h.question(`{"question":"canaryquestion"}`, true, time.Hour, p)
@@ -266,6 +301,9 @@ func TestNothingLeaks(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
+		if strings.HasSuffix(file, "-signal") {
+			continue // the folder of keys
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 
 	"mailroom/commands/surface/phone"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
 )
 
 // patience is how long a browser may take for anything. No test waits for it unless it fails.
@@ -296,7 +297,7 @@ func (m *machine) pair() (*tab, orchestrator.Device) {
 	tb.press("Pair this device")
 	tb.sees("Approve this device")
 	d := m.device()
-	if d, err = m.ActivateDevice(m.t.Context(), d.ID, d.Recipient); err != nil {
+	if d, err = person.Approve(m.t.Context(), m.Router, d.Fingerprint); err != nil {
 		m.t.Fatal(err)
 	}
 	tb.sees("No open questions.")

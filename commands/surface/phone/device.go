@@ -7,6 +7,7 @@ import (
 
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
 )
 
 // paired is the answer to a code.
@@ -92,7 +93,7 @@ type stateOf struct {
 
 // unpair revokes the device that asks.
 func (p *Phone) unpair(r *http.Request, d orchestrator.Device) (any, error) {
-	d, err := p.router.RevokeDevice(r.Context(), d.ID)
+	d, err := person.Revoke(r.Context(), p.router, d.ID)
 	return stateOf{d.State}, err
 }
 

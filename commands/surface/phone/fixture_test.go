@@ -20,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
 )
 
 // home is a listener on a database of its own, with a clock that can be set and a log that can be searched.
@@ -218,7 +219,7 @@ func (h *home) waits(name string) *phone {
 func (h *home) phone(name string) *phone {
 	h.t.Helper()
 	p := h.waits(name)
-	if _, err := h.router.ActivateDevice(h.t.Context(), p.id, p.to); err != nil {
+	if _, err := person.Approve(h.t.Context(), h.router, orchestrator.Fingerprint(p.to)); err != nil {
 		h.t.Fatal(err)
 	}
 	return p

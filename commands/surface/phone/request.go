@@ -12,6 +12,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
 	"mailroom/tracing"
 )
 
@@ -52,11 +53,18 @@ func (p *Phone) known(waitingToo bool, command string, do act) http.Handler {
 	})
 }
 
-// authenticate finds out which device asks. On an error it has answered.
+// authenticate finds out which device asks. One that the table calls active, and that nobody approved on this machine with
+// the key that it has there, waits as others do. On an error it has answered.
 func (p *Phone) authenticate(rw http.ResponseWriter, r *http.Request) (d orchestrator.Device, err error) {
 	secret, err := listener.BearerOf(r, "Pair this device again: `mailroom signal pair` prints a code")
 	if err == nil {
 		d, err = p.router.DeviceOfToken(r.Context(), secret)
+	}
+	if err == nil && d.State == orchestrator.DeviceActive {
+		var approved []string
+		if approved, err = person.Approved(p.router, []orchestrator.Device{d}); len(approved) == 0 {
+			d.State = orchestrator.DeviceWaiting
+		}
 	}
 	switch {
 	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated && !p.strangers.Allow():
