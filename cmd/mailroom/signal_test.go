@@ -113,7 +113,7 @@ func TestSignalIsNowhereInClear(t *testing.T) {
 			t.Errorf("%q is not in what was searched", there)
 		}
 	}
-	if failures := o.rows(`SELECT name FROM command_trace WHERE status = 'ERROR' AND name IN ('ask_question', 'send_alert')`); len(failures) != 3*12 {
+	if failures := o.rows(`SELECT name FROM command_trace WHERE status = 'ERROR' AND name IN ('ask_question', 'send_alert')`); len(failures) != 3*18 {
 		t.Errorf("%d failures are in the trace", len(failures))
 	}
 }
@@ -156,6 +156,12 @@ func secretly(t *testing.T, o *office, way string, run func(command, params stri
 		{"ask_question", `{"question":"Canary","source":"other"}`},
 		{"send_alert", `{"message":"` + long + `"}`},
 		{"send_alert", `{"message":{"text":"Canary"}}`},
+		{"ask_question", `{"question":"x","Canary?":"x"}`},
+		{"ask_question", `{"question":"x","priority":"Canary"}`},
+		{"ask_question", `{"question":"x","encrypt":"Canary"}`},
+		{"ask_question", `{"question":"x","threadId":["Canary"]}`},
+		{"send_alert", `{"message":"x","alertType":"Canary"}`},
+		{"send_alert", `{"message":"x","source":"a Canary"}`},
 	} {
 		answer := run(refused[0], refused[1])
 		if strings.Contains(answer, canary) || !strings.Contains(answer, `"success":false`) {
