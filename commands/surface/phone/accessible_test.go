@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
 )
 
 // accessible has axe look at what the page shows, in light and in dark, and measures what can be touched.
@@ -61,7 +62,7 @@ func TestAccessible(t *testing.T) {
 	tb.accessible("approval")
 
 	d := m.device()
-	if d, err = m.ActivateDevice(t.Context(), d.ID, d.Recipient); err != nil {
+	if d, err = person.Approve(t.Context(), m.Router, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("No open questions.")

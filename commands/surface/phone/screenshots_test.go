@@ -2,6 +2,7 @@ package phone_test
 
 import (
 	"flag"
+	"mailroom/orchestrator/person"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,7 +30,7 @@ func TestScreenshots(t *testing.T) {
 	tb.sees("Approve this device")
 	tb.picture("pairing")
 	d := m.device()
-	if d, err = m.ActivateDevice(t.Context(), d.ID, d.Recipient); err != nil {
+	if d, err = person.Approve(t.Context(), m.Router, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("No open questions.")

@@ -2,6 +2,7 @@ package phone_test
 
 import (
 	"encoding/base64"
+	"mailroom/orchestrator/person"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -94,7 +95,7 @@ func TestApple(t *testing.T) {
 	if d.Name != "iPhone" {
 		t.Errorf("the device is called %q", d.Name)
 	}
-	if _, err := m.ActivateDevice(t.Context(), d.ID, d.Recipient); err != nil {
+	if _, err := person.Approve(t.Context(), m.Router, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("This device rings only for installed apps.")
