@@ -71,11 +71,17 @@ func newAsked(t *testing.T) asked {
 // ask asks a question of the device; what it says is completed with what every question has.
 func (m *machine) ask(d orchestrator.Device, encrypted bool, s said) asked {
 	m.t.Helper()
-	q := newAsked(m.t)
 	id, err := m.NewSignalID("q-")
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	return m.askAs(id, d, encrypted, s)
+}
+
+// askAs is ask with an id that need not be one of the daemon's.
+func (m *machine) askAs(id string, d orchestrator.Device, encrypted bool, s said) asked {
+	m.t.Helper()
+	q := newAsked(m.t)
 	q.id = id
 	now := time.Now().UTC()
 	document := said{"v": 1, "kind": "question", "id": id, "from": "builder", "priority": "normal",
@@ -88,7 +94,7 @@ func (m *machine) ask(d orchestrator.Device, encrypted bool, s said) asked {
 		document["reply"], document["mac"] = q.identity.Recipient().String(), base64.RawURLEncoding.EncodeToString(q.mac)
 		body = seal(m.t, document, d.Recipient)
 	}
-	_, _, err = m.AskUser(m.t.Context(), orchestrator.QuestionDraft{
+	_, _, err := m.AskUser(m.t.Context(), orchestrator.QuestionDraft{
 		ID: id, Asker: "builder", Register: true, Encrypted: encrypted, Body: body, TTL: time.Hour, Devices: []string{d.ID},
 	})
 	if err != nil {

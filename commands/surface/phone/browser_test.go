@@ -29,7 +29,7 @@ import (
 )
 
 // patience is how long a browser may take for anything. No test waits for it unless it fails.
-const patience = 40 * time.Second
+const patience = 60 * time.Second
 
 // chromium is one browser for all tests of this package; each test has an origin, and so a device, of its own.
 var chromium = sync.OnceValues(func() (context.Context, context.CancelFunc) {
@@ -65,18 +65,18 @@ func (q quitting) Run() int {
 type machine struct {
 	*orchestrator.Router
 	t      *testing.T
+	file   string // the database
 	listen *phone.Phone
 }
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	router, err := orchestrator.Open(t.Context(), orchestrator.Options{
-		Path: filepath.Join(t.TempDir(), "mailroom.db"), Log: slog.New(slog.DiscardHandler),
-	})
+	file := filepath.Join(t.TempDir(), "mailroom.db")
+	router, err := orchestrator.Open(t.Context(), orchestrator.Options{Path: file, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{Router: router, t: t}
+	m := &machine{Router: router, t: t, file: file}
 	m.up("127.0.0.1:0")
 	t.Cleanup(func() {
 		m.down()
@@ -235,6 +235,15 @@ func (tb *tab) shows(text string) {
 
 // freeze has the page no longer look for news by itself.
 func (tb *tab) freeze() { eval[chromedp.Void](tb, `void (window.setTimeout = () => 0)`) }
+
+// refreshed has the page look for news, and waits until that is over. By itself it no longer looks then.
+func (tb *tab) refreshed() {
+	tb.t.Helper()
+	eval[chromedp.Void](tb, `new Promise((resolve) => {
+		window.setTimeout = () => (resolve(), 0);
+		dispatchEvent(new Event("focus"));
+	})`)
+}
 
 // hides fails the test when the page shows a text.
 func (tb *tab) hides(text string) {

@@ -22,18 +22,7 @@ func TestSubscribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	point := "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
-	eval[chromedp.Void](tb, `(() => {
-		let subscription = null;
-		PushManager.prototype.getSubscription = async () => subscription;
-		PushManager.prototype.subscribe = async ({ applicationServerKey, userVisibleOnly }) => {
-			window.subscribedWith = btoa(String.fromCharCode(...applicationServerKey)) + " " + userVisibleOnly;
-			return (subscription = {
-				options: { applicationServerKey }, unsubscribe: async () => { subscription = null; },
-				toJSON: () => ({ endpoint: "https://fcm.googleapis.com/fcm/send/x", expirationTime: null, keys: { p256dh: %s, auth: "BTBZMqHH6r4Tts7J_aSIgg" } }),
-			});
-		};
-	})()`, js(point))
+	tb.subscribable()
 	if d := m.device(); d.PushHost != "" {
 		t.Errorf("subscribed to %s before anybody asked", d.PushHost)
 	}
@@ -55,6 +44,27 @@ func TestSubscribe(t *testing.T) {
 	if d := m.device(); d.PushHost != "" {
 		t.Errorf("still subscribed to %s", d.PushHost)
 	}
+}
+
+// subscribable puts a push service in the place of the browser's own, which is far away. The page counts how often it
+// was subscribed.
+func (tb *tab) subscribable() {
+	tb.t.Helper()
+	point := "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
+	eval[chromedp.Void](tb, `(() => {
+		let subscription = null;
+		window.subscribed = 0;
+		PushManager.prototype.getSubscription = async () => subscription;
+		PushManager.prototype.subscribe = async ({ applicationServerKey, userVisibleOnly }) => {
+			window.subscribedWith = btoa(String.fromCharCode(...applicationServerKey)) + " " + userVisibleOnly;
+			if (subscription) throw new Error("still subscribed");
+			subscribed++;
+			return (subscription = {
+				options: { applicationServerKey }, unsubscribe: async () => { subscription = null; },
+				toJSON: () => ({ endpoint: "https://fcm.googleapis.com/fcm/send/x" + subscribed, expirationTime: null, keys: { p256dh: %s, auth: "BTBZMqHH6r4Tts7J_aSIgg" } }),
+			});
+		};
+	})()`, js(point))
 }
 
 // TestDenied: who said no is told what that means and where to change it, and is not asked again.

@@ -3,6 +3,7 @@ package phone_test
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ type worker struct {
 	registration serviceworker.RegistrationID
 }
 
-// noting has a service worker note what it shows, and how much it refuses to. To ask the browser again and again would not do: it forgets what it was
+// noting has a service worker note what it shows, how much it refuses to, and how many pushes it is done with. To ask the browser again and again would not do: it forgets what it was
 // asked for just before the desktop has shown it.
 const noting = `
 	const shown = new Map();
@@ -33,6 +34,12 @@ const noting = `
 		shown.set(options.tag, { Tag: options.tag, Title: title, Body: options.body, Actions: (options.actions ?? []).map((a) => a.title),
 			Silent: options.silent === true, RequireInteraction: options.requireInteraction === true });
 		turn();
+	};
+	let done = 0;
+	const wait = ExtendableEvent.prototype.waitUntil;
+	ExtendableEvent.prototype.waitUntil = function (work) {
+		wait.call(this, work);
+		if (this.type === "push") work.then(() => { done++; turn(); });
 	};
 	const close = Notification.prototype.close;
 	Notification.prototype.close = function () { close.call(this); shown.delete(this.tag); turn(); };
@@ -66,12 +73,14 @@ func (tb *tab) worker() worker {
 	return worker{}
 }
 
-// push delivers a payload.
+// push delivers a payload, and waits until the service worker is done with it.
 func (w worker) push(payload any) {
 	w.t.Helper()
+	before := eval[int](w.inside, `done`)
 	w.command(chromedp.Call(w.ctx, serviceworker.DeliverPushMessage, serviceworker.DeliverPushMessageParams{
 		Origin: w.machine.listen.Address, RegistrationID: w.registration, Data: js(payload),
 	}))
+	w.shown(fmt.Sprintf("done > %d", before))
 }
 
 // notification is one that is shown.
@@ -234,12 +243,13 @@ func TestNotificationTap(t *testing.T) {
 	tb.press("Settings")
 	w.button(q.id, "")
 	w.until(`location.hash === "#" + %s && document.activeElement.id === %[1]s`, js(q.id))
-	w.push(m.pushed(q.id))
+	late := m.ask(d, true, said{"question": "Too late?", "options": []string{"yes", "no"}})
+	w.push(m.pushed(late.id))
 	w.shown(`list.length === 1`)
-	if _, err := m.AnswerQuestion(t.Context(), q.id, d.ID, "by another"); err != nil {
+	if _, err := m.AnswerQuestion(t.Context(), late.id, d.ID, "by another"); err != nil {
 		t.Fatal(err)
 	}
-	w.button(q.id, "option:0")
+	w.button(late.id, "option:0")
 	w.shows("Answered on another device")
 }
 

@@ -27,9 +27,20 @@ const state = {
 const read = new Map(); // what records say, by id; decrypted once
 
 const views = { questions: "Questions", alerts: "Alerts", history: "History", settings: "Settings" };
-const nameOf = (hash) => (hash in views ? hash : hash.startsWith("a-") ? "alerts" : "questions");
-const view = () => nameOf(location.hash.slice(1));
+const nameOf = (hash) => (Object.hasOwn(views, hash) ? hash : hash.startsWith("a-") ? "alerts" : "questions");
+const view = () => nameOf(target());
+
+// target is what the address names: a view, or the id of a question or alert.
+function target() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+}
+
 const main = document.querySelector("main");
+const pages = new BroadcastChannel("mailroom"); // what the service worker and other pages of the app have changed
 
 // load takes what is kept into the state. The first time nothing is news.
 async function load() {
@@ -37,6 +48,7 @@ async function load() {
   const first = state.device === undefined;
   const before = state.device?.state;
   state.device = (await store.get("device")) ?? null;
+  if (!state.device) for (const kept of [read, state.sending, state.stay]) kept.clear();
   if (before === "waiting" && state.device?.state === "active") announce("This device was approved.");
   state.putOff = (await store.get("putOff")) ?? [];
   state.refreshed = (await store.get("refreshed")) ?? "";
@@ -61,6 +73,12 @@ function tell(record) {
   announce(record.kind === "alert" ? `New alert${from ? ` from ${from}` : ""}` : `New question${from ? ` from ${from}` : ""}`);
 }
 
+let shown = Promise.resolve();
+
+// inTurn has nothing come between what is read and what is shown of it. What fails there fails for this time only.
+const inTurn = (work) => (shown = shown.then(work).catch((error) => console.error(error)));
+const show = () => inTurn(() => load().then(render));
+
 // render shows the state.
 function render() {
   const { device } = state;
@@ -68,8 +86,8 @@ function render() {
   document.getElementById("views").hidden = !paired;
   document.getElementById("connection").hidden = state.online;
   document.getElementById("fresh").hidden = !state.fresh;
-  const shown = paired ? entries[view()]() : [entrance(device)];
-  fill(main, [shown[0], problem(), ...shown.slice(1)].filter(Boolean));
+  const [first, ...rest] = paired ? entries[view()]() : [entrance(device)];
+  fill(main, [first, problem(), ...rest].filter(Boolean));
   const open = state.records.filter((record) => record.kind === "question" && record.status === "pending").length;
   for (const link of document.querySelectorAll("#views a")) {
     const here = link.hash === `#${view()}`;
@@ -102,12 +120,13 @@ const stale = () => !state.online && {
 function entry(record, build) {
   const shown = { ...read.get(record.id), sending: state.sending.get(record.id) };
   const overdue = Date.parse(record.expiresAt) < Date.now();
-  return { key: record.id, signature: JSON.stringify([record, shown.sending, overdue]), build: () => build(record, shown, act) };
+  const { rung, ...seen } = record; // that it rang changes nothing here, least of all what somebody types
+  return { key: record.id, signature: JSON.stringify([seen, shown.sending, overdue]), build: () => cards.whole("article", record, () => build(record, shown, act)) };
 }
 
 const entries = {
   questions() {
-    const shown = state.records.filter((r) => r.kind === "question" && (r.status === "pending" || state.stay.has(r.id)));
+    const shown = state.records.filter((r) => r.kind === "question" && (r.status === "pending" || state.stay.has(r.id) || r.id === target()));
     const steps = settings.steps(state.device, state, act);
     const list = shown.length ? shown.map((r) => entry(r, cards.question)) : [empty("No open questions.")];
     return [title("Questions"), stale(), ...steps, ...list];
@@ -119,7 +138,7 @@ const entries = {
   history() {
     const over = state.records.filter((r) => r.kind === "alert" || r.status !== "pending");
     const signature = JSON.stringify(over);
-    const list = () => make("ul", { class: "lines", role: "list" }, over.map((r) => cards.line(r, read.get(r.id))));
+    const list = () => make("ul", { class: "lines", role: "list" }, over.map((r) => cards.whole("li", r, () => cards.line(r, read.get(r.id)))));
     const clear = () => make("button", { type: "button", class: "plain", onclick: act.clear }, "Clear the history");
     return over.length === 0
       ? [title("History"), empty("Nothing yet. What you answered and what you were told is kept here, on this device only.")]
@@ -137,8 +156,7 @@ const guard = (work) => async (...given) => {
     state.problem = error instanceof Offline ? "Mailroom cannot be reached. Try again when there is a connection." : error.message;
     announce(state.problem);
   }
-  await load();
-  render();
+  await show();
 };
 
 const registration = () => navigator.serviceWorker.ready;
@@ -173,7 +191,7 @@ const act = {
     state.stay.clear();
     announce("The history was cleared.");
   }),
-  putOff: guard((step) => store.put("putOff", [...state.putOff, step])),
+  putOff: guard((step) => store.keep("putOff", (before = []) => [...before, step])),
   ring: guard(async () => {
     if ((await Notification.requestPermission()) !== "granted") return;
     await push.subscribe(await registration());
@@ -198,18 +216,31 @@ const act = {
   forget: guard(async () => {
     const worker = await navigator.serviceWorker?.getRegistration();
     const subscription = await worker?.pushManager?.getSubscription();
-    await subscription?.unsubscribe();
-    await signals.forget();
-    read.clear();
-    Object.assign(state, { code: "", records: [] });
+    await subscription?.unsubscribe().catch(() => {}); // the daemon pushes no more in any case
+    await signals.forget(worker);
+    state.code = "";
     history.replaceState(null, "", "/");
+    pages.postMessage("changed");
   }),
 };
 
 // askDevice asks the daemon what it makes of this device.
 async function askDevice() {
+  const owner = (await store.get("device"))?.id;
   const { name, state: now, vapidKey, push: ring } = await call("GET", "/api/device");
-  await signals.remember({ name, state: now, vapidKey, push: ring });
+  await store.keep("device", (device) => ({ ...device, name, state: now, vapidKey, push: ring }), owner);
+}
+
+// mend subscribes anew where the browser dropped the subscription or the daemon no longer gets through to it: once for
+// each problem, whose text says when it came up.
+async function mend(worker) {
+  const device = await store.get("device");
+  if (device?.state !== "active" || push.obstacle() !== "" || Notification.permission !== "granted") return;
+  if (device.push === "none" && (await worker.pushManager.getSubscription())) await push.subscribe(worker);
+  if (!device.push?.startsWith("problem") || device.mended === device.push) return;
+  await store.keep("device", (now) => ({ ...now, mended: device.push }), device.id);
+  await push.subscribe(worker, { again: true });
+  await askDevice();
 }
 
 // refresh asks the daemon for everything that may have changed.
@@ -218,15 +249,18 @@ async function refresh(whole) {
   if (!device || device.state === "revoked") return;
   try {
     if (whole || device.state === "waiting") await askDevice();
+    const worker = whole && (await navigator.serviceWorker?.getRegistration());
+    if (worker?.active) await mend(worker).catch((error) => console.info(`not subscribed: ${error.message}`));
     device = await store.get("device");
     if (device?.state === "active") {
       await signals.flush();
       await signals.refresh();
+      await store.keep("refreshed", () => new Date().toISOString(), device.id);
     }
     state.online = true;
   } catch (error) {
     if (error instanceof Offline) state.online = false;
-    else if (error.code === 401) await signals.remember({ state: "revoked" });
+    else if (error.code === 401) await store.keep("device", (now) => ({ ...now, state: "revoked" }), device.id);
     else if (error.code === 403) await askDevice().catch(() => {});
     else throw error;
   }
@@ -241,8 +275,7 @@ function tick(whole) {
   running = (running ?? Promise.resolve())
     .then(() => refresh(whole))
     .catch((error) => (state.problem = error.message))
-    .then(load)
-    .then(render)
+    .then(show)
     .finally(() => {
       clearTimeout(timer);
       if (!document.hidden) timer = setTimeout(tick, state.device?.state === "waiting" ? 2000 : 5000);
@@ -254,14 +287,18 @@ function tick(whole) {
 const wake = () => tick(true);
 
 // arrive goes to what the address names, or to the top of a view.
-function arrive() {
+const arrive = () => inTurn(() => {
   render();
-  if (!seek()) scrollTo(0, 0);
-}
+  if (!found()) scrollTo(0, 0);
+});
 
-// seek moves the focus to the question or alert that the address names, if it is there, unless the focus is in it already.
-function seek() {
-  const card = document.getElementById(location.hash.slice(1));
+// seek goes to the question or alert that the address names, which may not have been here before.
+const seek = () => inTurn(found);
+
+// found moves the focus to the question or alert that the address names, unless the focus is in it already, and reports
+// whether it is there.
+function found() {
+  const card = document.getElementById(target());
   if (!card?.matches(".card")) return false;
   if (!card.contains(document.activeElement)) card.focus();
   return true;
@@ -278,32 +315,27 @@ async function startWorker() {
   const replaced = navigator.serviceWorker.controller !== null;
   navigator.serviceWorker.addEventListener("controllerchange", () => {
     state.fresh = replaced;
-    render();
+    inTurn(render);
   });
   navigator.serviceWorker.addEventListener("message", ({ data }) => {
-    location.hash = data.show ?? "";
-    wake().then(seek); // it may not have been here before
+    location.hash = encodeURIComponent(data.show ?? "");
+    wake().then(seek);
   });
   await navigator.serviceWorker.register(policy ? policy.createScriptURL("/sw.js") : "/sw.js", { updateViaCache: "none" });
-  // A subscription that the browser dropped or the daemon lost is made again.
-  if (state.device?.state === "active" && state.device.push === "none" && push.obstacle() === "" && Notification.permission === "granted") {
-    const subscription = await (await registration()).pushManager.getSubscription();
-    if (subscription) await push.subscribe(await registration());
-  }
 }
 
 addEventListener("hashchange", arrive);
 addEventListener("focus", wake);
 addEventListener("online", wake);
-addEventListener("offline", () => ((state.online = false), render()));
+addEventListener("offline", () => ((state.online = false), inTurn(render)));
 document.addEventListener("visibilitychange", () => !document.hidden && wake());
 addEventListener("beforeinstallprompt", (event) => {
   event.preventDefault();
   state.prompt = event;
-  render();
+  inTurn(render);
 });
-new BroadcastChannel("mailroom").onmessage = () => tick();
+pages.onmessage = () => tick();
 document.getElementById("reload").addEventListener("click", () => location.reload());
 for (const link of document.querySelectorAll("#views a")) link.prepend(icon(link.hash.slice(1)));
 
-load().then(arrive).then(wake).then(seek).then(startWorker);
+show().then(arrive).then(wake).then(seek).then(startWorker);

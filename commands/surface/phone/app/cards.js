@@ -2,6 +2,15 @@
 import { icon, make, time } from "./dom.js";
 import { alertType, alertWord, chosen, fate, when } from "./words.js";
 
+// whole makes what build makes, or tag in its place when that fails: one record that is odd keeps no other from view.
+export function whole(tag, record, build) {
+  try {
+    return build();
+  } catch (error) {
+    return make(tag, { class: tag === "li" ? "line" : "card", id: tag !== "li" && record.id, tabindex: "-1" }, make("p", {}, `This cannot be shown: ${error.message}.`));
+  }
+}
+
 // What is shown of a record: `what` is what it says, `why` is why it cannot be read.
 const unreadable = (why) =>
   make("div", { class: "unreadable" },

@@ -1,7 +1,8 @@
 const shown = new WeakMap(); // what an element was built from: {key, signature}
 
 // fill has an element show entries {key, signature, build}. A child whose signature is the same stays where it is, so
-// that what somebody types, and where the focus is, outlives a refresh.
+// that what somebody types, and where the focus is, outlives a refresh. What
+// is built anew has the focus if it had it before.
 export function fill(parent, entries) {
   const keys = new Set(entries.map((entry) => entry.key));
   const old = new Map();
@@ -11,8 +12,10 @@ export function fill(parent, entries) {
     else child.remove();
   }
   let next = parent.firstElementChild;
+  const focused = document.activeElement;
   for (const { key, signature, build } of entries) {
     let child = old.get(key);
+    const mine = child && child === focused;
     if (!child || shown.get(child).signature !== signature) {
       const fresh = build();
       shown.set(fresh, { key, signature });
@@ -22,5 +25,6 @@ export function fill(parent, entries) {
     }
     if (child === next) next = next.nextElementSibling;
     else parent.insertBefore(child, next);
+    if (mine && document.activeElement !== child) child.focus();
   }
 }

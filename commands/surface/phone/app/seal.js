@@ -60,9 +60,13 @@ export async function open(item) {
   if (said?.v !== 1) throw new Unreadable("it is of a version that this app does not know");
   if (said.id !== item.id || said.kind !== item.kind) throw new Unreadable("what is inside belongs to something else");
   if (!wellFormed(said)) throw new Unreadable("it is not in the form of one");
-  if (item.encrypted && item.kind === "question" && !(said.reply && said.mac)) throw new Unreadable("it cannot be answered");
-  return said;
+  const answerable = typeof said.reply === "string" && typeof said.mac === "string";
+  if (item.encrypted && item.kind === "question" && !answerable) throw new Unreadable("it cannot be answered");
+  const priority = ["low", "normal", "high"].includes(said.priority) ? said.priority : "normal";
+  return { ...said, priority, createdAt: moment(said.createdAt), expiresAt: moment(said.expiresAt) };
 }
+
+const moment = (time) => (typeof time === "string" && !Number.isNaN(Date.parse(time)) ? time : undefined);
 
 // wellFormed reports whether what is shown of a question or an alert is what the page takes it for. Whoever can write
 // the daemon's table can have it say anything.

@@ -5,6 +5,7 @@
 //   tried    a try to send it ended without an answer, so it may have arrived
 //   mine     the daemon took the answer of this device
 //   problem  why the daemon did not take the answer; the question is still open
+//   rung     a notification was shown for it; a push that is delivered again rings no second time
 //   reopened the answer was taken, but the asker refused it: the question is open again
 //   endedAt  when this device learned that the question is no longer open
 import { Offline, call } from "./api.js";
@@ -25,6 +26,7 @@ function merge(record, item, asked) {
   delete next.answer;
   delete next.mine;
   delete next.endedAt;
+  delete next.rung;
   return next;
 }
 
@@ -34,70 +36,127 @@ export function ended(record, status) {
   return { ...rest, status, endedAt: record.endedAt ?? new Date().toISOString() };
 }
 
-// learn keeps what the daemon said about one item.
-export const learn = (item, asked) => store.change(item.id, (record) => merge(record, item, asked));
+// learn keeps what the daemon said about one item to the device with the id owner.
+const learn = (item, asked, owner) => store.change(item.id, (record) => merge(record, item, asked), owner);
 
-// longest is how much of what is over is kept: older alerts and questions make room for new ones.
+const over = ({ kind, status }) => kind === "alert" || status !== "pending";
+
+// longest is how much of what is over is kept, and remembered how many of those that were removed are known by their
+// ids: the oldest make room for new ones.
 const longest = 500;
+const remembered = 1000;
+
+// remove removes what is over, and remembers that: neither the daemon nor a push that is delivered again brings it back.
+// Ids are times first, so of the oldest it is enough to remember when they end.
+const remove = (records) => records.length > 0 && apart(async () => {
+  await store.keep("removed", ({ ids = [], before = "" } = {}) => {
+    const all = [...ids, ...records.map(({ id }) => id.slice(2))].sort();
+    const cut = all.splice(0, Math.max(0, all.length - remembered));
+    return { ids: all, before: [before, ...cut].sort().at(-1) };
+  });
+  for (const { id } of records) await store.change(id, (now) => (now && over(now) ? null : undefined));
+});
+
+// apart keeps a refresh, which takes what it was told a moment ago, from bringing back what is being removed.
+const apart = (work) => navigator.locks.request("mailroom-signals", work);
+
+// removals returns what says whether the item with an id was removed here.
+async function removals() {
+  const { ids = [], before = "" } = (await store.get("removed")) ?? {};
+  const known = new Set(ids);
+  return (id) => known.has(id.slice(2)) || id.slice(2) <= before;
+}
 
 // prune removes what is over and too old to be kept.
 async function prune() {
-  const over = (await store.signals()).filter(({ kind, status }) => kind === "alert" || status !== "pending");
-  over.sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
-  for (const { id } of over.slice(longest)) await store.change(id, () => null);
+  const old = (await store.signals()).filter(over);
+  old.sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
+  await remove(old.slice(longest));
 }
+
+// clear removes what is over.
+export const clear = async () => remove((await store.signals()).filter(over));
 
 // refresh asks the daemon for what is open, and for what became of the questions that no longer are.
 export async function refresh() {
   const asked = Date.now();
+  const owner = (await store.get("device"))?.id;
   const { questions, alerts } = await call("GET", "/api/signals");
-  await exclusively(async () => {
-    if (!(await store.get("device"))) return; // it was unpaired meanwhile, and keeps nothing
-    const cleared = (await store.get("cleared")) ?? "";
-    const there = new Set();
+  const there = new Set([...questions, ...alerts].map(({ id }) => id));
+  await apart(async () => {
+    const removed = await removals();
     for (const item of [...questions, ...alerts]) {
-      there.add(item.id);
-      if (item.kind === "question" || item.id > cleared) await learn(item, asked);
+      if (item.kind === "question" || !removed(item.id)) await learn(item, asked, owner);
     }
-    for (const { id, kind, status } of await store.signals()) {
-      if (kind === "question" && status === "pending" && !there.has(id)) await look(id);
-    }
-    await prune();
-    await store.put("refreshed", new Date().toISOString());
   });
+  for (const { id, kind, status } of await store.signals()) {
+    if (kind === "question" && status === "pending" && !there.has(id)) await look(id, owner);
+  }
+  await prune();
 }
 
-// exclusively keeps a refresh, which takes what it was told a moment ago, from bringing back what is being removed.
-const exclusively = (work) => navigator.locks.request("mailroom-signals", work);
+// ask asks the daemon about one item.
+export const ask = (id) => call("GET", `/api/signals/${encodeURIComponent(id)}`);
 
-// remember notes what the daemon said of this device, if it is paired still.
-export const remember = (said) =>
-  exclusively(async () => {
-    const device = await store.get("device");
-    if (device) await store.put("device", { ...device, ...said });
-  });
-
-// forget removes everything from this device.
-export const forget = () => exclusively(store.forget);
-
-// look asks the daemon about one item, keeps the answer and returns the record.
-export async function look(id) {
+// look asks the daemon what became of a question, and keeps the answer.
+async function look(id, owner) {
   const asked = Date.now();
   try {
-    return await learn(await call("GET", `/api/signals/${id}`), asked);
+    await learn(await ask(id), asked, owner);
   } catch (error) {
     if (error.code !== 404) throw error;
-    return store.change(id, (record) => record && ended(record, "gone"));
+    await store.change(id, (record) => record && ended(record, "gone"), owner);
   }
 }
 
+// news keeps an item that was pushed to the device with the id owner, so that it can be read and answered even where the
+// daemon cannot be reached, and shows it. what is what it says. A push service can deliver the same push again, and
+// late: each item is shown once, and none that is over. Only a question whose answer was refused is open again, and that
+// the daemon must say itself. news reports whether it was shown.
+export async function news(item, what, owner, show) {
+  if (Date.parse(what.expiresAt) < Date.now()) return false;
+  const known = await store.signal(item.id);
+  if (known ? known.kind === "question" && known.status !== "pending" : (await removals())(item.id)) {
+    const asked = Date.now();
+    const now = item.kind === "question" && (await ask(item.id));
+    if (now?.status !== "pending") return false;
+    await learn(now, asked, owner);
+  }
+  return showing(async () => {
+    let first = false;
+    await store.change(item.id, (record) => {
+      const next = record ?? { status: "pending", createdAt: what.createdAt, expiresAt: what.expiresAt, ...item };
+      first = !next.rung && !next.queued && (item.kind === "alert" || next.status === "pending");
+      return first ? { ...next, rung: true } : undefined;
+    }, owner);
+    if (first) await show();
+    return first;
+  });
+}
+
+// showing keeps those who show notifications from coming between what others look up and what they take away.
+export const showing = (work) => navigator.locks.request("mailroom-notifications", work);
+
+// forget removes everything that this device keeps and shows.
+export const forget = (registration) =>
+  showing(async () => {
+    await store.forget();
+    await close(registration);
+  });
+
+async function close(registration, filter) {
+  for (const shown of (await registration?.getNotifications?.(filter)) ?? []) shown.close();
+}
+
 // answer keeps an answer, {option} or {text}, tries to send it, and returns the record. Where that still has `queued`,
-// there was no connection and the answer will be sent later. It throws Unreadable only.
+// there was no connection and the answer will be sent later. Where an answer was given before, that one stays: it may
+// have arrived. It throws Unreadable only.
 export async function answer(id, given) {
   const record = await store.signal(id);
   if (!record) throw new Unreadable("this question is not on this device");
   const body = await sealAnswer(record, await open(record), given);
-  await store.change(id, (now) => (now?.status === "pending" ? { ...unanswered(now), answer: given, queued: body } : undefined));
+  await store.change(id, (now) => (now?.status === "pending" && !now.queued ? { ...unanswered(now), answer: given, queued: body } : undefined));
+  await hush(id);
   return send(id);
 }
 
@@ -120,26 +179,21 @@ const alone = (work) => navigator.locks.request("mailroom-answers", work);
 const send = (id) =>
   alone(async () => {
     const record = await store.signal(id);
-    if (!record?.queued) return record;
-    const sent = await post(id, record.queued);
-    if (sent?.status !== "pending") await hush(id);
-    return sent;
+    return record?.queued ? post(id, record.queued) : record;
   });
 
 async function post(id, body) {
   try {
-    await call("POST", `/api/questions/${id}/answer`, body);
+    await call("POST", `/api/questions/${encodeURIComponent(id)}/answer`, body);
   } catch (error) {
     return store.change(id, (now) => now && refused(now, error));
   }
   return store.change(id, (now) => now && { ...ended(now, "answered"), mine: true });
 }
 
-// hush takes away the notification of a question that this device no longer has to answer: nothing is pushed to it then.
-async function hush(id) {
-  const worker = globalThis.registration ?? (await navigator.serviceWorker?.getRegistration());
-  for (const shown of (await worker?.getNotifications?.({ tag: id })) ?? []) shown.close();
-}
+// hush takes away the notification of a question that was answered here: its buttons must not answer once more.
+const hush = (id) =>
+  showing(async () => close(globalThis.registration ?? (await navigator.serviceWorker?.getRegistration()), { tag: id }));
 
 function refused(record, error) {
   // What was not looked at stays in the queue. What never left can be taken back: that is known only if the browser
@@ -150,14 +204,3 @@ function refused(record, error) {
   if (error.code === 404) return ended(record, "gone");
   return { ...unanswered(record), problem: error.message };
 }
-
-// clear removes what is over, and has refresh leave out the alerts that were removed.
-export const clear = () =>
-  exclusively(async () => {
-    let newest = (await store.get("cleared")) ?? "";
-    for (const { id, kind, status } of await store.signals()) {
-      if (kind === "alert" && id > newest) newest = id;
-      if (kind === "alert" || status !== "pending") await store.change(id, () => null);
-    }
-    await store.put("cleared", newest);
-  });

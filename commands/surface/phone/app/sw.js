@@ -60,22 +60,35 @@ async function pushed(data) {
 }
 
 async function showNew({ id, kind, ciphertext, text }) {
+  const device = await store.get("device");
+  if (!device) throw new Error("this device was unpaired while it was on its way");
   let item = { id, kind, encrypted: text === undefined, ciphertext, text };
-  if (!ciphertext && !text) item = await signals.look(id);
-  if (item?.kind !== kind) return;
+  if (!ciphertext && !text) item = await signals.ask(id);
+  if (item.id !== id || item.kind !== kind) return;
   const what = await open(item);
-  // Kept, so that it can be read and answered even where the daemon cannot be reached.
-  const pending = { status: "pending", createdAt: what.createdAt, expiresAt: what.expiresAt, ...item };
-  const record = await store.change(id, (known) => (known ? undefined : pending));
-  tellPages();
-  if (kind === "alert") await showAlert(item, what);
-  else if (record.status === "pending") await showQuestion(item, what);
+  const shown = await signals.news(item, what, device.id, () => {
+    tellPages();
+    return (kind === "alert" ? showAlert : showQuestion)(item, what);
+  });
+  if (!shown && (await onApple())) await flash("Mailroom", { body: "Nothing new.", tag: "nothing" });
+}
+
+// onApple reports whether pushes come from Apple, which ends the subscription of an app whose pushes show nothing. There
+// something is shown for a moment.
+async function onApple() {
+  const subscription = await registration.pushManager.getSubscription();
+  return new URL(subscription?.endpoint ?? location).hostname.endsWith(".push.apple.com");
+}
+
+async function flash(title, options) {
+  await notify(title, { silent: true, ...options });
+  for (const shown of await registration.getNotifications({ tag: options.tag })) shown.close();
 }
 
 const marked = (item, body) => (item.encrypted ? body : `Not encrypted. ${body}`);
 
 // Where it cannot be asked for and there are buttons at all, two is what browsers show.
-const maxActions = Notification.maxActions ?? ("actions" in Notification.prototype ? 2 : 0);
+const maxActions = () => Notification.maxActions ?? ("actions" in Notification.prototype ? 2 : 0);
 
 function showQuestion(item, what) {
   const options = what.options ?? [];
@@ -83,7 +96,7 @@ function showQuestion(item, what) {
   return notify(`${what.from} asks`, {
     body: marked(item, what.question),
     tag: item.id,
-    actions: actions.length <= maxActions ? actions : [],
+    actions: actions.length <= maxActions() ? actions : [],
     silent: what.priority === "low",
     requireInteraction: what.priority === "high",
     timestamp: Date.parse(what.createdAt),
@@ -105,19 +118,15 @@ function showAlert(item, what) {
 // showEnd puts a quiet word in the place of a question's notification, and takes that of an answer given here away.
 async function showEnd({ id, status }) {
   if (!["answered", "expired", "cancelled"].includes(status)) return;
-  const record = await store.change(id, (known) =>
-    known?.status === "pending" ? signals.ended(known, status) : undefined);
+  await signals.showing(async () => {
+    const record = await store.change(id, (known) => (known?.status === "pending" ? signals.ended(known, status) : undefined));
+    const [shown] = await registration.getNotifications({ tag: id });
+    const [title, options] = [shown?.title ?? "A question has ended", { body: fate(record ?? { status }), tag: id, silent: true, data: { id } }];
+    if (shown && !record?.mine) await notify(title, options);
+    else if (await onApple()) await flash(title, options);
+    else shown?.close();
+  });
   tellPages();
-  const find = () => registration.getNotifications({ tag: id });
-  const shown = await find();
-  const keep = shown.length > 0 && !record?.mine;
-  // Apple ends the subscription of an app whose pushes show nothing, so there something is shown for a moment.
-  const subscription = await registration.pushManager.getSubscription();
-  if (keep || new URL(subscription?.endpoint ?? location).hostname.endsWith(".push.apple.com")) {
-    const body = fate(record ?? { status });
-    await notify(shown[0]?.title ?? "A question has ended", { body, tag: id, silent: true, data: { id } });
-  }
-  if (!keep) for (const one of await find()) one.close();
 }
 
 const notify = (title, options) =>
@@ -130,17 +139,17 @@ addEventListener("notificationclick", (event) => {
   event.waitUntil(option === undefined ? show(id) : press(id, Number(option)));
 });
 
-// press answers with a button. If the answer was not taken, the page says what happened.
+// press answers with a button. If that is not the answer which was taken, the page says what happened.
 async function press(id, option) {
   const record = await signals.answer(id, { option }).catch(() => undefined);
   tellPages();
-  if (!record?.mine) await show(id);
+  if (!record?.mine || record.answer?.option !== option) await show(id);
 }
 
 // show brings the page to the front, at the question or alert with this id.
 async function show(id = "") {
   const [page] = await clients.matchAll({ type: "window", includeUncontrolled: true });
-  if (!page) return clients.openWindow(`/#${id}`);
+  if (!page) return clients.openWindow(`/#${encodeURIComponent(id)}`);
   page.postMessage({ show: id });
   return page.focus();
 }

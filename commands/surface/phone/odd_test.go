@@ -1,0 +1,187 @@
+package phone_test
+
+import (
+	"database/sql"
+	"testing"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// TestFailedCard: what cannot be shown, for whatever reason, keeps nothing else from being shown, nor for longer.
+func TestFailedCard(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	eval[chromedp.Void](tb, `(() => {
+		const append = Element.prototype.append;
+		Element.prototype.append = function (...children) {
+			if (children.includes("A bad one")) throw new Error("it is bad");
+			append.apply(this, children);
+		};
+	})()`)
+	m.ask(d, true, said{"question": "A bad one"})
+	m.ask(d, true, said{"question": "A good one", "options": []string{"good"}})
+	tb.sees("This cannot be shown: it is bad.")
+	tb.sees("A good one")
+	tb.press("good")
+	tb.shows("You answered: good")
+}
+
+// TestFailedPage: when the page as a whole could not be shown, it is the next time.
+func TestFailedPage(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	tb.controlled()
+	failed := eval[string](tb, `new Promise((resolve) => {
+		const complain = console.error;
+		console.error = (error) => { console.error = complain; delete document.getElementById; resolve(error.message); };
+		document.getElementById = () => { throw new Error("once"); };
+		dispatchEvent(new Event("focus"));
+	})`)
+	if failed != "once" {
+		t.Errorf("the page failed with %s", failed)
+	}
+	m.ask(d, true, said{"question": "And now?"})
+	tb.sees("And now?")
+}
+
+// TestOddAddress: an address that names nothing shows the questions.
+func TestOddAddress(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, _ := m.pair()
+	for _, hash := range []string{"#toString", "#__proto__", "#%", "#a-nothing"} {
+		eval[chromedp.Void](tb, `new Promise((resolve) => { addEventListener("hashchange", resolve, { once: true }); location.hash = %s; })`, js(hash))
+		tb.shows(map[bool]string{true: "No alerts.", false: "No open questions."}[hash == "#a-nothing"])
+	}
+}
+
+// TestOddID: whoever writes the table can have an id be anything. It stays one part of the paths that are asked for.
+func TestOddID(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	w := tb.worker()
+	q := m.askAs("q-a/b?c=d#e%25", d, true, said{"question": "Odd?", "options": []string{"yes", "no"}})
+	w.push(said{"kind": "question", "id": q.id})
+	w.shown(`list.length === 1`)
+	tb.press("Settings")
+	w.button(q.id, "")
+	tb.until(`document.activeElement.id === %s`, js(q.id))
+	tb.press("no")
+	tb.shows("You answered: no")
+	if got := m.answer(q); got != "option:1" {
+		t.Errorf("the answer is %s", got)
+	}
+}
+
+// TestNoButtons: where a browser has no buttons, as on an iPhone, none are asked for.
+func TestNoButtons(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	w := tb.worker()
+	for _, without := range []string{
+		`Object.defineProperty(Notification, "maxActions", { value: 0, configurable: true })`,
+		`delete Notification.maxActions; delete Notification.prototype.actions`,
+	} {
+		eval[chromedp.Void](w.inside, `%s;undefined`, without)
+		q := m.ask(d, true, said{"question": "By tap?", "options": []string{"yes", "no"}})
+		w.push(m.pushed(q.id))
+		for _, n := range w.shown(`true`) {
+			if len(n.Actions) > 0 || n.Body != "By tap?" {
+				t.Errorf("shown is %+v", n)
+			}
+		}
+		w.push(said{"kind": "ended", "id": q.id, "status": "expired"})
+		if got := w.shown(`true`); len(got) == 0 || got[len(got)-1].Body != "Expired without an answer" {
+			t.Errorf("shown is %+v after it expired", got)
+		}
+		eval[chromedp.Void](w.inside, `shown.clear()`)
+	}
+}
+
+// TestAskedOnTap: whether it may ring is asked when somebody presses the button, and not before.
+func TestAskedOnTap(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, _ := m.pair()
+	tb.command(chromedp.Call(tb.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `window.asked = 0; Notification.requestPermission = async () => { asked++; return "default"; };`,
+	}))
+	tb.do(chromedp.Reload())
+	tb.controlled()
+	tb.sees("Turn on notifications")
+	tb.press("Settings")
+	if got := eval[int](tb, `asked`); got != 0 {
+		t.Errorf("it was asked for %d times before anybody pressed", got)
+	}
+	tb.press("Turn on notifications")
+	if got := eval[int](tb, `asked`); got != 1 {
+		t.Errorf("it was asked for %d times when the button was pressed", got)
+	}
+}
+
+// TestInstallPrompt: the browser's offer to install is kept until somebody presses the button, and made once.
+func TestInstallPrompt(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, _ := m.pair()
+	eval[chromedp.Void](tb, `(() => {
+		window.prompted = 0;
+		window.offer = new Event("beforeinstallprompt", { cancelable: true });
+		offer.prompt = async () => { prompted++; };
+		dispatchEvent(offer);
+	})()`)
+	tb.shows("Install Mailroom")
+	if got := eval[string](tb, `offer.defaultPrevented + " " + prompted`); got != "true 0" {
+		t.Errorf("kept and prompted: %s", got)
+	}
+	tb.press("Install")
+	tb.until(`!document.querySelector("main").innerText.includes("Install Mailroom")`)
+	if got := eval[int](tb, `prompted`); got != 1 {
+		t.Errorf("prompted %d times", got)
+	}
+}
+
+// TestSubscribesAnew: when pushes no longer get through, opening the app subscribes anew, once for each problem.
+func TestSubscribesAnew(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, _ := m.pair()
+	tb.controlled()
+	tb.permit("granted")
+	tb.subscribable()
+	tb.press("Turn on notifications")
+	tb.until(`!document.querySelector("main").innerText.includes("Turn on notifications")`)
+	problem := func(text string) {
+		db, err := sql.Open("sqlite3", m.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.ExecContext(t.Context(), `UPDATE signal_devices SET push_problem = ?`, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tb.press("Settings")
+	for n, at := range []string{"2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"} {
+		problem(at + " the push service says 410")
+		tb.refreshed()
+		tb.shows("This device rings when")
+		if d := m.device(); d.PushProblem != "" || d.PushHost != "fcm.googleapis.com" {
+			t.Errorf("the device is %+v", d)
+		}
+		if got := eval[int](tb, `subscribed`); got != n+2 {
+			t.Errorf("subscribed %d times", got)
+		}
+	}
+	problem("2026-01-01T11:00:00Z the push service says 410")
+	tb.refreshed()
+	tb.shows("The last push failed")
+	if got := eval[int](tb, `subscribed`); got != 3 {
+		t.Errorf("subscribed %d times", got)
+	}
+}

@@ -1,0 +1,82 @@
+package phone_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// unpair unpairs in the settings.
+func (tb *tab) unpair() {
+	tb.t.Helper()
+	tb.press("Settings")
+	tb.press("Unpair this device")
+	tb.press("Unpair")
+	tb.shows("Shown by mailroom signal pair")
+}
+
+// TestUnpairWhileRefreshing: what was asked of the daemon before somebody unpaired, and comes after, is not kept: neither
+// a list of questions nor that the device was revoked.
+func TestUnpairWhileRefreshing(t *testing.T) {
+	t.Parallel()
+	for name, held := range map[string]string{
+		"a list that comes late":       `const answer = await ask(path, options); await hold(path === "/api/signals"); return answer;`,
+		"a question that comes late":   `const answer = await ask(path, options); await hold(path.startsWith("/api/signals/")); return answer;`,
+		"a list that is refused":       `await hold(path === "/api/signals"); return ask(path, options);`,
+		"the device, which is refused": `await hold(path === "/api/device" && options.method === "GET"); return ask(path, options);`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			tb, d := m.pair()
+			over := m.ask(d, false, said{"question": "A secret that is over"})
+			tb.sees("A secret that is over")
+			tb.refreshed()
+			if _, err := m.CancelQuestion(t.Context(), over.id, "builder"); err != nil {
+				t.Fatal(err)
+			}
+			m.ask(d, false, said{"question": "A secret in clear"})
+			eval[chromedp.Void](tb, `(() => {
+				const ask = fetch;
+				const held = new Promise((go) => { window.release = go; });
+				window.begun = new Promise((go) => { window.begin = go; });
+				window.ended = new Promise((go) => { window.setTimeout = () => { if (window.released) go(); return 0; }; });
+				const hold = async (here) => { if (here) { begin(); await held; } };
+				window.fetch = async (path, options) => { %s };
+				dispatchEvent(new Event("focus"));
+				return begun;
+			})()`, held)
+			tb.unpair()
+			eval[chromedp.Void](tb, `window.released = true, release(), ended`)
+			if left := eval[int](tb, kept); left != 0 {
+				t.Errorf("%d things are kept after all was removed:\n%s", left, tb.text())
+			}
+			tb.shows("Shown by mailroom signal pair")
+		})
+	}
+}
+
+// TestUnpairTakesNotifications: no notification says what was encrypted once the device is unpaired, and none comes then.
+func TestUnpairTakesNotifications(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	w := tb.worker()
+	q := m.ask(d, true, said{"question": "Secret?", "options": []string{"yes", "no"}})
+	a := m.alert(d, true, said{"message": "Secret"})
+	w.push(m.pushed(q.id))
+	w.push(m.pushed(a))
+	w.shown(`list.length === 2`)
+	tb.unpair()
+	w.gone(q.id)
+	w.gone(a)
+	w.push(said{"kind": "alert", "id": "a-late", "text": said{"v": 1, "kind": "alert", "id": "a-late", "from": "builder", "message": "late"}})
+	for _, n := range w.shown(`refused === 1`) {
+		if n.Tag == "a-late" {
+			t.Errorf("shown is %+v", n)
+		}
+	}
+	if left := eval[int](tb, kept); left != 0 {
+		t.Errorf("%d things are kept after all was removed", left)
+	}
+}
