@@ -317,13 +317,14 @@ async function startWorker() {
     state.fresh = replaced;
     inTurn(render);
   });
-  navigator.serviceWorker.addEventListener("message", ({ data }) => {
-    location.hash = encodeURIComponent(data.show ?? "");
-    wake().then(seek);
-  });
   await navigator.serviceWorker.register(policy ? policy.createScriptURL("/sw.js") : "/sw.js", { updateViaCache: "none" });
 }
 
+// Not later: what comes while nobody listens is lost.
+navigator.serviceWorker?.addEventListener("message", ({ data }) => {
+  location.hash = encodeURIComponent(data.show ?? "");
+  wake().then(seek);
+});
 addEventListener("hashchange", arrive);
 addEventListener("focus", wake);
 addEventListener("online", wake);
