@@ -83,6 +83,7 @@ func TestPushedReopened(t *testing.T) {
 		if got := w.shown(`true`); len(got) != 1 || len(got[0].Actions) != 2 {
 			t.Errorf("shown is %+v", got)
 		}
+		tb.shows("Again?")
 		if !cleared {
 			tb.shows("Your answer did not pass the asker's check. Please answer again.")
 		}
@@ -164,5 +165,38 @@ func TestButtonAfterKeptAnswer(t *testing.T) {
 	tb.sees("You answered: yes")
 	if got := m.answer(q); got != "option:0" {
 		t.Errorf("the answer is %s", got)
+	}
+}
+
+// TestApplePushes: Apple ends the subscription of an app whose pushes show nothing, so something is shown for a moment by
+// those too that bring nothing new.
+func TestApplePushes(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	w := tb.worker()
+	eval[chromedp.Void](w.inside, `(() => {
+		globalThis.said = [];
+		PushManager.prototype.getSubscription = async () => ({ endpoint: "https://web.push.apple.com/QX" });
+		const show = ServiceWorkerRegistration.prototype.showNotification;
+		ServiceWorkerRegistration.prototype.showNotification = function (title, options) {
+			said.push(options.body);
+			return show.call(this, title, options);
+		};
+	})()`)
+	q := m.ask(d, true, said{"question": "On an iPhone?", "options": []string{"yes", "no"}})
+	w.push(m.pushed(q.id))
+	w.push(m.pushed(q.id))
+	if got := w.shown(`true`); len(got) != 1 || got[0].Body != "On an iPhone?" {
+		t.Errorf("shown is %+v", got)
+	}
+	tb.sees("On an iPhone?")
+	tb.press("yes")
+	tb.shows("You answered: yes")
+	w.gone(q.id)
+	w.push(said{"kind": "ended", "id": q.id, "status": "answered"})
+	w.gone(q.id)
+	if got := eval[string](w.inside, `said.join("; ")`); got != "On an iPhone?; Nothing new.; Answered on this device" {
+		t.Errorf("said was: %s", got)
 	}
 }

@@ -223,6 +223,7 @@ func TestNotificationButton(t *testing.T) {
 	q := m.ask(d, true, said{"question": "By button?", "options": []string{"yes", "no"}})
 	w.push(m.pushed(q.id))
 	w.shown(`list.length === 1`)
+	w.shows("By button?")
 	w.button(q.id, "option:1")
 	if got := m.answer(q); got != "option:1" {
 		t.Errorf("the answer is %s", got)

@@ -4,7 +4,7 @@
 export function fate(record, chosen) {
   switch (record.status) {
     case "answered":
-      if (record.mine) return `You answered: ${chosen}`;
+      if (record.mine) return chosen === undefined ? "Answered on this device" : `You answered: ${chosen}`;
       if (record.tried) return "Already answered, perhaps by your own answer when the connection broke";
       return record.answer ? "Answered on another device before your answer arrived" : "Answered on another device";
     case "expired":
