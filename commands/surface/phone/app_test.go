@@ -1,12 +1,13 @@
 package phone_test
 
 import (
-	"mailroom/orchestrator/person"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"mailroom/orchestrator/person"
 )
 
 // TestPairingByLink: the code of the link is filled in and taken out of the address, the fingerprint is that of the key
