@@ -109,10 +109,21 @@ type tab struct {
 }
 
 // watching has the page report violations of its policy where the test listens anyway. When the browser offers to install
-// the app is up to the browser, so that offer is kept from the page.
+// the app is up to the browser, so that offer is kept from the page. It counts how often the page looks for news that is
+// not over: the page clears its timer when it begins to and when it ends, and sets it then.
 const watching = `
 	addEventListener("securitypolicyviolation", (e) => console.error("violated", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber));
-	addEventListener("beforeinstallprompt", (e) => e.isTrusted && e.stopImmediatePropagation());`
+	addEventListener("beforeinstallprompt", (e) => e.isTrusted && e.stopImmediatePropagation());
+	(() => {
+		const [set, clear] = [setTimeout, clearTimeout];
+		let looking = 0;
+		window.clearTimeout = (timer) => { looking++; clear(timer); };
+		window.setTimeout = (work, after) => {
+			looking -= 2;
+			window.looked?.(looking);
+			return window.frozen ? 0 : set(work, after);
+		};
+	})();`
 
 // open opens a tab of phone size at a path of a machine.
 func (m *machine) open(path string) *tab {
@@ -234,13 +245,14 @@ func (tb *tab) shows(text string) {
 }
 
 // freeze has the page no longer look for news by itself.
-func (tb *tab) freeze() { eval[chromedp.Void](tb, `void (window.setTimeout = () => 0)`) }
+func (tb *tab) freeze() { eval[chromedp.Void](tb, `void (window.frozen = true)`) }
 
-// refreshed has the page look for news, and waits until that is over. By itself it no longer looks then.
+// refreshed has the page look for news, and waits until that and what went before is over. By itself it no longer looks then.
 func (tb *tab) refreshed() {
 	tb.t.Helper()
 	eval[chromedp.Void](tb, `new Promise((resolve) => {
-		window.setTimeout = () => (resolve(), 0);
+		window.frozen = true;
+		window.looked = (looking) => looking === 0 && resolve();
 		dispatchEvent(new Event("focus"));
 	})`)
 }

@@ -111,8 +111,8 @@ func TestAskedOnTap(t *testing.T) {
 	tb.command(chromedp.Call(tb.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `window.asked = 0; Notification.requestPermission = async () => { asked++; return "default"; };`,
 	}))
-	tb.do(chromedp.Reload())
 	tb.controlled()
+	tb.do(chromedp.Reload())
 	tb.sees("Turn on notifications")
 	tb.press("Settings")
 	if got := eval[int](tb, `asked`); got != 0 {

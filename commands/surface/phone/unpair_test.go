@@ -15,6 +15,44 @@ func (tb *tab) unpair() {
 	tb.shows("Shown by mailroom signal pair")
 }
 
+// refreshing has the page look for news, with a fetch(path, options) of the test's, which gets to ask the daemon by `ask`
+// and holds on at hold(true). release lets it go on, and waits until that is over.
+func (tb *tab) refreshing(fetch string) (release func()) {
+	tb.t.Helper()
+	eval[chromedp.Void](tb, `(() => {
+		const ask = fetch;
+		const held = new Promise((go) => { window.release = go; });
+		window.begun = new Promise((go) => { window.begin = go; });
+		window.ended = new Promise((go) => { window.looked = (looking) => looking === 0 && go(); });
+		const hold = async (here) => { if (here) { begin(); await held; } };
+		window.fetch = async (path, options) => { %s };
+		dispatchEvent(new Event("focus"));
+		return begun;
+	})()`, fetch)
+	return func() {
+		tb.t.Helper()
+		eval[chromedp.Void](tb, `release(), ended`)
+	}
+}
+
+// TestClearWhileRefreshing: what was cleared while the daemon answered does not come back with its answer.
+func TestClearWhileRefreshing(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	m.alert(d, true, said{"message": "Old news"})
+	tb.press("History")
+	tb.sees("Old news")
+	tb.refreshed()
+	release := tb.refreshing(`const answer = await ask(path, options); await hold(path === "/api/signals"); return answer;`)
+	tb.press("Clear the history")
+	tb.shows("Nothing yet.")
+	release()
+	tb.hides("Old news")
+	tb.press("Alerts")
+	tb.shows("No alerts.")
+}
+
 // TestUnpairWhileRefreshing: what was asked of the daemon before somebody unpaired, and comes after, is not kept: neither
 // a list of questions nor that the device was revoked.
 func TestUnpairWhileRefreshing(t *testing.T) {
@@ -36,18 +74,9 @@ func TestUnpairWhileRefreshing(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.ask(d, false, said{"question": "A secret in clear"})
-			eval[chromedp.Void](tb, `(() => {
-				const ask = fetch;
-				const held = new Promise((go) => { window.release = go; });
-				window.begun = new Promise((go) => { window.begin = go; });
-				window.ended = new Promise((go) => { window.setTimeout = () => { if (window.released) go(); return 0; }; });
-				const hold = async (here) => { if (here) { begin(); await held; } };
-				window.fetch = async (path, options) => { %s };
-				dispatchEvent(new Event("focus"));
-				return begun;
-			})()`, held)
+			release := tb.refreshing(held)
 			tb.unpair()
-			eval[chromedp.Void](tb, `window.released = true, release(), ended`)
+			release()
 			if left := eval[int](tb, kept); left != 0 {
 				t.Errorf("%d things are kept after all was removed:\n%s", left, tb.text())
 			}
