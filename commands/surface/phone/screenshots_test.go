@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
-
-	"mailroom/orchestrator/person"
 )
 
 var screenshots = flag.Bool("screenshots", false, "write the pictures of the app to docs/phone")

@@ -8,8 +8,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
-
-	"mailroom/orchestrator/person"
 )
 
 // TestSubscribe: the page subscribes with the daemon's key when the button is pressed, and not before; the daemon knows
