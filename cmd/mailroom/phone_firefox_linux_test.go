@@ -106,8 +106,14 @@ func TestFirefoxTampered(t *testing.T) {
 		p.Body[len(p.Body)/2] ^= 1
 		return http.StatusCreated
 	})
-	h.ask("changed: the push", "--options", "yes", "--options", "no")
+	flipped := h.ask("changed: the push", "--options", "yes", "--options", "no")
 	for h.push.Received().Code != 101 { // the browser itself does not decrypt it
+	}
+	// A daemon that had to wait for too long for the answer of the push service tries again, and must not get through then.
+	for h.rows(`SELECT status FROM agent_message WHERE thread_id = '` + flipped + `'`)[0] != "delivered" {
+		if ctx.Err() != nil {
+			t.Fatal("the push with a flipped byte was never taken")
+		}
 	}
 	h.push.On(nil)
 
