@@ -25,6 +25,23 @@ func (c *conn) signalNamed(id string) (ms []Message, err error) {
 	return append(ms, pushes...), err
 }
 
+// signalReceipts are what is known to have happened to a question or an alert.
+func (c *conn) signalReceipts(id string) (list []Receipt, err error) {
+	list = []Receipt{}
+	err = c.query(`
+		SELECT 'created', created_at, 'signal_questions.created_at' FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT status, ended_at, 'signal_questions.ended_at' FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT 'read', read_at, 'signal_questions.read_at' FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT 'returned', returned_at, 'signal_questions.returned_at' FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT 'created', created_at, 'signal_alerts.created_at' FROM signal_alerts WHERE alert_id = ?1`, func(row []driver.Value) error {
+		if at := asText(row[1]); at != "" {
+			list = append(list, Receipt{asText(row[0]), at, asText(row[2])})
+		}
+		return nil
+	}, id)
+	return list, err
+}
+
 // pushesOf are the pushes of a question or alert, in their order.
 func (c *conn) pushesOf(id string) ([]Message, error) {
 	return c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+pushType+`'
@@ -34,7 +51,10 @@ func (c *conn) pushesOf(id string) ([]Message, error) {
 // explainSignal explains a question or an alert, and each of its pushes.
 func (c *conn) explainSignal(r *Router, conf *config, ms []Message, daemons int) (reasons []Reason, err error) {
 	head := &ms[0]
-	why := Reason{MessageID: head.ID, Sender: head.Sender, Recipient: User, Status: head.Status, Receipts: []Receipt{{"created", head.CreatedAt, "message_trace"}}}
+	why := Reason{MessageID: head.ID, Sender: head.Sender, Recipient: User, Status: head.Status}
+	if why.Receipts, err = c.signalReceipts(head.ID); err != nil {
+		return nil, err
+	}
 	took := len(slices.DeleteFunc(slices.Clone(ms[1:]), func(m Message) bool { return m.Status != Delivered }))
 	pushed := fmt.Sprintf("%d pushes, of which push services took %d", len(ms)-1, took)
 	switch {

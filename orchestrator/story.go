@@ -67,7 +67,8 @@ func (r *Router) Stories(ctx context.Context, id string) (stories []Story, err e
 		if err != nil {
 			return err
 		}
-		if len(ms) == 0 {
+		signal := len(ms) == 0
+		if signal {
 			if ms, err = c.signalNamed(id); err != nil {
 				return err
 			}
@@ -80,6 +81,11 @@ func (r *Router) Stories(ctx context.Context, id string) (stories []Story, err e
 			s, err := c.story(m)
 			if err != nil {
 				return err
+			}
+			if signal && !gone && m.ID == id {
+				if s.Receipts, err = c.signalReceipts(id); err != nil {
+					return err
+				}
 			}
 			s.Gone = gone
 			stories = append(stories, s)

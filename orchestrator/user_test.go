@@ -270,7 +270,8 @@ func TestStoryOfAQuestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	stories, err := f.Stories(t.Context(), q.ID)
-	if err != nil || len(stories) != 2 || stories[0].Gone || stories[0].Message.Status != "answered" || len(stories[0].Events) != 2 {
+	if err != nil || len(stories) != 2 || stories[0].Gone || stories[0].Message.Status != "answered" || len(stories[0].Events) != 2 ||
+		len(stories[0].Receipts) != 2 || stories[0].Receipts[1].What != "answered" || stories[0].Receipts[1].Evidence != "signal_questions.ended_at" {
 		t.Fatalf("%+v, %v", stories, err)
 	}
 	if _, err := f.Why(t.Context(), "q-nothing"); orchestrator.CodeOf(err) != orchestrator.NotFound {
