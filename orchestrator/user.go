@@ -40,7 +40,8 @@ type UserReply struct {
 
 // ReplyAsUser sends the answer of a question that a message asked back to its sender, and notes that, in one
 // transaction. A question that was answered so already, or is not answered, is left alone. Where that cannot be done,
-// since a request was withdrawn or its sender is gone, the trace says so, and so does a report to who asked. Errors: not_found, those of Send.
+// since a request was withdrawn or its sender is gone, the trace says so, and so does a report to who asked. Errors:
+// not_found, those of Send.
 func (r *Router) ReplyAsUser(ctx context.Context, reply UserReply) error {
 	draft := reply.Draft
 	draft.Sender = User

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -196,10 +197,11 @@ func replyTo(m *orchestrator.Message, answer *person.Response) (reply orchestrat
 	}}
 	d := &reply.Draft
 	var body any
-	switch m.Type {
-	case orchestrator.PlanApprovalRequest, orchestrator.ShutdownRequest:
-		return verdict(m, reply, answer.Option == approval)
-	case "question":
+	isRequest := m.Type == orchestrator.PlanApprovalRequest || m.Type == orchestrator.ShutdownRequest
+	switch {
+	case isRequest && slices.Contains(verdicts, answer.Text): // and not a Yes to something else, whose type was changed in the table
+		return verdict(m, reply, answer.Text == verdicts[approval])
+	case m.Type == "question":
 		d.Type, d.MakeID = "answer", letter.ID
 		body = struct {
 			Question string `json:"questionId"`
