@@ -352,9 +352,11 @@ func TestKilledWithFullInbox(t *testing.T) {
 // TestKilledAnywhere kills couriers wherever they are when they have come by some places.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	s := newSurgery(t, slices.Collect(maps.Keys(transports()))...)
-	if len(s.recipients) != len(transports()) {
-		t.Error("there is a transport that nobody is killed with")
+	schemes := slices.Collect(maps.Keys(transports()))
+	schemes = slices.DeleteFunc(schemes, func(s string) bool { return s == "person" || s == "push" || s == "ntfy" }) // no agent has those
+	s := newSurgery(t, schemes...)
+	if len(s.recipients) != len(schemes) {
+		t.Fatal("there is a transport that nobody is killed with")
 	}
 	s.run("setting", "set", "delivery.crashes_per_rung", "100") // some messages will see many
 	random := rand.New(rand.NewPCG(4, 5))
