@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -63,14 +64,14 @@ func TestConformanceOfServe(t *testing.T) {
 	}
 }
 
-// inspector runs one method of the protocol's inspector against an office and returns what it prints. Its exit status says
-// nothing of the tool's.
-type inspector func(t *testing.T, method string, args ...string) map[string]any
+// inspector runs one method of the protocol's inspector against an office, with the tools of one vocabulary or, for "", all,
+// and returns what it prints. Its exit status says nothing of the tool's.
+type inspector func(t *testing.T, vocabulary, method string, args ...string) map[string]any
 
-func inspect(t *testing.T, before []string, env []string) inspector {
-	return func(t *testing.T, method string, args ...string) (answer map[string]any) {
+func inspect(t *testing.T, server func(vocabulary string) []string, env []string) inspector {
+	return func(t *testing.T, vocabulary, method string, args ...string) (answer map[string]any) {
 		t.Helper()
-		cmd := foreign(t, "inspector/cli/build/index.js", slices.Concat(before, []string{"--method", method}, args)...)
+		cmd := foreign(t, "inspector/cli/build/index.js", slices.Concat(server(vocabulary), []string{"--method", method}, args)...)
 		cmd.Env = append(os.Environ(), env...)
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
@@ -98,29 +99,42 @@ func TestInspector(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				callEach(t, o, inspect(t, []string{program, "mcp", "--as", "boss", "--admin"}, o.command().Env))
+				callEach(t, o, inspect(t, func(vocabulary string) []string {
+					own := []string{program, "mcp", "--as", "boss", "--admin"}
+					if vocabulary != "" {
+						own = append(own, "--vocabulary", vocabulary)
+					}
+					return own
+				}, o.command().Env))
 				return
 			}
 			s := o.serve()
 			token := o.run("agent", "token", "boss", "--admin")["token"].(string)
-			callEach(t, o, inspect(t, []string{s.address + "/mcp", "--transport", "http", "--header", "Authorization: Bearer " + token}, nil))
+			callEach(t, o, inspect(t, func(vocabulary string) []string {
+				return []string{strings.TrimSuffix(s.address+"/mcp/"+vocabulary, "/"), "--transport", "http", "--header", "Authorization: Bearer " + token}
+			}, nil))
 		})
 	}
 }
 
-// callEach calls every tool with the inspector.
+// callEach calls every tool with the inspector. Before each call that compiles the schemas of all tools that are served, so
+// each is called where its vocabulary is served alone.
 func callEach(t *testing.T, o *office, ask inspector) {
 	t.Helper()
 	var offered []string
-	for _, tool := range ask(t, "tools/list")["tools"].([]any) {
+	for _, tool := range ask(t, "", "tools/list")["tools"].([]any) {
 		offered = append(offered, tool.(map[string]any)["name"].(string))
 	}
 	callAll(t, o, offered, func(tool string, args []string) (map[string]any, string) {
-		words := []string{"--tool-name", tool}
+		d, err := config().Catalogue.Lookup(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := []string{"--tool-name", d.Tool}
 		for _, arg := range args {
 			words = append(words, "--tool-arg", arg)
 		}
-		answer := ask(t, "tools/call", words...)
+		answer := ask(t, d.Vocabulary().Name, "tools/call", words...)
 		result, _ := answer["structuredContent"].(map[string]any)
 		return result, fmt.Sprint(answer)
 	})
