@@ -202,7 +202,7 @@ func (r *Router) ActivateDevice(ctx context.Context, id, recipient string) (Devi
 }
 
 // RevokeDevice shuts a device out: its token and its subscription are deleted, and nothing is sealed for it any more. What
-// it has read already it has. Errors: not_found.
+// it has read already it has. Questions that no device is left to read are taken back. Errors: not_found.
 func (r *Router) RevokeDevice(ctx context.Context, id string) (Device, error) {
 	return r.changeDevice(ctx, id, func(t *tx, d *Device) error {
 		if err := t.dropPushes(id, "the device was revoked"); err != nil {
@@ -213,8 +213,27 @@ func (r *Router) RevokeDevice(ctx context.Context, id string) (Device, error) {
 		}
 		_, err := t.Exec(`UPDATE signal_devices SET state = 'revoked', revoked_at = CASE WHEN revoked_at = '' THEN ? ELSE revoked_at END,
 			push_host = '', push_problem = '' WHERE device_id = ?`, t.now, id)
-		return err
+		if err != nil {
+			return err
+		}
+		return t.endUnreadable()
 	})
+}
+
+// endUnreadable takes back the questions that no device is left to read: who asked would wait in vain.
+func (t *tx) endUnreadable() error {
+	var list []Question
+	err := t.query(`SELECT `+questionColumns+` FROM signal_questions q WHERE status = 'pending' AND encrypted <> 0 AND NOT EXISTS (
+		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind = '`+DeviceApp+`' AND d.approved_at <= q.created_at)`, func(row []driver.Value) error {
+		list = append(list, scanQuestion(row))
+		return nil
+	})
+	for i := range list {
+		if err == nil {
+			err = t.endQuestion(&list[i], QuestionCancelled, "", "no phone is left that can read it")
+		}
+	}
+	return err
 }
 
 // Subscription is where and how a device is pushed to, as its browser says it. Source: W3C Push API, PushSubscription.

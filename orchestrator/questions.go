@@ -159,6 +159,9 @@ func (t *tx) askUser(d *QuestionDraft) (q Question, pushed int, err error) {
 // noteSignal writes what happened to a question or an alert into the trace, under its id.
 func (t *tx) noteSignal(id string, name tracing.EventName, before, after, why string) error {
 	e := t.event(name, why)
+	if name == tracing.Answered || name == tracing.Delivered {
+		e.Error, e.Detail = "", why // it is no failure
+	}
 	e.MessageID, e.NewStatus = id, after
 	if before != "" {
 		e.OldStatus = before
@@ -351,8 +354,8 @@ func (t *tx) endQuestion(q *Question, status QuestionStatus, device, why string)
 		return err
 	}
 	t.ring.add([]string{q.ID})
-	if status == QuestionExpired && q.MessageID != "" {
-		if err := t.reportUnanswered(q); err != nil {
+	if q.MessageID != "" && (status == QuestionExpired || status == QuestionCancelled && why != "") {
+		if err := t.reportUnanswered(q, cmp.Or(why, "the question expired at "+q.ExpiresAt)); err != nil {
 			return err
 		}
 	}
@@ -360,13 +363,13 @@ func (t *tx) endQuestion(q *Question, status QuestionStatus, device, why string)
 }
 
 // reportUnanswered tells the sender of a message which asked the user that there will be no answer.
-func (t *tx) reportUnanswered(q *Question) error {
+func (t *tx) reportUnanswered(q *Question, why string) error {
 	conf, err := t.config()
 	if err != nil || !conf.settings.Bounce {
 		return err
 	}
 	payload, err := json.Marshal(map[string]any{
-		"error": Expired, "message": User + " has not answered before the question expired at " + q.ExpiresAt,
+		"error": Expired, "message": User + " has not answered, and will not: " + why,
 		"message_id": q.MessageID, "recipient": User, "question_id": q.ID,
 	})
 	if err != nil {

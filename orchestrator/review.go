@@ -54,15 +54,15 @@ func (t *tx) tidy() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	reviewing, err := t.review()
+	expiring, err := t.expireQuestions()
+	if err != nil {
+		return false, err
+	}
+	reviewing, err := t.review() // pushes of what has expired are taken back by now
 	if err != nil {
 		return false, err
 	}
 	telling, err := t.reportUnacknowledged()
-	if err != nil {
-		return false, err
-	}
-	expiring, err := t.expireQuestions()
 	if err != nil {
 		return false, err
 	}

@@ -71,7 +71,7 @@ var settingList = []Setting{
 			}
 			return err
 		}},
-	{Key: "signal.url", Default: "-", Bounds: "an address such as https://phone.example.com, or - for none", About: "where phones reach the app of `mailroom serve --phone`",
+	{Key: "signal.url", Default: "-", Bounds: "an address such as https://phone.example.com (http://localhost:PORT to try it here), or - for none", About: "where phones reach the app of `mailroom serve --phone`",
 		parse: func(s *Settings, v string) (err error) { s.SignalURL, err = parseSignalURL(v); return err }},
 	{Key: "signal.push_hosts", Default: "-", Bounds: "hosts separated by commas, or - for none", About: "push services and ntfy servers of your own, besides those of the browsers and ntfy.sh",
 		parse: func(s *Settings, v string) (err error) {

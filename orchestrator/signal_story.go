@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"fmt"
 	"slices"
@@ -42,6 +43,13 @@ func (c *conn) signalReceipts(id string) (list []Receipt, err error) {
 	return list, err
 }
 
+// madeOf is the id of the question or alert that a message to the user was made.
+func (c *conn) madeOf(message string) (string, error) {
+	id, _, err := c.text(`SELECT question_id FROM signal_questions WHERE message_id = ?1 AND message_id <> ''
+		UNION ALL SELECT alert_id FROM signal_alerts WHERE message_id = ?1 AND message_id <> ''`, message)
+	return cmp.Or(id, "a question or an alert that was deleted since"), err
+}
+
 // pushesOf are the pushes of a question or alert, in their order.
 func (c *conn) pushesOf(id string) ([]Message, error) {
 	return c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+pushType+`'
@@ -53,6 +61,10 @@ func (c *conn) explainSignal(r *Router, conf *config, ms []Message, daemons int)
 	head := &ms[0]
 	why := Reason{MessageID: head.ID, Sender: head.Sender, Recipient: User, Status: head.Status}
 	if why.Receipts, err = c.signalReceipts(head.ID); err != nil {
+		return nil, err
+	}
+	if why.LastError, _, err = c.text(`SELECT 'an answer was refused at ' || at || ': ' || error FROM message_trace
+		WHERE message_id = ? AND event = 'refused' ORDER BY id DESC LIMIT 1`, head.ID); err != nil {
 		return nil, err
 	}
 	took := len(slices.DeleteFunc(slices.Clone(ms[1:]), func(m Message) bool { return m.Status != Delivered }))

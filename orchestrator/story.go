@@ -248,6 +248,11 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 		why.Fix = "`mailroom dead_letters replay " + m.ID + "` sends it again"
 	case Cancelled:
 		why.Where, why.Rule = "nowhere", "its sender took it back"
+		if reason, _, err := c.text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORDER BY id DESC LIMIT 1`, m.ID); err != nil {
+			return why, err
+		} else if reason != "" {
+			why.Rule = "it was taken back: " + reason
+		}
 	default:
 		return why, c.explainLive(r, conf, m, daemons, &why)
 	}
@@ -287,8 +292,12 @@ func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
 		why.Where = "with the push service, which hands it to the phone"
 		rule, fix = "delivered: the push service took it, which is all that is known", "Nothing"
 	case "person":
-		why.Where = "in the app on the user's phone"
-		rule, fix = "delivered: it was made a question or an alert", "Nothing"
+		made, err := c.madeOf(m.ID)
+		if err != nil {
+			return err
+		}
+		why.Where = "in the app of the user's phones, as " + made
+		rule, fix = "delivered: it was made a question or an alert", "Nothing; `mailroom why "+made+"` says more"
 	default:
 		why.Where = "with " + m.Recipient + ", through " + through
 	}
@@ -315,6 +324,9 @@ func (c *conn) tookIt(agent *Agent, m *Message) (through, whose string, err erro
 	}
 	if fallback, found := strings.CutPrefix(how, byFallback); found {
 		return strings.TrimSuffix(fallback, ": "+foundEarlier), ", the fallback of " + m.Recipient, nil
+	}
+	if strings.HasPrefix(m.Recipient, DevicePrefix) { // it may be gone
+		return "push", "", nil
 	}
 	stands, err := c.number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
 	if stands > 0 || agent == nil {

@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -408,4 +409,60 @@ func TestRestoreAndDevices(t *testing.T) {
 	want(t, "the lost one", f.device(d.ID).State, orchestrator.DeviceRevoked)
 	want(t, "the other", f.device(ids[0]).State, orchestrator.DeviceActive)
 	wantRows(t, f.rows(`SELECT status FROM signal_questions ORDER BY question_id = ?`, open.ID), "cancelled", "pending")
+}
+
+// With the last phone that can read them, questions are taken back, and who asked with a message is told.
+func TestQuestionsOfALostPhone(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 2)
+	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.deliver()
+	sealed := f.question(ids, func(d *orchestrator.QuestionDraft) { d.MessageID = id })
+	clear := f.question(ids, func(d *orchestrator.QuestionDraft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
+	f.pushes()
+	for i, want := range []orchestrator.QuestionStatus{orchestrator.QuestionPending, orchestrator.QuestionCancelled} {
+		if _, err := f.RevokeDevice(t.Context(), ids[i]); err != nil {
+			t.Fatal(err)
+		}
+		if q, err := f.Question(t.Context(), sealed.ID); err != nil || q.Status != want {
+			t.Errorf("%+v, %v", q, err)
+		}
+	}
+	if q, err := f.Question(t.Context(), clear.ID); err != nil || q.Status != orchestrator.QuestionPending {
+		t.Errorf("%+v, %v", q, err)
+	}
+	wantRows(t, f.rows(`SELECT recipient, payload ->> 'message' FROM agent_message WHERE message_type = 'error_report'`),
+		"builder user has not answered, and will not: no phone is left that can read it")
+}
+
+// The doctor and `why` know the user and the devices, though they are no agents.
+func TestUserIsExplained(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.question(ids)
+	for _, finding := range f.Doctor(t.Context(), false) {
+		if finding.Check == "unknown recipients" && finding.Level != "ok" {
+			t.Errorf("%+v", finding)
+		}
+	}
+	f.deliver()
+	q := f.question(ids, func(d *orchestrator.QuestionDraft) { d.MessageID = id })
+	f.pushes()
+	push := f.rows(`SELECT message_id FROM agent_message WHERE thread_id = ?`, q.ID)[0]
+	if _, err := f.AnswerQuestion(t.Context(), q.ID, ids[0], "forged"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.RefuseAnswer(t.Context(), q.ID, "forged", "no phone wrote it"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.RevokeDevice(t.Context(), ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	for named, want := range map[string]string{id: q.ID, push: "push service", q.ID: "no phone wrote it"} {
+		reasons, err := f.Why(t.Context(), named)
+		if err != nil || !strings.Contains(fmt.Sprintf("%+v", reasons[0]), want) {
+			t.Errorf("%s: %+v, %v; want %s", named, reasons, err, want)
+		}
+	}
 }
