@@ -40,7 +40,7 @@ func writeMan(out io.Writer, catalogue *commands.Catalogue) error {
 		}
 	}
 	b.WriteString(manEnvironment)
-	b.WriteString(".SH EXIT STATUS\n0 done, 1 delivery failed, 64 wrong parameters, 65 conflict or bad lines, 66 not known, 70 a bug, 75 database not to be had, 77 not allowed. Never 2.\n")
+	b.WriteString(".SH EXIT STATUS\n0 done, 1 delivery failed, 64 wrong parameters, 65 conflict or bad lines, 66 not known, 70 a bug, 75 database not to be had or nobody there to do it now, 77 not allowed. Never 2.\n")
 	_, err := io.WriteString(out, b.String())
 	return err
 }
