@@ -42,16 +42,16 @@ func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAl
 	if err != nil {
 		return SendAlertResult{}, err
 	}
-	r := SendAlertResult{told.ID, told.Devices, noteOf(told.Unused, told.Devices, told.Pushed)}
-	if told.Devices == 0 {
-		r.Note = "No device is there that could show it: it is kept for the first that is approved. " + r.Note
-	}
-	return r, nil
+	return SendAlertResult{told.ID, told.Devices, noteOf(told.Unused, told.Devices, told.Pushed, "No device is there that could show it: it is kept for the first that is approved")}, nil
 }
 
 // Text says it in a sentence.
 func (r SendAlertResult) Text(w *commands.Text) {
-	w.Printf("%s is told (devices: %d).\n", w.Paint(commands.Bold, r.AlertID), r.Devices)
+	if r.Devices == 0 {
+		w.Printf("%s is kept, and told to nobody yet.\n", w.Paint(commands.Bold, r.AlertID))
+	} else {
+		w.Printf("%s is told (devices: %d).\n", w.Paint(commands.Bold, r.AlertID), r.Devices)
+	}
 	if r.Note != "" {
 		w.Printf("%s.\n", r.Note)
 	}

@@ -31,9 +31,12 @@ func Definitions() []*commands.Definition {
 	}
 }
 
-// noteOf says what is off about a question or an alert that was stored; "" when nothing is.
-func noteOf(unused []string, devices, pushed int) string {
+// noteOf says what is off about a question or an alert that was stored; "" when nothing is. With no device, nobody says so.
+func noteOf(unused []string, devices, pushed int, nobody string) string {
 	var notes []string
+	if devices == 0 && nobody != "" {
+		notes = append(notes, nobody)
+	}
 	if len(unused) > 0 {
 		notes = append(notes, "Not used, since the table calls them active and nobody approved them on this machine: "+strings.Join(unused, ", "))
 	}
