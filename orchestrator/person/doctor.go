@@ -46,6 +46,8 @@ func (d *doctor) trials(ctx context.Context) {
 	trials, err := d.r.TryDevices(ctx)
 	if err != nil {
 		d.failed("trials", err)
+	} else if len(trials) == 0 {
+		d.add("trials", note, "no device to push to", "Approve a device, and turn on notifications in its app")
 	}
 	for _, t := range trials {
 		check := "trial of " + strings.TrimPrefix(t.Agent, orchestrator.DevicePrefix)
