@@ -212,11 +212,14 @@ func (d *doctor) devices(ctx context.Context) {
 		}
 	}
 	if usable == 0 {
-		d.add(check, problem, "no device can read what is encrypted: questions are refused", "`mailroom signal pair`, then `mailroom signal device approve FINGERPRINT`")
+		d.add(check, problem, "no device can read what is encrypted: questions are refused", "`mailroom signal pair`, then "+approveHint)
 	} else {
 		d.add(check, fine, fmt.Sprintf("%d can read what is encrypted", usable), "")
 	}
 }
+
+// approveHint names no fingerprint: one from the table would be that of whoever wrote it there.
+const approveHint = "`mailroom signal device approve FINGERPRINT`, with the fingerprint from the phone's screen"
 
 // device checks one device, and reports whether it can read what is encrypted.
 func (d *doctor) device(k *keys, device *orchestrator.Device) bool {
@@ -224,7 +227,7 @@ func (d *doctor) device(k *keys, device *orchestrator.Device) bool {
 	switch device.State {
 	case orchestrator.DeviceWaiting:
 		d.add(check, note, device.Name+" waits for approval since "+device.CreatedAt,
-			"If the phone shows "+device.Fingerprint+": `mailroom signal device approve "+device.Fingerprint+"`")
+			"If it is yours: "+approveHint)
 		return false
 	case orchestrator.DeviceActive:
 	default:
@@ -238,7 +241,7 @@ func (d *doctor) device(k *keys, device *orchestrator.Device) bool {
 		}
 		if recipient == nil {
 			d.add(check, problem, device.Name+" is active in the table, but nobody approved it here with the key that it has there: it is not used",
-				"If the phone shows "+device.Fingerprint+": `mailroom signal device approve "+device.Fingerprint+"`; otherwise `mailroom signal device revoke "+device.ID+"`")
+				"If it is yours: "+approveHint+"; otherwise `mailroom signal device revoke "+device.ID+"`")
 			return false
 		}
 	}

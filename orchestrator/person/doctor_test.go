@@ -87,7 +87,7 @@ func TestDoctorDevices(t *testing.T) {
 	p := o.pair()
 	check := "device " + p.id
 	o.finds(check, "note", "waits for approval")
-	if f := o.found(check); !strings.Contains(f.Do, p.fingerprint()) {
+	if f := o.found(check); strings.Contains(f.Do+f.Says, p.fingerprint()) || !strings.Contains(f.Do, "from the phone's screen") {
 		t.Errorf("it says %s", f.Do)
 	}
 	if _, err := person.Approve(t.Context(), o.Router, p.fingerprint()); err != nil {
