@@ -17,7 +17,7 @@ import (
 
 // PairParams say where the QR code goes besides the terminal.
 type PairParams struct {
-	PNG string `json:"png,omitempty" desc:"file to write the QR code to, as a picture" check:"min=1,max=4096"`
+	PNG string `json:"png,omitempty" desc:"file to write the QR code to, as a picture; it must not exist yet" check:"min=1,max=4096"`
 }
 
 // PairResult is a code by which one phone becomes a device, and the address that holds it.
