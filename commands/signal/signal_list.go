@@ -111,8 +111,12 @@ func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) 
 	return list, err
 }
 
-// Text shows a line for each question.
+// Text shows a line for each question, or says that there is none.
 func (r ListResult) Text(w *commands.Text) {
+	if len(r.Questions) == 0 {
+		w.Printf("There are no such questions. `mailroom signal ask_question` asks one.\n")
+		return
+	}
 	rows := make([][]string, len(r.Questions))
 	for i := range r.Questions {
 		q := &r.Questions[i]
