@@ -249,13 +249,19 @@ func (d *doctor) device(k *keys, device *orchestrator.Device) bool {
 	if device.PushedAt != "" {
 		last = "the last push, at " + device.PushedAt + ": " + device.PushOutcome
 	}
+	url, err := d.r.SignalURL()
 	switch {
+	case device.PushProblem != "" && device.Kind == orchestrator.DeviceNtfy:
+		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Name its topic anew: `mailroom signal ntfy https://HOST/TOPIC`")
 	case device.PushProblem != "":
 		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Open the app on it: it subscribes anew")
 	case device.PushHost == "":
 		d.add(check, problem, device.Name+" gets no pushes: it has not subscribed", "Open the app on it and allow notifications; on an iPhone, from the home screen")
 	case device.PushedAt != "" && device.PushOutcome != "delivered":
 		d.add(check, problem, device.Name+", "+last, "`mailroom signal doctor --try` pushes a test")
+	case device.Kind == orchestrator.DeviceNtfy && url == "" && err == nil: // otherwise the address's finding says it
+		d.add(check, note, device.Name+" through "+device.PushHost+"; "+last+"; its notifications have no buttons and no address, since signal.url is not set",
+			"`mailroom setting set signal.url https://HOST`, the address at which phones reach the app")
 	default:
 		d.add(check, fine, device.Name+" through "+device.PushHost+"; "+last, "")
 	}

@@ -116,6 +116,22 @@ func TestDoctorDevices(t *testing.T) {
 	}
 }
 
+// TestDoctorNtfy: what keeps a topic from being told, and its notifications from leading anywhere.
+func TestDoctorNtfy(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	if _, err := o.SetNtfy(t.Context(), orchestrator.NtfyConfig{URL: "https://ntfy.sh/a-topic"}); err != nil {
+		t.Fatal(err)
+	}
+	o.finds("device ntfy", "note", "no buttons and no address")
+	o.set("signal.url", "http://127.0.0.1:1")
+	o.finds("device ntfy", "ok", "through ntfy.sh; nothing was pushed yet")
+	o.exec(`UPDATE signal_devices SET push_problem = '2026-01-02T03:00:00.000Z gone'`)
+	if f := o.found("device ntfy"); f.Level != "problem" || !strings.Contains(f.Do, "mailroom signal ntfy") {
+		t.Errorf("the doctor finds %+v", f)
+	}
+}
+
 // TestDoctorAnswers: keys without a question, and questions without their keys.
 func TestDoctorAnswers(t *testing.T) {
 	t.Parallel()
