@@ -276,12 +276,11 @@ func (to *readers) nobody() error {
 	e := orchestrator.Errorf(orchestrator.Unavailable, "no device is there that could show it")
 	switch {
 	case len(to.unused) > 0:
-		return e.WithHint("The table calls %s active, but nobody approved it on this machine: `mailroom signal device list`, then `mailroom signal device approve FINGERPRINT`",
-			strings.Join(to.unused, ", "))
+		return e.WithHint("The table calls %s active, but nobody approved it on this machine: %s", strings.Join(to.unused, ", "), approveHint)
 	case to.waiting:
-		return e.WithHint("A device waits for approval: `mailroom signal device list`, then `mailroom signal device approve FINGERPRINT`")
+		return e.WithHint("A device waits for approval: %s", approveHint)
 	case to.ntfy:
-		return e.WithHint("ntfy can show only what is not encrypted. Pair a phone with `mailroom signal pair`, or say encrypt: false")
+		return e.WithHint("ntfy can show only what is not encrypted. Pair a phone with `mailroom signal pair`, or say encrypt: false (`--encrypt=false` on the command line)")
 	}
 	return e.WithHint("Pair a phone with `mailroom signal pair`")
 }
