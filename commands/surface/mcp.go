@@ -35,8 +35,7 @@ func newToolServer(env commands.Env) *toolServer {
 // right may use. With one vocabulary its tools have their document's own names; else some carry its prefix.
 func (t *toolServer) server(version string, admin bool, vocabularies ...string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
-		Instructions: "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again. " +
-			"Where your messages lie as files in a folder, they are shown until you acknowledge them.",
+		Instructions: instructions(vocabularies),
 		// Which tools there are never changes, so nobody need listen for it.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}, Logger: t.env.Log,
 		// What is answered depends on who asks: nobody between may serve it to another.
@@ -58,6 +57,17 @@ func (t *toolServer) server(version string, admin bool, vocabularies ...string) 
 	}
 	t.addResources(s)
 	return s
+}
+
+// instructions are what a model is told of the tools as a whole. Where signal alone is served, nobody has messages to read.
+func instructions(vocabularies []string) string {
+	if len(vocabularies) == 1 && vocabularies[0] == "signal" {
+		return "Questions and alerts to the person for whom you work, who gets them on a phone. Ask (ask_question) what only that person can decide, then " +
+			"get the answer (get_response with wait_seconds, again until answered is true or status says that there will be none). " +
+			"Tell with send_alert what needs no answer."
+	}
+	return "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again. " +
+		"Where your messages lie as files in a folder, they are shown until you acknowledge them."
 }
 
 // describe makes the tool of a command out of its definition.

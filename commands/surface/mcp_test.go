@@ -199,6 +199,18 @@ func TestAllTools(t *testing.T) {
 	}
 }
 
+// TestInstructions: where signal alone is served they are about questions, and elsewhere about messages.
+func TestInstructions(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a")
+	for served, says := range map[string]string{"signal": "get_response", "relay": "Read your messages", "signal relay": "Read your messages", "": "Read your messages"} {
+		s, _ := piped(t, newToolServer(envOf(e.router)).server("v1", false, strings.Fields(served)...), "a", nil)
+		if got := s.InitializeResult().Instructions; !strings.Contains(got, says) {
+			t.Errorf("the instructions of %q: %s", served, got)
+		}
+	}
+}
+
 // TestToolSchemas: every tool says what it takes and what it answers in JSON Schema that a client can use.
 func TestToolSchemas(t *testing.T) {
 	t.Parallel()
