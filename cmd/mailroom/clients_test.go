@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -109,6 +110,7 @@ func TestInspector(t *testing.T) {
 				return
 			}
 			s := o.serve()
+			go io.Copy(io.Discard, s.logs) // a daemon whose log nobody reads stands still when the pipe is full
 			token := o.run("agent", "token", "boss", "--admin")["token"].(string)
 			callEach(t, o, inspect(t, func(vocabulary string) []string {
 				return []string{strings.TrimSuffix(s.address+"/mcp/"+vocabulary, "/"), "--transport", "http", "--header", "Authorization: Bearer " + token}
