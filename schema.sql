@@ -76,7 +76,8 @@ CREATE TABLE agent_message (
 
     trace_id          TEXT NOT NULL DEFAULT '',        -- W3C trace id of the send
     span_id           TEXT NOT NULL DEFAULT '',        -- the command_trace row of the send
-    origin            TEXT NOT NULL DEFAULT ''         -- JSON: what a file that was taken in said and no column holds
+    origin            TEXT NOT NULL DEFAULT '',        -- JSON: what a file that was taken in said and no column holds
+    not_before        TEXT NOT NULL DEFAULT ''         -- when its sender wants it delivered at the earliest; '' is at once
 );
 
 -- Only live rows (pending and retry) stand in the indexes of the hot statements, so that claiming costs the same with
@@ -153,7 +154,8 @@ CREATE TABLE agent_message_archive (
     trace_id          TEXT NOT NULL,
     span_id           TEXT NOT NULL,
     archived_at       TEXT NOT NULL,
-    origin            TEXT NOT NULL DEFAULT ''
+    origin            TEXT NOT NULL DEFAULT '',
+    not_before        TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX agent_message_archive_message ON agent_message_archive (message_id);
 CREATE INDEX agent_message_archive_archived ON agent_message_archive (archived_at);
@@ -194,6 +196,23 @@ CREATE TABLE agent_inbox (
 CREATE INDEX agent_inbox_unread ON agent_inbox (recipient)
     WHERE read_at = '';
 
+-- reading_lease: messages that a reader was handed and has not confirmed. Until the lease ends no other reader of the agent
+-- gets them; then they are unread again. Acknowledging a message ends its lease for good.
+CREATE TABLE reading_lease (
+    message_id        TEXT NOT NULL,
+    recipient         TEXT NOT NULL,
+    holder            TEXT NOT NULL DEFAULT '',        -- what took it: wait, a hook
+    session           TEXT NOT NULL DEFAULT '',        -- of the agent's host
+    host              TEXT NOT NULL DEFAULT '',        -- machine on which pid runs
+    pid               INTEGER NOT NULL DEFAULT 0,      -- process whose end ends the lease; 0: only until does
+    born              TEXT NOT NULL DEFAULT '',        -- when that process was born, since numbers are used again
+    shown_at          TEXT NOT NULL,
+    until             TEXT NOT NULL,                   -- when it ends unless the message is acknowledged
+    PRIMARY KEY (message_id, recipient)
+);
+CREATE INDEX reading_lease_until ON reading_lease (until);
+CREATE INDEX reading_lease_recipient ON reading_lease (recipient);
+
 
 -- agents: who is known. A message to or from anybody else is refused, so that a typo is an error and not a lost message.
 CREATE TABLE agents (
@@ -213,6 +232,14 @@ CREATE TABLE agents (
     allow_private        INTEGER NOT NULL DEFAULT 0,   -- 1: its webhook may lead to an address of this or a private network
     folder               TEXT NOT NULL DEFAULT '',     -- where its commands run: where the agent was added
     disabled             TEXT NOT NULL DEFAULT ''      -- why its transport is not used any more; '': it is
+);
+
+-- removed_agents: names that were removed. They are nobody's: acting does not register them anew, `mailroom agent add` does.
+CREATE TABLE removed_agents (
+    name              TEXT PRIMARY KEY,
+    role              TEXT NOT NULL DEFAULT '',
+    removed_at        TEXT NOT NULL,
+    removed_by        TEXT NOT NULL DEFAULT ''         -- agent that asked; '' is the administrator
 );
 
 -- agent_secrets: with what the messages to a webhook are signed. `mailroom sql` cannot read this table.
@@ -340,6 +367,7 @@ CREATE TABLE thread_participants (
     thread_id         TEXT NOT NULL,
     agent             TEXT NOT NULL,
     joined_at         TEXT NOT NULL,
+    read_seq          INTEGER NOT NULL DEFAULT 0,      -- seq of the newest post that the agent has read
     PRIMARY KEY (thread_id, agent)
 );
 CREATE INDEX thread_participants_agent ON thread_participants (agent);

@@ -18,12 +18,12 @@ import (
 
 // schemaVersion is the version of schema.sql, kept in PRAGMA user_version. A change of schema.sql that existing
 // databases must follow adds one, and a migration.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // migrations lead from each version to the next: migrations[v] turns version v into v+1. Each holds its own list of what
 // it makes, so that a later schema.sql changes nothing of it. All run in the one transaction that migrates the file. A
 // migrated database must equal a fresh one; TestMigratedEqualsFresh compares them.
-var migrations = []string{1: toVersion2, 2: toVersion3, 3: toVersion4}
+var migrations = []string{1: toVersion2, 2: toVersion3, 3: toVersion4, 4: toVersion5}
 
 //go:embed migrations/2.sql
 var toVersion2 string
@@ -33,6 +33,9 @@ var toVersion3 string
 
 //go:embed migrations/4.sql
 var toVersion4 string
+
+//go:embed migrations/5.sql
+var toVersion5 string
 
 // documentColumns are the columns that the command document gives agent_message.
 var documentColumns = []string{

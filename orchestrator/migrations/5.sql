@@ -1,0 +1,29 @@
+-- From version 4 to 5: readers hold what they took under a lease. Once version 5 is released this file stays as it is; a later
+-- version changes what it makes by a file of its own.
+
+ALTER TABLE agent_message ADD COLUMN not_before TEXT NOT NULL DEFAULT '';
+ALTER TABLE agent_message_archive ADD COLUMN not_before TEXT NOT NULL DEFAULT '';
+ALTER TABLE thread_participants ADD COLUMN read_seq INTEGER NOT NULL DEFAULT 0;
+UPDATE thread_participants SET read_seq = (SELECT coalesce(max(seq), 0) FROM agent_message);
+
+CREATE TABLE reading_lease (
+    message_id        TEXT NOT NULL,
+    recipient         TEXT NOT NULL,
+    holder            TEXT NOT NULL DEFAULT '',        -- what took it: wait, a hook
+    session           TEXT NOT NULL DEFAULT '',        -- of the agent's host
+    host              TEXT NOT NULL DEFAULT '',        -- machine on which pid runs
+    pid               INTEGER NOT NULL DEFAULT 0,      -- process whose end ends the lease; 0: only until does
+    born              TEXT NOT NULL DEFAULT '',        -- when that process was born, since numbers are used again
+    shown_at          TEXT NOT NULL,
+    until             TEXT NOT NULL,                   -- when it ends unless the message is acknowledged
+    PRIMARY KEY (message_id, recipient)
+);
+CREATE INDEX reading_lease_until ON reading_lease (until);
+CREATE INDEX reading_lease_recipient ON reading_lease (recipient);
+
+CREATE TABLE removed_agents (
+    name              TEXT PRIMARY KEY,
+    role              TEXT NOT NULL DEFAULT '',
+    removed_at        TEXT NOT NULL,
+    removed_by        TEXT NOT NULL DEFAULT ''         -- agent that asked; '' is the administrator
+);
