@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"mailroom/commands"
@@ -70,19 +71,26 @@ func sameOrigin(r *http.Request) bool {
 	return len(origins) == 1 && err == nil && strings.EqualFold(origin.Host, r.Host)
 }
 
-// local serves whoever is on this machine, and elsewhere whoever shows a token. What a proxy on this machine hands on
-// comes from elsewhere.
+// local serves whoever is on this machine, and elsewhere whoever shows a token.
 func (w *web) local(next http.HandlerFunc) http.Handler {
 	withToken := w.authenticated(next)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		handedOn := r.Header.Get("Forwarded") != "" || r.Header.Get("X-Forwarded-For") != "" || !listener.IsLoopback(listener.HostOf(r.Host))
-		if err == nil && listener.IsLoopback(host) && w.Loopback && !handedOn {
+		if err == nil && listener.IsLoopback(host) && w.Loopback && listener.IsLoopback(listener.HostOf(r.Host)) && !handedOn(r) {
 			next(rw, r)
 			return
 		}
 		withToken.ServeHTTP(rw, r)
 	})
+}
+
+// proxyHeaders are what proxies put on the requests that they hand on.
+var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "CF-Connecting-IP"}
+
+// handedOn reports whether a request came through a proxy: it is then somebody else's, though it comes from this machine. That
+// such a header is there decides, whatever it says, since who asks may have written it.
+func handedOn(r *http.Request) bool {
+	return slices.ContainsFunc(proxyHeaders, func(name string) bool { return len(r.Header.Values(name)) > 0 })
 }
 
 // asker is who sent a request, and the token that says so.
