@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/cenkalti/backoff/v4"
 )
@@ -28,13 +29,14 @@ func (w *writer) commit(b *batch) (c *commit) {
 	if b.writesNothing() {
 		return nil
 	}
-	w.giveUpStrayed()
-	if err := w.open(); err != nil {
+	until := b.patientUntil(w.r.busy)
+	w.giveUpStrayed(until)
+	if err := w.open(until); err != nil {
 		b.fail(err)
 		return nil
 	}
 	before := w.c.writes
-	if err := w.takeTurn(b); err != nil {
+	if err := w.takeTurn(b, until); err != nil {
 		b.fail(databaseError(w.r.path, err))
 		return nil
 	}
@@ -60,19 +62,36 @@ func (w *writer) makeDurable(b *batch, c *commit) {
 	w.guard(b.runAfter)
 }
 
+// patientUntil is when the batch gives up waiting for the database: after the busy timeout, or with the last context of its
+// requests if all of them end before. It is one time for all that is waited for, so that nobody waits for it twice.
+func (b *batch) patientUntil(busy time.Duration) time.Time {
+	now := time.Now()
+	limit, until := now.Add(busy), now
+	for _, q := range b.requests {
+		end, ends := q.ctx.Deadline()
+		if !ends || end.After(limit) {
+			return limit
+		}
+		if end.After(until) {
+			until = end
+		}
+	}
+	return until
+}
+
 // giveUpStrayed gives the connection up if its files had gone after its last commit.
-func (w *writer) giveUpStrayed() {
+func (w *writer) giveUpStrayed(until time.Time) {
 	if w.strayed.Swap(false) {
-		defer w.turn.enter(w.r.busy)() // see takeTurn
+		defer w.turn.enter(time.Until(until))() // see takeTurn
 		w.abandon()
 	}
 }
 
 // takeTurn runs the batch in this process's turn, and ends the turn before anything waits for the disk. A connection
 // whose files have gone is given up within the turn, so that nobody begins a new -wal before the old one is saved.
-func (w *writer) takeTurn(b *batch) error {
-	defer w.turn.enter(w.r.busy)()
-	err := w.transaction(b)
+func (w *writer) takeTurn(b *batch, until time.Time) error {
+	defer w.turn.enter(time.Until(until))()
+	err := w.transaction(b, until)
 	if err != nil && w.c.moved() {
 		w.abandon()
 	}
@@ -143,10 +162,10 @@ func (b *batch) runAfter() {
 // send. When a request has failed and left something to undo, everything is rolled back and run again with them; when a
 // statement's failure ended the whole transaction (a full disk does), the requests that are left run again from BEGIN.
 // Its error fails all requests without an outcome.
-func (w *writer) transaction(b *batch) error {
+func (w *writer) transaction(b *batch, until time.Time) error {
 	final := make([]bool, len(b.requests)) // has failed together with a transaction, and does not run again
 	for careful := false; ; {
-		if err := w.begin(b); err != nil {
+		if err := w.begin(b, until); err != nil {
 			return err
 		}
 		t, err := w.newTransaction(careful)
@@ -181,8 +200,8 @@ func (w *writer) transaction(b *batch) error {
 	}
 }
 
-// begin takes the write lock. The patience ends with the busy timeout, for a request that is alone also with its context.
-func (w *writer) begin(b *batch) error {
+// begin takes the write lock. It tries at least once. For a request that is alone the patience ends with its context, too.
+func (w *writer) begin(b *batch, until time.Time) error {
 	w.c.trim()
 	_, err := w.c.Exec("BEGIN IMMEDIATE")
 	if !isBusy(err) {
@@ -195,7 +214,7 @@ func (w *writer) begin(b *batch) error {
 	err = backoff.Retry(func() error {
 		_, err := w.c.Exec("BEGIN IMMEDIATE")
 		return retryable(err)
-	}, w.r.patience(ctx))
+	}, patience(ctx, until))
 	if err != nil && ctx.Err() != nil {
 		return gaveUp(ctx)
 	}

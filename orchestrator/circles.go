@@ -95,10 +95,12 @@ func (t *tx) endWait(ids []string) error {
 }
 
 // withdrawWait ends a wait that took nothing. Notes that cannot be removed end by themselves.
-func (r *Router) withdrawWait(ctx context.Context, o *WaitOptions) {
+func (r *Router) withdrawWait(ctx context.Context, o *WaitOptions, failure error) {
 	if len(o.edges) == 0 {
 		return
 	}
+	ctx, cancel := afterwards(ctx, failure, r.busy)
+	defer cancel()
 	if err := r.write(ctx, func(t *tx) error { return t.endWait(o.edges) }); err != nil {
 		r.log.Warn("a wait that has ended still counts in the search for circles, until its timeout", "error", err)
 	}

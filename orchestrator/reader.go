@@ -177,7 +177,7 @@ func (r *Router) openReader() (*conn, error) {
 		if c != nil {
 			c.close()
 		}
-		if err := r.writer.open(); err != nil {
+		if err := r.writer.open(time.Now().Add(r.busy)); err != nil {
 			return nil, err
 		}
 		if c, _, err = r.tryReader(false); err != nil {

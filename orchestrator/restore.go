@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -34,7 +35,7 @@ func (r *Router) Restore(ctx context.Context, file string, force bool) (done Res
 		return Restored{}, err
 	}
 	if !r.exists() {
-		if err := r.writer.open(); err != nil {
+		if err := r.writer.open(time.Now().Add(r.busy)); err != nil {
 			return Restored{}, err
 		}
 	}
@@ -46,9 +47,10 @@ func (r *Router) Restore(ctx context.Context, file string, force bool) (done Res
 		return Restored{}, err
 	}
 	defer os.Remove(staged)
+	until := time.Now().Add(r.busy)
 	leave := r.writer.turn.enter(r.busy)
 	defer leave()
-	x, err := r.beginReplacing(ctx, staged)
+	x, err := r.beginReplacing(ctx, staged, until)
 	if err != nil {
 		return Restored{}, err
 	}
@@ -201,7 +203,7 @@ type replacement struct {
 
 // beginReplacing takes the write lock of the database, waiting for it as every writer does, and holds it until the
 // replacement is finished or abandoned. Readers still see the database as it is.
-func (r *Router) beginReplacing(ctx context.Context, source string) (*replacement, error) {
+func (r *Router) beginReplacing(ctx context.Context, source string, until time.Time) (*replacement, error) {
 	x := &replacement{}
 	var err error
 	if x.from, err = openConn(writerDSN(source)); err != nil {
@@ -224,7 +226,7 @@ func (r *Router) beginReplacing(ctx context.Context, source string) (*replacemen
 			err = ferr
 		}
 		return retryable(err)
-	}, r.patience(ctx))
+	}, patience(ctx, until))
 	if err != nil {
 		x.from.close()
 		x.to.close()

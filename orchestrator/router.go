@@ -151,12 +151,12 @@ func (r *Router) Close() error {
 // Create makes the database if it is not there yet, and reports whether it did.
 func (r *Router) Create(ctx context.Context) (created bool, err error) {
 	created = !r.exists()
-	return created, r.writer.open()
+	return created, r.writer.open(time.Now().Add(r.busy))
 }
 
 // openWriter opens the connection that writes, making and migrating the file first where needed. Many processes may do
-// this at once: they queue at the turnstile, and what SQLite still refuses as busy is tried again.
-func (r *Router) openWriter() (*conn, error) {
+// this at once: they queue at the turnstile, and what SQLite still refuses as busy is tried again, until a certain time.
+func (r *Router) openWriter(until time.Time) (*conn, error) {
 	if err := os.MkdirAll(filepath.Dir(r.path), 0o700); err != nil {
 		return nil, databaseError(r.path, err)
 	}
@@ -168,13 +168,13 @@ func (r *Router) openWriter() (*conn, error) {
 		if c, err = r.openFile(writerDSN(r.path)); err != nil {
 			return retryable(err)
 		}
-		if err = r.ready(c); err != nil {
+		if err = r.ready(c, until); err != nil {
 			c.close()
 			return retryable(err)
 		}
 		return nil
 	}
-	if err := backoff.Retry(open, r.patience(context.Background())); err != nil {
+	if err := backoff.Retry(open, patience(context.Background(), until)); err != nil {
 		return nil, databaseError(r.path, err)
 	}
 	// Making and migrating the file was durable by itself; from here on walFile is what makes commits durable.
@@ -192,13 +192,13 @@ func (r *Router) openWriter() (*conn, error) {
 }
 
 // ready makes sure that an open file is in WAL mode and has the tables of this version.
-func (r *Router) ready(c *conn) error {
+func (r *Router) ready(c *conn, until time.Time) error {
 	version, err := checkVersion(c)
 	if err != nil {
 		return err
 	}
 	if version < schemaVersion {
-		leave := r.writer.turn.enter(r.busy)
+		leave := r.writer.turn.enter(time.Until(until))
 		defer leave()
 		if err := mayMigrate(c); err != nil {
 			return err
@@ -216,13 +216,13 @@ func (r *Router) ready(c *conn) error {
 	return c.script("PRAGMA temp_store = MEMORY; CREATE TEMP TABLE batch (seq INTEGER PRIMARY KEY)")
 }
 
-// patience is how the engine waits for a lock that another program holds: jittered, growing from 1 ms to 50 ms, for at
-// most the busy timeout.
-func (r *Router) patience(ctx context.Context) backoff.BackOffContext {
+// patience is how the engine waits for a lock that another program holds: jittered, growing from 1 ms to 50 ms, until
+// a certain time.
+func patience(ctx context.Context, until time.Time) backoff.BackOffContext {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(time.Millisecond),
 		backoff.WithMaxInterval(50*time.Millisecond),
-		backoff.WithMaxElapsedTime(r.busy),
+		backoff.WithMaxElapsedTime(max(time.Until(until), time.Nanosecond)), // 0 would be for ever
 	)
 	return backoff.WithContext(b, ctx)
 }
@@ -237,7 +237,7 @@ func retryable(err error) error {
 
 // EndSpan writes the end of a command's span. A failure to write it does not fail the command: the changes that matter
 // carried the span with them in their own transactions. A scheduled run that changed nothing leaves no row; the span of
-// a command that only reads is written if that is possible at once.
+// a command that only reads, or that could not have the database, is written if that is possible at once.
 func (r *Router) EndSpan(ctx context.Context, span *tracing.Span, failure error, onlyReads func() bool) {
 	if failure == nil && (span.Saved() || span.Scheduled) {
 		return
@@ -251,16 +251,25 @@ func (r *Router) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 		text = failure.Error()
 		span.Set(tracing.AttrErrorType, string(CodeOf(failure)))
 	}
-	patience := r.busy
+	wait := r.busy
 	if readOnly {
-		patience = 250 * time.Millisecond
+		wait = 250 * time.Millisecond
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := afterwards(ctx, failure, wait)
 	defer cancel()
 	err := r.write(ctx, func(t *tx) error { return span.Save(t, t.clock, r.instance, text) })
 	if err != nil {
 		r.log.Debug("a command's span could not be written", "command", span.Name, "error", err)
 	}
+}
+
+// afterwards returns the context of what is written about a request that has ended: it may wait for so long, but not a
+// second time for a database that the request has waited for in vain.
+func afterwards(ctx context.Context, failure error, wait time.Duration) (context.Context, context.CancelFunc) {
+	if CodeOf(failure) == Busy {
+		wait = time.Millisecond // enough for one try
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), wait)
 }
 
 func (r *Router) exists() bool {

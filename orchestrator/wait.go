@@ -77,7 +77,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 	if o.edges, err = r.declareWait(ctx, recipient, names, o.Timeout); err != nil {
 		return nil, false, err
 	}
-	defer r.withdrawWait(context.WithoutCancel(ctx), &o)
+	defer func() { r.withdrawWait(ctx, &o, err) }()
 	return r.waitOn(ctx, &o, rings, deadline, silent)
 }
 

@@ -236,14 +236,15 @@ func (w *writer) shut() error {
 	return err
 }
 
-// open opens the connection if it is not open. It is safe to call while a leader is writing.
-func (w *writer) open() error {
+// open opens the connection if it is not open, and waits until a certain time for what others hold. It is safe to call
+// while a leader is writing.
+func (w *writer) open(until time.Time) error {
 	w.openMu.Lock()
 	defer w.openMu.Unlock()
 	if w.c != nil {
 		return nil
 	}
-	c, err := w.r.openWriter()
+	c, err := w.r.openWriter(until)
 	if err != nil {
 		return err
 	}
