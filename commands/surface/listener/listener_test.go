@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -28,16 +29,32 @@ func visit(t *testing.T, s *Server) (c net.Conn, answered bool) {
 	return c, err == nil && strings.Contains(line, "204")
 }
 
-// One connection too many takes the place of the one that has been idle for the longest time, so that nobody keeps others
-// out by holding connections. While all are busy, it is closed itself.
-func TestCrowd(t *testing.T) {
-	t.Parallel()
-	const most = 3
+// signalled waits until something is signalled.
+func signalled(t *testing.T, what string, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s: nothing for a minute", what)
+	}
+}
+
+// crowded serves at most so many connections. idle is signalled each time that the server has taken one for idle, which it
+// does a moment after its client has the answer; busy while a POST is under way, until release is closed.
+func crowded(t *testing.T, most int64) (s *Server, idle, busy, release chan struct{}) {
 	s, err := Open(t.Context(), Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: most, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	busy, release := make(chan struct{}), make(chan struct{})
+	t.Cleanup(s.Close)
+	idle, busy, release = make(chan struct{}, 100), make(chan struct{}, 100), make(chan struct{})
+	change := s.server.ConnState
+	s.server.ConnState = func(c net.Conn, state http.ConnState) {
+		change(c, state)
+		if state == http.StateIdle {
+			idle <- struct{}{}
+		}
+	}
 	s.Serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			busy <- struct{}{}
@@ -45,6 +62,15 @@ func TestCrowd(t *testing.T) {
 		}
 		rw.WriteHeader(http.StatusNoContent)
 	}))
+	return s, idle, busy, release
+}
+
+// One connection too many takes the place of the one that has been idle for the longest time, so that nobody keeps others
+// out by holding connections. While all are busy, it is closed itself.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	s, idle, busy, release := crowded(t, most)
 	var there []net.Conn
 	for range 2 * most {
 		c, answered := visit(t, s)
@@ -52,6 +78,7 @@ func TestCrowd(t *testing.T) {
 			t.Fatalf("connection %d has no answer", len(there)+1)
 		}
 		there = append(there, c)
+		signalled(t, "a connection that is idle", idle)
 	}
 	for _, c := range there[:most] {
 		if rest, err := io.ReadAll(c); err != nil || strings.Contains(string(rest), "HTTP") {
@@ -60,7 +87,7 @@ func TestCrowd(t *testing.T) {
 	}
 	for _, c := range there[most:] {
 		fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
-		<-busy
+		signalled(t, "a connection that must not go", busy)
 	}
 	for range 5 {
 		if _, answered := visit(t, s); answered {
