@@ -148,9 +148,9 @@ var plants = []struct {
 		return id + " was leased as another while"
 	}},
 	{"overlapping leases in the trace", "leases", func(s *scene) string {
-		ids := s.batch()
+		ids := s.tracedBatch()
 		s.sql(`UPDATE message_trace SET actor = 'another' WHERE event = 'claimed' AND message_id = ?`, ids[1])
-		return "claims " + ids[1] + " while " + ids[0]
+		return "claims " + ids[1] + " while " // ids[0], and all others of the batch: more than are listed
 	}},
 	{"pair that changed places in a file", "arrival order", func(s *scene) string {
 		lines := s.lines()

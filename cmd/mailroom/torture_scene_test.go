@@ -130,6 +130,16 @@ func (s *scene) batch() []string {
 		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed' AND t.message_id IN (a.message_id, b.message_id))`)
 }
 
+// tracedBatch is batch in the order of the trace, which need not be the witness's.
+func (s *scene) tracedBatch() []string {
+	s.t.Helper()
+	return s.victims(`SELECT a.message_id || ' ' || b.message_id
+		FROM message_trace a JOIN message_trace b ON b.id = a.id + 1 AND b.event = 'claimed' AND b.actor = a.actor AND b.at = a.at
+		JOIN witness c ON c.change = 'insert' AND c.message_id = a.message_id JOIN witness d ON d.change = 'insert' AND d.message_id = b.message_id
+		WHERE a.event = 'claimed' AND c.sender = d.sender AND c.recipient = d.recipient
+		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed' AND t.message_id IN (a.message_id, b.message_id))`)
+}
+
 // climbed reports whether one of two messages ever failed an attempt, or lost its lease.
 func (s *scene) climbed(a, b string) bool {
 	return s.number(`SELECT count(*) FROM message_trace WHERE event IN ('attempt_failed','released','replayed') AND message_id IN (?, ?)`, a, b) > 0
