@@ -55,7 +55,7 @@ clients: ## install the programs of others that the tests run
 	@command -v npm >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends npm; } || true
 	@for folder in $(CLIENTS); do \
-		( cd $$folder && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --loglevel=error; } ) || { \
+		( cd $$folder && { [ node_modules/.package-lock.json -nt package-lock.json ] || { echo "installing what $$folder needs of npm"; npm ci --ignore-scripts --loglevel=error; }; } ) || { \
 			[ -z "$$CI" ] && echo "NOT TESTED with $$folder: npm could not install it; CI will" >&2; } || exit 1; \
 	done
 
@@ -92,10 +92,11 @@ static:
 		echo "NOT CHECKED: $(STATICCHECK) could not be fetched or built; CI will run it" >&2; \
 	fi
 
-# The tests start many processes, each of which the race detector would have wait for a second at its end.
+# cmd/tests says what goes on, and ends a run in which a test stands still for two minutes. The tests start many processes,
+# each of which the race detector would have wait for a second at its end.
 unit:
-	GORACE=atexit_sleep_ms=0 $(GO) test -race -p 2 -timeout 15m ./...
-	cd bench && $(GO) test -p 2 ./...
+	GORACE=atexit_sleep_ms=0 $(GO) run ./cmd/tests -race -p 2 -timeout 20m ./...
+	$(GO) run ./cmd/tests -C bench -p 2 ./...
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).
 # REPORT=1: write the report into docs/guarantees.md.

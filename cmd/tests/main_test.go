@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ran runs the tests of testdata/standing.
+func ran(t *testing.T, still time.Duration, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	errors, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer errors.Close()
+	var out bytes.Buffer
+	status = run(t.Context(), slices.Concat([]string{"-C", "testdata/standing", "-count=1"}, args, []string{"./..."}), still, &out, errors)
+	said, err := os.ReadFile(errors.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, out.String(), string(said)
+}
+
+// A run with a test that stands still is ended, and the test named, with what its goroutines do. What failed before is told.
+func TestStandingTestIsNamed(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := ran(t, 5*time.Second)
+	if status != 1 {
+		t.Errorf("status %d", status)
+	}
+	if part := "FAIL: standing TestStands/deep stands still"; !strings.Contains(stderr, part) {
+		t.Errorf("%q is not in what it said:\n%s", part, stderr)
+	}
+	for _, part := range []string{"because of this", "standing.TestStands.func1", "FAIL\tstanding"} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("%q is not in what it printed:\n%s", part, stdout)
+		}
+	}
+	if strings.Contains(stdout, "not worth a word") {
+		t.Errorf("it printed what a test said that passed:\n%s", stdout)
+	}
+}
+
+// A run in which no test stands still ends as go test does: failures and skips are told, passes are a line.
+func TestRunIsToldOf(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]struct {
+		status int
+		says   []string
+	}{
+		"TestPasses":           {0, []string{"ok  \tstanding"}},
+		"TestStands":           {0, []string{"for those in a hurry", "ok  \tstanding"}},
+		"TestPasses|TestFails": {1, []string{"--- FAIL: TestFails/inner", "because of this", "FAIL\tstanding"}},
+	} {
+		t.Run(pattern, func(t *testing.T) {
+			t.Parallel()
+			status, stdout, stderr := ran(t, time.Minute, "-short", "-run", pattern)
+			if status != want.status {
+				t.Errorf("status %d, want %d", status, want.status)
+			}
+			for _, part := range want.says {
+				if !strings.Contains(stdout, part) {
+					t.Errorf("%q is not in what it printed:\n%s%s", part, stdout, stderr)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,3 @@
+module standing
+
+go 1.26

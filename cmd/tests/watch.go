@@ -1,0 +1,136 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// event is a line of `go test -json`. Source: go doc test2json.
+type event struct {
+	Action, Package, Test, Output string
+	ImportPath                    string // of build-output
+}
+
+// watch follows the events of one run.
+type watch struct {
+	still   time.Duration
+	out     io.Writer
+	began   time.Time
+	done    int
+	under   map[string]time.Time // packages under way, and since when
+	running map[string]time.Time // tests that run, as "package test", and when they last gave a sign of life
+	said    map[string][]string  // what tests and packages that have not ended have printed
+}
+
+func newWatch(out io.Writer, still time.Duration) *watch {
+	return &watch{still: still, out: out, began: time.Now(), under: map[string]time.Time{}, running: map[string]time.Time{}, said: map[string][]string{}}
+}
+
+// hear takes one line of output.
+func (w *watch) hear(line []byte, now time.Time) {
+	var e event
+	if json.Unmarshal(line, &e) != nil {
+		fmt.Fprintf(w.out, "%s", line) // what go itself says
+		return
+	}
+	name := strings.TrimSpace(e.Package + " " + e.Test)
+	if e.Test != "" {
+		w.sign(e.Package, e.Test, now)
+	}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(w.out, e.Output)
+	case "start":
+		w.under[e.Package] = now
+	case "run", "cont":
+		w.running[name] = now
+	case "pause":
+		delete(w.running, name)
+	case "output":
+		w.said[name] = append(w.said[name], e.Output)
+	case "pass", "fail", "skip":
+		w.end(&e, name)
+	}
+}
+
+// sign notes that a test lives, and so do those whose subtest it is.
+func (w *watch) sign(pkg, test string, now time.Time) {
+	for {
+		if name := pkg + " " + test; !w.running[name].IsZero() {
+			w.running[name] = now
+		}
+		i := strings.LastIndexByte(test, '/')
+		if i < 0 {
+			return
+		}
+		test = test[:i]
+	}
+}
+
+// end forgets a test or a package, and prints what is to be known of it.
+func (w *watch) end(e *event, name string) {
+	said := w.said[name]
+	delete(w.said, name)
+	delete(w.running, name)
+	if e.Test == "" {
+		delete(w.under, e.Package)
+		w.done++
+		if e.Action != "fail" && len(said) > 0 {
+			said = said[len(said)-1:] // ok, the package, the time
+		}
+		for _, cut := range w.oldest() {
+			if strings.HasPrefix(cut, e.Package+" ") { // its process ended before it did
+				said = slices.Concat(w.said[cut], said)
+				delete(w.said, cut)
+				delete(w.running, cut)
+			}
+		}
+	} else if e.Action == "pass" {
+		return
+	}
+	for _, text := range said {
+		fmt.Fprint(w.out, text)
+	}
+}
+
+// standing is the name of a test that has given no sign of life for too long; "" when there is none.
+func (w *watch) standing(now time.Time) string {
+	for _, name := range w.oldest() {
+		if now.Sub(w.running[name]) >= w.still {
+			return name
+		}
+	}
+	return ""
+}
+
+// oldest lists the tests that run, the one that has been silent for the longest time first, and subtests before what they
+// are part of.
+func (w *watch) oldest() []string {
+	names := make([]string, 0, len(w.running))
+	for name := range w.running {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(w.running[a].Compare(w.running[b]), len(b)-len(a), strings.Compare(a, b))
+	})
+	return names
+}
+
+// state says what is going on.
+func (w *watch) state(now time.Time) string {
+	text := fmt.Sprintf("... %v: %d packages done", now.Sub(w.began).Round(time.Second), w.done)
+	if len(w.under) == 0 {
+		return text + ", the next are being compiled"
+	}
+	names := w.oldest()
+	text += fmt.Sprintf(", %d tests run", len(names))
+	for _, name := range names[:min(2, len(names))] {
+		text += fmt.Sprintf("; %s, silent for %v", name, now.Sub(w.running[name]).Round(time.Second))
+	}
+	return text
+}
