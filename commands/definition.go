@@ -33,7 +33,7 @@ type Caller struct {
 	Name    string // of the agent; "" is the administrator
 	Session string
 	Admin   bool // may run commands whose card says rights: admin
-	Remote  bool // asks over the network: names no files and no programs of this machine
+	Remote  bool // asks over the network: names no files and no programs of this machine (overnetwork.go)
 }
 
 // Vocabulary is a family of commands with cards of their own and one way of writing keys.
@@ -107,6 +107,9 @@ func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env
 	}
 	d.run = func(ctx context.Context, env Env, raw json.RawMessage) (any, error) {
 		p, err := decode(raw)
+		if err == nil {
+			err = d.onlyHere(env.Caller, p)
+		}
 		if err != nil {
 			return nil, err
 		}

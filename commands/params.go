@@ -44,6 +44,8 @@ const (
 //	                              is private may have come to the wrong place
 //	default:"10"                  its value when it is left out
 //	arg:"1"                       its place among the arguments on the command line; rest takes all that follow
+//	remote:"inbox|webhook:*"      all that may be given over the network, since the rest names a file, a program or a private
+//	                              network of the daemon's machine; * ends what may go on in any way
 type Param struct {
 	Name     string
 	Desc     string
@@ -59,8 +61,9 @@ type Param struct {
 	TextOrObject bool
 	Object       bool // the JSON value is an object
 
-	Characters bool // Min and Max of a text count characters, not bytes
-	Private    bool // errors, which stand in the traces, repeat nothing of its value; all parameters of a command are, or none
+	Characters bool     // Min and Max of a text count characters, not bytes
+	Remote     []string // what alone may be given over the network; nil: anything
+	Private    bool     // errors, which stand in the traces, repeat nothing of its value; all parameters of a command are, or none
 
 	index   int
 	pointer bool
@@ -98,6 +101,9 @@ func paramsOf(zero any) ([]Param, error) {
 		var err error
 		if p.Kind, err = kindOf(kind); err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", name, err)
+		}
+		if remote, some := field.Tag.Lookup("remote"); some {
+			p.Remote = strings.Split(remote, "|")
 		}
 		p.Required = !strings.Contains(options, "omitempty") && p.Default == ""
 		if err := p.readChecks(field.Tag.Get("check")); err != nil {

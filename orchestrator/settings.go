@@ -43,6 +43,11 @@ type Setting struct {
 	Bounds  string `json:"bounds"`
 	About   string `json:"about"`
 
+	// Local: it is changed on the database's own machine only, never over the network, whatever right the caller has. That is
+	// so for each setting that says where the daemon of this machine connects to, which of its files or programs are used, or
+	// where the person's phones go: an administrator's token, which may be anywhere, would be a way to all of these.
+	Local bool `json:"local,omitempty"`
+
 	parse func(s *Settings, value string) error
 }
 
@@ -71,16 +76,16 @@ var settingList = []Setting{
 			}
 			return err
 		}},
-	{Key: "signal.url", Default: "-", Bounds: "an address such as https://phone.example.com (http://localhost:PORT to try it here), or - for none", About: "where phones reach the app of `mailroom serve --phone`",
+	{Key: "signal.url", Local: true, Default: "-", Bounds: "an address such as https://phone.example.com (http://localhost:PORT to try it here), or - for none", About: "where phones reach the app of `mailroom serve --phone`",
 		parse: func(s *Settings, v string) (err error) { s.SignalURL, err = parseSignalURL(v); return err }},
-	{Key: "signal.push_hosts", Default: "-", Bounds: "hosts separated by commas, or - for none", About: "push services and ntfy servers of your own, besides those of the browsers and ntfy.sh",
+	{Key: "signal.push_hosts", Local: true, Default: "-", Bounds: "hosts separated by commas, or - for none", About: "push services and ntfy servers of your own, besides those of the browsers and ntfy.sh",
 		parse: func(s *Settings, v string) (err error) {
 			if s.PushHosts = nil; v != "-" {
 				s.PushHosts, err = parsePushHosts(v)
 			}
 			return err
 		}},
-	onOff("signal.allow_private", "off", "the hosts of signal.push_hosts may be on this machine or in a private network", func(s *Settings) *bool { return &s.AllowPrivatePush }),
+	local(onOff("signal.allow_private", "off", "the hosts of signal.push_hosts may be on this machine or in a private network", func(s *Settings) *bool { return &s.AllowPrivatePush })),
 	{Key: "start.ladder", Default: "5s,30s,2m,10m", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
 		About: "waits before a session that failed is started again; after the last one it is given up until the next message",
 		parse: func(s *Settings, v string) (err error) { s.StartLadder, err = parseLadder(v); return err }},
@@ -96,6 +101,11 @@ var settingList = []Setting{
 }
 
 const day = 24 * time.Hour
+
+func local(s Setting) Setting {
+	s.Local = true
+	return s
+}
 
 func integer(key, preset string, low, high int, about string, field func(*Settings) *int) Setting {
 	return Setting{Key: key, Default: preset, Bounds: fmt.Sprintf("%d to %d", low, high), About: about,

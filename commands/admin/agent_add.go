@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"strings"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -13,14 +12,14 @@ type AgentAddParams struct {
 	Name        string            `json:"name" desc:"name of the agent: a letter, then letters, digits, _ or -" check:"agent" arg:"1"`
 	Role        *string           `json:"role,omitempty" desc:"what it does, in a few words" check:"max=256"`
 	Groups      []string          `json:"group,omitempty" desc:"group to join; may be repeated" check:"agent|group"`
-	Deliver     *string           `json:"deliver,omitempty" desc:"transport: inbox, jsonl:PATH, dir:ROOT, exec:COMMAND or webhook:URL" check:"min=1,max=4112"`
-	Fallback    *string           `json:"fallback,omitempty" desc:"jsonl:PATH used when the first transport fails; '' removes it" check:"max=4096"`
+	Deliver     *string           `json:"deliver,omitempty" desc:"transport: inbox, jsonl:PATH, dir:ROOT, exec:COMMAND or webhook:URL" check:"min=1,max=4112" remote:"inbox|webhook:*"`
+	Fallback    *string           `json:"fallback,omitempty" desc:"jsonl:PATH used when the first transport fails; '' removes it" check:"max=4096" remote:""`
 	Timeout     *commands.Seconds `json:"timeout,omitempty" desc:"longest delivery attempt; 0 is the setting delivery.timeout" check:"min=0,max=3600"`
 	Batch       *int              `json:"batch,omitempty" desc:"messages of one attempt; 0 is what is usual for the transport, one for exec" check:"min=0,max=1000"`
 	Concurrency *int              `json:"concurrency,omitempty" desc:"commands of an exec agent at the same time; 0 is one" check:"min=0,max=64"`
-	Private     *bool             `json:"allow_private,omitempty" desc:"its webhook may lead to an address of this machine or of a private network"`
+	Private     *bool             `json:"allow_private,omitempty" desc:"its webhook may lead to an address of this machine or of a private network" remote:"false"`
 	Secret      *string           `json:"secret,omitempty" desc:"with which messages to its webhook are signed, whsec_ and base64; an empty text makes a new one" check:"max=128"`
-	Start       *string           `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes it" check:"max=4096"`
+	Start       *string           `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes it" check:"max=4096" remote:""`
 	SilentAfter *commands.Seconds `json:"silent_after,omitempty" desc:"silence after which it counts as lost; 0 is never" check:"min=0,max=2592000"`
 	PlanMode    *bool             `json:"plan_mode,omitempty" desc:"it must have its plans approved"`
 }
@@ -36,9 +35,6 @@ var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
 
 // agentAdd is idempotent: adding a known agent again updates it.
 func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentResult, error) {
-	if err := p.allowed(env.Caller); err != nil {
-		return AgentResult{}, err
-	}
 	u := orchestrator.AgentUpdate{
 		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start, PlanModeRequired: p.PlanMode,
 		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, Groups: p.Groups, By: env.Caller.Name,
@@ -62,31 +58,6 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 		}
 	}
 	return r, nil
-}
-
-// allowed refuses somebody on another machine who names files, programs or the network of this one.
-func (p *AgentAddParams) allowed(caller commands.Caller) error {
-	if !caller.Remote {
-		return nil
-	}
-	refused := ""
-	switch {
-	case p.Deliver != nil && *p.Deliver != "inbox" && !strings.HasPrefix(*p.Deliver, "webhook:"):
-		refused = "deliver"
-	case p.Fallback != nil && *p.Fallback != "":
-		refused = "fallback"
-	case p.Start != nil && *p.Start != "":
-		refused = "start"
-	case p.Private != nil && *p.Private:
-		refused = "allow_private"
-	default:
-		return nil
-	}
-	e := orchestrator.Errorf(orchestrator.PermissionDenied,
-		"%s: over the network nobody names a file, a program or the private network of the daemon's machine", refused).
-		WithHint("Run `mailroom agent add` there")
-	e.Details = map[string]any{"parameter": refused}
-	return e
 }
 
 // Text says it in a sentence.

@@ -23,7 +23,11 @@ func settingList(ctx context.Context, env commands.Env, _ NoParams) (SettingList
 func (r SettingListResult) Text(w *commands.Text) {
 	rows := make([][]string, len(r.Settings))
 	for i, s := range r.Settings {
-		rows[i] = []string{s.Key, s.Value, s.Bounds, s.About}
+		about := s.About
+		if s.Local {
+			about += "; not over the network"
+		}
+		rows[i] = []string{s.Key, s.Value, s.Bounds, about}
 	}
 	w.Table([]string{"SETTING", "VALUE", "BOUNDS", "WHAT IT IS"}, rows)
 }

@@ -16,10 +16,19 @@ type SettingSetParams struct {
 
 var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet)
 
-// settingSet takes effect in every process at its next transaction.
+// settingSet takes effect in every process at its next transaction. Over the network it changes no setting that is local.
 func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (orchestrator.Setting, error) {
 	if p.Default == (p.Value != "") {
 		return orchestrator.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or --default for the default")
+	}
+	if env.Caller.Remote {
+		setting, err := env.Router.Setting(ctx, p.Key)
+		if err != nil {
+			return setting, err
+		}
+		if setting.Local {
+			return setting, commands.OnlyHere("key", p.Key, "mailroom setting set "+p.Key)
+		}
 	}
 	return env.Router.SetSetting(ctx, p.Key, p.Value)
 }

@@ -163,6 +163,9 @@ func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 		{boss, "agent_add", `{"name":"eve","deliver":"jsonl:` + f.folder + `/eve"}`},
 		{boss, "agent_add", `{"name":"bob","fallback":"jsonl:` + f.folder + `/bob"}`},
 		{boss, "agent_add", `{"name":"bob","start":"rm -rf /"}`},
+		{boss, "agent_add", `{"name":"bob","deliver":"webhook:http://127.0.0.1:1/","allow_private":true}`},
+		{boss, "setting_set", `{"key":"signal.allow_private","value":"on"}`},
+		{boss, "schedule_add", `{"name":"x","spec":"@daily","command":"setting_set","params":{"key":"signal.allow_private","value":"on"}}`},
 	}
 	for _, d := range catalogue().All() {
 		if card, err := d.Card(); err != nil || card.Rights != "self" {

@@ -1,0 +1,43 @@
+package commands
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"mailroom/orchestrator"
+)
+
+// OnlyHere is the error for a caller over the network that asks for what is decided on the daemon's own machine: the files
+// and programs that are used there, and where it connects to. subject is what was asked for, parameter the one that did so,
+// and commandLine what to run there instead.
+func OnlyHere(parameter, subject, commandLine string) error {
+	e := orchestrator.Errorf(orchestrator.PermissionDenied,
+		"%s: over the network nobody decides which files, programs and addresses are used on the daemon's machine", subject).
+		WithHint("Run `%s` there", commandLine)
+	e.Details = map[string]any{"parameter": parameter}
+	return e
+}
+
+// onlyHere refuses, of a caller over the network, what the tag remote of a parameter does not list. params is the struct of
+// the command's parameters.
+func (d *Definition) onlyHere(caller Caller, params any) error {
+	if !caller.Remote {
+		return nil
+	}
+	fields := reflect.ValueOf(params)
+	for _, p := range d.Params() {
+		value := fields.Field(p.index)
+		if p.Remote == nil || value.IsZero() {
+			continue
+		}
+		if given := fmt.Sprint(reflect.Indirect(value)); !slices.ContainsFunc(p.Remote, func(allowed string) bool {
+			prefix, open := strings.CutSuffix(allowed, "*")
+			return given == allowed || open && strings.HasPrefix(given, prefix)
+		}) {
+			return OnlyHere(p.Name, p.Name, d.CommandLine())
+		}
+	}
+	return nil
+}
