@@ -13,7 +13,7 @@ const week = 7 * 24 * time.Hour
 
 func (f *fixture) closeThread(id string) {
 	f.t.Helper()
-	if _, err := f.CloseThread(f.t.Context(), orchestrator.ThreadChange{Session: room, Thread: id}, ""); err != nil {
+	if _, err := f.CloseThread(f.t.Context(), orchestrator.ThreadChange{Session: room, Thread: id}, orchestrator.Closing{}); err != nil {
 		f.t.Fatal(err)
 	}
 }

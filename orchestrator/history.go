@@ -1,6 +1,10 @@
 package orchestrator
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"slices"
+)
 
 // HistoryFilter selects messages of the past, the archive included. At least one of the first three must be set.
 type HistoryFilter struct {
@@ -17,8 +21,8 @@ type HistoryFilter struct {
 	OldestFirst bool
 }
 
-// History lists messages by the order of sending, newest first unless asked otherwise; more says that there are more.
-// It changes nothing. Errors: invalid_params for a time that cannot be read.
+// History lists messages by the order of sending, newest first unless asked otherwise; more says that there are more. A post
+// stands once in the history of its thread, see Copies. It changes nothing. Errors: invalid_params for a time that cannot be read.
 func (r *Router) History(ctx context.Context, f HistoryFilter) (ms []Message, more bool, err error) {
 	since, err := boundary("since", f.Since)
 	if err != nil {
@@ -66,16 +70,55 @@ func (f *HistoryFilter) query() string {
 	if f.Party != "" { // of a thread, which is smaller than what somebody has sent or got
 		where += " AND (+sender = ?9 OR +recipient = ?9" + posted + ")"
 	}
-	present := `SELECT 0, seq FROM agent_message ` + where
+	if f.showsPosts() {
+		where += " AND NOT " + copyOfPost
+	}
+	present := `SELECT 0, seq FROM agent_message m ` + where
 	if f.Sender != "" && f.ThreadID == "" { // only what is over has an index by sender, so that a send keeps up none
-		present = `SELECT 0, seq FROM agent_message INDEXED BY agent_message_live ` + where + ` AND ` + live + `
+		present = `SELECT 0, seq FROM agent_message m INDEXED BY agent_message_live ` + where + ` AND ` + live + `
 		UNION ALL
-		SELECT 0, seq FROM agent_message INDEXED BY agent_message_past ` + where + ` AND ` + past
+		SELECT 0, seq FROM agent_message m INDEXED BY agent_message_past ` + where + ` AND ` + past
 	}
 	return present + `
 		UNION ALL
-		SELECT 1, seq FROM agent_message_archive ` + where + `
+		SELECT 1, seq FROM agent_message_archive m ` + where + `
 		ORDER BY seq ` + order + ` LIMIT +?8`
+}
+
+// copyOfPost is the condition for the rows, of either table as m, by which a post reaches those that it mentions, as long as
+// the thread's own row of it is there.
+const copyOfPost = `(m.multicast_target = '` + ThreadPrefix + `' || m.thread_id AND m.message_id <> m.multicast_id
+	AND (EXISTS (SELECT 1 FROM agent_message p WHERE p.message_id = m.multicast_id)
+	  OR EXISTS (SELECT 1 FROM agent_message_archive p WHERE p.message_id = m.multicast_id)))`
+
+// showsPosts reports whether the filter finds a thread's own row of each post whose copies it finds.
+func (f *HistoryFilter) showsPosts() bool {
+	return f.ThreadID != "" && f.Target == "" && (f.Party == "" || f.Posts) && (f.Status == "" || f.Status == Delivered)
+}
+
+// Copies returns for each of the messages that is a thread's own row of a post those by which the post reaches agents, in
+// the order of sending, and nothing for any other.
+func (r *Router) Copies(ctx context.Context, ms []Message) (copies [][]Message, err error) {
+	err = r.read(func(c *conn) error {
+		copies = make([][]Message, len(ms))
+		for i := range ms {
+			if !ms[i].isPost() {
+				continue
+			}
+			present, err := c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE multicast_id = ?1 AND message_id <> ?1`, ms[i].ID)
+			if err != nil {
+				return err
+			}
+			archived, err := c.messages(`SELECT `+archivedColumns+` FROM agent_message_archive WHERE multicast_id = ?1 AND message_id <> ?1`, ms[i].ID)
+			if err != nil {
+				return err
+			}
+			copies[i] = append(archived, present...)
+			slices.SortFunc(copies[i], func(a, b Message) int { return cmp.Compare(a.seq, b.seq) })
+		}
+		return nil
+	})
+	return copies, err
 }
 
 // boundary reads a time of a filter.

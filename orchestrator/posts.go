@@ -27,6 +27,7 @@ type Posted struct {
 	MessageID string   // of the post, and the multicast id of all its rows
 	Mentions  []string // participants that get it
 	Ignored   []string // mentioned, but no participants; some may be no names
+	Parties   []string // everybody who takes part in the thread
 	CreatedAt string
 }
 
@@ -61,7 +62,7 @@ func (t *tx) post(p *PostDraft) (posted Posted, err error) {
 	if err != nil {
 		return posted, err
 	}
-	posted = Posted{Mentions: []string{}, CreatedAt: t.now}
+	posted = Posted{Mentions: []string{}, Parties: th.Names(), CreatedAt: t.now}
 	for _, name := range p.Mentions {
 		switch {
 		case name == p.Sender || slices.Contains(posted.Mentions, name) || slices.Contains(posted.Ignored, name):

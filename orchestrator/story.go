@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"encoding/json"
@@ -144,13 +145,17 @@ func (c *conn) receipts(m *Message) ([]Receipt, error) {
 	add("delivered", m.DeliveredAt, "agent_message.delivered_at")
 	add("read", m.ReadAt, "agent_message.read_at")
 	add("acknowledged", m.AcknowledgedAt, "agent_message.acknowledged_at")
+	by := m.Recipient
+	if m.isPost() {
+		by = "" // whoever takes part answers the post itself
+	}
 	err := c.query(`
-		SELECT message_id, created_at FROM agent_message WHERE reply_to = ?1 AND sender = ?2
-		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to = ?1 AND sender = ?2
+		SELECT message_id, created_at FROM agent_message WHERE reply_to IN (?1, ?3) AND (?2 = '' OR sender = ?2)
+		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3) AND (?2 = '' OR sender = ?2)
 		ORDER BY 2 LIMIT 1`, func(row []driver.Value) error {
 		add("answered", asText(row[1]), "reply_to of "+asText(row[0]))
 		return nil
-	}, m.ID, m.Recipient)
+	}, m.ID, by, cmp.Or(m.MulticastID, m.ID))
 	return list, err
 }
 

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/json"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -191,10 +192,19 @@ func (r *Router) RemoveParticipant(ctx context.Context, c ThreadChange, agent st
 	return th, err
 }
 
-// CloseThread ends a conversation: its posts and the summary stay, and it takes no more. Retention counts the age of its
-// posts from now on. Errors: invalid_params for a summary of more than 8 KiB; as AddParticipant.
-func (r *Router) CloseThread(ctx context.Context, c ThreadChange, summary string) (th Thread, err error) {
-	if err := checkLine("the summary", summary, maxText); err != nil {
+// Closing is the end of a thread.
+type Closing struct {
+	Summary string // what came of it, at most 8 KiB; it is kept with the thread
+	Type    string // of the notice: any word, at most 64 bytes
+	// Notice is what the participants are told, one JSON value of at most MaxPayload bytes; nil tells nobody.
+	Notice json.RawMessage
+}
+
+// CloseThread ends a conversation: its posts and the summary stay, and it takes no more. The notice is its last post, of the
+// router itself; everybody who takes part gets it as a message, but for who closes. Retention counts the age of the posts
+// from now on. Errors: invalid_params for a summary of more than 8 KiB; as AddParticipant.
+func (r *Router) CloseThread(ctx context.Context, c ThreadChange, end Closing) (th Thread, err error) {
+	if err := checkLine("the summary", end.Summary, maxText); err != nil {
 		return th, err
 	}
 	err = r.write(ctx, func(t *tx) error {
@@ -203,13 +213,33 @@ func (r *Router) CloseThread(ctx context.Context, c ThreadChange, summary string
 		}
 		t.traced = true
 		if _, err := t.Exec(`UPDATE threads SET status = 'closed', summary = ?, closed_at = ? WHERE thread_id = ?`,
-			summary, t.now, th.ID); err != nil {
+			end.Summary, t.now, th.ID); err != nil {
+			return err
+		}
+		if err := t.tellClosed(&th, foldName(c.By), &end); err != nil {
 			return err
 		}
 		th, _, err = t.thread(th.ID)
 		return err
 	})
 	return th, err
+}
+
+// tellClosed posts the notice that a thread was closed.
+func (t *tx) tellClosed(th *Thread, by string, end *Closing) error {
+	if end.Notice == nil {
+		return nil
+	}
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	d, err := Draft{Sender: SystemSender, Type: end.Type, Payload: end.Notice, ThreadID: th.ID, SessionID: th.Session}.checkContent()
+	if err != nil {
+		return err
+	}
+	told := slices.DeleteFunc(th.Names(), func(name string) bool { return name == by || conf.agents[name] == nil })
+	return t.insertPost(conf, &d, &Posted{Mentions: told})
 }
 
 // openThread returns a thread that may be changed by whoever asks. A participant finds it by its id in whatever session

@@ -149,7 +149,7 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	f.mustPost(closed.ID, "a", "b")
 	f.deliver()
 	f.clock.advance(30 * 24 * time.Hour)
-	if _, err := f.CloseThread(t.Context(), orchestrator.ThreadChange{Session: room, Thread: closed.ID, By: "b"}, "all is said"); err != nil {
+	if _, err := f.CloseThread(t.Context(), orchestrator.ThreadChange{Session: room, Thread: closed.ID, By: "b"}, orchestrator.Closing{Summary: "all is said"}); err != nil {
 		t.Fatal(err)
 	}
 	where := func() (live, archived string) {
@@ -167,7 +167,7 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	want(t, "in the table a week later", live, "open post")
 	want(t, "in the archive a week later", archived, "open b,closed post,closed b")
 	ms, more, err := f.History(t.Context(), orchestrator.HistoryFilter{ThreadID: closed.ID, Limit: 9, OldestFirst: true})
-	if err != nil || more || len(ms) != 2 || ms[0].Recipient != "thread:"+closed.ID {
+	if err != nil || more || len(ms) != 1 || ms[0].Recipient != "thread:"+closed.ID {
 		t.Errorf("the history of the closed thread is %v, %v, %v", ms, more, err)
 	}
 }
@@ -177,7 +177,7 @@ func TestThreadRights(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b", "outsider")
 	open, closed := f.thread("a", "b"), f.thread("a", "b")
-	if _, err := f.CloseThread(t.Context(), orchestrator.ThreadChange{Session: room, Thread: closed.ID, By: "a"}, ""); err != nil {
+	if _, err := f.CloseThread(t.Context(), orchestrator.ThreadChange{Session: room, Thread: closed.ID, By: "a"}, orchestrator.Closing{}); err != nil {
 		t.Fatal(err)
 	}
 	acts := map[string]func(c orchestrator.ThreadChange) error{
@@ -194,7 +194,10 @@ func TestThreadRights(t *testing.T) {
 			_, err := f.RemoveParticipant(t.Context(), c, "outsider")
 			return err
 		},
-		"close": func(c orchestrator.ThreadChange) error { _, err := f.CloseThread(t.Context(), c, "x"); return err },
+		"close": func(c orchestrator.ThreadChange) error {
+			_, err := f.CloseThread(t.Context(), c, orchestrator.Closing{Summary: "x"})
+			return err
+		},
 	}
 	everything := func() string {
 		return strings.Join(f.rows(`SELECT * FROM threads`), "\n") + strings.Join(f.rows(`SELECT * FROM thread_participants`), "\n") + f.rows(`SELECT count(*) FROM agent_message`)[0]
@@ -220,7 +223,7 @@ func TestThreadRights(t *testing.T) {
 		t.Errorf("what was refused changed something: %s\nbefore %s", everything(), before)
 	}
 	elsewhere := orchestrator.ThreadChange{Session: "elsewhere", Thread: open.ID}
-	_, err := f.CloseThread(t.Context(), elsewhere, "x")
+	_, err := f.CloseThread(t.Context(), elsewhere, orchestrator.Closing{Summary: "x"})
 	wantCode(t, err, orchestrator.NotFound) // the administrator names the session
 	elsewhere.By = "a"
 	for _, act := range []string{"post", "add", "close"} {
@@ -288,7 +291,7 @@ func TestPostsRaceAClose(t *testing.T) {
 			if i == round%cap(results) {
 				for j := range cap(closed) {
 					go func() {
-						_, err := routers[j].CloseThread(t.Context(), orchestrator.ThreadChange{Session: room, Thread: th.ID, By: "b"}, "")
+						_, err := routers[j].CloseThread(t.Context(), orchestrator.ThreadChange{Session: room, Thread: th.ID, By: "b"}, orchestrator.Closing{})
 						closed <- err
 					}()
 				}
@@ -331,7 +334,7 @@ func TestTraceOfPostsReplays(t *testing.T) {
 	if _, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.CloseThread(t.Context(), orchestrator.ThreadChange{Session: room, Thread: closed.ID}, ""); err != nil {
+	if _, err := f.CloseThread(t.Context(), orchestrator.ThreadChange{Session: room, Thread: closed.ID}, orchestrator.Closing{}); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.advance(10 * 24 * time.Hour)

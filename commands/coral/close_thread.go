@@ -1,9 +1,11 @@
 package coral
 
 import (
+	"cmp"
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 )
 
 // CloseThreadParams name a thread, and say what came of it.
@@ -14,11 +16,29 @@ type CloseThreadParams struct {
 
 var closeThreadCommand = commands.Define(vocabulary, "close_thread", closeThread)
 
+// closedType is the message_type of what tells the participants that their thread was closed.
+const closedType = "thread_closed"
+
 // closeThread ends a thread for good. What was posted stays, and mentions that are not read yet are still to be had.
 func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (ThreadResult, error) {
-	th, err := env.Router.CloseThread(ctx, change(env, p.ThreadID), p.Summary)
+	notice, err := commands.Marshal(struct {
+		Content string `json:"content"` // no mentions: each of those who get it is shown as one
+	}{closed(env.Caller.Name, p.Summary)})
+	if err != nil {
+		return ThreadResult{}, err
+	}
+	th, err := env.Router.CloseThread(ctx, change(env, p.ThreadID), orchestrator.Closing{Summary: p.Summary, Type: closedType, Notice: notice})
 	if err != nil {
 		return ThreadResult{}, err
 	}
 	return threadResult(&th, "Thread closed successfully:"), nil
+}
+
+// closed says who closed a thread, and why.
+func closed(by, summary string) string {
+	text := cmp.Or(by, "An administrator") + " closed this thread."
+	if summary != "" {
+		text += " Summary: " + summary
+	}
+	return text
 }

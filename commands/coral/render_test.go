@@ -155,3 +155,31 @@ func checkXML(t failer, text, name, content, title string) {
 		}
 	}
 }
+
+// Who waits is told in XML, too, that a thread was closed, by whom and why, with the thread as it is now.
+func TestClosingIsToldInXML(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "a", "b")
+	th := ask[ThreadResult](t, t, o, "a", "create_thread", map[string]any{"threadName": "talk", "participantIds": []string{"b"}})
+	ask[ThreadResult](t, t, o, "a", "close_thread", map[string]any{"threadId": th.ThreadID, "summary": "5 < 6"})
+	r := ask[WaitForMentionsResult](t, t, o, "b", "wait_for_mentions", map[string]any{"timeoutMs": 0})
+	var read struct {
+		Threads []struct {
+			ID       string `xml:"id,attr"`
+			Status   string `xml:"status"`
+			Summary  string `xml:"summary"`
+			Messages []struct {
+				Sender  Party  `xml:"sender"`
+				Content string `xml:"content"`
+				Type    string `xml:"message_type"`
+			} `xml:"messages>message"`
+		} `xml:"thread"`
+	}
+	if err := xml.Unmarshal([]byte(r.ToolText()), &read); err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%+v", read.Threads)
+	if want := "[{ID:" + th.ThreadID + " Status:closed Summary:5 < 6 Messages:[{Sender:{ID:system Name:system} Content:a closed this thread. Summary: 5 < 6 Type:thread_closed}]}]"; got != want {
+		t.Errorf("b reads %s, want %s", got, want)
+	}
+}

@@ -32,6 +32,10 @@ type SendMessageResult struct {
 	Timestamp int64    `json:"timestamp"` // Unix milliseconds
 	Mentions  []string `json:"mentions"`
 	Ignored   []string `json:"ignored_mentions,omitempty"` // they take no part in the thread, or are no names
+
+	// Names that the content has as @NAME, and that are no mentions: who takes part and is not told, and who takes no part.
+	Unmentioned     []string `json:"unmentioned,omitempty"`
+	NotParticipants []string `json:"not_participants,omitempty"`
 }
 
 var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).Kind(tracing.Producer)
@@ -54,10 +58,12 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	return SendMessageResult{
+	r := SendMessageResult{
 		ID: posted.MessageID, ThreadID: p.ThreadID, SenderID: sender, Content: p.Content, Timestamp: millis(posted.CreatedAt),
 		Mentions: posted.Mentions, Ignored: posted.Ignored,
-	}, nil
+	}
+	r.pointOut(posted.Parties)
+	return r, nil
 }
 
 // sendDirect sends a message to one agent, whatever its vocabulary.
@@ -77,23 +83,12 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to, content strin
 		return SendMessageResult{}, err
 	}
 	others := func(name string) bool { return name == to || name == sender }
-	return SendMessageResult{
+	r := SendMessageResult{
 		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: content, Timestamp: millis(sent.CreatedAt),
 		Mentions: []string{to}, Ignored: slices.DeleteFunc(mentions, others),
-	}, nil
-}
-
-// mentioned reads mentions as agents write them: NAME or @NAME, in any case. What is no name stays as it was.
-func mentioned(mentions []string) []string {
-	names := make([]string, len(mentions))
-	for i, mention := range mentions {
-		name, err := orchestrator.CheckName("mention", strings.TrimPrefix(mention, "@"))
-		if err != nil {
-			name = mention
-		}
-		names[i] = name
 	}
-	return names
+	r.pointOut(nil)
+	return r, nil
 }
 
 // payload is what stands in agent_message. Source: contract.md, "what stands in payload".
@@ -112,7 +107,9 @@ func payload(content string, mentions []string) (json.RawMessage, error) {
 func (r SendMessageResult) ToolText() string {
 	return lines("Message sent successfully:", [2]string{"ID", r.ID}, [2]string{"Thread", r.ThreadID}, [2]string{"Sender", r.SenderID},
 		[2]string{"Content", r.Content}, [2]string{"Mentions", listed(r.Mentions)},
-		[2]string{"Ignored mentions (they take no part in the thread)", listed(r.Ignored)})
+		[2]string{"Ignored mentions (they take no part in the thread)", listed(r.Ignored)},
+		[2]string{"Not told, since only the content names them (put them into mentions)", listed(r.Unmentioned)},
+		[2]string{"Named in the content, and no participants", listed(r.NotParticipants)})
 }
 
 // Text is the same for people.

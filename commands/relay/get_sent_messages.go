@@ -25,6 +25,16 @@ type SentMessage struct {
 	Error       string                 `json:"error,omitempty"` // of the last failed attempt
 	Recipient   string                 `json:"recipient"`       // the target, or the member of the target
 	Receipts    []orchestrator.Receipt `json:"receipts,omitempty"`
+	Copies      []Copy                 `json:"copies,omitempty"` // of a post in a thread: one for each agent that it mentions
+}
+
+// Copy is a post on its way to one of the agents that it mentions.
+type Copy struct {
+	MessageID string                 `json:"messageId"`
+	Recipient string                 `json:"recipient"`
+	Status    string                 `json:"status"`
+	Error     string                 `json:"error,omitempty"`
+	Receipts  []orchestrator.Receipt `json:"receipts"`
 }
 
 // SentMessagesResult lists messages.
@@ -64,6 +74,10 @@ func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Messa
 	if err != nil {
 		return SentMessagesResult{}, err
 	}
+	copies, err := env.Router.Copies(ctx, ms)
+	if err != nil {
+		return SentMessagesResult{}, err
+	}
 	r := SentMessagesResult{Count: len(ms), HasMore: more, Messages: make([]SentMessage, len(ms))}
 	for i := range ms {
 		m := &ms[i]
@@ -71,8 +85,27 @@ func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Messa
 			Message: render(m), Status: string(m.Status), DeliveredAt: m.DeliveredAt, ReadAt: m.ReadAt, Error: m.Error,
 			Recipient: m.Recipient, Receipts: receipts[i],
 		}
+		if r.Messages[i].Copies, err = copiesOf(ctx, env, copies[i]); err != nil {
+			return SentMessagesResult{}, err
+		}
 	}
 	return r, nil
+}
+
+// copiesOf shows how a post got to those that it mentions.
+func copiesOf(ctx context.Context, env commands.Env, ms []orchestrator.Message) ([]Copy, error) {
+	if len(ms) == 0 {
+		return nil, nil
+	}
+	receipts, err := env.Router.Receipts(ctx, ms)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Copy, len(ms))
+	for i := range ms {
+		list[i] = Copy{ms[i].ID, ms[i].Recipient, string(ms[i].Status), ms[i].Error, receipts[i]}
+	}
+	return list, nil
 }
 
 // Text shows a line for each message.
