@@ -82,7 +82,8 @@ CREATE TABLE agent_message (
 
 -- Only live rows (pending and retry) stand in the indexes of the hot statements, so that claiming costs the same with
 -- ten thousand finished rows and with five million. SQLite uses such an index only for a query that repeats its
--- condition to the letter: orchestrator/rows.go has it as one constant.
+-- condition to the letter: orchestrator/rows.go has it as one constant. x'' is greater than any text: agent_message_untraced
+-- also has the rows with a BLOB where a name, an id or a status should stand.
 CREATE INDEX agent_message_live ON agent_message (recipient, priority DESC, seq)
     WHERE status IN ('pending','retry');
 CREATE INDEX agent_message_later ON agent_message (next_attempt_at)
@@ -94,7 +95,7 @@ CREATE INDEX agent_message_review ON agent_message (review_at)
 CREATE INDEX agent_message_leased ON agent_message (recipient, sender)
     WHERE lease_token <> '';
 CREATE INDEX agent_message_untraced ON agent_message (seq)
-    WHERE traced_status IS NOT status;
+    WHERE traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'';
 CREATE INDEX agent_message_ended ON agent_message (ended_at)
     WHERE ended_at <> '';
 CREATE INDEX agent_message_multicast ON agent_message (multicast_id)

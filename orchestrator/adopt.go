@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,35 +16,54 @@ import (
 const adoptBatch = 500
 
 // adopt reconciles rows that the engine did not write, or whose status was changed by hand: traced_status differs from
-// status, which a partial index finds at once. It brings them into our form and notes them in the trace. more is true
-// when there are further ones. Source: contract, "What others wrote is adopted".
+// status, which a partial index finds at once; and rows with a BLOB for an id, a name or a status. It brings them into our
+// form and notes them in the trace. It adopts one batch; more is true when there are further ones. Rows that cannot be
+// changed are passed over. Source: contract, "What others wrote is adopted".
 func (t *tx) adopt() (more bool, err error) {
-	rows, err := t.untraced(adoptBatch)
-	if err != nil {
-		return false, err
-	}
-	adopted := 0
-	for i := range rows {
-		f := &rows[i]
-		failed, err := t.alone("adopting it", f.id, func() error { return t.adoptRow(f) })
+	more, _, err = t.adoptAfter(math.MinInt64)
+	return more, err
+}
+
+// adoptAfter is adopt for the rows behind a number; last is that of the last row which it looked at.
+func (t *tx) adoptAfter(after int64) (more bool, last int64, err error) {
+	for last = after; ; {
+		rows, err := t.untraced(last, adoptBatch)
 		if err != nil {
-			return false, err
+			return false, last, err
 		}
-		if !failed {
-			adopted++
+		adopted := 0
+		for i := range rows {
+			f := &rows[i]
+			failed, err := t.alone("adopting it", f.id, func() error { return t.adoptRow(f) })
+			if err != nil {
+				return false, last, err
+			}
+			if last = f.seq; !failed {
+				adopted++
+			}
+		}
+		if more = len(rows) == adoptBatch; adopted > 0 || !more {
+			return more, last, nil
+		}
+		if err := t.ended(); err != nil {
+			return false, last, err
 		}
 	}
-	return len(rows) == adoptBatch && adopted > 0, nil
 }
 
 // adoptAll adopts all that others wrote, however recently. Whoever picks what is delivered next calls it in the same
 // transaction: a row written since the run was tidied up must not be passed by a later one of its sender.
 func (t *tx) adoptAll() error {
-	for {
-		if more, err := t.adopt(); err != nil || !more {
+	for more, last := true, int64(math.MinInt64); more; {
+		if err := t.ended(); err != nil {
+			return err
+		}
+		var err error
+		if more, last, err = t.adoptAfter(last); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // foreignRow is a row as somebody else wrote it.
@@ -60,13 +80,13 @@ type foreignRow struct {
 	errorMessage                          driver.Value
 }
 
-func (t *tx) untraced(limit int) (rows []foreignRow, err error) {
+func (t *tx) untraced(after int64, limit int) (rows []foreignRow, err error) {
 	err = t.query(`
 		SELECT seq, message_id, sender, recipient, status, traced_status,
 		       CASE WHEN length(CAST(payload AS BLOB)) <= ?2 THEN payload END, message_type, created_at, delivered_at,
 		       next_attempt_at, ended_at, retry_count, max_retries, ttl_seconds, error_message,
 		       length(CAST(payload AS BLOB)) > ?2, hops
-		FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT +?1`,
+		FROM agent_message WHERE (`+foreign+`) AND seq > ?3 ORDER BY seq LIMIT +?1`,
 		func(row []driver.Value) error {
 			_, blobID := row[1].([]byte)
 			rows = append(rows, foreignRow{
@@ -78,7 +98,7 @@ func (t *tx) untraced(limit int) (rows []foreignRow, err error) {
 				tooBig: asInt(row[16]) != 0, hops: asInt(row[17]),
 			})
 			return nil
-		}, limit, maxForeign)
+		}, limit, maxForeign, after)
 	return rows, err
 }
 
@@ -99,7 +119,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 	event := t.event(tracing.Adopted, why)
 	event.MessageID, event.NewStatus = f.id, string(status)
 	if f.traced != "" {
-		event.OldStatus = f.traced
+		event.OldStatus = strings.ToValidUTF8(f.traced, "\uFFFD")
 	}
 	if err := tracing.Record(t, event); err != nil {
 		return err
@@ -209,18 +229,26 @@ func (t *tx) adoptedExpiry(f *foreignRow, s *Settings, created string) string {
 // meaning says which status a hand-written one stands for, and why if it was not clear. An unknown word on a new row is
 // taken as a send; on a row that the engine knows it is undone, since guessing could deliver or lose the message.
 func (f *foreignRow) meaning() (Status, string) {
-	switch s := Status(strings.ToLower(strings.TrimSpace(f.status))); s {
-	case Pending, Retry, Delivered, Failed, Lapsed, Cancelled:
+	s := Status(strings.ToLower(strings.TrimSpace(f.status)))
+	traced := Status(f.traced)
+	switch {
+	case s.known():
 		return s, ""
-	case "":
-		if f.traced == "" {
-			return Pending, ""
-		}
-	}
-	if f.traced == "" {
+	case s == "" && traced == "":
+		return Pending, ""
+	case !traced.known(): // the engine wrote neither
 		return Pending, fmt.Sprintf("unknown status %q taken as pending", Clip(f.status))
 	}
-	return Status(f.traced), fmt.Sprintf("unknown status %q undone", Clip(f.status))
+	return traced, fmt.Sprintf("unknown status %q undone", Clip(f.status))
+}
+
+// known reports whether a status is one of ours.
+func (s Status) known() bool {
+	switch s {
+	case Pending, Retry, Delivered, Failed, Lapsed, Cancelled:
+		return true
+	}
+	return false
 }
 
 // adoptedTime turns a foreign time into ours; one that is missing, makes no sense or lies in the future is now.

@@ -200,7 +200,7 @@ func (t *tx) hasMail(name string) (bool, error) {
 	n, err := t.number(`
 		SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
 		    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+takeable+`)
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status AND recipient = ?2)`, t.clockText, name)
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE (`+foreign+`) AND recipient = ?2)`, t.clockText, name)
 	return n != 0, err
 }
 

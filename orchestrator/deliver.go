@@ -136,7 +136,7 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 	if err := r.endDeadLeases(ctx); err != nil {
 		return Delivery{}, err
 	}
-	work, err := r.anythingDue()
+	work, err := r.anythingDue(ctx)
 	if err != nil || !work {
 		return newTally().delivery(), err
 	}
@@ -177,7 +177,7 @@ func (r *Router) checkRecipient(ctx context.Context, name string) error {
 
 // anythingDue looks, without the write lock, whether a delivery run would have anything to do. It costs microseconds,
 // so that it can be asked every second.
-func (r *Router) anythingDue() (found bool, err error) {
+func (r *Router) anythingDue(ctx context.Context) (found bool, err error) {
 	now := r.now()
 	err = r.read(func(c *conn) error {
 		conf, err := r.config.load(c)
@@ -190,7 +190,7 @@ func (r *Router) anythingDue() (found bool, err error) {
 		if found, err = c.unreturned(); err != nil || found {
 			return err
 		}
-		return c.eachDue(conf, stamp(now), func(string) bool {
+		return c.eachDue(ctx, conf, stamp(now), func(string) bool {
 			found = true
 			return false
 		})
@@ -201,8 +201,11 @@ func (r *Router) anythingDue() (found bool, err error) {
 // eachDue calls f with everybody who has something that may be taken now, until it returns false. It walks from
 // recipient to recipient along the index of live rows. What has to wait for something else, a delivery under way or another
 // address, is not to be taken: nobody makes a run for it.
-func (c *conn) eachDue(conf *config, now string, f func(recipient string) bool) error {
+func (c *conn) eachDue(ctx context.Context, conf *config, now string, f func(recipient string) bool) error {
 	for recipient := ""; ; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		next, found, err := c.nextRecipient(recipient)
 		if err != nil || !found {
 			return err
@@ -220,14 +223,15 @@ func (c *conn) eachDue(conf *config, now string, f func(recipient string) bool) 
 	}
 }
 
-// nextRecipient returns the next name after one that has live rows.
+// nextRecipient returns the next name after one that has live rows. A BLOB, which is greater than every name and would be the
+// next for ever, is none: its row is adopted first.
 func (c *conn) nextRecipient(after string) (string, bool, error) {
-	return c.text(`SELECT recipient FROM agent_message WHERE `+live+` AND recipient > ? ORDER BY recipient LIMIT 1`, after)
+	return c.text(`SELECT recipient FROM agent_message WHERE `+live+` AND recipient > ? AND recipient < x'' ORDER BY recipient LIMIT 1`, after)
 }
 
 // dueRecipients lists who has something that may be taken now.
-func (c *conn) dueRecipients(conf *config, now string) (names []string, err error) {
-	err = c.eachDue(conf, now, func(recipient string) bool {
+func (c *conn) dueRecipients(ctx context.Context, conf *config, now string) (names []string, err error) {
+	err = c.eachDue(ctx, conf, now, func(recipient string) bool {
 		names = append(names, recipient)
 		return true
 	})

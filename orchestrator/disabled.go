@@ -14,7 +14,7 @@ import (
 func (a *Agent) waits() bool { return a.Disabled != "" && a.Fallback == "" }
 
 // goesSomewhere is the condition for rows whose recipient is none that waits.
-const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '')`
+const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '' AND name IS NOT NULL)`
 
 // disableGone disables the transport of an agent that said in an attempt that its address is gone, unless it has got
 // another one meanwhile, and tells the administrators. It returns the agent's name when it did.

@@ -14,8 +14,8 @@ var HotStatements = struct{ Due, Next, Untraced, Review, Leased, Lapsed, Ended, 
 	Due: `SELECT seq FROM agent_message m WHERE ` + due + ` AND recipient = ?2 AND delivery_marks = ''
 		AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)
 		AND NOT ` + behindPutOff + ` ORDER BY priority DESC, seq LIMIT ?3`,
-	Next:     `SELECT recipient FROM agent_message WHERE ` + live + ` AND recipient > ? ORDER BY recipient LIMIT 1`,
-	Untraced: `SELECT seq FROM agent_message WHERE traced_status IS NOT status ORDER BY seq LIMIT ?`,
+	Next:     `SELECT recipient FROM agent_message WHERE ` + live + ` AND recipient > ? AND recipient < x'' ORDER BY recipient LIMIT 1`,
+	Untraced: `SELECT seq FROM agent_message WHERE (` + foreign + `) AND seq > ? ORDER BY seq LIMIT ?`,
 	Review:   `SELECT seq FROM agent_message WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT ?`,
 	Leased:   `SELECT count(*) FROM agent_message WHERE lease_token <> '' AND lease_until <= ?`,
 	Lapsed:   `SELECT ` + messageColumns + endedLeases,
@@ -101,7 +101,7 @@ func PlacedQueries() map[string]string {
 }
 
 // AnythingDue reports whether a delivery run would be made now.
-func (r *Router) AnythingDue() (bool, error) { return r.anythingDue() }
+func (r *Router) AnythingDue() (bool, error) { return r.anythingDue(context.Background()) }
 
 // ParsePushHosts reads the setting signal.push_hosts.
 var ParsePushHosts = parsePushHosts

@@ -80,7 +80,7 @@ func (b *inboxBatch) run(only string) error {
 	}
 	names := []string{only}
 	if only == "" {
-		if names, err = b.dueRecipients(conf, b.clockText); err != nil {
+		if names, err = b.dueRecipients(b.ctx, conf, b.clockText); err != nil {
 			return err
 		}
 	}

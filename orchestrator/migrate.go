@@ -67,6 +67,7 @@ func checkRoom(c *conn, version int) error {
 	script := mailroom.Schema
 	if version > 0 {
 		script = strings.Join(migrations[version:], "\n")
+		have = slices.DeleteFunc(have, func(name string) bool { return strings.Contains(script, "\nDROP INDEX "+name+";") })
 	} else if slices.Contains(have, "agent_message") {
 		columns, err := c.texts(`SELECT lower(name) FROM pragma_table_info('agent_message')`)
 		if err != nil {

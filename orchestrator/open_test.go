@@ -226,7 +226,7 @@ func TestQueryPlans(t *testing.T) {
 	db := openPlain(t, f.path)
 	for query, index := range map[string]string{
 		orchestrator.HotStatements.Due:      "agent_message_live (recipient=?)",
-		orchestrator.HotStatements.Next:     "agent_message_live (recipient>?)",
+		orchestrator.HotStatements.Next:     "agent_message_live (recipient>? AND recipient<?)",
 		orchestrator.HotStatements.Untraced: "agent_message_untraced",
 		orchestrator.HotStatements.Review:   "agent_message_review (review_at<?)",
 		orchestrator.HotStatements.Leased:   "agent_message_leased",

@@ -20,7 +20,7 @@ const leaseGrace = 30 * time.Second
 // untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work.
 func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
 	n, err := c.number(`
-		SELECT EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
+		SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+foreign+`)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND (lease_until <= ?1 OR lease_until > ?2))
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?3)
@@ -103,65 +103,77 @@ const unaskedCrashes = 5
 // endedLeases selects the rows of leases that ran out, in the order of their index: by seq alone SQLite would walk the
 // whole table. The rows of one sender and recipient come in the order of sending.
 const endedLeases = ` FROM agent_message
-	WHERE lease_token <> '' AND lease_until <= ? ORDER BY recipient, sender, seq LIMIT +?`
+	WHERE lease_token <> '' AND lease_until <= ? ORDER BY recipient, sender, seq LIMIT +? OFFSET +?`
 
 // endLeases takes back the rows of leases that ran out: their process died. That costs no rung, but is counted; each
 // time the count reaches the setting delivery.crashes_per_rung, it is a failed attempt, so that a message which kills
 // the process that delivers it comes to an end.
 func (t *tx) endLeases() (more bool, err error) {
-	ms, err := t.messages(`SELECT `+messageColumns+endedLeases, t.clockText, reviewBatch)
-	if err != nil || len(ms) == 0 {
-		return false, err
-	}
+	return t.pastStuck("ending its lease", func(skip int) ([]Message, error) {
+		return t.messages(`SELECT `+messageColumns+endedLeases, t.clockText, reviewBatch, skip)
+	}, t.endLease)
+}
+
+func (t *tx) endLease(m *Message) error {
 	conf, err := t.config()
 	if err != nil {
-		return false, err
+		return err
 	}
-	for i := range ms {
-		m := &ms[i]
-		reason := fmt.Sprintf("the lease of %s ran out: its process died or stalled", m.LeaseOwner)
-		if err := t.note(bySeq(m.seq), tracing.Released, reason); err != nil {
-			return false, err
-		}
-		if _, err := t.Exec(`
-			UPDATE agent_message SET `+noLease+`, crashes = crashes + 1
-			WHERE seq = ?`, m.seq); err != nil {
-			return false, err
-		}
-		m.Crashes++
-		if _, more := conf.settings.nextRung(m); !more && m.marks != "" && m.Crashes < unaskedCrashes*conf.settings.CrashesPerRung {
-			continue // its transport may have it already, and is asked before it is given up
-		}
-		if m.Crashes%conf.settings.CrashesPerRung == 0 {
-			reason := fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)
-			if _, err := t.attemptFailed(m, &outcome{reason: reason}); err != nil {
-				return false, err
-			}
-		}
+	reason := fmt.Sprintf("the lease of %s ran out: its process died or stalled", m.LeaseOwner)
+	if err := t.note(bySeq(m.seq), tracing.Released, reason); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`
+		UPDATE agent_message SET `+noLease+`, crashes = crashes + 1
+		WHERE seq = ?`, m.seq); err != nil {
+		return err
 	}
 	t.ring.all = true
-	return len(ms) == reviewBatch, nil
+	m.Crashes++
+	if _, more := conf.settings.nextRung(m); !more && m.marks != "" && m.Crashes < unaskedCrashes*conf.settings.CrashesPerRung {
+		return nil // its transport may have it already, and is asked before it is given up
+	}
+	if m.Crashes%conf.settings.CrashesPerRung == 0 {
+		reason := fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)
+		_, err = t.attemptFailed(m, &outcome{reason: reason})
+	}
+	return err
+}
+
+// pastStuck does something to each row of a batch of at most reviewBatch, which page reads. Rows that cannot be changed stay
+// in front of the others, and are skipped. more says that there are others, of which some can be changed.
+func (t *tx) pastStuck(what string, page func(skip int) ([]Message, error), one func(*Message) error) (more bool, err error) {
+	for stuck := 0; ; {
+		ms, err := page(stuck)
+		if err != nil {
+			return false, err
+		}
+		before := stuck
+		for i := range ms {
+			failed, err := t.alone(what, ms[i].ID, func() error { return one(&ms[i]) })
+			if err != nil {
+				return false, err
+			}
+			if failed {
+				stuck++
+			}
+		}
+		if more = len(ms) == reviewBatch; !more || stuck-before < len(ms) {
+			return more, nil
+		}
+		if err := t.ended(); err != nil {
+			return false, err
+		}
+	}
 }
 
 // review looks at rows whose review is due: it expires those whose time is over and reports those that wait for too
 // long, once.
 func (t *tx) review() (more bool, err error) {
-	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message
-		WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT +?`, t.clockText, reviewBatch)
-	if err != nil {
-		return false, err
-	}
-	reviewed := 0
-	for i := range ms {
-		failed, err := t.alone("reviewing it", ms[i].ID, func() error { return t.reviewRow(&ms[i]) })
-		if err != nil {
-			return false, err
-		}
-		if !failed {
-			reviewed++
-		}
-	}
-	return len(ms) == reviewBatch && reviewed > 0, nil
+	return t.pastStuck("reviewing it", func(skip int) ([]Message, error) {
+		return t.messages(`SELECT `+messageColumns+` FROM agent_message
+			WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT +? OFFSET +?`, t.clockText, reviewBatch, skip)
+	}, t.reviewRow)
 }
 
 func (t *tx) reviewRow(m *Message) error {

@@ -17,6 +17,11 @@ const past = "status NOT IN ('pending','retry')"
 // due is the condition under which a live row may be taken now. ?1 is the clock. A row that could not be adopted is not.
 const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status"
 
+// foreign is the condition for rows that adoption brings into our form: somebody else wrote them or changed their status, or
+// one of the columns by which rows are found and told apart is a BLOB, whatever else they say. A BLOB equals no text that looks
+// like it, and is greater than any. It must stand to the letter, like live.
+const foreign = "traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x''"
+
 // later is the condition for live rows that are due at a time of their own. It must stand to the letter, like live.
 const later = live + " AND next_attempt_at <> ''"
 

@@ -214,7 +214,7 @@ func (r *Router) anythingFor(recipient string) (there bool, err error) {
 			SELECT (SELECT value FROM settings WHERE key = '`+configVersion+`'),
 			       EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
 			    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+takeable+`)
-			    OR EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status)
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+foreign+`)
 			    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND recipient = ?2 AND lease_until <= ?1)`,
 			func(row []driver.Value) error {
 				version, there = asText(row[0]), asInt(row[1]) != 0

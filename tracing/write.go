@@ -110,7 +110,7 @@ func RecordSet(x Execer, from string, newStatus string, e Event, args ...any) er
 	_, err := x.Exec(`
 		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error, detail)
 		SELECT message_id, ?1, ?2, status, CASE ?3 WHEN '' THEN status ELSE ?3 END,
-		       CASE status WHEN 'pending' THEN 1 WHEN 'retry' THEN retry_count + 2 ELSE 0 END, ?4, ?5, ?6, ?7
+		       CASE status WHEN 'pending' THEN 1 WHEN 'retry' THEN coalesce(retry_count, 0) + 2 ELSE 0 END, ?4, ?5, ?6, ?7
 		FROM `+from,
 		append([]any{e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error, e.Detail}, args...)...)
 	return err

@@ -6,6 +6,11 @@ ALTER TABLE agent_message_archive ADD COLUMN not_before TEXT NOT NULL DEFAULT ''
 ALTER TABLE thread_participants ADD COLUMN read_seq INTEGER NOT NULL DEFAULT 0;
 UPDATE thread_participants SET read_seq = (SELECT coalesce(max(seq), 0) FROM agent_message);
 
+-- x'' is greater than any text: rows with a BLOB where a name, an id or a status should stand are adopted, too.
+DROP INDEX agent_message_untraced;
+CREATE INDEX agent_message_untraced ON agent_message (seq)
+    WHERE traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'';
+
 CREATE TABLE reading_lease (
     message_id        TEXT NOT NULL,
     recipient         TEXT NOT NULL,
