@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"mailroom/tracing"
 )
 
 // Backup is a copy of the database in one file.
@@ -15,9 +17,9 @@ type Backup struct {
 	Messages int64 // rows of agent_message in it
 }
 
-// BackupTo writes a consistent copy of the database to a file, while others go on sending: one read snapshot, a temporary
-// file beside the target that is made with mode 0600, synced, and renamed. An existing target is refused with conflict
-// unless overwrite is set.
+// BackupTo writes a consistent copy of the database to a file, while others go on sending: one read snapshot, a file in a
+// temporary folder beside the target that is made with mode 0600, synced, and renamed. An existing target is refused with
+// conflict unless overwrite is set. What killed runs left there is removed first.
 func (r *Router) BackupTo(ctx context.Context, file string, overwrite bool) (Backup, error) {
 	target, err := filepath.Abs(file)
 	if err != nil {
@@ -35,11 +37,14 @@ func (r *Router) BackupTo(ctx context.Context, file string, overwrite bool) (Bac
 	if info, err := os.Stat(target); err == nil && os.SameFile(info, mustStat(r.path)) {
 		return Backup{}, Errorf(InvalidParams, "%s is the database itself", target)
 	}
-	temp, err := os.CreateTemp(filepath.Dir(target), ".mailroom-backup-*") // mode 0600
+	if span := tracing.FromContext(ctx); span != nil {
+		span.Set(tracing.AttrDirectory, filepath.Dir(target)) // where the doctor looks for what killed backups left
+	}
+	temp, place, err := r.openCopy(filepath.Dir(target), "backup")
 	if err != nil {
 		return Backup{}, fileError("the backup cannot be written", err)
 	}
-	defer os.Remove(temp.Name()) // fails once it is renamed
+	defer place.remove()
 	if err := vacuumInto(temp, r.path, readerDSN(r.path, false), "the backup cannot be written"); err != nil {
 		return Backup{}, err
 	}
@@ -58,6 +63,24 @@ func (r *Router) BackupTo(ctx context.Context, file string, overwrite bool) (Bac
 		b.Bytes = info.Size()
 	}
 	return b, err
+}
+
+// openCopy opens the empty file for a copy of the database in a folder of its own, and removes what killed runs
+// left, there and beside the database.
+func (r *Router) openCopy(folder, purpose string) (*os.File, *copyFolder, error) {
+	r.sweep(filepath.Dir(r.path))
+	if folder != filepath.Dir(r.path) {
+		r.sweep(folder)
+	}
+	place, err := newCopyFolder(folder, purpose)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := place.create()
+	if err != nil {
+		place.remove()
+	}
+	return file, place, err
 }
 
 func mustStat(path string) os.FileInfo {

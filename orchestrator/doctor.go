@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
+
+	"mailroom/tracing"
 )
 
 // Finding is the result of one check of the doctor.
@@ -227,6 +230,9 @@ func (d *doctor) messages(c *conn) error {
 	if err := d.files(c); err != nil {
 		return err
 	}
+	if err := d.copies(c); err != nil {
+		return err
+	}
 	return d.agents(c, conf)
 }
 
@@ -250,6 +256,39 @@ func (d *doctor) files(c *conn) error {
 	}
 	d.add(name, "problem", fmt.Sprintf("ralph watch found %s that it could not take in. %s", plural(int(n), "file"), strings.Join(list, "; ")),
 		"`mailroom sql 'SELECT path, problem FROM bridge_problems'`")
+	return nil
+}
+
+// copies tells of what killed backups and restores left: beside the database, and where its backups go.
+func (d *doctor) copies(c *conn) error {
+	files, err := c.texts(`
+		SELECT json_extract(attributes, '$."` + tracing.AttrDirectory + `"') || '/any' FROM command_trace
+		WHERE name = 'backup' AND json_valid(attributes)
+		UNION SELECT json_extract(params, '$.file') FROM schedules WHERE command = 'backup' AND json_valid(params)`)
+	if err != nil {
+		return err
+	}
+	folders := []string{filepath.Dir(d.r.path)}
+	for _, file := range files {
+		if filepath.IsAbs(file) {
+			folders = append(folders, filepath.Dir(file))
+		}
+	}
+	slices.Sort(folders)
+	var left []string
+	bytes := int64(0)
+	for _, folder := range slices.Compact(folders) {
+		_ = eachAbandoned(folder, func(path string) { // a folder that is gone has nothing in it
+			left = append(left, shellWord(path))
+			bytes += bytesUnder(path)
+		})
+	}
+	if len(left) == 0 {
+		d.add("copies", "ok", "no killed backup or restore has left one", "")
+		return nil
+	}
+	d.add("copies", "problem", fmt.Sprintf("a killed backup or restore has left copies of the database, with its messages, %.1f MB: %s",
+		float64(bytes)/1e6, strings.Join(left, " ")), "rm -r "+strings.Join(left, " ")+" (or make the next backup to the same folder, which removes them)")
 	return nil
 }
 

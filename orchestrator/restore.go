@@ -46,11 +46,11 @@ func (r *Router) Restore(ctx context.Context, file string, force bool) (done Res
 	if err != nil {
 		return Restored{}, err
 	}
-	defer os.Remove(staged)
+	defer staged.remove()
 	until := time.Now().Add(r.busy)
 	leave := r.writer.turn.enter(r.busy)
 	defer leave()
-	x, err := r.beginReplacing(ctx, staged, until)
+	x, err := r.beginReplacing(ctx, filepath.Join(staged.path, copyName), until)
 	if err != nil {
 		return Restored{}, err
 	}
@@ -88,24 +88,23 @@ func (r *Router) backupAt(file string) (source string, err error) {
 
 // stage copies a backup beside the database and brings the copy to this version of the tables. What is to be changed in it
 // is changed there: nobody must ever see the database with tokens that are not valid any more.
-func (r *Router) stage(source string) (staged string, err error) {
-	temp, err := os.CreateTemp(filepath.Dir(r.path), ".mailroom-restore-*") // mode 0600
+func (r *Router) stage(source string) (staged *copyFolder, err error) {
+	temp, staged, err := r.openCopy(filepath.Dir(r.path), "restore")
 	if err != nil {
-		return "", fileError("the backup cannot be copied", err)
+		return nil, fileError("the backup cannot be copied", err)
 	}
-	if err := vacuumInto(temp, source, readerDSN(source, true), "the backup cannot be copied"); err != nil {
-		os.Remove(temp.Name())
-		return "", err
-	}
-	c, err := openConn(writerDSN(temp.Name()))
-	if err == nil {
-		err = errors.Join(migrate(c), c.close())
+	if err = vacuumInto(temp, source, readerDSN(source, true), "the backup cannot be copied"); err == nil {
+		var c *conn
+		if c, err = openConn(writerDSN(temp.Name())); err == nil {
+			err = errors.Join(migrate(c), c.close())
+		}
+		err = databaseError(source, err)
 	}
 	if err != nil {
-		os.Remove(temp.Name())
-		return "", databaseError(source, err)
+		staged.remove()
+		return nil, err
 	}
-	return temp.Name(), nil
+	return staged, nil
 }
 
 // validTokens lists the tokens that are valid at ?1.

@@ -55,6 +55,7 @@ const (
 	AttrConversationID = "messaging.message.conversation_id"
 	AttrBatchCount     = "messaging.batch.message_count"
 	AttrErrorType      = "error.type"
+	AttrDirectory      = "file.directory"
 )
 
 type spanKey struct{}
