@@ -68,13 +68,15 @@ func (t *tx) giveUp(m *Message, reason string, attempted bool) error {
 }
 
 // bounce sends one error_report to the sender of a message that failed or expired. The router's own messages never
-// bounce, and a sender that nobody knows cannot get one. Source: contract, "The ladder and retention".
+// bounce, nor does what it says of the end of a session, which a report would start anew. A sender that nobody knows cannot
+// get one. Source: contract, "The ladder and retention".
 func (t *tx) bounce(m *Message, code Code, reason string, retries int) error {
 	conf, err := t.config()
 	if err != nil {
 		return err
 	}
-	if m.Sender == SystemSender || !conf.settings.Bounce {
+	sender := conf.agents[m.Sender]
+	if sender == nil || !conf.settings.Bounce || m.Type == IdleNotification && sender.StartCommand != "" {
 		return nil
 	}
 	payload, err := json.Marshal(map[string]any{
@@ -94,6 +96,12 @@ func (t *tx) tellSender(m *Message, kind string, payload json.RawMessage) error 
 
 // tell sends a note of the router's own, if somebody has the name of its recipient.
 func (t *tx) tell(d *Draft) error {
+	d.Sender = SystemSender
+	return t.tellAs(d)
+}
+
+// tellAs is tell for a note in the name of an agent, which may have no say in it any more.
+func (t *tx) tellAs(d *Draft) error {
 	conf, err := t.config()
 	if err != nil || conf.agents[d.Recipient] == nil {
 		return err
@@ -102,7 +110,6 @@ func (t *tx) tell(d *Draft) error {
 	if err != nil {
 		return err
 	}
-	d.Sender = SystemSender
 	row := insertion{draft: d, id: id, recipient: d.Recipient, status: Pending, maxRetries: conf.settings.MaxRetries}
 	row.expire(t, &conf.settings)
 	t.ring.all = true

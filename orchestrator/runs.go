@@ -176,7 +176,7 @@ func (t *tx) runLost(agent string, run *Run, output string) error {
 		string(run.State), t.now, run.Outcome, agent); err != nil {
 		return err
 	}
-	return t.idleAfterRun(agent)
+	return t.turnsOver(agent, run.Outcome)
 }
 
 // Started notes the process of a run. Without it, the loss of the process that watches the run counts as if it had never
@@ -287,27 +287,13 @@ func (t *tx) storeEnd(b *Begun, e RunEnd) error {
 		string(state), t.now, e.Outcome, failures, next, b.Agent.Name); err != nil {
 		return err
 	}
-	if err := t.idleAfterRun(b.Agent.Name); err != nil || state != RunGivenUp {
+	if err := t.turnsOver(b.Agent.Name, e.Outcome); err != nil || state != RunGivenUp {
 		return err
 	}
 	return t.tellManager("agent_failed", b.Agent.Name, map[string]any{
 		"agent": b.Agent.Name, "outcome": e.Outcome, "failures": failures, "last_message_id": b.MessageID,
 		"message": fmt.Sprintf("the session of %s failed %s in a row and is not started again until there is a new message for it", b.Agent.Name, plural(int(failures), "time")),
 	})
-}
-
-// idleAfterRun notes that an agent whose session has ended works nowhere any more.
-func (t *tx) idleAfterRun(agent string) error {
-	sessions, err := t.texts(`SELECT session_id FROM presence WHERE agent = ? AND status = 'working'`, agent)
-	if err != nil {
-		return err
-	}
-	for _, session := range sessions {
-		if _, err := t.takePresence(session, agent, Idle); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // startChanged forgets the failures of an agent whose start command was changed.

@@ -168,6 +168,67 @@ func TestTheEndOfASessionIsEverywhere(t *testing.T) {
 	wantRows(t, f.rows(`SELECT session_id, status FROM presence ORDER BY session_id`), "default idle", "other idle", "third stopped")
 }
 
+// The lead of the team is told once when a started session ends, however it does, unless the agent has said so itself; an
+// ended session of the lead tells nobody. What cannot be told comes not back: it would start the session anew.
+func TestLeadHearsOfTheEndOfASession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "first")
+	f.clock.advance(time.Second)
+	s := f.addSession("inbox")
+	told := func() []string {
+		return f.rows(`SELECT sender, recipient, session_id, payload FROM agent_message WHERE message_type = 'idle_notification' ORDER BY seq`)
+	}
+	run := func(e orchestrator.RunEnd, says func()) {
+		t.Helper()
+		f.clock.advance(time.Hour)
+		f.send("b", "a")
+		f.deliver()
+		b := f.begin(s)
+		if b == nil {
+			t.Fatal("nothing was begun")
+		}
+		says()
+		f.take("a")
+		if err := s.End(t.Context(), b, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	works := func() {
+		if _, err := f.SetPresence(t.Context(), orchestrator.Joining{Session: "other", Agent: "a"}, orchestrator.Working); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(orchestrator.RunEnd{Outcome: "exit status 0"}, works)
+	first := `a first default {"type":"idle_notification","from":"a","reason":"exit status 0"}`
+	wantRows(t, told(), first)
+	run(orchestrator.RunEnd{Outcome: "exit status 0"}, func() {
+		if _, err := f.EndTurn(t.Context(), "b", orchestrator.Draft{Sender: "a", Type: "idle_notification", SessionID: "default"}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	wantRows(t, told(), first, "a b default null")
+	if _, err := f.SetGroup(t.Context(), "other", []string{"a", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	f.add(orchestrator.AgentUpdate{Name: "b", Role: new("Team-Lead")})
+	run(orchestrator.RunEnd{Outcome: "exit status 1", Failed: true}, works)
+	second := `a b default {"type":"idle_notification","from":"a","reason":"exit status 1"}`
+	wantRows(t, told(), first, "a b default null", second)
+	f.wire.set(failing("no"))
+	f.add(orchestrator.AgentUpdate{Name: "b", Deliver: new("wire:b")})
+	run(orchestrator.RunEnd{Outcome: "exit status 0"}, works)
+	f.add(orchestrator.AgentUpdate{Name: "b", Role: new("")})
+	f.add(orchestrator.AgentUpdate{Name: "a", Role: new("team-lead")})
+	run(orchestrator.RunEnd{Outcome: "exit status 0"}, works)
+	want(t, "times told", len(told()), 4)
+	for range 5 {
+		f.clock.advance(time.Hour)
+		f.deliver()
+	}
+	wantRows(t, f.rows(`SELECT DISTINCT status FROM agent_message WHERE recipient = 'b' AND message_type = 'idle_notification' AND delivered_at IS NULL`), "failed")
+	wantRows(t, f.rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report' AND recipient = 'a'`), "0")
+}
+
 // The end of a session whose agent was removed meanwhile is in the trace, and brings nothing of the agent back.
 func TestASessionOfARemovedAgent(t *testing.T) {
 	t.Parallel()

@@ -30,8 +30,8 @@ type Member struct {
 	PlanModeRequired bool           `json:"plan_mode_required,omitempty"`
 }
 
-// Team lists the members of a session's team, the lead first. A team is the group that has the session's name, in order of
-// joining; without such a group it is everybody known, in order of being added. Error: invalid_params for the session.
+// Team lists the members of a session's team, the lead first. A team is the group that has the session's name; without such
+// a group it is everybody known. Error: invalid_params for the session.
 func (r *Router) Team(ctx context.Context, session string) (members []Member, err error) {
 	if session, err = CheckName("session", session); err != nil {
 		return nil, err
@@ -58,14 +58,29 @@ func (r *Router) Team(ctx context.Context, session string) (members []Member, er
 	return members, err
 }
 
-// team names the members of a session's team. The first is its lead.
+// leadName is the name, or else the role, by which an agent is the lead of its team. Source: document 001.
+const leadName = "team-lead"
+
+// team names the members of a session's team, its lead first: who has the name team-lead, else who has it as role, else who
+// was added first. The others follow in order of joining, or of being added.
 func (conf *config) team(session string) []string {
-	if members, ok := conf.groups[session]; ok {
+	members, isGroup := conf.groups[session]
+	if !isGroup {
+		members = slices.SortedStableFunc(slices.Values(conf.names), func(a, b string) int {
+			return strings.Compare(conf.agents[a].CreatedAt, conf.agents[b].CreatedAt)
+		})
+	}
+	lead := slices.Index(members, leadName)
+	if lead < 0 {
+		lead = slices.IndexFunc(members, func(name string) bool {
+			a := conf.agents[name]
+			return a != nil && strings.EqualFold(a.Role, leadName)
+		})
+	}
+	if lead <= 0 {
 		return members
 	}
-	return slices.SortedStableFunc(slices.Values(conf.names), func(a, b string) int {
-		return strings.Compare(conf.agents[a].CreatedAt, conf.agents[b].CreatedAt)
-	})
+	return slices.Concat(members[lead:lead+1], members[:lead], members[lead+1:])
 }
 
 // partsIn returns the part that each agent takes in a session.
@@ -204,63 +219,6 @@ func (c *conn) stopped(session, agent string) ([]string, error) {
 		return nil, err
 	}
 	return []string{agent}, nil
-}
-
-// TurnEnded is what came of the end of an agent's turn.
-type TurnEnded struct {
-	Presence Presence
-	Lead     string // who hears of it; "" when there is nobody but the agent itself
-	Notice   Sent   // zero when nobody was told: there is no lead, or the agent was idle or stopped before
-}
-
-// EndTurn notes that an agent's turn in a session ended, and tells the team's lead, once a turn: an agent that is idle
-// already, or stopped, stays so and nobody is told. Both happen in one transaction. lead names another agent to tell; ""
-// is the team's first member. The notice's SessionID and Sender say whose turn it was; its Recipient is set here. Errors:
-// as Join; unknown_recipient for the lead.
-func (r *Router) EndTurn(ctx context.Context, lead string, notice Draft) (ended TurnEnded, err error) {
-	if notice, err = notice.checkFromTeam(); err != nil {
-		return ended, err
-	}
-	if lead != "" {
-		if lead, err = CheckName("lead", lead); err != nil {
-			return ended, err
-		}
-	}
-	err = r.write(ctx, func(t *tx) (err error) {
-		ended, err = t.endTurn(lead, notice)
-		return err
-	})
-	return ended, err
-}
-
-func (t *tx) endTurn(lead string, notice Draft) (ended TurnEnded, err error) {
-	conf, err := t.acting(notice.Sender, notice.RegisterSender)
-	if err != nil {
-		return ended, err
-	}
-	if lead != "" && conf.agents[lead] == nil {
-		return ended, unknownAgent(UnknownRecipient, "lead: ", lead, conf)
-	}
-	if team := conf.team(notice.SessionID); lead == "" && len(team) > 0 {
-		lead = team[0]
-	}
-	if lead != notice.Sender {
-		ended.Lead = lead
-	}
-	before, found, err := t.presenceOf(notice.SessionID, notice.Sender)
-	if err != nil || (found && before.Status != Working) {
-		ended.Presence = before
-		return ended, err
-	}
-	if ended.Presence, err = t.takePresence(notice.SessionID, notice.Sender, Idle); err != nil || ended.Lead == "" {
-		return ended, err
-	}
-	notice.Recipient = ended.Lead
-	var refusal error
-	if ended.Notice, refusal, err = t.send(&notice); err == nil {
-		err = undone(refusal)
-	}
-	return ended, err
 }
 
 // TakePart notes that an agent reads in a session: it joins the session if it has not yet. began says that it was given

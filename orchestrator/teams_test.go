@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator"
 )
@@ -136,4 +137,62 @@ func TestApprovedPlanEndsPlanMode(t *testing.T) {
 		}
 		wantRows(t, f.rows(required), c.left)
 	}
+}
+
+// The lead has the name team-lead, or else the role, or else was added first, be it to the team or at all. A broadcast
+// reaches the team that is set, and nobody else who is known.
+func TestLeadOfATeam(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, name := range []string{"first", "second", "third", "outsider"} {
+		f.clock.advance(time.Second)
+		f.add(orchestrator.AgentUpdate{Name: name})
+	}
+	lead := func(session, name string) {
+		t.Helper()
+		members, err := f.Team(t.Context(), session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var leads []string
+		for i, m := range members {
+			if m.Lead != (i == 0) {
+				t.Errorf("member %d: %+v", i, m)
+			}
+			if m.Lead {
+				leads = append(leads, m.Name)
+			}
+		}
+		want(t, "lead of "+session, strings.Join(leads, " "), name)
+	}
+	set := func(members ...string) {
+		t.Helper()
+		if _, err := f.SetGroup(t.Context(), session, members); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lead("elsewhere", "first")
+	set("third", "second", "first")
+	lead(session, "third")
+	f.add(orchestrator.AgentUpdate{Name: "second", Role: new("Team-lead")})
+	lead(session, "second")
+	lead("elsewhere", "second")
+	f.add(orchestrator.AgentUpdate{Name: "team-lead"})
+	lead(session, "second") // it is of another team
+	lead("elsewhere", "team-lead")
+	set("third", "second", "first", "team-lead")
+	lead(session, "team-lead")
+
+	sent, err := f.say("first", orchestrator.Teammates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "recipients", strings.Join(sent.Recipients, " "), "team-lead third second")
+	if sent, err = f.say("outsider", orchestrator.Teammates); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "recipients of one from outside", strings.Join(sent.Recipients, " "), "team-lead third second first")
+	set()
+	_, err = f.say("first", orchestrator.Teammates)
+	wantCode(t, err, orchestrator.InvalidParams)
 }

@@ -34,6 +34,9 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 		return nil, badValue(name, err, "")
 	}
 	content = bytes.TrimSpace(content)
+	if len(content) == 0 && param.TextOrObject {
+		return commands.Marshal("") // the command says what it makes of that
+	}
 	if len(content) == 0 {
 		return nil, badValue(name, fmt.Errorf("there is nothing to read"), "It must be JSON")
 	}

@@ -9,11 +9,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// The types of messages beside the protocols, whose type is that of their object, too.
-const (
-	textType = "message"
-	idleType = "idle_notification"
-)
+// textType is the type of a text. That of a protocol is the type of its object, too.
+const textType = "message"
 
 // protocolTypes are the protocols, in the order in which an error lists them.
 var protocolTypes = []string{
@@ -48,7 +45,7 @@ func readContent(raw json.RawMessage) (content, error) {
 
 // textBody is the payload of a plain message. Source: contract.md, "what stands in payload".
 type textBody struct {
-	Message string `json:"message" desc:"what to say" check:"min=1"`
+	Message string `json:"message" desc:"what to say"`
 }
 
 // readText reads a JSON string as strictly as a parameter that is a text.
@@ -59,9 +56,16 @@ func readText(raw json.RawMessage) (string, error) {
 	}
 	body, err := commands.DecodeObject[textBody]("message", object)
 	if err == nil && strings.TrimSpace(body.Message) == "" {
-		err = orchestrator.Errorf(orchestrator.InvalidParams, "message: there is no text in it")
+		err = emptyMessage()
 	}
 	return body.Message, err
+}
+
+// emptyMessage is the error for a message that says nothing.
+func emptyMessage() error {
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "message: it is empty")
+	e.Details = map[string]any{"parameter": "message"}
+	return e.WithHint("Say something to your teammate, or send a protocol object: %s", strings.Join(protocolTypes, ", "))
 }
 
 // typeOf returns the type that a JSON object names, "" for anything else.

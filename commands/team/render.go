@@ -42,7 +42,7 @@ func rendered(m *orchestrator.Message) Message {
 	if m.Priority != 0 {
 		r.Priority = orchestrator.PriorityWord(m.Priority)
 	}
-	if c.Protocol != "" || typeOf(m.Payload) == idleType {
+	if c.Protocol != "" || typeOf(m.Payload) == orchestrator.IdleNotification {
 		r.Message = m.Payload
 	} else {
 		r.Message, _ = commands.Marshal(c.Text) // a string always marshals

@@ -11,7 +11,7 @@ import (
 // IdleParams say why the caller's turn ended, and who is to hear of it.
 type IdleParams struct {
 	Reason string `json:"reason,omitempty" desc:"why the turn ended" check:"max=1024"`
-	Lead   string `json:"lead,omitempty" desc:"agent to tell; left out, the team's first member" check:"agent"`
+	Lead   string `json:"lead,omitempty" desc:"agent to tell; left out, the team's lead" check:"agent"`
 }
 
 // IdleResult says who was told, and carries the caller's unread messages.
@@ -25,13 +25,6 @@ type IdleResult struct {
 	Arrivals
 }
 
-// idleBody is the payload of the notification.
-type idleBody struct {
-	Type   string `json:"type"`
-	From   string `json:"from"`
-	Reason string `json:"reason,omitempty"`
-}
-
 var idleCommand = commands.Define(vocabulary, "team idle", idle).Kind(tracing.Producer)
 
 // idle is what a hook calls when an agent's turn ended.
@@ -40,14 +33,12 @@ func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, erro
 	if err != nil {
 		return IdleResult{}, err
 	}
-	payload, err := commands.Marshal(idleBody{Type: idleType, From: agent, Reason: p.Reason})
+	notice, err := orchestrator.IdleNotice(agent, env.Caller.Session, p.Reason)
 	if err != nil {
 		return IdleResult{}, err
 	}
-	ended, err := env.Router.EndTurn(ctx, p.Lead, orchestrator.Draft{
-		Sender: agent, Type: idleType, Payload: payload, Summary: preview(agent + " is idle" + after(&p.Reason)),
-		SessionID: env.Caller.Session, RegisterSender: true,
-	})
+	notice.Summary, notice.RegisterSender = preview(agent+" is idle"+after(&p.Reason)), true
+	ended, err := env.Router.EndTurn(ctx, p.Lead, notice)
 	if err != nil {
 		return IdleResult{}, err
 	}
