@@ -184,8 +184,9 @@ CREATE VIEW dead_letter AS
 
 -- agent_inbox: the inbox transport. A message is delivered exactly once into it, because the insert and the change of
 -- status are one transaction. Listing marks nothing; `mailroom wait` marks what it returns as read.
--- For each agent added with `mailroom agent add`, a view NAME_inbox(message_id, payload) shows that agent's part, and an
--- INSTEAD OF trigger lets the command document's own INSERT into it work.
+-- For each agent added with `mailroom agent add`, a view NAME_inbox(message_id, payload) shows what is unread of that agent's
+-- part. INSTEAD OF triggers let the command document's own INSERT into it work, and make a DELETE from it mark as read, here,
+-- in agent_message and in the trace.
 CREATE TABLE agent_inbox (
     recipient         TEXT NOT NULL,
     message_id        TEXT NOT NULL,
@@ -536,7 +537,8 @@ CREATE INDEX command_trace_trace ON command_trace (trace_id);
 -- message_trace: one row per thing that happened to a message, written in the transaction of the change itself.
 -- Append-only. Events: created, adopted, held, claimed, released, attempt_failed, overdue, delivered, read,
 -- acknowledged, expired, failed, cancelled, replayed, archived, deleted. A question or an alert has its events under its own
--- id: created, answered, refused, read, expired, cancelled.
+-- id: created, answered, refused, read, expired, cancelled. A deleted event keeps what a story needs: the last error, and as
+-- detail a JSON object with sender, recipient and message_type.
 CREATE TABLE message_trace (
     id                INTEGER PRIMARY KEY AUTOINCREMENT,
     message_id        TEXT NOT NULL,

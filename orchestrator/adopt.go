@@ -136,13 +136,13 @@ func (t *tx) adoptRow(f *foreignRow) error {
 			next = at
 		}
 	case Delivered:
-		ended = t.adoptedTime(f.deliveredAt)
+		ended = t.adoptedEnd(f, f.deliveredAt)
 		delivered = ended
 		if f.adoptedTTL() != nil {
 			review = expires
 		}
 	default:
-		ended = t.adoptedTime(f.endedAt)
+		ended = t.adoptedEnd(f, f.endedAt, f.deliveredAt)
 		if f.deliveredAt != "" {
 			delivered = t.adoptedTime(f.deliveredAt)
 		}
@@ -252,9 +252,37 @@ func (s Status) known() bool {
 }
 
 // adoptedTime turns a foreign time into ours; one that is missing, makes no sense or lies in the future is now.
-func (t *tx) adoptedTime(s string) string {
-	if at, ok := adoptTime(s); ok && at < stamp(t.clock.Add(day)) {
+func (t *tx) adoptedTime(s string) string { return adoptedTime(s, t.clock, t.now) }
+
+func adoptedTime(s string, clock time.Time, now string) string {
+	if at, ok := adoptTime(s); ok && at < stamp(clock.Add(day)) {
 		return at
+	}
+	return now
+}
+
+// asAdopted brings what a listing shows of a live row, whose columns are messageColumns, into the form that adoption will
+// give it.
+func (m *Message) asAdopted(row []driver.Value, clock time.Time) {
+	m.Sender = foldName(strings.TrimSpace(m.Sender))
+	m.Type, _ = adoptedText(row[4]).(string)
+	m.Payload = []byte(adoptedPayload(row[5]))
+	m.CreatedAt = adoptedTime(m.CreatedAt, clock, stamp(clock))
+	m.RetryCount = max(0, m.RetryCount)
+	m.Error, _ = adoptedText(row[11]).(string)
+	m.NextAttemptAt, _ = adoptTime(m.NextAttemptAt)
+}
+
+// adoptedEnd is when a row that somebody ended by hand has ended: the first time that they wrote which can be read, and for
+// a row that the router never saw, failing that, when it was made. So a table that is taken over has its age at once.
+func (t *tx) adoptedEnd(f *foreignRow, written ...string) string {
+	if f.traced == "" {
+		written = append(written, f.createdAt)
+	}
+	for _, at := range written {
+		if _, ok := adoptTime(at); ok {
+			return t.adoptedTime(at)
+		}
 	}
 	return t.now
 }

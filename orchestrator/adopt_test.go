@@ -136,3 +136,29 @@ func TestExpiryAndOverdue(t *testing.T) {
 	want(t, "overdue events in the end", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
 	want(t, "reports to the sender", len(f.rows(`SELECT 1 FROM agent_message WHERE sender = 'system' AND json_extract(payload, '$.error') = 'expired'`)), 3)
 }
+
+// An existing table that is taken over has its age: what has ended in it goes by its own times, so that the first clear_old
+// clears; what is pending in it has its seven days from now.
+func TestAdoptedEndsKeepTheirAge(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "builder")
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, status, created_at, delivered_at) VALUES
+		('delivered', 'architect', 'builder', 'delivered', '2025-12-01 10:00:00', '2025-12-02 10:00:00'),
+		('undated',   'architect', 'builder', 'delivered', '2025-12-01 10:00:00', NULL),
+		('failed',    'architect', 'builder', 'failed',    '2025-12-01 10:00:00', NULL),
+		('unclear',   'architect', 'builder', 'failed',    'some day', 'later'),
+		('recent',    'architect', 'builder', 'delivered', '2025-12-01 10:00:00', '2026-01-01 10:00:00'),
+		('pending',   'architect', 'builder', 'pending',   '2025-12-01 10:00:00', NULL)`)
+	ended := f.send("architect", "builder")
+	f.sql(`UPDATE agent_message SET status = 'failed', created_at = '2025-12-01T10:00:00.000Z' WHERE message_id = ?`, ended)
+	cleared, err := f.ClearOld(t.Context(), orchestrator.ClearOptions{OlderThan: 7 * 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "cleared", cleared.Deleted, 3)
+	want(t, "archived of it", cleared.Statuses[orchestrator.Delivered], 2)
+	wantRows(t, f.rows(`SELECT message_id, ended_at FROM agent_message WHERE ended_at <> '' ORDER BY seq`),
+		"unclear 2026-01-02T03:04:05.000Z", "recent 2026-01-01T10:00:00.000Z", ended+" 2026-01-02T03:04:05.000Z")
+	f.deliver()
+	want(t, "the pending one", f.message("pending").Status, orchestrator.Delivered)
+}

@@ -328,18 +328,6 @@ func asNumber(b bool) int {
 	return 0
 }
 
-// createInboxView makes the command document's per-agent inbox. The name is checked and can stand in SQL; it is quoted
-// for the sake of '-'. The trigger is a convenience that only SQLite has.
-func (t *tx) createInboxView(name string) error {
-	return t.script(fmt.Sprintf(`
-		CREATE VIEW IF NOT EXISTS "%[1]s_inbox" AS
-		    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s';
-		CREATE TRIGGER IF NOT EXISTS "%[1]s_inbox_insert" INSTEAD OF INSERT ON "%[1]s_inbox" BEGIN
-		    INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('%[1]s', NEW.message_id, NEW.payload)
-		    ON CONFLICT (message_id, recipient) DO NOTHING;
-		END`, name))
-}
-
 // releaseAll lets messages go that were kept for a name which nobody had yet, or for an agent that was disabled, and what
 // the agent's transport put off.
 func (t *tx) releaseAll(name, why string) error {

@@ -125,7 +125,7 @@ func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) 
 		if _, err := t.revokeTokens(name); err != nil {
 			return err
 		}
-		if err := t.script(`DROP VIEW IF EXISTS "` + name + `_inbox"`); err != nil {
+		if err := t.dropInboxView(name); err != nil {
 			return err
 		}
 		return t.configChanged()

@@ -167,7 +167,7 @@ func (t *tx) clearBatch() error {
 	if err := t.note(selection{where: delivered}, tracing.Archived, ""); err != nil {
 		return err
 	}
-	if err := t.note(selection{where: others}, tracing.Deleted, ""); err != nil {
+	if err := t.noteDeleted("agent_message WHERE " + others); err != nil {
 		return err
 	}
 	for _, statement := range []string{
@@ -203,7 +203,7 @@ func (t *tx) clearArchive(cutoff string) (int64, error) {
 		return n, err
 	}
 	const batch = "seq IN (SELECT seq FROM temp.batch)"
-	if err := tracing.RecordSet(t, "agent_message_archive WHERE "+batch, "", t.event(tracing.Deleted, "")); err != nil {
+	if err := t.noteDeleted("agent_message_archive WHERE " + batch); err != nil {
 		return 0, err
 	}
 	keys, err := t.keysIn("agent_message_archive")

@@ -166,6 +166,11 @@ func migrateLocked(c *conn) error {
 		if err := c.script(migrations[version]); err != nil {
 			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
 		}
+		if version+1 == consumableInboxes {
+			if err := c.remakeInboxViews(); err != nil {
+				return fmt.Errorf("making the inbox views of version %d: %w", version+1, err)
+			}
+		}
 	}
 	return c.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
 }

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"database/sql/driver"
 	"slices"
 )
 
@@ -9,11 +10,13 @@ import (
 type Backlog struct {
 	Recipient string
 	Pending   int       // the whole backlog
-	Messages  []Message // the oldest of it
+	Unread    int       // delivered to its inbox and not read
+	Messages  []Message // the oldest of the backlog
 }
 
 // Poll lists what waits for a recipient, by time of creation, at most n messages (1 to 1000). It changes nothing, and
-// works on a read-only disk. Error: not_found for a name that nobody has and for which nothing waits.
+// works on a read-only disk. What others wrote and nobody has adopted yet is shown as adoption would make it. Error:
+// unknown_recipient for a name that nobody has and for which nothing waits.
 func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, error) {
 	recipient, err := CheckName("recipient", recipient)
 	if err != nil {
@@ -29,16 +32,27 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		if err != nil {
 			return err
 		}
-		if b.Pending = int(count); count == 0 {
-			if conf.agents[recipient] == nil {
-				return Errorf(UnknownRecipient, "nobody is known as %q, and nothing waits for that name", recipient).
-					WithHint("%s", didYouMean(recipient, conf.names))
-			}
-			return nil
+		unread, err := c.number(`SELECT count(*) FROM agent_inbox WHERE recipient = ? AND read_at = ''`, recipient)
+		if err != nil {
+			return err
 		}
-		b.Messages, err = c.messages(`SELECT `+messageColumns+` FROM agent_message
-			WHERE `+live+` AND recipient = ? ORDER BY created_at, seq LIMIT +?`, recipient, n)
-		return err
+		b.Pending, b.Unread = int(count), int(unread)
+		if count+unread == 0 && conf.agents[recipient] == nil {
+			return Errorf(UnknownRecipient, "nobody is known as %q, and nothing waits for that name", recipient).
+				WithHint("%s", didYouMean(recipient, conf.names))
+		}
+		return c.query(`SELECT traced_status IS NOT status, `+messageColumns+` FROM agent_message
+			WHERE `+live+` AND recipient = ?1
+			ORDER BY CASE WHEN traced_status IS status THEN created_at
+			              ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?3) END, seq LIMIT +?2`,
+			func(row []driver.Value) error {
+				m := scanMessage(row[1:])
+				if asInt(row[0]) != 0 {
+					m.asAdopted(row[1:], r.now())
+				}
+				b.Messages = append(b.Messages, m)
+				return nil
+			}, recipient, n, stamp(r.now()))
 	})
 	return b, err
 }

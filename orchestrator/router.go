@@ -243,8 +243,8 @@ func (r *Router) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 		return
 	}
 	readOnly := onlyReads()
-	if readOnly && !r.exists() {
-		return // a database is not made for the sake of a reader's span
+	if (readOnly || failure != nil) && !r.exists() {
+		return // a database is not made for the sake of the span of a command that read or failed
 	}
 	text := ""
 	if failure != nil {

@@ -76,7 +76,11 @@ func (r *Router) Stories(ctx context.Context, id string) (stories []Story, err e
 		}
 		gone := len(ms) == 0
 		if gone {
-			ms = []Message{{ID: id}}
+			m, _, err := c.deletedMessage(id)
+			if err != nil {
+				return err
+			}
+			ms = []Message{m}
 		}
 		for _, m := range ms {
 			s, err := c.story(m)
@@ -165,8 +169,9 @@ type Reason struct {
 	Sender        string    `json:"sender"`
 	Recipient     string    `json:"recipient"`
 	Status        Status    `json:"status"`
-	Where         string    `json:"where"` // where the message is
-	Rule          string    `json:"rule"`  // which rule keeps it there
+	Gone          bool      `json:"gone,omitempty"` // deleted by retention; status is the last that it had
+	Where         string    `json:"where"`          // where the message is
+	Rule          string    `json:"rule"`           // which rule keeps it there
 	NextAttemptAt string    `json:"next_attempt_at,omitempty"`
 	Fix           string    `json:"fix"` // what would free it; "" when nothing needs to be done
 	LastError     string    `json:"last_error,omitempty"`
@@ -197,8 +202,12 @@ func (r *Router) Why(ctx context.Context, id string) (reasons []Reason, err erro
 			reasons, err = c.explainSignal(r, conf, signal, len(daemons))
 			return err
 		}
-		ms, err := c.mustFind(id)
+		ms, err := c.findMessages(id)
 		if err != nil {
+			return err
+		}
+		if len(ms) == 0 {
+			reasons, err = c.explainDeleted(id)
 			return err
 		}
 		for i := range ms {

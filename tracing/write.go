@@ -115,3 +115,15 @@ func RecordSet(x Execer, from string, newStatus string, e Event, args ...any) er
 		append([]any{e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error, e.Detail}, args...)...)
 	return err
 }
+
+// RecordDeleted appends a Deleted event for every row that from names, with what a trace cannot do without once the row is
+// gone: its last error, and as detail a JSON object with sender, recipient and message_type. Of e, At, Actor and SpanID are
+// used.
+func RecordDeleted(x Execer, from string, e Event) error {
+	_, err := x.Exec(`
+		INSERT INTO message_trace (message_id, at, event, old_status, new_status, actor, span_id, error, detail)
+		SELECT message_id, ?1, 'deleted', status, status, ?2, ?3, coalesce(CAST(error_message AS TEXT), ''),
+		       json_object('sender', CAST(sender AS TEXT), 'recipient', CAST(recipient AS TEXT), 'message_type', CAST(message_type AS TEXT))
+		FROM `+from, e.At, e.Actor, e.SpanID)
+	return err
+}

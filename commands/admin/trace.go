@@ -41,15 +41,17 @@ func (r TraceResult) Text(w *commands.Text) {
 
 func writeStory(w *commands.Text, s *orchestrator.Story) {
 	m := &s.Message
-	if s.Gone {
-		w.Printf("%s  deleted by retention; its trace is left\n", w.Paint(commands.Bold, m.ID))
-	} else {
-		kind := ""
-		if m.Type != "" {
-			kind = "  " + m.Type
-		}
-		w.Printf("%s%s  %s → %s  %s\n", w.Paint(commands.Bold, m.ID), kind, m.Sender, m.Recipient, w.Status(string(m.Status)))
+	kind, status := "", w.Status(string(m.Status))
+	if m.Type != "" {
+		kind = "  " + m.Type
 	}
+	if s.Gone {
+		status = "deleted by retention; its trace is left"
+	}
+	if m.Sender+m.Recipient != "" {
+		kind += "  " + m.Sender + " → " + m.Recipient
+	}
+	w.Printf("%s%s  %s\n", w.Paint(commands.Bold, m.ID), kind, status)
 	if len(s.Events) == 0 {
 		w.Printf("└─ no events yet: it was written by hand, and no delivery run has come by\n")
 		return
@@ -69,6 +71,9 @@ func writeStory(w *commands.Text, s *orchestrator.Story) {
 				leaf = "└─"
 			}
 			w.Printf("%s%s %s\n", trunk, leaf, eventLine(w, &e, start))
+			if e.Event == string(tracing.Deleted) {
+				continue // its detail stands above
+			}
 			for line := range strings.Lines(e.Detail) {
 				w.Printf("%s      %s\n", trunk, w.Paint(commands.Dim, strings.TrimRight(line, "\r\n")))
 			}

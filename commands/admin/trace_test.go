@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator"
 )
 
 // id returns the id of a labelled message.
@@ -85,11 +87,35 @@ func TestTraceOutlivesItsMessage(t *testing.T) {
 	h.clock.advance(8 * 24 * time.Hour)
 	ask[any](h.fixture, "clear_old", `{}`)
 	got := h.tell("m5-given-up")
-	for _, want := range []string{"m5-given-up  deleted by retention; its trace is left\n", "retry → failed", "└─ clear_old by first", "└─ deleted "} {
+	for _, want := range []string{"deleted by retention; its trace is left\n", "retry → failed", "└─ clear_old by first", "└─ deleted "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
 	}
+}
+
+// TestDeletedMessageIsTold: trace and why say of a message that retention deleted who it was from and to, what it was, and
+// its last error.
+func TestDeletedMessageIsTold(t *testing.T) {
+	t.Parallel()
+	h := knownHistory(t)
+	asked := `{"message_id":"` + h.id("m5-given-up") + `"}`
+	const failure = "late does not exist; make it, and the next attempt gets through\n" // of the folder
+	h.clock.advance(8 * 24 * time.Hour)
+	ask[any](h.fixture, "clear_old", `{}`)
+	shown, explained := h.tell("m5-given-up"), text(ask[WhyResult](h.fixture, "why", asked))
+	for what, want := range map[string]string{
+		shown:     "m5-given-up  report  architect → clerk  deleted by retention; its trace is left\n",
+		explained: " from architect to clerk was failed.\n",
+	} {
+		if !strings.Contains(what, want) || !strings.Contains(what, failure) {
+			t.Errorf("%q and %q are not both in\n%s", want, failure, what)
+		}
+	}
+	if !strings.Contains(explained, "it was deleted at 2026-01-") {
+		t.Errorf("not said when it was deleted:\n%s", explained)
+	}
+	h.refused("why", `{"message_id":"msg-none"}`, orchestrator.NotFound)
 }
 
 // TestWhyFitsOnAScreen: 24 lines say where a message is, which rule keeps it there, and what would help.

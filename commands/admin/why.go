@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -27,7 +28,11 @@ func (r WhyResult) Text(w *commands.Text) {
 		if i > 0 {
 			w.Printf("\n")
 		}
-		w.Printf("%s from %s to %s is %s.\n", w.Paint(commands.Bold, reason.MessageID), reason.Sender, reason.Recipient, w.Status(string(reason.Status)))
+		is := "is"
+		if reason.Gone {
+			is = "was"
+		}
+		w.Printf("%s from %s to %s %s %s.\n", w.Paint(commands.Bold, reason.MessageID), cmp.Or(reason.Sender, "?"), cmp.Or(reason.Recipient, "?"), is, w.Status(string(reason.Status)))
 		overdue := ""
 		if reason.Overdue {
 			overdue = "yes"

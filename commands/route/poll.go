@@ -18,6 +18,7 @@ type PollParams struct {
 type PollResult struct {
 	Recipient string          `json:"recipient"`
 	Pending   int             `json:"messages_pending"`
+	Unread    int             `json:"messages_unread"` // delivered to its inbox and not read
 	Messages  []PolledMessage `json:"messages"`
 	Timestamp string          `json:"timestamp"`
 }
@@ -44,7 +45,7 @@ func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, erro
 	if err != nil {
 		return PollResult{}, err
 	}
-	r := PollResult{Recipient: backlog.Recipient, Pending: backlog.Pending, Messages: []PolledMessage{}, Timestamp: timestamp(env)}
+	r := PollResult{Recipient: backlog.Recipient, Pending: backlog.Pending, Unread: backlog.Unread, Messages: []PolledMessage{}, Timestamp: timestamp(env)}
 	for i := range backlog.Messages {
 		r.Messages = append(r.Messages, polled(&backlog.Messages[i]))
 	}
@@ -60,7 +61,7 @@ func polled(m *orchestrator.Message) PolledMessage {
 
 // Text shows the backlog as a table.
 func (r PollResult) Text(w *commands.Text) {
-	w.Printf("messages pending for %s: %d\n", r.Recipient, r.Pending)
+	w.Printf("messages pending for %s: %d; delivered and unread: %d\n", r.Recipient, r.Pending, r.Unread)
 	if len(r.Messages) == 0 {
 		return
 	}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -24,6 +25,7 @@ type RouteParams struct {
 	Priority       int              `json:"PRIORITY,omitempty" desc:"send: higher goes first" check:"min=-9,max=9"`
 	TTL            commands.Seconds `json:"TTL_SECONDS,omitempty" desc:"send: expires undelivered or unread after this long" check:"min=1,max=2592000"`
 	IdempotencyKey string           `json:"IDEMPOTENCY_KEY,omitempty" desc:"send: a repeat with this key sends nothing" check:"max=256"`
+	ReplyTo        string           `json:"REPLY_TO,omitempty" desc:"send: message_id that this one answers" check:"max=256"`
 	OlderThanDays  *int             `json:"OLDER_THAN_DAYS,omitempty" desc:"clear_old: age of what has ended" check:"min=0,max=3650"`
 }
 
@@ -41,12 +43,18 @@ func (r RouteResult) MarshalJSON() ([]byte, error) { return commands.Marshal(r.a
 
 var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", routeMessages)
 
-// routeMessages is document 004's one command with four actions: a dispatcher over the commands of their names.
+// routeMessages is document 004's one command with four actions: a dispatcher over the commands of their names. An agent
+// that is no administrator polls and sends in its own name, and does nothing else here.
 func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteResult, error) {
-	ctx = orchestrator.WithInstance(ctx, p.InstanceID)
+	if err := p.allowed(env.Caller); err != nil {
+		return RouteResult{}, err
+	}
+	if env.Caller.Admin {
+		ctx = orchestrator.WithInstance(ctx, p.InstanceID)
+	}
 	switch p.Action {
 	case "poll":
-		if p.Recipient == "" {
+		if p.Recipient = cmp.Or(p.Recipient, env.Caller.Name); p.Recipient == "" {
 			return RouteResult{}, missing("RECIPIENT", "poll")
 		}
 		if p.BatchSize == 0 {
@@ -66,13 +74,27 @@ func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteR
 		}
 		answer, err := send(ctx, env, SendParams{
 			Sender: p.Sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries,
-			Priority: p.Priority, TTL: p.TTL, IdempotencyKey: p.IdempotencyKey,
+			Priority: p.Priority, TTL: p.TTL, IdempotencyKey: p.IdempotencyKey, ReplyTo: p.ReplyTo,
 		})
 		return RouteResult{"send", answer}, err
 	default:
 		answer, err := clearOld(ctx, env, ClearOldParams{OlderThanDays: p.OlderThanDays})
 		return RouteResult{"clear_old", answer}, err
 	}
+}
+
+// allowed refuses an agent that is no administrator all but sending, and the poll of its own mail. In whose name it sends,
+// send judges.
+func (p *RouteParams) allowed(caller commands.Caller) error {
+	switch {
+	case caller.Admin || p.Action == "send":
+		return nil
+	case p.Action != "poll":
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "ACTION %s is for administrators", p.Action).
+			WithHint("You can poll your own messages here, and send")
+	}
+	_, err := commands.ActAs(caller, p.Recipient)
+	return err
 }
 
 func missing(parameter, action string) error {

@@ -1,0 +1,54 @@
+package orchestrator
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+
+	"mailroom/tracing"
+)
+
+// noteDeleted records that the rows which from names are about to be deleted, and who and what they were.
+func (t *tx) noteDeleted(from string) error {
+	return tracing.RecordDeleted(t, from, t.event(tracing.Deleted, ""))
+}
+
+// deletedMessage returns what the trace kept of a message when retention deleted it, and when that was; only the id, and
+// "", if it was not.
+func (c *conn) deletedMessage(id string) (m Message, at string, err error) {
+	m.ID = id
+	err = c.query(`SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1`,
+		func(row []driver.Value) error {
+			at, m.Status, m.Error = asText(row[0]), Status(asText(row[1])), asText(row[2])
+			var kept struct {
+				Sender    string `json:"sender"`
+				Recipient string `json:"recipient"`
+				Type      string `json:"message_type"`
+			}
+			_ = json.Unmarshal([]byte(asText(row[3])), &kept) // events of earlier versions say no more
+			m.Sender, m.Recipient, m.Type = kept.Sender, kept.Recipient, kept.Type
+			return nil
+		}, id)
+	return m, at, err
+}
+
+// explainDeleted explains a message of which only the trace is left. Error: not_found.
+func (c *conn) explainDeleted(id string) ([]Reason, error) {
+	m, at, err := c.deletedMessage(id)
+	if err != nil {
+		return nil, err
+	}
+	if at == "" {
+		_, err := c.mustFind(id)
+		return nil, err
+	}
+	why := Reason{
+		MessageID: id, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, Gone: true, LastError: m.Error,
+		Where: "nowhere: it was deleted at " + at, Rule: "retention deletes what has ended for long enough",
+		Fix: "Nothing; `mailroom trace " + id + "` tells its story",
+	}
+	n, err := c.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id)
+	if why.Attempts = int(n); err == nil {
+		why.Receipts, err = c.receipts(&m)
+	}
+	return []Reason{why}, err
+}

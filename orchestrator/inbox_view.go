@@ -1,0 +1,58 @@
+package orchestrator
+
+import "fmt"
+
+// consumableInboxes is the version of the tables from which on the views of inboxes show only what is unread, and a DELETE
+// from one marks as read.
+const consumableInboxes = 5
+
+// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread.
+// INSTEAD OF triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite has. A reading
+// stands in the trace like any other, from within the same transaction, with the view as its actor. The name is checked
+// and can stand in SQL; it is quoted for the sake of '-'.
+const inboxView = `
+	CREATE VIEW IF NOT EXISTS "%[1]s_inbox" AS
+	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = '';
+	CREATE TRIGGER IF NOT EXISTS "%[1]s_inbox_insert" INSTEAD OF INSERT ON "%[1]s_inbox" BEGIN
+	    INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('%[1]s', NEW.message_id, NEW.payload)
+	    ON CONFLICT (message_id, recipient) DO NOTHING;
+	END;
+	CREATE TRIGGER IF NOT EXISTS "%[1]s_inbox_delete" INSTEAD OF DELETE ON "%[1]s_inbox" BEGIN
+	    UPDATE agent_inbox SET read_at = strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now')
+	    WHERE recipient = '%[1]s' AND message_id = OLD.message_id;
+	    INSERT INTO message_trace (message_id, at, event, old_status, new_status, actor)
+	    SELECT message_id, strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now'), 'read', 'delivered', 'delivered', '%[1]s_inbox'
+	    FROM agent_inbox WHERE recipient = '%[1]s' AND message_id = OLD.message_id;
+	    UPDATE agent_message SET read_at = strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now'), review_at = ''
+	    WHERE message_id = OLD.message_id AND recipient = '%[1]s' AND status = 'delivered';
+	    UPDATE agent_message_archive SET read_at = strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now')
+	    WHERE message_id = OLD.message_id AND recipient = '%[1]s' AND read_at = '';
+	END`
+
+func (c *conn) createInboxView(name string) error { return c.script(fmt.Sprintf(inboxView, name)) }
+
+// dropInboxView drops the view of an agent, and with it its triggers.
+func (c *conn) dropInboxView(name string) error {
+	return c.script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
+}
+
+// remakeInboxViews gives each agent that has a view of its inbox the present one.
+func (c *conn) remakeInboxViews() error {
+	names, err := c.texts(`SELECT name FROM agents WHERE EXISTS
+		(SELECT 1 FROM sqlite_schema s WHERE s.type = 'view' AND s.name = agents.name || '_inbox')`)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !isName(name) {
+			continue // written by hand
+		}
+		if err := c.dropInboxView(name); err != nil {
+			return err
+		}
+		if err := c.createInboxView(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
