@@ -264,9 +264,9 @@ func (r *Router) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 }
 
 // afterwards returns the context of what is written about a request that has ended: it may wait for so long, but not a
-// second time for a database that the request has waited for in vain.
+// second time for a database that the request has waited for in vain. One that was called off has not waited.
 func afterwards(ctx context.Context, failure error, wait time.Duration) (context.Context, context.CancelFunc) {
-	if CodeOf(failure) == Busy {
+	if CodeOf(failure) == Busy && ctx.Err() == nil {
 		wait = time.Millisecond // enough for one try
 	}
 	return context.WithTimeout(context.WithoutCancel(ctx), wait)
