@@ -402,7 +402,9 @@ CREATE TABLE waits (
     waits_for         TEXT NOT NULL,
     instance          TEXT NOT NULL,                   -- the process that waits, with what shows whether it lives
     since             TEXT NOT NULL,
-    until             TEXT NOT NULL                    -- ends by then at the latest; what is left behind means nothing
+    until             TEXT NOT NULL,                   -- ends by then at the latest; what is left behind means nothing
+    filtered          INTEGER NOT NULL DEFAULT 0,      -- 1: only a message of waits_for ends it
+    posts             INTEGER NOT NULL DEFAULT 0       -- 1: any post in the waiter's threads ends it, too
 );
 CREATE INDEX waits_waiter ON waits (waiter);
 

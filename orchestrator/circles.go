@@ -15,12 +15,18 @@ const longestWait = 24 * time.Hour
 // awaited returns the agents that a wait waits for: those that it names, and those that can answer the message it names.
 // Errors: unknown_recipient; not_found for the message; permission_denied when the waiter did not send it.
 func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (names []string, err error) {
-	if len(o.For) == 0 && o.ReplyTo == "" {
+	if len(o.For) == 0 && o.ReplyTo == "" && o.Filter.Sender == "" {
 		return nil, nil
 	}
 	conf, err := r.configuration()
 	if err != nil {
 		return nil, err
+	}
+	if o.Filter.Sender != "" {
+		if o.Filter.Sender, err = CheckName("agent", o.Filter.Sender); err != nil {
+			return nil, err
+		}
+		o.For = []string{o.Filter.Sender}
 	}
 	for _, name := range o.For {
 		if name, err = CheckName("agent", name); err != nil {
@@ -54,27 +60,28 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 // waits in its turn, in the end for the waiter, and nobody would ever be woken. Noting and looking are one transaction, so
 // that of two waits that close a circle together one is refused. The ids are those of the notes, for endWait. Error:
 // conflict, with the circle named.
-func (r *Router) declareWait(ctx context.Context, waiter string, names []string, timeout time.Duration) (ids []string, err error) {
+func (r *Router) declareWait(ctx context.Context, o *WaitOptions, names []string) (ids []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
+	own := edges{names: names, filtered: o.Filter.Sender != "", posts: o.Posts}
 	err = r.write(ctx, func(t *tx) error {
 		ids = nil
 		if _, err := t.Exec(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.clockText, stamp(t.clock.Add(longestWait))); err != nil {
 			return err
 		}
-		if err := t.checkCircle(waiter, names); err != nil {
+		if err := t.checkCircle(o.Recipient, &own); err != nil {
 			return err
 		}
-		until := stamp(t.clock.Add(min(timeout, longestWait)))
+		until := stamp(t.clock.Add(min(o.Timeout, longestWait)))
 		for _, name := range names {
 			id, err := t.newID("wait-")
 			if err != nil {
 				return err
 			}
 			ids = append(ids, id)
-			if _, err := t.Exec(`INSERT INTO waits (id, waiter, waits_for, instance, since, until) VALUES (?, ?, ?, ?, ?, ?)`,
-				id, waiter, name, r.pulse.token(t.actor), t.now, until); err != nil {
+			if _, err := t.Exec(`INSERT INTO waits (id, waiter, waits_for, instance, since, until, filtered, posts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+				id, o.Recipient, name, r.pulse.token(t.actor), t.now, until, own.filtered, own.posts); err != nil {
 				return err
 			}
 		}
@@ -107,14 +114,14 @@ func (r *Router) withdrawWait(ctx context.Context, o *WaitOptions, failure error
 }
 
 // checkCircle refuses a wait that closes a circle of processes that live.
-func (t *tx) checkCircle(waiter string, names []string) error {
-	circle, err := t.circle(waiter, names)
+func (t *tx) checkCircle(waiter string, own *edges) error {
+	circle, err := t.circle(waiter, own)
 	if err != nil || circle == nil {
 		return err
 	}
 	removed, err := t.endDeadWaits()
 	if err == nil && removed > 0 {
-		circle, err = t.circle(waiter, names)
+		circle, err = t.circle(waiter, own)
 	}
 	if err != nil || circle == nil {
 		return err
@@ -141,29 +148,34 @@ type hop struct {
 	since string // when it began to wait
 }
 
+// edges are what ends the waits of one agent.
+type edges struct {
+	names    []string // agents that it waits for
+	since    string   // when the first of them began
+	filtered bool     // only messages of theirs end it
+	posts    bool     // and so does any post in its threads
+}
+
 // circle returns the way from a waiter along the waits back to itself, nil if there is none or somebody on any way from it
 // may act: one that waits for nobody in particular, or for whom there is something to read, which is about to wake up. Of
-// those that an agent waits for any one can wake it. Both ends of the way are the waiter.
-func (t *tx) circle(waiter string, names []string) (way []hop, err error) {
+// those that an agent waits for any one can wake it. Both ends of the way are the waiter, whose own wait is about to begin.
+func (t *tx) circle(waiter string, own *edges) (way []hop, err error) {
 	cameFrom := map[string]string{}
 	since := map[string]string{waiter: t.now}
 	for at, open := waiter, []string(nil); ; at, open = open[0], open[1:] {
-		if woken, err := t.hasMail(at); err != nil || woken {
-			return nil, err
-		}
-		next, began, err := t.waitsOf(at)
+		next, err := t.waitsOf(at)
 		if err != nil {
 			return nil, err
 		}
 		if at == waiter {
-			next = append(next, names...)
+			next.add(own.names, own.filtered, own.posts)
 		} else {
-			since[at] = began
+			since[at] = next.since
 		}
-		if len(next) == 0 {
-			return nil, nil
+		if woken, err := t.isWoken(at, &next); err != nil || woken || len(next.names) == 0 {
+			return nil, err
 		}
-		for _, name := range next {
+		for _, name := range next.names {
 			if name == waiter && way == nil {
 				way = []hop{{waiter, since[waiter]}}
 				for on := at; on != waiter; on = cameFrom[on] {
@@ -183,24 +195,50 @@ func (t *tx) circle(waiter string, names []string) (way []hop, err error) {
 	}
 }
 
-// waitsOf returns for whom an agent waits, and since when.
-func (t *tx) waitsOf(agent string) (names []string, since string, err error) {
-	err = t.query(`SELECT waits_for, since FROM waits WHERE waiter = ?`, func(row []driver.Value) error {
-		names = append(names, asText(row[0]))
-		if began := asText(row[1]); since == "" || began < since {
-			since = began
+// add adds a wait of the same agent. One that filters ends by less than one that does not.
+func (e *edges) add(names []string, filtered, posts bool) {
+	e.filtered = filtered && (e.filtered || len(e.names) == 0)
+	e.posts = posts || e.posts
+	e.names = append(e.names, names...)
+}
+
+// waitsOf returns what an agent waits for.
+func (t *tx) waitsOf(agent string) (e edges, err error) {
+	err = t.query(`SELECT waits_for, since, filtered, posts FROM waits WHERE waiter = ?`, func(row []driver.Value) error {
+		e.add([]string{asText(row[0])}, asInt(row[2]) != 0, asInt(row[3]) != 0)
+		if began := asText(row[1]); e.since == "" || began < e.since {
+			e.since = began
 		}
 		return nil
 	}, agent)
-	return names, since, err
+	return e, err
 }
 
-// hasMail reports whether a waiter of that name would find something.
-func (t *tx) hasMail(name string) (bool, error) {
+// isWoken reports whether a waiter would find something that ends its wait.
+func (t *tx) isWoken(name string, e *edges) (bool, error) {
+	senders := []string{""} // everybody
+	if e.filtered {
+		senders = e.names
+	}
+	for _, sender := range senders {
+		if there, err := t.hasMail(name, sender); err != nil || there {
+			return there, err
+		}
+	}
+	if !e.posts {
+		return false, nil
+	}
+	return t.hasUnreadPosts(name)
+}
+
+// hasMail reports whether there is something to read for an agent, from a sender or, if that is "", from anybody.
+func (t *tx) hasMail(name, sender string) (bool, error) {
 	n, err := t.number(`
-		SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
-		    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+takeable+`)
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE (`+foreign+`) AND recipient = ?2)`, t.clockText, name)
+		SELECT EXISTS (SELECT 1 FROM agent_inbox i WHERE recipient = ?2 AND read_at = '' AND (?3 = ''
+		        OR EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.sender = ?3)
+		        OR EXISTS (SELECT 1 FROM agent_message_archive m WHERE m.message_id = i.message_id AND m.sender = ?3)))
+		    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+takeable+` AND (?3 = '' OR sender = ?3))
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE (`+foreign+`) AND recipient = ?2)`, t.clockText, name, sender)
 	return n != 0, err
 }
 

@@ -52,7 +52,7 @@ func TestKilledWaiterRefusesNobody(t *testing.T) {
 	}
 	for waits() == 0 {
 	}
-	if _, err := r.declareWait(t.Context(), "a", []string{"b"}, time.Hour); CodeOf(err) != Conflict {
+	if _, err := r.declareWait(t.Context(), &WaitOptions{Recipient: "a", Timeout: time.Hour}, []string{"b"}); CodeOf(err) != Conflict {
 		t.Fatalf("beside a process that waits: %v", err)
 	}
 	h.cmd.Process.Kill()
@@ -60,7 +60,7 @@ func TestKilledWaiterRefusesNobody(t *testing.T) {
 	if n := waits(); n != 1 {
 		t.Fatalf("the killed process left %d waits", n)
 	}
-	if _, err := r.declareWait(t.Context(), "a", []string{"b"}, time.Hour); err != nil {
+	if _, err := r.declareWait(t.Context(), &WaitOptions{Recipient: "a", Timeout: time.Hour}, []string{"b"}); err != nil {
 		t.Errorf("beside a process that was killed: %v", err)
 	}
 	if n := waits(); n != 1 {

@@ -45,13 +45,13 @@ func (r *Router) SetPresence(ctx context.Context, j Joining, status PresenceStat
 func HistoryQuery(f HistoryFilter) string { return f.query() }
 
 // ConversationStatements are the statements whose plans are kept by TestConversationPlans.
-var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, ClosedPosts, Token, Participants, VoidRequests, OfAgent, SessionThreads string }{
+var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, ClosedPosts, Token, Participants, VoidRequests, OfAgent, SessionThreads, UnreadPosts string }{
 	Events: `SELECT t.id FROM message_trace t LEFT JOIN agent_message m ON m.message_id = t.message_id
 		LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id WHERE t.id > ? ORDER BY t.id LIMIT ?`,
 	Unaccepted: `SELECT message_id FROM acknowledgement_due WHERE due_at <= ? ORDER BY due_at LIMIT ?`,
 	OpenRequests: `SELECT ` + requestColumns + ` FROM team_requests q
 		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.request_id`,
-	Waits:       `SELECT waits_for, since FROM waits WHERE waiter = ?`,
+	Waits:       `SELECT waits_for, since, filtered, posts FROM waits WHERE waiter = ?`,
 	ClosedPosts: `SELECT m.seq` + closedPosts,
 	Token:       `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = ?`,
 	Participants: `SELECT p.agent, s.display_name FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent
@@ -59,6 +59,7 @@ var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, Cl
 	VoidRequests:   `UPDATE team_requests SET status = 'open' WHERE status = 'void' AND message_id = ?`,
 	OfAgent:        `SELECT 1 FROM presence JOIN thread_participants USING (agent) WHERE agent = ?`,
 	SessionThreads: `SELECT rowid FROM presence WHERE ` + beside[3].over,
+	UnreadPosts:    `SELECT 0, m.seq` + unreadPosts + ` ORDER BY m.seq LIMIT +?2`,
 }
 
 // PlacedStatements are the statements whose plans are kept by TestPlacedInOrderPlan.

@@ -72,6 +72,8 @@ type Message struct {
 	ttl        *int64 // seconds, the sender's own
 	leaseToken string
 	marks      string // all transports' marks, JSON
+	reader     string // of a post that Wait took: the agent that waited
+	readFrom   int64  // and how far that had read its thread before
 }
 
 // Traceparent returns the command that sent the message as a W3C Trace Context header; "" when it is not known.

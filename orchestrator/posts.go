@@ -123,6 +123,7 @@ func (t *tx) insertPost(conf *config, d *Draft, posted *Posted) (err error) {
 		span.Set(tracing.AttrDestination, own.recipient)
 	}
 	t.ring.add(posted.Mentions)
+	t.ring.add([]string{anyThread})
 	return nil
 }
 

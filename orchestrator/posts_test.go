@@ -117,3 +117,12 @@ func TestPostStandsOnceInHistory(t *testing.T) {
 	f.clear(orchestrator.ClearOptions{})
 	check("in the archive")
 }
+
+// fixturePost posts what mentions nobody, through a router of the test's choice.
+func (f *fixture) fixturePost(r *orchestrator.Router, thread string) {
+	f.t.Helper()
+	if _, err := r.Post(f.t.Context(), orchestrator.PostDraft{Session: room, Thread: thread, Sender: "a", Type: "post",
+		Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }}); err != nil {
+		f.t.Fatal(err)
+	}
+}

@@ -64,7 +64,8 @@ func (t *tx) unreadMessages(o *WaitOptions) (ms []Message, more bool, err error)
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
 		    UNION ALL
 		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`)`+readingOrder+` LIMIT +?2`, o.Limit, maxRead,
-		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority))
+		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
+		o.Filter.Sender)
 }
 
 // optional is the SQL NULL for a number that is not given.
@@ -100,6 +101,12 @@ func (r *Router) Unread(ctx context.Context, ms []Message) error {
 	return r.write(ctx, func(t *tx) error {
 		for i := range ms {
 			m := &ms[i]
+			if m.isPost() {
+				if err := t.unreadPost(m); err != nil {
+					return err
+				}
+				continue
+			}
 			settled, err := t.number(`SELECT count(*) FROM `+m.table()+` WHERE message_id = ? AND recipient = ? AND (acknowledged_at <> '' OR read_at <> ?)`,
 				m.ID, m.Recipient, m.ReadAt)
 			if err != nil {

@@ -158,6 +158,7 @@ func (r *Router) AddParticipant(ctx context.Context, c ThreadChange, agent strin
 		if err := t.addParticipant(th.ID, agent); err != nil {
 			return err
 		}
+		t.ring.add([]string{anyThread}) // what was posted before is new to it
 		th, _, err = t.thread(th.ID)
 		return err
 	})

@@ -14,9 +14,11 @@ type WaitOptions struct {
 	Register  bool          // the recipient proved its identity: add it if nobody knows it yet
 	Filter    Filter        // the zero value takes everything
 	Peek      bool          // leave the messages unread
+	Posts     bool          // take the posts of the recipient's threads, too, those that do not mention it; not with a Filter
 
 	// For are agents any of which the recipient waits for, and ReplyTo is a message of its own whose answer it waits for.
-	// Any message ends the wait all the same. They say whom it depends on, so that a wait that closes a circle is refused.
+	// Any message ends the wait all the same, unless Filter says otherwise. They say whom it depends on, so that a wait that
+	// closes a circle is refused.
 	For     []string
 	ReplyTo string
 
@@ -25,15 +27,16 @@ type WaitOptions struct {
 
 // Filter selects some of the messages that an agent has not read.
 type Filter struct {
+	Sender      string // agent; whoever names one waits For it alone
 	Type        string // message_type
 	Target      string // the agent itself, or the group that the sender named
 	MinPriority *int
 	MaxPriority *int
 }
 
-// selected is the condition of a filter: the type, the target and both bounds of the priority are ?3 to ?6.
+// selected is the condition of a filter: the type, the target, both bounds of the priority and the sender are ?3 to ?7.
 const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4)
-	AND (?5 IS NULL OR priority >= ?5) AND (?6 IS NULL OR priority <= ?6)`
+	AND (?5 IS NULL OR priority >= ?5) AND (?6 IS NULL OR priority <= ?6) AND (?7 = '' OR sender = ?7)`
 
 // Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
 // as read in the same transaction. It delivers what is due to this recipient on the way. When there are none it waits
@@ -55,6 +58,9 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 	if err != nil {
 		return nil, false, err
 	}
+	if o.Posts && o.Filter != (Filter{}) { // one cursor for each thread cannot say which of its posts were passed over
+		return nil, false, Errorf(InvalidParams, "a wait for any post of one's threads cannot filter")
+	}
 	if o.Register {
 		if err := r.register(ctx, recipient); err != nil {
 			return nil, false, err
@@ -74,16 +80,24 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 		return nil, false, err
 	}
 	defer stop()
-	if o.edges, err = r.declareWait(ctx, recipient, names, o.Timeout); err != nil {
+	var posts <-chan bool
+	if o.Posts {
+		var stopPosts func()
+		if posts, stopPosts, err = r.bell.Listen(ctx, anyThread); err != nil {
+			return nil, false, err
+		}
+		defer stopPosts()
+	}
+	if o.edges, err = r.declareWait(ctx, &o, names); err != nil {
 		return nil, false, err
 	}
 	defer func() { r.withdrawWait(ctx, &o, err) }()
-	return r.waitOn(ctx, &o, rings, deadline, silent)
+	return r.waitOn(ctx, &o, rings, posts, deadline, silent)
 }
 
 // waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence is
-// heard of every half of it.
-func (r *Router) waitOn(ctx context.Context, o *WaitOptions, rings <-chan bool, deadline time.Time, silent time.Duration) (ms []Message, more bool, err error) {
+// heard of every half of it. posts rings for posts in threads; it is nil unless they count.
+func (r *Router) waitOn(ctx context.Context, o *WaitOptions, rings, posts <-chan bool, deadline time.Time, silent time.Duration) (ms []Message, more bool, err error) {
 	take := r.lookAndTake
 	for {
 		if ms, more, err = take(ctx, o); err != nil || len(ms) > 0 {
@@ -110,6 +124,7 @@ func (r *Router) waitOn(ctx context.Context, o *WaitOptions, rings <-chan bool, 
 			if named {
 				take = r.take // there is something, so there is no need to look first
 			}
+		case <-posts: // of any thread
 		case <-timer.C:
 			silent = r.hear(ctx, o.Recipient, !o.Peek)
 		case <-ctx.Done():
@@ -135,6 +150,9 @@ func (r *Router) register(ctx context.Context, name string) error {
 // lookAndTake is take behind a look with a reader: an idle waiter never takes the write lock.
 func (r *Router) lookAndTake(ctx context.Context, o *WaitOptions) (ms []Message, more bool, err error) {
 	there, err := r.anythingFor(o.Recipient)
+	if err == nil && !there && o.Posts {
+		there, err = r.anyUnreadPosts(o.Recipient)
+	}
 	if err != nil || !there {
 		return nil, false, err
 	}
@@ -167,9 +185,17 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 				if again = behind; err != nil || behind {
 					return err
 				}
-				if ms, more, err = t.readUnread(o); err != nil || len(ms) == 0 {
+				if ms, more, err = t.readUnread(o); err != nil {
 					return err
 				}
+			}
+			if o.Posts {
+				if ms, more, err = t.withUnreadPosts(o, ms, more); err != nil {
+					return err
+				}
+			}
+			if len(ms) == 0 {
+				return nil
 			}
 			if !o.Peek {
 				if err := t.heard(o.Recipient); err != nil {
@@ -196,11 +222,11 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 func (r *Router) firstDue(o *WaitOptions) ([]int64, error) {
 	first := []int64{}
 	err := r.look(func(c *conn) error {
-		return c.query(`SELECT seq FROM agent_message m WHERE `+takeable+selected+readingOrder+` LIMIT +?7`, func(row []driver.Value) error {
+		return c.query(`SELECT seq FROM agent_message m WHERE `+takeable+selected+readingOrder+` LIMIT +?8`, func(row []driver.Value) error {
 			first = append(first, asInt(row[0]))
 			return nil
 		}, stamp(r.now()), o.Recipient, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
-			o.Limit+1)
+			o.Filter.Sender, o.Limit+1)
 	})
 	return first, err
 }

@@ -187,6 +187,9 @@ func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
 	}
 	if strings.HasPrefix(m.Group, orchestrator.ThreadPrefix) {
 		shown.ID, shown.MessageID, shown.Group = m.MulticastID, m.ID, ""
+		if m.ID == m.MulticastID { // the thread's own row, which is nobody's to acknowledge
+			shown.MessageID = ""
+		}
 	}
 	mentions := content.Mentions
 	if mentions == nil {

@@ -18,6 +18,8 @@ type WaitForMentionsParams struct {
 	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out by one that is known by its credential" check:"agent"`
 	TimeoutMs int    `json:"timeoutMs,omitempty" desc:"milliseconds to wait when there are no messages" check:"min=0,max=60000" default:"30000"`
 	WaitFor   string `json:"waitFor,omitempty" desc:"agent that is waited for; refused when it waits for this one, be it through others" check:"agent"`
+	Filter    bool   `json:"filter,omitempty" desc:"take only what the agent of waitFor sent; everything else stays unread"`
+	Any       bool   `json:"any,omitempty" desc:"take every unread post of one's threads, mentioned or not"`
 	ReplyTo   string `json:"reply_to,omitempty" desc:"message of the agent's own whose answer is waited for; the same as naming those who got it" check:"id"`
 	Format    string `json:"format,omitempty" desc:"form of the text that a client of MCP shows" check:"oneof=xml|json" default:"xml"`
 }
@@ -47,10 +49,13 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	r := WaitForMentionsResult{AgentID: agent, Threads: []Thread{}, format: p.Format}
 	r.waited = commands.Patience(ctx, time.Duration(p.TimeoutMs)*time.Millisecond)
 	o := orchestrator.WaitOptions{
-		Recipient: agent, Timeout: r.waited, Limit: maxTaken, Register: env.Caller.Name != "", ReplyTo: p.ReplyTo,
+		Recipient: agent, Timeout: r.waited, Limit: maxTaken, Register: env.Caller.Name != "", ReplyTo: p.ReplyTo, Posts: p.Any,
 	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
+	}
+	if err := p.filter(&o.Filter); err != nil {
+		return WaitForMentionsResult{}, err
 	}
 	if r.messages, r.More, err = env.Router.Wait(ctx, o); err != nil {
 		return WaitForMentionsResult{}, err
@@ -66,6 +71,21 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 		return WaitForMentionsResult{}, err
 	}
 	return r, nil
+}
+
+// filter says what the wait takes.
+func (p *WaitForMentionsParams) filter(f *orchestrator.Filter) error {
+	switch {
+	case !p.Filter:
+		return nil
+	case p.WaitFor == "":
+		return orchestrator.Errorf(orchestrator.InvalidParams, "filter: it is not said whose messages to take").WithHint("Name the agent with waitFor")
+	case p.Any:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "filter and any cannot stand together: posts are read in order, without leaving some out").
+			WithHint("Leave one of them out")
+	}
+	f.Sender = p.WaitFor
+	return nil
 }
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.

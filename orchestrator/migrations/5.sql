@@ -11,6 +11,9 @@ DROP INDEX agent_message_untraced;
 CREATE INDEX agent_message_untraced ON agent_message (seq)
     WHERE traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'';
 
+ALTER TABLE waits ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE waits ADD COLUMN posts INTEGER NOT NULL DEFAULT 0;
+
 CREATE TABLE reading_lease (
     message_id        TEXT NOT NULL,
     recipient         TEXT NOT NULL,

@@ -1,0 +1,89 @@
+package orchestrator
+
+import (
+	"cmp"
+	"database/sql/driver"
+	"slices"
+)
+
+// anyThread is the name by which the bell rings for posts, whatever their thread: those who wait for them take part in many.
+const anyThread = ThreadPrefix
+
+// unreadPosts are the posts, as m, in the threads of the agent ?1, that are newer than the last that it read there, that it
+// did not write, and of which it gets no copy. What retention has archived counts as read. CROSS, since SQLite would walk
+// all posts there are.
+const unreadPosts = ` FROM thread_participants p CROSS JOIN agent_message m ON m.thread_id = p.thread_id
+	WHERE p.agent = ?1 AND m.seq > p.read_seq AND m.recipient = '` + ThreadPrefix + `' || p.thread_id AND m.sender <> ?1
+	  AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND c.recipient = ?1)
+	  AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND c.recipient = ?1)`
+
+// hasUnreadPosts reports whether somebody has posted in a thread of an agent what it has not read.
+func (c *conn) hasUnreadPosts(agent string) (bool, error) {
+	n, err := c.number(`SELECT EXISTS (SELECT 1`+unreadPosts+`)`, agent)
+	return n != 0, err
+}
+
+func (r *Router) anyUnreadPosts(agent string) (there bool, err error) {
+	err = r.look(func(c *conn) error {
+		there, err = c.hasUnreadPosts(agent)
+		return err
+	})
+	return there, err
+}
+
+// withUnreadPosts adds unread posts to what a wait takes, as far as its limits allow, and notes that they were read.
+func (t *tx) withUnreadPosts(o *WaitOptions, ms []Message, more bool) ([]Message, bool, error) {
+	room := maxRead
+	for i := range ms {
+		room -= len(ms[i].Payload)
+	}
+	if len(ms) >= o.Limit || room <= 0 {
+		there, err := t.hasUnreadPosts(o.Recipient)
+		return ms, more || there, err
+	}
+	posts, others, err := t.fetch(`SELECT 0, m.seq`+unreadPosts+` ORDER BY m.seq LIMIT +?2`, o.Limit-len(ms), room, o.Recipient, o.Limit-len(ms)+1)
+	if err != nil || len(posts) == 0 {
+		return ms, more, err
+	}
+	if !o.Peek {
+		if err := t.markPostsRead(o.Recipient, posts); err != nil {
+			return nil, false, err
+		}
+	}
+	ms = append(ms, posts...)
+	slices.SortStableFunc(ms, func(a, b Message) int {
+		return cmp.Or(interruptsFirst(&a)-interruptsFirst(&b), b.Priority-a.Priority, cmp.Compare(a.seq, b.seq))
+	})
+	return ms, more || others, nil
+}
+
+// markPostsRead moves an agent's cursors past the posts, and notes in them where the cursors were.
+func (t *tx) markPostsRead(agent string, posts []Message) error {
+	cursors := map[string]int64{}
+	err := t.query(`SELECT thread_id, read_seq FROM thread_participants WHERE agent = ?`, func(row []driver.Value) error {
+		cursors[asText(row[0])] = asInt(row[1])
+		return nil
+	}, agent)
+	if err != nil {
+		return err
+	}
+	last := map[string]int64{}
+	for i := range posts {
+		m := &posts[i]
+		m.reader, m.readFrom = agent, cursors[m.ThreadID]
+		last[m.ThreadID] = m.seq
+	}
+	for thread, seq := range last {
+		if _, err := t.Exec(`UPDATE thread_participants SET read_seq = ?1 WHERE thread_id = ?2 AND agent = ?3 AND read_seq < ?1`, seq, thread, agent); err != nil {
+			return err
+		}
+	}
+	t.traced = true
+	return nil
+}
+
+// unreadPost takes back that a post was read, with all behind it: a cursor knows no gaps. Better one twice than one never.
+func (t *tx) unreadPost(m *Message) error {
+	_, err := t.Exec(`UPDATE thread_participants SET read_seq = ?1 WHERE thread_id = ?2 AND agent = ?3 AND read_seq > ?1`, m.readFrom, m.ThreadID, m.reader)
+	return err
+}
