@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"database/sql/driver"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,8 +24,9 @@ type config struct {
 }
 
 type configCache struct {
-	mu   sync.Mutex
-	conf *config
+	mu       sync.Mutex
+	conf     *config
+	admitted atomic.Pointer[string] // the last version of the configuration under which this program may use the tables
 }
 
 // config returns the configuration as this transaction sees it.
@@ -47,7 +49,7 @@ func (r *Router) configuration() (conf *config, err error) {
 }
 
 func (cache *configCache) load(c *conn) (*config, error) {
-	version, _, err := c.text(`SELECT value FROM settings WHERE key = '` + configVersion + `'`)
+	version, err := cache.admit(c)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +64,27 @@ func (cache *configCache) load(c *conn) (*config, error) {
 	cache.conf = fresh
 	cache.mu.Unlock()
 	return fresh, nil
+}
+
+// admit returns the version of the configuration as a connection sees it. It refuses tables that a newer program has made
+// unfit for this one, however long the connection has been open: a migration changes that version, too.
+func (cache *configCache) admit(c *conn) (version string, err error) {
+	if version, _, err = c.text(`SELECT value FROM settings WHERE key = '` + configVersion + `'`); err != nil {
+		return "", err
+	}
+	return version, cache.admitAt(c, version)
+}
+
+// admitAt is admit where the version of the configuration has been read already.
+func (cache *configCache) admitAt(c *conn, version string) error {
+	if admitted := cache.admitted.Load(); admitted != nil && *admitted == version {
+		return nil
+	}
+	if _, err := checkVersion(c); err != nil {
+		return err
+	}
+	cache.admitted.Store(&version)
+	return nil
 }
 
 // known returns the configuration of that version if it was the last to be read, else nil.

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"crypto/rand"
 	"database/sql/driver"
 	_ "embed"
 	"errors"
@@ -9,9 +10,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"mailroom"
 )
@@ -19,6 +22,17 @@ import (
 // schemaVersion is the version of schema.sql, kept in PRAGMA user_version. A change of schema.sql that existing
 // databases must follow adds one, and a migration.
 const schemaVersion = 5
+
+// oldestVersion is the oldest version of the tables whose programs may go on using a database of this one, and write into
+// it: a change that only adds what they can do without leaves it as it is, any other raises it to schemaVersion. Every
+// migration stores it in the row of settings that schemaOldest names, since an older program cannot know.
+const oldestVersion = 5
+
+const schemaOldest = "schema.oldest"
+
+// ErrOutdated is the cause of an error about a database whose tables a newer mailroom has changed so much that this
+// program may not use it any more, also if that happened while it had it open. Nothing was read or written.
+var ErrOutdated = errors.New("a newer mailroom has changed its tables")
 
 // migrations lead from each version to the next: migrations[v] turns version v into v+1. Each holds its own list of what
 // it makes, so that a later schema.sql changes nothing of it. All run in the one transaction that migrates the file. A
@@ -50,7 +64,7 @@ func mayMigrate(c *conn) error {
 	}
 	defer c.script("ROLLBACK")
 	version, err := checkVersion(c)
-	if err != nil || version == schemaVersion {
+	if err != nil || version >= schemaVersion {
 		return err
 	}
 	return checkRoom(c, version)
@@ -132,7 +146,7 @@ func makeTables(c *conn) error {
 // the first to get the write lock does the work, the others find it done.
 func migrate(c *conn) error {
 	version, err := checkVersion(c)
-	if err != nil || version == schemaVersion {
+	if err != nil || version >= schemaVersion {
 		return err
 	}
 	if err := c.script("BEGIN IMMEDIATE"); err != nil {
@@ -150,7 +164,7 @@ func migrateLocked(c *conn) error {
 	if err != nil {
 		return err
 	}
-	if version == schemaVersion {
+	if version >= schemaVersion {
 		return nil
 	}
 	if err := checkRoom(c, version); err != nil {
@@ -172,10 +186,26 @@ func migrateLocked(c *conn) error {
 			}
 		}
 	}
+	if err := noteVersion(c); err != nil {
+		return err
+	}
 	return c.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
 }
 
-// checkVersion returns the version of an open database, and refuses one that is newer or another program's.
+// noteVersion stores which programs may use the tables from now on. The version of the configuration changes with that, since
+// it is what every process looks at before it reads or writes: see configCache.admit.
+func noteVersion(c *conn) error {
+	now := stamp(time.Now())
+	for key, value := range map[string]string{schemaOldest: strconv.Itoa(oldestVersion), configVersion: rand.Text()} {
+		if _, err := c.Exec(storeSetting, key, value, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkVersion returns the version of an open database. It refuses one that is another program's, and one of a newer version
+// unless that has noted that programs of this version may use it.
 func checkVersion(c *conn) (int, error) {
 	var version, application int64
 	err := c.query(`SELECT user_version, application_id FROM pragma_user_version, pragma_application_id`,
@@ -189,11 +219,17 @@ func checkVersion(c *conn) (int, error) {
 	case application != 0 && application != applicationID, application == 0 && version != 0:
 		return 0, Errorf(Unavailable, "the database belongs to another program (application_id %d, user_version %d)", application, version).
 			WithHint("Name another file with --db")
-	case version > schemaVersion:
-		return 0, Errorf(Unavailable, "the database has version %d of the tables; this program knows %d", version, schemaVersion).
-			WithHint("A newer mailroom has used it: install that version or a later one")
+	case version <= schemaVersion:
+		return int(version), nil
 	}
-	return int(version), nil
+	oldest, err := c.number(`SELECT value FROM settings WHERE key = '` + schemaOldest + `'`)
+	if err == nil && oldest > 0 && oldest <= schemaVersion {
+		return int(version), nil
+	}
+	return 0, &Error{Code: Unavailable, Err: ErrOutdated,
+		Message: fmt.Sprintf("the database has version %d of the tables; this program knows %d", version, schemaVersion),
+		Hint:    "Start this session anew (the MCP server, the daemon, the watch) with that version of mailroom or a later one; nothing was lost",
+	}
 }
 
 // prepareFile makes a new, empty file as the database needs it: mode 0600 in a folder with mode 0700, pages that can be

@@ -38,16 +38,29 @@ func (r *Router) read(fn func(c *conn) error) error {
 	if err != nil {
 		return databaseError(r.path, err)
 	}
-	if err := c.script("BEGIN"); err != nil {
+	if _, err := c.Exec("BEGIN"); err != nil {
 		r.readers.drop(c)
 		return databaseError(r.path, err)
 	}
 	defer r.readers.give(c)
-	return r.noteDamage(databaseError(r.path, fn(c)))
+	return r.noteDamage(databaseError(r.path, r.admitted(fn)(c)))
+}
+
+// admitted is fn for tables that this program may still use.
+func (r *Router) admitted(fn func(c *conn) error) func(c *conn) error {
+	return func(c *conn) error {
+		if _, err := r.config.admit(c); err != nil {
+			return err
+		}
+		return fn(c)
+	}
 }
 
 // look is read for a fn that runs one statement, or whose statements need not see the same state.
-func (r *Router) look(fn func(c *conn) error) error {
+func (r *Router) look(fn func(c *conn) error) error { return r.glance(r.admitted(fn)) }
+
+// glance is look for a fn that asks itself, through the configuration, whether this program may still use the tables.
+func (r *Router) glance(fn func(c *conn) error) error {
 	c, err := r.readers.take()
 	if err != nil {
 		return databaseError(r.path, err)
@@ -108,7 +121,7 @@ func (p *readers) pop() *conn {
 
 // give takes back the connection of a snapshot.
 func (p *readers) give(c *conn) {
-	if c.script("ROLLBACK") != nil {
+	if _, err := c.Exec("ROLLBACK"); err != nil {
 		p.drop(c)
 		return
 	}

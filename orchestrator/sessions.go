@@ -37,7 +37,7 @@ type Session struct {
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	var conf *config
 	var agents []*Agent
-	err = s.r.look(func(c *conn) error { // one statement: where nobody has a command, this is all
+	err = s.r.glance(func(c *conn) error { // one statement: where nobody has a command, this is all
 		conf, err = s.r.config.load(c)
 		return err
 	})

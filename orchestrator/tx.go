@@ -103,20 +103,26 @@ func WithInstance(ctx context.Context, instance string) context.Context {
 // maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
 const maxAhead = 3650 * day
 
-// newTransaction reads the clock, the last time stored, and whether the configuration is still the one that is known.
+// newTransaction reads the clock, the last time stored, and whether the configuration, and with it the version of the
+// tables, is still the one that is known.
 func (w *writer) newTransaction(careful bool) (*transaction, error) {
 	t := &transaction{conn: w.c, clock: w.r.now(), careful: careful}
 	t.clockText = stamp(t.clock)
 	t.now, t.idTime = t.clockText, ulid.Timestamp(t.clock)
-	var last string
+	var last, version string
 	err := w.c.query(`
 		SELECT (SELECT at FROM message_trace ORDER BY id DESC LIMIT 1),
 		       (SELECT value FROM settings WHERE key = '`+configVersion+`')`, func(row []driver.Value) error {
-		last, t.conf = asText(row[0]), w.r.config.known(asText(row[1]))
+		last, version = asText(row[0]), asText(row[1])
 		return nil
 	})
 	if err != nil {
 		return nil, err
+	}
+	if t.conf = w.r.config.known(version); t.conf == nil {
+		if err := w.r.config.admitAt(w.c, version); err != nil {
+			return nil, err
+		}
 	}
 	if last <= t.now {
 		return t, nil

@@ -234,7 +234,7 @@ func (r *Router) firstDue(o *WaitOptions) ([]int64, error) {
 // anythingFor looks whether taking could find something. It is what a waiter does first when it wakes up, so it is one
 // statement as long as the configuration is the one that is known.
 func (r *Router) anythingFor(recipient string) (there bool, err error) {
-	err = r.look(func(c *conn) error {
+	err = r.glance(func(c *conn) error {
 		var version string
 		err := c.query(`
 			SELECT (SELECT value FROM settings WHERE key = '`+configVersion+`'),

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write what the scripts see into their g
 
 // TestMain lets the test binary stand in for the program: scripts run it as `mailroom`, in a process of its own.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(withOwnFolder{m}, map[string]func(){
 		"mailroom": scripted,
 		// For databases with tables and triggers of a test's own, which no card declares.
 		"mailroom-unguarded": func() { os.Exit(run()) },
@@ -36,6 +36,22 @@ func TestMain(m *testing.M) {
 		"phone":              phone,
 		"torture-helper":     func() { os.Exit(torture.Helper(os.Args[1:], transports())) },
 	})
+}
+
+// ownFolder is the folder of a run of the tests.
+var ownFolder string
+
+// withOwnFolder runs the tests with a folder of their own, where their programs also keep what they keep in the user's home.
+type withOwnFolder struct{ *testing.M }
+
+func (m withOwnFolder) Run() int {
+	var err error
+	if ownFolder, err = os.MkdirTemp("", "mailroom-test-"); err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(ownFolder)
+	os.Setenv("XDG_STATE_HOME", filepath.Join(ownFolder, "state"))
+	return m.M.Run()
 }
 
 // scripted is main with the guard on the tables that each card declares. A daemon runs several commands at once, which

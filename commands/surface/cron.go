@@ -52,7 +52,8 @@ func newScheduler(env commands.Env, m *metrics) *scheduler {
 	}
 }
 
-// run runs the schedules until ctx ends, then waits for the runs under way.
+// run runs the schedules until ctx ends, then waits for the runs under way. Error: that of the start, or one with
+// ErrOutdated when a newer program takes the database over.
 func (s *scheduler) run(ctx context.Context) error {
 	wakeups, stop, err := s.env.Router.Wakeups(ctx)
 	if err != nil {
@@ -65,17 +66,24 @@ func (s *scheduler) run(ctx context.Context) error {
 	s.cron.Start()
 	reload := time.NewTicker(reloadEvery)
 	defer reload.Stop()
+	defer func() {
+		<-s.cron.Stop().Done()
+		s.jobs.Wait()
+	}()
 	s.ring() // what came while nobody listened
 	for {
 		select {
 		case <-ctx.Done():
-			<-s.cron.Stop().Done()
-			s.jobs.Wait()
 			return nil
 		case <-wakeups:
 			s.ring()
 		case <-reload.C:
-			if err := s.load(ctx, false); err != nil {
+			err := s.load(ctx, false)
+			if errors.Is(err, orchestrator.ErrOutdated) {
+				s.env.Log.Error("this daemon ends", "error", err)
+				return err
+			}
+			if err != nil {
 				s.env.Log.Warn("the schedules cannot be read; the old ones go on", "error", err)
 			}
 		}

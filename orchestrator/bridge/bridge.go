@@ -8,6 +8,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"reflect"
 	"strings"
@@ -61,7 +62,8 @@ type watch struct {
 
 	agents  []orchestrator.Agent // at the last look
 	strict  bool                 // so were routes
-	stirred chan struct{}        // holds one when something happened in the database since
+	end     context.CancelCauseFunc
+	stirred chan struct{} // holds one when something happened in the database since
 
 	mu      sync.Mutex
 	counts  Counts
@@ -99,12 +101,14 @@ func (w *watch) lookAgain(ctx context.Context) error {
 }
 
 // Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a daemon.
-// Errors: those of the start, as of Once.
+// Errors: those of the start, as of Once; one with ErrOutdated when a newer program takes the database over.
 func Run(ctx context.Context, router *orchestrator.Router, o Options) (Counts, error) {
 	w, err := begin(ctx, router, o)
 	if err != nil {
 		return Counts{}, err
 	}
+	ctx, w.end = context.WithCancelCause(ctx)
+	defer w.end(nil)
 	wakeups, stop, err := router.Wakeups(ctx)
 	if err != nil {
 		return Counts{}, err
@@ -135,7 +139,19 @@ func Run(ctx context.Context, router *orchestrator.Router, o Options) (Counts, e
 	if err := router.Leave(ending); err != nil {
 		w.log.Warn("the watch could not be signed off", "error", err)
 	}
-	return w.result(), nil
+	if cause := context.Cause(ctx); errors.Is(cause, orchestrator.ErrOutdated) {
+		err = cause
+	}
+	return w.result(), err
+}
+
+// trouble tells of an error after which the watch tries again, and ends the watch after one that stays.
+func (w *watch) trouble(ctx context.Context, says string, err error) {
+	if errors.Is(err, orchestrator.ErrOutdated) {
+		w.end(err)
+	} else if ctx.Err() == nil {
+		w.log.Error(says, "root", w.root, "error", err)
+	}
 }
 
 // begin checks the root, and makes sure that the watch's own agent is known.
@@ -217,8 +233,8 @@ func (w *watch) lookAlways(ctx context.Context) {
 			w.ear.all = true
 		}
 		w.ear.drain(w.root)
-		if err := w.look(ctx); err != nil && ctx.Err() == nil {
-			w.log.Error("the folders cannot be looked at; the next look comes soon", "root", w.root, "error", err)
+		if err := w.look(ctx); err != nil {
+			w.trouble(ctx, "the folders cannot be looked at; the next look comes soon", err)
 		}
 		if w.soon && !coming {
 			soon.Reset(settled)
@@ -271,8 +287,8 @@ func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
 func (w *watch) deliver(ctx context.Context) {
 	run := func(background bool) {
 		delivery, err := w.router.DeliverAll(ctx, orchestrator.DeliverOptions{Background: background})
-		if err != nil && ctx.Err() == nil {
-			w.log.Error("a delivery failed", "error", err)
+		if err != nil {
+			w.trouble(ctx, "a delivery failed", err)
 		}
 		w.count(Counts{Delivered: delivery.Delivered})
 	}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// nextVersion is the program as the next version will be: built from these sources, with one more migration. The
+// environment variable oldestEnv says which programs may still use what it has migrated.
+var nextVersion = sync.OnceValues(func() (program string, err error) {
+	const source = "../../orchestrator/migrate.go"
+	code, err := os.ReadFile(source)
+	if err != nil {
+		return "", err
+	}
+	version := regexp.MustCompile(`const schemaVersion = (\d+)`).FindStringSubmatch(string(code))
+	if version == nil {
+		return "", errors.New("migrate.go has no schemaVersion")
+	}
+	present, err := strconv.Atoi(version[1])
+	if err != nil {
+		return "", err
+	}
+	changed := string(code)
+	for _, c := range [][2]string{
+		{version[0], fmt.Sprintf("const schemaVersion = %d", present+1)},
+		{"const oldestVersion = " + version[1], `var oldestVersion, _ = strconv.Atoi(os.Getenv("` + oldestEnv + `"))`},
+		{fmt.Sprintf(": toVersion%d}", present), fmt.Sprintf(": toVersion%d, %d: `ALTER TABLE agents ADD COLUMN next TEXT NOT NULL DEFAULT '';`}", present, present)},
+	} {
+		if strings.Count(changed, c[0]) != 1 {
+			return "", fmt.Errorf("migrate.go does not have %q once", c[0])
+		}
+		changed = strings.Replace(changed, c[0], c[1], 1)
+	}
+	folder := filepath.Join(ownFolder, "next")
+	replaced, err := filepath.Abs(source)
+	if err != nil {
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{replaced: filepath.Join(folder, "migrate.go")}})
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(
+		os.Mkdir(folder, 0o700),
+		os.WriteFile(filepath.Join(folder, "migrate.go"), []byte(changed), 0o600),
+		os.WriteFile(filepath.Join(folder, "overlay.json"), overlay, 0o600)); err != nil {
+		return "", err
+	}
+	program = filepath.Join(folder, "mailroom")
+	out, err := exec.Command("go", "build", "-overlay", filepath.Join(folder, "overlay.json"), "-o", program, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return program, nil
+})
+
+const oldestEnv = "MAILROOM_TEST_OLDEST"
+
+// living are programs of this version that have a database open, and one of the next version for it.
+type living struct {
+	*office
+	next   *office // the same database, by the next version
+	tools  *mcp.ClientSession
+	daemon *serving
+	lines  *sender
+	watch  *exec.Cmd
+	folder string // that watch looks at
+}
+
+// newLiving starts them, and has each do something. oldest is the oldest version that may go on, as seen from this one.
+func newLiving(t *testing.T, oldest int) *living {
+	t.Helper()
+	program, err := nextVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &living{office: newOffice(t, "a", "b"), folder: filepath.Join(t.TempDir(), "root")}
+	l.run("agent", "add", "f", "--deliver", "jsonl:"+filepath.Join(filepath.Dir(l.db), "f.jsonl"))
+	present, err := strconv.Atoi(l.rows("PRAGMA user_version")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.next = &office{t: t, db: l.db, program: program, env: []string{oldestEnv + "=" + strconv.Itoa(present+oldest)}}
+	l.tools = connect(t, overStdio(l.office)("a", "relay", false))
+	t.Cleanup(func() { l.tools.Close() })
+	l.daemon = l.serve()
+	l.watch = l.command("ralph", "watch", "--root", l.folder)
+	if err := l.watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.watch.Process.Kill() })
+	l.until("the watch is there", func() bool { return l.rows("SELECT count(*) FROM daemons")[0] == "2" })
+	if l.lines, err = l.startSender(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.lines.cmd.Process.Kill() })
+	if answer := l.tell("b", "one"); answer["success"] != true {
+		t.Fatalf("before: %v", answer)
+	}
+	if err := l.lines.say("a", "b", `"two"`); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := l.lines.heard(); err != nil || !ok {
+		t.Fatalf("before: %v %v", ok, err)
+	}
+	return l
+}
+
+// tell has the MCP server of this version send a message, and returns its answer.
+func (l *living) tell(target, text string) map[string]any {
+	l.t.Helper()
+	result, err := l.tools.CallTool(l.t.Context(), &mcp.CallToolParams{Name: "send_message", Arguments: map[string]any{
+		"target": target, "message": text, "message_type": "STATUS"}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var answer map[string]any
+	if err := json.Unmarshal([]byte(result.Content[0].(*mcp.TextContent).Text), &answer); err != nil {
+		l.t.Fatalf("%v: %v", result.Content[0], err)
+	}
+	return answer
+}
+
+// TestOlderProgramsGoOn: programs of this version that have the database open when a newer one changes its tables go on
+// if that change allows it, and what the two versions write reaches the other.
+func TestOlderProgramsGoOn(t *testing.T) {
+	t.Parallel()
+	l := newLiving(t, 0)
+	l.next.run("send", "--sender", "a", "--recipient", "f", "--message-type", "note", "--payload", "3")
+	l.await("SELECT status FROM agent_message WHERE recipient = 'f'", "delivered") // by the daemon
+	if answer := l.tell("b", "four"); answer["success"] != true {
+		t.Errorf("the MCP server answers %v", answer)
+	}
+	if err := l.lines.say("a", "b", `"five"`); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := l.lines.heard(); err != nil || !ok {
+		t.Errorf("the sender: %v %v", ok, err)
+	}
+	if got := l.run("wait", "--recipient", "b", "--timeout", "0")["messages"].([]any); len(got) != 4 {
+		t.Errorf("a program of this version that is started now reads %d messages; want 4", len(got))
+	}
+	l.checkHistory()
+}
+
+// TestOlderProgramsStepBack: where the change does not allow it, they write nothing more. An MCP server answers each call
+// with what to do, a daemon and a watch say it and end, and nothing is lost.
+func TestOlderProgramsStepBack(t *testing.T) {
+	t.Parallel()
+	l := newLiving(t, +1)
+	l.next.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", "3")
+	sent := l.rows("SELECT count(*) FROM agent_message")[0]
+	for range 2 {
+		answer := l.tell("b", "four")
+		if text := fmt.Sprint(answer["hint"]); answer["success"] != false || answer["error"] != "unavailable" || !strings.Contains(text, "Start this session anew") {
+			t.Errorf("the MCP server answers %v", answer)
+		}
+	}
+	read, err := l.tools.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_messages"})
+	if err != nil || !read.IsError {
+		t.Errorf("the MCP server lets read: %v %v", read, err)
+	}
+	if err := l.lines.say("a", "b", `"five"`); err != nil {
+		t.Fatal(err)
+	}
+	if id, ok, err := l.lines.heard(); ok || err == nil || !strings.Contains(err.Error(), "unavailable") {
+		t.Errorf("the sender: %q %v %v", id, ok, err)
+	}
+	late := time.AfterFunc(time.Minute, func() {
+		l.daemon.cmd.Process.Kill()
+		l.watch.Process.Kill()
+	})
+	defer late.Stop()
+	l.daemon.until(t, "this daemon ends")
+	for name, cmd := range map[string]*exec.Cmd{"daemon": l.daemon.cmd, "watch": l.watch} {
+		var exit *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 75 {
+			t.Errorf("the %s ends with %v; want exit status 75", name, err)
+		}
+	}
+	if now := l.rows("SELECT count(*) FROM agent_message")[0]; now != sent {
+		t.Errorf("%s messages are there; want %s", now, sent)
+	}
+	if got := l.next.run("wait", "--recipient", "b", "--timeout", "0")["messages"].([]any); len(got) != 3 {
+		t.Errorf("the next version reads %d messages; want 3", len(got))
+	}
+	var out, errs strings.Builder
+	status := l.command("status")
+	status.Stdout, status.Stderr = &out, &errs
+	if err := status.Run(); err == nil || !strings.Contains(out.String(), "a newer mailroom has changed its tables") {
+		t.Errorf("a program of this version that is started now: %v\n%s%s", err, out.String(), errs.String())
+	}
+	l.next.checkHistory()
+}
