@@ -93,7 +93,7 @@ CREATE INDEX agent_message_put_off ON agent_message (recipient, sender, priority
 CREATE INDEX agent_message_review ON agent_message (review_at)
     WHERE review_at <> '';
 CREATE INDEX agent_message_leased ON agent_message (recipient, sender)
-    WHERE lease_token <> '';
+    WHERE status IN ('pending','retry') AND lease_token <> '';
 CREATE INDEX agent_message_untraced ON agent_message (seq)
     WHERE traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'';
 CREATE INDEX agent_message_ended ON agent_message (ended_at)

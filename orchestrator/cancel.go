@@ -39,6 +39,10 @@ func (r *Router) Cancel(ctx context.Context, id, by string) (cancelled []Message
 }
 
 func tooLate(m *Message) error {
+	if m.isUnowned() {
+		return Errorf(Conflict, "%s is under a lease without an owner until %s", m.ID, m.LeaseUntil).
+			WithHint("`mailroom why %s` says what to do about it", m.ID)
+	}
 	if m.leaseToken != "" {
 		return Errorf(Conflict, "%s is being delivered by %s right now", m.ID, m.LeaseOwner).
 			WithHint("Try again: if the attempt fails, it can be cancelled")

@@ -149,7 +149,7 @@ func (r *Router) mark(ctx context.Context, c *claim, target, note string) error 
 // stillHeld fails with ErrLeaseLost unless this process still holds every row of the claim.
 func (t *tx) stillHeld(c *claim) error {
 	for i := range c.messages {
-		held, err := t.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ?`, c.messages[i].seq, c.token)
+		held, err := t.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+live, c.messages[i].seq, c.token)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ type config struct {
 	groups   map[string][]string // members in order of joining
 
 	longestSilence time.Duration // that any agent is allowed
+	shortestLease  time.Duration // that an attempt for any agent has, unless its run says otherwise
 }
 
 type configCache struct {
@@ -128,6 +129,10 @@ func readConfig(c *conn, version string) (*config, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	conf.shortestLease = conf.usualLease(nil)
+	for _, agent := range conf.agents {
+		conf.shortestLease = min(conf.shortestLease, conf.usualLease(agent))
 	}
 	err = c.query(`SELECT g.name, coalesce(m.agent, '') FROM groups g LEFT JOIN group_members m ON m.group_name = g.name
 		ORDER BY g.name, m.position`, func(row []driver.Value) error {

@@ -116,7 +116,7 @@ func TestPostponedKeepsOrder(t *testing.T) {
 		sent = append(sent, f.send("a", "b"))
 	}
 	f.deliver()
-	for i, says := range []string{"asked to be tried later", "asked for an earlier message from a to be tried later"} {
+	for i, says := range []string{"asked to be tried later", "which a sent before it, is put off until"} {
 		reasons, err := f.Why(t.Context(), sent[i])
 		if err != nil {
 			t.Fatal(err)

@@ -123,7 +123,7 @@ func (r *Router) endDeadLeases(ctx context.Context) error {
 	}
 	var dead []string
 	err := r.read(func(c *conn) error {
-		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE lease_token <> ''`, func(row []driver.Value) error {
+		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+leased, func(row []driver.Value) error {
 			if token := asText(row[0]); r.pulse.gone(token) {
 				dead = append(dead, token)
 			}
@@ -135,7 +135,7 @@ func (r *Router) endDeadLeases(ctx context.Context) error {
 	}
 	return r.write(ctx, func(t *tx) error {
 		for _, token := range dead {
-			if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE lease_token <> '' AND lease_token = ?2`, t.clockText, token); err != nil {
+			if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+leased+` AND lease_token = ?2`, t.clockText, token); err != nil {
 				return err
 			}
 		}

@@ -22,13 +22,13 @@ func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
 	n, err := c.number(`
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+foreign+`)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND (lease_until <= ?1 OR lease_until > ?2))
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+leased+` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?6 AND `+unowned+`))
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?3)
 		    OR EXISTS (SELECT 1 FROM signal_questions WHERE status = 'pending' AND (expires_at <= ?1 OR expires_at > ?4))
 		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?4)
 		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?5))`,
 		stamp(clock), stamp(clock.Add(maxLease)), stamp(clock.Add(conf.settings.highestRung())), stamp(clock.Add(MaxTTL)),
-		stamp(clock.Add(conf.longestSilence)))
+		stamp(clock.Add(conf.longestSilence)), stamp(clock.Add(conf.shortestLease)))
 	return n != 0, err
 }
 
@@ -81,8 +81,7 @@ func (t *tx) clampTimes() error {
 	if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = ?1 WHERE `+later+` AND next_attempt_at > ?1`, rung); err != nil {
 		return err
 	}
-	lease := stamp(t.clock.Add(maxLease))
-	if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE lease_token <> '' AND lease_until > ?1`, lease); err != nil {
+	if err := t.clampLeases(conf); err != nil {
 		return err
 	}
 	if _, err = t.Exec(`
@@ -96,6 +95,37 @@ func (t *tx) clampTimes() error {
 	return t.clampSilences()
 }
 
+// clampLeases takes leases back to the longest that there could be: a run may say how long its attempts may take, so that is
+// an hour and more for one that the engine wrote; for one that no process holds, it is what the recipient's attempts usually
+// have.
+func (t *tx) clampLeases(conf *config) error {
+	longest := stamp(t.clock.Add(maxLease))
+	if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+leased+` AND lease_until > ?1`, longest); err != nil {
+		return err
+	}
+	const beyond = ` WHERE ` + leased + ` AND ` + unowned + ` AND lease_until > ?1`
+	recipients, err := t.texts(`SELECT DISTINCT recipient FROM agent_message`+beyond, stamp(t.clock.Add(conf.shortestLease)))
+	if err != nil {
+		return err
+	}
+	for _, recipient := range recipients {
+		until := stamp(t.clock.Add(conf.usualLease(conf.agents[recipient])))
+		if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1`+beyond+` AND recipient = ?2`, until, recipient); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usualLease is how long a lease on a message to an agent lasts unless the run says otherwise; nil is an agent that nobody knows.
+func (conf *config) usualLease(agent *Agent) time.Duration {
+	timeout := conf.settings.DeliveryTimeout
+	if agent != nil {
+		timeout = agent.timeout(&conf.settings)
+	}
+	return min(max(timeout, time.Second), maxLease-leaseGrace) + leaseGrace // a row of agents may be written by hand
+}
+
 // unaskedCrashes times the setting delivery.crashes_per_rung is how many deliveries of a message may die before it is
 // given up although its transport could not be asked whether it has it.
 const unaskedCrashes = 5
@@ -103,7 +133,7 @@ const unaskedCrashes = 5
 // endedLeases selects the rows of leases that ran out, in the order of their index: by seq alone SQLite would walk the
 // whole table. The rows of one sender and recipient come in the order of sending.
 const endedLeases = ` FROM agent_message
-	WHERE lease_token <> '' AND lease_until <= ? ORDER BY recipient, sender, seq LIMIT +? OFFSET +?`
+	WHERE ` + leased + ` AND lease_until <= ? ORDER BY recipient, sender, seq LIMIT +? OFFSET +?`
 
 // endLeases takes back the rows of leases that ran out: their process died. That costs no rung, but is counted; each
 // time the count reaches the setting delivery.crashes_per_rung, it is a failed attempt, so that a message which kills
@@ -120,6 +150,9 @@ func (t *tx) endLease(m *Message) error {
 		return err
 	}
 	reason := fmt.Sprintf("the lease of %s ran out: its process died or stalled", m.LeaseOwner)
+	if m.isUnowned() {
+		reason = "a lease without an owner ran out"
+	}
 	if err := t.note(bySeq(m.seq), tracing.Released, reason); err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"strings"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // live is the condition under which the router still has to act on a row. It must stand in every statement that should
@@ -25,19 +27,35 @@ const foreign = "traced_status IS NOT status OR message_id >= x'' OR sender >= x
 // later is the condition for live rows that are due at a time of their own. It must stand to the letter, like live.
 const later = live + " AND next_attempt_at <> ''"
 
+// leased is the condition for rows under a lease: one on a row that is not live counts for nothing. It must stand to the
+// letter, like live.
+const leased = live + " AND lease_token <> ''"
+
+// unowned is the condition, of leases, for those that the engine did not write, and that no process holds: they name none, or
+// their token is shorter than any of ours. isUnowned says the same.
+const unowned = "(lease_owner = '' OR length(lease_token) < 26)"
+
+// isUnowned reports whether a message stands under a lease that no process holds.
+func (m *Message) isUnowned() bool {
+	return m.leaseToken != "" && (m.LeaseOwner == "" || len(m.leaseToken) < ulid.EncodedSize)
+}
+
 // dueInOrder is the condition for the rows, of agent_message as m, that are due to ?2 and of no sender whose delivery to the
 // same recipient is under way: at most one lease of a pair is live, which keeps its order.
 const dueInOrder = due + ` AND recipient = ?2
-	AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender)`
+	AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> ''
+		AND l.recipient = ?2 AND l.sender = m.sender)`
 
 // putOff is the condition for rows that their recipient put off. The rows of its index are no others, and few.
 const putOff = "status = 'pending' AND next_attempt_at <> ''"
 
 // behindPutOff is the condition for rows of agent_message as m, to ?2, that must wait because their recipient put off one
 // that its sender sent before them: they would overtake it. Rows on the ladder hold back nobody.
-const behindPutOff = `EXISTS (SELECT 1 FROM agent_message p
-	WHERE p.status = 'pending' AND p.next_attempt_at <> '' AND p.recipient = ?2 AND p.sender = m.sender
-	  AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq)`
+const behindPutOff = `EXISTS (SELECT 1 FROM agent_message p WHERE ` + overtaken + `)`
+
+// overtaken is the condition for the rows p of which that is true.
+const overtaken = `p.status = 'pending' AND p.next_attempt_at <> '' AND p.recipient = ?2 AND p.sender = m.sender
+	AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq`
 
 // claimable is the condition for the rows, of agent_message as m, that a worker may claim for ?2 now: none of a sender whose
 // delivery to the same recipient is under way, and none that would overtake one that was put off.
@@ -86,6 +104,9 @@ func scanMessage(row []driver.Value) Message {
 	}
 	if len(row) > 38 {
 		m.ArchivedAt = asText(row[38])
+	}
+	if m.Status != Pending && m.Status != Retry {
+		m.LeaseOwner, m.LeaseUntil, m.leaseToken = "", "", "" // written by hand; it counts for nothing
 	}
 	if row[35] != nil {
 		ttl := asInt(row[35])

@@ -194,7 +194,7 @@ func (t *tx) postpone(m *Message, out *outcome) error {
 	if err != nil {
 		return err
 	}
-	before, err := t.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'released' AND error LIKE 'put off until %'`, m.ID)
+	before, err := t.timesPutOff(m.ID)
 	if err != nil {
 		return err
 	}
@@ -204,6 +204,11 @@ func (t *tx) postpone(m *Message, out *outcome) error {
 		out.detail = "" // the trace has enough of them
 	}
 	return t.release(m, out, "put off until "+next+": "+out.reason, `next_attempt_at = ?2, error_message = ?3, `, []any{next, out.reason})
+}
+
+// timesPutOff counts how often the recipient of a message has asked to be tried later.
+func (c *conn) timesPutOff(id string) (int64, error) {
+	return c.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'released' AND error LIKE 'put off until %'`, id)
 }
 
 // release ends the lease on a message that stays what it is, and sets what else is given.

@@ -359,12 +359,17 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	if daemons > 0 {
 		deliver = "A daemon is running and takes it within seconds; if not, look at its log"
 	}
-	ahead, err := c.number(`SELECT count(*) FROM agent_message WHERE lease_token <> '' AND recipient = ? AND sender = ? AND seq <> ?`,
-		m.Recipient, m.Sender, m.seq)
+	ahead, err := c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE `+leased+` AND recipient = ? AND sender = ? AND seq <> ?
+		ORDER BY lease_until DESC LIMIT 1`, m.Recipient, m.Sender, m.seq)
 	if err != nil {
 		return err
 	}
-	behind, err := c.number(`SELECT count(*) FROM agent_message m WHERE m.seq = ?3 AND `+behindPutOff, now, m.Recipient, m.seq)
+	behind, err := c.texts(`SELECT p.message_id || ', which ' || p.sender || ' sent before it, is put off until ' || p.next_attempt_at
+		FROM agent_message m, agent_message p WHERE m.seq = ?3 AND `+overtaken+` ORDER BY p.next_attempt_at DESC LIMIT 1`, now, m.Recipient, m.seq)
+	if err != nil {
+		return err
+	}
+	asked, err := c.timesPutOff(m.ID)
 	if err != nil {
 		return err
 	}
@@ -373,9 +378,15 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	case m.Held:
 		why.Rule = "it is held until somebody has the name " + m.Recipient
 		why.Fix = "`mailroom agent add " + m.Recipient + "` or `mailroom cancel " + m.ID + "`"
+	case m.isUnowned() && m.LeaseUntil > now:
+		why.Rule = "it is under a lease without an owner until " + m.LeaseUntil + ": no process is delivering it, somebody wrote that by hand"
+		why.Fix = r.endUnowned(m)
 	case m.leaseToken != "" && m.LeaseUntil > now:
 		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil)
 		why.Fix = "Wait. If that process has died, the message is due again when the lease ends"
+	case m.isUnowned():
+		why.Rule = "it was under a lease without an owner, which somebody wrote by hand, until " + m.LeaseUntil
+		why.Fix = deliver
 	case m.leaseToken != "":
 		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled", m.LeaseOwner, m.LeaseUntil)
 		why.Fix = deliver
@@ -385,17 +396,23 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	case agent.waits():
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
 		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"
+	case m.NextAttemptAt > now && m.Status == Pending && asked == 0:
+		why.Rule = "its next_attempt_at, " + m.NextAttemptAt + ", was written by hand"
+		why.Fix = "Nothing; it comes by itself. For a later delivery there is `mailroom send --not-before`"
 	case m.NextAttemptAt > now && m.Status == Pending:
 		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt)
 		why.Fix = "Nothing; it comes by itself"
 	case m.NextAttemptAt > now:
 		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", plural(m.Attempt()-1, "attempt"), m.Attempt(), m.NextAttemptAt)
 		why.Fix = "Remove the cause; the next attempt comes by itself"
-	case ahead > 0:
+	case len(ahead) > 0 && ahead[0].isUnowned():
+		why.Rule = fmt.Sprintf("%s, from %s to %s too, is under a lease without an owner until %s; their order is kept", ahead[0].ID, m.Sender, m.Recipient, ahead[0].LeaseUntil)
+		why.Fix = r.endUnowned(&ahead[0])
+	case len(ahead) > 0:
 		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender, m.Recipient)
 		why.Fix = "Wait for that delivery"
-	case behind > 0 && r.setTransport(agent) == nil:
-		why.Rule = fmt.Sprintf("%s asked for an earlier message from %s to be tried later; their order is kept", m.Recipient, m.Sender)
+	case len(behind) > 0 && r.setTransport(agent) == nil:
+		why.Rule = behind[0] + "; their order is kept"
 		why.Fix = "Nothing; it comes by itself"
 	case r.slotsTaken(agent):
 		why.Rule = fmt.Sprintf("as many commands of %s are running as it allows, which is %d", m.Recipient, max(agent.Concurrency, 1))
@@ -405,6 +422,11 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 		why.Fix = deliver
 	}
 	return nil
+}
+
+// endUnowned says what to do about a lease that no process holds.
+func (r *Router) endUnowned(m *Message) string {
+	return fmt.Sprintf("Wait until then. Or end it now: `sqlite3 %s \"UPDATE agent_message SET lease_until = '' WHERE seq = %d\"`", shellWord(r.path), m.seq)
 }
 
 func plural(n int, noun string) string {

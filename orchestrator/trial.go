@@ -133,7 +133,7 @@ func (t *tx) beginTrial(name string, trial *Trial) (*claim, error) {
 		trial.Says = "it was removed meanwhile"
 		return nil, nil
 	}
-	busy, err := t.number(`SELECT count(*) FROM agent_message WHERE lease_token <> '' AND recipient = ? AND sender = ?`, name, SystemSender)
+	busy, err := t.number(`SELECT count(*) FROM agent_message WHERE `+leased+` AND recipient = ? AND sender = ?`, name, SystemSender)
 	if err != nil {
 		return nil, err
 	}

@@ -241,7 +241,7 @@ func (r *Router) anythingFor(recipient string) (there bool, err error) {
 			       EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
 			    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+takeable+`)
 			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+foreign+`)
-			    OR EXISTS (SELECT 1 FROM agent_message WHERE lease_token <> '' AND recipient = ?2 AND lease_until <= ?1)`,
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+leased+` AND recipient = ?2 AND lease_until <= ?1)`,
 			func(row []driver.Value) error {
 				version, there = asText(row[0]), asInt(row[1]) != 0
 				return nil
@@ -277,7 +277,7 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 				SELECT min(at) FROM (
 				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + later + ` AND ` + goesSomewhere + `
 				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
-				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE lease_token <> ''
+				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE ` + leased + `
 				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
 				    UNION ALL SELECT min(expires_at) FROM signal_questions WHERE status = 'pending'
 				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> '')`)

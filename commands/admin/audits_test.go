@@ -93,8 +93,8 @@ var wantRows = map[string][]string{
 		"10:10:30.000Z | m5-given-up | architect | clerk | report | failed | 1 | the folder DIR/late does not exist; make it, and the next attempt gets through",
 	},
 	"leases": {
-		"m15-plotted | plotter | stuck | 11:59:00.000Z | 1 | 0",
-		"m14-printed | printer | stuck | 12:03:30.000Z | 0 | 0",
+		"m15-plotted | plotter | stuck | 11:59:00.000Z | 1 | 0 | 0",
+		"m14-printed | printer | stuck | 12:03:30.000Z | 0 | 0 | 0",
 	},
 	"messages_without_trace": {
 		"by-hand | architect | builder | pending",

@@ -6,6 +6,11 @@ ALTER TABLE agent_message_archive ADD COLUMN not_before TEXT NOT NULL DEFAULT ''
 ALTER TABLE thread_participants ADD COLUMN read_seq INTEGER NOT NULL DEFAULT 0;
 UPDATE thread_participants SET read_seq = (SELECT coalesce(max(seq), 0) FROM agent_message);
 
+-- A lease on a row that is not live counts for nothing.
+DROP INDEX agent_message_leased;
+CREATE INDEX agent_message_leased ON agent_message (recipient, sender)
+    WHERE status IN ('pending','retry') AND lease_token <> '';
+
 -- x'' is greater than any text: rows with a BLOB where a name, an id or a status should stand are adopted, too.
 DROP INDEX agent_message_untraced;
 CREATE INDEX agent_message_untraced ON agent_message (seq)

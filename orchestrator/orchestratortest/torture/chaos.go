@@ -101,7 +101,7 @@ func (o *office) endLeases(dead []string, patience time.Duration) error {
 		args[i] = dead[i]
 	}
 	res, err := db.ExecContext(o.done, `UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z'
-		WHERE lease_token <> '' AND lease_owner IN (`+marks+`)`, args...)
+		WHERE status IN ('pending','retry') AND lease_token <> '' AND lease_owner IN (`+marks+`)`, args...)
 	if err != nil {
 		return fmt.Errorf("ending leases: %w", err)
 	}

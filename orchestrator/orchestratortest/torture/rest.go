@@ -76,7 +76,7 @@ func (o *office) undelivered(ctx context.Context) (left int, err error) {
 		return 0, err
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(ctx, `UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z' WHERE lease_token <> ''`); err != nil {
+	if _, err := db.ExecContext(ctx, `UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z' WHERE status IN ('pending','retry') AND lease_token <> ''`); err != nil {
 		return 0, err
 	}
 	err = db.QueryRowContext(ctx, `SELECT count(*) FROM agent_message WHERE status IN ('pending','retry')`).Scan(&left)
