@@ -34,6 +34,7 @@ type Caller struct {
 	Session string
 	Admin   bool // may run commands whose card says rights: admin
 	Remote  bool // asks over the network: names no files and no programs of this machine (overnetwork.go)
+	Shell   bool // asks in a shell, or on standard input, of this machine: without a name it sends and reads as the operator
 }
 
 // Vocabulary is a family of commands with cards of their own and one way of writing keys.

@@ -241,10 +241,12 @@ func (b *Batch) Run(ctx context.Context, env Env, atomic bool) ([]Answer, []erro
 	return answers, errs
 }
 
-// ActAs returns who acts: the agent that the parameters name, or the caller itself when they name none. A caller with a
-// name cannot act for another.
+// ActAs returns who acts: the agent that the parameters name, or the caller itself when they name none; in a shell without
+// a name that is the operator. A caller with a name cannot act for another.
 func ActAs(caller Caller, named string) (string, error) {
 	switch {
+	case named == "" && caller.Name == "" && caller.Shell:
+		return orchestrator.Operator, nil
 	case named == "" && caller.Name == "":
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "it is not said which agent this is for").
 			WithHint("Name the agent in the parameters, with --as or in MAILROOM_AGENT")

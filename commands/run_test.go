@@ -150,16 +150,20 @@ func TestRunBatchFailsAsAWholeWhenItsHandlerPanics(t *testing.T) {
 func TestActAs(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		caller, named, want string
-		code                orchestrator.Code
+		caller, named string
+		shell         bool
+		want          string
+		code          orchestrator.Code
 	}{
-		{"", "architect", "architect", ""},
-		{"architect", "", "architect", ""},
-		{"architect", "architect", "architect", ""},
-		{"", "", "", orchestrator.InvalidParams},
-		{"architect", "code_developer", "", orchestrator.PermissionDenied},
+		{"", "architect", false, "architect", ""},
+		{"", "architect", true, "architect", ""},
+		{"architect", "", true, "architect", ""},
+		{"architect", "architect", false, "architect", ""},
+		{"", "", true, orchestrator.Operator, ""},
+		{"", "", false, "", orchestrator.InvalidParams}, // a schedule
+		{"architect", "code_developer", true, "", orchestrator.PermissionDenied},
 	} {
-		got, err := ActAs(Caller{Name: test.caller, Admin: true}, test.named)
+		got, err := ActAs(Caller{Name: test.caller, Shell: test.shell, Admin: true}, test.named)
 		if test.code != "" {
 			codeIs(t, err, test.code)
 		} else if err != nil || got != test.want {

@@ -24,6 +24,8 @@ type Agent struct {
 	Disabled         string   `json:"disabled,omitempty"`       // since when and why its transport is not used any more
 	NewSecret        string   `json:"webhook_secret,omitempty"` // made by this update, and shown nowhere else
 	Groups           []string `json:"groups"`
+	BuiltIn          bool     `json:"built_in,omitempty"` // the operator or the user: no agent, and always there; Role says who it is
+	Note             string   `json:"note,omitempty"`     // what is off about a built-in name
 	RegisteredBy     string   `json:"registered_by,omitempty"`
 	CreatedAt        string   `json:"created_at"`
 	UpdatedAt        string   `json:"updated_at"`
@@ -61,7 +63,7 @@ func (conf *config) groupsOf(agent string) []string {
 	return groups
 }
 
-// Agents lists who is known, by name.
+// Agents lists the agents that are known, by name. BuiltIns lists who else there is.
 func (r *Router) Agents(ctx context.Context) ([]Agent, error) {
 	conf, err := r.configuration()
 	if err != nil {
@@ -76,18 +78,18 @@ func (r *Router) Agents(ctx context.Context) ([]Agent, error) {
 	return list, nil
 }
 
-// Agent returns one known agent. Error: not_found, with the nearest known names.
+// Agent returns one known agent, or the operator or the user. Error: not_found, with the nearest known names.
 func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 	conf, err := r.configuration()
 	if err != nil {
 		return Agent{}, err
 	}
 	a := conf.agents[foldName(name)]
-	if a == nil || a.Name == User || a.isDevice() {
+	if a == nil || a.isDevice() {
 		return Agent{}, Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names))
 	}
 	found := *a
-	found.Groups = conf.groupsOf(a.Name)
+	found.Groups, found.Note = conf.groupsOf(a.Name), conf.takenNote(a.Name)
 	return found, nil
 }
 
@@ -103,7 +105,10 @@ func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) 
 		if err != nil {
 			return err
 		}
-		if a := conf.agents[name]; a == nil || a.Name == User || a.isDevice() {
+		if IsBuiltIn(name) {
+			return t.giveUpName(conf, name)
+		}
+		if a := conf.agents[name]; a == nil || a.isDevice() {
 			return Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names))
 		}
 		waiting, err := t.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND recipient = ?`, name)

@@ -16,9 +16,10 @@ type config struct {
 	version  string
 	stored   map[string]string // settings that differ from their defaults
 	settings Settings
-	agents   map[string]*Agent   // and who else can be written to: the user, and devices
+	agents   map[string]*Agent   // and who else can be written to: the operator, the user, and devices
 	names    []string            // of agents, in order
 	groups   map[string][]string // members in order of joining
+	taken    map[string][]string // by built-in name: what else has it in the tables, and is not used
 
 	longestSilence time.Duration // that any agent is allowed
 	shortestLease  time.Duration // that an attempt for any agent has, unless its run says otherwise
@@ -106,7 +107,7 @@ func (cache *configCache) last() *config {
 }
 
 func readConfig(c *conn, version string) (*config, error) {
-	conf := &config{version: version, stored: map[string]string{}, agents: map[string]*Agent{}, groups: map[string][]string{}}
+	conf := &config{version: version, stored: map[string]string{}, agents: map[string]*Agent{}, groups: map[string][]string{}, taken: map[string][]string{}}
 	err := c.query(`SELECT key, value FROM settings`, func(row []driver.Value) error {
 		conf.stored[asText(row[0])] = asText(row[1])
 		return nil
@@ -119,9 +120,13 @@ func readConfig(c *conn, version string) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf.withUser(devices)
+	conf.addBuiltIns(devices)
 	err = c.query(`SELECT `+agentColumns+` FROM agents ORDER BY name`, func(row []driver.Value) error {
 		a := scanAgent(row)
+		if IsBuiltIn(a.Name) {
+			conf.noteTaken(takenByAgent, a.Name)
+			return nil
+		}
 		conf.agents[a.Name] = a
 		conf.names = append(conf.names, a.Name)
 		conf.longestSilence = max(conf.longestSilence, time.Duration(a.SilentAfter)*time.Second)
@@ -137,9 +142,15 @@ func readConfig(c *conn, version string) (*config, error) {
 	err = c.query(`SELECT g.name, coalesce(m.agent, '') FROM groups g LEFT JOIN group_members m ON m.group_name = g.name
 		ORDER BY g.name, m.position`, func(row []driver.Value) error {
 		name, member := asText(row[0]), asText(row[1])
-		if member == "" {
+		switch {
+		case IsBuiltIn(name):
+			conf.noteTaken(takenByGroup, name)
+		case member == "":
 			conf.groups[name] = nil
-		} else {
+		case IsBuiltIn(member):
+			conf.groups[name] = append(conf.groups[name], []string{}...) // the group is there, be it empty
+			conf.noteTaken(takenByMember+name, member)
+		default:
 			conf.groups[name] = append(conf.groups[name], member)
 		}
 		return nil

@@ -291,13 +291,11 @@ func TestDevicesAreNoAgents(t *testing.T) {
 	}
 	_, err = f.Send(t.Context(), orchestrator.Draft{Sender: "builder", Recipient: "device:" + ids[0], Type: "note", Payload: []byte(`1`)})
 	wantCode(t, err, orchestrator.InvalidParams)
-	for _, name := range []string{"user", "device:" + ids[0]} {
-		if _, err := f.Agent(t.Context(), name); orchestrator.CodeOf(err) != orchestrator.NotFound {
-			t.Error(err)
-		}
-		if _, err := f.RemoveAgent(t.Context(), name, true); orchestrator.CodeOf(err) != orchestrator.NotFound {
-			t.Error(err)
-		}
+	_, err = f.Agent(t.Context(), "device:"+ids[0])
+	wantCode(t, err, orchestrator.NotFound)
+	for name, code := range map[string]orchestrator.Code{"user": orchestrator.InvalidParams, "device:" + ids[0]: orchestrator.NotFound} {
+		_, err := f.RemoveAgent(t.Context(), name, true)
+		wantCode(t, err, code)
 	}
 	if list, err := f.Agents(t.Context()); err != nil || len(list) != 2 {
 		t.Error(list, err)

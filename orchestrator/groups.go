@@ -51,6 +51,9 @@ func (r *Router) SetGroup(ctx context.Context, name string, members []string) (G
 			return Errorf(Conflict, "%s is the name of an agent", name).WithHint("Choose another name for the group")
 		}
 		for _, m := range group.Members {
+			if IsBuiltIn(m) {
+				return noMember(m, "group")
+			}
 			if conf.agents[m] == nil {
 				return Errorf(NotFound, "there is no agent %q", m).WithHint("%s", didYouMean(m, conf.names))
 			}

@@ -55,6 +55,9 @@ func (t *tx) endTurn(lead string, notice Draft) (ended TurnEnded, err error) {
 	if err != nil {
 		return ended, err
 	}
+	if IsBuiltIn(notice.Sender) {
+		return ended, noMember(notice.Sender, "session")
+	}
 	if lead != "" && conf.agents[lead] == nil {
 		return ended, unknownAgent(UnknownRecipient, "lead: ", lead, conf)
 	}

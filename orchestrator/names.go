@@ -9,7 +9,7 @@ import (
 const maxName = 57
 
 // reservedNames cannot be agents: their views would clash with tables, or they mean something else.
-var reservedNames = []string{"agent", Everyone, "user", SystemSender}
+var reservedNames = []string{"agent", Everyone, User, Operator, SystemSender}
 
 // CheckName folds and checks the name of an agent or a group: a lower-case letter, then up to 56 letters, digits, '_'
 // or '-'. Names match without regard to case. Error: invalid_params.

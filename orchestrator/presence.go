@@ -69,6 +69,9 @@ func (t *tx) admitted(j Joining) (Presence, error) {
 	if err != nil {
 		return Presence{}, err
 	}
+	if IsBuiltIn(j.Agent) {
+		return Presence{}, noMember(j.Agent, "session")
+	}
 	if j.DisplayName != nil {
 		if other := conf.agents[foldName(strings.TrimSpace(*j.DisplayName))]; other != nil && other.Name != j.Agent {
 			return Presence{}, Errorf(InvalidParams, "%q is the name of another agent", *j.DisplayName).WithHint("Choose a name that is not taken for it")
@@ -130,8 +133,8 @@ func (p *Presence) unseen(now time.Time) bool {
 
 // takePresence notes what an agent, which is known, does in a session; it joins it if it has not yet.
 func (t *tx) takePresence(session, agent string, status PresenceStatus) (Presence, error) {
-	if agent == User {
-		return Presence{}, nil // a person takes part in no session
+	if IsBuiltIn(agent) {
+		return Presence{}, nil // it takes part in no session
 	}
 	p, err := t.join(Joining{Session: session, Agent: agent})
 	if err != nil || p.Status == status {

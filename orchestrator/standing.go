@@ -18,7 +18,7 @@ type AgentStanding struct {
 	Run         *Run           `json:"run,omitempty"`          // the last run of its start command
 }
 
-// AgentStandings lists who is known, by name, with what each was last known to do.
+// AgentStandings lists who is known, by name, with what each was last known to do, and behind them the operator and the user.
 func (r *Router) AgentStandings(ctx context.Context) (list []AgentStanding, err error) {
 	agents, err := r.Agents(ctx)
 	if err != nil {
@@ -28,14 +28,21 @@ func (r *Router) AgentStandings(ctx context.Context) (list []AgentStanding, err 
 		list, err = c.standings(r, agents)
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	others, err := r.BuiltIns(ctx)
+	for _, a := range others {
+		list = append(list, AgentStanding{Agent: a})
+	}
 	return list, err
 }
 
-// AgentStanding returns one known agent. Error: not_found, with the nearest known names.
+// AgentStanding returns one known agent, or the operator or the user. Error: not_found, with the nearest known names.
 func (r *Router) AgentStanding(ctx context.Context, name string) (s AgentStanding, err error) {
 	a, err := r.Agent(ctx, name)
-	if err != nil {
-		return s, err
+	if err != nil || a.BuiltIn {
+		return AgentStanding{Agent: a}, err
 	}
 	err = r.read(func(c *conn) error {
 		list, err := c.standings(r, []Agent{a})

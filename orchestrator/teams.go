@@ -25,12 +25,14 @@ type Member struct {
 	Name             string         `json:"name"`
 	Role             string         `json:"role,omitempty"`
 	Lead             bool           `json:"lead"`
+	BuiltIn          bool           `json:"built_in,omitempty"` // the operator or the user, who are no members: Role says who it is
 	Status           PresenceStatus `json:"status"`
 	Since            string         `json:"since,omitempty"` // when it took that status
 	PlanModeRequired bool           `json:"plan_mode_required,omitempty"`
 }
 
-// Team lists the members of a session's team, the lead first. A team is the group that has the session's name; without such
+// Team lists the members of a session's team, the lead first, and behind them the operator and the user, who can be written
+// to. A team is the group that has the session's name; without such
 // a group it is everybody known. Error: invalid_params for the session.
 func (r *Router) Team(ctx context.Context, session string) (members []Member, err error) {
 	if session, err = CheckName("session", session); err != nil {
@@ -52,6 +54,9 @@ func (r *Router) Team(ctx context.Context, session string) (members []Member, er
 				m.Role, m.PlanModeRequired = a.Role, a.PlanModeRequired
 			}
 			members = append(members, m)
+		}
+		for _, a := range conf.builtInAgents() {
+			members = append(members, Member{Name: a.Name, Role: a.Role, BuiltIn: true})
 		}
 		return err
 	})
@@ -227,6 +232,9 @@ func (c *conn) stopped(session, agent string) ([]string, error) {
 func (r *Router) TakePart(ctx context.Context, j Joining, began bool) (err error) {
 	if j, err = j.check(); err != nil {
 		return err
+	}
+	if j.Agent == Operator {
+		return nil // it takes part in no session
 	}
 	settled := false
 	err = r.look(func(c *conn) error {

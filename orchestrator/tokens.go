@@ -32,6 +32,9 @@ type Token struct {
 // what is for administrators. A lifetime of 0 is for ever. The agent need not be known: a token registers its own name
 // by acting. Error: invalid_params.
 func (r *Router) IssueToken(ctx context.Context, agent string, admin bool, lifetime time.Duration) (secret string, token Token, err error) {
+	if folded := foldName(agent); IsBuiltIn(folded) {
+		return "", Token{}, Errorf(InvalidParams, "no token speaks as %s, which is %s", folded, builtIns[folded]).WithHint("Issue it for an agent of another name")
+	}
 	if agent, err = checkNewName("agent", agent); err != nil {
 		return "", Token{}, err
 	}
@@ -75,7 +78,7 @@ func asFlag(yes bool) int {
 }
 
 // Authenticate returns what a token stands for. It looks into the database each time, so that a revocation works at once.
-// Error: unauthenticated, for one that is unknown, expired or revoked, without telling which.
+// Error: unauthenticated, for one that is unknown, expired, revoked or for a built-in name, without telling which.
 func (r *Router) Authenticate(ctx context.Context, secret string) (token Token, err error) {
 	refused := Errorf(Unauthenticated, "the token is not valid").WithHint("`mailroom agent token NAME` issues one")
 	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > 128 {
@@ -92,7 +95,7 @@ func (r *Router) Authenticate(ctx context.Context, secret string) (token Token, 
 		if err != nil {
 			return err
 		}
-		if !found || token.RevokedAt != "" || (token.ExpiresAt != "" && token.ExpiresAt <= stamp(r.now())) {
+		if !found || IsBuiltIn(token.Agent) || token.RevokedAt != "" || (token.ExpiresAt != "" && token.ExpiresAt <= stamp(r.now())) {
 			return refused
 		}
 		return nil

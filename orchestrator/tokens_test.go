@@ -125,3 +125,22 @@ func TestTokensThatAreRefused(t *testing.T) {
 	}
 	want(t, "tokens", len(f.rowsOfTokens()), 0)
 }
+
+// No token speaks as the operator or the user: none is issued, and one from before the name was reserved is refused.
+func TestNoTokenForABuiltInName(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "boss")
+	secret, _, err := f.IssueToken(t.Context(), "boss", true, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"operator", "Operator", "user"} {
+		_, _, err := f.IssueToken(t.Context(), name, false, 0)
+		wantCode(t, err, orchestrator.InvalidParams)
+	}
+	if _, err := openPlain(t, f.path).Exec(`UPDATE tokens SET agent = 'operator'`); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Authenticate(t.Context(), secret)
+	wantCode(t, err, orchestrator.Unauthenticated)
+}

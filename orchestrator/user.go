@@ -9,8 +9,8 @@ import (
 	"mailroom/tracing"
 )
 
-// User is the name of the person who runs the agents. It is no agent: nobody acts under it, and it belongs to no list of
-// them, but anybody can write to it. Its transport, `person`, turns a message into a question or an alert for that
+// User is the name of the person who runs the agents. It is no agent: nobody acts under it, and it belongs to no group,
+// but anybody can write to it. Its transport, `person`, turns a message into a question or an alert for that
 // person's devices. Source: signal.md, "Life of a question".
 const User = "user"
 
@@ -22,14 +22,6 @@ var askingTypes = []string{"QUERY", "question", "plan_approval_request", "shutdo
 
 // AsksUser reports whether a message of this type to User becomes a question; others become alerts.
 func AsksUser(messageType string) bool { return slices.Contains(askingTypes, messageType) }
-
-// withUser adds those whom messages can reach though they are no agents: the user, and the devices that are pushed to.
-func (conf *config) withUser(devices []*Agent) {
-	conf.agents[User] = &Agent{Name: User, Deliver: "person:", TimeoutSeconds: 30}
-	for _, d := range devices {
-		conf.agents[d.Name] = d
-	}
-}
 
 // UserReply is what goes back to the sender of a message that asked the user.
 type UserReply struct {

@@ -288,12 +288,11 @@ func (m *matrix) exec(statement string, args ...any) {
 	}
 }
 
-// A question to a group of which the user is one, while there is no phone, is tried again; its trace says what to do.
-func TestGroupAsksWithoutAPhone(t *testing.T) {
+// A question that is written into the table while there is no phone is tried again; its trace says what to do.
+func TestQuestionByHandWithoutAPhone(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
-	m.run("", "default", "group_set", `{"name":"staff","members":["writer","user"]}`)
-	m.run("writer", "default", "send_message", `{"target":"staff","message_type":"QUERY","message":"Who is there?"}`)
+	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('m1', 'writer', 'user', 'QUERY', '{"message":"Who is there?"}')`)
 	m.deliver()
 	const why = `SELECT status || ' ' || error_message FROM agent_message WHERE recipient = 'user'`
 	if said := m.count(why); !strings.HasPrefix(said, "retry ") || !strings.Contains(said, "Pair a phone with `mailroom signal pair`") {

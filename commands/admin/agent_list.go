@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"mailroom/commands"
@@ -11,7 +12,7 @@ import (
 // NoParams are the parameters of a command that has none.
 type NoParams struct{}
 
-// AgentListResult lists who is known.
+// AgentListResult lists the agents that are known, and behind them the operator and the user.
 type AgentListResult struct {
 	Agents []orchestrator.AgentStanding `json:"agents"`
 }
@@ -46,9 +47,8 @@ func conceal(caller commands.Caller, a *orchestrator.AgentStanding) {
 
 // Text shows a table.
 func (r AgentListResult) Text(w *commands.Text) {
-	if len(r.Agents) == 0 {
+	if !slices.ContainsFunc(r.Agents, func(a orchestrator.AgentStanding) bool { return !a.BuiltIn }) {
 		w.Printf("Nobody is known yet. Add somebody with `mailroom agent add NAME`.\n")
-		return
 	}
 	headings, started := []string{"AGENT", "ROLE", "STATUS", "DELIVER", "FALLBACK", "GROUPS"}, false
 	for _, a := range r.Agents {
@@ -69,6 +69,11 @@ func (r AgentListResult) Text(w *commands.Text) {
 		}
 	}
 	w.Table(headings, rows)
+	for _, a := range r.Agents {
+		if a.Note != "" {
+			w.Printf("%s\n", w.Paint(commands.Yellow, a.Note+". `mailroom doctor` says what to do."))
+		}
+	}
 }
 
 // maxBrief is how many characters a table shows of a command or an address; `agent show` has all of it.

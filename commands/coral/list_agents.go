@@ -15,7 +15,7 @@ type ListAgentsParams struct {
 }
 
 // ListAgentsResult holds everybody who can take part in a thread: those who registered in the session, in the order in
-// which they did, then all others that the router knows, by name.
+// which they did, then all others that the router knows, by name, and the operator and the user.
 type ListAgentsResult struct {
 	Count  int     `json:"count"`
 	Agents []Agent `json:"agents"`
@@ -25,7 +25,8 @@ type ListAgentsResult struct {
 type Agent struct {
 	AgentID     string `json:"agentId"`
 	AgentName   string `json:"agentName"`
-	Registered  bool   `json:"registered"` // in this session
+	Registered  bool   `json:"registered"`        // in this session
+	BuiltIn     bool   `json:"builtIn,omitempty"` // the operator or the user: Description says who it is
 	Description string `json:"description,omitempty"`
 	Role        string `json:"role,omitempty"`
 	Status      string `json:"status,omitempty"` // working, idle or stopped; "" for one that is not registered here
@@ -75,15 +76,16 @@ func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (List
 		}
 		r.Agents = append(r.Agents, shown)
 	}
+	builtIns, err := env.Router.BuiltIns(ctx)
+	for _, a := range builtIns {
+		r.Agents = append(r.Agents, Agent{AgentID: a.Name, AgentName: a.Name, BuiltIn: true, Description: a.Role})
+	}
 	r.Count = len(r.Agents)
-	return r, nil
+	return r, err
 }
 
 // ToolText lists them, a line each.
 func (r ListAgentsResult) ToolText() string {
-	if r.Count == 0 {
-		return "No agents are registered."
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d agents:", r.Count)
 	for _, a := range r.Agents {

@@ -102,8 +102,8 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 	from := &orchestrator.Agent{Name: sender}
 	if i := slices.IndexFunc(agents, func(a orchestrator.Agent) bool { return a.Name == sender }); i >= 0 {
 		from = &agents[i]
-	} else if env.Caller.Name == "" {
-		return nil // any other is about to register itself
+	} else if env.Caller.Name == "" || orchestrator.IsBuiltIn(sender) {
+		return nil // the operator is in no route, and any other is about to register itself
 	}
 	for i := range agents {
 		if !slices.Contains(to, agents[i].Name) {

@@ -8,16 +8,32 @@ import (
 	"mailroom/orchestrator"
 )
 
-// ListGroupsResult lists the groups with their members. Source: document 000, "list_groups".
+// ListGroupsResult lists the groups with their members, and who can be a target and is in none.
+// Source: document 000, "list_groups".
 type ListGroupsResult struct {
 	Groups []orchestrator.Group `json:"groups"`
+	Others []Other              `json:"others"`
+}
+
+// Other is the operator or the user.
+type Other struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
 }
 
 var listGroupsCommand = commands.Define(vocabulary, "list_groups", listGroups)
 
 func listGroups(ctx context.Context, env commands.Env, _ struct{}) (ListGroupsResult, error) {
 	groups, err := env.Router.Groups(ctx)
-	return ListGroupsResult{Groups: groups}, err
+	if err != nil {
+		return ListGroupsResult{}, err
+	}
+	r := ListGroupsResult{Groups: groups, Others: []Other{}}
+	builtIns, err := env.Router.BuiltIns(ctx)
+	for _, a := range builtIns {
+		r.Others = append(r.Others, Other{a.Name, a.Role})
+	}
+	return r, err
 }
 
 // Text shows a line for each group.
@@ -27,4 +43,7 @@ func (r ListGroupsResult) Text(w *commands.Text) {
 		rows[i] = []string{g.Name, strings.Join(g.Members, ", ")}
 	}
 	w.Table([]string{"GROUP", "MEMBERS"}, rows)
+	for _, o := range r.Others {
+		w.Printf("In no group: %s, %s.\n", o.Name, o.About)
+	}
 }

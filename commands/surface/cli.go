@@ -149,7 +149,7 @@ func (p *Program) app() *cli.App {
 func globalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "db", Usage: "`FILE` of the database", DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
-		&cli.StringFlag{Name: "as", Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator"},
+		&cli.StringFlag{Name: "as", Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
 		&cli.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to", DefaultText: orchestrator.DefaultSession},
 		&cli.StringFlag{Name: "output", Usage: "how to answer: `json|text`", DefaultText: "text on a terminal, otherwise json"},
 		&cli.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error", DefaultText: "warn"},
@@ -273,8 +273,9 @@ func (p *Program) logger(c *cli.Context) (*slog.Logger, error) {
 }
 
 // caller is who asks on the command line: whoever can open the file can do all, so that --as only says in whose name.
+// Without it that is the operator's, where a name is needed.
 func (p *Program) caller(c *cli.Context) (commands.Caller, error) {
-	caller := commands.Caller{Name: c.String("as"), Session: c.String("session"), Admin: true}
+	caller := commands.Caller{Name: c.String("as"), Session: c.String("session"), Admin: true, Shell: true}
 	if caller.Name == "" {
 		caller.Name = p.Getenv("MAILROOM_AGENT")
 	}

@@ -24,7 +24,7 @@ func MCPCommand(p *Program) *cli.Command {
 		Name: "mcp", Usage: "Serve an agent's tools over the Model Context Protocol, on standard input and output",
 		HideHelpCommand: true, OnUsageError: usageError,
 		Description: "Started by an agent's host. The agent is the one that --as names, and acts under no other name; without --as it\n" +
-			"is the administrator. With one vocabulary its tools have their own names, with several those of coral begin\n" +
+			"is the administrator, who sends and reads as operator. With one vocabulary its tools have their own names, with several those of coral begin\n" +
 			"with coral_ and those of ralph with ralph_. The database must exist: hosts start it in other folders than the\n" +
 			"project's, so name it with --db.\n\n" +
 			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",

@@ -126,6 +126,7 @@ func (d *daemon) run(c *cli.Context) error {
 	if err := d.p.printer().hello(hello); err != nil {
 		return errors.Join(err, d.close())
 	}
+	d.noticeNames(ctx)
 	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening, "phone", hello.Phone)
 	ended := make(chan error, 1)
 	orchestrator.GoSafe("daemon", d.log, func() {
@@ -233,4 +234,17 @@ func (o *printer) hello(h Listening) error {
 		w.Printf("App for phones: %s\n", h.Phone)
 	}
 	return w.Err()
+}
+
+// noticeNames says of the names that are always there if somebody else has one of them from before they were reserved.
+func (d *daemon) noticeNames(ctx context.Context) {
+	list, err := d.router.BuiltIns(ctx)
+	if err != nil {
+		d.log.Warn("it is not known whether somebody has a reserved name", "error", err)
+	}
+	for _, a := range list {
+		if a.Note != "" {
+			d.log.Warn(a.Note, "do", "mailroom doctor")
+		}
+	}
 }

@@ -106,7 +106,7 @@ func refuseUUID(ctx context.Context, env commands.Env, to string) error {
 	}
 	var names []string
 	for _, m := range members {
-		if m.Name != env.Caller.Name {
+		if m.Name != env.Caller.Name && !m.BuiltIn {
 			names = append(names, m.Name)
 		}
 	}

@@ -27,8 +27,16 @@ func Definitions() []*commands.Definition {
 	}
 }
 
-// member returns who asks. A teammate acts for itself only, and registers itself by acting.
+// member returns who asks: a teammate, or who in a shell has no name, the operator, whom teammates can write to.
 func member(env commands.Env) (string, error) {
+	if env.Caller.Name == "" && env.Caller.Shell {
+		return orchestrator.Operator, nil
+	}
+	return teammate(env)
+}
+
+// teammate returns who asks for what only a teammate can do. It acts for itself only, and registers itself by acting.
+func teammate(env commands.Env) (string, error) {
 	if env.Caller.Name == "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "it is not said which teammate asks").
 			WithHint("Say --as NAME, or set MAILROOM_AGENT")

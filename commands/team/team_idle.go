@@ -29,7 +29,7 @@ var idleCommand = commands.Define(vocabulary, "team idle", idle).Kind(tracing.Pr
 
 // idle is what a hook calls when an agent's turn ended.
 func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, error) {
-	agent, err := member(env)
+	agent, err := teammate(env)
 	if err != nil {
 		return IdleResult{}, err
 	}

@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// MembersResult lists the team, the lead first, and carries the caller's unread messages.
+// MembersResult lists the team, the lead first, behind it the operator and the user, and carries the caller's unread messages.
 type MembersResult struct {
 	Session string                `json:"session"`
 	Members []orchestrator.Member `json:"members"`
@@ -42,8 +42,11 @@ func (r MembersResult) Text(w *commands.Text) {
 	rows := make([][]string, len(r.Members))
 	for i, m := range r.Members {
 		part := "member"
-		if m.Lead {
+		switch {
+		case m.Lead:
 			part = "lead"
+		case m.BuiltIn:
+			part = "no member"
 		}
 		plans := ""
 		if m.PlanModeRequired {
