@@ -137,7 +137,7 @@ var teamExample = example{
 			"message": {
 			"type": "shutdown_request",
 			"reason": "Task complete, wrapping up the session"}}`, `{"success":true,"request_id":"$first","message_type":"shutdown_request"}`, ""},
-		{"researcher", "team_members", `{}`, `{"members":[{"name":"team-lead","lead":true},{"name":"researcher"},{"name":"tester"}],
+		{"researcher", "team_members", `{}`, `{"members":[{"name":"team-lead","lead":true},{"name":"researcher"},{"name":"tester"},{"name":"operator"},{"name":"user"}],
 			"messages":[{"type":"shutdown_request","message":{"type":"shutdown_request","requestId":"$first","reason":"Task complete, wrapping up the session"}}]}`, ""},
 		{"researcher", "SendMessage", `{
 			"to": "team-lead",
@@ -190,8 +190,9 @@ var coralExample = example{
 			"Agent registered successfully:\nID: report-writer\nName: Report Writer\nSession: default"},
 		{"data-analyzer", "register_agent", `{"agentName":"Data Analyzer","description":"Knows the figures"}`, `{"agentId":"data-analyzer"}`,
 			"Agent registered successfully:\nID: data-analyzer\nName: Data Analyzer\nDescription: Knows the figures\nSession: default"},
-		{"report-writer", "list_agents", `{}`, `{"count":2,"agents":[{"agentId":"report-writer","registered":true},{"agentId":"data-analyzer","agentName":"Data Analyzer"}]}`,
-			"2 agents:\nID: report-writer, Name: Report Writer\nID: data-analyzer, Name: Data Analyzer"},
+		{"report-writer", "list_agents", `{}`, `{"count":4,"agents":[{"agentId":"report-writer","registered":true},{"agentId":"data-analyzer","agentName":"Data Analyzer"},{"agentId":"operator"},{"agentId":"user"}]}`,
+			"2 agents:\nID: report-writer, Name: Report Writer\nID: data-analyzer, Name: Data Analyzer\nNo agents, but always there:\n" +
+				"ID: operator, Name: operator, Description: whoever types in a shell of this machine\nID: user, Name: user, Description: the person who runs the agents, on a phone"},
 		{"report-writer", "create_thread", `{"threadName":"Data Source Discussion","creatorId":"report-writer","participantIds":["data-analyzer"]}`,
 			`{"success":true,"threadId":"$thread","participants":["report-writer","data-analyzer"],"status":"open"}`,
 			"Thread created successfully:\nID: $thread\nName: Data Source Discussion\nCreator: report-writer\nParticipants: report-writer, data-analyzer\nStatus: open"},

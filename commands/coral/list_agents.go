@@ -3,6 +3,7 @@ package coral
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mailroom/commands"
@@ -87,8 +88,16 @@ func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (List
 // ToolText lists them, a line each.
 func (r ListAgentsResult) ToolText() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d agents:", r.Count)
-	for _, a := range r.Agents {
+	others := slices.IndexFunc(r.Agents, func(a Agent) bool { return a.BuiltIn })
+	fmt.Fprintf(&b, "%d agents:", others)
+	if others == 0 {
+		b.Reset()
+		b.WriteString("No agents are registered.")
+	}
+	for i, a := range r.Agents {
+		if i == others {
+			b.WriteString("\nNo agents, but always there:")
+		}
 		fmt.Fprintf(&b, "\nID: %s, Name: %s", a.AgentID, a.AgentName)
 		for _, pair := range [][2]string{{"Role", a.Role}, {"Status", a.Status}, {"Description", a.Description}} {
 			if pair[1] != "" {
