@@ -38,8 +38,7 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		}
 		b.Pending, b.Unread = int(count), int(unread)
 		if count+unread == 0 && conf.agents[recipient] == nil {
-			return Errorf(UnknownRecipient, "nobody is known as %q, and nothing waits for that name", recipient).
-				WithHint("%s", didYouMean(recipient, conf.names))
+			return c.unknownAgent(UnknownRecipient, "nothing waits for that name: ", recipient, conf)
 		}
 		return c.query(`SELECT traced_status IS NOT status, `+messageColumns+` FROM agent_message
 			WHERE `+live+` AND recipient = ?1
