@@ -26,8 +26,7 @@
 --     status      means                                                   leaves it
 --     pending     due now, never failed                                   delivered, retry, failed, expired, cancelled
 --     retry       an attempt failed; due again at next_attempt_at         the same
---     delivered   the recipient's transport has it                        expired when unread past its ttl; failed when
---                                                                         its recipient is removed unread; archived
+--     delivered   the recipient's transport has it                        expired when unread past its ttl; archived
 --     failed      gave up, error_message says why (a dead letter)         replayed, or deleted by clear_old
 --     expired     its time passed undelivered or unread (a dead letter)   deleted by clear_old
 --     cancelled   taken back by its sender before it was delivered        deleted by clear_old
@@ -206,7 +205,7 @@ CREATE TABLE reading_lease (
     recipient         TEXT NOT NULL,
     holder            TEXT NOT NULL DEFAULT '',        -- what took it: wait, a hook
     session           TEXT NOT NULL DEFAULT '',        -- of the agent's host
-    host              TEXT NOT NULL DEFAULT '',        -- machine on which pid runs
+    host              TEXT NOT NULL DEFAULT '',        -- where pid counts: machine and PID namespace
     pid               INTEGER NOT NULL DEFAULT 0,      -- process whose end ends the lease; 0: only until does
     born              TEXT NOT NULL DEFAULT '',        -- when that process was born, since numbers are used again
     shown_at          TEXT NOT NULL,
@@ -214,7 +213,7 @@ CREATE TABLE reading_lease (
     PRIMARY KEY (message_id, recipient)
 );
 CREATE INDEX reading_lease_until ON reading_lease (until);
-CREATE INDEX reading_lease_recipient ON reading_lease (recipient);
+CREATE INDEX reading_lease_recipient ON reading_lease (recipient, until);
 
 
 -- agents: who is known. A message to or from anybody else is refused, so that a typo is an error and not a lost message.
@@ -538,10 +537,10 @@ CREATE INDEX command_trace_trace ON command_trace (trace_id);
 
 
 -- message_trace: one row per thing that happened to a message, written in the transaction of the change itself.
--- Append-only. Events: created, adopted, held, claimed, released, attempt_failed, overdue, delivered, read,
--- acknowledged, expired, failed, cancelled, replayed, archived, deleted. A question or an alert has its events under its own
--- id: created, answered, refused, read, expired, cancelled. A deleted event keeps what a story needs: the last error, and as
--- detail a JSON object with sender, recipient and message_type.
+-- Append-only. Events: created, adopted, held, claimed, released, attempt_failed, overdue, delivered, shown, read,
+-- acknowledged, expired, failed, cancelled, replayed, archived, deleted. A question or an alert has its events under its
+-- own id: created, answered, refused, read, expired, cancelled. A deleted event keeps what a story needs: the last
+-- error, and as detail a JSON object with sender, recipient and message_type.
 CREATE TABLE message_trace (
     id                INTEGER PRIMARY KEY AUTOINCREMENT,
     message_id        TEXT NOT NULL,

@@ -35,6 +35,7 @@ type Caller struct {
 	Admin   bool // may run commands whose card says rights: admin
 	Remote  bool // asks over the network: names no files and no programs of this machine (overnetwork.go)
 	Shell   bool // asks in a shell, or on standard input, of this machine: without a name it sends and reads as the operator
+	Process int  // whose end means that the caller has gone, with what it took; 0: there is none such
 }
 
 // Vocabulary is a family of commands with cards of their own and one way of writing keys.

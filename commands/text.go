@@ -76,7 +76,7 @@ func StatusStyle(status string) Style {
 		return Green
 	case "failed", "expired", "problem", "attempt_failed", "ERROR":
 		return Red
-	case "retry", "overdue", "note", "released":
+	case "retry", "overdue", "note", "released", "shown":
 		return Yellow
 	}
 	return ""

@@ -43,6 +43,9 @@ func (t *tx) acknowledgeBecause(m *Message, evidence string) error {
 		return nil
 	}
 	if m.ReadAt == "" {
+		if _, err := t.Exec(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient); err != nil {
+			return err
+		}
 		m.ReadAt = t.now
 		if err := t.markRead(m, t.now, tracing.Read, ""); err != nil {
 			return err

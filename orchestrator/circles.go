@@ -33,9 +33,8 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 			return nil, err
 		}
 		if conf.agents[name] == nil {
-			return nil, r.read(func(c *conn) error {
-				return c.unknownAgent(UnknownRecipient, waiter+" cannot wait: ", name, conf)
-			})
+			return nil, Errorf(UnknownRecipient, "%s cannot wait for %q: nobody is known by that name", waiter, name).
+				WithHint("%s", didYouMean(name, conf.names))
 		}
 		names = append(names, name)
 	}

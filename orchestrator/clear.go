@@ -174,7 +174,8 @@ func (t *tx) clearBatch() error {
 		`INSERT INTO agent_message_archive (` + archiveColumns + `, archived_at)
 		 SELECT ` + archiveColumns + `, ?1 FROM agent_message WHERE ` + delivered,
 		`DELETE FROM agent_inbox WHERE ?1 <> '' AND read_at <> '' AND (message_id, recipient) IN
-		     (SELECT message_id, recipient FROM agent_message WHERE ` + delivered + `)`,
+		     (SELECT message_id, recipient FROM agent_message WHERE ` + delivered + `)
+		   AND NOT EXISTS (SELECT 1 FROM reading_lease l WHERE l.message_id = agent_inbox.message_id AND l.recipient = agent_inbox.recipient)`,
 		`DELETE FROM agent_message WHERE ?1 <> '' AND seq IN (SELECT seq FROM temp.batch)`,
 	} {
 		if _, err := t.Exec(statement, t.now); err != nil {

@@ -74,6 +74,8 @@ type Message struct {
 	marks      string // all transports' marks, JSON
 	reader     string // of a post that Wait took: the agent that waited
 	readFrom   int64  // and how far that had read its thread before
+
+	shownAt, shownUntil string // the lease under which it was handed out just now
 }
 
 // Traceparent returns the command that sent the message as a W3C Trace Context header; "" when it is not known.

@@ -249,6 +249,9 @@ func TestQueryPlans(t *testing.T) {
 		`SELECT 1 FROM signal_alerts WHERE encrypted = 0 AND created_at >= ? ORDER BY created_at DESC LIMIT +?`:                          "signal_alerts_clear (created_at>?)",
 		`SELECT 1 FROM signal_alerts WHERE encrypted <> 0 AND sealed_at >= ? ORDER BY sealed_at DESC LIMIT +?`:                           "signal_alerts_sealed (sealed_at>?)",
 		`SELECT 1 FROM signal_questions WHERE status = 'pending' AND expires_at <= ? ORDER BY expires_at LIMIT +?`:                       "signal_questions_pending (expires_at<?)",
+		`SELECT 1 FROM reading_lease WHERE until <= ? ORDER BY until LIMIT +?`:                                                           "reading_lease_until (until<?)",
+		`SELECT min(until) FROM reading_lease WHERE recipient = ? AND until > ''`:                                                        "reading_lease_recipient (recipient=? AND until>?)",
+		`SELECT EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ? AND until <= ?)`:                                                 "reading_lease_recipient (recipient=? AND until<?)",
 	} {
 		if plan := explain(t, db, query); !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
 			t.Errorf("%s\nplan:\n%swant %s", query, plan, index)

@@ -38,7 +38,8 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		}
 		b.Pending, b.Unread = int(count), int(unread)
 		if count+unread == 0 && conf.agents[recipient] == nil {
-			return c.unknownAgent(UnknownRecipient, "nothing waits for that name: ", recipient, conf)
+			return Errorf(UnknownRecipient, "nobody is known as %q, and nothing waits for that name", recipient).
+				WithHint("%s", didYouMean(recipient, conf.names))
 		}
 		return c.query(`SELECT traced_status IS NOT status, `+messageColumns+` FROM agent_message
 			WHERE `+live+` AND recipient = ?1
@@ -85,10 +86,15 @@ func (c *conn) mustFind(id string) ([]Message, error) {
 		return nil, err
 	}
 	if len(ms) == 0 {
-		return nil, Errorf(NotFound, "there is no message %q", Clip(id)).
-			WithHint("`mailroom sql \"SELECT message_id, recipient, status FROM agent_message ORDER BY seq DESC LIMIT 10\"` lists the latest")
+		return nil, noMessage(id)
 	}
 	return ms, nil
+}
+
+// noMessage is the error for an id that names no message, or none that whoever asks may know of.
+func noMessage(id string) error {
+	return Errorf(NotFound, "there is no message %q", Clip(id)).
+		WithHint("`mailroom sql \"SELECT message_id, recipient, status FROM agent_message ORDER BY seq DESC LIMIT 10\"` lists the latest")
 }
 
 // Find returns the messages that an id names; see findMessages. Error: not_found.

@@ -116,10 +116,14 @@ func (p *pulse) close() {
 	p.open, p.closed, p.byte = false, true, 0
 }
 
-// endDeadLeases lets the leases run out whose holders are known to be dead, so that tidy takes their rows back.
+// endDeadLeases lets the leases run out whose holders are known to be dead, so that tidy takes their rows back, and ends
+// those of readers whose process has ended.
 func (r *Router) endDeadLeases(ctx context.Context) error {
 	if !r.pulse.due(r.now()) {
 		return nil
+	}
+	if _, err := r.endDeadReaders(ctx, ""); err != nil {
+		return err
 	}
 	var dead []string
 	err := r.read(func(c *conn) error {

@@ -6,7 +6,8 @@ import (
 	"mailroom/tracing"
 )
 
-// readUnread marks unread messages of an inbox as read, unless they are only looked at, and returns them.
+// readUnread marks unread messages of an inbox as read, or as shown under a lease, unless they are only looked at, and
+// returns them.
 func (t *tx) readUnread(o *WaitOptions) (ms []Message, more bool, err error) {
 	ms, more, err = t.unread(o)
 	if err != nil || o.Peek {
@@ -14,8 +15,13 @@ func (t *tx) readUnread(o *WaitOptions) (ms []Message, more bool, err error) {
 	}
 	for i := range ms {
 		m := &ms[i]
-		m.ReadAt = t.now
-		if err := t.markRead(m, t.now, tracing.Read, ""); err != nil {
+		if o.Lease.For > 0 && m.seq != 0 { // what somebody wrote into the inbox could never be acknowledged
+			err = t.show(m, &o.Lease)
+		} else {
+			m.ReadAt = t.now
+			err = t.markRead(m, t.now, tracing.Read, "")
+		}
+		if err != nil {
 			return nil, false, err
 		}
 	}
@@ -92,6 +98,9 @@ func (t *tx) markRead(m *Message, at string, event tracing.EventName, why string
 	return tracing.Record(t, e)
 }
 
+// notWritten is why a message that was handed out is unread again, though nobody gave it back.
+const notWritten = "the answer could not be written; unread again"
+
 // Unread takes back the reading of messages whose answer could not be written, so that the next reader gets them. One that
 // was acknowledged meanwhile, or read again, has reached somebody and stays read.
 func (r *Router) Unread(ctx context.Context, ms []Message) error {
@@ -107,6 +116,12 @@ func (r *Router) Unread(ctx context.Context, ms []Message) error {
 				}
 				continue
 			}
+			if m.shownAt != "" {
+				if err := t.unshow(m, notWritten); err != nil {
+					return err
+				}
+				continue
+			}
 			settled, err := t.number(`SELECT count(*) FROM `+m.table()+` WHERE message_id = ? AND recipient = ? AND (acknowledged_at <> '' OR read_at <> ?)`,
 				m.ID, m.Recipient, m.ReadAt)
 			if err != nil {
@@ -115,7 +130,7 @@ func (r *Router) Unread(ctx context.Context, ms []Message) error {
 			if settled > 0 {
 				continue
 			}
-			if err := t.markRead(m, "", tracing.Released, "the answer could not be written; unread again"); err != nil {
+			if err := t.markRead(m, "", tracing.Released, notWritten); err != nil {
 				return err
 			}
 		}

@@ -127,6 +127,10 @@ func (r *Router) endWhatEnded(c *conn) (tokens, devices int64, err error) {
 	if err := c.script("BEGIN; DELETE FROM waits; DELETE FROM signal_pairings"); err != nil {
 		return 0, 0, err
 	}
+	// Whoever had taken messages then has nothing of them now.
+	if _, err := c.Exec(`UPDATE reading_lease SET until = ?, pid = 0`, now); err != nil {
+		return 0, 0, err
+	}
 	ended := make([]int64, len(endedMeanwhile))
 	for i, what := range endedMeanwhile {
 		var present []string

@@ -25,15 +25,17 @@ func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+leased+` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?6 AND `+unowned+`))
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?3)
 		    OR EXISTS (SELECT 1 FROM signal_questions WHERE status = 'pending' AND (expires_at <= ?1 OR expires_at > ?4))
+		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until <= ?1)
+		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until > ?7)
 		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?4)
 		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?5))`,
 		stamp(clock), stamp(clock.Add(maxLease)), stamp(clock.Add(conf.settings.highestRung())), stamp(clock.Add(MaxTTL)),
-		stamp(clock.Add(conf.longestSilence)), stamp(clock.Add(conf.shortestLease)))
+		stamp(clock.Add(conf.longestSilence)), stamp(clock.Add(conf.shortestLease)), stamp(clock.Add(MaxReadingLease)))
 	return n != 0, err
 }
 
 // tidy does what must be done before anything is claimed, cleared or read: it adopts what others wrote, takes back
-// leases whose process died, undoes what a clock set forward and back has done, expires what is overdue, tells senders
+// leases whose process died, gives back what readers were shown and have not acknowledged in time, undoes what a clock set forward and back has done, expires what is overdue, tells senders
 // what nobody has acknowledged, and the manager which agents are silent. more is true when a further transaction is needed.
 func (t *tx) tidy() (more bool, err error) {
 	conf, err := t.config()
@@ -54,6 +56,10 @@ func (t *tx) tidy() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	returning, err := t.endReadingLeases()
+	if err != nil {
+		return false, err
+	}
 	expiring, err := t.expireQuestions()
 	if err != nil {
 		return false, err
@@ -67,10 +73,10 @@ func (t *tx) tidy() (more bool, err error) {
 		return false, err
 	}
 	missing, err := t.reportSilent()
-	return adopting || ending || reviewing || telling || expiring || missing, err
+	return adopting || ending || returning || reviewing || telling || expiring || missing, err
 }
 
-// clampTimes brings rungs, leases, acknowledgements and silences that lie further ahead than any could be back to what the clock
+// clampTimes brings rungs, leases of both kinds, acknowledgements and silences that lie further ahead than any could be back to what the clock
 // allows.
 func (t *tx) clampTimes() error {
 	conf, err := t.config()
@@ -82,6 +88,9 @@ func (t *tx) clampTimes() error {
 		return err
 	}
 	if err := t.clampLeases(conf); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`UPDATE reading_lease SET until = ?1 WHERE until > ?1`, stamp(t.clock.Add(MaxReadingLease))); err != nil {
 		return err
 	}
 	if _, err = t.Exec(`
@@ -216,6 +225,10 @@ func (t *tx) reviewRow(m *Message) error {
 	}
 	next := ""
 	isLive := m.Status == Pending || m.Status == Retry
+	lease, err := t.leaseOf(m)
+	if err != nil {
+		return err
+	}
 	over := m.ExpiresAt != "" && m.ExpiresAt <= t.clockText
 	switch {
 	case isLive && m.leaseToken != "":
@@ -228,6 +241,8 @@ func (t *tx) reviewRow(m *Message) error {
 		}
 	case isLive && over:
 		return t.lapse(m, "not delivered before it expired at "+m.ExpiresAt)
+	case lease != nil && m.ttl != nil && over:
+		next = lease.until // its reader has it, and may acknowledge it still
 	case m.Status == Delivered && m.ttl != nil && m.ReadAt == "" && over:
 		return t.lapse(m, "not read before it expired at "+m.ExpiresAt)
 	case isLive:

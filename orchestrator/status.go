@@ -12,7 +12,7 @@ type State struct {
 	WALBytes   int64              `json:"wal_bytes"`
 	Totals     map[string]int64   `json:"totals"` // rows of agent_message by status, and "archived"
 	Recipients []RecipientBacklog `json:"recipients"`
-	Unread     int64              `json:"unread"` // delivered to inboxes and not read
+	Unread     int64              `json:"unread"` // delivered to inboxes and not read; what a reader has not confirmed included
 	Overdue    int64              `json:"overdue"`
 	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review
 	Daemons    []Daemon           `json:"daemons"`
@@ -27,6 +27,7 @@ type RecipientBacklog struct {
 	Leased    int64  `json:"leased"` // being delivered right now
 	Held      int64  `json:"held"`   // waiting for an agent of that name
 	Unread    int64  `json:"unread"`
+	Shown     int64  `json:"shown,omitempty"`     // of those, handed to a reader that has not confirmed them
 	OldestAt  string `json:"oldest_at,omitempty"` // of what is undelivered
 	NextAt    string `json:"next_attempt_at,omitempty"`
 	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is not used any more
@@ -82,19 +83,24 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 	}
 	list = []RecipientBacklog{}
 	err = c.query(`
-		SELECT recipient, sum(pending), sum(retry), sum(leased), sum(held), sum(unread), coalesce(min(oldest), ''), coalesce(min(next), '')
+		SELECT recipient, sum(pending), sum(retry), sum(leased), sum(held), sum(unread), sum(shown), coalesce(min(oldest), ''), coalesce(min(next), '')
 		FROM (
 		    SELECT recipient, sum(status = 'pending') AS pending, sum(status = 'retry') AS retry, sum(lease_token <> '') AS leased,
-		           sum(held) AS held, 0 AS unread, min(created_at) AS oldest, min(nullif(next_attempt_at, '')) AS next
+		           sum(held) AS held, 0 AS unread, 0 AS shown, min(created_at) AS oldest, min(nullif(next_attempt_at, '')) AS next
 		    FROM agent_message WHERE status IN ('pending','retry') GROUP BY recipient
 		    UNION ALL
-		    SELECT recipient, 0, 0, 0, 0, count(*), NULL, NULL FROM agent_inbox WHERE read_at = '' GROUP BY recipient
+		    SELECT recipient, 0, 0, 0, 0, count(*), 0, NULL, NULL FROM agent_inbox WHERE read_at = '' GROUP BY recipient
 		    UNION ALL
-		    SELECT name, 0, 0, 0, 0, 0, NULL, NULL FROM agents)
+		    SELECT l.recipient, 0, 0, 0, 0, 1, 1, NULL, NULL FROM reading_lease l
+		    JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> ''
+		    LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
+		    WHERE coalesce(m.read_at, '') = ''
+		    UNION ALL
+		    SELECT name, 0, 0, 0, 0, 0, 0, NULL, NULL FROM agents)
 		GROUP BY recipient ORDER BY recipient`, func(row []driver.Value) error {
 		b := RecipientBacklog{
 			Recipient: asText(row[0]), Pending: asInt(row[1]), Retry: asInt(row[2]), Leased: asInt(row[3]), Held: asInt(row[4]),
-			Unread: asInt(row[5]), OldestAt: asText(row[6]), NextAt: asText(row[7]),
+			Unread: asInt(row[5]), Shown: asInt(row[6]), OldestAt: asText(row[7]), NextAt: asText(row[8]),
 		}
 		if agent := conf.agents[b.Recipient]; agent != nil {
 			b.Known, b.Disabled = true, agent.Disabled

@@ -54,7 +54,7 @@ type CommandSpan struct {
 // Receipt says that something has happened to a message, when, and how that is known. Nothing is reported beyond what
 // is known. Source: dialects.md, "All of them".
 type Receipt struct {
-	What     string `json:"what"` // created, delivered, read, acknowledged, answered
+	What     string `json:"what"` // created, delivered, shown (and not confirmed yet), read, acknowledged, answered
 	At       string `json:"at"`
 	Evidence string `json:"evidence"`
 }
@@ -147,13 +147,20 @@ func (c *conn) receipts(m *Message) ([]Receipt, error) {
 	}
 	add("created", m.CreatedAt, "agent_message.created_at")
 	add("delivered", m.DeliveredAt, "agent_message.delivered_at")
+	lease, err := c.leaseOf(m)
+	if err != nil {
+		return nil, err
+	}
+	if lease != nil {
+		add("shown", lease.at, "reading_lease.shown_at")
+	}
 	add("read", m.ReadAt, "agent_message.read_at")
 	add("acknowledged", m.AcknowledgedAt, "agent_message.acknowledged_at")
 	by := m.Recipient
 	if m.isPost() {
 		by = "" // whoever takes part answers the post itself
 	}
-	err := c.query(`
+	err = c.query(`
 		SELECT message_id, created_at FROM agent_message WHERE reply_to IN (?1, ?3) AND (?2 = '' OR sender = ?2)
 		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3) AND (?2 = '' OR sender = ?2)
 		ORDER BY 2 LIMIT 1`, func(row []driver.Value) error {
@@ -250,11 +257,8 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 	case Failed:
 		why.Where = "among the dead letters"
 		why.Rule = fmt.Sprintf("it failed for good after %s", plural(why.Attempts, "attempt"))
-		switch {
-		case strings.HasPrefix(m.Error, string(UnknownRecipient)+": "), strings.HasPrefix(m.Error, string(UnknownSender)+": "):
+		if why.Attempts == 0 {
 			why.Rule = "it was refused when it was sent"
-		case n == 0:
-			why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
 		}
 		why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
 		if conf.agents[m.Recipient] == nil {
@@ -318,7 +322,14 @@ func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
 	default:
 		why.Where = "with " + m.Recipient + ", through " + through
 	}
+	lease, err := c.leaseOf(m)
+	if err != nil {
+		return err
+	}
 	switch {
+	case lease != nil:
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it is unread again at %s unless it is acknowledged", lease, lease.at, lease.until)
+		why.Fix = "`mailroom acknowledge " + m.ID + "` confirms it, `mailroom mail release " + m.ID + "` makes it unread at once"
 	case m.AcknowledgedAt != "":
 		why.Rule = "delivered, read and acknowledged"
 	case m.ReadAt != "":
@@ -394,10 +405,7 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled", m.LeaseOwner, m.LeaseUntil)
 		why.Fix = deliver
 	case agent == nil:
-		if why.Rule, err = c.nobody(m.Recipient); err != nil {
-			return err
-		}
-		why.Rule += "; it climbs the ladder and then fails"
+		why.Rule = "nobody is known as " + m.Recipient + "; it climbs the ladder and then fails"
 		why.Fix = "`mailroom agent add " + m.Recipient + "`"
 	case agent.waits():
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled

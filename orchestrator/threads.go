@@ -94,7 +94,7 @@ func (r *Router) CreateThread(ctx context.Context, d ThreadDraft) (th Thread, er
 		}
 		for _, name := range names {
 			if conf.agents[name] == nil {
-				return t.unknownAgent(NotFound, "participant: ", name, conf)
+				return unknownAgent(NotFound, "participant: ", name, conf)
 			}
 		}
 		th, err = t.createThread(&d, names)
@@ -149,7 +149,7 @@ func (r *Router) AddParticipant(ctx context.Context, c ThreadChange, agent strin
 			return err
 		}
 		if conf.agents[agent] == nil {
-			return t.unknownAgent(NotFound, "participant: ", agent, conf)
+			return unknownAgent(NotFound, "participant: ", agent, conf)
 		}
 		if added = !th.Has(agent); !added {
 			return nil

@@ -15,6 +15,7 @@ type WaitOptions struct {
 	Filter    Filter        // the zero value takes everything
 	Peek      bool          // leave the messages unread
 	Posts     bool          // take the posts of the recipient's threads, too, those that do not mention it; not with a Filter
+	Lease     ReadingLease  // hand them out under a lease
 
 	// For are agents any of which the recipient waits for, and ReplyTo is a message of its own whose answer it waits for.
 	// Any message ends the wait all the same, unless Filter says otherwise. They say whom it depends on, so that a wait that
@@ -41,13 +42,17 @@ const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(m
 // Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
 // as read in the same transaction. It delivers what is due to this recipient on the way. When there are none it waits
 // until one comes or the timeout ends; no messages and no error is a wait that timed out. more says that there are others
-// of the kind, beyond the limit or beyond 4 MiB of payload. Each message goes to exactly one of several waiters. Errors:
+// of the kind, beyond the limit or beyond 4 MiB of payload. Each message goes to exactly one of several waiters; under a
+// lease it is not marked as read, and comes back when that ends. Errors:
 // unknown_recipient, busy; context.Cause(ctx) when ctx ended; conflict for a wait that nobody could end, since all who
 // could wait for the recipient, be it through others; not_found and permission_denied for ReplyTo.
 //
 // An agent whose transport is not its inbox gets here only what that transport has not taken.
 func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bool, err error) {
 	recipient, err := CheckName("recipient", o.Recipient)
+	if err == nil {
+		err = o.checkLease()
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -149,7 +154,12 @@ func (r *Router) register(ctx context.Context, name string) error {
 
 // lookAndTake is take behind a look with a reader: an idle waiter never takes the write lock.
 func (r *Router) lookAndTake(ctx context.Context, o *WaitOptions) (ms []Message, more bool, err error) {
-	there, err := r.anythingFor(o.Recipient)
+	there, held, err := r.anythingFor(o.Recipient)
+	if err == nil && held {
+		var ended bool
+		ended, err = r.endDeadReaders(ctx, o.Recipient)
+		there = there || ended
+	}
 	if err == nil && !there && o.Posts {
 		there, err = r.anyUnreadPosts(o.Recipient)
 	}
@@ -162,7 +172,7 @@ func (r *Router) lookAndTake(ctx context.Context, o *WaitOptions) (ms []Message,
 // take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to be
 // read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
 func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more bool, err error) {
-	everything := o.Filter == Filter{} && !o.Peek
+	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0
 	var first []int64
 	for again := true; again; {
 		var behind bool
@@ -231,9 +241,10 @@ func (r *Router) firstDue(o *WaitOptions) ([]int64, error) {
 	return first, err
 }
 
-// anythingFor looks whether taking could find something. It is what a waiter does first when it wakes up, so it is one
-// statement as long as the configuration is the one that is known.
-func (r *Router) anythingFor(recipient string) (there bool, err error) {
+// anythingFor looks whether taking could find something, and whether a process holds messages of the recipient under a
+// lease. It is what a waiter does first when it wakes up, so it is one statement as long as the configuration is the one
+// that is known.
+func (r *Router) anythingFor(recipient string) (there, held bool, err error) {
 	err = r.glance(func(c *conn) error {
 		var version string
 		err := c.query(`
@@ -241,9 +252,11 @@ func (r *Router) anythingFor(recipient string) (there bool, err error) {
 			       EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
 			    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+takeable+`)
 			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+foreign+`)
-			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+leased+` AND recipient = ?2 AND lease_until <= ?1)`,
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+leased+` AND recipient = ?2 AND lease_until <= ?1)
+			    OR EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?2 AND until <= ?1),
+			       EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?2 AND pid > 0)`,
 			func(row []driver.Value) error {
-				version, there = asText(row[0]), asInt(row[1]) != 0
+				version, there, held = asText(row[0]), asInt(row[1]) != 0, asInt(row[2]) != 0
 				return nil
 			}, stamp(r.now()), recipient)
 		if err != nil {
@@ -257,18 +270,18 @@ func (r *Router) anythingFor(recipient string) (there bool, err error) {
 		}
 		agent := conf.agents[recipient]
 		if agent == nil {
-			return c.unknownAgent(UnknownRecipient, "", recipient, conf)
+			return unknownAgent(UnknownRecipient, "", recipient, conf)
 		}
 		if !there && r.setTransport(agent) == nil {
 			there, err = c.keptFrom(agent)
 		}
 		return err
 	})
-	return there, err
+	return there, held, err
 }
 
 // nextDue returns when the next retry of a recipient ("" is everybody) is due, or the next review or lease, whichever
-// comes first; the zero time when nothing is planned.
+// comes first, or when to look again whether the process of another reader runs; the zero time when nothing is planned.
 func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 	err = r.read(func(c *conn) error {
 		var next string
@@ -278,14 +291,18 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + later + ` AND ` + goesSomewhere + `
 				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
 				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE ` + leased + `
+				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''
 				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
 				    UNION ALL SELECT min(expires_at) FROM signal_questions WHERE status = 'pending'
 				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> '')`)
 		} else {
 			next, _, err = c.text(`
-				SELECT min(next_attempt_at) FROM agent_message
-				WHERE `+live+` AND recipient = ? AND next_attempt_at > ? AND lease_token = '' AND held = 0 AND delivery_marks = ''`,
-				recipient, stamp(r.now()))
+				SELECT min(at) FROM (
+				    SELECT min(next_attempt_at) AS at FROM agent_message
+				    WHERE `+live+` AND recipient = ?1 AND next_attempt_at > ?2 AND lease_token = '' AND held = 0 AND delivery_marks = ''
+				    UNION ALL SELECT min(until) FROM reading_lease WHERE recipient = ?1 AND until > ''
+				    UNION ALL SELECT ?3 WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1 AND pid > 0))`,
+				recipient, stamp(r.now()), stamp(r.now().Add(deadReaderPoll)))
 		}
 		at = parseStamp(next)
 		return err
@@ -305,7 +322,7 @@ func (t *tx) deliverForReading(recipient string, first []int64) (behind bool, er
 		return false, err
 	}
 	if conf.agents[recipient] == nil {
-		return false, t.unknownAgent(UnknownRecipient, "", recipient, conf)
+		return false, unknownAgent(UnknownRecipient, "", recipient, conf)
 	}
 	batch := &inboxBatch{tx: t, delivered: map[string]int{}, left: conf.settings.ClaimSize}
 	if err := batch.empty(); err != nil {

@@ -57,6 +57,7 @@ const (
 	AttemptFailed EventName = "attempt_failed" // one rung of the ladder
 	Overdue       EventName = "overdue"        // waits for longer than it should
 	Delivered     EventName = "delivered"
+	Shown         EventName = "shown" // handed out under a lease; not read until it is acknowledged
 	Read          EventName = "read"
 	Acknowledged  EventName = "acknowledged"
 	Expired       EventName = "expired"

@@ -22,9 +22,10 @@ import (
 var mayImport = map[string][]string{
 	"":                              {},
 	"tracing":                       {},
-	"orchestrator":                  {"", "tracing"},
+	"orchestrator":                  {"", "orchestrator/process", "tracing"},
+	"orchestrator/process":          {},
 	"orchestrator/letter":           {"orchestrator"},
-	"orchestrator/program":          {"orchestrator"},
+	"orchestrator/program":          {"orchestrator", "orchestrator/process"},
 	"orchestrator/person":           {"orchestrator", "tracing"},
 	"orchestrator/transport":        {"orchestrator", "orchestrator/letter", "orchestrator/program"},
 	"orchestrator/watchdog":         {"orchestrator", "orchestrator/program"},

@@ -15,6 +15,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/admin"
 	"mailroom/commands/coral"
+	"mailroom/commands/mail"
 	"mailroom/commands/ralph"
 	"mailroom/commands/relay"
 	"mailroom/commands/route"
@@ -44,7 +45,7 @@ func run() int {
 // config is what the program is made of.
 func config() surface.Config {
 	return surface.Config{
-		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(), admin.Definitions()),
+		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), mail.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(), admin.Definitions()),
 		Open:      open,
 		Extra:     []func(*surface.Program) *cli.Command{surface.ServeCommand, surface.MCPCommand},
 		Version:   version(),

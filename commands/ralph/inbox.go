@@ -14,6 +14,7 @@ type InboxParams struct {
 	Agent      string           `json:"agent,omitempty" desc:"agent whose inbox to show; may be left out by one that is known by its credential" check:"agent"`
 	MarkAsRead bool             `json:"markAsRead,omitempty" desc:"mark the messages as read; false only looks" default:"true"`
 	Limit      int              `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
+	Lease      commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read at once" check:"min=1,max=86400"`
 	Wait       commands.Seconds `json:"wait,omitempty" desc:"seconds to wait for one when there is none; left out: not at all" check:"min=0,max=3600"`
 }
 
@@ -23,6 +24,7 @@ type InboxResult struct {
 	Count    int        `json:"count"`
 	HasMore  bool       `json:"has_more"` // there are others
 	Messages []Received `json:"messages"`
+	Until    string     `json:"lease_until,omitempty"` // they come back then
 
 	taken []orchestrator.Message // marked as read with this answer
 }
@@ -38,7 +40,10 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	wait := commands.Patience(ctx, p.Wait.Duration())
 	agent, err := env.Router.Agent(ctx, name)
 	if err == nil {
-		if _, ok := folderOf(&agent); ok {
+		if _, ok := folderOf(&agent); ok && p.Lease > 0 {
+			return InboxResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "lease: what lies in the folder of %s is shown until it is acknowledged", agent.Name).
+				WithHint("Leave the lease out")
+		} else if ok {
 			return inboxOfFolder(ctx, env, &agent, p, wait)
 		}
 	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // it may be about to register itself
@@ -46,6 +51,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	}
 	ms, more, err := env.Router.Wait(ctx, orchestrator.WaitOptions{
 		Recipient: name, Timeout: wait, Limit: p.Limit, Register: env.Caller.Name != "", Peek: !p.MarkAsRead,
+		Lease: commands.Lease(env.Caller, "ralph inbox", p.Lease),
 	})
 	if err != nil {
 		return InboxResult{}, err
@@ -70,7 +76,7 @@ func inboxOfFolder(ctx context.Context, env commands.Env, agent *orchestrator.Ag
 }
 
 func showInbox(agent string, ms []orchestrator.Message, more bool) InboxResult {
-	r := InboxResult{Agent: agent, Count: len(ms), HasMore: more, Messages: make([]Received, len(ms))}
+	r := InboxResult{Agent: agent, Count: len(ms), HasMore: more, Messages: make([]Received, len(ms)), Until: commands.LeaseEnd(ms)}
 	for i := range ms {
 		r.Messages[i] = render(&ms[i])
 	}
@@ -90,6 +96,7 @@ func (r InboxResult) Text(w *commands.Text) {
 	for i := range r.Messages {
 		r.Messages[i].text(w)
 	}
+	commands.TellLease(w, r.Until)
 	if r.HasMore {
 		w.Printf("There are more: ask again.\n")
 	}

@@ -18,6 +18,7 @@ type GetMessagesParams struct {
 	Type       string           `json:"message_type,omitempty" desc:"only those of this type" check:"min=1,max=64"`
 	Priority   string           `json:"priority,omitempty" desc:"only those of this priority" check:"oneof=low|normal|high|urgent"`
 	Limit      int              `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
+	Lease      commands.Seconds `json:"lease_seconds,omitempty" desc:"seconds after which they come back unless an ACK confirms them; left out: they are read at once" check:"min=1,max=86400"`
 	Wait       commands.Seconds `json:"wait_seconds,omitempty" desc:"how long to wait for one when there is none; left out: not at all" check:"min=0,max=3600"`
 }
 
@@ -27,6 +28,7 @@ type GetMessagesResult struct {
 	Count         int       `json:"count"`
 	HasMore       bool      `json:"hasMore"` // there are others: ask again
 	Messages      []Message `json:"messages"`
+	LeaseUntil    string    `json:"leaseUntil,omitempty"` // they come back then
 
 	taken []orchestrator.Message // marked as read with this answer
 }
@@ -42,13 +44,14 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 	o := orchestrator.WaitOptions{
 		Recipient: reader, Timeout: commands.Patience(ctx, p.Wait.Duration()), Limit: p.Limit, Register: env.Caller.Name != "",
 		Filter: orchestrator.Filter{Type: p.Type, Target: p.Target}, Peek: !p.MarkAsRead,
+		Lease: commands.Lease(env.Caller, "get_messages", p.Lease),
 	}
 	o.Filter.MinPriority, o.Filter.MaxPriority = priorityBounds(p.Priority)
 	ms, more, err := env.Router.Wait(ctx, o)
 	if err != nil {
 		return GetMessagesResult{}, err
 	}
-	r := GetMessagesResult{Count: len(ms), HasMore: more, Messages: make([]Message, len(ms))}
+	r := GetMessagesResult{Count: len(ms), HasMore: more, Messages: make([]Message, len(ms)), LeaseUntil: commands.LeaseEnd(ms)}
 	if p.MarkAsRead {
 		r.taken = ms
 	}
@@ -113,6 +116,7 @@ func (r GetMessagesResult) Text(w *commands.Text) {
 	for i := range r.Messages {
 		r.Messages[i].write(w)
 	}
+	commands.TellLease(w, r.LeaseUntil)
 	if r.HasMore {
 		w.Printf("There are more: ask again.\n")
 	}

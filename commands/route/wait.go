@@ -13,17 +13,19 @@ type WaitParams struct {
 	Recipient string           `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
 	Timeout   commands.Seconds `json:"timeout,omitempty" desc:"how long to wait when there are none" check:"min=0,max=86400" default:"30"`
 	BatchSize int              `json:"batch_size,omitempty" desc:"messages to take at most" check:"min=1,max=1000" default:"10"`
+	Lease     commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read at once" check:"min=1,max=86400"`
 	WaitFor   string           `json:"wait_for,omitempty" desc:"agent that is waited for; refused when it waits for the recipient, be it through others" check:"agent"`
 	ReplyTo   string           `json:"reply_to,omitempty" desc:"message of the recipient's own whose answer is waited for; the same as naming those who got it" check:"id"`
 }
 
-// WaitResult holds the messages, which are marked as read. A wait that ended without one is not an error.
+// WaitResult holds the messages, which are marked as read, or shown under a lease. A wait that ended without one is not an error.
 type WaitResult struct {
 	Recipient string                 `json:"recipient"`
 	Count     int                    `json:"count"`
 	Messages  []orchestrator.Message `json:"messages"`
 	More      bool                   `json:"more"` // there are others: ask again
 	TimedOut  bool                   `json:"timed_out"`
+	Until     string                 `json:"lease_until,omitempty"` // they come back then
 	Timestamp string                 `json:"timestamp"`
 }
 
@@ -37,7 +39,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	}
 	o := orchestrator.WaitOptions{
 		Recipient: recipient, Timeout: commands.Patience(ctx, p.Timeout.Duration()), Limit: p.BatchSize,
-		Register: env.Caller.Name != "", ReplyTo: p.ReplyTo,
+		Register: env.Caller.Name != "", ReplyTo: p.ReplyTo, Lease: commands.Lease(env.Caller, "wait", p.Lease),
 	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
@@ -49,7 +51,9 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if ms == nil {
 		ms = []orchestrator.Message{}
 	}
-	return WaitResult{Recipient: recipient, Count: len(ms), Messages: ms, More: more, TimedOut: len(ms) == 0, Timestamp: timestamp(env)}, nil
+	return WaitResult{
+		Recipient: recipient, Count: len(ms), Messages: ms, More: more, TimedOut: len(ms) == 0, Until: commands.LeaseEnd(ms), Timestamp: timestamp(env),
+	}, nil
 }
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
@@ -67,6 +71,7 @@ func (r WaitResult) Text(w *commands.Text) {
 		m := &r.Messages[i]
 		w.Printf("%s  %s from %s, %s\n  %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, m.CreatedAt, string(m.Payload))
 	}
+	commands.TellLease(w, r.Until)
 	if r.More {
 		w.Printf("There are more: ask again.\n")
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -53,7 +54,7 @@ func (p *Program) serveTools(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	caller.Admin = caller.Name == "" || c.Bool("admin")
+	caller.Admin, caller.Process = caller.Name == "" || c.Bool("admin"), os.Getpid()
 	vocabularies, err := p.vocabularies(strings.Join(c.StringSlice("vocabulary"), ","))
 	if err != nil {
 		return err

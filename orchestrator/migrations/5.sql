@@ -24,7 +24,7 @@ CREATE TABLE reading_lease (
     recipient         TEXT NOT NULL,
     holder            TEXT NOT NULL DEFAULT '',        -- what took it: wait, a hook
     session           TEXT NOT NULL DEFAULT '',        -- of the agent's host
-    host              TEXT NOT NULL DEFAULT '',        -- machine on which pid runs
+    host              TEXT NOT NULL DEFAULT '',        -- where pid counts: machine and PID namespace
     pid               INTEGER NOT NULL DEFAULT 0,      -- process whose end ends the lease; 0: only until does
     born              TEXT NOT NULL DEFAULT '',        -- when that process was born, since numbers are used again
     shown_at          TEXT NOT NULL,
@@ -32,7 +32,7 @@ CREATE TABLE reading_lease (
     PRIMARY KEY (message_id, recipient)
 );
 CREATE INDEX reading_lease_until ON reading_lease (until);
-CREATE INDEX reading_lease_recipient ON reading_lease (recipient);
+CREATE INDEX reading_lease_recipient ON reading_lease (recipient, until);
 
 CREATE TABLE removed_agents (
     name              TEXT PRIMARY KEY,

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"mailroom/orchestrator/process"
 )
 
 // WithoutName is withoutName, for systems that have no files in memory.
@@ -13,10 +15,10 @@ var WithoutName = withoutName
 // Reused is the text of a slot's file when other processes have the numbers of those that held it; "" where the system
 // does not tell.
 func Reused(t *testing.T) string {
-	if born(os.Getpid()) == "" {
+	if process.Of(os.Getpid()).Born == "" {
 		return ""
 	}
-	ours := processOf(os.Getpid())
+	ours := process.Of(os.Getpid())
 	ours.Born += "0"
 	text, err := json.Marshal(holders{Owner: ours, Command: ours})
 	if err != nil {

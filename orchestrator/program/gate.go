@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"mailroom/orchestrator/process"
 )
 
 // gate keeps a command that has a process from doing anything until it is noted in the slot which process that is. If we
@@ -40,7 +42,7 @@ func (g *gate) open(pid int) error {
 	if err != nil {
 		return err
 	}
-	h := holders{Owner: processOf(os.Getpid()), Command: processOf(pid)}
+	h := holders{Owner: process.Of(os.Getpid()), Command: process.Of(pid)}
 	err = h.write(g.slot)
 	unlock()
 	if err == nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/process"
 )
 
 // Slot is the right to run one command at a time among all processes of the machine: a lock on a file, which the command
@@ -68,7 +69,7 @@ func begin(file *os.File) error {
 	if closedByCommand(file) {
 		return orchestrator.ErrNoSlot
 	}
-	h := holders{Owner: processOf(os.Getpid())}
+	h := holders{Owner: process.Of(os.Getpid())}
 	return h.write(file)
 }
 
@@ -104,14 +105,14 @@ func guard(folder string) (unlock func(), err error) {
 // and whose process has died. When nobody has noted whose the slot is, it is taken.
 func leftOver(file *os.File) bool {
 	h, err := holdersIn(file)
-	return err == nil && h != nil && !h.Owner.alive() && !h.Command.alive()
+	return err == nil && h != nil && !h.Owner.Alive() && !h.Command.Alive()
 }
 
 // closedByCommand reports whether the command that ran with a slot last, and whose process has died, runs still: it has
 // closed what it inherited, as sudo(8) does, and the lock with it.
 func closedByCommand(file *os.File) bool {
 	h, err := holdersIn(file)
-	return err == nil && h != nil && h.Command.Born != "" && h.Command.here()
+	return err == nil && h != nil && h.Command.Born != "" && h.Command.Here()
 }
 
 // Holder returns the number of the process of the command that runs with a slot, and that leads its group; 0 is none that
@@ -123,7 +124,7 @@ func Holder(folder, name string) int {
 	}
 	defer file.Close()
 	h, err := holdersIn(file)
-	if err != nil || h == nil || h.Command.Born == "" || !h.Command.here() {
+	if err != nil || h == nil || h.Command.Born == "" || !h.Command.Here() {
 		return 0
 	}
 	return h.Command.PID

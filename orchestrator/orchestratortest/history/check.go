@@ -174,7 +174,7 @@ func (c *checker) readings() {
 				if handed[r] == 0 && !killed[t.actor] {
 					c.violated("readings", "%s was marked as read by %s (message_trace row %d), which was never handed it", id, t.actor, t.id)
 				}
-			case t.event == "replayed", t.event == "released" && strings.HasPrefix(t.err, unread):
+			case t.event == "replayed", t.event == "released" && (strings.HasPrefix(t.err, unread) || strings.HasPrefix(t.err, handedBack)):
 				again++
 			}
 		}

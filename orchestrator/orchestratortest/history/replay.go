@@ -11,6 +11,7 @@ const (
 	givenBack  = "given back"
 	lateResult = "late result ignored"
 	unread     = "the answer could not be written"
+	handedBack = "handed back"
 	byFallback = "by the fallback "
 	cannotTell = "cannot tell whether"
 	foundLater = "an earlier attempt had delivered it"
@@ -90,7 +91,7 @@ func (s *state) apply(t, next *traced) (wrong string) {
 		s.place = "agent_message_archive"
 	case "deleted":
 		s.place = "gone"
-	case "overdue", "held":
+	case "overdue", "held", "shown":
 	default:
 		wrong = "nobody knows this event"
 	}
@@ -130,7 +131,7 @@ func (s *state) release(t *traced) {
 		s.crashes++
 	case strings.HasPrefix(t.err, givenBack):
 		s.lease = ""
-	case strings.HasPrefix(t.err, unread):
+	case strings.HasPrefix(t.err, unread), strings.HasPrefix(t.err, handedBack):
 		s.readAt = ""
 	}
 }

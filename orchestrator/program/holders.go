@@ -6,28 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"mailroom/orchestrator/process"
 )
-
-// process says which process is meant by a number, which the system gives to another one in the end.
-type process struct {
-	PID   int    `json:"pid"`
-	Born  string `json:"born,omitempty"`  // when it began, as the system says it; "" is not known
-	Space string `json:"space,omitempty"` // where its number counts; "" is everywhere
-}
-
-// processOf is for one that has not ended.
-func processOf(pid int) process { return process{PID: pid, Born: born(pid), Space: space()} }
-
-// here reports whether it is a process that we can see, and that runs still.
-func (p process) here() bool { return p.PID > 0 && p.Space == space() && runs(p.PID, p.Born) }
-
-// alive reports whether a process may run still: one in another container cannot be seen from here.
-func (p process) alive() bool { return p.here() || p.PID > 0 && p.Space != space() }
 
 // holders are the processes by which a slot is taken. They stand in its file.
 type holders struct {
-	Owner   process `json:"owner"`   // that took it
-	Command process `json:"command"` // that it started last
+	Owner   process.ID `json:"owner"`   // that took it
+	Command process.ID `json:"command"` // that it started last
 }
 
 // holdersSize is the size of a slot's file. It is written in one piece and in place, so that nobody sees a part of it.

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package program
+package process
 
 import (
 	"errors"

@@ -1,0 +1,70 @@
+package mail
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// ReleaseParams say what to hand back.
+type ReleaseParams struct {
+	MessageID string `json:"message_id,omitempty" desc:"message to hand back" check:"id" arg:"1"`
+	All       bool   `json:"all,omitempty" desc:"hand back everything that was read and not acknowledged, in place of one message"`
+	Agent     string `json:"agent,omitempty" desc:"agent whose messages they are; may be left out by one that is known by its credential" check:"agent"`
+}
+
+// ReleaseResult says what is unread again.
+type ReleaseResult struct {
+	Agent    string   `json:"agent"`
+	Count    int      `json:"count"`
+	Released []string `json:"released"` // the first maxNamed of them
+}
+
+// maxNamed bounds the messages that an answer names.
+const maxNamed = 100
+
+var releaseCommand = commands.Define(vocabulary, "release", release)
+
+// release is idempotent: what is unread already is left so, and not counted.
+func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseResult, error) {
+	if p.All == (p.MessageID != "") {
+		return ReleaseResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "it is not said what to hand back").
+			WithHint("Name one message, or say all (--all); not both")
+	}
+	agent, by := p.Agent, env.Caller.Name
+	if p.All || agent != "" {
+		var err error
+		if agent, err = commands.ActAs(env.Caller, agent); err != nil {
+			return ReleaseResult{}, err
+		}
+	}
+	if p.All {
+		released, err := env.Router.ReleaseAll(ctx, agent, by)
+		return ReleaseResult{Agent: agent, Count: len(released), Released: append([]string{}, released[:min(len(released), maxNamed)]...)}, err
+	}
+	if by == "" {
+		by = agent // the administrator may say whose it must be
+	}
+	m, released, err := env.Router.Release(ctx, p.MessageID, by)
+	if err != nil {
+		return ReleaseResult{}, err
+	}
+	r := ReleaseResult{Agent: m.Recipient, Released: []string{}}
+	if released {
+		r.Count, r.Released = 1, append(r.Released, m.ID)
+	}
+	return r, nil
+}
+
+// Text says it in a sentence.
+func (r ReleaseResult) Text(w *commands.Text) {
+	switch r.Count {
+	case 0:
+		w.Printf("Nothing of %s had to be handed back: it is unread already, or there is nothing.\n", r.Agent)
+	case 1:
+		w.Printf("%s is unread again for %s.\n", w.Paint(commands.Bold, r.Released[0]), r.Agent)
+	default:
+		w.Printf("%d messages are unread again for %s.\n", r.Count, r.Agent)
+	}
+}

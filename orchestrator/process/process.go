@@ -1,0 +1,18 @@
+// Package process tells whether a process that was noted still runs, though the system gives its number to others.
+package process
+
+// ID says which process is meant by a number, which the system gives to another one in the end.
+type ID struct {
+	PID   int    `json:"pid"`
+	Born  string `json:"born,omitempty"`  // when it began, as the system says it; "" is not known
+	Space string `json:"space,omitempty"` // where its number counts; "" is everywhere
+}
+
+// Of is for a process that has not ended.
+func Of(pid int) ID { return ID{PID: pid, Born: born(pid), Space: space()} }
+
+// Here reports whether it is a process that we can see, and that runs still.
+func (p ID) Here() bool { return p.PID > 0 && p.Space == space() && runs(p.PID, p.Born) }
+
+// Alive reports whether a process may run still: one in another container cannot be seen from here.
+func (p ID) Alive() bool { return p.Here() || p.PID > 0 && p.Space != space() }
