@@ -5,12 +5,13 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 	"unicode/utf8"
+
+	"mailroom/orchestrator"
 )
 
-// Text writes for people, on a terminal. What comes from messages is made harmless: control characters cannot drive the
-// terminal.
+// Text writes for people, on a terminal. What comes from messages can neither drive the terminal nor pass for a line of ours:
+// an argument of Printf and a cell of a table stay within their line, and of a text of several lines (Block) each is indented.
 type Text struct {
 	Out   io.Writer
 	Color bool
@@ -29,15 +30,24 @@ type ToolTexter interface{ ToolText() string }
 // Err returns the first error of writing.
 func (w *Text) Err() error { return w.err }
 
-// Printf writes a text; arguments that are strings are made harmless first.
+// Printf writes a text. What its arguments hold stays within the line.
 func (w *Text) Printf(format string, args ...any) {
+	safe := make([]any, len(args))
 	for i, a := range args {
-		if s, ok := a.(string); ok {
-			args[i] = Harmless(s)
-		}
+		safe[i] = inlined(a)
 	}
-	w.raw(fmt.Sprintf(format, args...))
+	w.raw(fmt.Sprintf(format, safe...))
 }
+
+// Block writes a text of one or more lines that somebody else wrote: first stands before the first of them, and rest before each
+// other, which must not be empty where lines of ours begin at the margin.
+func (w *Text) Block(first, rest Painted, text string) {
+	text = strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	w.raw(string(first) + strings.ReplaceAll(Visible(text), "\n", "\n"+string(rest)) + "\n")
+}
+
+// Body is Block for the text of a message below its heading: every line begins with the indent.
+func (w *Text) Body(indent Painted, text string) { w.Block(indent, indent, text) }
 
 func (w *Text) raw(s string) {
 	if w.err == nil {
@@ -57,16 +67,16 @@ const (
 	Yellow Style = "33"
 )
 
-// Paint returns s in a style, or as it is where colours are off. s is made harmless.
+// Paint returns s in a style, or as it is where colours are off. s is made Inline.
 func (w *Text) Paint(style Style, s string) Painted {
-	s = Harmless(s)
+	s = Inline(s)
 	if !w.Color || s == "" {
 		return Painted(s)
 	}
 	return Painted("\x1b[" + string(style) + "m" + s + "\x1b[0m")
 }
 
-// Painted is text that is harmless already.
+// Painted is a text that is safe to show already.
 type Painted string
 
 // StatusStyle is the style in which a message status or a level is shown.
@@ -86,28 +96,45 @@ func StatusStyle(status string) Style {
 func (w *Text) Status(status string) Painted {
 	style := StatusStyle(status)
 	if style == "" {
-		return Painted(Harmless(status))
+		return Painted(Inline(status))
 	}
 	return w.Paint(style, status)
 }
 
-// Table writes rows in columns under a header. Cells are made harmless, and long ones cut. Where the terminal is too
+// Finding writes what a doctor has found, and below it what to do.
+func (w *Text) Finding(f orchestrator.Finding) {
+	w.Block(w.Status(f.Level)+Painted("  "+Inline(f.Check)+": "), "    ", f.Says)
+	if f.Do != "" {
+		w.Body("    ", f.Do)
+	}
+}
+
+// Table writes rows in columns under a header. Cells stay within their line, and long ones are cut. Where the terminal is too
 // narrow for the columns, each row is a block of lines instead, and nothing is cut.
 func (w *Text) Table(header []string, rows [][]string) {
+	titles, cells := make([]string, len(header)), make([][]string, len(rows))
+	for i, title := range header {
+		titles[i] = Inline(title)
+	}
+	for i, row := range rows {
+		cells[i] = make([]string, max(len(row), len(header))) // tabwriter aligns only rows that have all cells
+		for j, cell := range row {
+			cells[i][j] = Inline(strings.ReplaceAll(cell, "\n", " "))
+		}
+	}
 	limit := w.cellLimit(len(header))
-	if w.Width > 0 && tableWidth(header, rows, limit) > w.Width {
-		w.blocks(header, rows)
+	if w.Width > 0 && tableWidth(titles, cells, limit) > w.Width {
+		w.blocks(titles, cells)
 		return
 	}
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(header, "\t"))
-	for _, row := range rows {
-		cells := make([]string, max(len(row), len(header))) // tabwriter aligns only rows that have all cells
-		for i, cell := range row {
-			cells[i] = cut(strings.ReplaceAll(Harmless(cell), "\n", " "), limit)
+	fmt.Fprintln(t, strings.Join(titles, "\t"))
+	for _, row := range cells {
+		for j, cell := range row {
+			row[j] = cut(cell, limit)
 		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	t.Flush()
 	head, body, _ := strings.Cut(b.String(), "\n")
@@ -137,7 +164,7 @@ func (w *Text) blocks(header []string, rows [][]string) {
 		}
 		pairs := make([][2]string, 0, len(header))
 		for j, cell := range row[:min(len(row), len(header))] {
-			pairs = append(pairs, [2]string{strings.ToLower(header[j]), strings.ReplaceAll(cell, "\n", " ")})
+			pairs = append(pairs, [2]string{strings.ToLower(header[j]), cell})
 		}
 		w.Fields(pairs...)
 	}
@@ -177,25 +204,8 @@ func (w *Text) Fields(pairs ...[2]string) {
 	}
 	for _, p := range pairs {
 		if p[1] != "" {
-			w.Printf("%s%s  %s\n", w.Paint(Dim, p[0]), strings.Repeat(" ", width-len(p[0])),
-				strings.ReplaceAll(strings.TrimRight(p[1], "\n"), "\n", "\n"+strings.Repeat(" ", width+2)))
+			key := w.Paint(Dim, p[0]) + Painted(strings.Repeat(" ", width-len(p[0])+2))
+			w.Block(key, Painted(strings.Repeat(" ", width+2)), p[1])
 		}
 	}
-}
-
-// Harmless replaces control characters, so that a message cannot move the cursor or change colours. Line ends and tabs
-// stay.
-func Harmless(s string) string {
-	bad := func(r rune) bool {
-		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
-	}
-	if strings.IndexFunc(s, bad) < 0 {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		if bad(r) {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }

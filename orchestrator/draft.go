@@ -71,6 +71,9 @@ func (d Draft) checkContent() (Draft, error) {
 			return d, Errorf(InvalidParams, "%s holds a NUL or is not valid UTF-8", text.name)
 		}
 	}
+	if err := checkPlain("message_type", d.Type); err != nil {
+		return d, err
+	}
 	switch {
 	case d.Priority < -MaxPriority || d.Priority > MaxPriority:
 		return d, Errorf(InvalidParams, "priority is %d; it goes from %d to %d", d.Priority, -MaxPriority, MaxPriority)

@@ -105,3 +105,17 @@ func (r *Router) AnythingDue() (bool, error) { return r.anythingDue(context.Back
 
 // ParsePushHosts reads the setting signal.push_hosts.
 var ParsePushHosts = parsePushHosts
+
+// Confusable is a row of the table of characters that look like others.
+type Confusable struct {
+	From rune
+	To   string
+}
+
+// Confusables returns that table.
+func Confusables() (list []Confusable) {
+	for _, c := range confusables {
+		list = append(list, Confusable{c.from, c.to})
+	}
+	return list
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
-	"strings"
 	"time"
 )
 
@@ -73,8 +72,12 @@ func (t *tx) admitted(j Joining) (Presence, error) {
 		return Presence{}, noMember(j.Agent, "session")
 	}
 	if j.DisplayName != nil {
-		if other := conf.agents[foldName(strings.TrimSpace(*j.DisplayName))]; other != nil && other.Name != j.Agent {
-			return Presence{}, Errorf(InvalidParams, "%q is the name of another agent", *j.DisplayName).WithHint("Choose a name that is not taken for it")
+		present, err := t.presences(j.Session)
+		if err != nil {
+			return Presence{}, err
+		}
+		if err := checkDisplayName(&j, conf, present); err != nil {
+			return Presence{}, err
 		}
 	}
 	return t.join(j)

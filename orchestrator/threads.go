@@ -72,11 +72,8 @@ func (r *Router) CreateThread(ctx context.Context, d ThreadDraft) (th Thread, er
 	if d.Creator, err = CheckName("agent", d.Creator); err != nil {
 		return th, err
 	}
-	if err := checkLine("the name of the thread", d.Name, maxKey); err != nil {
+	if err := checkThreadName(d.Name); err != nil {
 		return th, err
-	}
-	if d.Name == "" {
-		return th, Errorf(InvalidParams, "the thread needs a name")
 	}
 	names := []string{d.Creator}
 	for _, p := range d.Participants {
@@ -121,6 +118,17 @@ func (t *tx) createThread(d *ThreadDraft, participants []string) (th Thread, err
 	}
 	th, _, err = t.thread(id)
 	return th, err
+}
+
+// checkThreadName refuses a name that no thread can have.
+func checkThreadName(name string) error {
+	if name == "" {
+		return Errorf(InvalidParams, "the thread needs a name")
+	}
+	if err := checkLine("the name of the thread", name, maxKey); err != nil {
+		return err
+	}
+	return checkPlain("the name of the thread", name)
 }
 
 // checkLine refuses a text that is too long, or that cannot be stored as it is.

@@ -64,7 +64,8 @@ func listCommands(_ context.Context, env commands.Env, p CommandsParams) (Comman
 // Text shows the list as a table, or the card as it is.
 func (r CommandsResult) Text(w *commands.Text) {
 	if r.Command != nil {
-		w.Printf("%s\n\nrights: %s · reads: %s · writes: %s\n", r.Command.Text, r.Command.Rights,
+		w.Block("", "", r.Command.Text)
+		w.Printf("\nrights: %s · reads: %s · writes: %s\n", r.Command.Rights,
 			orNothing(r.Command.Tables.Read), orNothing(r.Command.Tables.Write))
 		return
 	}

@@ -34,9 +34,6 @@ func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult
 func (r DoctorResult) Text(w *commands.Text) {
 	w.Printf("%s\n", r.Database)
 	for _, f := range r.Findings {
-		w.Printf("%s  %s: %s\n", w.Status(f.Level), f.Check, f.Says)
-		if f.Do != "" {
-			w.Printf("    %s\n", f.Do)
-		}
+		w.Finding(f)
 	}
 }

@@ -71,11 +71,8 @@ func writeStory(w *commands.Text, s *orchestrator.Story) {
 				leaf = "└─"
 			}
 			w.Printf("%s%s %s\n", trunk, leaf, eventLine(w, &e, start))
-			if e.Event == string(tracing.Deleted) {
-				continue // its detail stands above
-			}
-			for line := range strings.Lines(e.Detail) {
-				w.Printf("%s      %s\n", trunk, w.Paint(commands.Dim, strings.TrimRight(line, "\r\n")))
+			if e.Event != string(tracing.Deleted) { // its detail stands above
+				writePrinted(w, trunk, e.Detail)
 			}
 		}
 	}
@@ -143,7 +140,12 @@ func writeSession(w *commands.Text, s *orchestrator.CommandSpan, start time.Time
 	if s.Status != "ERROR" && end.Outcome != "" {
 		w.Printf("%s   %s\n", trunk, end.Outcome)
 	}
-	for line := range strings.Lines(end.Output) {
+	writePrinted(w, trunk, end.Output)
+}
+
+// writePrinted shows what a command printed or a server answered, below what is told of it.
+func writePrinted(w *commands.Text, trunk, text string) {
+	for line := range strings.Lines(text) {
 		w.Printf("%s      %s\n", trunk, w.Paint(commands.Dim, strings.TrimRight(line, "\r\n")))
 	}
 }
@@ -151,14 +153,14 @@ func writeSession(w *commands.Text, s *orchestrator.CommandSpan, start time.Time
 func (r *run) title(w *commands.Text, start time.Time) commands.Painted {
 	if r.span == nil {
 		at := since(start, r.events[0].At)
-		return w.Paint(commands.Bold, "engine") + commands.Painted(commands.Harmless(" of "+r.actor+"  "+at))
+		return w.Paint(commands.Bold, "engine") + commands.Painted(commands.Inline(" of "+r.actor+"  "+at))
 	}
 	text := " by " + r.actor
 	if r.span.Caller != "" {
 		text += " for " + r.span.Caller
 	}
 	text += fmt.Sprintf("  %s  %s  trace %s", since(start, r.span.StartedAt), took(r.span), r.span.TraceID)
-	title := w.Paint(commands.Bold, r.span.Name) + commands.Painted(commands.Harmless(text))
+	title := w.Paint(commands.Bold, r.span.Name) + commands.Painted(commands.Inline(text))
 	if r.span.Status == "ERROR" {
 		title += "  " + w.Paint(commands.Red, r.span.StatusMessage)
 	}
@@ -182,7 +184,7 @@ func eventLine(w *commands.Text, e *orchestrator.StoryEvent, start time.Time) co
 	if e.Error != "" {
 		text += "  " + strings.ReplaceAll(e.Error, "\n", " ")
 	}
-	return line + commands.Painted(commands.Harmless(text))
+	return line + commands.Painted(commands.Inline(text))
 }
 
 func parseTime(s string) time.Time {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -48,9 +47,7 @@ func (r WhyResult) Text(w *commands.Text) {
 		)
 		if reason.LastReport != "" {
 			w.Printf("%s\n", w.Paint(commands.Dim, "its transport reported"))
-			for line := range strings.Lines(reason.LastReport) {
-				w.Printf("  %s\n", strings.TrimRight(line, "\r\n"))
-			}
+			w.Body("  ", reason.LastReport)
 		}
 		for _, receipt := range reason.Receipts {
 			w.Printf("%s %s\n", w.Paint(commands.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At)

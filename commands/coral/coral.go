@@ -47,17 +47,21 @@ func change(env commands.Env, thread string) orchestrator.ThreadChange {
 	return orchestrator.ThreadChange{Session: env.Caller.Session, Thread: thread, By: env.Caller.Name}
 }
 
-// lines writes a confirmation in the document's form: what happened, then a line for each value that is not empty.
+// lines writes a confirmation in the document's form: what happened, then a line for each value that is not empty. Further
+// lines of a value are indented, so that they pass for no other.
 func lines(what string, pairs ...[2]string) string {
 	var b strings.Builder
 	b.WriteString(what)
 	for _, pair := range pairs {
 		if pair[1] != "" {
-			b.WriteString("\n" + pair[0] + ": " + pair[1])
+			b.WriteString("\n" + pair[0] + ": " + hanging(pair[1]))
 		}
 	}
 	return b.String()
 }
+
+// hanging makes a text safe to stand behind something else in a line.
+func hanging(text string) string { return strings.ReplaceAll(commands.Visible(text), "\n", "\n  ") }
 
 // listed writes names in one line.
 func listed(names []string) string { return strings.Join(names, ", ") }

@@ -59,4 +59,4 @@ func (r ThreadResult) ToolText() string {
 }
 
 // Text is the same for people.
-func (r ThreadResult) Text(w *commands.Text) { w.Printf("%s\n", r.ToolText()) }
+func (r ThreadResult) Text(w *commands.Text) { w.Block("", "", r.ToolText()) }

@@ -98,10 +98,10 @@ func (r ListAgentsResult) ToolText() string {
 		if i == others {
 			b.WriteString("\nNo agents, but always there:")
 		}
-		fmt.Fprintf(&b, "\nID: %s, Name: %s", a.AgentID, a.AgentName)
+		fmt.Fprintf(&b, "\nID: %s, Name: %s", a.AgentID, hanging(a.AgentName))
 		for _, pair := range [][2]string{{"Role", a.Role}, {"Status", a.Status}, {"Description", a.Description}} {
 			if pair[1] != "" {
-				fmt.Fprintf(&b, ", %s: %s", pair[0], pair[1])
+				fmt.Fprintf(&b, ", %s: %s", pair[0], hanging(pair[1]))
 			}
 		}
 	}

@@ -210,10 +210,10 @@ func (t *Thread) write(w *commands.Text) {
 		if m.Sender.Name != from {
 			from = m.Sender.Name + " (" + from + ")"
 		}
-		w.Printf("  %s from %s  %s\n    %s\n", m.Type, from, w.Paint(commands.Dim, m.ID),
-			strings.ReplaceAll(string(m.Content), "\n", "\n    "))
+		w.Printf("  %s from %s  %s\n", m.Type, from, w.Paint(commands.Dim, m.ID))
+		w.Body("    ", string(m.Content))
 		if m.DataText != "" {
-			w.Printf("    %s\n", string(m.DataText))
+			w.Body("    ", string(m.DataText))
 		}
 	}
 }

@@ -113,4 +113,4 @@ func (r SendMessageResult) ToolText() string {
 }
 
 // Text is the same for people.
-func (r SendMessageResult) Text(w *commands.Text) { w.Printf("%s\n", r.ToolText()) }
+func (r SendMessageResult) Text(w *commands.Text) { w.Block("", "", r.ToolText()) }

@@ -71,5 +71,6 @@ func render(m *orchestrator.Message) Received {
 
 // text shows a message to people.
 func (m *Message) text(w *commands.Text) {
-	w.Printf("%s  %s from %s to %s, %s\n  %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.From, m.To, m.Timestamp, string(m.Payload))
+	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.From, m.To, m.Timestamp)
+	w.Body("  ", string(m.Payload))
 }

@@ -51,8 +51,9 @@ func render(m *orchestrator.Message) Message {
 
 // write shows it to people.
 func (m *Message) write(w *commands.Text) {
-	w.Printf("%s  %s from %s to %s, %s\n  %s\n", w.Paint(commands.Bold, m.MessageID), m.Type, m.Source, m.Target, m.SentAt, m.Message)
+	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(commands.Bold, m.MessageID), m.Type, m.Source, m.Target, m.SentAt)
+	w.Body("  ", m.Message)
 	if len(m.Payload) > 0 {
-		w.Printf("  %s\n", string(m.Payload))
+		w.Body("  ", string(m.Payload))
 	}
 }

@@ -69,7 +69,8 @@ func (r WaitResult) Text(w *commands.Text) {
 	}
 	for i := range r.Messages {
 		m := &r.Messages[i]
-		w.Printf("%s  %s from %s, %s\n  %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, m.CreatedAt, string(m.Payload))
+		w.Printf("%s  %s from %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, m.CreatedAt)
+		w.Body("  ", string(m.Payload))
 	}
 	commands.TellLease(w, r.Until)
 	if r.More {

@@ -45,7 +45,7 @@ func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (Ge
 func (r GetResponseResult) Text(w *commands.Text) {
 	switch {
 	case r.Answered:
-		w.Printf("%s\n", r.Response)
+		w.Block("", "  ", r.Response)
 	case r.Status != "":
 		w.Printf("There is no answer: the question is %s.\n", r.Status)
 	default:

@@ -33,9 +33,6 @@ func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult
 // Text shows one line per check, and below it what to do.
 func (r DoctorResult) Text(w *commands.Text) {
 	for _, f := range r.Findings {
-		w.Printf("%s  %s: %s\n", w.Status(f.Level), f.Check, f.Says)
-		if f.Do != "" {
-			w.Printf("    %s\n", f.Do)
-		}
+		w.Finding(f)
 	}
 }

@@ -79,7 +79,7 @@ func draw(picture *os.File, text string) error {
 func (r PairResult) Text(w *commands.Text) {
 	var picture bytes.Buffer
 	qrterminal.GenerateHalfBlock(r.URL, qrterminal.M, &picture)
-	w.Printf("%s\n", picture.String())
+	w.Printf("%s\n", commands.Painted(picture.String()))
 	w.Printf("Scan it with the phone, or open %s there.\n", r.URL)
 	w.Printf("Code: %s, good once until %s. An app on the home screen of an iPhone wants it typed.\n", w.Paint(commands.Bold, r.Code), r.ExpiresAt)
 	w.Printf("Then compare the fingerprint that the phone shows: `mailroom signal device approve FINGERPRINT`\n")

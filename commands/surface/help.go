@@ -80,7 +80,7 @@ func (p *Program) help(app *cli.App, l *line) error {
 	w.Printf("%s - %s\n", w.Paint(commands.Bold, l.name()), c.Usage)
 	helpPart(w, "Usage", "  "+strings.ReplaceAll(usage, "\n", "\n  ")+"\n")
 	if text != "" {
-		w.Printf("\n%s\n", text)
+		w.Printf("\n%s\n", commands.Painted(text))
 	}
 	helpPart(w, "Commands", helpColumns(c.Subcommands, func(sub *cli.Command) string { return sub.Name + "\t" + p.filled(sub).Usage }))
 	helpPart(w, "Flags", helpColumns(c.Flags, cli.Flag.String))
@@ -91,7 +91,7 @@ func (p *Program) help(app *cli.App, l *line) error {
 // helpPart writes a titled part of a help; nothing when there is nothing in it.
 func helpPart(w *commands.Text, title, text string) {
 	if text != "" {
-		w.Printf("\n%s\n%s", w.Paint(commands.Bold, title+":"), text)
+		w.Printf("\n%s\n%s", w.Paint(commands.Bold, title+":"), commands.Painted(text))
 	}
 }
 

@@ -66,21 +66,21 @@ func (o *printer) answer(a commands.Answer) error {
 func (o *printer) failure(err error) {
 	if !o.text {
 		if werr := o.line(commands.Failure{Err: err}); werr != nil {
-			fmt.Fprintln(o.p.Err, "mailroom:", err)
+			fmt.Fprintln(o.p.Err, "mailroom:", commands.Inline(err.Error()))
 		}
 		return
 	}
 	w := o.p.people(o.p.Err, o.p.ErrTerminal)
 	var e *orchestrator.Error
 	if !errors.As(err, &e) {
-		w.Printf("%s %s\n", w.Paint(commands.Red, "mailroom:"), err.Error())
+		w.Block(w.Paint(commands.Red, "mailroom:")+" ", "  ", err.Error())
 		return
 	}
 	bare := *e
 	bare.Hint = ""
-	w.Printf("%s %s\n", w.Paint(commands.Red, "mailroom:"), bare.Error())
+	w.Block(w.Paint(commands.Red, "mailroom:")+" ", "  ", bare.Error())
 	if e.Hint != "" {
-		w.Printf("%s\n", e.Hint)
+		w.Block("", "  ", e.Hint)
 	}
 }
 

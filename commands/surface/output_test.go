@@ -13,7 +13,7 @@ func TestGenericText(t *testing.T) {
 	generic(&commands.Text{Out: &b}, []byte(`{"message_id":"m1","n":1.10,"none":null,"words":["a","b"],"empty":[],"deep":{"x":1},`+
 		`"text":"two\nlines \u001b[2J","delivery_summary":[{"recipient":"a","failed":0},{"recipient":"longer","more":"x"}]}`))
 	equal(t, "the text", b.String(), "message id  m1\nn           1.10\nwords       a, b\ndeep        {\"x\":1}\n"+
-		"text        two\n            lines \uFFFD[2J\n\ndelivery summary\nrecipient  failed  more\na          0\nlonger             x\n")
+		"text        two\n            lines \\u001b[2J\n\ndelivery summary\nrecipient  failed  more\na          0\nlonger             x\n")
 }
 
 func TestOutputIsTextOnATerminal(t *testing.T) {

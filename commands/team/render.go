@@ -58,8 +58,9 @@ func rendered(m *orchestrator.Message) Message {
 func (m *Message) text(w *commands.Text) {
 	said := string(m.Message)
 	_ = json.Unmarshal(m.Message, &said) // an object stays as it is
-	w.Printf("%s  %s from %s, %s\n  %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.From, m.Timestamp, said)
+	w.Printf("%s  %s from %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.From, m.Timestamp)
+	w.Body("  ", said)
 	if m.Payload != nil && string(m.Payload) != said {
-		w.Printf("  %s\n", string(m.Payload))
+		w.Body("  ", string(m.Payload))
 	}
 }

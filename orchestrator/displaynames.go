@@ -1,0 +1,139 @@
+package orchestrator
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+//go:generate go run makeconfusables.go
+
+// checkDisplayName refuses a name under which an agent could be taken for another: one with characters that are not seen, with
+// letters of several scripts in a word, one that is reserved, or one that looks like another agent's name or like what another is
+// called in the session. An agent may be called by its own name.
+func checkDisplayName(j *Joining, conf *config, present []Presence) error {
+	name := *j.DisplayName
+	if err := checkPlain("the display name", name); err != nil || name == "" {
+		return err
+	}
+	look := lookOf(name)
+	if look.small == "" {
+		return Errorf(InvalidParams, "the display name is blank").WithHint("Choose one that can be seen, or leave it out to be called %s", j.Agent)
+	}
+	if err := checkScripts(name); err != nil || look.like(j.Agent) {
+		return err
+	}
+	taken := func(as string) error {
+		return Errorf(InvalidParams, "%q %s", name, as).WithHint("Choose a name that is not taken for it")
+	}
+	for _, reserved := range reservedNames {
+		if look.like(reserved) {
+			return taken("is, or looks like, " + reserved + ", which is reserved")
+		}
+	}
+	for _, other := range conf.names {
+		if other != j.Agent && look.like(other) {
+			return taken("is, or looks like, the name of another agent, " + other)
+		}
+	}
+	for _, p := range present {
+		if p.Agent != j.Agent && p.DisplayName != "" && look.like(p.DisplayName) {
+			return taken("is, or looks like, what another agent, " + p.Agent + ", is called in this session")
+		}
+	}
+	return nil
+}
+
+// look is the form in which names are compared: two that are alike can be taken for each other. It is Unicode's compatible form
+// (NFKC) without regard to case and to the width of gaps, in which each character that looks like ASCII letters or digits is
+// replaced by these: once after capitals were made small, and once before, since В looks like B and в like nothing that is
+// ASCII, while I looks like l and i does not.
+type look struct{ small, capital string }
+
+func lookOf(name string) look {
+	words := strings.FieldsFunc(norm.NFKC.String(name), func(r rune) bool { return unicode.IsSpace(r) || r == '\u2800' }) // the Braille blank
+	plain := strings.Join(words, " ")
+	return look{plainLetters(foldCase(plain)), plainLetters(foldCase(plainLetters(plain)))}
+}
+
+func (l look) like(name string) bool {
+	other := lookOf(name)
+	return l.small == other.small || l.small == other.capital || l.capital == other.small || l.capital == other.capital
+}
+
+// confusable is a character that looks like others.
+type confusable struct {
+	from rune
+	to   string
+}
+
+// plainLetters replaces what looks like ASCII letters or digits by these, and drops selectors of variants.
+func plainLetters(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.Is(unicode.Variation_Selector, r) {
+			continue
+		}
+		at, found := slices.BinarySearchFunc(confusables[:], r, func(c confusable, r rune) int { return int(c.from - r) })
+		if found {
+			b.WriteString(confusables[at].to)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// foldCase is Unicode's case folding: the simple one, and ss for ß, which is the one that names are likely to have besides.
+func foldCase(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r == 'ß' || r == 'ẞ' {
+			b.WriteString("ss")
+			continue
+		}
+		least := r // of all that differ from it in case only
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			least = min(least, next)
+		}
+		b.WriteRune(unicode.ToLower(least))
+	}
+	return b.String()
+}
+
+// mixedScripts are the scripts that are written within one word.
+var mixedScripts = [][]string{{"Han", "Hiragana", "Katakana"}, {"Han", "Hangul"}, {"Han", "Bopomofo"}}
+
+// checkScripts refuses a word with letters of several scripts, unless they are written together: an a of another alphabet in a
+// Latin word is seen by nobody. Words end at whatever is neither a letter, nor a mark, nor a number.
+func checkScripts(name string) error {
+	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) }) {
+		var scripts []string
+		for _, r := range word {
+			if s := scriptOf(r); s != "" && !slices.Contains(scripts, s) {
+				scripts = append(scripts, s)
+			}
+			if len(scripts) > 1 && !slices.ContainsFunc(mixedScripts, func(family []string) bool { return within(scripts, family) }) {
+				return Errorf(InvalidParams, "the display name mixes scripts: %q has letters of %s, such as U+%04X", word, strings.Join(scripts, " and "), r).
+					WithHint("Write each word in one script")
+			}
+		}
+	}
+	return nil
+}
+
+func within(list, family []string) bool {
+	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(family, s) })
+}
+
+// scriptOf is the script that a character belongs to; "" for one of none or of several, such as digits.
+func scriptOf(r rune) string {
+	for name, table := range unicode.Scripts {
+		if name != "Common" && name != "Inherited" && unicode.Is(table, r) {
+			return name
+		}
+	}
+	return ""
+}

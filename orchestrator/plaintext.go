@@ -1,0 +1,34 @@
+package orchestrator
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// Unseen reports whether a character shows nothing of its own, but steers, hides or reorders what is around it: the control
+// characters of a terminal, the format characters of Unicode (directions, zero width, tags), separators of lines and paragraphs,
+// and fillers. The selectors of a variant, as in emoji, are none, but for those that no font needs and that can hide a text.
+func Unseen(r rune) bool {
+	if r < 0x7f {
+		return r < ' '
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) ||
+		r >= 0xE0100 && r <= 0xE01EF
+}
+
+// checkPlain refuses a text that is shown within a line of ours, such as a message's type or a thread's name, and holds a
+// character that could make the line look like another.
+func checkPlain(what, text string) error {
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError:
+			if _, size := utf8.DecodeRuneInString(text[i:]); size == 1 {
+				return Errorf(InvalidParams, "%s is not valid UTF-8", what)
+			}
+		case Unseen(r):
+			return Errorf(InvalidParams, "%s holds the character U+%04X, which steers how texts are shown and shows nothing itself", what, r).
+				WithHint("Leave it out: %s is one line of characters that can be seen", what)
+		}
+	}
+	return nil
+}
