@@ -390,8 +390,7 @@ CREATE TABLE team_requests (
 );
 CREATE INDEX team_requests_responder ON team_requests (responder)
     WHERE status = 'open';
-CREATE INDEX team_requests_void ON team_requests (message_id)
-    WHERE status = 'void';
+CREATE INDEX team_requests_message ON team_requests (message_id);
 
 
 -- waits: who waits for whom, as long as it does, one row for each agent that could end the wait. One that would close a

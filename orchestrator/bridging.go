@@ -193,12 +193,15 @@ func (t *tx) takeIn(in TakenIn) (Reception, error) {
 func (t *tx) storeTakenIn(conf *config, in *TakenIn, placed bool) error {
 	how := takenFrom(in.Path)
 	row := insertion{draft: &in.Draft, id: in.ID, recipient: in.Recipient, status: Pending, failure: how, maxRetries: conf.settings.MaxRetries}
-	var err error
-	if row.hops, err = t.hops(conf, in.ReplyTo); CodeOf(err) == NotFound {
-		in.ReplyTo, err = "", nil // Origin has it
-	}
-	if err != nil {
-		return err
+	if in.ReplyTo != "" {
+		p, err := t.parentOf(conf, in.ReplyTo)
+		if CodeOf(err) == NotFound {
+			in.ReplyTo, err = "", nil // Origin has it
+		}
+		if err != nil {
+			return err
+		}
+		row.hops = p.hops
 	}
 	row.expire(t, &conf.settings)
 	if err := t.insert(&row); err != nil {
@@ -222,9 +225,10 @@ func (t *tx) storeTakenIn(conf *config, in *TakenIn, placed bool) error {
 		}
 	}
 	if in.Done {
-		_, err = t.dealtWith(in.ID)
+		_, err := t.dealtWith(in.ID)
+		return err
 	}
-	return err
+	return nil
 }
 
 // dealtWith acknowledges a message, if it is delivered.

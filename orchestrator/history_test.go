@@ -160,7 +160,7 @@ func TestConversationPlans(t *testing.T) {
 		orchestrator.ConversationStatements.OpenRequests:   {"team_requests_responder (responder=?)"},
 		orchestrator.ConversationStatements.Waits:          {"waits_waiter (waiter=?)"},
 		orchestrator.ConversationStatements.ClosedPosts:    {"threads_closed (closed_at<?)", "agent_message_thread (thread_id=?)"},
-		orchestrator.ConversationStatements.VoidRequests:   {"team_requests_void (message_id=?)"},
+		orchestrator.ConversationStatements.VoidRequests:   {"team_requests_message (message_id=?)"},
 		orchestrator.ConversationStatements.OfAgent:        {"presence_agent (agent=?)", "thread_participants_agent (agent=?)"},
 		orchestrator.ConversationStatements.SessionThreads: {"threads_session (session_id=?)", "sqlite_autoindex_presence_1 (session_id=?)"},
 		orchestrator.ConversationStatements.UnreadPosts:    {"thread_participants_agent (agent=?)", "m USING INDEX agent_message_thread (thread_id=? AND rowid>?)", "agent_message_multicast (multicast_id=?)"},

@@ -103,6 +103,12 @@ type Draft struct {
 	Origin         string        // see Message.Origin
 	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
 	RegisterSender bool          // the sender proved its identity: add it if nobody knows it yet
+	Direct         bool          // an answer that does not join the thread of what it answers
+
+	// Verdict reads what the message says to a team's request, which ReplyTo may name; the message then answers it, as a
+	// teammate would. An error is for the sender, who is asked and does not say it; no Verdict and no error is a message
+	// that answers nothing, and so is every message without the function.
+	Verdict func(Asked) (*Verdict, error)
 
 	// Presence is what the sender says that it does in the session SessionID, or else in DefaultSession; it is noted together
 	// with the send. "" says nothing. A repeat of an idempotency key notes nothing.
@@ -112,6 +118,8 @@ type Draft struct {
 	// transaction with the time that is stored as CreatedAt, and its sequence is the first, from 1, whose id is free among all
 	// messages that are kept. It must have an id of its own for every sequence, of 1 to 256 bytes, and may be called again.
 	MakeID func(recipient string, at time.Time, sequence int) string
+
+	post string // the thread's own row of the message
 }
 
 // Sent is the answer to a Draft.
@@ -124,6 +132,13 @@ type Sent struct {
 	CreatedAt   string
 	Held        bool // kept for an agent that nobody has added yet
 	Idempotent  bool // true: nothing was sent now, this is the first send's answer
+
+	// Of an answer.
+	Type      string         // its message_type, if it decides a team's request and has another than the draft
+	Joined    string         // the thread in which it stands, since what it answers does
+	Outside   string         // why it does not, though what it answers stands in one
+	RequestID string         // of a team: the request that it answers, or that it is
+	Presence  PresenceStatus // of the sender in a team's session, afterwards; "" if it has not changed
 }
 
 // Priorities are the words for priorities, from the lowest.

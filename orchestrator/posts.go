@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -11,8 +12,9 @@ import (
 
 // PostDraft is a post about to be made in a thread.
 type PostDraft struct {
-	Session  string // of the sender; a participant may post from any
-	Thread   string
+	Session  string   // of the sender; a participant may post from any
+	Thread   string   // "" is that of the message that ReplyTo names
+	ReplyTo  string   // message that this one answers; "" is none
 	Sender   string   // a participant
 	Mentions []string // who gets it as a message of its own; see Posted.Ignored
 	Type     string   // any word, at most 64 bytes
@@ -20,22 +22,31 @@ type PostDraft struct {
 	// called several times.
 	Payload  func(mentions []string) (json.RawMessage, error)
 	Register bool // the sender proved its identity: add it if nobody knows it yet
+
+	Verdict func(Asked) (*Verdict, error) // of an answer that goes to one agent; see Draft.Verdict
 }
 
 // Posted is the answer to a PostDraft.
 type Posted struct {
 	MessageID string   // of the post, and the multicast id of all its rows
+	Thread    string   // in which it stands; "" for an answer that went to one agent, the only one of Mentions
 	Mentions  []string // participants that get it
 	Ignored   []string // mentioned, but no participants; some may be no names
 	Parties   []string // everybody who takes part in the thread
 	CreatedAt string
+
+	Outside   string         // why an answer is not in the thread in which what it answers stands
+	RequestID string         // of a team's request that it answers
+	Presence  PresenceStatus // of the sender in the team's session, if that changed it
 }
 
 // Post stores a post in its thread and sends it to the participants that it mentions, in one transaction; it is on disk
 // when Post returns. The thread's copy is a row of agent_message to ThreadPrefix and the thread's id, delivered at once.
-// Who mentions itself is not told of it. Errors: invalid_params, unknown_sender, not_found for the thread,
-// permission_denied for a sender that takes no part, conflict for a closed thread, unavailable (the backlog limit of
-// somebody mentioned), busy.
+// Who mentions itself is not told of it. An answer also goes to whoever wrote what it answers. One that names no thread, and
+// cannot join that of the message answered, goes to its writer alone: the thread is closed, the sender takes no part, or
+// there is none. Errors: invalid_params, unknown_sender, not_found for the thread or the message answered, permission_denied
+// for a sender that takes no part, conflict for a closed thread or a loop, unavailable (the backlog limit of somebody
+// mentioned), busy.
 func (r *Router) Post(ctx context.Context, p PostDraft) (posted Posted, err error) {
 	if p.Sender, err = CheckName("sender", p.Sender); err != nil {
 		return posted, err
@@ -58,12 +69,25 @@ func (t *tx) post(p *PostDraft) (posted Posted, err error) {
 	if err != nil {
 		return posted, err
 	}
-	th, err := t.openThread(&ThreadChange{Session: p.Session, Thread: p.Thread, By: p.Sender})
+	var a answered
+	if p.ReplyTo != "" {
+		if a, err = t.answered(conf, p); err != nil {
+			return posted, err
+		}
+	}
+	if p.Thread == "" && a.thread == "" {
+		return t.postDirectly(p, &a)
+	}
+	th, err := t.openThread(&ThreadChange{Session: p.Session, Thread: cmp.Or(p.Thread, a.thread), By: p.Sender})
 	if err != nil {
 		return posted, err
 	}
-	posted = Posted{Mentions: []string{}, Parties: th.Names(), CreatedAt: t.now}
-	for _, name := range p.Mentions {
+	posted = Posted{Thread: th.ID, Mentions: []string{}, Parties: th.Names(), CreatedAt: t.now}
+	mentions := p.Mentions
+	if th.Has(a.writer) {
+		mentions = append([]string{a.writer}, mentions...)
+	}
+	for _, name := range mentions {
 		switch {
 		case name == p.Sender || slices.Contains(posted.Mentions, name) || slices.Contains(posted.Ignored, name):
 		case th.Has(name) && conf.agents[name] != nil:
@@ -72,7 +96,7 @@ func (t *tx) post(p *PostDraft) (posted Posted, err error) {
 			posted.Ignored = append(posted.Ignored, name)
 		}
 	}
-	d := Draft{Sender: p.Sender, Type: p.Type, ThreadID: th.ID, SessionID: th.Session}
+	d := Draft{Sender: p.Sender, Type: p.Type, ThreadID: th.ID, SessionID: th.Session, ReplyTo: a.replyTo}
 	if d.Payload, err = p.Payload(posted.Mentions); err != nil {
 		return posted, err
 	}
@@ -82,32 +106,98 @@ func (t *tx) post(p *PostDraft) (posted Posted, err error) {
 	if err := t.checkBacklog(conf, posted.Mentions); err != nil {
 		return posted, err
 	}
-	if err := t.insertPost(conf, &d, &posted); err != nil {
+	if err := t.insertPost(conf, &d, a.hops, &posted); err != nil {
 		return posted, err
 	}
 	return posted, t.heard(p.Sender)
 }
 
+// answered is the message that a post answers, as its sender knows it.
+type answered struct {
+	writer  string // who is answered: who wrote it, or who got it from the sender
+	replyTo string // its id as everybody knows it
+	hops    int
+	thread  string // that the answer can join; "" is none
+	outside string // why it cannot join the thread in which the message stands
+}
+
+// answered finds the message that a post answers. For those who neither wrote nor got it, nor take part in its thread, there
+// is none of that id.
+func (t *tx) answered(conf *config, p *PostDraft) (a answered, err error) {
+	ms, err := t.findMessages(p.ReplyTo)
+	if err != nil {
+		return a, err
+	}
+	unknown := Errorf(NotFound, "reply_to: %s has sent and got no message %q", p.Sender, Clip(p.ReplyTo)).
+		WithHint("Name the id of a message that you got, or of a post in a thread of yours")
+	if len(ms) == 0 {
+		return a, unknown
+	}
+	th, found, err := t.thread(ms[0].ThreadID)
+	if err != nil {
+		return a, err
+	}
+	m := ms[0]
+	own := slices.IndexFunc(ms, func(m Message) bool { return m.Sender == p.Sender || m.Recipient == p.Sender })
+	if own >= 0 && !m.isPost() {
+		m = ms[own]
+	}
+	if own < 0 && !(m.isPost() && found && th.Has(p.Sender)) {
+		return a, unknown
+	}
+	parent, err := t.parentOf(conf, m.ID)
+	if err != nil {
+		return a, err
+	}
+	a = answered{writer: m.Sender, replyTo: cmp.Or(parent.postID, m.ID), hops: parent.hops}
+	if m.Sender == p.Sender && !m.isPost() {
+		a.writer = m.Recipient
+	}
+	var re reply
+	if found && th.takes(p.Sender, &re) {
+		a.thread = th.ID
+	}
+	a.outside = re.outside
+	return a, nil
+}
+
+// postDirectly sends an answer to whoever wrote what it answers, and to nobody else.
+func (t *tx) postDirectly(p *PostDraft, a *answered) (posted Posted, err error) {
+	if a.writer == SystemSender || a.writer == p.Sender || strings.HasPrefix(a.writer, ThreadPrefix) {
+		return posted, Errorf(InvalidParams, "reply_to: nobody gets an answer to %s outside of a thread", a.replyTo).
+			WithHint("Name the thread to post in, or direct:NAME for one agent")
+	}
+	d := Draft{
+		Sender: p.Sender, Recipient: a.writer, Type: p.Type, ReplyTo: a.replyTo, SessionID: p.Session, Verdict: p.Verdict,
+		Direct: a.outside != "",
+	}
+	if d.Payload, err = p.Payload([]string{a.writer}); err != nil {
+		return posted, err
+	}
+	if d, err = d.check(); err != nil {
+		return posted, err
+	}
+	sent, refusal, err := t.send(&d)
+	if err == nil {
+		err = undone(refusal)
+	}
+	return Posted{
+		MessageID: sent.MessageID, Mentions: []string{a.writer}, Ignored: slices.DeleteFunc(slices.Clone(p.Mentions), func(name string) bool {
+			return name == a.writer || name == p.Sender
+		}),
+		CreatedAt: sent.CreatedAt, Outside: a.outside, RequestID: sent.RequestID, Presence: sent.Presence,
+	}, err
+}
+
 // insertPost stores the thread's copy of a post, and one row for each of its mentions.
-func (t *tx) insertPost(conf *config, d *Draft, posted *Posted) (err error) {
-	if posted.MessageID, err = t.newID("msg-"); err != nil {
+func (t *tx) insertPost(conf *config, d *Draft, hops int, posted *Posted) (err error) {
+	if posted.MessageID, err = t.insertThreadRow(conf, d, hops); err != nil {
 		return err
 	}
-	own := insertion{
-		draft: d, id: posted.MessageID, recipient: ThreadPrefix + d.ThreadID, status: Pending, maxRetries: conf.settings.MaxRetries,
+	row := insertion{
+		draft: d, status: Pending, maxRetries: conf.settings.MaxRetries, hops: hops,
 		multicastID: posted.MessageID, multicastTarget: ThreadPrefix + d.ThreadID,
 	}
-	if err := t.insert(&own); err != nil {
-		return err
-	}
-	if _, err := t.changeStatus(bySeq(own.seq), change{to: Delivered, event: tracing.Delivered}); err != nil {
-		return err
-	}
-	// Retention goes by the time at which a row ended. A post goes by the end of its thread, see clearPosts.
-	if _, err := t.Exec(`UPDATE agent_message SET ended_at = '' WHERE seq = ?`, own.seq); err != nil {
-		return err
-	}
-	row := own
 	row.expire(t, &conf.settings)
 	for _, name := range posted.Mentions {
 		if row.id, err = t.newID("msg-"); err != nil {
@@ -118,13 +208,39 @@ func (t *tx) insertPost(conf *config, d *Draft, posted *Posted) (err error) {
 			return err
 		}
 	}
-	if span := tracing.FromContext(t.ctx); span != nil {
-		span.Set(tracing.AttrMessageID, posted.MessageID)
-		span.Set(tracing.AttrDestination, own.recipient)
-	}
 	t.ring.add(posted.Mentions)
-	t.ring.add([]string{anyThread})
 	return nil
+}
+
+// insertThreadRow stores the thread's own row of a message that is posted there, and returns its id, which is the multicast
+// id of all its rows.
+func (t *tx) insertThreadRow(conf *config, d *Draft, hops int) (id string, err error) {
+	if id, err = t.newID("msg-"); err != nil {
+		return "", err
+	}
+	row := insertion{
+		draft: d, id: id, recipient: ThreadPrefix + d.ThreadID, status: Pending, maxRetries: conf.settings.MaxRetries, hops: hops,
+		multicastID: id, multicastTarget: ThreadPrefix + d.ThreadID,
+	}
+	if err := t.insert(&row); err != nil {
+		return "", err
+	}
+	if err := t.traceCreated(); err != nil { // before its delivery
+		return "", err
+	}
+	if _, err := t.changeStatus(bySeq(row.seq), change{to: Delivered, event: tracing.Delivered}); err != nil {
+		return "", err
+	}
+	// Retention goes by the time at which a row ended. A post goes by the end of its thread, see clearPosts.
+	if _, err := t.Exec(`UPDATE agent_message SET ended_at = '' WHERE seq = ?`, row.seq); err != nil {
+		return "", err
+	}
+	if span := tracing.FromContext(t.ctx); span != nil {
+		span.Set(tracing.AttrMessageID, id)
+		span.Set(tracing.AttrDestination, row.recipient)
+	}
+	t.ring.add([]string{anyThread})
+	return id, nil
 }
 
 // isPost reports whether m is a thread's own copy of a post.

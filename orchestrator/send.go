@@ -157,14 +157,14 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 			return sent, nil, err
 		}
 	}
-	hops, err := t.hops(conf, d.ReplyTo)
-	if err != nil {
-		return sent, nil, err
-	}
 	if err := t.checkBacklog(conf, recipients); err != nil {
 		return sent, nil, err
 	}
-	sent, err = t.insertAll(conf, d, recipients, isGroup, held, hops)
+	if d.ReplyTo == "" {
+		sent, err = t.insertAll(conf, d, recipients, isGroup, held, 0)
+	} else {
+		sent, err = t.insertReply(conf, d, recipients, isGroup, held)
+	}
 	if err == nil && d.Acknowledges {
 		err = t.acknowledgeAnswered(d)
 	}
@@ -180,6 +180,29 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	return sent, nil, err
 }
 
+// insertReply is insertAll for an answer.
+func (t *tx) insertReply(conf *config, said *Draft, recipients []string, isGroup, held bool) (sent Sent, err error) {
+	d := *said // an idempotency key belongs to what was said
+	re, err := t.replying(conf, &d, recipients, isGroup)
+	if err == nil && re.thread != nil {
+		d.post, err = t.insertThreadRow(conf, &d, re.hops)
+	}
+	if err != nil {
+		return sent, err
+	}
+	if sent, err = t.insertAll(conf, &d, recipients, isGroup, held, re.hops); err != nil {
+		return sent, err
+	}
+	if d.ThreadID != said.ThreadID {
+		sent.Joined = d.ThreadID
+	}
+	sent.Outside = re.outside
+	if re.request != nil {
+		err = t.decide(re.request, re.approve, &sent)
+	}
+	return sent, err
+}
+
 // insertAll stores one row per recipient.
 func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, held bool, hops int) (Sent, error) {
 	sent := Sent{Recipients: slices.Clone(recipients), Status: Pending, CreatedAt: t.now, Held: held}
@@ -189,6 +212,9 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 		row.maxRetries = *d.MaxRetries
 	}
 	row.expire(t, &conf.settings)
+	if d.post != "" {
+		row.multicastID, row.multicastTarget = d.post, ThreadPrefix+d.ThreadID
+	}
 	if isGroup {
 		id, err := t.newID("mc-")
 		if err != nil {
@@ -240,28 +266,6 @@ func (t *tx) refuse(conf *config, d *Draft, code Code, role, name string) (Sent,
 	row.maxRetries = conf.settings.MaxRetries
 	row.expire(t, &conf.settings)
 	return Sent{}, refusal, t.insert(&row)
-}
-
-// hops returns how many answers lie behind a message that answers replyTo.
-func (t *tx) hops(conf *config, replyTo string) (int, error) {
-	if replyTo == "" {
-		return 0, nil
-	}
-	parent, found, err := t.text(`
-		SELECT hops FROM agent_message WHERE message_id = ?1
-		UNION ALL SELECT hops FROM agent_message_archive WHERE message_id = ?1`, replyTo)
-	if err != nil {
-		return 0, err
-	}
-	if !found {
-		return 0, Errorf(NotFound, "reply_to: there is no message %q", replyTo)
-	}
-	hops := int(asInt(parent)) + 1
-	if hops > conf.settings.MaxHops && !t.asUser { // a person ends what agents do not
-		return 0, Errorf(Conflict, "a loop: this would be answer number %d to one message; at most %d are allowed", hops, conf.settings.MaxHops).
-			WithHint("Let somebody end the conversation, or start a new one without reply_to")
-	}
-	return hops, nil
 }
 
 // checkBacklog refuses a send to a recipient that has too much waiting already.

@@ -104,6 +104,7 @@ func (d Draft) checkProtocol() (Draft, error) {
 
 func (t *tx) ask(q TeamRequest) (sent TeamSent, refusal, err error) {
 	d := q.Draft
+	d.Direct = true // it is one teammate's to answer
 	if err := t.mayAsk(q.Kind, &d); err != nil {
 		return sent, nil, err
 	}
@@ -187,7 +188,10 @@ func (t *tx) answer(a TeamAnswer) (sent TeamSent, err error) {
 	if err != nil {
 		return sent, err
 	}
-	d.ReplyTo, d.SessionID = q.messageID, q.session // a request is read in any session, so it can be answered from any
+	if d.ReplyTo != "" && d.ReplyTo != q.messageID {
+		return sent, Errorf(InvalidParams, "reply_to: the message of %s is %s", q.id, q.messageID).WithHint("Leave reply_to out: request_id says what is answered")
+	}
+	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true // a request is read in any session, so it can be answered from any
 	sent, refusal, err := t.sendToTeam(&d)
 	if err == nil {
 		err = undone(refusal)
@@ -195,31 +199,13 @@ func (t *tx) answer(a TeamAnswer) (sent TeamSent, err error) {
 	if err != nil {
 		return sent, err
 	}
-	sent.RequestID = q.id
-	status := requestRejected
-	if a.Approve {
-		status = requestApproved
-	}
-	if _, err := t.Exec(`UPDATE team_requests SET status = ?, answer_id = ?, answered_at = ? WHERE request_id = ?`,
-		status, sent.MessageID, t.now, q.id); err != nil || !a.Approve {
-		return sent, err
-	}
-	if q.kind == PlanApproval {
-		return sent, t.endPlanMode(q.requester)
-	}
-	p, err := t.takePresence(d.SessionID, d.Sender, Stopped)
-	sent.Presence = p.Status
-	return sent, err
+	return sent, t.decide(&q, a.Approve, &sent.Sent)
 }
 
 // answerable returns the request that an answer is for, if the answer may be given.
-func (t *tx) answerable(a *TeamAnswer) (q requestOf, err error) {
+func (t *tx) answerable(a *TeamAnswer) (requestOf, error) {
 	d := &a.Draft
-	found := false
-	err = t.query(`SELECT `+requestColumns+` FROM team_requests q WHERE q.request_id = ?`, func(row []driver.Value) error {
-		q, found = scanRequest(row), true
-		return nil
-	}, a.RequestID)
+	q, found, err := t.requestBy("request_id", a.RequestID)
 	if err != nil {
 		return q, err
 	}
@@ -230,21 +216,11 @@ func (t *tx) answerable(a *TeamAnswer) (q requestOf, err error) {
 			return q, err
 		}
 		return q, Errorf(NotFound, "there is no request %q", a.RequestID).WithHint("%s", hintOpen(d.Sender, open))
-	case q.responder != d.Sender:
-		return q, Errorf(PermissionDenied, "%s was sent to %s; only its recipient can answer it", q.id, q.responder)
-	case q.kind != a.Kind:
+	case q.responder == d.Sender && q.kind != a.Kind:
 		return q, Errorf(InvalidParams, "%s is a %s, which takes no %s", q.id, q.kind.request(), a.Kind.response()).
 			WithHint("Answer with a %s", q.kind.response())
-	case !q.void && q.status != requestOpen:
-		return q, Errorf(Conflict, "%s was %s at %s", q.id, q.status, q.answeredAt)
-	case q.void:
-		return q, Errorf(Conflict, "%s is not open: its message %s reached nobody", q.id, q.messageID).
-			WithHint("`mailroom why %s` says what became of it", q.messageID)
-	case q.requester != d.Recipient:
-		return q, Errorf(InvalidParams, "to: %s was asked by %s, and the answer goes there", q.id, q.requester).
-			WithHint("Send it to %s", q.requester)
 	}
-	return q, nil
+	return q, q.refuses(d.Sender, d.Recipient)
 }
 
 // hintOpen says which requests an agent could answer.

@@ -101,9 +101,7 @@ func (c *conn) partsIn(session string) (map[string]Presence, error) {
 // TeamSent is the answer to a message within a team.
 type TeamSent struct {
 	Sent
-	RequestID string         // that the message asks or answers; "" for any other message
-	Stopped   []string       // teammates that have stopped: a broadcast leaves them out, a direct message waits for them
-	Presence  PresenceStatus // of the sender, afterwards
+	Stopped []string // teammates that have stopped: a broadcast leaves them out, a direct message waits for them
 }
 
 // SendToTeam sends a message from one agent of a session to another, or to all its Teammates, and notes that the sender is
@@ -144,6 +142,9 @@ func (d Draft) checkInTeam() (_ Draft, err error) {
 	if d, err = d.checkFromTeam(); err != nil {
 		return d, err
 	}
+	if d.Recipient == Teammates && d.ReplyTo != "" {
+		return d, Errorf(InvalidParams, "reply_to: an answer goes to one teammate").WithHint("Name the one who wrote %s", Clip(d.ReplyTo))
+	}
 	if d.Recipient == d.Sender {
 		return d, Errorf(InvalidParams, "%s would write to itself", d.Sender).WithHint("Name a teammate")
 	}
@@ -178,6 +179,9 @@ func (t *tx) sendToTeam(d *Draft) (sent TeamSent, refusal, err error) {
 	}
 	if refusal != nil || err != nil {
 		return sent, refusal, err // a refused act leaves the sender's presence as it is
+	}
+	if sent.Presence == Stopped {
+		return sent, nil, nil // it has just approved that
 	}
 	p, err := t.takePresence(d.SessionID, d.Sender, Working)
 	sent.Presence = p.Status

@@ -248,7 +248,7 @@ func (t *tx) tellClosed(th *Thread, by string, end *Closing) error {
 		return err
 	}
 	told := slices.DeleteFunc(th.Names(), func(name string) bool { return name == by || conf.agents[name] == nil })
-	return t.insertPost(conf, &d, &Posted{Mentions: told})
+	return t.insertPost(conf, &d, 0, &Posted{Mentions: told})
 }
 
 // openThread returns a thread that may be changed by whoever asks. A participant finds it by its id in whatever session

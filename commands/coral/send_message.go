@@ -17,10 +17,11 @@ const directPrefix = "direct:"
 
 // SendMessageParams ask for a post. Source: document 003, "Sending a Message".
 type SendMessageParams struct {
-	ThreadID string   `json:"threadId" desc:"thread to post in, or direct:NAME for one agent without a thread" check:"id"`
+	ThreadID string   `json:"threadId,omitempty" desc:"thread to post in, or direct:NAME for one agent without a thread; with reply_to it may be left out" check:"id"`
 	SenderID string   `json:"senderId,omitempty" desc:"agent that posts; may be left out by one that is known by its credential" check:"agent"`
 	Content  string   `json:"content" desc:"what to say; with its escapes in JSON and the mentions at most 1 MiB" check:"max=1048576"`
 	Mentions []string `json:"mentions,omitempty" desc:"participants that get it, also as @NAME; the others do not hear of it" check:"max=1000"`
+	ReplyTo  string   `json:"reply_to,omitempty" desc:"message that this one answers; its writer gets it, too" check:"id"`
 }
 
 // SendMessageResult is the post, as the document has a message.
@@ -36,6 +37,12 @@ type SendMessageResult struct {
 	// Names that the content has as @NAME, and that are no mentions: who takes part and is not told, and who takes no part.
 	Unmentioned     []string `json:"unmentioned,omitempty"`
 	NotParticipants []string `json:"not_participants,omitempty"`
+
+	// Of an answer.
+	ReplyTo       string `json:"reply_to,omitempty"`
+	OutsideThread string `json:"outside_thread,omitempty"` // why it is not in the thread of what it answers, and went to its writer alone
+	RequestID     string `json:"request_id,omitempty"`     // the team's request that it answered
+	Presence      string `json:"presence,omitempty"`       // stopped, after one has approved one's own shutdown
 }
 
 var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).Kind(tracing.Producer)
@@ -48,44 +55,59 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	}
 	mentions := mentioned(p.Mentions)
 	if to, direct := strings.CutPrefix(p.ThreadID, directPrefix); direct {
-		return sendDirect(ctx, env, sender, to, p.Content, mentions)
+		return sendDirect(ctx, env, sender, to, &p, mentions)
+	}
+	if p.ThreadID == "" && p.ReplyTo == "" {
+		e := orchestrator.Errorf(orchestrator.InvalidParams, "threadId is missing")
+		e.Details = map[string]any{"parameter": "threadId"}
+		return SendMessageResult{}, e.WithHint("Name the thread, or direct:NAME, or the message to answer with reply_to")
+	}
+	said, err := commands.Marshal(p.Content)
+	if err != nil {
+		return SendMessageResult{}, err
 	}
 	posted, err := env.Router.Post(ctx, orchestrator.PostDraft{
 		Session: env.Caller.Session, Thread: p.ThreadID, Sender: sender, Mentions: mentions, Type: messageType,
 		Payload:  func(mentions []string) (json.RawMessage, error) { return payload(p.Content, mentions) },
-		Register: env.Caller.Name != "",
+		Register: env.Caller.Name != "", ReplyTo: p.ReplyTo, Verdict: commands.VerdictIn(said),
 	})
 	if err != nil {
 		return SendMessageResult{}, err
 	}
 	r := SendMessageResult{
-		ID: posted.MessageID, ThreadID: p.ThreadID, SenderID: sender, Content: p.Content, Timestamp: millis(posted.CreatedAt),
-		Mentions: posted.Mentions, Ignored: posted.Ignored,
+		ID: posted.MessageID, ThreadID: posted.Thread, SenderID: sender, Content: p.Content, Timestamp: millis(posted.CreatedAt),
+		Mentions: posted.Mentions, Ignored: posted.Ignored, ReplyTo: p.ReplyTo, OutsideThread: posted.Outside,
+		RequestID: posted.RequestID, Presence: string(posted.Presence),
+	}
+	if r.ThreadID == "" {
+		r.ThreadID = directPrefix + posted.Mentions[0]
 	}
 	r.pointOut(posted.Parties)
 	return r, nil
 }
 
 // sendDirect sends a message to one agent, whatever its vocabulary.
-func sendDirect(ctx context.Context, env commands.Env, sender, to, content string, mentions []string) (SendMessageResult, error) {
+func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *SendMessageParams, mentions []string) (SendMessageResult, error) {
 	to, err := orchestrator.CheckName("agent", to)
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	body, err := payload(content, []string{to})
+	body, err := payload(p.Content, []string{to})
 	if err != nil {
 		return SendMessageResult{}, err
 	}
 	sent, err := env.Router.Send(ctx, orchestrator.Draft{
 		Sender: sender, Recipient: to, Type: messageType, Payload: body, SessionID: env.Caller.Session, RegisterSender: env.Caller.Name != "",
+		ReplyTo: p.ReplyTo, Direct: true, Verdict: commands.VerdictIn(body),
 	})
 	if err != nil {
 		return SendMessageResult{}, err
 	}
 	others := func(name string) bool { return name == to || name == sender }
 	r := SendMessageResult{
-		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: content, Timestamp: millis(sent.CreatedAt),
-		Mentions: []string{to}, Ignored: slices.DeleteFunc(mentions, others),
+		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: p.Content, Timestamp: millis(sent.CreatedAt),
+		Mentions: []string{to}, Ignored: slices.DeleteFunc(mentions, others), ReplyTo: p.ReplyTo,
+		RequestID: sent.RequestID, Presence: string(sent.Presence),
 	}
 	r.pointOut(nil)
 	return r, nil
@@ -109,7 +131,9 @@ func (r SendMessageResult) ToolText() string {
 		[2]string{"Content", r.Content}, [2]string{"Mentions", listed(r.Mentions)},
 		[2]string{"Ignored mentions (they take no part in the thread)", listed(r.Ignored)},
 		[2]string{"Not told, since only the content names them (put them into mentions)", listed(r.Unmentioned)},
-		[2]string{"Named in the content, and no participants", listed(r.NotParticipants)})
+		[2]string{"Named in the content, and no participants", listed(r.NotParticipants)},
+		[2]string{"Answers", r.ReplyTo}, [2]string{"Sent directly, not into the thread", r.OutsideThread},
+		[2]string{"Answered request", r.RequestID}, [2]string{"You are now", r.Presence})
 }
 
 // Text is the same for people.

@@ -30,6 +30,7 @@ type SendResult struct {
 	Messages   []Message `json:"messages,omitempty"`
 	Idempotent bool      `json:"idempotent,omitempty"` // it had been sent before
 	Note       string    `json:"note,omitempty"`       // what its sender may not have meant
+	commands.Replied
 }
 
 var sendCommand = commands.Define(vocabulary, "send", send).Kind(tracing.Producer)
@@ -53,7 +54,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 			CreatedAt: sent.CreatedAt, ReplyTo: draft.ReplyTo, SessionID: draft.SessionID, MulticastID: sent.MulticastID,
 		}).Message
 	}
-	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: letter.Misspelt(p.Type)}
+	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: letter.Misspelt(p.Type), Replied: commands.RepliedOf(&sent)}
 	if sent.MulticastID == "" {
 		return r, nil
 	}
@@ -75,6 +76,10 @@ func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err er
 	}
 	if d.Sender, err = commands.ActAs(caller, p.From); err != nil {
 		return d, err
+	}
+	switch p.Type {
+	case "answer", orchestrator.ShutdownResponse, orchestrator.PlanApprovalResponse:
+		d.Verdict = commands.VerdictIn(p.Payload)
 	}
 	d.Presence, err = letter.Check(p.Type, d.Sender, p.Payload)
 	return d, err
@@ -129,4 +134,5 @@ func (r SendResult) Text(w *commands.Text) {
 	if r.Note != "" {
 		w.Printf("%s\n", r.Note)
 	}
+	r.Replied.Text(w)
 }

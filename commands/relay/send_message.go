@@ -37,6 +37,7 @@ type SendMessageResult struct {
 	Targets     []Target `json:"targets,omitempty"`
 	Status      string   `json:"status"`
 	Idempotent  bool     `json:"idempotent,omitempty"`
+	commands.Replied
 }
 
 // Target is one member of a group that a message goes to.
@@ -57,7 +58,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent}
+	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent, Replied: commands.RepliedOf(&sent)}
 	if sent.MulticastID == "" {
 		r.MessageID = sent.MessageID
 		return r, nil
@@ -93,12 +94,16 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	if session == "" {
 		session = caller.Session
 	}
-	return orchestrator.Draft{
+	d := orchestrator.Draft{
 		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload, Priority: orchestrator.PriorityOf(p.Priority),
 		Action: p.Action, Context: p.Context, SessionID: session, SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
 		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(),
 		Acknowledges: p.Type == "ACK", RegisterSender: caller.Name != "",
-	}, nil
+	}
+	if p.Type == "RESULT" {
+		d.Verdict = commands.VerdictIn(payload)
+	}
+	return d, nil
 }
 
 // isUUID4 reports whether s is a UUID of version 4 in its usual form. Source: RFC 9562, part 5.4.
@@ -129,4 +134,5 @@ func (r SendMessageResult) Text(w *commands.Text) {
 	default:
 		w.Printf("%s is on disk.\n", w.Paint(commands.Bold, r.MessageID))
 	}
+	r.Replied.Text(w)
 }

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -39,6 +40,7 @@ type SendResult struct {
 	Recipients  []string `json:"recipients,omitempty"`
 	Held        bool     `json:"held,omitempty"`
 	Idempotent  bool     `json:"idempotent,omitempty"`
+	commands.Replied
 
 	noDaemon bool // for people only
 }
@@ -66,6 +68,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 // Text says it in a sentence, and who will deliver.
 func (r SendResult) Text(w *commands.Text) {
 	w.Printf("%s to %s is %s, on disk since %s.\n", w.Paint(commands.Bold, r.MessageID), r.Recipient, w.Status(r.Status), r.CreatedAt)
+	r.Replied.Text(w)
 	switch {
 	case r.Idempotent:
 		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
@@ -110,18 +113,22 @@ func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
 	if err != nil {
 		return orchestrator.Draft{}, err
 	}
-	return orchestrator.Draft{
+	d := orchestrator.Draft{
 		Sender: sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries, Priority: p.Priority,
 		TTL: p.TTL.Duration(), IdempotencyKey: p.IdempotencyKey, ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,
 		AckWithin: p.AckWithin.Duration(),
 		SessionID: caller.Session, RegisterSender: caller.Name != "",
-	}, nil
+	}
+	if !orchestrator.AsksUser(p.Type) { // what asks back decides nothing
+		d.Verdict = commands.VerdictIn(p.Payload)
+	}
+	return d, nil
 }
 
 func sendResult(d *orchestrator.Draft, sent *orchestrator.Sent) SendResult {
 	r := SendResult{
-		MessageID: sent.MessageID, Sender: d.Sender, Recipient: d.Recipient, Type: d.Type, Status: string(sent.Status),
-		CreatedAt: sent.CreatedAt, Held: sent.Held, Idempotent: sent.Idempotent,
+		MessageID: sent.MessageID, Sender: d.Sender, Recipient: d.Recipient, Type: cmp.Or(sent.Type, d.Type), Status: string(sent.Status),
+		CreatedAt: sent.CreatedAt, Held: sent.Held, Idempotent: sent.Idempotent, Replied: commands.RepliedOf(sent),
 	}
 	if sent.MulticastID != "" {
 		r.MulticastID, r.MessageIDs, r.Recipients = sent.MulticastID, sent.MessageIDs, sent.Recipients

@@ -18,6 +18,7 @@ type SendMessageParams struct {
 	To      string          `json:"to" desc:"name of a teammate; * is every teammate but yourself" check:"min=1,max=64"`
 	Message json.RawMessage `json:"message" desc:"a text, or a protocol object: shutdown_request, shutdown_response, plan_approval_request, plan_approval_response" check:"text|object"`
 	Summary string          `json:"summary,omitempty" desc:"preview in 5 to 10 words; left out, the message's first ten words" check:"max=200"`
+	ReplyTo string          `json:"reply_to,omitempty" desc:"message that this one answers" check:"id"`
 }
 
 // SendMessageResult says what was sent, and carries the caller's unread messages.
@@ -35,6 +36,9 @@ type SendMessageResult struct {
 	RequestID   string   `json:"request_id,omitempty"` // that the message asks or answers
 	Stopped     []string `json:"stopped,omitempty"`    // teammates that have stopped
 	Presence    string   `json:"presence"`             // of the sender, afterwards
+
+	JoinedThread  string `json:"joined_thread,omitempty"`  // of an answer: the thread of what it answers, in which it stands
+	OutsideThread string `json:"outside_thread,omitempty"` // of an answer: why it does not
 	Arrivals
 }
 
@@ -57,17 +61,18 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		return SendMessageResult{}, err
 	}
 	draft := orchestrator.Draft{
-		Sender: sender, Recipient: p.To, Type: c.kind, Payload: c.payload, SessionID: env.Caller.Session, RegisterSender: true,
-		Summary: cmp.Or(strings.Join(strings.Fields(p.Summary), " "), preview(c.preview)),
+		ReplyTo: p.ReplyTo,
+		Sender:  sender, Recipient: p.To, Type: c.kind, Payload: c.payload, SessionID: env.Caller.Session, RegisterSender: true,
+		Summary: cmp.Or(strings.Join(strings.Fields(p.Summary), " "), commands.Preview(c.preview)),
 	}
 	sent, err := send(ctx, env, &c, draft)
 	if err != nil {
 		return SendMessageResult{}, err
 	}
 	r := SendMessageResult{
-		MessageID: sent.MessageID, From: sender, To: p.To, Type: c.kind, Summary: draft.Summary, Status: string(sent.Status),
+		MessageID: sent.MessageID, From: sender, To: p.To, Type: cmp.Or(sent.Type, c.kind), Summary: draft.Summary, Status: string(sent.Status),
 		CreatedAt: sent.CreatedAt, RequestID: sent.RequestID, Stopped: sent.Stopped, Presence: string(sent.Presence),
-		Arrivals: arrivalsAfter(ctx, env, sender),
+		JoinedThread: sent.Joined, OutsideThread: sent.Outside, Arrivals: arrivalsAfter(ctx, env, sender),
 	}
 	if sent.MulticastID != "" {
 		r.MulticastID, r.MessageIDs, r.Recipients = sent.MulticastID, sent.MessageIDs, sent.Recipients
@@ -85,6 +90,7 @@ func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.
 		c.answer.Draft = draft
 		return env.Router.AnswerTeammate(ctx, *c.answer)
 	}
+	draft.Verdict = commands.VerdictIfClear(draft.Payload)
 	return env.Router.SendToTeam(ctx, draft)
 }
 
@@ -136,5 +142,6 @@ func (r SendMessageResult) Text(w *commands.Text) {
 	} else if len(r.Stopped) > 0 {
 		w.Printf("%s has stopped; the message waits for it.\n", r.To)
 	}
+	commands.Replied{JoinedThread: r.JoinedThread, OutsideThread: r.OutsideThread}.Text(w)
 	r.Arrivals.text(w)
 }

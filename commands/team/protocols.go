@@ -94,7 +94,7 @@ func readProtocol(object json.RawMessage) (c content, err error) {
 	default:
 		what := "has no type"
 		if kind != "" {
-			what = "has the type " + clip(kind) + ", which nobody knows"
+			what = "has the type " + orchestrator.Clip(kind) + ", which nobody knows"
 		}
 		err = orchestrator.Errorf(orchestrator.InvalidParams, "message: the object %s", what).
 			WithHint("Known are %s; say anything else as plain text", strings.Join(protocolTypes, ", "))
@@ -140,34 +140,20 @@ func readPlanRequest(object json.RawMessage) (content, error) {
 	return asking(orchestrator.PlanApproval, "Please approve the plan: "+p.Plan, requestBody{Type: p.Type, Plan: p.Plan}), err
 }
 
-// responseBody is the payload of an answer, as the one who asked gets it.
-type responseBody struct {
-	Type      string  `json:"type"`
-	RequestID string  `json:"request_id"`
-	Approve   bool    `json:"approve"`
-	Reason    *string `json:"reason,omitempty"`
-	Feedback  *string `json:"feedback,omitempty"`
-	// PlanModeRequired is false in the approval of a plan, which ends the requester's plan mode.
-	PlanModeRequired *bool `json:"plan_mode_required,omitempty"`
-}
-
-// answering makes the content of an answer. why is the text that a rejection must have, under the key whyKey.
-func answering(kind orchestrator.RequestKind, body responseBody, whyKey string, why *string) (content, error) {
-	verdict := map[orchestrator.RequestKind]string{orchestrator.Shutdown: "Shutdown", orchestrator.PlanApproval: "Plan"}[kind]
-	switch {
-	case body.Approve:
-		verdict += " approved"
-	case why == nil || strings.TrimSpace(*why) == "":
-		e := orchestrator.Errorf(orchestrator.InvalidParams, "message: a rejection needs %s", whyKey)
-		e.Details = map[string]any{"parameter": "message." + whyKey}
-		return content{}, e.WithHint("Say in %s what speaks against it", whyKey)
-	default:
-		verdict += " rejected"
+// answering makes the content of an answer. A rejection must say why.
+func answering(q orchestrator.Asked, approve bool, why *string) (content, error) {
+	if key := commands.WhyKey(q.Kind); !approve && (why == nil || strings.TrimSpace(*why) == "") {
+		e := orchestrator.Errorf(orchestrator.InvalidParams, "message: a rejection needs %s", key)
+		e.Details = map[string]any{"parameter": "message." + key}
+		return content{}, e.WithHint("Say in %s what speaks against it", key)
 	}
-	payload, err := commands.Marshal(body)
-	return content{preview: verdict + after(why), payload: payload, answer: &orchestrator.TeamAnswer{
-		Kind: kind, RequestID: body.RequestID, Approve: body.Approve,
-	}}, err
+	v, err := commands.TeamVerdict(q, approve, why)
+	if err != nil {
+		return content{}, err
+	}
+	return content{preview: v.Summary, payload: v.Payload, answer: &orchestrator.TeamAnswer{
+		Kind: q.Kind, RequestID: q.RequestID, Approve: approve,
+	}}, nil
 }
 
 func readShutdownResponse(object json.RawMessage) (content, error) {
@@ -180,8 +166,7 @@ func readShutdownResponse(object json.RawMessage) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	body := responseBody{Type: p.Type, RequestID: p.RequestID, Approve: p.Approve, Reason: p.Reason}
-	return answering(orchestrator.Shutdown, body, "reason", p.Reason)
+	return answering(orchestrator.Asked{RequestID: p.RequestID, Kind: orchestrator.Shutdown}, p.Approve, p.Reason)
 }
 
 func readPlanResponse(object json.RawMessage) (content, error) {
@@ -194,11 +179,7 @@ func readPlanResponse(object json.RawMessage) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	body := responseBody{Type: p.Type, RequestID: p.RequestID, Approve: p.Approve, Feedback: p.Feedback}
-	if p.Approve {
-		body.PlanModeRequired = new(false)
-	}
-	return answering(orchestrator.PlanApproval, body, "feedback", p.Feedback)
+	return answering(orchestrator.Asked{RequestID: p.RequestID, Kind: orchestrator.PlanApproval}, p.Approve, p.Feedback)
 }
 
 // after is a text that follows in a preview, behind a colon; nothing when there is none.

@@ -49,7 +49,7 @@ func rendered(m *orchestrator.Message) Message {
 		r.Payload = c.Data
 	}
 	if r.Summary == "" {
-		r.Summary = preview(c.Text)
+		r.Summary = commands.Preview(c.Text)
 	}
 	return r
 }

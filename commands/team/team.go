@@ -5,8 +5,6 @@ package team
 
 import (
 	"embed"
-	"strings"
-	"unicode/utf8"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -42,38 +40,4 @@ func teammate(env commands.Env) (string, error) {
 			WithHint("Say --as NAME, or set MAILROOM_AGENT")
 	}
 	return env.Caller.Name, nil
-}
-
-// The bounds of a summary that nobody gave: words of the message, and bytes.
-const (
-	summaryWords = 10
-	summaryBytes = 200
-)
-
-// preview is the summary of a text: its first words.
-func preview(text string) string {
-	var b strings.Builder
-	words := 0
-	for word := range strings.FieldsSeq(text) {
-		if words > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(word)
-		if words++; words == summaryWords || b.Len() > summaryBytes {
-			break
-		}
-	}
-	return clip(b.String())
-}
-
-// clip cuts a text to summaryBytes, between two characters.
-func clip(text string) string {
-	if len(text) <= summaryBytes {
-		return text
-	}
-	end := summaryBytes
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end]
 }

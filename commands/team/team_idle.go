@@ -37,7 +37,7 @@ func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, erro
 	if err != nil {
 		return IdleResult{}, err
 	}
-	notice.Summary, notice.RegisterSender = preview(agent+" is idle"+after(&p.Reason)), true
+	notice.Summary, notice.RegisterSender = commands.Preview(agent+" is idle"+after(&p.Reason)), true
 	ended, err := env.Router.EndTurn(ctx, p.Lead, notice)
 	if err != nil {
 		return IdleResult{}, err

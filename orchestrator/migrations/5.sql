@@ -16,6 +16,9 @@ DROP INDEX agent_message_untraced;
 CREATE INDEX agent_message_untraced ON agent_message (seq)
     WHERE traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'';
 
+DROP INDEX team_requests_void;
+CREATE INDEX team_requests_message ON team_requests (message_id);
+
 ALTER TABLE waits ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE waits ADD COLUMN posts INTEGER NOT NULL DEFAULT 0;
 

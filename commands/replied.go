@@ -1,0 +1,32 @@
+package commands
+
+import "mailroom/orchestrator"
+
+// Replied is what the result of a send says of an answer besides; its zero value says nothing.
+type Replied struct {
+	JoinedThread  string `json:"joined_thread,omitempty"`  // the thread of the message answered, in which the answer now stands
+	OutsideThread string `json:"outside_thread,omitempty"` // why it does not stand there, and went to its recipient alone
+	RequestID     string `json:"request_id,omitempty"`     // the team's request that it answered
+	Presence      string `json:"presence,omitempty"`       // stopped, after one has approved one's own shutdown
+}
+
+// RepliedOf says what came of an answer.
+func RepliedOf(sent *orchestrator.Sent) Replied {
+	return Replied{sent.Joined, sent.Outside, sent.RequestID, string(sent.Presence)}
+}
+
+// Text says it to people.
+func (r Replied) Text(w *Text) {
+	if r.JoinedThread != "" {
+		w.Printf("It stands in the thread %s.\n", r.JoinedThread)
+	}
+	if r.OutsideThread != "" {
+		w.Printf("It went to its recipient alone: %s.\n", r.OutsideThread)
+	}
+	if r.RequestID != "" {
+		w.Printf("It answers the request %s.\n", r.RequestID)
+	}
+	if r.Presence == string(orchestrator.Stopped) {
+		w.Printf("%s\n", w.Paint(Yellow, "You have stopped: end your process."))
+	}
+}

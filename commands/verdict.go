@@ -1,0 +1,188 @@
+package commands
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+)
+
+// TeamVerdict is the answer to a team's request, in the form in which it was asked. why is what speaks against it, or
+// anything that goes with an approval; nil is nothing. Source: document 001, "Structured Protocol Messages".
+func TeamVerdict(q orchestrator.Asked, approve bool, why *string) (*orchestrator.Verdict, error) {
+	body := struct {
+		Type      string  `json:"type"`
+		RequestID string  `json:"request_id"`
+		Approve   bool    `json:"approve"`
+		Reason    *string `json:"reason,omitempty"`
+		Feedback  *string `json:"feedback,omitempty"`
+		// PlanModeRequired is false in the approval of a plan, which ends the requester's plan mode.
+		PlanModeRequired *bool `json:"plan_mode_required,omitempty"`
+	}{Type: orchestrator.ShutdownResponse, RequestID: q.RequestID, Approve: approve}
+	summary := "Shutdown "
+	if q.Kind == orchestrator.PlanApproval {
+		body.Type, body.Feedback, summary = orchestrator.PlanApprovalResponse, why, "Plan "
+		if approve {
+			body.PlanModeRequired = new(false)
+		}
+	} else {
+		body.Reason = why
+	}
+	if approve {
+		summary += "approved"
+	} else {
+		summary += "rejected"
+	}
+	if why != nil && strings.TrimSpace(*why) != "" {
+		summary += ": " + *why
+	}
+	payload, err := Marshal(body)
+	return &orchestrator.Verdict{Approve: approve, Type: body.Type, Payload: payload, Summary: Preview(summary)}, err
+}
+
+// WhyKey is the key under which a rejection says why: reason for a shutdown, feedback for a plan.
+func WhyKey(kind orchestrator.RequestKind) string {
+	if kind == orchestrator.PlanApproval {
+		return "feedback"
+	}
+	return "reason"
+}
+
+// VerdictIn reads from a payload, in the form of any vocabulary, what it says to a team's request:
+//
+//	{"approve": true}, {"approve": false, "reason": "why"}    also with feedback; as relay's payload, too
+//	approve, reject: why                                      as text, or as ralph's answer
+//	a team's own shutdown_response or plan_approval_response
+//
+// Anything else is an error that says how to write it: what is no clear answer must not pass for one, and nothing that its
+// writer added may be lost.
+func VerdictIn(payload json.RawMessage) func(orchestrator.Asked) (*orchestrator.Verdict, error) {
+	return func(q orchestrator.Asked) (*orchestrator.Verdict, error) {
+		c := ContentOf(&orchestrator.Message{Payload: payload})
+		if c.Data == nil {
+			return verdictOfText(q, c.Text)
+		}
+		if c.Text == string(c.Data) {
+			c.Text = ""
+		}
+		return verdictOfData(q, c.Data, c.Text)
+	}
+}
+
+// VerdictIfClear is VerdictIn for who may also write something else: that answers nothing.
+func VerdictIfClear(payload json.RawMessage) func(orchestrator.Asked) (*orchestrator.Verdict, error) {
+	read := VerdictIn(payload)
+	return func(q orchestrator.Asked) (*orchestrator.Verdict, error) {
+		v, err := read(q)
+		if err != nil {
+			return nil, nil
+		}
+		return v, nil
+	}
+}
+
+// verdictWords matches a text that approves or rejects.
+var verdictWords = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?is)^\s*(approved?|reject(?:ed)?)\s*(?:[.!]?\s*|:(.*))$`)
+})
+
+func verdictOfText(q orchestrator.Asked, text string) (*orchestrator.Verdict, error) {
+	match := verdictWords().FindStringSubmatch(text)
+	if match == nil {
+		return nil, unclear(q, "does not say whether it approves or rejects")
+	}
+	return verdict(q, strings.HasPrefix(strings.ToLower(match[1]), "approve"), match[2])
+}
+
+// verdictOfData reads an object; said is the text beside it.
+func verdictOfData(q orchestrator.Asked, data json.RawMessage, said string) (*orchestrator.Verdict, error) {
+	p, err := DecodeObject[struct {
+		Approve   *bool   `json:"approve,omitempty" desc:"whether it approves"`
+		Reason    *string `json:"reason,omitempty" desc:"why not"`
+		Feedback  *string `json:"feedback,omitempty" desc:"what to change"`
+		Type      *string `json:"type,omitempty" desc:"that of a team's answer"`
+		RequestID *string `json:"request_id,omitempty" desc:"the request"`
+		Question  *string `json:"questionId,omitempty" desc:"in document 002's answer, the message"`
+		Answer    *string `json:"answer,omitempty" desc:"in document 002's answer, the text"`
+	}]("payload", data)
+	switch {
+	case err != nil:
+		return nil, unclear(q, "has other things in its payload than an answer has ("+err.Error()+")")
+	case p.Type != nil && *p.Type != string(q.Kind)+"_response", p.RequestID != nil && *p.RequestID != q.RequestID:
+		return nil, unclear(q, "is written as the answer to another request")
+	case p.Reason != nil && p.Feedback != nil, p.Approve != nil && p.Answer != nil:
+		return nil, unclear(q, "says it twice")
+	case p.Approve == nil && p.Answer != nil && p.Reason == nil && p.Feedback == nil:
+		return verdictOfText(q, *p.Answer)
+	case p.Approve == nil:
+		return nil, unclear(q, "does not say whether it approves or rejects")
+	}
+	for _, why := range []*string{p.Reason, p.Feedback} {
+		if why == nil {
+			continue
+		}
+		if said != "" { // both are kept
+			return verdict(q, *p.Approve, *why+"\n\n"+said)
+		}
+		return verdict(q, *p.Approve, *why)
+	}
+	return verdict(q, *p.Approve, said)
+}
+
+// verdict is TeamVerdict for a text that may be empty, which a rejection's may not.
+func verdict(q orchestrator.Asked, approve bool, text string) (*orchestrator.Verdict, error) {
+	text = strings.TrimSpace(text)
+	if text == "" && !approve {
+		return nil, unclear(q, "rejects, and does not say why")
+	}
+	var why *string
+	if text != "" {
+		why = &text
+	}
+	v, err := TeamVerdict(q, approve, why)
+	if err == nil {
+		err = CheckFits("message", v.Payload)
+	}
+	return v, err
+}
+
+// unclear is the error for an answer that says nothing clear, with the forms that do.
+func unclear(q orchestrator.Asked, problem string) error {
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "reply_to names the %s_request %s, and the message %s", q.Kind, q.RequestID, problem)
+	e.Details = map[string]any{"parameter": "reply_to", "request_id": q.RequestID}
+	return e.WithHint(`Say {"approve": true} or {"approve": false, "%s": "why"} as payload, or "approve" or "reject: why" as text; leave reply_to out to say something else`,
+		WhyKey(q.Kind))
+}
+
+// The bounds of a preview: words, and bytes.
+const (
+	previewWords = 10
+	previewBytes = 200
+)
+
+// Preview is the summary of a text that has none: its first words.
+func Preview(text string) string {
+	var b strings.Builder
+	words := 0
+	for word := range strings.FieldsSeq(text) {
+		if words > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+		if words++; words == previewWords || b.Len() > previewBytes {
+			break
+		}
+	}
+	cut := b.String()
+	if len(cut) <= previewBytes {
+		return cut
+	}
+	end := previewBytes
+	for !utf8.RuneStart(cut[end]) {
+		end--
+	}
+	return cut[:end]
+}

@@ -1,0 +1,184 @@
+package orchestrator
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"strings"
+)
+
+// Asked is a team's request as it stands before the one who was asked.
+type Asked struct {
+	RequestID string
+	Kind      RequestKind
+}
+
+// Verdict is what an agent says to a team's request.
+type Verdict struct {
+	Approve bool
+
+	// The message that goes to the one who asked: an answer as a teammate would have written it.
+	Type    string
+	Payload json.RawMessage // compact JSON
+	Summary string
+}
+
+// reply is what follows from a draft's being an answer.
+type reply struct {
+	hops    int
+	thread  *Thread    // that it joins as a post
+	outside string     // why it joins none, though what it answers stands in one
+	request *requestOf // of a team, that it decides
+	approve bool
+}
+
+// parent is the message that another answers.
+type parent struct {
+	hops           int
+	thread, postID string // postID: of the post that it is, or is a copy of
+}
+
+// parentOf returns the message that a draft answers. Errors: not_found; conflict for a loop.
+func (t *tx) parentOf(conf *config, replyTo string) (p parent, err error) {
+	found := false
+	err = t.query(`
+		SELECT hops, thread_id, multicast_target, multicast_id FROM agent_message WHERE message_id = ?1
+		UNION ALL SELECT hops, thread_id, multicast_target, multicast_id FROM agent_message_archive WHERE message_id = ?1`,
+		func(row []driver.Value) error {
+			found = true
+			p = parent{hops: int(asInt(row[0])) + 1, thread: asText(row[1])}
+			if strings.HasPrefix(asText(row[2]), ThreadPrefix) {
+				p.postID = asText(row[3])
+			}
+			return nil
+		}, replyTo)
+	switch {
+	case err != nil:
+		return p, err
+	case !found:
+		return p, Errorf(NotFound, "reply_to: there is no message %q", replyTo)
+	case p.hops > conf.settings.MaxHops && !t.asUser: // a person ends what agents do not
+		return p, Errorf(Conflict, "a loop: this would be answer number %d to one message; at most %d are allowed", p.hops, conf.settings.MaxHops).
+			WithHint("Let somebody end the conversation, or start a new one without reply_to")
+	}
+	return p, nil
+}
+
+// replying says what follows from a draft's being an answer, and brings the draft into the form in which it is stored.
+func (t *tx) replying(conf *config, d *Draft, recipients []string, isGroup bool) (re reply, err error) {
+	p, err := t.parentOf(conf, d.ReplyTo)
+	if err != nil {
+		return re, err
+	}
+	re.hops = p.hops
+	if err := t.decides(&re, d); err != nil || re.request != nil {
+		return re, err
+	}
+	if d.ThreadID != "" || d.Direct || p.thread == "" {
+		return re, nil
+	}
+	th, found, err := t.thread(p.thread)
+	switch {
+	case err != nil:
+		return re, err
+	case !found: // a word of the sender's, who groups messages by it
+		d.ThreadID = p.thread
+		return re, nil
+	case isGroup:
+		re.outside = d.Recipient + " is a group, which takes part in no thread"
+	case !th.takes(d.Sender, &re):
+	case !th.Has(recipients[0]):
+		re.outside = recipients[0] + " takes no part in the thread of the message answered"
+	default:
+		re.thread = &th
+		d.ThreadID = th.ID
+		if p.postID != "" { // the others know it by this id
+			d.ReplyTo = p.postID
+		}
+		if !d.SessionNamed {
+			d.SessionID = th.Session
+		}
+	}
+	return re, nil
+}
+
+// takes reports whether an answer of somebody can join a thread, and notes why not.
+func (th *Thread) takes(sender string, re *reply) bool {
+	switch {
+	case th.Status != OpenThread:
+		re.outside = "the thread of the message answered was closed at " + th.ClosedAt
+	case !th.Has(sender):
+		re.outside = sender + " takes no part in the thread of the message answered"
+	}
+	return re.outside == ""
+}
+
+// decides looks whether a draft answers a team's request, and makes it the answer that a teammate would have sent. What says
+// nothing of approval decides nothing, unless its sender is asked to decide.
+func (t *tx) decides(re *reply, d *Draft) error {
+	if d.Verdict == nil {
+		return nil
+	}
+	q, found, err := t.requestBy("message_id", d.ReplyTo)
+	if err != nil || !found {
+		return err
+	}
+	v, unclear := d.Verdict(Asked{q.id, q.kind})
+	refusal := q.refuses(d.Sender, d.Recipient)
+	if unclear != nil && refusal == nil {
+		return unclear
+	}
+	if unclear != nil || v == nil {
+		return nil
+	}
+	if refusal != nil {
+		return refusal
+	}
+	d.Type, d.Payload, d.Summary, d.SessionID = v.Type, v.Payload, v.Summary, q.session
+	re.request, re.approve = &q, v.Approve
+	return nil
+}
+
+// requestBy returns the request that a column of team_requests names.
+func (c *conn) requestBy(column, id string) (q requestOf, found bool, err error) {
+	err = c.query(`SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, func(row []driver.Value) error {
+		q, found = scanRequest(row), true
+		return nil
+	}, id)
+	return q, found, err
+}
+
+// refuses is why an agent cannot answer the request with a message to another; nil if it can.
+func (q *requestOf) refuses(sender, recipient string) error {
+	switch {
+	case q.responder != sender:
+		return Errorf(PermissionDenied, "%s was sent to %s; only its recipient can answer it", q.id, q.responder)
+	case !q.void && q.status != requestOpen:
+		return Errorf(Conflict, "%s was %s at %s", q.id, q.status, q.answeredAt)
+	case q.void:
+		return Errorf(Conflict, "%s is not open: its message %s reached nobody", q.id, q.messageID).
+			WithHint("`mailroom why %s` says what became of it", q.messageID)
+	case q.requester != recipient:
+		return Errorf(InvalidParams, "to: %s was asked by %s, and the answer goes there", q.id, q.requester).
+			WithHint("Send it to %s", q.requester)
+	}
+	return nil
+}
+
+// decide notes how a request was answered, by the message that was just sent, and does what was asked.
+func (t *tx) decide(q *requestOf, approve bool, sent *Sent) error {
+	sent.RequestID, sent.Type = q.id, q.kind.response()
+	status := requestRejected
+	if approve {
+		status = requestApproved
+	}
+	if _, err := t.Exec(`UPDATE team_requests SET status = ?, answer_id = ?, answered_at = ? WHERE request_id = ?`,
+		status, sent.MessageID, t.now, q.id); err != nil || !approve {
+		return err
+	}
+	if q.kind == PlanApproval {
+		return t.endPlanMode(q.requester)
+	}
+	p, err := t.takePresence(q.session, q.responder, Stopped)
+	sent.Presence = p.Status
+	return err
+}
