@@ -26,10 +26,17 @@ type ReadingLease struct {
 	Holder  string        // what takes them: a command
 	Session string        // of the agent's host; may be ""
 	PID     int           // process of this machine whose end ends the lease as well; 0: nothing but time does
+
+	reader process.ID // PID's
+	host   string     // where it has that number
 }
 
-// checkLease refuses a lease that could not be kept.
+// checkLease refuses a lease that could not be kept, and finds out which process it is bound to.
 func (o *WaitOptions) checkLease() error {
+	if o.Lease.PID > 0 {
+		o.Lease.reader = process.Of(o.Lease.PID)
+		o.Lease.host = hostOf(o.Lease.reader)
+	}
 	switch {
 	case o.Lease.For == 0:
 		return nil
@@ -51,12 +58,6 @@ func (m *Message) ShownUntil() string { return m.shownUntil }
 // itself stays unread.
 func (t *tx) show(m *Message, l *ReadingLease) error {
 	m.shownAt, m.shownUntil = t.now, stamp(t.clock.Add(l.For))
-	var reader process.ID
-	var host string
-	if l.PID > 0 {
-		reader = process.Of(l.PID)
-		host = hostOf(reader)
-	}
 	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, t.now, m.ID, m.Recipient); err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (t *tx) show(m *Message, l *ReadingLease) error {
 		INSERT INTO reading_lease (message_id, recipient, holder, session, host, pid, born, shown_at, until)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, session = ?4, host = ?5, pid = ?6, born = ?7, shown_at = ?8, until = ?9`,
-		m.ID, m.Recipient, l.Holder, l.Session, host, reader.PID, reader.Born, m.shownAt, m.shownUntil); err != nil {
+		m.ID, m.Recipient, l.Holder, l.Session, l.host, l.reader.PID, l.reader.Born, m.shownAt, m.shownUntil); err != nil {
 		return err
 	}
 	e := t.event(tracing.Shown, "to "+l.Holder+", until "+m.shownUntil+" unless it is acknowledged")
