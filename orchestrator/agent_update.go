@@ -190,6 +190,9 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 		if _, err := checkNewName("agent", a.Name); err != nil {
 			return Agent{}, false, err
 		}
+		if err := t.takeOverInbox(a.Name); err != nil {
+			return Agent{}, false, err
+		}
 		if err := t.createInboxView(a.Name); err != nil {
 			return Agent{}, false, err
 		}

@@ -152,3 +152,26 @@ func inboxViews(t *testing.T, path string) (made []string) {
 	}
 	return made
 }
+
+// The table that a program of the document has as an agent's inbox is taken over when the agent is added: what stood in it is
+// unread mail, and the program goes on with its own statements. Another table of that name is left alone.
+func TestDocumentInboxIsTakenOver(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.sql(`CREATE TABLE B_inbox (message_id TEXT PRIMARY KEY, payload JSON); CREATE TABLE c_inbox (id TEXT, body TEXT)`)
+	f.sql(`INSERT INTO b_inbox VALUES ('m1', '{"n":1.50}'), (NULL, '2')`)
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, delivered_at) VALUES ('m1', 'a', 'b', '{"n":1.50}', 'delivered', CURRENT_TIMESTAMP)`)
+	f.add(orchestrator.AgentUpdate{Name: "b"})
+	wantRows(t, f.rows(`SELECT message_id, payload FROM b_inbox ORDER BY message_id DESC`), `m1 {"n":1.50}`, "inbox-2 2")
+	ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1})
+	if err != nil || len(ms) != 1 || ms[0].Sender != "a" {
+		t.Errorf("%v, %v", ms, err)
+	}
+	f.sql(`INSERT INTO b_inbox (message_id, payload) VALUES ('m2', '2')`)
+	f.sql(`DELETE FROM b_inbox`)
+	wantRows(t, f.rows(`SELECT message_id FROM b_inbox`))
+
+	_, _, err = f.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "c"})
+	wantCode(t, err, orchestrator.Conflict)
+	wantRows(t, f.rows(`SELECT name FROM sqlite_schema WHERE name LIKE 'c%inbox%'`), "c_inbox")
+}
