@@ -562,7 +562,8 @@ CREATE INDEX message_trace_failed ON message_trace (at)
 
 -- settings: what differs from the defaults. `mailroom setting list` shows all of them with their bounds.
 -- The row 'config.version' changes with every change of agents, groups, settings or schedules, and with the version of the
--- tables; 'schema.oldest' is the oldest version whose programs may use them.
+-- tables; 'schema.oldest' has that version, and the oldest whose programs may use them. By 'database.id' and its path a database is
+-- known to the user who made or trusts it.
 CREATE TABLE settings (
     key               TEXT PRIMARY KEY,
     value             TEXT NOT NULL,

@@ -29,6 +29,8 @@ type Agent struct {
 	RegisteredBy     string   `json:"registered_by,omitempty"`
 	CreatedAt        string   `json:"created_at"`
 	UpdatedAt        string   `json:"updated_at"`
+
+	withheld bool // its transport leads out of a database that is not trusted
 }
 
 const agentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,

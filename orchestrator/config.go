@@ -21,11 +21,14 @@ type config struct {
 	groups   map[string][]string // members in order of joining
 	taken    map[string][]string // by built-in name: what else has it in the tables, and is not used
 
+	untrusted string // why the database must not act outside of itself; "" is that it may, see trust.go
+
 	longestSilence time.Duration // that any agent is allowed
 	shortestLease  time.Duration // that an attempt for any agent has, unless its run says otherwise
 }
 
 type configCache struct {
+	judge    func(*config) // sees each configuration that was read, before anybody else does
 	mu       sync.Mutex
 	conf     *config
 	admitted atomic.Pointer[string] // the last version of the configuration under which this program may use the tables
@@ -62,6 +65,7 @@ func (cache *configCache) load(c *conn) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
+	cache.judge(fresh)
 	cache.mu.Lock()
 	cache.conf = fresh
 	cache.mu.Unlock()

@@ -42,7 +42,13 @@ func openConn(dsn string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{raw: c.(*sqlite3.SQLiteConn), stmts: map[string]*statement{}}, nil
+	opened := &conn{raw: c.(*sqlite3.SQLiteConn), stmts: map[string]*statement{}}
+	// What somebody has put into views and triggers may call no function with effects outside of the database.
+	if err := opened.script("PRAGMA trusted_schema = OFF"); err != nil {
+		opened.close()
+		return nil, err
+	}
+	return opened, nil
 }
 
 func (c *conn) close() error {

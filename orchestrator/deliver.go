@@ -202,6 +202,10 @@ func (r *Router) anythingDue(ctx context.Context) (found bool, err error) {
 // recipient to recipient along the index of live rows. What has to wait for something else, a delivery under way or another
 // address, is not to be taken: nobody makes a run for it.
 func (c *conn) eachDue(ctx context.Context, conf *config, now string, f func(recipient string) bool) error {
+	something := `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + claimable + `)`
+	if conf.untrusted != "" {
+		something = `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + claimable + ` AND delivery_marks = '')`
+	}
 	for recipient := ""; ; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -211,7 +215,7 @@ func (c *conn) eachDue(ctx context.Context, conf *config, now string, f func(rec
 			return err
 		}
 		if agent := conf.agents[next]; agent == nil || !agent.waits() {
-			n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+claimable+`)`, now, next)
+			n, err := c.number(something, now, next)
 			if err != nil {
 				return err
 			}

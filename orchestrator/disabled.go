@@ -11,9 +11,11 @@ import (
 // vain, and no delivery run is made for them. An agent that comes to read by itself gets them.
 
 // waits reports whether the agent's messages can go nowhere for now.
-func (a *Agent) waits() bool { return a.Disabled != "" && a.Fallback == "" }
+func (a *Agent) waits() bool { return a.withheld || a.Disabled != "" && a.Fallback == "" }
 
-// goesSomewhere is the condition for rows whose recipient is none that waits.
+// goesSomewhere is the condition for rows whose recipient is none that waits, and staysInside is what it is in a database
+// that is not trusted. What carries a transport's mark has to be asked for outside.
+const staysInside = `delivery_marks = '' AND recipient IN (SELECT name FROM agents WHERE deliver = 'inbox' OR deliver LIKE 'inbox:%')`
 const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '' AND name IS NOT NULL)`
 
 // disableGone disables the transport of an agent that said in an attempt that its address is gone, unless it has got

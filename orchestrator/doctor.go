@@ -128,6 +128,9 @@ func (d *doctor) content() {
 		} else {
 			d.add("integrity", "problem", strings.Join(problems, "; "), recovery(d.r.path))
 		}
+		if err := d.trust(c); err != nil {
+			return err
+		}
 		if err := d.settings(c); err != nil {
 			return err
 		}
@@ -161,6 +164,28 @@ func shellWord(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// trust says whether the database may act outside of itself, and whether that makes a difference.
+func (d *doctor) trust(c *conn) error {
+	if d.r.trust == nil {
+		return nil
+	}
+	conf, err := d.r.config.load(c)
+	if err != nil {
+		return err
+	}
+	if conf.untrusted == "" {
+		d.add("trust", "ok", "made or trusted on this machine", "")
+		return nil
+	}
+	outside, err := d.r.outside(c, conf)
+	level := "problem"
+	if len(outside) == 0 {
+		level = "note"
+	}
+	d.add("trust", level, NotTrusted+": "+conf.untrusted, NotTrustedHint)
+	return err
 }
 
 func (d *doctor) settings(c *conn) error {
@@ -310,6 +335,9 @@ func (d *doctor) target(a *Agent, target string) error {
 func (d *doctor) agents(c *conn, conf *config) error {
 	bad := 0
 	for _, name := range conf.names {
+		if conf.untrusted != "" {
+			break // addresses that somebody else wrote are not looked at
+		}
 		if reason := conf.agents[name].Disabled; reason != "" {
 			bad++
 			d.add("transport of "+name, "problem", "it is disabled since "+reason, "`mailroom agent add "+name+" --deliver ...`")

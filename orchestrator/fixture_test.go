@@ -106,6 +106,7 @@ type fixture struct {
 	wire  *scripted // scheme "wire", and those of devices
 	user  *person   // scheme "person"
 	path  string
+	trust *orchestrator.Trust // of what is opened from now on
 }
 
 func newFixture(t *testing.T, agents ...string) *fixture {
@@ -122,7 +123,7 @@ func newFixture(t *testing.T, agents ...string) *fixture {
 func (f *fixture) open() *orchestrator.Router {
 	f.t.Helper()
 	r, err := orchestrator.Open(f.t.Context(), orchestrator.Options{
-		Path: f.path, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
+		Path: f.path, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(), Trust: f.trust,
 		Transports: map[string]orchestrator.Transport{
 			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire, "push": f.wire, "ntfy": f.wire, "person": f.user, "gated": gated{f.wire}, "hung": hung{transport.JSONL{}}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
 		},

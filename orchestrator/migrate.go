@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -143,8 +142,9 @@ func makeTables(c *conn) error {
 }
 
 // migrate brings the database to schemaVersion in one transaction. Many processes may call it at once on a new file:
-// the first to get the write lock does the work, the others find it done.
-func migrate(c *conn) error {
+// the first to get the write lock does the work, the others find it done. made is told the id of a database that this made
+// of an empty file, before anybody else can see it.
+func migrate(c *conn, made func(id string)) error {
 	version, err := checkVersion(c)
 	if err != nil || version >= schemaVersion {
 		return err
@@ -152,14 +152,14 @@ func migrate(c *conn) error {
 	if err := c.script("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	if err := migrateLocked(c); err != nil {
+	if err := migrateLocked(c, made); err != nil {
 		c.script("ROLLBACK")
 		return err
 	}
 	return c.script("COMMIT")
 }
 
-func migrateLocked(c *conn) error {
+func migrateLocked(c *conn, made func(id string)) error {
 	version, err := checkVersion(c)
 	if err != nil {
 		return err
@@ -170,6 +170,11 @@ func migrateLocked(c *conn) error {
 	if err := checkRoom(c, version); err != nil {
 		return err
 	}
+	things, err := c.number(`SELECT count(*) FROM sqlite_schema`)
+	if err != nil {
+		return err
+	}
+	empty := things == 0
 	if version == 0 {
 		if err := makeTables(c); err != nil {
 			return err
@@ -189,19 +194,27 @@ func migrateLocked(c *conn) error {
 	if err := noteVersion(c); err != nil {
 		return err
 	}
+	if empty && made != nil {
+		id, _, err := c.text(`SELECT value FROM settings WHERE key = '` + databaseID + `'`)
+		if err != nil {
+			return err
+		}
+		made(id)
+	}
 	return c.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
 }
 
-// noteVersion stores which programs may use the tables from now on. The version of the configuration changes with that, since
+// noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version of the configuration changes with that, since
 // it is what every process looks at before it reads or writes: see configCache.admit.
 func noteVersion(c *conn) error {
 	now := stamp(time.Now())
-	for key, value := range map[string]string{schemaOldest: strconv.Itoa(oldestVersion), configVersion: rand.Text()} {
+	for key, value := range map[string]string{schemaOldest: fmt.Sprintf("%d: %d", schemaVersion, oldestVersion), configVersion: rand.Text()} {
 		if _, err := c.Exec(storeSetting, key, value, now); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err := c.Exec(`INSERT INTO settings (key, value, updated_at) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING`, databaseID, rand.Text(), now)
+	return err
 }
 
 // checkVersion returns the version of an open database. It refuses one that is another program's, and one of a newer version
@@ -222,9 +235,12 @@ func checkVersion(c *conn) (int, error) {
 	case version <= schemaVersion:
 		return int(version), nil
 	}
-	oldest, err := c.number(`SELECT value FROM settings WHERE key = '` + schemaOldest + `'`)
-	if err == nil && oldest > 0 && oldest <= schemaVersion {
-		return int(version), nil
+	// Where there is no such row, or it was written for another version, nobody knows.
+	var of, oldest int64
+	if noted, _, err := c.text(`SELECT value FROM settings WHERE key = '` + schemaOldest + `'`); err == nil {
+		if n, _ := fmt.Sscanf(noted, "%d: %d", &of, &oldest); n == 2 && of == version && oldest <= schemaVersion {
+			return int(version), nil
+		}
 	}
 	return 0, &Error{Code: Unavailable, Err: ErrOutdated,
 		Message: fmt.Sprintf("the database has version %d of the tables; this program knows %d", version, schemaVersion),

@@ -32,7 +32,7 @@ const (
 )
 
 // StartPairing makes a code by which one phone can become a device within five minutes. Error: unavailable when too many
-// are open.
+// are open, or the database, which says where the phone is led, is not trusted.
 func (r *Router) StartPairing(ctx context.Context) (code, expiresAt string, err error) {
 	var random [8]byte
 	rand.Read(random[:]) // never fails; see crypto/rand
@@ -40,6 +40,14 @@ func (r *Router) StartPairing(ctx context.Context) (code, expiresAt string, err 
 	plain := ungrouped(code)
 	err = r.write(ctx, func(t *tx) error {
 		t.traced = true
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		if conf.untrusted != "" {
+			return Errorf(Unavailable, "the address to which a phone is led comes from this database, which is not trusted: %s", conf.untrusted).
+				WithHint("%s", NotTrustedHint)
+		}
 		if _, err := t.Exec(`DELETE FROM signal_pairings WHERE expires_at <= ? OR expires_at > ?`, t.clockText, stamp(t.clock.Add(pairingLife))); err != nil {
 			return err
 		}

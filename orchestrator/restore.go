@@ -15,10 +15,12 @@ import (
 
 // Restored is what a restore did.
 type Restored struct {
-	Messages int64  // rows of agent_message that the backup brought
-	Revoked  int64  // tokens that are valid in the backup, and now no more
-	Devices  int64  // devices that are let in by the backup, and now no more
-	Previous string // where the database as it was before has been saved; "" when it was empty
+	Messages int64 // rows of agent_message that the backup brought
+	Revoked  int64 // tokens that are valid in the backup, and now no more
+	Devices  int64 // devices that are let in by the backup, and now no more
+	// Untrusted is why the database does nothing outside of itself from now on, since the backup is of another; "" is that it does.
+	Untrusted string
+	Previous  string // where the database as it was before has been saved; "" when it was empty
 }
 
 // Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
@@ -65,7 +67,16 @@ func (r *Router) Restore(ctx context.Context, file string, force bool) (done Res
 	if err := x.finish(); err != nil {
 		return Restored{}, databaseError(r.path, err)
 	}
-	return done, r.write(ctx, func(t *tx) error { return t.configChanged() })
+	return done, r.write(ctx, func(t *tx) error {
+		if err := t.configChanged(); err != nil {
+			return err
+		}
+		conf, err := t.config()
+		if err == nil {
+			done.Untrusted = conf.untrusted
+		}
+		return err
+	})
 }
 
 // backupAt returns the full path of a backup that may be restored.
@@ -96,7 +107,7 @@ func (r *Router) stage(source string) (staged *copyFolder, err error) {
 	if err = vacuumInto(temp, source, readerDSN(source, true), "the backup cannot be copied"); err == nil {
 		var c *conn
 		if c, err = openConn(writerDSN(temp.Name())); err == nil {
-			err = errors.Join(migrate(c), c.close())
+			err = errors.Join(migrate(c, nil), c.close())
 		}
 		err = databaseError(source, err)
 	}

@@ -29,6 +29,9 @@ type Options struct {
 	Transports map[string]Transport
 	// Log gets what an operator should know. nil: slog.Default().
 	Log *slog.Logger
+	// Trust is where it is kept which databases may act outside of themselves. nil: every database may, since a Go program
+	// that opens one decides that for itself.
+	Trust *Trust
 	// Bell wakes daemons and waiters. nil: unix sockets beside the database.
 	Bell Bell
 	// BusyTimeout bounds the wait for another program's write lock. 0: 10 s.
@@ -44,6 +47,7 @@ type Router struct {
 	transports map[string]Transport
 	log        *slog.Logger
 	bell       Bell
+	trust      *Trust
 	// closeEar and closeRinger end what the bell of this router keeps open.
 	closeEar, closeRinger func()
 
@@ -89,7 +93,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 		path = real // the same file by two names must have one turnstile and one bell
 	}
 	r := &Router{
-		path: path, instance: o.Instance, now: o.Now, transports: o.Transports, log: o.Log, bell: o.Bell,
+		path: path, instance: o.Instance, now: o.Now, transports: o.Transports, log: o.Log, bell: o.Bell, trust: o.Trust,
 		closeEar: func() {}, closeRinger: func() {}, busy: o.BusyTimeout, delivering: map[string]int{}, seats: map[string]chan struct{}{},
 	}
 	for scheme := range o.Transports {
@@ -113,6 +117,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 		bell.detector, bell.linger = r.detectChanges, 2*time.Second
 		r.bell, r.closeEar, r.closeRinger = bell, bell.close, bell.ringer.close
 	}
+	r.config.judge = r.judge
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
 	r.pulse = newPulse(path)
 	r.readers.r, r.readers.freed = r, make(chan struct{}, maxReaders)
@@ -128,10 +133,10 @@ func (r *Router) Instance() string { return r.instance }
 // Now reads the router's clock.
 func (r *Router) Now() time.Time { return r.now() }
 
-// Beside opens another database with the same transports, clock and log.
+// Beside opens another database with the same transports, clock, log and trust.
 func (r *Router) Beside(ctx context.Context, path string) (*Router, error) {
 	return Open(ctx, Options{
-		Path: path, Instance: r.instance, Now: r.now, Transports: r.transports, Log: r.log, BusyTimeout: r.busy,
+		Path: path, Instance: r.instance, Now: r.now, Transports: r.transports, Log: r.log, Trust: r.trust, BusyTimeout: r.busy,
 	})
 }
 
@@ -209,7 +214,7 @@ func (r *Router) ready(c *conn, until time.Time) error {
 		if err := syncFolders(filepath.Dir(r.path)); err != nil {
 			return err
 		}
-		if err := migrate(c); err != nil {
+		if err := migrate(c, r.trustNew); err != nil {
 			return err
 		}
 	}

@@ -53,16 +53,22 @@ func seed(c *conn) error {
 // Schedules lists the schedules by name.
 func (r *Router) Schedules(ctx context.Context) (list []Schedule, err error) {
 	err = r.read(func(c *conn) error {
-		list = []Schedule{}
-		return c.query(`SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`,
-			func(row []driver.Value) error {
-				list = append(list, Schedule{
-					Name: asText(row[0]), Spec: asText(row[1]), Command: asText(row[2]), Params: json.RawMessage(asText(row[3])),
-					Enabled: asInt(row[4]) != 0, LastRunAt: asText(row[5]), CreatedAt: asText(row[6]),
-				})
-				return nil
-			})
+		list, err = c.schedules()
+		return err
 	})
+	return list, err
+}
+
+func (c *conn) schedules() ([]Schedule, error) {
+	list := []Schedule{}
+	err := c.query(`SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`,
+		func(row []driver.Value) error {
+			list = append(list, Schedule{
+				Name: asText(row[0]), Spec: asText(row[1]), Command: asText(row[2]), Params: json.RawMessage(asText(row[3])),
+				Enabled: asInt(row[4]) != 0, LastRunAt: asText(row[5]), CreatedAt: asText(row[6]),
+			})
+			return nil
+		})
 	return list, err
 }
 

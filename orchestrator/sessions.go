@@ -44,6 +44,9 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if conf.untrusted != "" {
+		return nil, nil
+	}
 	for _, name := range conf.names {
 		if a := conf.agents[name]; a.StartCommand != "" || strings.HasPrefix(a.Deliver, "exec:") {
 			agents = append(agents, a)
@@ -265,6 +268,9 @@ func (c *conn) explainStart(r *Router, conf *config, m *Message, why *Reason) er
 	}
 	says, printed := "; the session of "+a.Name+" ", "What it printed is in "+r.SessionOutput(a.Name)
 	switch {
+	case conf.untrusted != "":
+		why.Rule += says + "is not started: this database is not trusted, since " + conf.untrusted
+		why.Fix = NotTrustedHint
 	case p.Status == Stopped:
 		why.Rule += says + "is not started, since the agent has stopped at " + p.Since
 		why.Fix = "Whatever " + a.Name + " sends itself brings it back"

@@ -23,7 +23,7 @@ func (r *Router) takeSlot(recipient string) (Slot, error) {
 func (r *Router) slotFor(agent *Agent) (Slot, error) {
 	transport, _ := r.transportOf(agent.Deliver)
 	slotted, ok := transport.(Slotted)
-	if !ok || agent.Disabled != "" {
+	if !ok || agent.Disabled != "" || agent.withheld {
 		return nil, nil
 	}
 	return slotted.Slot(r.path, agent.Name, max(agent.Concurrency, 1))

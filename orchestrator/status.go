@@ -16,6 +16,7 @@ type State struct {
 	Overdue    int64              `json:"overdue"`
 	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review
 	Daemons    []Daemon           `json:"daemons"`
+	Untrusted  string             `json:"untrusted,omitempty"` // why the database does nothing outside of itself
 }
 
 // RecipientBacklog is what waits for one recipient.
@@ -64,6 +65,7 @@ func (r *Router) Status(ctx context.Context) (State, error) {
 		if err != nil {
 			return err
 		}
+		s.Untrusted = conf.untrusted
 		overdue := stamp(r.now().Add(-conf.settings.OverdueAfter))
 		if s.Overdue, err = c.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND created_at < ?`, overdue); err != nil {
 			return err

@@ -407,6 +407,9 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	case agent == nil:
 		why.Rule = "nobody is known as " + m.Recipient + "; it climbs the ladder and then fails"
 		why.Fix = "`mailroom agent add " + m.Recipient + "`"
+	case agent.withheld:
+		why.Rule = "it waits, since " + NotTrusted + ": " + conf.untrusted
+		why.Fix = NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " + m.Recipient + "`"
 	case agent.waits():
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
 		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"

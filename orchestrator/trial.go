@@ -133,6 +133,10 @@ func (t *tx) beginTrial(name string, trial *Trial) (*claim, error) {
 		trial.Says = "it was removed meanwhile"
 		return nil, nil
 	}
+	if agent.withheld {
+		trial.Says = "this database is not trusted"
+		return nil, nil
+	}
 	busy, err := t.number(`SELECT count(*) FROM agent_message WHERE `+leased+` AND recipient = ? AND sender = ?`, name, SystemSender)
 	if err != nil {
 		return nil, err

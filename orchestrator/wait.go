@@ -286,9 +286,17 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 	err = r.read(func(c *conn) error {
 		var next string
 		if recipient == "" {
+			conf, failure := r.config.load(c)
+			if failure != nil {
+				return failure
+			}
+			going := goesSomewhere
+			if conf.untrusted != "" {
+				going = staysInside
+			}
 			next, _, err = c.text(`
 				SELECT min(at) FROM (
-				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + later + ` AND ` + goesSomewhere + `
+				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + later + ` AND ` + going + `
 				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
 				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE ` + leased + `
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''

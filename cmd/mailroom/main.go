@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	ossignal "os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -72,6 +73,10 @@ var options orchestrator.Options
 func open(ctx context.Context, path string, log *slog.Logger) (*orchestrator.Router, error) {
 	o := options
 	o.Path, o.Instance, o.Transports, o.Log = path, os.Getenv("ORCHESTRATOR_INSTANCE_ID"), transports(), log
+	o.Trust = &orchestrator.Trust{}
+	if folder := surface.StateFolder(os.Getenv); folder != "" {
+		o.Trust.Folder = filepath.Join(folder, "trusted")
+	}
 	return orchestrator.Open(ctx, o)
 }
 

@@ -36,7 +36,8 @@ var nextVersion = sync.OnceValues(func() (program string, err error) {
 	changed := string(code)
 	for _, c := range [][2]string{
 		{version[0], fmt.Sprintf("const schemaVersion = %d", present+1)},
-		{"const oldestVersion = " + version[1], `var oldestVersion, _ = strconv.Atoi(os.Getenv("` + oldestEnv + `"))`},
+		{"const oldestVersion = " + version[1], `var oldestVersion = os.Getenv("` + oldestEnv + `")`},
+		{`"%d: %d", schemaVersion`, `"%d: %s", schemaVersion`},
 		{fmt.Sprintf(": toVersion%d}", present), fmt.Sprintf(": toVersion%d, %d: `ALTER TABLE agents ADD COLUMN next TEXT NOT NULL DEFAULT '';`}", present, present)},
 	} {
 		if strings.Count(changed, c[0]) != 1 {

@@ -42,6 +42,7 @@ func Definitions() []*commands.Definition {
 		checkpointCommand.Definition,
 		clearTracesCommand.Definition,
 		doctorCommand.Definition,
+		trustCommand.Definition,
 		demoCommand.Definition,
 	}
 }

@@ -15,10 +15,12 @@ type RestoreParams struct {
 // RestoreResult says what is there now, how many tokens and phones of the backup are revoked, and where that is which was
 // there before.
 type RestoreResult struct {
-	Messages int64  `json:"messages"`
-	Revoked  int64  `json:"tokens_revoked"`
-	Devices  int64  `json:"devices_revoked"`
-	Previous string `json:"previous,omitempty"`
+	Messages int64 `json:"messages"`
+	Revoked  int64 `json:"tokens_revoked"`
+	Devices  int64 `json:"devices_revoked"`
+	// Untrusted is why the database does nothing outside of itself until it is trusted.
+	Untrusted string `json:"untrusted,omitempty"`
+	Previous  string `json:"previous,omitempty"`
 }
 
 var restoreCommand = commands.Define(vocabulary, "restore", restore).HereOnly()

@@ -25,10 +25,11 @@ type scheduler struct {
 	env     commands.Env
 	metrics *metrics
 
-	cron    *cron.Cron
-	version string
-	running map[string]*job // by name
-	jobs    sync.WaitGroup
+	cron      *cron.Cron
+	version   string
+	untrusted string          // why only the schedules of every database run; "": all run
+	running   map[string]*job // by name
+	jobs      sync.WaitGroup
 }
 
 // job is one schedule as it runs.
@@ -98,10 +99,14 @@ func (s *scheduler) load(ctx context.Context, start bool) error {
 	if err != nil || (!start && version == s.version) {
 		return err
 	}
-	list, err := s.env.Router.Schedules(ctx)
+	list, untrusted, err := s.env.Router.RunnableSchedules(ctx)
 	if err != nil {
 		return err
 	}
+	if untrusted != "" && untrusted != s.untrusted {
+		s.env.Log.Warn(orchestrator.NotTrusted, "database", s.env.Router.Path(), "reason", untrusted, "do", orchestrator.NotTrustedHint)
+	}
+	s.untrusted = untrusted
 	s.version = version
 	before := s.running
 	s.running = map[string]*job{}

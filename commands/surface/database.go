@@ -35,14 +35,23 @@ func (p *Program) databasePath(flag string) (string, error) {
 			here = up
 		}
 	}
-	state := p.Getenv("XDG_STATE_HOME")
+	folder := StateFolder(p.Getenv)
+	if folder == "" {
+		return "", orchestrator.Errorf(orchestrator.Unavailable, "no place for the database is known: HOME and XDG_STATE_HOME are not set").
+			WithHint("Name a file with --db or in MAILROOM_DB")
+	}
+	return filepath.Join(folder, databaseName), nil
+}
+
+// StateFolder is where the program keeps what is the user's own; "" when the environment names no place for it.
+func StateFolder(getenv func(string) string) string {
+	state := getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
-		home := p.Getenv("HOME")
+		home := getenv("HOME")
 		if home == "" {
-			return "", orchestrator.Errorf(orchestrator.Unavailable, "no place for the database is known: HOME and XDG_STATE_HOME are not set").
-				WithHint("Name a file with --db or in MAILROOM_DB")
+			return ""
 		}
 		state = filepath.Join(home, ".local", "state")
 	}
-	return filepath.Join(state, "mailroom", databaseName), nil
+	return filepath.Join(state, "mailroom")
 }

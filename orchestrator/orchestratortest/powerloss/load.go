@@ -84,7 +84,7 @@ func (d *driver) note(err error) {
 
 func (d *driver) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(d.ctx, d.Program, args...)
-	cmd.Env = append(os.Environ(), "MAILROOM_DB="+d.database(), "MAILROOM_AGENT=", "HOME="+d.Root)
+	cmd.Env = append(os.Environ(), "MAILROOM_DB="+d.database(), "MAILROOM_AGENT=", "HOME="+d.Root, "XDG_STATE_HOME=")
 	cmd.Stderr = os.Stderr
 	return cmd
 }

@@ -1,0 +1,62 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// TrustParams say what is done about a database; without any it is trusted.
+type TrustParams struct {
+	Show   bool `json:"show,omitempty" desc:"only show what the database does outside of itself"`
+	Remove bool `json:"remove,omitempty" desc:"take the trust back"`
+	List   bool `json:"list,omitempty" desc:"list the databases that are trusted on this machine"`
+}
+
+// TrustResult is how things stand with the database, and with --list all that are trusted.
+type TrustResult struct {
+	orchestrator.TrustState
+	Databases []orchestrator.TrustedDatabase `json:"databases,omitempty"`
+}
+
+var trustCommand = commands.Define(vocabulary, "trust", trust).HereOnly()
+
+// trust answers with what the database does outside of itself, whatever else it is asked for.
+func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult, err error) {
+	switch {
+	case p.Remove && (p.Show || p.List):
+		return r, orchestrator.Errorf(orchestrator.InvalidParams, "remove: it does not go with show and list, which change nothing")
+	case p.Show || p.List:
+		r.TrustState, err = env.Router.TrustState(ctx)
+	default:
+		r.TrustState, err = env.Router.SetTrusted(ctx, !p.Remove)
+	}
+	if err == nil && p.List {
+		r.Databases, err = env.Router.TrustedDatabases()
+	}
+	return r, err
+}
+
+// Text shows what the database does before it says whether it may.
+func (r TrustResult) Text(w *commands.Text) {
+	if len(r.Outside) > 0 {
+		rows := make([][]string, len(r.Outside))
+		for i, o := range r.Outside {
+			rows[i] = []string{o.What, o.Name, o.Does}
+		}
+		w.Table([]string{"WHAT", "NAME", "DOES"}, rows)
+		w.Printf("\n")
+	}
+	switch {
+	case !r.Trusted:
+		w.Printf("%s is not trusted: %s. Nothing of what it says is done outside of it.\n", r.Database, r.Reason)
+	case len(r.Outside) == 0:
+		w.Printf("%s is trusted. It says nothing yet that is done outside of it.\n", r.Database)
+	default:
+		w.Printf("%s is trusted: all of this is done. `mailroom trust --remove` ends it.\n", r.Database)
+	}
+	for _, d := range r.Databases {
+		w.Printf("trusted since %s: %s\n", d.Since, d.Path)
+	}
+}

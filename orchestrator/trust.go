@@ -1,0 +1,174 @@
+package orchestrator
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// A database says which commands run, which files are written and which addresses are called. One that somebody else wrote,
+// as a cloned project may bring it, could so do on this machine whatever its user can. So it acts outside of itself only if
+// this user made it here, or trusts it. Until then its messages are sent, delivered into inboxes and read; whatever else is
+// due waits, as it does for an agent whose transport is disabled.
+//
+// The one question is config.untrusted. It is asked where something would begin: claimNext (transports), Sessions.Look
+// (commands that start agents), RunnableSchedules, and StartPairing.
+
+// databaseID is the row of settings that tells databases apart. Copies have the same, wherever they are.
+const databaseID = "database.id"
+
+// Trust is where a user keeps which databases were made or trusted on this machine.
+type Trust struct {
+	// Folder holds a file per database. It is made when the first comes, with mode 0700. "" is no folder: nothing can be
+	// trusted.
+	Folder string
+}
+
+// TrustedDatabase is one of them. It is trusted only with this id and at this path.
+type TrustedDatabase struct {
+	ID    string `json:"id"`
+	Path  string `json:"path"`
+	Since string `json:"since"`
+}
+
+// file is where it stands that a database is trusted.
+func (t *Trust) file(id, path string) string {
+	return filepath.Join(t.Folder, fmt.Sprintf("%x.json", sha256.Sum256([]byte(id+"\x00"+path))))
+}
+
+// find returns what is kept of a database; the zero value when it is not trusted.
+func (t *Trust) find(id, path string) (found TrustedDatabase, err error) {
+	if t.Folder == "" || id == "" {
+		return found, nil
+	}
+	found, err = readTrusted(t.file(id, path))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (found.ID != id || found.Path != path) {
+		return TrustedDatabase{}, nil
+	}
+	return found, err
+}
+
+func readTrusted(file string) (d TrustedDatabase, err error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	return d, err
+}
+
+// add trusts a database. That is on the disk when it returns.
+func (t *Trust) add(d TrustedDatabase) error {
+	if t.Folder == "" {
+		return errors.New("there is no folder for it: neither HOME nor XDG_STATE_HOME is set")
+	}
+	if err := os.MkdirAll(t.Folder, 0o700); err != nil {
+		return err
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(t.Folder, ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(append(text, '\n'))
+	if err = errors.Join(err, temp.Sync(), temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), t.file(d.ID, d.Path))
+	}
+	if err == nil {
+		err = syncFolders(t.Folder)
+	}
+	if err != nil {
+		os.Remove(temp.Name())
+	}
+	return err
+}
+
+// remove takes the trust in a database back.
+func (t *Trust) remove(id, path string) error {
+	if t.Folder == "" {
+		return nil
+	}
+	if err := os.Remove(t.file(id, path)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// list returns all that are trusted, by path. A file that cannot be read trusts nothing, and is passed over.
+func (t *Trust) list() ([]TrustedDatabase, error) {
+	list := []TrustedDatabase{}
+	entries, err := os.ReadDir(t.Folder)
+	if t.Folder == "" || errors.Is(err, fs.ErrNotExist) {
+		return list, nil
+	}
+	for _, e := range entries {
+		if d, err := readTrusted(filepath.Join(t.Folder, e.Name())); err == nil && filepath.Base(t.file(d.ID, d.Path)) == e.Name() {
+			list = append(list, d)
+		}
+	}
+	slices.SortFunc(list, func(a, b TrustedDatabase) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.ID, b.ID)) })
+	return list, err
+}
+
+// why says why a database is not trusted; "" when it is.
+func (t *Trust) why(id, path string) string {
+	found, err := t.find(id, path)
+	switch {
+	case err != nil:
+		return "whether it is trusted cannot be read: " + err.Error()
+	case found.ID != "":
+		return ""
+	}
+	others, _ := t.list()
+	for _, d := range others {
+		if d.ID == id {
+			return "it is trusted at " + d.Path + ", and this is a copy of it, or it was moved"
+		}
+	}
+	if t.Folder == "" {
+		return "neither HOME nor XDG_STATE_HOME is set, so that nothing can say that this user made it on this machine"
+	}
+	return "nothing in " + t.Folder + " says that this user made it on this machine"
+}
+
+// trustedPath is the path by which the database is trusted: the same however it was reached.
+func (r *Router) trustedPath() string {
+	if real, err := filepath.EvalSymlinks(r.path); err == nil {
+		return real
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(r.path)); err == nil {
+		return filepath.Join(folder, filepath.Base(r.path))
+	}
+	return r.path
+}
+
+// judge notes in a configuration whether its database is trusted, and which agents get nothing until it is.
+func (r *Router) judge(conf *config) {
+	if r.trust == nil {
+		return
+	}
+	if conf.untrusted = r.trust.why(conf.stored[databaseID], r.trustedPath()); conf.untrusted == "" {
+		return
+	}
+	for _, a := range conf.agents {
+		a.withheld = r.setTransport(a) == nil
+	}
+}
+
+// trustNew trusts a database that this process has made. If that cannot be kept, the database works all the same, untrusted.
+func (r *Router) trustNew(id string) {
+	if r.trust == nil {
+		return
+	}
+	if err := r.trust.add(TrustedDatabase{ID: id, Path: r.trustedPath(), Since: stamp(r.now())}); err != nil {
+		r.log.Warn("it cannot be kept that this database was made here; it runs no commands until `mailroom trust`", "database", r.path, "error", err)
+	}
+}
