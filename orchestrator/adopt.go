@@ -43,7 +43,10 @@ func (t *tx) adoptAfter(after int64) (more bool, last int64, err error) {
 			}
 		}
 		if more = len(rows) == adoptBatch; adopted > 0 || !more {
-			return more, last, nil
+			if last >= alarmedNumber {
+				err = t.renumber()
+			}
+			return more, last, err
 		}
 		if err := t.ended(); err != nil {
 			return false, last, err
@@ -185,14 +188,15 @@ func (t *tx) refuseForeign(f *foreignRow) error {
 	return err
 }
 
-// adoptID makes text of an id that somebody wrote as a blob, which no text would ever match. If another message has that
+// adoptID makes text of an id that somebody wrote as a blob, which no text would ever match. If another message has, or had, that
 // id, it gets its number behind it.
 func (t *tx) adoptID(f *foreignRow) error {
 	if !f.blobID {
 		return nil
 	}
 	f.id = strings.ToValidUTF8(f.id, "\uFFFD")
-	taken, err := t.number(`SELECT count(*) FROM agent_message WHERE message_id = ? AND seq <> ?`, f.id, f.seq)
+	taken, err := t.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1 AND seq <> ?2)
+		OR EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1)`, f.id, f.seq)
 	if err != nil {
 		return err
 	}

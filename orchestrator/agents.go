@@ -39,9 +39,9 @@ const agentColumns = `name, role, deliver, fallback, timeout_seconds, start_comm
 func scanAgent(row []driver.Value) *Agent {
 	return &Agent{
 		Name: asText(row[0]), Role: asText(row[1]), Deliver: asText(row[2]), Fallback: asText(row[3]),
-		TimeoutSeconds: int(asInt(row[4])), StartCommand: asText(row[5]), SilentAfter: int(asInt(row[6])),
+		TimeoutSeconds: countIn(row[4], 3600), StartCommand: asText(row[5]), SilentAfter: countIn(row[6], int64(MaxSilence/time.Second)),
 		PlanModeRequired: asInt(row[7]) != 0, RegisteredBy: asText(row[8]), CreatedAt: asText(row[9]), UpdatedAt: asText(row[10]),
-		Batch: int(asInt(row[11])), Concurrency: int(asInt(row[12])), AllowPrivate: asInt(row[13]) != 0, Folder: asText(row[14]),
+		Batch: countIn(row[11], 1000), Concurrency: countIn(row[12], 64), AllowPrivate: asInt(row[13]) == 1, Folder: asText(row[14]),
 		Disabled: asText(row[15]),
 	}
 }

@@ -164,6 +164,7 @@ func (b *batch) runAfter() {
 // Its error fails all requests without an outcome.
 func (w *writer) transaction(b *batch, until time.Time) error {
 	final := make([]bool, len(b.requests)) // has failed together with a transaction, and does not run again
+	defer func() { w.renumber = false }()
 	for careful := false; ; {
 		if err := w.begin(b, until); err != nil {
 			return err
@@ -250,7 +251,11 @@ func (w *writer) runAll(base *transaction, b *batch, final []bool) error {
 		}
 		b.outcomes[i] = databaseError(w.r.path, failure)
 		if failure != nil && w.c.raw.AutoCommit() {
-			final[i], base.lost = true, true
+			if base.lost = true; w.outOfNumbers(failure) {
+				b.outcomes[i] = nil
+			} else {
+				final[i] = true
+			}
 			return nil
 		}
 		if err != nil {

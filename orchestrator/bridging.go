@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"maps"
+	"math"
 	"strings"
 
 	"mailroom/tracing"
@@ -257,7 +258,7 @@ const placedPage = 500
 // order of sending, some hundreds at a time, archived messages last. f may take its time. It ends with f's first error.
 func (r *Router) EachPlaced(ctx context.Context, agent, target string, f func(page []Placed) error) error {
 	for _, table := range []string{"agent_message", "agent_message_archive"} {
-		for after, more := int64(0), true; more; {
+		for after, more := int64(math.MinInt64), true; more; {
 			if err := ctx.Err(); err != nil {
 				return err
 			}

@@ -158,6 +158,9 @@ func (t *tx) clearBatch() error {
 		}
 		t.removed[status] += count
 	}
+	if err := t.renumberArchived(); err != nil {
+		return err
+	}
 	keys, err := t.keysIn("agent_message")
 	if err != nil {
 		return err

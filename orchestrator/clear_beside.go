@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"database/sql/driver"
+	"math"
 )
 
 // closedPosts are the posts, as m, of threads that were closed before ?1. CROSS, since SQLite would walk all posts there are.
@@ -13,6 +14,9 @@ const closedPosts = ` FROM threads h CROSS JOIN agent_message m ON m.thread_id =
 // clearPosts archives the posts of threads that were closed before cutoff. They are looked for without the write lock.
 func (r *Router) clearPosts(ctx context.Context, cutoff string, done func(n int64, removed map[Status]int64)) error {
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		seqs, err := r.numbers(`SELECT m.seq`+closedPosts+` LIMIT +?2`, cutoff, clearBatch)
 		if err != nil || len(seqs) == 0 {
 			return err
@@ -24,7 +28,7 @@ func (r *Router) clearPosts(ctx context.Context, cutoff string, done func(n int6
 			if err := t.setBatch(seqs...); err != nil {
 				return err
 			}
-			if _, err := t.Exec(`UPDATE agent_message SET ended_at = delivered_at WHERE seq IN (SELECT seq FROM temp.batch)`); err != nil {
+			if _, err := t.Exec(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT seq FROM temp.batch)`); err != nil {
 				return err
 			}
 			return t.clearBatch()
@@ -78,7 +82,10 @@ func (r *Router) clearBeside(ctx context.Context, cutoff, idle string) (n int64,
 // clearRows deletes the rows of a table that fulfil a condition. They are looked for without the write lock, and asked
 // again with it.
 func (r *Router) clearRows(ctx context.Context, table, over, cutoff string) (n int64, err error) {
-	for last := int64(-1); ; pause(ctx, clearPause) {
+	for last := int64(math.MinInt64); ; pause(ctx, clearPause) {
+		if ctx.Err() != nil {
+			return n, context.Cause(ctx)
+		}
 		rows, err := r.numbers(`SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+` ORDER BY rowid LIMIT +?3`, cutoff, last, clearBatch)
 		if err != nil || len(rows) == 0 {
 			return n, err

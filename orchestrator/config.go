@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"database/sql/driver"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ const configVersion = "config.version"
 type config struct {
 	version  string
 	stored   map[string]string // settings that differ from their defaults
+	unread   map[string]error  // why some of those cannot be read
 	settings Settings
 	agents   map[string]*Agent   // and who else can be written to: the operator, the user, and devices
 	names    []string            // of agents, in order
@@ -25,6 +27,8 @@ type config struct {
 
 	longestSilence time.Duration // that any agent is allowed
 	shortestLease  time.Duration // that an attempt for any agent has, unless its run says otherwise
+
+	odd []string // what is passed over, for the doctor
 }
 
 type configCache struct {
@@ -119,13 +123,22 @@ func readConfig(c *conn, version string) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf.settings = settingsFrom(conf.stored)
+	conf.settings, conf.unread = settingsFrom(conf.stored)
+	for _, def := range settingList {
+		if err := conf.unread[def.Key]; err != nil {
+			conf.odd = append(conf.odd, fmt.Sprintf("the setting %s cannot be read (%v): its default holds, %s", def.Key, err, def.Default))
+		}
+	}
 	devices, err := readDevices(c)
 	if err != nil {
 		return nil, err
 	}
 	conf.addBuiltIns(devices)
 	err = c.query(`SELECT `+agentColumns+` FROM agents ORDER BY name`, func(row []driver.Value) error {
+		if _, ok := nameIn(row[0]); !ok {
+			conf.oddName("agents", "name", row[0])
+			return nil
+		}
 		a := scanAgent(row)
 		if IsBuiltIn(a.Name) {
 			conf.noteTaken(takenByAgent, a.Name)
@@ -143,23 +156,38 @@ func readConfig(c *conn, version string) (*config, error) {
 	for _, agent := range conf.agents {
 		conf.shortestLease = min(conf.shortestLease, conf.usualLease(agent))
 	}
-	err = c.query(`SELECT g.name, coalesce(m.agent, '') FROM groups g LEFT JOIN group_members m ON m.group_name = g.name
+	return conf, conf.readGroups(c)
+}
+
+func (conf *config) readGroups(c *conn) error {
+	return c.query(`SELECT g.name, m.agent, m.position FROM groups g LEFT JOIN group_members m ON m.group_name = g.name
 		ORDER BY g.name, m.position`, func(row []driver.Value) error {
-		name, member := asText(row[0]), asText(row[1])
-		switch {
-		case IsBuiltIn(name):
+		name, ok := nameIn(row[0])
+		if !ok {
+			conf.oddName("groups", "name", row[0])
+			return nil
+		}
+		if IsBuiltIn(name) {
 			conf.noteTaken(takenByGroup, name)
-		case member == "":
-			conf.groups[name] = nil
+			return nil
+		}
+		members, again := conf.groups[name]
+		if !again && conf.agents[name] != nil {
+			conf.odd = append(conf.odd, "the group "+name+" has the name of an agent, which gets what is sent to it")
+		}
+		member, ok := nameIn(row[1])
+		switch {
+		case row[2] == nil: // it has no members
+		case !ok:
+			conf.oddName("group_members", "agent", row[1])
 		case IsBuiltIn(member):
-			conf.groups[name] = append(conf.groups[name], []string{}...) // the group is there, be it empty
 			conf.noteTaken(takenByMember+name, member)
 		default:
-			conf.groups[name] = append(conf.groups[name], member)
+			members = append(members, member)
 		}
+		conf.groups[name] = members
 		return nil
 	})
-	return conf, err
 }
 
 // configChanged makes every process read the configuration again. The new version is random and not counted: a counter

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -229,19 +231,25 @@ func asText(v driver.Value) string {
 	}
 }
 
+// asInt reads a column that should be an integer; 0 for what is none. What SQLite has a number beyond ours for is the nearest.
 func asInt(v driver.Value) int64 {
 	switch v := v.(type) {
 	case int64:
 		return v
 	case float64:
+		switch {
+		case v >= math.MaxInt64:
+			return math.MaxInt64
+		case v <= math.MinInt64:
+			return math.MinInt64
+		}
 		return int64(v)
 	case bool:
 		if v {
 			return 1
 		}
-	case string:
-		var n int64
-		fmt.Sscan(v, &n)
+	case string: // not begun with one: SQLite has made a number of what is one
+		n, _ := strconv.ParseInt(v, 10, 64)
 		return n
 	}
 	return 0

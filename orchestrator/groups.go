@@ -98,11 +98,9 @@ func (conf *config) members(recipient string) (names []string, isGroup bool) {
 	if recipient == Everyone {
 		return conf.names, true
 	}
-	if members, ok := conf.groups[recipient]; ok {
-		return members, true
-	}
 	if conf.agents[recipient] != nil {
 		return []string{recipient}, false
 	}
-	return nil, false
+	members, isGroup := conf.groups[recipient]
+	return members, isGroup
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,13 +19,17 @@ func inTime(t *testing.T, what string, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
-	done := make(chan struct{})
-	orchestrator.GoSafe(what, slog.New(slog.DiscardHandler), func() {
+	done, panicked := make(chan struct{}), true
+	orchestrator.GoSafe(what, slog.New(slog.NewTextHandler(os.Stderr, nil)), func() {
 		defer close(done)
 		f(ctx)
+		panicked = false
 	})
 	select {
 	case <-done:
+		if panicked {
+			t.Fatalf("%s panicked; see above", what)
+		}
 	case <-ctx.Done():
 		stacks := make([]byte, 1<<20)
 		fmt.Fprintf(os.Stderr, "--- FAIL: %s: %s does not end:\n%s", t.Name(), what, stacks[:runtime.Stack(stacks, true)])
@@ -90,4 +95,128 @@ func TestRunsEndWithTheirContext(t *testing.T) {
 		t.Error("a run whose context has ended delivers")
 	}
 	want(t, "attempts", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'attempt_failed'`)), 0)
+}
+
+// The largest number that there can be, written by hand into seq, keeps nobody from sending; and one that an archived message has
+// keeps nothing out of the archive.
+func TestNumbersWrittenByHand(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	archived := f.send("a", "b")
+	f.deliver()
+	f.clock.advance(time.Minute)
+	f.clear(orchestrator.ClearOptions{OlderThan: time.Second})
+	for i, seq := range []string{"1", "-9223372036854775808", "9223372036854775807", "9223372036854775806"} {
+		f.sql(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (`+seq+`, ?, 'a', 'b', '1')`, fmt.Sprint("odd", i))
+	}
+	first, second := f.send("a", "b"), f.send("a", "b")
+	f.sql(`UPDATE agent_message SET seq = 9223372036854775807 WHERE message_id = 'odd0'`)
+	f.sql(`UPDATE agent_message SET seq = 1 WHERE message_id = 'odd1'`)
+	third := f.send("a", "b")
+	f.deliver()
+	ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range ms {
+		got = append(got, ms[i].ID)
+	}
+	wantRows(t, got, "odd1", archived, "odd3", "odd2", first, second, "odd0", third)
+	wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, third), "created", "delivered", "read")
+	f.clock.advance(time.Minute)
+	want(t, "cleared", f.clear(orchestrator.ClearOptions{OlderThan: time.Second}).Deleted, 7)
+	want(t, "in the archive", len(f.rows(`SELECT 1 FROM agent_message_archive`)), 8)
+	wantRows(t, f.rows(`SELECT message_id FROM agent_message_archive WHERE seq = 1`), archived)
+}
+
+// What hinders one message hinders no other: a NULL where its trace counts attempts, and times that are none and hide what is due.
+func TestOddColumnsOfLiveRows(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.addWired("w")
+	const insert = `INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, next_attempt_at, retry_count, held, lease_token, lease_until) VALUES `
+	f.sql(insert + `('null retries', 'a', 'w', '1', 'retry', 'retry', '', NULL, 0, '', '')`)
+	f.sql(insert + `('null retries, leased', 'a', 'b', '1', 'retry', 'retry', '', NULL, 0, 'dead', '')`)
+	f.sql(insert + `('before all times', 'a', 'b', '1', 'pending', 'pending', '0', 0, 1, '', '')`)
+	f.wire.set(failing("down"))
+	id := f.send("a", "w")
+	inTime(t, "the delivery", func(context.Context) { f.deliver() })
+	want(t, "status of another's", f.message(id).Status, orchestrator.Retry)
+	want(t, "status of the one with a lease", f.message("null retries, leased").Status, orchestrator.Delivered)
+	next, err := f.NextDue()
+	if err != nil || next.IsZero() || next.After(f.clock.now()) {
+		t.Errorf("what is due next is planned for %v (%v)", next, err)
+	}
+	f.sql(`INSERT INTO agents (name, disabled, created_at, updated_at) VALUES (NULL, 'gone', '', '')`)
+	f.sql(`UPDATE agent_message SET next_attempt_at = '' WHERE message_id = 'before all times'`)
+	if next, err = f.NextDue(); err != nil || next.IsZero() {
+		t.Errorf("with an agent without a name nothing is planned: %v", err)
+	}
+}
+
+// An odd row among agents, groups, settings and tokens is passed over and named by the doctor; the others hold as they are.
+func TestOddConfiguration(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.addWired("w")
+	if _, err := f.SetGroup(t.Context(), "both", []string{"a", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	secret, _, err := f.IssueToken(t.Context(), "a", false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x'ff'", "CAST('b' AS BLOB)", "NULL", "'user'", "'all'", "'system'", "'Upper'", `'"; DROP TABLE agents; --'`} {
+		f.sql(`INSERT INTO agents (name, deliver, created_at, updated_at) VALUES (` + name + `, 'wire:odd', '', '')`)
+		f.sql(`INSERT INTO groups (name, created_at) VALUES (` + name + `, '')`)
+	}
+	f.sql(`INSERT INTO groups (name, created_at) VALUES ('b', '')`)
+	f.sql(`INSERT INTO group_members VALUES ('b', 'a', 1), ('both', '', 1), ('both', x'ff', 'later'), ('both', 'w', 9223372036854775807)`)
+	f.sql(`INSERT INTO tokens (hash, agent, admin, created_at) VALUES ('short', 'a', '1x', ''), (x'ff', x'ff', 1, '')`)
+	f.sql(`INSERT INTO settings (key, value, updated_at) VALUES ('retry.ladder', x'ff', ''), ('delivery.claim_size', '-1', ''), ('bounce', 'on', ''), (NULL, 'x', '')`)
+	f.sql(`UPDATE agents SET concurrency = 9223372036854775807, timeout_seconds = 9223372036854775807, batch = -1, silent_after_seconds = 'never', deliver = ?
+		WHERE name = 'w'`, "jsonl:"+f.path)
+	f.setting("retry.max_retries", "2") // has everybody read it all anew
+
+	agents, err := f.Agents(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "agents", len(agents), 3)
+	w := agents[2]
+	want(t, "numbers of w", fmt.Sprint(w.Concurrency, w.TimeoutSeconds, w.Batch, w.SilentAfter), "0 0 0 0")
+	id, user := f.send("a", "b"), f.send("a", "user")
+	lost := f.send("a", "w")
+	sent, err := f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "both", Payload: []byte("1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "members", fmt.Sprint(sent.Recipients), "[a b w]")
+	inTime(t, "the delivery", func(context.Context) { f.deliver() })
+	want(t, "status of the one to b, of which there is a group, too", f.message(id).Status, orchestrator.Delivered)
+	want(t, "recipient of the one to the user", len(f.user.ids()), 1)
+	want(t, "status of the one to the user", f.message(user).Status, orchestrator.Delivered)
+	want(t, "status of the one into the database", f.message(lost).Status, orchestrator.Retry)
+	setting, err := f.Setting(t.Context(), "retry.ladder")
+	want(t, "the ladder in force", setting.Value, "30s,60s,120s")
+	want(t, "the ladder that is stored", setting.Ignored, "\uFFFD")
+	if _, authError := f.Authenticate(t.Context(), secret); err != nil || authError != nil {
+		t.Error(err, authError)
+	}
+	tokens, err := f.Tokens(t.Context(), "")
+	if err != nil || len(tokens) != 3 {
+		t.Errorf("tokens: %v %v", tokens, err)
+	}
+	says := ""
+	for _, found := range f.Doctor(t.Context(), false) {
+		if found.Check == "configuration" {
+			says += found.Says + "\n"
+		}
+	}
+	for _, part := range []string{"the setting retry.ladder cannot be read", "the setting delivery.claim_size", `a row of agents has "\xff" for its name`, "more of the kind"} {
+		if !strings.Contains(says, part) {
+			t.Errorf("the doctor does not say %q:\n%s", part, says)
+		}
+	}
 }

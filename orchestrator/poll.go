@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"slices"
@@ -73,7 +74,7 @@ func (c *conn) findMessages(id string) ([]Message, error) {
 		ms = append(ms, found...)
 	}
 	if len(ms) > 0 {
-		slices.SortFunc(ms, func(a, b Message) int { return int(a.seq - b.seq) })
+		slices.SortFunc(ms, func(a, b Message) int { return cmp.Compare(a.seq, b.seq) })
 		return ms, nil
 	}
 	return c.messages(`SELECT `+archivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)

@@ -39,6 +39,7 @@ type Settings struct {
 type Setting struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`
+	Ignored string `json:"ignored,omitempty"` // what is stored instead and cannot be read
 	Default string `json:"default"`
 	Bounds  string `json:"bounds"`
 	About   string `json:"about"`
@@ -195,21 +196,22 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// settingsFrom applies stored values over the defaults. A stored value that this version cannot read keeps its default.
-func settingsFrom(stored map[string]string) Settings {
-	var s Settings
+// settingsFrom applies stored values over the defaults. A stored value that this version cannot read keeps its default, and
+// unread says why.
+func settingsFrom(stored map[string]string) (s Settings, unread map[string]error) {
+	unread = map[string]error{}
 	for _, def := range settingList {
 		if err := def.parse(&s, def.Default); err != nil {
 			panic("default of " + def.Key + ": " + err.Error())
 		}
 		if v, ok := stored[def.Key]; ok {
 			before := s
-			if def.parse(&s, v) != nil {
-				s = before
+			if err := def.parse(&s, v); err != nil {
+				s, unread[def.Key] = before, err
 			}
 		}
 	}
-	return s
+	return s, unread
 }
 
 func findSetting(key string) (Setting, error) {
@@ -234,7 +236,10 @@ func (r *Router) Settings(ctx context.Context) ([]Setting, error) {
 	list := slices.Clone(settingList)
 	for i := range list {
 		list[i].Value = list[i].Default
-		if v, ok := conf.stored[list[i].Key]; ok {
+		switch v, ok := conf.stored[list[i].Key]; {
+		case ok && conf.unread[list[i].Key] != nil:
+			list[i].Ignored = Clip(strings.ToValidUTF8(v, "\uFFFD"))
+		case ok:
 			list[i].Value = v
 		}
 	}

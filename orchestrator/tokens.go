@@ -109,8 +109,9 @@ func (r *Router) Authenticate(ctx context.Context, secret string) (token Token, 
 const tokenColumns = `hash, agent, admin, created_at, expires_at, revoked_at`
 
 func scanToken(row []driver.Value) Token {
+	hash := asText(row[0])
 	return Token{
-		ID: asText(row[0])[:12], Agent: asText(row[1]), Admin: asInt(row[2]) != 0, CreatedAt: asText(row[3]),
+		ID: hash[:min(12, len(hash))], Agent: asText(row[1]), Admin: asInt(row[2]) == 1, CreatedAt: asText(row[3]),
 		ExpiresAt: asText(row[4]), RevokedAt: asText(row[5]),
 	}
 }

@@ -124,6 +124,11 @@ func (w *writer) newTransaction(careful bool) (*transaction, error) {
 			return nil, err
 		}
 	}
+	if w.renumber {
+		if err := t.renumber(); err != nil {
+			return nil, err
+		}
+	}
 	if last <= t.now {
 		return t, nil
 	}

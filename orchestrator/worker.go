@@ -214,7 +214,7 @@ func (r *Router) recoverEarlier(ctx context.Context, c *claim, message *Message)
 	for _, target := range slices.Sorted(maps.Keys(marks)) {
 		transport, address := r.transportOf(target)
 		recoverer, ok := transport.(Recoverer)
-		if !ok {
+		if !ok || strings.HasPrefix(address, "/") && r.isOwnFile(address) {
 			continue
 		}
 		m := *message
@@ -253,6 +253,9 @@ func (r *Router) tryTarget(ctx context.Context, c *claim, target string) []outco
 	}
 	if set, ok := transport.(SetTransport); ok {
 		return []outcome{r.trySet(ctx, c, set)}
+	}
+	if strings.HasPrefix(address, "/") && r.isOwnFile(address) { // written by hand: agent add refuses it
+		return allOutcomes(c, outcome{reason: "the file " + address + " belongs to the database", code: DeliveryFailed})
 	}
 	if _, ok := transport.(Slotted); ok && c.slot == nil {
 		return allOutcomes(c, outcome{givenBack: true, reason: "the agent has got another transport meanwhile"})

@@ -35,10 +35,11 @@ type writer struct {
 
 	// Owned by the leader, of whom there is one: leading is set, and passed on, under mu or by a channel, which is why the
 	// next leader sees what the last one left here.
-	last    int // size of the last batch
-	c       *conn
-	wal     *walFile // makes what c committed durable
-	entropy *ulid.MonotonicEntropy
+	last     int  // size of the last batch
+	renumber bool // the transaction was undone since there was no number left; see numbers.go
+	c        *conn
+	wal      *walFile // makes what c committed durable
+	entropy  *ulid.MonotonicEntropy
 
 	openMu sync.Mutex // held while c is opened or closed
 

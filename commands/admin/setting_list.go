@@ -27,6 +27,9 @@ func (r SettingListResult) Text(w *commands.Text) {
 		if s.Local {
 			about += "; not over the network"
 		}
+		if s.Ignored != "" {
+			about += "; ignored, since it cannot be read: " + s.Ignored
+		}
 		rows[i] = []string{s.Key, s.Value, s.Bounds, about}
 	}
 	w.Table([]string{"SETTING", "VALUE", "BOUNDS", "WHAT IT IS"}, rows)

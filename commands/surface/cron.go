@@ -113,6 +113,8 @@ func (s *scheduler) load(ctx context.Context, start bool) error {
 	for _, schedule := range list {
 		switch old := before[schedule.Name]; {
 		case !schedule.Enabled:
+		case s.running[schedule.Name] != nil: // the name of this one, or of the other, is a BLOB
+			s.env.Log.Error("a schedule cannot run: another one has its name", "schedule", schedule.Name)
 		case old != nil && old.same(&schedule):
 			s.running[schedule.Name] = old
 			delete(before, schedule.Name)

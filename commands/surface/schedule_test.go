@@ -2,9 +2,12 @@ package surface
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -111,6 +114,41 @@ func addSchedule(t *testing.T, r *orchestrator.Router, name, spec string) {
 	if _, err := r.AddSchedule(t.Context(), orchestrator.Schedule{Name: name, Spec: spec, Command: "tick", Params: []byte(`{"mark":"` + name + `"}`)}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A schedule that somebody wrote odd values into does not run, and leaves nothing behind; the others do, each once.
+func TestOddSchedules(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "mailroom.db")
+	r := openRouter(t, path, nil)
+	clearSchedules(t, r)
+	addSchedule(t, r, "good", "@every 10s")
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	const odd = `(NULL, '@every 10s', 'tick', '{}', ''), (x'ff', 'never', 'tick', '{}', ''), (CAST('good' AS BLOB), '@every 10s', 'tick', '{}', ''),
+		('spec', x'ff', 'tick', '{}', ''), ('command', '@every 10s', x'ff', '{}', ''), ('times', '0 3 * * *', 'tick', '{}', x'ff')`
+	if _, err := db.Exec(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ` + odd + `;
+		UPDATE schedules SET last_run_at = '9999-12-31' WHERE name = 'times'`); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	s := newScheduler(commands.Env{Router: r, Caller: commands.Caller{Admin: true}, Log: log, Catalogue: ticking(t, make(chan string, 100))}, newMetrics(r, "test", log))
+	if err := s.load(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if names := slices.Sorted(maps.Keys(s.running)); !slices.Equal(names, []string{"", "good", "times"}) || len(s.cron.Entries()) != 3 {
+		t.Errorf("taken up: %q, planned: %d", names, len(s.cron.Entries()))
+	}
+	if _, err := db.Exec(`DELETE FROM schedules; UPDATE settings SET value = 'changed' WHERE key = 'config.version'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.load(t.Context(), false); err != nil || len(s.cron.Entries()) != 0 {
+		t.Errorf("planned after all were removed: %d (%v)", len(s.cron.Entries()), err)
+	}
+	s.jobs.Wait()
 }
 
 // A daily run that was due while nothing ran is made up at the start, by one of two daemons; nothing else is.

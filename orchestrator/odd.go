@@ -1,0 +1,45 @@
+package orchestrator
+
+import (
+	"database/sql/driver"
+	"fmt"
+)
+
+// Anybody may write the tables that say who there is and how the engine works. What nobody can tell the meaning of is passed
+// over, as if it were not there, and named by the doctor: it must harm nobody but whom it is about.
+
+// nameIn reads a column that names an agent or a group. ok is false for what is no name.
+func nameIn(v driver.Value) (name string, ok bool) {
+	name, ok = v.(string) // the BLOB of a name equals it nowhere
+	return name, ok && isName(name) && name != Everyone && name != SystemSender
+}
+
+// countIn reads a column that counts something, up to a bound; 0, which stands for what is usual, for anything else.
+func countIn(v driver.Value, most int64) int {
+	if n := asInt(v); n > 0 && n <= most {
+		return int(n)
+	}
+	return 0
+}
+
+// oddName notes a row of the configuration whose name is none.
+func (conf *config) oddName(table, column string, v driver.Value) {
+	conf.odd = append(conf.odd, fmt.Sprintf("a row of %s has %q for its %s, which is no name: it is passed over", table, Clip(asText(v)), column))
+}
+
+// maxOdd is how many odd rows the doctor names one by one.
+const maxOdd = 10
+
+// odd names what is passed over in the configuration.
+func (d *doctor) odd(conf *config) {
+	for i, says := range conf.odd {
+		if i == maxOdd {
+			d.add("configuration", "problem", fmt.Sprintf("%d more of the kind", len(conf.odd)-maxOdd), "")
+			break
+		}
+		d.add("configuration", "problem", says, "Somebody wrote it by hand: mend it there")
+	}
+	if len(conf.odd) == 0 {
+		d.add("configuration", "ok", "every agent, group and setting can be read", "")
+	}
+}

@@ -1,0 +1,392 @@
+package orchestrator_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// Somebody writes values of odd types by hand, any into any column, while others send. Their mail flows on: each of it arrives
+// once and in order, every loop ends, and nothing that is asked fails with an internal error.
+func FuzzOddValues(f *testing.F) {
+	for seed := range uint64(4) {
+		script := make([]byte, 400)
+		for i, r := 0, rand.New(rand.NewPCG(seed, 1)); i < len(script); i++ {
+			script[i] = byte(r.Uint32())
+		}
+		f.Add(script)
+	}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		o := newOddRun(t, script[:min(len(script), 1000)])
+		inTime(t, "a run with odd values", o.run)
+	})
+}
+
+// oddRun is one run. What is good in it is called so, and must not be harmed; all other rows are fair game.
+type oddRun struct {
+	*fixture
+	routers []*orchestrator.Router // as of several processes
+	db      *sql.DB                // by which odd values are written
+	script  []byte                 // what is written
+	token   string                 // of a good agent
+
+	mu   sync.Mutex
+	sent map[string][]string // ids by recipient, in the order of sending
+
+	reading sync.Mutex
+	read    []string // what the good reader got
+
+	wrote []string // the statements, to be told when something is wrong
+}
+
+const goodType = "good"
+
+func newOddRun(t *testing.T, script []byte) *oddRun {
+	f := newFixture(t, "good_sender", "good_reader", "odd1")
+	o := &oddRun{fixture: f, routers: []*orchestrator.Router{f.Router, f.open()}, db: openPlain(t, f.path), script: script, sent: map[string][]string{}}
+	f.addWired("good_wire")
+	f.addWired("odd2")
+	f.wire.batch = 3
+	if _, err := f.SetGroup(t.Context(), "good_group", []string{"good_reader", "good_wire"}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if o.token, _, err = f.IssueToken(t.Context(), "good_sender", true, 0); err != nil {
+		t.Fatal(err)
+	}
+	o.db.SetMaxOpenConns(1)
+	return o
+}
+
+func (o *oddRun) run(ctx context.Context) {
+	var all sync.WaitGroup
+	busy, stop := context.WithCancel(ctx)
+	for i, r := range o.routers {
+		all.Go(func() {
+			for range 10 {
+				for _, recipient := range []string{"good_reader", "good_wire", "good_group"} {
+					o.sendGood(ctx, r, recipient, i)
+				}
+			}
+		})
+		all.Go(func() {
+			for busy.Err() == nil {
+				o.engine(busy, r)
+			}
+		})
+	}
+	all.Go(func() {
+		defer stop()
+		for len(o.script) > 0 {
+			o.writeOdd(ctx)
+			o.clock.advance(time.Second)
+		}
+	})
+	all.Wait()
+	for range 10 { // what may have been put off, or held up by a lease
+		o.clock.advance(2 * time.Minute)
+		o.engine(ctx, o.routers[0])
+	}
+	o.ask(ctx)
+	o.check()
+	if o.t.Failed() || os.Getenv("ODD") != "" {
+		o.t.Log("written:\n" + strings.Join(o.wrote, "\n"))
+	}
+}
+
+// sendGood sends a message that must arrive once.
+func (o *oddRun) sendGood(ctx context.Context, r *orchestrator.Router, recipient string, lane int) {
+	// The lock keeps what is noted in the order of sending.
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	sent, err := r.Send(ctx, orchestrator.Draft{Sender: "good_sender", Recipient: recipient, Type: goodType, Payload: []byte(fmt.Sprint(lane))})
+	if err != nil {
+		o.t.Errorf("a good send: %v", err)
+		return
+	}
+	for i, name := range sent.Recipients {
+		o.sent[name] = append(o.sent[name], sent.MessageIDs[i])
+	}
+}
+
+// engine does once what goes on all the time.
+func (o *oddRun) engine(ctx context.Context, r *orchestrator.Router) {
+	done := func(what string, err error) {
+		if err != nil && ctx.Err() == nil {
+			o.t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := r.DeliverAll(ctx, orchestrator.DeliverOptions{})
+	done("delivering", err)
+	o.reading.Lock() // two readers would note out of order what they got
+	ms, _, err := r.Wait(context.WithoutCancel(ctx), orchestrator.WaitOptions{Recipient: "good_reader", Limit: 7})
+	done("reading", err)
+	for i := range ms {
+		if ms[i].Type == goodType {
+			o.read = append(o.read, ms[i].ID)
+		}
+	}
+	o.reading.Unlock()
+	_, err = r.ClearOld(ctx, orchestrator.ClearOptions{OlderThan: 5 * time.Second})
+	done("clearing", err)
+	_, err = r.NextDue()
+	done("looking what is due next", err)
+}
+
+// ask asks all that can be asked. A refusal is an answer; an internal error is none.
+func (o *oddRun) ask(ctx context.Context) {
+	fine := func(what string, err error) {
+		if err != nil && orchestrator.CodeOf(err) == orchestrator.Internal {
+			o.t.Errorf("%s: %v", what, err)
+		}
+	}
+	must := func(what string, err error) {
+		if err != nil {
+			o.t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := o.Agents(ctx)
+	must("agents", err)
+	_, err = o.Groups(ctx)
+	must("groups", err)
+	_, err = o.Settings(ctx)
+	must("settings", err)
+	_, err = o.Schedules(ctx)
+	must("schedules", err)
+	_, err = o.Tokens(ctx, "")
+	must("tokens", err)
+	token, err := o.Authenticate(ctx, o.token)
+	must("the good token", err)
+	want(o.t, "whose token it is", token.Agent, "good_sender")
+	_, err = o.Status(ctx)
+	must("status", err)
+	_, err = o.AgentStandings(ctx)
+	must("standings", err)
+	_, err = o.Sessions().Look(ctx)
+	must("sessions", err)
+	_, _, err = o.DeadLetters(ctx, orchestrator.DeadLetterFilter{Limit: 100})
+	must("dead letters", err)
+	_, _, err = o.Events(ctx, 0, "", 1000)
+	must("events", err)
+	for _, found := range o.Doctor(ctx, false) {
+		if found.Check == "database" {
+			o.t.Errorf("the doctor: %+v", found)
+		}
+	}
+	_, _, err = o.AddAgent(ctx, orchestrator.AgentUpdate{Name: "good_reader"})
+	must("updating an agent", err)
+	_, err = o.SetSetting(ctx, "retry.max_retries", "2")
+	must("setting", err)
+	_, _, err = o.ClearTraces(ctx, time.Hour)
+	must("clearing traces", err)
+	_, stop, err := o.Wakeups(ctx)
+	must("wake-ups", err)
+	stop()
+	for _, name := range []string{"odd1", "odd2", "all", "user", "\xff", ""} {
+		_, err := o.Poll(ctx, name, 10)
+		fine("polling", err)
+		_, err = o.Send(ctx, orchestrator.Draft{Sender: "odd1", Recipient: name, Payload: []byte("1")})
+		fine("sending", err)
+		_, _, err = o.Wait(ctx, orchestrator.WaitOptions{Recipient: name, Limit: 10})
+		fine("waiting", err)
+	}
+	for _, id := range o.texts(`SELECT message_id FROM agent_message WHERE message_type IS NOT 'good' LIMIT 30`) {
+		_, err := o.Find(ctx, id)
+		fine("finding", err)
+		_, err = o.Why(ctx, id)
+		fine("why", err)
+		_, err = o.Stories(ctx, id)
+		fine("trace", err)
+		_, err = o.Acknowledge(ctx, id, "")
+		fine("acknowledging", err)
+		_, err = o.Cancel(ctx, id, "")
+		fine("cancelling", err)
+		_, err = o.Replay(ctx, id, "")
+		fine("replaying", err)
+	}
+	o.engine(ctx, o.routers[1])
+}
+
+// check holds the good messages to the promises.
+func (o *oddRun) check() {
+	same := func(what string, got, want []string) {
+		if !slices.Equal(got, want) {
+			o.t.Errorf("%s: got %d\n%v\nwant %d\n%v", what, len(got), got, len(want), want)
+		}
+	}
+	same("what the good reader got", o.read, o.sent["good_reader"])
+	var arrived []string
+	for _, m := range o.wire.arrived {
+		if m.Type == goodType && m.Recipient == "good_wire" {
+			arrived = append(arrived, m.ID)
+		}
+	}
+	same("what came to the good transport", arrived, o.sent["good_wire"])
+	good := slices.Concat(o.sent["good_reader"], o.sent["good_wire"])
+	want(o.t, "good messages", len(good), 80)
+	told := map[string]int{}
+	for _, row := range o.texts(`SELECT message_id || ' ' || event FROM message_trace`) {
+		told[row]++
+	}
+	for _, id := range good {
+		if n := fmt.Sprint(told[id+" created"], told[id+" delivered"], told[id+" failed"], told[id+" attempt_failed"], told[id+" adopted"]); n != "1 1 0 0 0" {
+			o.t.Errorf("%s was created, delivered, given up, failed and adopted %s times", id, n)
+		}
+	}
+}
+
+func (o *oddRun) texts(query string) (list []string) {
+	rows, err := o.db.Query(query)
+	if err != nil {
+		o.t.Errorf("%s: %v", query, err)
+		return nil
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text sql.NullString
+		if err := rows.Scan(&text); err != nil {
+			o.t.Error(err)
+		}
+		list = append(list, text.String)
+	}
+	return list
+}
+
+// next is the next number of the script, below n.
+func (o *oddRun) next(n int) int {
+	if len(o.script) == 0 {
+		return 0
+	}
+	b := o.script[0]
+	o.script = o.script[1:]
+	return int(b) % n
+}
+
+// oddTables are the tables into which anything is written, which of their rows are fair game, and their columns.
+var oddTables = []struct {
+	name, fair string
+	columns    []string
+}{
+	{"agent_message", `message_type IS NOT 'good'`, []string{"message_id", "sender", "recipient", "message_type", "payload", "status", "created_at",
+		"delivered_at", "retry_count", "max_retries", "error_message", "seq", "traced_status", "next_attempt_at", "review_at", "expires_at", "ended_at",
+		"ttl_seconds", "priority", "held", "summary", "context", "action", "thread_id", "session_id", "reply_to", "hops", "multicast_id",
+		"multicast_target", "idempotency_key", "read_at", "acknowledged_at", "lease_token", "lease_until", "lease_owner", "crashes", "delivery_marks",
+		"trace_id", "span_id", "origin", "not_before"}},
+	{"agents", `name IS NULL OR name >= x'' OR name NOT LIKE 'good%'`, []string{"name", "role", "deliver", "fallback", "timeout_seconds", "start_command",
+		"silent_after_seconds", "plan_mode_required", "registered_by", "created_at", "updated_at", "batch", "concurrency", "allow_private", "folder", "disabled"}},
+	{"groups", `name IS NOT 'good_group'`, []string{"name", "created_at"}},
+	{"group_members", `group_name IS NOT 'good_group' OR agent NOT LIKE 'good%'`, []string{"group_name", "agent", "position"}},
+	{"schedules", `1`, []string{"name", "spec", "command", "params", "enabled", "last_run_at", "created_at"}},
+	{"settings", `1`, []string{"key", "value", "updated_at"}},
+	{"tokens", `agent IS NOT 'good_sender'`, []string{"hash", "agent", "admin", "created_at", "expires_at", "revoked_at"}},
+}
+
+// writeOdd makes one change by hand. What SQLite itself refuses is refused.
+func (o *oddRun) writeOdd(ctx context.Context) {
+	table := oddTables[0]
+	if n := o.next(2 * len(oddTables)); n < len(oddTables) {
+		table = oddTables[n]
+	}
+	value := func(column string) any {
+		v := o.value()
+		if table.name == "settings" && column == "value" {
+			if _, isNumber := v.(int64); isNumber {
+				v = "odd" // a number may be a setting that means something
+			}
+		}
+		return v
+	}
+	var statement string
+	var args []any
+	if table.name == "agent_message" && o.next(4) == 0 || o.next(3) == 0 {
+		statement, args = o.insertion(table.name)
+	} else {
+		column := table.columns[o.next(len(table.columns))]
+		statement = fmt.Sprintf(`UPDATE %[1]s SET %[2]s = ? WHERE rowid = (SELECT rowid FROM %[1]s WHERE %[3]s ORDER BY rowid DESC LIMIT 1 OFFSET %[4]d)`,
+			table.name, column, table.fair, o.next(6))
+		args = []any{value(column)}
+	}
+	if statement != "" {
+		o.exec(ctx, statement, args...)
+	}
+	if table.name != "agent_message" {
+		o.exec(ctx, `INSERT INTO settings (key, value, updated_at) VALUES ('config.version', ?, '') ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+			fmt.Sprint("version-", len(o.wrote)))
+	}
+}
+
+// insertion is a new row, all of whose columns are as they should be but for one.
+func (o *oddRun) insertion(table string) (statement string, args []any) {
+	id := fmt.Sprint("odd-", len(o.wrote))
+	v, place := o.value(), o.next(8)
+	row := map[string][]any{
+		"agent_message": {id, "odd1", "odd2", `{"n":1}`, "pending", "pending", "2026-01-02T03:04:05.000Z", 0},
+		"agents":        {id, "inbox", "", 0, "", 0, "", ""},
+		"groups":        {id, ""},
+		"group_members": {"good_group", "odd1", 1},
+		"schedules":     {id, "@every 1s", "deliver_all", "{}", ""},
+		"settings":      {"retry.ladder", "odd", ""},
+		"tokens":        {id, "odd1", 0, "", "", ""},
+	}[table]
+	columns := map[string]string{
+		"agent_message": "message_id, sender, recipient, payload, status, traced_status, review_at, priority",
+		"agents":        "name, deliver, fallback, silent_after_seconds, disabled, concurrency, created_at, updated_at",
+		"groups":        "name, created_at", "group_members": "group_name, agent, position",
+		"schedules": "name, spec, command, params, created_at", "settings": "key, value, updated_at",
+		"tokens": "hash, agent, admin, created_at, expires_at, revoked_at",
+	}[table]
+	if table != "settings" || place%len(row) != 1 {
+		row[place%len(row)] = v
+	}
+	return `INSERT INTO ` + table + ` (` + columns + `) VALUES (` + strings.Repeat(", ?", len(row))[2:] + `)`, row
+}
+
+func (o *oddRun) exec(ctx context.Context, statement string, args ...any) {
+	_, err := o.db.ExecContext(ctx, statement, args...)
+	text := fmt.Sprintf("%s %.300s", statement, fmt.Sprintf("%#v", args))
+	if err != nil {
+		text += ": " + err.Error()
+	}
+	o.wrote = append(o.wrote, text)
+	if errors.Is(err, context.DeadlineExceeded) {
+		o.t.Errorf("the database is locked for good: %v", err)
+	}
+}
+
+// value is an odd one.
+func (o *oddRun) value() any {
+	texts := []string{
+		"", "odd1", "odd2", "nobody", "ODD1", "\x00", "a\x00b", "\xff\xfe", "é\u202e", "*", "all", "user", "system", "1", "-1", "1e300", "NaN", "true",
+		"pending", "retry", "delivered", "done", "9999-12-31T23:59:59.999Z", "0000-01-01T00:00:00.000Z", "1", "now", "2026-01-02 03:04:05",
+		"{", "[]", `{"a":1}`, strings.Repeat("[", 20000), strings.Repeat("x", 1<<20), "'; DROP TABLE agents; --", `"; DROP TABLE agents; --`,
+		"inbox", "wire:x", "wire:", "jsonl:" + o.path, "jsonl:" + o.path + "-wal", "exec:", "webhook:x", "none:x", "dir:", "@doorbell", "@every 1ns", "* * * * *",
+	}
+	switch o.next(4) {
+	case 0:
+		return texts[o.next(len(texts))]
+	case 1:
+		list := []any{int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(1) << 53, int64(0), 1.5, -1e308, math.Inf(1), math.Inf(-1), math.NaN(), true, nil}
+		return list[o.next(len(list))]
+	case 2:
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if list := o.sent["good_reader"]; len(list) > 0 {
+			return []byte(list[o.next(len(list))]) // the BLOB of the id of a good message
+		}
+		return []byte("good_reader")
+	default:
+		list := []string{"", "\xff", "\x00", "odd1", "good_reader", "pending", "retry.ladder", "config.version", strings.Repeat("\xff", 1<<16)}
+		return []byte(list[o.next(len(list))])
+	}
+}
