@@ -195,9 +195,11 @@ func (r *Router) ActivateDevice(ctx context.Context, id, recipient string) (Devi
 		if d.Recipient != recipient {
 			return Errorf(Conflict, "the device %s has another key than the one to be approved", id)
 		}
-		_, err := t.Exec(`UPDATE signal_devices SET state = 'active', approved_at = CASE WHEN state = 'active' THEN approved_at ELSE ? END
-			WHERE device_id = ?`, t.now, id)
-		return err
+		if _, err := t.Exec(`UPDATE signal_devices SET state = 'active', approved_at = CASE WHEN state = 'active' THEN approved_at ELSE ? END
+			WHERE device_id = ?`, t.now, id); err != nil {
+			return err
+		}
+		return t.releaseHeld(User, "a device was approved")
 	})
 }
 

@@ -130,8 +130,9 @@ type Sent struct {
 	Recipients  []string // the agents that get it
 	Status      Status   // Pending
 	CreatedAt   string
-	Held        bool // kept for an agent that nobody has added yet
-	Idempotent  bool // true: nothing was sent now, this is the first send's answer
+	Held        bool   // kept for an agent that nobody has added yet
+	Note        string `json:",omitempty"` // why it is not delivered soon: a message to the user waits for a device
+	Idempotent  bool   // true: nothing was sent now, this is the first send's answer
 
 	// Of an answer.
 	Type      string         // its message_type, if it decides a team's request and has another than the draft

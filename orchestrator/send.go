@@ -152,8 +152,9 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 		return sent, nil, Errorf(InvalidParams, "the group %s has no members", d.Recipient).
 			WithHint("Add some with `mailroom group set %s --members A --members B`", d.Recipient)
 	}
+	note := ""
 	if d.Recipient == User {
-		if err := t.mayAskUser(d); err != nil {
+		if note, err = t.mayReachUser(d); err != nil {
 			return sent, nil, err
 		}
 	}
@@ -165,6 +166,7 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	} else {
 		sent, err = t.insertReply(conf, d, recipients, isGroup, held)
 	}
+	sent.Note = note
 	if err == nil && d.Acknowledges {
 		err = t.acknowledgeAnswered(d)
 	}

@@ -21,6 +21,7 @@ type outcome struct {
 	givenBack bool          // the process is stopping and the attempt had not come to an end
 	postponed bool          // the recipient asks to be tried later; that costs no rung
 	gone      bool          // the address is gone for good
+	noDevice  bool          // the user has no device
 	wait      time.Duration // the recipient asks for no attempt before
 	detail    string        // what the transport reported of the attempt
 }
@@ -67,8 +68,8 @@ func failedOutcome(ctx context.Context, c *claim, err error) outcome {
 		return out
 	}
 	out := outcome{
-		code: DeliveryFailed, reason: err.Error(), permanent: errors.Is(err, ErrUndecidable),
-		postponed: errors.Is(err, ErrTryLater), gone: errors.Is(err, ErrGone),
+		code: DeliveryFailed, reason: err.Error(), permanent: errors.Is(err, ErrUndecidable) || errors.Is(err, ErrRefused),
+		postponed: errors.Is(err, ErrTryLater), gone: errors.Is(err, ErrGone), noDevice: errors.Is(err, ErrNoDevice),
 	}
 	var later *RetryAfter
 	if errors.As(err, &later) {
@@ -127,6 +128,9 @@ func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error 
 	case out.postponed:
 		s.putOff++
 		return t.postpone(m, out)
+	case out.noDevice:
+		s.putOff++
+		return t.awaitDevice(m, out)
 	}
 	if over, err := t.pushIsOver(c, m, out); err != nil || over {
 		return err

@@ -67,9 +67,16 @@ func (c *conn) explainSignal(r *Router, conf *config, ms []Message, daemons int)
 		WHERE message_id = ? AND event = 'refused' ORDER BY id DESC LIMIT 1`, head.ID); err != nil {
 		return nil, err
 	}
+	there, err := c.hasDevice()
+	if err != nil {
+		return nil, err
+	}
 	took := len(slices.DeleteFunc(slices.Clone(ms[1:]), func(m Message) bool { return m.Status != Delivered }))
 	pushed := fmt.Sprintf("%d pushes, of which push services took %d", len(ms)-1, took)
 	switch {
+	case head.Type == "alert" && !there:
+		why.Where, why.Rule = "in signal_alerts", "it "+waitsForDevice+" that could show it; there were "+pushed
+		why.Fix = "`mailroom signal pair` adds a phone"
 	case head.Type == "alert":
 		why.Where, why.Rule = "in signal_alerts, shown in the app", "an alert needs no answer; there were "+pushed
 	case QuestionStatus(head.Status) == QuestionPending && head.ExpiresAt <= stamp(r.now()):

@@ -389,6 +389,9 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	}
 	agent := conf.agents[m.Recipient]
 	switch {
+	case m.Held && m.Recipient == User:
+		why.Rule = "it " + waitsForDevice + ": " + User + " has none that could show it. It is kept as an alert for the first that is approved"
+		why.Fix = "`mailroom signal pair` adds a phone; `mailroom cancel " + m.ID + "` takes the message back, and leaves the alert"
 	case m.Held:
 		why.Rule = "it is held until somebody has the name " + m.Recipient
 		why.Fix = "`mailroom agent add " + m.Recipient + "` or `mailroom cancel " + m.ID + "`"

@@ -17,7 +17,7 @@ type Transport interface {
 
 	// Deliver hands over the messages of one attempt, in order, and returns one error per message, nil for one that the
 	// recipient now has. It is called outside any transaction; ctx ends at the delivery timeout. An error that is or
-	// wraps ErrUndecidable fails its message at once; any other sends it up the ladder.
+	// wraps ErrUndecidable or ErrRefused fails its message at once; any other sends it up the ladder.
 	Deliver(ctx context.Context, a Attempt) []error
 
 	// MaxBatch is the largest number of messages of one attempt, at least 1.
@@ -120,7 +120,7 @@ type Attempt struct {
 	Report func(text string)
 }
 
-// What an error of Deliver can be or wrap, besides ErrUndecidable. A RetryAfter is another.
+// What an error of Deliver can be or wrap. A RetryAfter is another.
 var (
 	// ErrLeaseLost reports that a message was taken over by another worker after its lease ran out.
 	ErrLeaseLost = errors.New("the lease on the message ran out and another worker took it over")
@@ -132,6 +132,13 @@ var (
 	// ErrTryLater reports that the recipient asks to be tried another time. It costs no rung: the message is due again
 	// after the waits of the ladder, the last of them again and again, until it expires.
 	ErrTryLater = errors.New("the recipient asks to be tried later")
+
+	// ErrRefused reports that the recipient will never take this message. It fails at once, and its sender is told why.
+	ErrRefused = errors.New("the recipient refuses the message")
+
+	// ErrNoDevice reports that the user has no device that could show what a message tells. The message waits, at no cost,
+	// until one is approved.
+	ErrNoDevice = errors.New(waitsForDevice)
 
 	// ErrGone reports that the address does not exist any more, and the recipient wants no more messages there. The agent's
 	// transport is disabled; its messages wait until somebody gives it another one.

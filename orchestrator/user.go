@@ -111,18 +111,45 @@ func (t *tx) reportLost(q *Question, failure error) error {
 	return t.tell(&Draft{Recipient: q.Asker, Type: "error_report", Payload: payload, ThreadID: q.ThreadID})
 }
 
-// mayAskUser refuses a message that asks the user while no device could show the question.
-func (t *tx) mayAskUser(d *Draft) error {
-	if !AsksUser(d.Type) {
-		return nil
+// waitsForDevice is what a message to the user does that has nobody to show it to.
+const waitsForDevice = "waits for a device"
+
+// hasDevice reports whether the user has a device that shows what is sealed.
+func (c *conn) hasDevice() (bool, error) {
+	n, err := c.number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind = '` + DeviceApp + `')`)
+	return n != 0, err
+}
+
+// mayReachUser looks whether a device could show a message to the user: one that asks is refused without, and of another its
+// sender is told in note that it waits.
+func (t *tx) mayReachUser(d *Draft) (note string, err error) {
+	there, err := t.hasDevice()
+	if err != nil || there {
+		return "", err
 	}
-	n, err := t.number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind = '` + DeviceApp + `')`)
-	if err != nil || n != 0 {
-		return err
+	if !AsksUser(d.Type) {
+		return waitsForDevice, nil
 	}
 	e := Errorf(Unavailable, "%s has no phone that could show the question; nothing was sent", User)
 	e.Recipient = User
-	return e.WithHint("`mailroom signal pair` adds a phone")
+	return "", e.WithHint("`mailroom signal pair` adds a phone")
+}
+
+// awaitDevice keeps a message to the user from further attempts until a device is approved. One that is active in the table
+// all the same was approved meanwhile, or is not approved on this machine: that is looked at again.
+func (t *tx) awaitDevice(m *Message, out *outcome) error {
+	there, err := t.hasDevice()
+	if err != nil {
+		return err
+	}
+	if there {
+		return t.postpone(m, out)
+	}
+	if err := t.note(bySeq(m.seq), tracing.Held, out.reason); err != nil {
+		return err
+	}
+	_, err = t.Exec(`UPDATE agent_message SET held = 1, next_attempt_at = '', `+noLease+` WHERE seq = ?1`, m.seq)
+	return err
 }
 
 // mayAct refuses to let anybody act under the user's name.

@@ -299,3 +299,108 @@ func TestQuestionByHandWithoutAPhone(t *testing.T) {
 		t.Errorf("it is %s", said)
 	}
 }
+
+// What tells the user something while there is no device is kept as an alert, waits, says so, and is delivered with the first
+// device that is approved; it is told once. A device that is active in the table only does not count.
+func TestAlertToTheUserWaitsForADevice(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	sent := m.shown(m.run("writer", "default", "send_message", `{"target":"user","message_type":"STATUS","message":"Deployed"}`))
+	if !strings.Contains(sent, `"status":"pending"`) || !strings.Contains(sent, `"note":"waits for a device"`) {
+		t.Errorf("it answers %s", sent)
+	}
+	for command, params := range map[string]string{
+		"send":               `{"recipient":"user","message_type":"note","payload":"By route"}`,
+		"SendMessage":        `{"to":"user","message":"By team"}`,
+		"ralph_send":         `{"to":"user","type":"note","payload":{"text":"By ralph"}}`,
+		"coral_send_message": `{"threadId":"direct:user","content":"By coral"}`,
+	} {
+		if sent := m.shown(m.run("writer", "default", command, "%s", params)); !strings.Contains(sent, `"note":"waits for a device"`) {
+			t.Errorf("%s answers %s", command, sent)
+		}
+	}
+	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('m1', 'writer', 'user', 'note', '"By hand"')`)
+	const state = `SELECT group_concat(DISTINCT status || ' ' || held || ' ' || (delivered_at IS NULL)) FROM agent_message WHERE recipient = 'user'`
+	for range 3 {
+		m.deliver()
+		if got := m.count(state); got != "pending 1 1" {
+			t.Errorf("they are %s", got)
+		}
+	}
+	why := m.shown(m.run("", "default", "why", `{"message_id":"m1"}`))
+	if !strings.Contains(why, "it waits for a device") || !strings.Contains(why, "mailroom signal pair") || strings.Contains(why, `"what":"delivered"`) {
+		t.Errorf("why says %s", why)
+	}
+	if got := m.count(`SELECT count(*) || ' ' || count(DISTINCT message_id) || ' ' || sum(encrypted) FROM signal_alerts`); got != "6 6 6" {
+		t.Errorf("alerts: %s", got)
+	}
+	alert := m.count(`SELECT alert_id FROM signal_alerts WHERE message_id = 'm1'`)
+	if why := m.shown(m.run("", "default", "why", `{"message_id":"%s"}`, alert)); !strings.Contains(why, "it waits for a device") {
+		t.Errorf("why says of the alert %s", why)
+	}
+	phone := newPhone(m)
+	m.deliver()
+	if got := m.count(state); got != "delivered 0 0" {
+		t.Errorf("with a phone they are %s", got)
+	}
+	if got := m.count(`SELECT count(*) FROM signal_alerts`); got != "6" {
+		t.Errorf("alerts: %s", got)
+	}
+	if shown := phone.open(alert); shown.Message != "By hand" || shown.From != "writer" {
+		t.Errorf("the phone shows %+v", shown)
+	}
+	if sent := m.shown(m.run("writer", "default", "send_message", `{"target":"user","message_type":"STATUS","message":"Again"}`)); strings.Contains(sent, "note") {
+		t.Errorf("with a phone it answers %s", sent)
+	}
+
+	m.deliver()
+	if err := os.RemoveAll(m.router.Path() + "-signal/devices"); err != nil {
+		t.Fatal(err)
+	}
+	m.run("writer", "default", "send", `{"recipient":"user","message_type":"note","payload":"Unpinned"}`)
+	m.deliver()
+	if got := m.count(`SELECT status || ' ' || held || ' ' || (next_attempt_at <> '') FROM agent_message WHERE payload LIKE '%Unpinned%' AND recipient = 'user'`); got != "pending 0 1" {
+		t.Errorf("with a phone that was not approved here it is %s", got)
+	}
+}
+
+// A message to the user that is no question of its form fails at once, and its sender is told what is wrong with it; the phone
+// shows nothing. An empty list of options asks for a text.
+func TestMalformedMessagesToTheUser(t *testing.T) {
+	t.Parallel()
+	m := newMatrix(t)
+	phone := newPhone(m)
+	for payload, says := range map[string]string{
+		`{"taskId":"t","question":"Canary?","options":["1","2","3","4","5","6"]}`:            "there are 6; at most 5",
+		`{"taskId":"t","question":"Canary?","options":["Canary","Canary "]}`:                 "two of them are the same",
+		`{"taskId":"t","question":"Canary?","options":["Canary",1]}`:                         "no list of texts",
+		`{"taskId":"t","question":"Canary?","options":["` + strings.Repeat("x", 101) + `"]}`: "101 characters",
+		`{"taskId":"t","question":"Canary?","options":[" "]}`:                                "empty",
+		`{"taskId":"t","question":{"text":"Canary?"}}`:                                       "question: it is no text",
+	} {
+		id := m.router.Now().Format("m150405.000000000")
+		m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES (?, 'writer', 'user', 'question', ?)`, id, payload)
+		m.deliver()
+		if got := m.count(`SELECT status || ' ' || retry_count FROM agent_message WHERE message_id = '` + id + `'`); got != "failed 0" {
+			t.Errorf("%s is %s", payload, got)
+		}
+		report := m.count(`SELECT payload FROM agent_message WHERE recipient = 'writer' AND message_type = 'error_report' AND reply_to = '` + id + `'`)
+		if !strings.Contains(report, says) || !strings.Contains(report, "refuses the message") || strings.Contains(report, "Canary") {
+			t.Errorf("%s is answered with %s", payload, report)
+		}
+	}
+	if q, a := phone.look(); q != nil || a != nil {
+		t.Errorf("the phone shows %+v, %+v", q, a)
+	}
+	m.run("writer", "default", "send_message", `{"target":"user","message_type":"QUERY","message":"Which name?","payload":{"options":[],"taskId":5}}`)
+	m.deliver()
+	q, _ := phone.look()
+	if q == nil || q.Question != "Which name?" || len(q.Options) != 0 {
+		t.Fatalf("the phone shows %+v", q)
+	}
+	phone.say(q, "Any")
+	m.deliver()
+	if got := m.count(`SELECT payload FROM agent_message WHERE sender = 'user' AND recipient = 'writer'`); got != `{"message":"Any"}` {
+		t.Errorf("the answer is %s", got)
+	}
+}

@@ -43,6 +43,8 @@ type SendMessageResult struct {
 	OutsideThread string `json:"outside_thread,omitempty"` // why it is not in the thread of what it answers, and went to its writer alone
 	RequestID     string `json:"request_id,omitempty"`     // the team's request that it answered
 	Presence      string `json:"presence,omitempty"`       // stopped, after one has approved one's own shutdown
+
+	Note string `json:"note,omitempty"` // what keeps it from being delivered soon
 }
 
 var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).Kind(tracing.Producer)
@@ -107,7 +109,7 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 	r := SendMessageResult{
 		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: p.Content, Timestamp: millis(sent.CreatedAt),
 		Mentions: []string{to}, Ignored: slices.DeleteFunc(mentions, others), ReplyTo: p.ReplyTo,
-		RequestID: sent.RequestID, Presence: string(sent.Presence),
+		RequestID: sent.RequestID, Presence: string(sent.Presence), Note: sent.Note,
 	}
 	r.pointOut(nil)
 	return r, nil
@@ -133,7 +135,7 @@ func (r SendMessageResult) ToolText() string {
 		[2]string{"Not told, since only the content names them (put them into mentions)", listed(r.Unmentioned)},
 		[2]string{"Named in the content, and no participants", listed(r.NotParticipants)},
 		[2]string{"Answers", r.ReplyTo}, [2]string{"Sent directly, not into the thread", r.OutsideThread},
-		[2]string{"Answered request", r.RequestID}, [2]string{"You are now", r.Presence})
+		[2]string{"Answered request", r.RequestID}, [2]string{"You are now", r.Presence}, [2]string{"Note", r.Note})
 }
 
 // Text is the same for people.

@@ -1,6 +1,7 @@
 package ralph
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -54,7 +55,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 			CreatedAt: sent.CreatedAt, ReplyTo: draft.ReplyTo, SessionID: draft.SessionID, MulticastID: sent.MulticastID,
 		}).Message
 	}
-	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: letter.Misspelt(p.Type), Replied: commands.RepliedOf(&sent)}
+	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: cmp.Or(sent.Note, letter.Misspelt(p.Type)), Replied: commands.RepliedOf(&sent)}
 	if sent.MulticastID == "" {
 		return r, nil
 	}

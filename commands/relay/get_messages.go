@@ -15,7 +15,7 @@ type GetMessagesParams struct {
 	SessionID  string           `json:"sessionId,omitempty" desc:"program whose messages to get, or a session that it takes part in; may be left out by one that is known by its credential" check:"max=256"`
 	Target     string           `json:"target,omitempty" desc:"only those sent to this program or group" check:"agent|group"`
 	MarkAsRead bool             `json:"markAsRead,omitempty" desc:"mark the messages as read; false only looks" default:"true"`
-	Type       string           `json:"message_type,omitempty" desc:"only those of this type" check:"min=1,max=64"`
+	Type       string           `json:"message_type,omitempty" desc:"only those of this type: any word" check:"min=1"`
 	Priority   string           `json:"priority,omitempty" desc:"only those of this priority" check:"oneof=low|normal|high|urgent"`
 	Limit      int              `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
 	Lease      commands.Seconds `json:"lease_seconds,omitempty" desc:"seconds after which they come back unless an ACK confirms them; left out: they are read at once" check:"min=1,max=86400"`

@@ -12,7 +12,7 @@ type QueryMessageHistoryParams struct {
 	ThreadID string `json:"threadId,omitempty" desc:"only those of this thread, oldest first" check:"max=256"`
 	Source   string `json:"source,omitempty" desc:"only those from this program" check:"agent"`
 	Target   string `json:"target,omitempty" desc:"only those to this program or group" check:"agent|group"`
-	Type     string `json:"message_type,omitempty" desc:"only those of this type" check:"min=1,max=64"`
+	Type     string `json:"message_type,omitempty" desc:"only those of this type: any word" check:"min=1"`
 	Status   string `json:"status,omitempty" desc:"only those with this delivery status" check:"oneof=pending|retry|delivered|failed|expired|cancelled"`
 	Since    string `json:"since,omitempty" desc:"only those sent at or after this time, ISO 8601" check:"max=64"`
 	Until    string `json:"until,omitempty" desc:"only those sent at or before this time, ISO 8601" check:"max=64"`

@@ -37,6 +37,7 @@ type SendMessageResult struct {
 	Targets     []Target `json:"targets,omitempty"`
 	Status      string   `json:"status"`
 	Idempotent  bool     `json:"idempotent,omitempty"`
+	Note        string   `json:"note,omitempty"` // what keeps it from being delivered soon
 	commands.Replied
 }
 
@@ -58,7 +59,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent, Replied: commands.RepliedOf(&sent)}
+	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent, Note: sent.Note, Replied: commands.RepliedOf(&sent)}
 	if sent.MulticastID == "" {
 		r.MessageID = sent.MessageID
 		return r, nil
@@ -135,4 +136,7 @@ func (r SendMessageResult) Text(w *commands.Text) {
 		w.Printf("%s is on disk.\n", w.Paint(commands.Bold, r.MessageID))
 	}
 	r.Replied.Text(w)
+	if r.Note != "" {
+		w.Printf("It %s.\n", r.Note)
+	}
 }

@@ -40,6 +40,7 @@ type SendResult struct {
 	Recipients  []string `json:"recipients,omitempty"`
 	Held        bool     `json:"held,omitempty"`
 	Idempotent  bool     `json:"idempotent,omitempty"`
+	Note        string   `json:"note,omitempty"` // what keeps it from being delivered soon
 	commands.Replied
 
 	noDaemon bool // for people only
@@ -72,6 +73,8 @@ func (r SendResult) Text(w *commands.Text) {
 	switch {
 	case r.Idempotent:
 		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
+	case r.Note != "":
+		w.Printf("It %s.\n", r.Note)
 	case r.Held:
 		w.Printf("It is held until somebody has the name %s.\n", r.Recipient)
 	case r.noDaemon && r.MulticastID != "":
@@ -128,7 +131,7 @@ func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
 func sendResult(d *orchestrator.Draft, sent *orchestrator.Sent) SendResult {
 	r := SendResult{
 		MessageID: sent.MessageID, Sender: d.Sender, Recipient: d.Recipient, Type: cmp.Or(sent.Type, d.Type), Status: string(sent.Status),
-		CreatedAt: sent.CreatedAt, Held: sent.Held, Idempotent: sent.Idempotent, Replied: commands.RepliedOf(sent),
+		CreatedAt: sent.CreatedAt, Held: sent.Held, Idempotent: sent.Idempotent, Note: sent.Note, Replied: commands.RepliedOf(sent),
 	}
 	if sent.MulticastID != "" {
 		r.MulticastID, r.MessageIDs, r.Recipients = sent.MulticastID, sent.MessageIDs, sent.Recipients

@@ -11,7 +11,7 @@ import (
 // AskQuestionParams ask the person something. Source: document 000, "ask_question".
 type AskQuestionParams struct {
 	Question  string           `json:"question" desc:"the question to ask" check:"private,characters,min=1,max=2000"`
-	Options   []string         `json:"options,omitempty" desc:"choices, which differ, each of at most 100 characters; left out: a text is asked for" check:"private,min=1,max=5"`
+	Options   []string         `json:"options,omitempty" desc:"choices, which differ, each of at most 100 characters; left out, or empty: a text is asked for" check:"private,max=5"`
 	Context   string           `json:"context,omitempty" desc:"background for the person" check:"private,characters,max=500"`
 	Priority  string           `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until it is dealt with; left out: normal" check:"oneof=low|normal|high"`
 	Encrypt   bool             `json:"encrypt,omitempty" desc:"encrypt it end to end, so that only the person's devices can read it" default:"true"`

@@ -40,10 +40,16 @@ func (User) MaxBatch() int { return 1 }
 func (User) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	m := &a.Messages[0]
 	if orchestrator.AsksUser(m.Type) {
-		_, err := person.Ask(ctx, a.Router, questionOf(m, a.Router.Now()))
+		q, err := questionOf(m, a.Router.Now())
+		if err == nil {
+			_, err = person.Ask(ctx, a.Router, q)
+		}
 		return []error{err}
 	}
-	_, err := person.Tell(ctx, a.Router, alertOf(m))
+	told, err := person.Tell(ctx, a.Router, alertOf(m))
+	if err == nil && told.Devices == 0 { // it is kept, and told to nobody yet
+		err = orchestrator.ErrNoDevice
+	}
 	return []error{err}
 }
 
@@ -58,8 +64,9 @@ var verdicts = []string{approval: "Approve", "Reject"}
 
 const approval = 0
 
-// questionOf is what a message asks. What is too long for a phone is cut, saying where the whole is.
-func questionOf(m *orchestrator.Message, now time.Time) person.Question {
+// questionOf is what a message asks. What is too long for a phone is cut, saying where the whole is. Error: ErrRefused for
+// what is no question of its form.
+func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error) {
 	q := person.Question{
 		Asker: m.Sender, Encrypted: true, Priority: priorityOf(m), SessionID: m.SessionID, ThreadID: m.ThreadID, MessageID: m.ID,
 		Context: cut(m.Context, maxContext, m.ID), TTL: person.DefaultTTL,
@@ -75,9 +82,7 @@ func questionOf(m *orchestrator.Message, now time.Time) person.Question {
 		Plan     string   `json:"plan"` // a team's request
 		Reason   string   `json:"reason"`
 	}
-	if json.Unmarshal(c.Data, &said) != nil { // it is data of another kind
-		said.Options = nil
-	}
+	_ = json.Unmarshal(c.Data, &said) // what has another form is no part of it
 	text := c.Text
 	switch m.Type {
 	case orchestrator.PlanApprovalRequest:
@@ -85,16 +90,35 @@ func questionOf(m *orchestrator.Message, now time.Time) person.Question {
 	case orchestrator.ShutdownRequest:
 		q.Options, text = verdicts, "Shut down? "+cmp.Or(said.Reason, m.Summary, m.Sender+" asks for it")
 	default:
+		if err := checkQuestion(c.Data); err != nil {
+			return q, fmt.Errorf("%w: %w", orchestrator.ErrRefused, err)
+		}
 		text = cmp.Or(said.Question, text)
 		if q.Context == "" && said.TaskID != "" {
 			q.Context = cut("Task "+said.TaskID, maxContext, m.ID)
 		}
-		if len(said.Options) > 0 && person.CheckOptions(said.Options) == nil { // otherwise it is answered with a text
-			q.Options = said.Options
-		}
+		q.Options = said.Options
 	}
 	q.Question = shorten(text, m)
-	return q
+	return q, nil
+}
+
+// checkQuestion refuses data of a message that asks, when a question or options in it have not the form that ask_question
+// wants. Its errors repeat nothing of it.
+func checkQuestion(data json.RawMessage) error {
+	var asked map[string]json.RawMessage
+	if json.Unmarshal(data, &asked) != nil {
+		return nil // no object: it has neither
+	}
+	var question string
+	if raw, ok := asked["question"]; ok && json.Unmarshal(raw, &question) != nil {
+		return errors.New("question: it is no text")
+	}
+	var options []string
+	if raw, ok := asked["options"]; ok && json.Unmarshal(raw, &options) != nil {
+		return errors.New("options: they are no list of texts")
+	}
+	return person.CheckOptions(options)
 }
 
 // alertOf is what a message tells.

@@ -35,6 +35,7 @@ type SendMessageResult struct {
 	Recipients  []string `json:"recipients,omitempty"`
 	RequestID   string   `json:"request_id,omitempty"` // that the message asks or answers
 	Stopped     []string `json:"stopped,omitempty"`    // teammates that have stopped
+	Note        string   `json:"note,omitempty"`       // what keeps it from being delivered soon
 	Presence    string   `json:"presence"`             // of the sender, afterwards
 
 	JoinedThread  string `json:"joined_thread,omitempty"`  // of an answer: the thread of what it answers, in which it stands
@@ -71,7 +72,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	}
 	r := SendMessageResult{
 		MessageID: sent.MessageID, From: sender, To: p.To, Type: cmp.Or(sent.Type, c.kind), Summary: draft.Summary, Status: string(sent.Status),
-		CreatedAt: sent.CreatedAt, RequestID: sent.RequestID, Stopped: sent.Stopped, Presence: string(sent.Presence),
+		CreatedAt: sent.CreatedAt, RequestID: sent.RequestID, Note: sent.Note, Stopped: sent.Stopped, Presence: string(sent.Presence),
 		JoinedThread: sent.Joined, OutsideThread: sent.Outside, Arrivals: arrivalsAfter(ctx, env, sender),
 	}
 	if sent.MulticastID != "" {
@@ -131,6 +132,9 @@ func (r SendMessageResult) Text(w *commands.Text) {
 		to = strings.Join(r.Recipients, ", ")
 	}
 	w.Printf("%s to %s is %s: %s\n", w.Paint(commands.Bold, r.MessageID), to, w.Status(r.Status), r.Summary)
+	if r.Note != "" {
+		w.Printf("It %s.\n", r.Note)
+	}
 	switch {
 	case r.RequestID != "" && (r.Type == orchestrator.ShutdownRequest || r.Type == orchestrator.PlanApprovalRequest):
 		w.Printf("%s is to answer it under the id %s.\n", r.To, r.RequestID)

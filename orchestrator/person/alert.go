@@ -54,6 +54,9 @@ func Tell(ctx context.Context, r *orchestrator.Router, a Alert) (Told, error) {
 		V: 1, Kind: "alert", ID: id, From: a.Sender, Message: a.Message, AlertType: a.kind(), Context: a.Context, Priority: a.priority(),
 		CreatedAt: r.Now().UTC().Format(tracing.Layout),
 	}
+	if a.SessionID != orchestrator.DefaultSession { // which says nothing
+		content.SessionID = a.SessionID
+	}
 	d := orchestrator.AlertDraft{
 		ID: id, Sender: a.Sender, Register: a.Register, Encrypted: a.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
 		SessionID: a.SessionID, MessageID: a.MessageID, Devices: to.ids,

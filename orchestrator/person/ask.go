@@ -156,10 +156,11 @@ func (q *Question) check() error {
 	return checkPriority(q.Priority)
 }
 
-// CheckOptions validates the options of a question; nil is none. Error: invalid_params, which repeats nothing of them.
+// CheckOptions validates the options of a question, of which there may be none. Error: invalid_params, which repeats nothing
+// of them.
 func CheckOptions(options []string) error {
-	if options != nil && (len(options) == 0 || len(options) > maxOptions) {
-		return invalid("options", "there are %d; 1 to %d are allowed", len(options), maxOptions).
+	if len(options) > maxOptions {
+		return invalid("options", "there are %d; at most %d are allowed", len(options), maxOptions).
 			WithHint("Leave options out to ask for a text")
 	}
 	for i, option := range options {

@@ -284,7 +284,7 @@ func TestInvalid(t *testing.T) {
 		"question": {{Question: ""}, {Question: " \n"}, {Question: canary + strings.Repeat("ü", 1995)}, {Question: canary + "\xff"}, {Question: canary + "\x00"}},
 		"context":  {{Question: "x", Context: canary + strings.Repeat("ü", 495)}},
 		"options": {
-			{Question: "x", Options: []string{}}, {Question: "x", Options: []string{canary, " "}}, {Question: "x", Options: []string{canary, canary + " "}},
+			{Question: "x", Options: []string{canary, " "}}, {Question: "x", Options: []string{canary, canary + " "}},
 			{Question: "x", Options: []string{canary + strings.Repeat("ü", 95)}}, {Question: "x", Options: []string{canary, "2", "3", "4", "5", "6"}},
 		},
 		"priority": {{Question: "x", Priority: canary}},

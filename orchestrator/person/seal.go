@@ -50,6 +50,7 @@ type sealedAlert struct {
 	Message   string `json:"message"`
 	AlertType string `json:"alertType"`
 	Context   string `json:"context,omitempty"`
+	SessionID string `json:"sessionId,omitempty"`
 	Priority  string `json:"priority"`
 	CreatedAt string `json:"createdAt"`
 }
