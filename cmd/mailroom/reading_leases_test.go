@@ -118,3 +118,16 @@ func TestKilledReadersLoseNothing(t *testing.T) {
 		t.Errorf("%d messages were shown, and these leases are left: %q", len(held), left)
 	}
 }
+
+// TestServeGivesBack: a daemon gives back what was not acknowledged in time, though nobody waits for it.
+func TestServeGivesBack(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "a", "b")
+	o.serve()
+	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note")
+	if got := o.run("wait", "--as", "b", "--lease", "1s"); got["count"] != 1.0 {
+		t.Fatalf("the reader gets %v", got)
+	}
+	o.await(`SELECT count(*) FROM message_trace WHERE event = 'released'`, "1")
+	o.await(`SELECT read_at = '' FROM agent_inbox`, "1")
+}
