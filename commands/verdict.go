@@ -10,12 +10,12 @@ import (
 	"mailroom/orchestrator"
 )
 
-// TeamVerdict is the answer to a team's request, in the form in which it was asked. why is what speaks against it, or
+// TeamVerdict makes the answer to a team's request, in the form in which it was asked. why is what speaks against it, or
 // anything that goes with an approval; nil is nothing. Source: document 001, "Structured Protocol Messages".
 func TeamVerdict(q orchestrator.Asked, approve bool, why *string) (*orchestrator.Verdict, error) {
 	body := struct {
 		Type      string  `json:"type"`
-		RequestID string  `json:"request_id"`
+		RequestID string  `json:"request_id,omitempty"` // of a request in another form the answer only says reply_to
 		Approve   bool    `json:"approve"`
 		Reason    *string `json:"reason,omitempty"`
 		Feedback  *string `json:"feedback,omitempty"`

@@ -249,33 +249,22 @@ func verdict(m *orchestrator.Message, reply orchestrator.UserReply, approve bool
 	if err := json.Unmarshal(m.Payload, &asked); err != nil {
 		asked.RequestID = "" // it asked in another form: the answer says what it answers by reply_to
 	}
-	body := struct {
-		Type             string `json:"type"`
-		RequestID        string `json:"request_id,omitempty"`
-		Approve          bool   `json:"approve"`
-		Reason           string `json:"reason,omitempty"`
-		Feedback         string `json:"feedback,omitempty"`
-		PlanModeRequired *bool  `json:"plan_mode_required,omitempty"`
-	}{Type: orchestrator.ShutdownResponse, RequestID: asked.RequestID, Approve: approve}
-	team := &orchestrator.TeamAnswer{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: approve}
-	const why = "The user rejected it on the phone. Ask what to change"
-	said := "Shutdown "
+	q := orchestrator.Asked{RequestID: asked.RequestID, Kind: orchestrator.Shutdown}
 	if m.Type == orchestrator.PlanApprovalRequest {
-		body.Type, team.Kind, said = orchestrator.PlanApprovalResponse, orchestrator.PlanApproval, "Plan "
-		if approve {
-			body.PlanModeRequired = new(false)
-		} else {
-			body.Feedback = why
-		}
-	} else if !approve {
-		body.Reason = why
+		q.Kind = orchestrator.PlanApproval
 	}
-	said += map[bool]string{true: "approved", false: "rejected"}[approve]
-	payload, err := commands.Marshal(body)
-	reply.Team = team
-	reply.Draft.Type, reply.Draft.Payload, reply.Draft.Summary = body.Type, payload, said
+	var why *string
+	if !approve {
+		why = new("The user rejected it on the phone. Ask what to change")
+	}
+	v, err := commands.TeamVerdict(q, approve, why)
+	if err != nil {
+		return reply, err
+	}
+	reply.Team = &orchestrator.TeamAnswer{Kind: q.Kind, RequestID: q.RequestID, Approve: approve}
+	reply.Draft.Type, reply.Draft.Payload, reply.Draft.Summary = v.Type, v.Payload, v.Summary
 	reply.Draft.SessionID = cmp.Or(m.SessionID, orchestrator.DefaultSession)
-	return reply, err
+	return reply, nil
 }
 
 // lost tells who asked that there is an answer which nobody can read.
