@@ -67,6 +67,9 @@ func (t *Trust) add(d TrustedDatabase) error {
 	if t.Folder == "" {
 		return errors.New("there is no folder for it: neither HOME nor XDG_STATE_HOME is set")
 	}
+	if found, err := t.find(d.ID, d.Path); err == nil && found.ID != "" {
+		return nil
+	}
 	if err := os.MkdirAll(t.Folder, 0o700); err != nil {
 		return err
 	}
@@ -74,21 +77,15 @@ func (t *Trust) add(d TrustedDatabase) error {
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(t.Folder, ".new-*") // mode 0600
+	file, err := os.OpenFile(t.file(d.ID, d.Path), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = temp.Write(append(text, '\n'))
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), t.file(d.ID, d.Path))
+	_, err = file.WriteAt(append(text, '\n'), 0)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err // what was written of it trusts nothing
 	}
-	if err == nil {
-		err = syncFolders(t.Folder)
-	}
-	if err != nil {
-		os.Remove(temp.Name())
-	}
-	return err
+	return syncFolders(t.Folder)
 }
 
 // remove takes the trust in a database back.

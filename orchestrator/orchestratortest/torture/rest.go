@@ -117,6 +117,7 @@ func (o *office) leftovers() (left []string) {
 			return err
 		}
 		switch from, _ := filepath.Rel(o.Folder, path); {
+		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // that it was made here, in the home of its programs
 		case from == databaseName, from == historyName, from == seedName, strings.HasSuffix(from, ".jsonl"):
 		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // stay, as documented
 			left = append(left, held(path)...)
