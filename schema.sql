@@ -24,7 +24,7 @@
 -- tidies it up ("adopts" it) before it acts on it, and a row that makes no sense fails alone.
 --
 --     status      means                                                   leaves it
---     pending     due now, never failed                                   delivered, retry, failed, expired, cancelled
+--     pending     due now (or when its sender wants it), never failed     delivered, retry, failed, expired, cancelled
 --     retry       an attempt failed; due again at next_attempt_at         the same
 --     delivered   the recipient's transport has it                        expired when unread past its ttl; archived
 --     failed      gave up, error_message says why (a dead letter)         replayed, or deleted by clear_old
@@ -46,7 +46,7 @@ CREATE TABLE agent_message (
     -- From here on the router's own columns. A writer may leave all of them out.
     seq               INTEGER PRIMARY KEY AUTOINCREMENT, -- the order of sending; never used twice
     traced_status     TEXT NOT NULL DEFAULT '',        -- the status that message_trace knows; differs: changed by hand
-    next_attempt_at   TEXT NOT NULL DEFAULT '',        -- when a retry is due, or what its recipient put off; '' is now
+    next_attempt_at   TEXT NOT NULL DEFAULT '',        -- when a retry is due, or what was put off; '' is now
     review_at         TEXT NOT NULL DEFAULT '',        -- when the router next looks whether it is overdue or expired
     expires_at        TEXT NOT NULL DEFAULT '',        -- when it expires undelivered (and unread, if it has a ttl)
     ended_at          TEXT NOT NULL DEFAULT '',        -- when it was delivered, failed, expired or cancelled
@@ -87,9 +87,11 @@ CREATE TABLE agent_message (
 CREATE INDEX agent_message_live ON agent_message (recipient, priority DESC, seq)
     WHERE status IN ('pending','retry');
 CREATE INDEX agent_message_later ON agent_message (next_attempt_at)
-    WHERE status IN ('pending','retry') AND next_attempt_at <> '';
+    WHERE status IN ('pending','retry') AND next_attempt_at <> '' AND next_attempt_at <> not_before;
+CREATE INDEX agent_message_wanted_later ON agent_message (next_attempt_at)
+    WHERE status IN ('pending','retry') AND not_before <> '' AND next_attempt_at = not_before;
 CREATE INDEX agent_message_put_off ON agent_message (recipient, sender, priority, next_attempt_at)
-    WHERE status = 'pending' AND next_attempt_at <> '';
+    WHERE status = 'pending' AND next_attempt_at <> '' AND next_attempt_at <> not_before;
 CREATE INDEX agent_message_review ON agent_message (review_at)
     WHERE review_at <> '';
 CREATE INDEX agent_message_leased ON agent_message (recipient, sender)

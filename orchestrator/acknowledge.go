@@ -84,10 +84,11 @@ func (t *tx) acknowledgeAnswered(d *Draft) error {
 	return nil
 }
 
-// expectAcknowledgement asks that the sender of a message be told when it has not been acknowledged after a while.
-func (t *tx) expectAcknowledgement(id string, within time.Duration) error {
+// expectAcknowledgement asks that the sender of a message be told when it has not been acknowledged for a while from when it is
+// due.
+func (t *tx) expectAcknowledgement(id, due string, within time.Duration) error {
 	_, err := t.Exec(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES (?, ?, ?)`,
-		id, stamp(t.clock.Add(within)), int64(within/time.Second))
+		id, stamp(parseStamp(due).Add(within)), int64(within/time.Second))
 	return err
 }
 

@@ -78,7 +78,7 @@ type foreignRow struct {
 	id, sender, recipient, status, traced string
 	payload, messageType                  driver.Value
 	createdAt, deliveredAt, nextAttemptAt string
-	endedAt                               string
+	endedAt, notBefore                    string
 	retryCount, maxRetries, ttl           driver.Value
 	errorMessage                          driver.Value
 }
@@ -88,7 +88,7 @@ func (t *tx) untraced(after int64, limit int) (rows []foreignRow, err error) {
 		SELECT seq, message_id, sender, recipient, status, traced_status,
 		       CASE WHEN length(CAST(payload AS BLOB)) <= ?2 THEN payload END, message_type, created_at, delivered_at,
 		       next_attempt_at, ended_at, retry_count, max_retries, ttl_seconds, error_message,
-		       length(CAST(payload AS BLOB)) > ?2, hops
+		       length(CAST(payload AS BLOB)) > ?2, hops, not_before
 		FROM agent_message WHERE (`+foreign+`) AND seq > ?3 ORDER BY seq LIMIT +?1`,
 		func(row []driver.Value) error {
 			_, blobID := row[1].([]byte)
@@ -98,7 +98,7 @@ func (t *tx) untraced(after int64, limit int) (rows []foreignRow, err error) {
 				traced: asText(row[5]), payload: row[6], messageType: row[7], createdAt: asText(row[8]), deliveredAt: asText(row[9]),
 				nextAttemptAt: asText(row[10]), endedAt: asText(row[11]), retryCount: row[12],
 				maxRetries: row[13], ttl: row[14], errorMessage: row[15],
-				tooBig: asInt(row[16]) != 0, hops: asInt(row[17]),
+				tooBig: asInt(row[16]) != 0, hops: asInt(row[17]), notBefore: asText(row[18]),
 			})
 			return nil
 		}, limit, maxForeign, after)
@@ -130,9 +130,16 @@ func (t *tx) adoptRow(f *foreignRow) error {
 
 	ended, delivered, review, next := "", any(nil), "", ""
 	expires := t.adoptedExpiry(f, &conf.settings, created)
+	notBefore := f.adoptedNotBefore(t.clock, expires)
 	switch status {
 	case Pending:
 		review = t.now
+		if notBefore > t.clockText {
+			next = notBefore
+			if f.adoptedTTL() == nil {
+				expires = stamp(parseStamp(notBefore).Add(conf.settings.ExpireAfter))
+			}
+		}
 	case Retry:
 		review = t.now
 		if at, ok := adoptTime(f.nextAttemptAt); ok {
@@ -158,11 +165,12 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,
 		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
-		       `+noLease+`
+		       not_before = ?18, `+noLease+`
 		WHERE seq = ?1`,
 		f.seq, status, foldName(strings.TrimSpace(f.sender)), foldName(strings.TrimSpace(f.recipient)),
 		adoptedText(f.messageType), adoptedPayload(f.payload), created, delivered, ended, next, review, expires,
-		max(0, min(asInt(f.retryCount), 1_000_000)), min(maxRetries, 1_000_000), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, 1_000_000)))
+		max(0, min(asInt(f.retryCount), 1_000_000)), min(maxRetries, 1_000_000), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, 1_000_000)),
+		notBefore)
 	if status == Pending || status == Retry {
 		t.ring.all = true
 	}
@@ -275,6 +283,9 @@ func (m *Message) asAdopted(row []driver.Value, clock time.Time) {
 	m.RetryCount = max(0, m.RetryCount)
 	m.Error, _ = adoptedText(row[11]).(string)
 	m.NextAttemptAt, _ = adoptTime(m.NextAttemptAt)
+	if m.NotBefore, _ = adoptTime(m.NotBefore); m.Status == Pending {
+		m.NextAttemptAt = m.NotBefore
+	}
 }
 
 // adoptedEnd is when a row that somebody ended by hand has ended: the first time that they wrote which can be read, and for

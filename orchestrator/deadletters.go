@@ -31,7 +31,7 @@ func (r *Router) DeadLetters(ctx context.Context, f DeadLetterFilter) (ms []Mess
 }
 
 // Replay puts dead letters back at the foot of the ladder: pending, with no retries made; their earlier attempts stay in
-// the trace. An explicit ttl starts anew. by is the agent that asks and must be the sender; "" is the administrator.
+// the trace. An explicit ttl starts anew; what its sender wants later is not due before. by is the agent that asks and must be the sender; "" is the administrator.
 // Errors: not_found, permission_denied, conflict for a message that is no dead letter, unknown_recipient when nobody has
 // the recipient's name.
 func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message, err error) {
@@ -109,13 +109,16 @@ func (t *tx) replay(m *Message) error {
 	if err := t.reopenRequest(m.ID); err != nil {
 		return err
 	}
-	lifetime := conf.settings.ExpireAfter
-	if m.ttl != nil {
-		lifetime = secondsUpTo(*m.ttl, MaxTTL)
+	due, next := t.clock, ""
+	if m.NotBefore > t.clockText {
+		due, next = parseStamp(m.NotBefore), m.NotBefore
 	}
-	from := t.clock
-	_, err = t.Exec(`UPDATE agent_message SET expires_at = ?, review_at = ? WHERE seq = ?`,
-		stamp(from.Add(lifetime)), stamp(from.Add(min(lifetime, conf.settings.OverdueAfter))), m.seq)
+	expires := due.Add(conf.settings.ExpireAfter)
+	if m.ttl != nil {
+		expires = due.Add(secondsUpTo(*m.ttl, MaxTTL))
+	}
+	_, err = t.Exec(`UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?`,
+		stamp(expires), min(stamp(expires), stamp(due.Add(conf.settings.OverdueAfter))), next, m.seq)
 	m.Status, m.RetryCount, m.Error, t.ring.all = Pending, 0, "", true
 	return err
 }

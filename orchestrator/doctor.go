@@ -228,7 +228,7 @@ func (d *doctor) messages(c *conn) error {
 	}{
 		{"overdue", "problem", "%s undelivered for longer than " + FormatDuration(conf.settings.OverdueAfter), "message",
 			"`mailroom sql --named overdue` lists them, `mailroom why ID` says what holds each",
-			`SELECT count(*) FROM agent_message WHERE ` + live + ` AND created_at < ?`, []any{overdue}},
+			`SELECT count(*) FROM agent_message WHERE ` + live + ` AND created_at < ?1 AND not_before < ?1`, []any{overdue}},
 		{"dead letters", "note", "%s", "dead letter", "`mailroom dead_letters list`, then `mailroom dead_letters replay ID`",
 			`SELECT count(*) FROM agent_message m WHERE status IN ('failed','expired') AND ` + noTest, nil},
 		{"leases", "note", "%s ran out, until the next delivery run comes by", "lease", "`mailroom deliver_all`",

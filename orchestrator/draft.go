@@ -81,6 +81,8 @@ func (d Draft) checkContent() (Draft, error) {
 		return d, Errorf(InvalidParams, "max_retries is %d; it goes from 0 to 100", *d.MaxRetries)
 	case d.TTL != 0 && (d.TTL < time.Second || d.TTL > MaxTTL):
 		return d, Errorf(InvalidParams, "ttl_seconds is %d; it goes from 1 to %d", int64(d.TTL/time.Second), int64(MaxTTL/time.Second))
+	case d.Delay < 0 || d.Delay > MaxNotBefore:
+		return d, Errorf(InvalidParams, "not_before lies %s ahead; at most %s are allowed", FormatDuration(d.Delay), FormatDuration(MaxNotBefore))
 	case d.AckWithin != 0 && (d.AckWithin < time.Second || d.AckWithin > MaxTTL):
 		return d, Errorf(InvalidParams, "ack_within is %d; it goes from 1 to %d", int64(d.AckWithin/time.Second), int64(MaxTTL/time.Second))
 	case d.Action != "" && d.Action != "queue" && d.Action != "interrupt":

@@ -12,6 +12,10 @@ import (
 // keeps it. Hashes stand on disk, so the fields keep their names and their order, and a new one must be left out while it
 // is empty.
 func (d *Draft) hash(session string) string {
+	notBefore := ""
+	if !d.NotBefore.IsZero() {
+		notBefore = stamp(d.NotBefore)
+	}
 	b, _ := json.Marshal(struct { // plain fields and checked JSON always marshal
 		Sender, Recipient, Type                                                string
 		Payload                                                                json.RawMessage
@@ -21,11 +25,14 @@ func (d *Draft) hash(session string) string {
 		IdempotencyKey, ReplyTo, Summary, Context, Action, ThreadID, SessionID string
 		AckWithin                                                              time.Duration `json:",omitempty"`
 		HoldUnknown                                                            bool
-		RegisterSender                                                         bool // says nothing of the message: always false
+		RegisterSender                                                         bool          // says nothing of the message: always false
+		NotBefore                                                              string        `json:",omitempty"`
+		Delay                                                                  time.Duration `json:",omitempty"`
 	}{
 		Sender: d.Sender, Recipient: d.Recipient, Type: d.Type, Payload: d.Payload, MaxRetries: d.MaxRetries, Priority: d.Priority,
 		TTL: d.TTL, IdempotencyKey: d.IdempotencyKey, ReplyTo: d.ReplyTo, Summary: d.Summary, Context: d.Context, Action: d.Action,
 		ThreadID: d.ThreadID, SessionID: session, AckWithin: d.AckWithin, HoldUnknown: d.HoldUnknown,
+		NotBefore: notBefore, Delay: d.Delay,
 	})
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])

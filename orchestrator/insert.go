@@ -16,20 +16,25 @@ type insertion struct {
 	held                         bool
 	multicastID, multicastTarget string
 	expiresAt, reviewAt          string
+	notBefore                    string // "" is at once
 	ttl                          any
 	seq                          int64 // set by insert
 }
 
-// expire sets when the row expires, and when the router next looks at it: when it is overdue, or earlier if it expires.
+// expire sets when the row is due first, when it expires, and when the router next looks at it: when it is overdue, or earlier
+// if it expires. A ttl begins with the send, the time without one when the row is due.
 func (row *insertion) expire(t *tx, s *Settings) {
-	created := t.clock
-	lifetime := s.ExpireAfter
+	due := t.clock
+	if at := row.draft.dueAt(t.clock); !at.IsZero() {
+		due, row.notBefore = at, stamp(at)
+	}
+	expires := due.Add(s.ExpireAfter)
 	if row.draft.TTL > 0 {
-		lifetime = row.draft.TTL
+		expires = t.clock.Add(row.draft.TTL)
 		row.ttl = int64(row.draft.TTL / time.Second)
 	}
-	row.expiresAt = stamp(created.Add(lifetime))
-	row.reviewAt = stamp(created.Add(min(lifetime, s.OverdueAfter)))
+	row.expiresAt = stamp(expires)
+	row.reviewAt = min(row.expiresAt, stamp(due.Add(s.OverdueAfter)))
 }
 
 // insertPlain stores a row that has only what every message has. It saves a third of the time of insertAny.
@@ -41,16 +46,17 @@ const insertPlain = `
 const insertAny = `
 	INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries,
 	    traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held,
-	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, origin)
+	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, origin,
+	    not_before, next_attempt_at)
 	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-	    ?24, ?25, ?26, ?27, ?28)`
+	    ?24, ?25, ?26, ?27, ?28, ?29, ?30)`
 
 // plain reports whether insertPlain can store the row.
 func (row *insertion) plain() bool {
 	d := row.draft
 	return row.status == Pending && row.ttl == nil && !row.held && row.multicastID == "" &&
 		d.Summary == "" && d.Context == "" && d.Action == "" && d.ThreadID == "" && d.SessionID == "" && d.ReplyTo == "" &&
-		d.IdempotencyKey == "" && d.Origin == ""
+		d.IdempotencyKey == "" && d.Origin == "" && row.notBefore == ""
 }
 
 // insert stores one row and sees to its first event.
@@ -70,9 +76,9 @@ func (t *tx) insert(row *insertion) (err error) {
 			row.maxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.spanID)
 	} else {
 		var failure any
-		endedAt, held := "", 0
+		endedAt, held, next := "", 0, row.notBefore
 		if row.status == Failed {
-			failure, endedAt, row.reviewAt = row.failure, t.now, ""
+			failure, endedAt, row.reviewAt, next = row.failure, t.now, "", ""
 		}
 		if row.held {
 			held = 1
@@ -81,7 +87,7 @@ func (t *tx) insert(row *insertion) (err error) {
 			row.maxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.spanID,
 			failure, endedAt, row.ttl, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
 			null(d.SessionID), null(d.ReplyTo), row.hops, null(row.multicastID), null(row.multicastTarget),
-			null(d.IdempotencyKey), d.Origin)
+			null(d.IdempotencyKey), d.Origin, row.notBefore, next)
 	}
 	if err != nil {
 		return err

@@ -50,6 +50,7 @@ type Message struct {
 	Group          string          `json:"multicast_target,omitempty"` // group that the sender named
 	IdempotencyKey string          `json:"idempotency_key,omitempty"`
 	NextAttemptAt  string          `json:"next_attempt_at,omitempty"`
+	NotBefore      string          `json:"not_before,omitempty"` // when its sender wants it delivered at the earliest
 	ExpiresAt      string          `json:"expires_at,omitempty"`
 	EndedAt        string          `json:"ended_at,omitempty"`
 	ReadAt         string          `json:"read_at,omitempty"`
@@ -98,6 +99,8 @@ type Draft struct {
 	ThreadID       string
 	SessionID      string
 	SessionNamed   bool          // the sender named SessionID, instead of just working there: a repeat must name it too
+	NotBefore      time.Time     // deliver no earlier; at most MaxNotBefore ahead, and before the TTL ends. A past time is at once
+	Delay          time.Duration // the same, as long from the send; at most one of the two
 	AckWithin      time.Duration // tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
 	Acknowledges   bool          // acknowledge the message that ReplyTo names, if the sender got it, together with the send
 	Origin         string        // see Message.Origin
@@ -130,6 +133,7 @@ type Sent struct {
 	Recipients  []string // the agents that get it
 	Status      Status   // Pending
 	CreatedAt   string
+	NotBefore   string `json:",omitempty"` // when it is delivered at the earliest; "" is at once
 	Held        bool   // kept for an agent that nobody has added yet
 	Note        string `json:",omitempty"` // why it is not delivered soon: a message to the user waits for a device
 	Idempotent  bool   // true: nothing was sent now, this is the first send's answer

@@ -233,6 +233,8 @@ func TestQueryPlans(t *testing.T) {
 		orchestrator.HotStatements.Lapsed:   "agent_message_leased",
 		orchestrator.HotStatements.Ended:    "agent_message_ended (ended_at<?)",
 		orchestrator.HotStatements.Retry:    "agent_message_later",
+		orchestrator.HotStatements.Wanted:   "agent_message_wanted_later",
+		orchestrator.HotStatements.PutOff:   "agent_message_put_off (recipient=? AND sender=? AND priority=? AND next_attempt_at>?)",
 	} {
 		plan := explain(t, db, query)
 		if !strings.Contains(plan, index) || strings.Contains(plan, "SCAN m\n") || strings.Contains(plan, "TEMP B-TREE") {

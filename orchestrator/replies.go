@@ -70,7 +70,11 @@ func (t *tx) replying(conf *config, d *Draft, recipients []string, isGroup bool)
 		return re, err
 	}
 	re.hops = p.hops
+	later := !d.dueAt(t.clock).IsZero()
 	if err := t.decides(&re, d); err != nil || re.request != nil {
+		if err == nil && later {
+			err = Errorf(InvalidParams, "not_before: an answer to a team's request decides it at once").WithHint("Send it when it is to be decided")
+		}
 		return re, err
 	}
 	if d.ThreadID != "" || d.Direct || p.thread == "" {
@@ -83,6 +87,8 @@ func (t *tx) replying(conf *config, d *Draft, recipients []string, isGroup bool)
 	case !found: // a word of the sender's, who groups messages by it
 		d.ThreadID = p.thread
 		return re, nil
+	case later:
+		re.outside = "it is wanted later, and what is posted in a thread stands there at once"
 	case isGroup:
 		re.outside = d.Recipient + " is a group, which takes part in no thread"
 	case !th.takes(d.Sender, &re):

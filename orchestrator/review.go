@@ -24,13 +24,15 @@ func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+leased+` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?6 AND `+unowned+`))
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?3)
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+wantedLater+` AND next_attempt_at > ?8)
 		    OR EXISTS (SELECT 1 FROM signal_questions WHERE status = 'pending' AND (expires_at <= ?1 OR expires_at > ?4))
 		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until <= ?1)
 		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until > ?7)
-		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?4)
+		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?9)
 		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?5))`,
 		stamp(clock), stamp(clock.Add(maxLease)), stamp(clock.Add(conf.settings.highestRung())), stamp(clock.Add(MaxTTL)),
-		stamp(clock.Add(conf.longestSilence)), stamp(clock.Add(conf.shortestLease)), stamp(clock.Add(MaxReadingLease)))
+		stamp(clock.Add(conf.longestSilence)), stamp(clock.Add(conf.shortestLease)), stamp(clock.Add(MaxReadingLease)),
+		stamp(clock.Add(MaxNotBefore)), stamp(clock.Add(MaxNotBefore+MaxTTL)))
 	return n != 0, err
 }
 
@@ -87,6 +89,10 @@ func (t *tx) clampTimes() error {
 	if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = ?1 WHERE `+later+` AND next_attempt_at > ?1`, rung); err != nil {
 		return err
 	}
+	wanted := stamp(t.clock.Add(MaxNotBefore))
+	if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = ?1, not_before = ?1 WHERE `+wantedLater+` AND next_attempt_at > ?1`, wanted); err != nil {
+		return err
+	}
 	if err := t.clampLeases(conf); err != nil {
 		return err
 	}
@@ -95,7 +101,7 @@ func (t *tx) clampTimes() error {
 	}
 	if _, err = t.Exec(`
 		UPDATE acknowledgement_due SET due_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || within_seconds || ' seconds')
-		WHERE due_at > ?2`, t.clockText, stamp(t.clock.Add(MaxTTL))); err != nil {
+		WHERE due_at > ?2`, t.clockText, stamp(t.clock.Add(MaxNotBefore+MaxTTL))); err != nil {
 		return err
 	}
 	if _, err := t.Exec(`UPDATE signal_questions SET expires_at = ?1 WHERE status = 'pending' AND expires_at > ?1`, stamp(t.clock.Add(MaxTTL))); err != nil {
@@ -247,7 +253,7 @@ func (t *tx) reviewRow(m *Message) error {
 		return t.lapse(m, "not read before it expired at "+m.ExpiresAt)
 	case isLive:
 		next = m.ExpiresAt
-		overdueAt := parseStamp(m.CreatedAt).Add(conf.settings.OverdueAfter)
+		overdueAt := parseStamp(m.dueSince()).Add(conf.settings.OverdueAfter)
 		if overdueAt.After(t.clock) {
 			next = min(next, stamp(overdueAt))
 		} else if err := t.reportOverdue(m); err != nil {
@@ -262,7 +268,7 @@ func (t *tx) reviewRow(m *Message) error {
 
 // reportOverdue notes that a message waits for longer than it should. It spends no rung and is noted once.
 func (t *tx) reportOverdue(m *Message) error {
-	why := "undelivered since " + m.CreatedAt // an acknowledgement can be overdue, too
+	why := "undelivered since " + m.dueSince() // an acknowledgement can be overdue, too
 	noted, err := t.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'overdue' AND error = ?`, m.ID, why)
 	if err != nil || noted > 0 {
 		return err

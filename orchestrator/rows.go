@@ -24,8 +24,9 @@ const due = live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0
 // like it, and is greater than any. It must stand to the letter, like live.
 const foreign = "traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x''"
 
-// later is the condition for live rows that are due at a time of their own. It must stand to the letter, like live.
-const later = live + " AND next_attempt_at <> ''"
+// later is the condition for live rows that are due later than their sender wanted: those on the ladder, and those that were put
+// off. It must stand to the letter, like live.
+const later = live + " AND next_attempt_at <> '' AND next_attempt_at <> not_before"
 
 // leased is the condition for rows under a lease: one on a row that is not live counts for nothing. It must stand to the
 // letter, like live.
@@ -47,14 +48,15 @@ const dueInOrder = due + ` AND recipient = ?2
 		AND l.recipient = ?2 AND l.sender = m.sender)`
 
 // putOff is the condition for rows that their recipient put off. The rows of its index are no others, and few.
-const putOff = "status = 'pending' AND next_attempt_at <> ''"
+const putOff = "status = 'pending' AND next_attempt_at <> '' AND next_attempt_at <> not_before"
 
 // behindPutOff is the condition for rows of agent_message as m, to ?2, that must wait because their recipient put off one
-// that its sender sent before them: they would overtake it. Rows on the ladder hold back nobody.
+// that its sender sent before them: they would overtake it. Rows on the ladder, and those that their sender wants later, hold
+// back nobody.
 const behindPutOff = `EXISTS (SELECT 1 FROM agent_message p WHERE ` + overtaken + `)`
 
 // overtaken is the condition for the rows p of which that is true.
-const overtaken = `p.status = 'pending' AND p.next_attempt_at <> '' AND p.recipient = ?2 AND p.sender = m.sender
+const overtaken = `p.status = 'pending' AND p.next_attempt_at <> '' AND p.next_attempt_at <> p.not_before AND p.recipient = ?2 AND p.sender = m.sender
 	AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq`
 
 // claimable is the condition for the rows, of agent_message as m, that a worker may claim for ?2 now: none of a sender whose
@@ -73,7 +75,7 @@ const takeable = dueInOrder + ` AND delivery_marks = ''`
 const messageColumns = `seq, message_id, sender, recipient, message_type, payload, status, created_at, delivered_at,
 	retry_count, max_retries, error_message, priority, summary, context, action, thread_id, session_id, reply_to, hops,
 	multicast_id, multicast_target, idempotency_key, next_attempt_at, expires_at, ended_at, read_at, acknowledged_at,
-	lease_owner, lease_until, lease_token, crashes, held, trace_id, span_id, ttl_seconds, delivery_marks, origin`
+	lease_owner, lease_until, lease_token, crashes, held, trace_id, span_id, ttl_seconds, delivery_marks, origin, not_before`
 
 // archivedColumns are messageColumns for agent_message_archive, which has one more.
 const archivedColumns = messageColumns + `, archived_at`
@@ -97,13 +99,13 @@ func scanMessage(row []driver.Value) Message {
 		ExpiresAt: asText(row[24]), EndedAt: asText(row[25]), ReadAt: asText(row[26]), AcknowledgedAt: asText(row[27]),
 		LeaseOwner: asText(row[28]), LeaseUntil: asText(row[29]), leaseToken: asText(row[30]), Crashes: int(asInt(row[31])),
 		Held: asInt(row[32]) != 0, TraceID: asText(row[33]), SpanID: asText(row[34]), marks: asText(row[36]),
-		Origin: asText(row[37]),
+		Origin: asText(row[37]), NotBefore: asText(row[38]),
 	}
 	if !json.Valid(m.Payload) {
 		m.Payload = quoted(string(m.Payload)) // written by hand and not adopted yet
 	}
-	if len(row) > 38 {
-		m.ArchivedAt = asText(row[38])
+	if len(row) > 39 {
+		m.ArchivedAt = asText(row[39])
 	}
 	if m.Status != Pending && m.Status != Retry {
 		m.LeaseOwner, m.LeaseUntil, m.leaseToken = "", "", "" // written by hand; it counts for nothing

@@ -158,6 +158,9 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 			return sent, nil, err
 		}
 	}
+	if err := t.checkNotBefore(d); err != nil {
+		return sent, nil, err
+	}
 	if err := t.checkBacklog(conf, recipients); err != nil {
 		return sent, nil, err
 	}
@@ -214,6 +217,7 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 		row.maxRetries = *d.MaxRetries
 	}
 	row.expire(t, &conf.settings)
+	sent.NotBefore = row.notBefore
 	if d.post != "" {
 		row.multicastID, row.multicastTarget = d.post, ThreadPrefix+d.ThreadID
 	}
@@ -235,7 +239,7 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 			return sent, err
 		}
 		if d.AckWithin > 0 {
-			if err := t.expectAcknowledgement(id, d.AckWithin); err != nil {
+			if err := t.expectAcknowledgement(id, max(t.clockText, row.notBefore), d.AckWithin); err != nil {
 				return sent, err
 			}
 		}

@@ -24,12 +24,13 @@ type RecipientBacklog struct {
 	Recipient string `json:"recipient"`
 	Known     bool   `json:"known"`
 	Pending   int64  `json:"pending"`
+	Later     int64  `json:"later,omitempty"` // of those pending: what their senders want delivered later
 	Retry     int64  `json:"retry"`
 	Leased    int64  `json:"leased"` // being delivered right now
 	Held      int64  `json:"held"`   // waiting for an agent of that name
 	Unread    int64  `json:"unread"`
 	Shown     int64  `json:"shown,omitempty"`     // of those, handed to a reader that has not confirmed them
-	OldestAt  string `json:"oldest_at,omitempty"` // of what is undelivered
+	OldestAt  string `json:"oldest_at,omitempty"` // since when something has been undelivered that is not wanted later
 	NextAt    string `json:"next_attempt_at,omitempty"`
 	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is not used any more
 }
@@ -67,7 +68,7 @@ func (r *Router) Status(ctx context.Context) (State, error) {
 		}
 		s.Untrusted = conf.untrusted
 		overdue := stamp(r.now().Add(-conf.settings.OverdueAfter))
-		if s.Overdue, err = c.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND created_at < ?`, overdue); err != nil {
+		if s.Overdue, err = c.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND created_at < ?1 AND not_before < ?1`, overdue); err != nil {
 			return err
 		}
 		s.Daemons, err = c.daemons(r.now())
@@ -85,24 +86,27 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 	}
 	list = []RecipientBacklog{}
 	err = c.query(`
-		SELECT recipient, sum(pending), sum(retry), sum(leased), sum(held), sum(unread), sum(shown), coalesce(min(oldest), ''), coalesce(min(next), '')
+		SELECT recipient, sum(pending), sum(retry), sum(leased), sum(held), sum(unread), sum(shown), coalesce(min(oldest), ''), coalesce(min(next), ''), sum(later)
 		FROM (
 		    SELECT recipient, sum(status = 'pending') AS pending, sum(status = 'retry') AS retry, sum(lease_token <> '') AS leased,
-		           sum(held) AS held, 0 AS unread, 0 AS shown, min(created_at) AS oldest, min(nullif(next_attempt_at, '')) AS next
+		           sum(held) AS held, 0 AS unread, 0 AS shown,
+		           min(CASE WHEN not_before > ?1 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END) AS oldest,
+		           min(nullif(next_attempt_at, '')) AS next, sum(`+wantedLater+` AND not_before > ?1) AS later
 		    FROM agent_message WHERE status IN ('pending','retry') GROUP BY recipient
 		    UNION ALL
-		    SELECT recipient, 0, 0, 0, 0, count(*), 0, NULL, NULL FROM agent_inbox WHERE read_at = '' GROUP BY recipient
+		    SELECT recipient, 0, 0, 0, 0, count(*), 0, NULL, NULL, 0 FROM agent_inbox WHERE read_at = '' GROUP BY recipient
 		    UNION ALL
-		    SELECT l.recipient, 0, 0, 0, 0, 1, 1, NULL, NULL FROM reading_lease l
+		    SELECT l.recipient, 0, 0, 0, 0, 1, 1, NULL, NULL, 0 FROM reading_lease l
 		    JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> ''
 		    LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
 		    WHERE coalesce(m.read_at, '') = ''
 		    UNION ALL
-		    SELECT name, 0, 0, 0, 0, 0, 0, NULL, NULL FROM agents)
+		    SELECT name, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 FROM agents)
 		GROUP BY recipient ORDER BY recipient`, func(row []driver.Value) error {
 		b := RecipientBacklog{
 			Recipient: asText(row[0]), Pending: asInt(row[1]), Retry: asInt(row[2]), Leased: asInt(row[3]), Held: asInt(row[4]),
 			Unread: asInt(row[5]), Shown: asInt(row[6]), OldestAt: asText(row[7]), NextAt: asText(row[8]),
+			Later: asInt(row[9]),
 		}
 		if agent := conf.agents[b.Recipient]; agent != nil {
 			b.Known, b.Disabled = true, agent.Disabled
@@ -110,6 +114,6 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 		unread += b.Unread
 		list = append(list, b)
 		return nil
-	})
+	}, stamp(r.now()))
 	return list, unread, err
 }

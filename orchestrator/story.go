@@ -366,7 +366,7 @@ func (c *conn) tookIt(agent *Agent, m *Message) (through, whose string, err erro
 // explainLive explains a message that the router still has to act on.
 func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why *Reason) error {
 	now := stamp(r.now())
-	overdueAt := parseStamp(m.CreatedAt).Add(conf.settings.OverdueAfter)
+	overdueAt := parseStamp(m.dueSince()).Add(conf.settings.OverdueAfter)
 	why.Overdue = m.CreatedAt != "" && overdueAt.Before(r.now())
 	why.Where = "in agent_message, undelivered"
 	deliver := "Run `mailroom deliver_all`, or keep `mailroom serve` running"
@@ -416,6 +416,9 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	case agent.waits():
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
 		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"
+	case m.isWantedLater(now):
+		why.Rule = m.Sender + " wants it delivered no earlier than " + m.NotBefore
+		why.Fix = "Nothing; it comes by itself. `mailroom cancel " + m.ID + "` takes it back"
 	case m.NextAttemptAt > now && m.Status == Pending && asked == 0:
 		why.Rule = "its next_attempt_at, " + m.NextAttemptAt + ", was written by hand"
 		why.Fix = "Nothing; it comes by itself. For a later delivery there is `mailroom send --not-before`"

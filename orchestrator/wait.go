@@ -297,6 +297,7 @@ func (r *Router) nextDue(recipient string) (at time.Time, err error) {
 			next, _, err = c.text(`
 				SELECT min(at) FROM (
 				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + later + ` AND ` + going + `
+				    UNION ALL SELECT min(next_attempt_at) FROM agent_message WHERE ` + wantedLater + ` AND held = 0 AND lease_token = '' AND ` + going + `
 				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
 				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE ` + leased + `
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''

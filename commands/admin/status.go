@@ -52,8 +52,8 @@ func (r StatusResult) Text(w *commands.Text) {
 		if b.Disabled != "" {
 			name += " (disabled)"
 		}
-		rows[i] = []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased), fmt.Sprint(b.Held), fmt.Sprint(b.Unread), fmt.Sprint(b.Shown), b.OldestAt}
+		rows[i] = []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Later), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased), fmt.Sprint(b.Held), fmt.Sprint(b.Unread), fmt.Sprint(b.Shown), b.OldestAt}
 	}
 	w.Printf("\n")
-	w.Table([]string{"RECIPIENT", "PENDING", "RETRY", "LEASED", "HELD", "UNREAD", "SHOWN", "OLDEST"}, rows)
+	w.Table([]string{"RECIPIENT", "PENDING", "LATER", "RETRY", "LEASED", "HELD", "UNREAD", "SHOWN", "OLDEST"}, rows)
 }

@@ -34,6 +34,7 @@ type PolledMessage struct {
 	RetryCount    int             `json:"retry_count"`
 	Priority      int             `json:"priority"`
 	NextAttemptAt string          `json:"next_attempt_at,omitempty"`
+	NotBefore     string          `json:"not_before,omitempty"`
 	Error         string          `json:"error_message,omitempty"`
 }
 
@@ -55,7 +56,7 @@ func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, erro
 func polled(m *orchestrator.Message) PolledMessage {
 	return PolledMessage{
 		MessageID: m.ID, Sender: m.Sender, Type: m.Type, Payload: m.Payload, CreatedAt: m.CreatedAt, Status: string(m.Status),
-		RetryCount: m.RetryCount, Priority: m.Priority, NextAttemptAt: m.NextAttemptAt, Error: m.Error,
+		RetryCount: m.RetryCount, Priority: m.Priority, NextAttemptAt: m.NextAttemptAt, NotBefore: m.NotBefore, Error: m.Error,
 	}
 }
 

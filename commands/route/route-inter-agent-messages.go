@@ -26,6 +26,7 @@ type RouteParams struct {
 	TTL            commands.Seconds `json:"TTL_SECONDS,omitempty" desc:"send: expires undelivered or unread after this long" check:"min=1,max=2592000"`
 	IdempotencyKey string           `json:"IDEMPOTENCY_KEY,omitempty" desc:"send: a repeat with this key sends nothing" check:"max=256"`
 	ReplyTo        string           `json:"REPLY_TO,omitempty" desc:"send: message_id that this one answers" check:"max=256"`
+	NotBefore      string           `json:"NOT_BEFORE,omitempty" desc:"send: deliver no earlier: an RFC 3339 time, or a time from now such as 2h" check:"max=64"`
 	OlderThanDays  *int             `json:"OLDER_THAN_DAYS,omitempty" desc:"clear_old: age of what has ended" check:"min=0,max=3650"`
 }
 
@@ -75,6 +76,7 @@ func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteR
 		answer, err := send(ctx, env, SendParams{
 			Sender: p.Sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries,
 			Priority: p.Priority, TTL: p.TTL, IdempotencyKey: p.IdempotencyKey, ReplyTo: p.ReplyTo,
+			NotBefore: p.NotBefore,
 		})
 		return RouteResult{"send", answer}, err
 	default:

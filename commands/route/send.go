@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -24,6 +25,7 @@ type SendParams struct {
 	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"a repeat of the same send with this key sends nothing and answers with the first result" check:"max=256"`
 	ReplyTo        string           `json:"reply_to,omitempty" desc:"message_id that this one answers" check:"max=256"`
 	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"tell the sender, once, when nobody has acknowledged or answered it after this long" check:"min=1,max=2592000"`
+	NotBefore      string           `json:"not_before,omitempty" desc:"deliver no earlier: an RFC 3339 time, or a time from now such as 2h; at most 30 days ahead" check:"max=64"`
 	HoldUnknown    bool             `json:"hold_unknown,omitempty" desc:"keep a message to a name that nobody has yet, until that agent is added"`
 }
 
@@ -35,6 +37,7 @@ type SendResult struct {
 	Type        string   `json:"message_type"`
 	Status      string   `json:"status"`
 	CreatedAt   string   `json:"created_at"`
+	NotBefore   string   `json:"not_before,omitempty"`
 	MulticastID string   `json:"multicast_id,omitempty"`
 	MessageIDs  []string `json:"message_ids,omitempty"`
 	Recipients  []string `json:"recipients,omitempty"`
@@ -77,6 +80,11 @@ func (r SendResult) Text(w *commands.Text) {
 		w.Printf("It %s.\n", r.Note)
 	case r.Held:
 		w.Printf("It is held until somebody has the name %s.\n", r.Recipient)
+	case r.NotBefore != "":
+		w.Printf("It is delivered no earlier than %s.\n", r.NotBefore)
+	}
+	switch {
+	case r.Held || r.Idempotent || r.Note != "":
 	case r.noDaemon && r.MulticastID != "":
 		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: its "+strconv.Itoa(len(r.MessageIDs))+" messages are delivered by `mailroom deliver_all`, or when the members wait for them."))
 	case r.noDaemon:
@@ -116,7 +124,12 @@ func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
 	if err != nil {
 		return orchestrator.Draft{}, err
 	}
+	notBefore, delay, err := laterTime("not_before", p.NotBefore)
+	if err != nil {
+		return orchestrator.Draft{}, err
+	}
 	d := orchestrator.Draft{
+		NotBefore: notBefore, Delay: delay,
 		Sender: sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries, Priority: p.Priority,
 		TTL: p.TTL.Duration(), IdempotencyKey: p.IdempotencyKey, ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,
 		AckWithin: p.AckWithin.Duration(),
@@ -128,10 +141,27 @@ func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
 	return d, nil
 }
 
+// laterTime reads a time, or how long from now that is.
+func laterTime(parameter, text string) (at time.Time, delay time.Duration, err error) {
+	if text == "" {
+		return at, 0, nil
+	}
+	if delay, err = orchestrator.ParseDuration(text); err == nil {
+		return at, delay, nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err == nil {
+		return at, 0, nil
+	}
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is no time", parameter, orchestrator.Clip(text)).
+		WithHint("Give one with its zone, as in 2026-01-02T15:04:05Z or 2026-01-02T15:04:05+01:00, or how long from now: 90s, 30m, 2h, 7d")
+	e.Details = map[string]any{"parameter": parameter}
+	return at, 0, e
+}
+
 func sendResult(d *orchestrator.Draft, sent *orchestrator.Sent) SendResult {
 	r := SendResult{
 		MessageID: sent.MessageID, Sender: d.Sender, Recipient: d.Recipient, Type: cmp.Or(sent.Type, d.Type), Status: string(sent.Status),
-		CreatedAt: sent.CreatedAt, Held: sent.Held, Idempotent: sent.Idempotent, Note: sent.Note, Replied: commands.RepliedOf(sent),
+		CreatedAt: sent.CreatedAt, NotBefore: sent.NotBefore, Held: sent.Held, Idempotent: sent.Idempotent, Note: sent.Note, Replied: commands.RepliedOf(sent),
 	}
 	if sent.MulticastID != "" {
 		r.MulticastID, r.MessageIDs, r.Recipients = sent.MulticastID, sent.MessageIDs, sent.Recipients

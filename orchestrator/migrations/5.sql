@@ -6,6 +6,16 @@ ALTER TABLE agent_message_archive ADD COLUMN not_before TEXT NOT NULL DEFAULT ''
 ALTER TABLE thread_participants ADD COLUMN read_seq INTEGER NOT NULL DEFAULT 0;
 UPDATE thread_participants SET read_seq = (SELECT coalesce(max(seq), 0) FROM agent_message);
 
+-- What its sender wants later holds back nobody, and is no rung.
+DROP INDEX agent_message_later;
+DROP INDEX agent_message_put_off;
+CREATE INDEX agent_message_later ON agent_message (next_attempt_at)
+    WHERE status IN ('pending','retry') AND next_attempt_at <> '' AND next_attempt_at <> not_before;
+CREATE INDEX agent_message_wanted_later ON agent_message (next_attempt_at)
+    WHERE status IN ('pending','retry') AND not_before <> '' AND next_attempt_at = not_before;
+CREATE INDEX agent_message_put_off ON agent_message (recipient, sender, priority, next_attempt_at)
+    WHERE status = 'pending' AND next_attempt_at <> '' AND next_attempt_at <> not_before;
+
 -- A lease on a row that is not live counts for nothing.
 DROP INDEX agent_message_leased;
 CREATE INDEX agent_message_leased ON agent_message (recipient, sender)

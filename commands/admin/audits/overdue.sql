@@ -1,10 +1,11 @@
 -- Undelivered messages that have waited for longer than some minutes, oldest first.
--- `mailroom why ID` says what holds each.
+-- What its sender wants later (not_before) waits from then on. `mailroom why ID` says what holds each.
 -- params: minutes=5
 -- columns: message_id, sender, recipient, status, created_at, waiting_seconds, next_attempt_at, last_error
 SELECT message_id, sender, recipient, status, created_at,
-       CAST(round((julianday(?1) - julianday(created_at)) * 86400) AS INTEGER) AS waiting_seconds,
+       CAST(round((julianday(?1) - julianday(CASE WHEN not_before > created_at THEN not_before ELSE created_at END)) * 86400) AS INTEGER) AS waiting_seconds,
        next_attempt_at, error_message AS last_error
 FROM agent_message
 WHERE status IN ('pending','retry') AND created_at < strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '-' || ?2 || ' minutes')
+  AND not_before < strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '-' || ?2 || ' minutes')
 ORDER BY created_at, seq
