@@ -172,7 +172,7 @@ func TestOddShapes(t *testing.T) {
 	tb, d := m.pair()
 	odd := []said{
 		{"question": nil}, {"question": said{"a": 1}}, {"options": "yes"}, {"options": []any{"yes", 1}}, {"options": said{"length": 2}},
-		{"from": nil}, {"context": []int{1}}, {"v": 2}, {"kind": "alert"},
+		{"from": nil}, {"context": []int{1}}, {"sessionId": 1}, {"v": 2}, {"kind": "alert"},
 	}
 	for _, s := range odd {
 		s["text"] = "odd"
@@ -181,7 +181,7 @@ func TestOddShapes(t *testing.T) {
 		}
 		m.ask(d, false, s)
 	}
-	m.alert(d, false, said{"message": "Fine", "alertType": "toString"})
+	m.alert(d, false, said{"message": "Fine", "alertType": "toString", "sessionId": "sprint-3"})
 	m.ask(d, false, said{"question": "Even?", "priority": 7, "expiresAt": "never", "createdAt": said{}})
 	tb.sees("Even?")
 	if got := eval[int](tb, `document.querySelectorAll(".unreadable").length`); got != len(odd) {
@@ -189,6 +189,7 @@ func TestOddShapes(t *testing.T) {
 	}
 	tb.press("Alerts")
 	tb.shows("Information")
+	tb.shows("Session sprint-3")
 }
 
 // TestReopened: when the asker refuses an answer, the question is open again, and says why.

@@ -87,7 +87,8 @@ export function alert(record, { what, why }) {
   return make("article", { class: `card alert ${type ?? ""}`, id: record.id, tabindex: "-1" },
     head(record, what, what && make("span", { class: `mark ${type}` }, icon(type), alertWord(what))),
     what ? make("p", { class: "message" }, what.message) : unreadable(why),
-    what && background(what));
+    what && background(what),
+    what?.sessionId && make("p", { class: "muted" }, `Session ${what.sessionId}`));
 }
 
 // line makes the line of a record in the history.

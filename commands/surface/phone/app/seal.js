@@ -70,8 +70,8 @@ const moment = (time) => (typeof time === "string" && !Number.isNaN(Date.parse(t
 
 // wellFormed reports whether what is shown of a question or an alert is what the page takes it for. Whoever can write
 // the daemon's table can have it say anything.
-function wellFormed({ kind, from, question, message, context, options }) {
-  const texts = [from, kind === "question" ? question : message, context ?? "", ...(Array.isArray(options) ? options : [])];
+function wellFormed({ kind, from, question, message, context, sessionId, options }) {
+  const texts = [from, kind === "question" ? question : message, context ?? "", sessionId ?? "", ...(Array.isArray(options) ? options : [])];
   return texts.every((text) => typeof text === "string") && (options ?? null) === (Array.isArray(options) ? options : null);
 }
 
