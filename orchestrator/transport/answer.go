@@ -34,6 +34,7 @@ type terms struct {
 	allow        string            // how that is permitted, for the error
 	timeout      time.Duration     // until the status is there; 0: as long as the attempt lasts
 	gone         []int             // statuses of an address that does not exist any more
+	refused      []int             // statuses that say "never again" of this message
 	redirected   string            // what to do about a redirect, for the error; "" is nothing
 	secrets      []string          // what stands in no error and no trace, though the receiver may say it
 	echoes       bool              // an answer of success repeats what was sent, which the trace need not have
@@ -41,7 +42,7 @@ type terms struct {
 }
 
 // do makes a request, without following redirects, and returns the status and what it means: nil for 200 to 299,
-// orchestrator.ErrGone, an orchestrator.RetryAfter for a Retry-After of 429 and 503, or another error. 0: no answer came.
+// orchestrator.ErrGone or ErrRefused, an orchestrator.RetryAfter for a Retry-After of 429 and 503, or another error. 0: no answer came.
 func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status int, err error) {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -110,6 +111,8 @@ func (t *terms) judge(answer *http.Response) error {
 		}
 	case slices.Contains(t.gone, code):
 		return fmt.Errorf("%w: %w", orchestrator.ErrGone, err)
+	case slices.Contains(t.refused, code):
+		return fmt.Errorf("%w: %w", orchestrator.ErrRefused, err)
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
 		if wait := retryAfter(answer.Header, time.Now()); wait > 0 {
 			return &orchestrator.RetryAfter{Wait: wait, Err: err}

@@ -18,8 +18,8 @@ import (
 // `--deliver exec:COMMAND`. It runs in the agent's folder and gets each message as one line of JSON on its standard
 // input, the line that JSONL writes. What it prints is kept in the trace, the first and the last program.TailSize bytes.
 //
-// Exit status 0: the messages are delivered, all of the batch. 75: they are to be tried later, which costs nothing. Any
-// other, or a signal: the attempt failed. At the delivery timeout the command and all that it started get SIGTERM, and
+// Exit status 0: the messages are delivered, all of the batch. 75: they are to be tried later, which costs nothing. 65
+// to 69, of a run with one message: it is refused for good. Any other, or a signal: the attempt failed. At the delivery timeout the command and all that it started get SIGTERM, and
 // SIGKILL after Grace; then the attempt has failed, whatever the exit status.
 //
 // Nothing of a message is ever part of the command. The environment tells of it: MAILROOM_MESSAGE_ID, MAILROOM_SENDER,
@@ -41,6 +41,10 @@ const (
 	maxCommandBatch = 1000
 	killGrace       = 5 * time.Second
 	tryLaterStatus  = 75 // EX_TEMPFAIL of sysexits.h
+
+	// From EX_DATAERR to EX_UNAVAILABLE of sysexits.h: the message is such that trying again cannot help.
+	firstRefusal = 65
+	lastRefusal  = 69
 )
 
 // Check is CheckIn for the present folder.
@@ -133,11 +137,12 @@ func (e Exec) run(ctx context.Context, a *orchestrator.Attempt, ms []*orchestrat
 	if a.Report != nil && result.Output != "" {
 		a.Report(result.Output)
 	}
-	return verdict(&result)
+	return verdict(&result, len(ms))
 }
 
-// verdict turns the end of a command into the outcome of its messages.
-func verdict(r *program.Result) error {
+// verdict turns the end of a command into the outcome of its messages. A run with several refuses none: nobody could tell
+// which one it means.
+func verdict(r *program.Result, messages int) error {
 	how := "the command"
 	switch {
 	case r.Lost == nil && r.Ended == nil && r.Status == 0:
@@ -160,6 +165,9 @@ func verdict(r *program.Result) error {
 	}
 	if r.Ended == nil && r.Status == tryLaterStatus {
 		return fmt.Errorf("%w: %s", orchestrator.ErrTryLater, how)
+	}
+	if r.Ended == nil && r.Lost == nil && messages == 1 && r.Status >= firstRefusal && r.Status <= lastRefusal {
+		return fmt.Errorf("%w: %s", orchestrator.ErrRefused, how)
 	}
 	return errors.New(how)
 }

@@ -3,6 +3,7 @@ package transport_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -169,6 +170,21 @@ func TestExecOutcomes(t *testing.T) {
 	}
 	if _, err := execute(t, "true", filepath.Join(t.TempDir(), "missing"), note("m", "1")); err == nil || !strings.Contains(err.Error(), "make it") {
 		t.Errorf("a folder that is missing: %v", err)
+	}
+}
+
+// A command refuses its message for good with the statuses 65 to 69. A run with several messages refuses none.
+func TestExecRefusals(t *testing.T) {
+	t.Parallel()
+	for status := range 256 {
+		command := fmt.Sprintf("echo no such task; exit %d", status)
+		_, alone := execute(t, command, "", note("m-1", "1"))
+		if refused := status >= 65 && status <= 69; errors.Is(alone, orchestrator.ErrRefused) != refused {
+			t.Errorf("%s: refused for good: %t; %v", command, !refused, alone)
+		}
+	}
+	if _, err := execute(t, "exit 65", "", note("m-1", "1"), note("m-2", "2")); err == nil || errors.Is(err, orchestrator.ErrRefused) {
+		t.Errorf("a batch: %v", err)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // Webhook posts each message to an address of the agent's, as a CloudEvents 1.0 event with the signature of Standard
 // Webhooks 1.0. Its address is an http or https URL: `--deliver webhook:URL`.
 //
-// An answer of 200 to 299 is a delivery. 410 is orchestrator.ErrGone, and a Retry-After of 429 and 503 an
+// An answer of 200 to 299 is a delivery. 410 is orchestrator.ErrGone, 400, 413, 415 and 422 are ErrRefused, and a Retry-After of 429 and 503 an
 // orchestrator.RetryAfter; whatever else is an error. Redirects are not followed, and proxies not used. A message that
 // was being delivered when its process was killed is posted again, with the same webhook-id and the same body (but for
 // retry_count, when a rung of the ladder was spent meanwhile), by which the receiver knows it.
@@ -31,6 +31,10 @@ import (
 type Webhook struct{ connections connections }
 
 const maxAddress = 2048 // bytes of a URL
+
+// refusals are the statuses by which a receiver says that it can do nothing with this message. Others may pass: a proxy
+// answers 404 and 405 during a deployment.
+var refusals = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity}
 
 // Check accepts an absolute URL of http or https and returns it in canonical form: scheme and host in lower case, a port
 // only where it is not the scheme's own. Where the name leads is checked at every delivery. Errors are invalid_params.
@@ -134,7 +138,7 @@ func (w *Webhook) deliver(ctx context.Context, a *orchestrator.Attempt, m *orche
 	r.Header.Set("Content-Type", "application/cloudevents+json")
 	_, err = w.connections.do(ctx, r, &terms{
 		allowPrivate: a.AllowPrivate, allow: "If that is meant: mailroom agent add " + a.Recipient + " --allow-private",
-		gone: []int{http.StatusGone}, redirected: "if that is right, make it the agent's address", report: a.Report,
+		gone: []int{http.StatusGone}, refused: refusals, redirected: "if that is right, make it the agent's address", report: a.Report,
 	})
 	return err
 }

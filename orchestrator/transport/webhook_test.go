@@ -257,7 +257,8 @@ func TestWebhookStatuses(t *testing.T) {
 		{302, "", "answered 302 Found to http"}, {304, "", "answered 304 Not Modified to http"},
 		{307, "", "answered 307 Temporary Redirect to http"}, {308, "", "answered 308 Permanent Redirect to http"},
 		{400, "", "answered 400 Bad Request: over"}, {401, "", "answered 401"}, {404, "60", "answered 404 Not Found: over"},
-		{410, "60", "gone for good: example.com"}, {413, "", "answered 413"}, {429, "", "answered 429 Too Many Requests: over"},
+		{405, "", "answered 405"}, {410, "60", "gone for good: example.com"}, {413, "", "answered 413"}, {415, "", "answered 415"},
+		{422, "9", "answered 422"}, {429, "", "answered 429 Too Many Requests: over"},
 		{429, "7", "retry after 7s: example.com"}, {500, "60", "answered 500 Internal Server Error: over"},
 		{503, "120", "retry after 2m0s: example.com"}, {503, "-1", "answered 503"}, {503, "soon", "answered 503"}, {599, "", "answered 599: over"},
 	} {
@@ -287,6 +288,9 @@ func TestWebhookStatuses(t *testing.T) {
 			}
 			if errors.Is(err, orchestrator.ErrGone) != (test.status == 410) {
 				t.Errorf("gone: %v", err)
+			}
+			if refused := slices.Contains([]int{400, 413, 415, 422}, test.status); errors.Is(err, orchestrator.ErrRefused) != refused {
+				t.Errorf("refused for good: %t; %v", !refused, err)
 			}
 			if len(r.all()) != 1 || len(*report) > 6<<10 || strings.ContainsAny(*report, "\x1b\x00") ||
 				!strings.HasPrefix(*report, fmt.Sprintf("HTTP %d", test.status)) {
