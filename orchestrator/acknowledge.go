@@ -10,11 +10,11 @@ import (
 )
 
 // Acknowledge notes that the recipient has dealt with a message; it counts as read too. by is the agent that asks; "" is
-// the administrator. Repeating it changes nothing. Errors: not_found; permission_denied when somebody else received it;
-// conflict when it is not delivered.
+// the administrator. Repeating it changes nothing. Errors: not_found, also for what by neither sent nor received;
+// permission_denied when by sent it; conflict when it is not delivered.
 func (r *Router) Acknowledge(ctx context.Context, id, by string) (m Message, err error) {
 	err = r.write(ctx, func(t *tx) error {
-		ms, err := t.mustFind(id)
+		ms, err := t.mustFindOwn(id, by)
 		if err != nil {
 			return err
 		}

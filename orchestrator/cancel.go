@@ -7,12 +7,12 @@ import (
 )
 
 // Cancel takes back a message that was not delivered yet, or all such of a send to a group. by is the agent that asks;
-// "" is the administrator. It returns the rows that it cancelled. Errors: not_found; permission_denied when somebody
-// else sent it; conflict when it is delivered, being delivered or otherwise at its end.
+// "" is the administrator. It returns the rows that it cancelled. Errors: not_found, also for what by neither sent nor
+// received; permission_denied when by received it; conflict when it is delivered, being delivered or otherwise at its end.
 func (r *Router) Cancel(ctx context.Context, id, by string) (cancelled []Message, err error) {
 	err = r.write(ctx, func(t *tx) error {
 		cancelled = nil
-		ms, err := t.mustFind(id)
+		ms, err := t.mustFindOwn(id, by)
 		if err != nil {
 			return err
 		}

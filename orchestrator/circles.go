@@ -41,7 +41,11 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 	if o.ReplyTo == "" {
 		return names, nil
 	}
-	ms, err := r.Find(ctx, o.ReplyTo)
+	var ms []Message
+	err = r.read(func(c *conn) error {
+		ms, err = c.mustFindOwn(o.ReplyTo, waiter)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

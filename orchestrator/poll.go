@@ -92,6 +92,20 @@ func (c *conn) mustFind(id string) ([]Message, error) {
 	return ms, nil
 }
 
+// mustFindOwn is mustFind for an agent, to which messages that it neither sent nor received do not exist: an error must not
+// tell a stranger that an id is taken, or by whom. Of a send to a group a member finds its own message. "" finds all.
+func (c *conn) mustFindOwn(id, by string) ([]Message, error) {
+	ms, err := c.mustFind(id)
+	if err != nil || by == "" {
+		return ms, err
+	}
+	own := slices.DeleteFunc(ms, func(m Message) bool { return m.Sender != by && m.Recipient != by })
+	if len(own) == 0 {
+		return nil, noMessage(id)
+	}
+	return own, nil
+}
+
 // noMessage is the error for an id that names no message, or none that whoever asks may know of.
 func noMessage(id string) error {
 	return Errorf(NotFound, "there is no message %q", Clip(id)).

@@ -245,6 +245,44 @@ func TestBadDrafts(t *testing.T) {
 	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 0)
 }
 
+// An agent is told of an id that it neither sent nor received what it is told of one that does not exist.
+func TestStrangersLearnNothingOfAnID(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	if _, err := f.SetGroup(t.Context(), "pair", []string{"a", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	group, err := f.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "pair", Type: "note"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{f.send("a", "b"), group.MessageID, group.MessageIDs[1]}
+	f.deliver()
+	ids = append(ids, f.send("b", "a"))
+	for name, ask := range map[string]func(id string) error{
+		"acknowledge": func(id string) error { _, err := f.Acknowledge(t.Context(), id, "c"); return err },
+		"cancel":      func(id string) error { _, err := f.Cancel(t.Context(), id, "c"); return err },
+		"release":     func(id string) error { _, _, err := f.Release(t.Context(), id, "c"); return err },
+		"wait": func(id string) error {
+			_, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "c", Limit: 1, ReplyTo: id})
+			return err
+		},
+	} {
+		nothing := ask("msg-none")
+		wantCode(t, nothing, orchestrator.NotFound)
+		for _, id := range ids {
+			var e *orchestrator.Error
+			if !errors.As(ask(id), &e) || e.Code != orchestrator.NotFound || strings.ReplaceAll(e.Error(), id, "msg-none") != nothing.Error() {
+				t.Errorf("%s of a stranger: %v; of what is not there: %v", name, e, nothing)
+			}
+		}
+	}
+	m, err := f.Acknowledge(t.Context(), group.MessageID, "b")
+	if err != nil || m.Recipient != "b" {
+		t.Errorf("a member acknowledges what the group was sent: %+v, %v", m, err)
+	}
+}
+
 func TestCancelAndAcknowledge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")

@@ -17,7 +17,7 @@ import (
 // maxID is the longest message id, in bytes.
 const maxID = 256
 
-// Parse reads a file. It is strict: repeated keys, trailing data, NUL and invalid UTF-8 are refused; only a byte order
+// Parse reads a file. It is strict: keys that repeat or differ only in case, trailing data, NUL and invalid UTF-8 are refused; only a byte order
 // mark is tolerated, since some shells write one. id, from, to, type and payload are required; priority is normal and
 // status pending when they are missing or null. Error: invalid_params, whose message begins with the path of the fault, such as
 // `payload: missing`.
@@ -126,17 +126,21 @@ func members(text []byte) (list []Member, err error) {
 	} else if token != json.Delim('{') {
 		return nil, fault("", "the file is not a JSON object")
 	}
-	seen := map[string]bool{}
+	seen := map[string]string{} // as written, by its small letters
 	for dec.More() {
 		token, err := dec.Token()
 		if err != nil {
 			return nil, notJSON(err)
 		}
 		key, _ := token.(string) // within an object it is nothing else
-		if seen[key] {
+		folded := strings.ToLower(key)
+		switch first, twice := seen[folded]; {
+		case twice && first == key:
 			return nil, fault(orchestrator.Clip(key), "it is given twice")
+		case twice: // some readers would take the one, some the other
+			return nil, fault(orchestrator.Clip(key), "it is given twice, also as %s", orchestrator.Clip(first))
 		}
-		seen[key] = true
+		seen[folded] = key
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return nil, notJSON(err)
