@@ -100,7 +100,7 @@ func (t *tx) endAcknowledgement(id string) error {
 
 // reportUnacknowledged tells the senders of messages that were not acknowledged in time, each once.
 func (t *tx) reportUnacknowledged() (more bool, err error) {
-	ids, err := t.texts(`SELECT message_id FROM acknowledgement_due WHERE due_at <= ? ORDER BY due_at LIMIT +?`, t.clockText, reviewBatch)
+	ids, err := t.texts(`SELECT message_id FROM acknowledgement_due WHERE due_at <= ? AND message_id < x'' ORDER BY due_at LIMIT +?`, t.clockText, reviewBatch)
 	if err != nil {
 		return false, err
 	}

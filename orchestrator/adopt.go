@@ -169,7 +169,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		WHERE seq = ?1`,
 		f.seq, status, foldName(strings.TrimSpace(f.sender)), foldName(strings.TrimSpace(f.recipient)),
 		adoptedText(f.messageType), adoptedPayload(f.payload), created, delivered, ended, next, review, expires,
-		max(0, min(asInt(f.retryCount), 1_000_000)), min(maxRetries, 1_000_000), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, 1_000_000)),
+		countOf(f.retryCount), min(maxRetries, maxCount), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, maxCount)),
 		notBefore)
 	if status == Pending || status == Retry {
 		t.ring.all = true

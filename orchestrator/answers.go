@@ -109,10 +109,10 @@ func (r *Router) RefuseAnswer(ctx context.Context, id, answer, why string) error
 // expiredQuestions bounds the questions that one transaction expires.
 const expiredQuestions = 100
 
-// expireQuestions ends questions whose time has passed.
+// expireQuestions ends questions whose time has passed. One whose id is no text cannot be named, and is passed over.
 func (t *tx) expireQuestions() (more bool, err error) {
 	var list []Question
-	err = t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'pending' AND expires_at <= ? ORDER BY expires_at LIMIT +?`,
+	err = t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'pending' AND expires_at <= ? AND question_id < x'' ORDER BY expires_at LIMIT +?`,
 		func(row []driver.Value) error {
 			list = append(list, scanQuestion(row))
 			return nil
@@ -133,7 +133,7 @@ func (t *tx) expireQuestions() (more bool, err error) {
 func (r *Router) Unreturned(ctx context.Context, after string) (list []Question, err error) {
 	err = r.read(func(c *conn) error {
 		list = nil
-		return c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+unreturned+` AND question_id > ? ORDER BY question_id LIMIT 100`,
+		return c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
 			func(row []driver.Value) error {
 				list = append(list, scanQuestion(row))
 				return nil

@@ -180,8 +180,10 @@ func (w *writer) transaction(b *batch, until time.Time) error {
 		case t.lost:
 			continue
 		case t.spoiled:
-			if _, err := w.c.Exec("ROLLBACK"); err != nil {
-				return err
+			if !w.c.raw.AutoCommit() { // SQLite has not done so by itself
+				if _, err := w.c.Exec("ROLLBACK"); err != nil {
+					return err
+				}
 			}
 			careful = true
 			continue

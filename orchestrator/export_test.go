@@ -49,7 +49,7 @@ func HistoryQuery(f HistoryFilter) string { return f.query() }
 var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, ClosedPosts, Token, Participants, VoidRequests, OfAgent, SessionThreads, UnreadPosts string }{
 	Events: `SELECT t.id FROM message_trace t LEFT JOIN agent_message m ON m.message_id = t.message_id
 		LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id WHERE t.id > ? ORDER BY t.id LIMIT ?`,
-	Unaccepted: `SELECT message_id FROM acknowledgement_due WHERE due_at <= ? ORDER BY due_at LIMIT ?`,
+	Unaccepted: `SELECT message_id FROM acknowledgement_due WHERE due_at <= ? AND message_id < x'' ORDER BY due_at LIMIT ?`,
 	OpenRequests: `SELECT ` + requestColumns + ` FROM team_requests q
 		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.request_id`,
 	Waits:       `SELECT waits_for, since, filtered, posts FROM waits WHERE waiter = ?`,
@@ -85,7 +85,7 @@ func (r *Router) NextDue() (time.Time, error) { return r.nextDue("") }
 
 // SessionStatements are the statements whose plans are kept by TestSessionPlans.
 var SessionStatements = struct{ Silent, Latest, Unread, Delivered, Working, LastSent string }{
-	Silent:    `SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? ORDER BY silent_at LIMIT ?`,
+	Silent:    `SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT ?`,
 	Latest:    `SELECT ` + presenceColumns + ` FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`,
 	Unread:    newestUnread,
 	Delivered: firstDelivered,

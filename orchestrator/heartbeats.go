@@ -144,7 +144,7 @@ type silence struct {
 // once.
 func (t *tx) reportSilent() (more bool, err error) {
 	var list []silence
-	err = t.query(`SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? ORDER BY silent_at LIMIT +?`,
+	err = t.query(`SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?`,
 		func(row []driver.Value) error {
 			list = append(list, silence{asText(row[0]), asText(row[1])})
 			return nil

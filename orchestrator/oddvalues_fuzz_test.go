@@ -292,6 +292,10 @@ var oddTables = []struct {
 	{"tokens", `agent IS NOT 'good_sender'`, []string{"hash", "agent", "admin", "created_at", "expires_at", "revoked_at"}},
 }
 
+// decisive are the columns by which rows of agent_message are found, told apart and planned.
+var decisive = []string{"message_id", "sender", "recipient", "status", "traced_status", "seq", "retry_count", "next_attempt_at", "review_at",
+	"expires_at", "ended_at", "lease_token", "lease_until", "held", "crashes", "delivery_marks"}
+
 // writeOdd makes one change by hand. What SQLite itself refuses is refused.
 func (o *oddRun) writeOdd(ctx context.Context) {
 	table := oddTables[0]
@@ -312,7 +316,11 @@ func (o *oddRun) writeOdd(ctx context.Context) {
 	if table.name == "agent_message" && o.next(4) == 0 || o.next(3) == 0 {
 		statement, args = o.insertion(table.name)
 	} else {
-		column := table.columns[o.next(len(table.columns))]
+		columns := table.columns
+		if table.name == "agent_message" && o.next(2) == 0 {
+			columns = decisive
+		}
+		column := columns[o.next(len(columns))]
 		statement = fmt.Sprintf(`UPDATE %[1]s SET %[2]s = ? WHERE rowid = (SELECT rowid FROM %[1]s WHERE %[3]s ORDER BY rowid DESC LIMIT 1 OFFSET %[4]d)`,
 			table.name, column, table.fair, o.next(6))
 		args = []any{value(column)}

@@ -82,6 +82,25 @@ func TestStuckRowsAreWalkedPast(t *testing.T) {
 	want(t, "the one whose lease is over", f.message("lease-good").Status, orchestrator.Delivered)
 }
 
+// What hangs on messages, agents and questions that cannot be named keeps no walk going.
+func TestOddRowsBesideMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	for table, insert := range map[string]string{
+		"acknowledgement_due": `(message_id, due_at, within_seconds) SELECT CAST('m' || i AS BLOB), '', 1`,
+		"heartbeats":          `(agent, heard_at, silent_at) SELECT CAST('n' || i AS BLOB), '', '0'`,
+		"signal_questions":    `(question_id, asker, status, body, message_id, created_at, expires_at) SELECT CAST('q' || i AS BLOB), 'a', iif(i % 2, 'pending', 'answered'), '', 'm' || i, '', ''`,
+	} {
+		f.sql(`INSERT INTO ` + table + ` ` + insert + ` FROM (WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100) SELECT i FROM n)`)
+	}
+	id := f.send("a", "b")
+	inTime(t, "the delivery", func(context.Context) { f.deliver() })
+	want(t, "status", f.message(id).Status, orchestrator.Delivered)
+	if list, err := f.Unreturned(t.Context(), ""); err != nil || len(list) != 0 {
+		t.Errorf("%d answers are to be sent back, though nobody can name their questions (%v)", len(list), err)
+	}
+}
+
 // Whoever stops a run stops it, whatever the run is doing.
 func TestRunsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
@@ -130,6 +149,21 @@ func TestNumbersWrittenByHand(t *testing.T) {
 	wantRows(t, f.rows(`SELECT message_id FROM agent_message_archive WHERE seq = 1`), archived)
 }
 
+// So it is when several are sent in one transaction, which SQLite undoes as a whole.
+func TestNumbersRunOutInABatch(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.sql(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (9223372036854775806, 'odd', 'a', 'b', '1')`)
+	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte("1")}
+	sent, errs := f.SendBatch(t.Context(), []orchestrator.Draft{draft, draft, draft}, false)
+	for i, err := range errs {
+		if err != nil || sent[i].MessageID == "" {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message WHERE seq < 100`)), 4)
+}
+
 // What hinders one message hinders no other: a NULL where its trace counts attempts, and times that are none and hide what is due.
 func TestOddColumnsOfLiveRows(t *testing.T) {
 	t.Parallel()
@@ -138,6 +172,7 @@ func TestOddColumnsOfLiveRows(t *testing.T) {
 	const insert = `INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, next_attempt_at, retry_count, held, lease_token, lease_until) VALUES `
 	f.sql(insert + `('null retries', 'a', 'w', '1', 'retry', 'retry', '', NULL, 0, '', '')`)
 	f.sql(insert + `('null retries, leased', 'a', 'b', '1', 'retry', 'retry', '', NULL, 0, 'dead', '')`)
+	f.sql(insert + `('least retries', 'a', 'w', '1', 'retry', 'retry', '', -9223372036854775808, 0, '', ''), ('most retries', 'a', 'w', '1', 'retry', 'retry', '', 9223372036854775807, 0, '', '')`)
 	f.sql(insert + `('before all times', 'a', 'b', '1', 'pending', 'pending', '0', 0, 1, '', '')`)
 	f.wire.set(failing("down"))
 	id := f.send("a", "w")

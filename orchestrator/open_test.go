@@ -242,18 +242,18 @@ func TestQueryPlans(t *testing.T) {
 		}
 	}
 	for query, index := range map[string]string{
-		`SELECT 1 FROM signal_questions WHERE ` + orchestrator.SignalStatements.OfMessage:                                                "signal_questions_message (message_id=?)",
-		`SELECT 1 FROM signal_alerts WHERE ` + orchestrator.SignalStatements.OfMessage:                                                   "signal_alerts_message (message_id=?)",
-		`SELECT 1 FROM signal_questions WHERE ` + orchestrator.SignalStatements.Unreturned + ` AND question_id > ? ORDER BY question_id`: "signal_questions_unreturned (question_id>?)",
-		`SELECT count(*) FROM signal_questions WHERE asker = ? AND status = 'pending'`:                                                   "signal_questions_open (asker=?)",
-		orchestrator.SignalStatements.List(orchestrator.QuestionFilter{Asker: "a"}):                                                      "signal_questions_asker (asker=?)",
-		orchestrator.SignalStatements.List(orchestrator.QuestionFilter{}):                                                                "SCAN signal_questions USING INDEX sqlite_autoindex_signal_questions_1",
-		`SELECT 1 FROM signal_alerts WHERE encrypted = 0 AND created_at >= ? ORDER BY created_at DESC LIMIT +?`:                          "signal_alerts_clear (created_at>?)",
-		`SELECT 1 FROM signal_alerts WHERE encrypted <> 0 AND sealed_at >= ? ORDER BY sealed_at DESC LIMIT +?`:                           "signal_alerts_sealed (sealed_at>?)",
-		`SELECT 1 FROM signal_questions WHERE status = 'pending' AND expires_at <= ? ORDER BY expires_at LIMIT +?`:                       "signal_questions_pending (expires_at<?)",
-		`SELECT 1 FROM reading_lease WHERE until <= ? ORDER BY until LIMIT +?`:                                                           "reading_lease_until (until<?)",
-		`SELECT min(until) FROM reading_lease WHERE recipient = ? AND until > ''`:                                                        "reading_lease_recipient (recipient=? AND until>?)",
-		`SELECT EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ? AND until <= ?)`:                                                 "reading_lease_recipient (recipient=? AND until<?)",
+		`SELECT 1 FROM signal_questions WHERE ` + orchestrator.SignalStatements.OfMessage:                                                                      "signal_questions_message (message_id=?)",
+		`SELECT 1 FROM signal_alerts WHERE ` + orchestrator.SignalStatements.OfMessage:                                                                         "signal_alerts_message (message_id=?)",
+		`SELECT 1 FROM signal_questions WHERE ` + orchestrator.SignalStatements.Unreturned + ` AND question_id > ? AND question_id < x'' ORDER BY question_id`: "signal_questions_unreturned (question_id>? AND question_id<?)",
+		`SELECT count(*) FROM signal_questions WHERE asker = ? AND status = 'pending'`:                                                                         "signal_questions_open (asker=?)",
+		orchestrator.SignalStatements.List(orchestrator.QuestionFilter{Asker: "a"}):                                                                            "signal_questions_asker (asker=?)",
+		orchestrator.SignalStatements.List(orchestrator.QuestionFilter{}):                                                                                      "SCAN signal_questions USING INDEX sqlite_autoindex_signal_questions_1",
+		`SELECT 1 FROM signal_alerts WHERE encrypted = 0 AND created_at >= ? ORDER BY created_at DESC LIMIT +?`:                                                "signal_alerts_clear (created_at>?)",
+		`SELECT 1 FROM signal_alerts WHERE encrypted <> 0 AND sealed_at >= ? ORDER BY sealed_at DESC LIMIT +?`:                                                 "signal_alerts_sealed (sealed_at>?)",
+		`SELECT 1 FROM signal_questions WHERE status = 'pending' AND expires_at <= ? ORDER BY expires_at LIMIT +?`:                                             "signal_questions_pending (expires_at<?)",
+		`SELECT 1 FROM reading_lease WHERE until <= ? ORDER BY until LIMIT +?`:                                                                                 "reading_lease_until (until<?)",
+		`SELECT min(until) FROM reading_lease WHERE recipient = ? AND until > ''`:                                                                              "reading_lease_recipient (recipient=? AND until>?)",
+		`SELECT EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ? AND until <= ?)`:                                                                       "reading_lease_recipient (recipient=? AND until<?)",
 	} {
 		if plan := explain(t, db, query); !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
 			t.Errorf("%s\nplan:\n%swant %s", query, plan, index)

@@ -92,12 +92,12 @@ func scanMessage(row []driver.Value) Message {
 	m := Message{
 		seq: asInt(row[0]), ID: asText(row[1]), Sender: asText(row[2]), Recipient: asText(row[3]), Type: asText(row[4]),
 		Payload: json.RawMessage(asText(row[5])), Status: Status(asText(row[6])), CreatedAt: asText(row[7]),
-		DeliveredAt: asText(row[8]), RetryCount: int(asInt(row[9])), MaxRetries: int(asInt(row[10])), Error: asText(row[11]),
+		DeliveredAt: asText(row[8]), RetryCount: countOf(row[9]), MaxRetries: countOf(row[10]), Error: asText(row[11]),
 		Priority: int(asInt(row[12])), Summary: asText(row[13]), Context: asText(row[14]), Action: asText(row[15]),
-		ThreadID: asText(row[16]), SessionID: asText(row[17]), ReplyTo: asText(row[18]), Hops: int(asInt(row[19])),
+		ThreadID: asText(row[16]), SessionID: asText(row[17]), ReplyTo: asText(row[18]), Hops: countOf(row[19]),
 		MulticastID: asText(row[20]), Group: asText(row[21]), IdempotencyKey: asText(row[22]), NextAttemptAt: asText(row[23]),
 		ExpiresAt: asText(row[24]), EndedAt: asText(row[25]), ReadAt: asText(row[26]), AcknowledgedAt: asText(row[27]),
-		LeaseOwner: asText(row[28]), LeaseUntil: asText(row[29]), leaseToken: asText(row[30]), Crashes: int(asInt(row[31])),
+		LeaseOwner: asText(row[28]), LeaseUntil: asText(row[29]), leaseToken: asText(row[30]), Crashes: countOf(row[31]),
 		Held: asInt(row[32]) != 0, TraceID: asText(row[33]), SpanID: asText(row[34]), marks: asText(row[36]),
 		Origin: asText(row[37]), NotBefore: asText(row[38]),
 	}
@@ -116,6 +116,12 @@ func scanMessage(row []driver.Value) Message {
 	}
 	return m
 }
+
+// maxCount is the most that anything is counted to: by hand, anything can be written.
+const maxCount = 1_000_000
+
+// countOf reads a column that counts.
+func countOf(v driver.Value) int { return int(max(0, min(asInt(v), maxCount))) }
 
 // TTLEnd is when the time ends that the sender gave the message to live; "" when it gave none.
 func (m *Message) TTLEnd() string {
