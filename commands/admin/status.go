@@ -29,7 +29,7 @@ func (r StatusResult) Text(w *commands.Text) {
 		[2]string{"next due", r.NextDueAt},
 	)
 	if r.Untrusted != "" {
-		w.Printf("%s\n", w.Paint(commands.Red, "Not trusted: "+orchestrator.NotTrusted+"; "+r.Untrusted+". "+orchestrator.NotTrustedHint+"."))
+		w.Printf("%s\n", w.Paint(commands.Red, "Attention: "+orchestrator.NotTrusted+": "+r.Untrusted+". "+orchestrator.NotTrustedHint+"."))
 	}
 	for _, d := range r.Daemons {
 		w.Printf("daemon %s (process %d) since %s %s\n", d.Instance, d.PID, d.StartedAt, d.Listening)

@@ -38,15 +38,10 @@ func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult,
 	return r, err
 }
 
-// Text shows what the database does before it says whether it may.
+// Text shows what the database does before it says whether it may. Nothing is cut: what matters could stand at the end.
 func (r TrustResult) Text(w *commands.Text) {
-	if len(r.Outside) > 0 {
-		rows := make([][]string, len(r.Outside))
-		for i, o := range r.Outside {
-			rows[i] = []string{o.What, o.Name, o.Does}
-		}
-		w.Table([]string{"WHAT", "NAME", "DOES"}, rows)
-		w.Printf("\n")
+	for _, o := range r.Outside {
+		w.Block(commands.Painted(o.What+" "+commands.Inline(o.Name)+": "), "    ", o.Does)
 	}
 	switch {
 	case !r.Trusted:
