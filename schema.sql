@@ -26,7 +26,8 @@
 --     status      means                                                   leaves it
 --     pending     due now (or when its sender wants it), never failed     delivered, retry, failed, expired, cancelled
 --     retry       an attempt failed; due again at next_attempt_at         the same
---     delivered   the recipient's transport has it                        expired when unread past its ttl; archived
+--     delivered   the recipient's transport has it                        expired when unread past its ttl; failed when
+--                                                                         its recipient is removed unread; archived
 --     failed      gave up, error_message says why (a dead letter)         replayed, or deleted by clear_old
 --     expired     its time passed undelivered or unread (a dead letter)   deleted by clear_old
 --     cancelled   taken back by its sender before it was delivered        deleted by clear_old

@@ -34,7 +34,7 @@ type AgentUpdate struct {
 
 // AddAgent adds an agent, or updates a known one in what the update names. What can be found out about a transport without
 // using it is found out at once. It makes the agent's inbox view, and releases messages that were held for the name, or
-// because its transport was disabled. Errors: invalid_params, not_found for a group.
+// because its transport was disabled. A name that was removed begins anew. Errors: invalid_params, not_found for a group.
 func (r *Router) AddAgent(ctx context.Context, u AgentUpdate) (agent Agent, created bool, err error) {
 	if u.Name, err = checkNewName("agent", u.Name); err != nil {
 		return Agent{}, false, err
@@ -194,6 +194,9 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 			return Agent{}, false, err
 		}
 		if err := t.createInboxView(a.Name); err != nil {
+			return Agent{}, false, err
+		}
+		if _, err := t.Exec(`DELETE FROM removed_agents WHERE name = ?`, a.Name); err != nil {
 			return Agent{}, false, err
 		}
 	}

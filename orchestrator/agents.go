@@ -88,93 +88,9 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 	}
 	a := conf.agents[foldName(name)]
 	if a == nil || a.isDevice() {
-		return Agent{}, Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names))
+		return Agent{}, r.read(func(c *conn) error { return c.noAgent(foldName(name), conf) })
 	}
 	found := *a
 	found.Groups, found.Note = conf.groupsOf(a.Name), conf.takenNote(a.Name)
 	return found, nil
-}
-
-// RemoveAgent forgets an agent, its part in groups, sessions and threads, and its inbox view, and revokes its tokens;
-// messages it has sent or received stay. A thread in which nobody takes part any more is closed. While undelivered
-// messages wait for it, it is refused with conflict unless deadLetter is set, which fails them. It returns how many it
-// failed.
-func (r *Router) RemoveAgent(ctx context.Context, name string, deadLetter bool) (failed int64, err error) {
-	name = foldName(name)
-	err = r.write(ctx, func(t *tx) error {
-		failed = 0
-		conf, err := t.config()
-		if err != nil {
-			return err
-		}
-		if IsBuiltIn(name) {
-			return t.giveUpName(conf, name)
-		}
-		if a := conf.agents[name]; a == nil || a.isDevice() {
-			return Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names))
-		}
-		waiting, err := t.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND recipient = ?`, name)
-		if err != nil {
-			return err
-		}
-		if waiting > 0 && !deadLetter {
-			return Errorf(Conflict, "%s for %s", plural(int(waiting), "undelivered message")+" left", name).
-				WithHint("Deliver them first, or turn them into dead letters with --dead-letter")
-		}
-		if waiting > 0 {
-			if failed, err = t.failWaiting(name); err != nil {
-				return err
-			}
-		}
-		if err := t.forget(name); err != nil {
-			return err
-		}
-		if _, err := t.revokeTokens(name); err != nil {
-			return err
-		}
-		if err := t.dropInboxView(name); err != nil {
-			return err
-		}
-		return t.configChanged()
-	})
-	return failed, err
-}
-
-// forget removes an agent and its part in groups, sessions and threads. A thread that nobody takes part in any more is
-// closed: nobody else could, and its posts would never age. Nobody else can answer what the agent was asked.
-func (t *tx) forget(name string) error {
-	if _, err := t.Exec(`
-		UPDATE threads SET status = 'closed', summary = 'its last participant was removed', closed_at = ?2
-		WHERE status = 'open' AND thread_id IN (SELECT thread_id FROM thread_participants WHERE agent = ?1)
-		  AND NOT EXISTS (SELECT 1 FROM thread_participants p WHERE p.thread_id = threads.thread_id AND p.agent <> ?1)`, name, t.now); err != nil {
-		return err
-	}
-	if err := t.endReadingLeasesOf(name, "the agent "+name+" was removed; unread again"); err != nil {
-		return err
-	}
-	for _, statement := range []string{
-		`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`, `DELETE FROM presence WHERE agent = ?`,
-		`DELETE FROM thread_participants WHERE agent = ?`, `DELETE FROM agent_secrets WHERE agent = ?`,
-		`DELETE FROM agent_runs WHERE agent = ?`, `DELETE FROM heartbeats WHERE agent = ?`,
-		`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND responder = ?`,
-	} {
-		if _, err := t.Exec(statement, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// failWaiting makes dead letters of everything that waits for an agent, and tells the senders.
-func (t *tx) failWaiting(name string) (int64, error) {
-	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message WHERE `+live+` AND recipient = ? ORDER BY seq`, name)
-	if err != nil {
-		return 0, err
-	}
-	for i := range ms {
-		if err := t.giveUp(&ms[i], "the agent "+name+" was removed", false); err != nil {
-			return 0, err
-		}
-	}
-	return int64(len(ms)), nil
 }

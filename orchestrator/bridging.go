@@ -179,7 +179,7 @@ func (t *tx) takeIn(in TakenIn) (Reception, error) {
 	}
 	agent := conf.agents[in.Recipient]
 	if agent == nil {
-		return got, unknownAgent(UnknownRecipient, "", in.Recipient, conf)
+		return got, t.unknownAgent(UnknownRecipient, "", in.Recipient, conf)
 	}
 	got.Placed = agent.Deliver == in.Target && !in.Done
 	if agent.Deliver != in.Target && !in.Done {

@@ -33,8 +33,9 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 			return nil, err
 		}
 		if conf.agents[name] == nil {
-			return nil, Errorf(UnknownRecipient, "%s cannot wait for %q: nobody is known by that name", waiter, name).
-				WithHint("%s", didYouMean(name, conf.names))
+			return nil, r.read(func(c *conn) error {
+				return c.unknownAgent(UnknownRecipient, waiter+" cannot wait: ", name, conf)
+			})
 		}
 		names = append(names, name)
 	}

@@ -382,9 +382,9 @@ func TestRemoveAgent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")
 	id := f.send("a", "b")
-	_, err := f.RemoveAgent(t.Context(), "b", false)
+	_, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "b"})
 	wantCode(t, err, orchestrator.Conflict)
-	failed, err := f.RemoveAgent(t.Context(), "b", true)
+	failed, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "b", Force: true})
 	if err != nil || failed != 1 {
 		t.Fatal(failed, err)
 	}

@@ -191,7 +191,7 @@ func TestRemovingTheLastParticipantClosesAThread(t *testing.T) {
 	f := newFixture(t, "a", "b")
 	alone, both := f.thread("a"), f.thread("a", "b")
 	f.mustPost(alone.ID, "a")
-	if _, err := f.RemoveAgent(t.Context(), "a", false); err != nil {
+	if _, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	wantRows(t, f.rows(`SELECT thread_id, status, closed_at <> '' FROM threads ORDER BY thread_id`), alone.ID+" closed 1", both.ID+" open 0")

@@ -97,8 +97,7 @@ func (t *tx) replay(m *Message) error {
 		return err
 	}
 	if conf.agents[m.Recipient] == nil {
-		return Errorf(UnknownRecipient, "%s cannot be replayed: nobody is known as %q", m.ID, m.Recipient).
-			WithHint("Add the agent with `mailroom agent add %s`, or send the message anew", m.Recipient)
+		return t.unknownAgent(UnknownRecipient, m.ID+" cannot be replayed: ", m.Recipient, conf)
 	}
 	if _, err := t.Exec(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient); err != nil {
 		return err

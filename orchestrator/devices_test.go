@@ -294,7 +294,7 @@ func TestDevicesAreNoAgents(t *testing.T) {
 	_, err = f.Agent(t.Context(), "device:"+ids[0])
 	wantCode(t, err, orchestrator.NotFound)
 	for name, code := range map[string]orchestrator.Code{"user": orchestrator.InvalidParams, "device:" + ids[0]: orchestrator.NotFound} {
-		_, err := f.RemoveAgent(t.Context(), name, true)
+		_, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: name, Force: true})
 		wantCode(t, err, code)
 	}
 	if list, err := f.Agents(t.Context()); err != nil || len(list) != 2 {

@@ -329,7 +329,7 @@ func TestSilenceOfARemovedAgent(t *testing.T) {
 	f := newFixture(t)
 	f.addLimited("a")
 	f.send("a", "pm")
-	if _, err := f.RemoveAgent(t.Context(), "a", true); err != nil {
+	if _, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "a", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.advance(2 * limit)

@@ -59,7 +59,7 @@ func (t *tx) endTurn(lead string, notice Draft) (ended TurnEnded, err error) {
 		return ended, noMember(notice.Sender, "session")
 	}
 	if lead != "" && conf.agents[lead] == nil {
-		return ended, unknownAgent(UnknownRecipient, "lead: ", lead, conf)
+		return ended, t.unknownAgent(UnknownRecipient, "lead: ", lead, conf)
 	}
 	if team := conf.team(notice.SessionID); lead == "" && len(team) > 0 {
 		lead = team[0]

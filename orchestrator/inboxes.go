@@ -338,10 +338,14 @@ func (b *inboxBatch) failUnknown(recipient string) error {
 	if err != nil {
 		return err
 	}
+	reason, err := b.nobody(recipient)
+	if err != nil {
+		return err
+	}
 	b.left -= len(ms)
 	b.more = b.more || b.left <= 0
 	for i := range ms {
-		if err := b.failOne(&ms[i], DeliveryFailed, fmt.Sprintf("nobody is known as %q", recipient), false); err != nil {
+		if err := b.failOne(&ms[i], DeliveryFailed, reason, false); err != nil {
 			return err
 		}
 	}

@@ -74,12 +74,6 @@ func didYouMean(name string, known []string) string {
 	return ""
 }
 
-// unknownAgent is the error for the name of an agent that nobody has. what begins its message and says whose name it is;
-// it may be empty.
-func unknownAgent(code Code, what, name string, conf *config) *Error {
-	return Errorf(code, "%snobody is known as %q", what, name).WithHint("%s", strings.TrimSpace(didYouMean(name, conf.names)+" "+addIt(name)))
-}
-
 // addIt is the hint for a name that may be one that is not known yet.
 func addIt(name string) string {
 	if slices.Contains(reservedNames, foldName(name)) {

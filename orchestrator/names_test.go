@@ -86,7 +86,7 @@ func (d *nameDesk) check(t *testing.T, name string) (malformed bool) {
 	if err != nil || views != 1 || !created {
 		t.Errorf("%q: created %t, %d views, %v", name, created, views, err)
 	}
-	if _, err := d.RemoveAgent(t.Context(), name, false); err != nil {
+	if _, err := d.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: name}); err != nil {
 		t.Errorf("%q: %v", name, err)
 	}
 	return false
@@ -103,7 +103,7 @@ func TestNamesFoldInASCII(t *testing.T) {
 		if _, err := f.Agent(t.Context(), name); orchestrator.CodeOf(err) != orchestrator.NotFound {
 			t.Errorf("Agent %q: %v", name, err)
 		}
-		if _, err := f.RemoveAgent(t.Context(), name, false); orchestrator.CodeOf(err) != orchestrator.NotFound {
+		if _, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: name}); orchestrator.CodeOf(err) != orchestrator.NotFound {
 			t.Errorf("RemoveAgent of %q: %v", name, err)
 		}
 	}

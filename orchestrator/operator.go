@@ -81,16 +81,7 @@ func (t *tx) giveUpName(conf *config, name string) error {
 	if len(conf.taken[name]) == 0 {
 		return Errorf(InvalidParams, "%s is always there: it is %s", name, builtIns[name]).WithHint("It cannot be removed")
 	}
-	if err := t.forget(name); err != nil {
-		return err
-	}
-	if _, err := t.revokeTokens(name); err != nil {
-		return err
-	}
-	if err := t.script(`DROP VIEW IF EXISTS "` + name + `_inbox"`); err != nil {
-		return err
-	}
-	return t.configChanged()
+	return t.forget(name)
 }
 
 // What can have a built-in name in the tables.

@@ -11,7 +11,7 @@ import (
 type Backlog struct {
 	Recipient string
 	Pending   int       // the whole backlog
-	Unread    int       // delivered to its inbox and not read
+	Unread    int       // delivered to its inbox and not read, or lent and not confirmed
 	Messages  []Message // the oldest of the backlog
 }
 
@@ -33,14 +33,13 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		if err != nil {
 			return err
 		}
-		unread, err := c.number(`SELECT count(*) FROM agent_inbox WHERE recipient = ? AND read_at = ''`, recipient)
+		unread, err := c.number(`SELECT count(*) FROM (`+unreadOf+`)`, recipient)
 		if err != nil {
 			return err
 		}
 		b.Pending, b.Unread = int(count), int(unread)
 		if count+unread == 0 && conf.agents[recipient] == nil {
-			return Errorf(UnknownRecipient, "nobody is known as %q, and nothing waits for that name", recipient).
-				WithHint("%s", didYouMean(recipient, conf.names))
+			return c.unknownAgent(UnknownRecipient, "nothing waits for that name: ", recipient, conf)
 		}
 		return c.query(`SELECT traced_status IS NOT status, `+messageColumns+` FROM agent_message
 			WHERE `+live+` AND recipient = ?1

@@ -84,7 +84,7 @@ func (t *tx) admitted(j Joining) (Presence, error) {
 }
 
 // acting makes sure that an agent which acts is known, and returns the configuration in which it is. register adds one that
-// is not: it proved its identity. Error: unknown_sender.
+// is not: it proved its identity. A name that was removed comes back with AddAgent only. Error: unknown_sender.
 func (t *tx) acting(name string, register bool) (*config, error) {
 	if err := t.mayAct(name); err != nil {
 		return nil, err
@@ -93,8 +93,12 @@ func (t *tx) acting(name string, register bool) (*config, error) {
 	if err != nil || conf.agents[name] != nil {
 		return conf, err
 	}
-	if !register {
-		return nil, unknownAgent(UnknownSender, "", name, conf)
+	removed, err := t.removedAt(name)
+	if err != nil {
+		return nil, err
+	}
+	if removed != "" || !register {
+		return nil, t.unknownAgent(UnknownSender, "", name, conf)
 	}
 	if err := t.traceCreated(); err != nil { // adding may release what was held until now
 		return nil, err

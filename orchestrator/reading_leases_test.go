@@ -204,7 +204,7 @@ func TestReadingLeaseOfTheGone(t *testing.T) {
 	if _, err := f.BackupTo(t.Context(), backup, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.RemoveAgent(t.Context(), "b", true); err != nil {
+	if _, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "b", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	wantRows(t, f.rows(`SELECT recipient FROM reading_lease`), "c")

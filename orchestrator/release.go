@@ -85,7 +85,7 @@ func (r *Router) ReleaseAll(ctx context.Context, agent, by string) (released []s
 			return err
 		}
 		if conf.agents[agent] == nil {
-			return unknownAgent(UnknownRecipient, "", agent, conf)
+			return c.unknownAgent(UnknownRecipient, "", agent, conf)
 		}
 		ids, err = c.texts(`
 			SELECT m.message_id FROM agent_message m JOIN agent_inbox i ON i.message_id = m.message_id AND i.recipient = m.recipient

@@ -36,7 +36,7 @@ func TestRestoreRevivesNothing(t *testing.T) {
 	if _, err := f.RevokeTokens(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.RemoveAgent(t.Context(), "b", false); err != nil {
+	if _, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	f.sql(`DELETE FROM tokens WHERE agent = 'c'`)

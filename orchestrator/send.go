@@ -260,6 +260,12 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 func (t *tx) refuse(conf *config, d *Draft, code Code, role, name string) (Sent, error, error) {
 	refusal := Errorf(code, "nobody is known as %s %q", role, name)
 	hint := cmp.Or(didYouMean(name, slices.Concat(conf.names, conf.groupNames())), addIt(name)+".")
+	if at, err := t.removedAt(name); err != nil {
+		return Sent{}, nil, err
+	} else if at != "" {
+		refusal = removedAgent(code, role+": ", name, at)
+		hint = refusal.Hint + "."
+	}
 	id, err := t.messageID(d, d.Recipient)
 	if err != nil {
 		return Sent{}, nil, err

@@ -237,7 +237,7 @@ func TestASessionOfARemovedAgent(t *testing.T) {
 	f.send("b", "a")
 	f.deliver()
 	b := f.begin(s)
-	if _, err := f.RemoveAgent(t.Context(), "a", true); err != nil {
+	if _, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "a", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.End(t.Context(), b, orchestrator.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {

@@ -9,13 +9,17 @@ import (
 // It is stored nowhere.
 const Silent PresenceStatus = "silent"
 
+// Removed is the presence of a name that was removed, and is nobody's.
+const Removed PresenceStatus = "removed"
+
 // AgentStanding is an agent and what it was last known to do, in whatever session.
 type AgentStanding struct {
 	Agent
-	Status      PresenceStatus `json:"status"`                 // working, idle, silent or stopped; "" when nothing is known
+	Status      PresenceStatus `json:"status"`                 // working, idle, silent, stopped or removed; "" when nothing is known
 	StatusSince string         `json:"status_since,omitempty"` // of a silent agent: when it was last heard of
 	Untold      bool           `json:"untold,omitempty"`       // its silence was told to nobody: no other agent has the name ralph.pm
 	Run         *Run           `json:"run,omitempty"`          // the last run of its start command
+	RemovedBy   string         `json:"removed_by,omitempty"`   // agent that removed it; "" is the administrator
 }
 
 // AgentStandings lists who is known, by name, with what each was last known to do, and behind them the operator and the user.

@@ -257,8 +257,11 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 	case Failed:
 		why.Where = "among the dead letters"
 		why.Rule = fmt.Sprintf("it failed for good after %s", plural(why.Attempts, "attempt"))
-		if why.Attempts == 0 {
+		switch {
+		case strings.HasPrefix(m.Error, string(UnknownRecipient)+": "), strings.HasPrefix(m.Error, string(UnknownSender)+": "):
 			why.Rule = "it was refused when it was sent"
+		case n == 0:
+			why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
 		}
 		why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
 		if conf.agents[m.Recipient] == nil {
@@ -408,7 +411,10 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled", m.LeaseOwner, m.LeaseUntil)
 		why.Fix = deliver
 	case agent == nil:
-		why.Rule = "nobody is known as " + m.Recipient + "; it climbs the ladder and then fails"
+		if why.Rule, err = c.nobody(m.Recipient); err != nil {
+			return err
+		}
+		why.Rule += "; it climbs the ladder and then fails"
 		why.Fix = "`mailroom agent add " + m.Recipient + "`"
 	case agent.withheld:
 		why.Rule = "it waits, since " + NotTrusted + ": " + conf.untrusted

@@ -405,7 +405,7 @@ func TestVoidRequestsAreNotOpen(t *testing.T) {
 	_, err = f.reply(f.Router, orchestrator.PlanApproval, first.RequestID, true, "lead", "dev")
 	wantCode(t, err, orchestrator.Conflict)
 	f.take("lead")
-	if _, err := f.RemoveAgent(t.Context(), "lead", true); err != nil {
+	if _, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "lead", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	wantRows(t, statuses(), "void", "void", "void")

@@ -91,7 +91,7 @@ func (r *Router) CreateThread(ctx context.Context, d ThreadDraft) (th Thread, er
 		}
 		for _, name := range names {
 			if conf.agents[name] == nil {
-				return unknownAgent(NotFound, "participant: ", name, conf)
+				return t.unknownAgent(NotFound, "participant: ", name, conf)
 			}
 		}
 		th, err = t.createThread(&d, names)
@@ -157,7 +157,7 @@ func (r *Router) AddParticipant(ctx context.Context, c ThreadChange, agent strin
 			return err
 		}
 		if conf.agents[agent] == nil {
-			return unknownAgent(NotFound, "participant: ", agent, conf)
+			return t.unknownAgent(NotFound, "participant: ", agent, conf)
 		}
 		if added = !th.Has(agent); !added {
 			return nil

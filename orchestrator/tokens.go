@@ -53,6 +53,11 @@ func (r *Router) IssueToken(ctx context.Context, agent string, admin bool, lifet
 		if _, isGroup := conf.groups[agent]; isGroup {
 			return Errorf(InvalidParams, "%s is a group; a token is for one agent", agent)
 		}
+		if removed, err := t.removedAt(agent); err != nil {
+			return err
+		} else if removed != "" {
+			return removedAgent(Conflict, "", agent, removed)
+		}
 		token = Token{ID: hash[:12], Agent: agent, Admin: admin, CreatedAt: t.now}
 		if lifetime > 0 {
 			token.ExpiresAt = stamp(t.clock.Add(lifetime))

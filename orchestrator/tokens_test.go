@@ -61,7 +61,7 @@ func TestTokens(t *testing.T) {
 	if n, err := other.RevokeTokens(t.Context(), "a"); err != nil || n != 0 {
 		t.Errorf("revoked %d twice, %v", n, err)
 	}
-	if _, err := f.RemoveAgent(t.Context(), "b", false); err != nil {
+	if _, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	refused("of an agent that was removed", kept)

@@ -270,7 +270,7 @@ func (r *Router) anythingFor(recipient string) (there, held bool, err error) {
 		}
 		agent := conf.agents[recipient]
 		if agent == nil {
-			return unknownAgent(UnknownRecipient, "", recipient, conf)
+			return c.unknownAgent(UnknownRecipient, "", recipient, conf)
 		}
 		if !there && r.setTransport(agent) == nil {
 			there, err = c.keptFrom(agent)
@@ -333,7 +333,7 @@ func (t *tx) deliverForReading(recipient string, first []int64) (behind bool, er
 		return false, err
 	}
 	if conf.agents[recipient] == nil {
-		return false, unknownAgent(UnknownRecipient, "", recipient, conf)
+		return false, t.unknownAgent(UnknownRecipient, "", recipient, conf)
 	}
 	batch := &inboxBatch{tx: t, delivered: map[string]int{}, left: conf.settings.ClaimSize}
 	if err := batch.empty(); err != nil {

@@ -12,19 +12,28 @@ import (
 // NoParams are the parameters of a command that has none.
 type NoParams struct{}
 
-// AgentListResult lists the agents that are known, and behind them the operator and the user.
+// AgentListParams say whom to list.
+type AgentListParams struct {
+	All bool `json:"all,omitempty" desc:"list the names that were removed, too"`
+}
+
+// AgentListResult lists the agents that are known, behind them the operator and the user, and then who was removed.
 type AgentListResult struct {
 	Agents []orchestrator.AgentStanding `json:"agents"`
 }
 
 var agentListCommand = commands.Define(vocabulary, "agent list", agentList)
 
-func agentList(ctx context.Context, env commands.Env, _ NoParams) (AgentListResult, error) {
+func agentList(ctx context.Context, env commands.Env, p AgentListParams) (AgentListResult, error) {
 	agents, err := env.Router.AgentStandings(ctx)
 	for i := range agents {
 		conceal(env.Caller, &agents[i])
 	}
-	return AgentListResult{Agents: agents}, err
+	if err != nil || !p.All {
+		return AgentListResult{Agents: agents}, err
+	}
+	removed, err := env.Router.RemovedAgents(ctx)
+	return AgentListResult{Agents: append(agents, removed...)}, err
 }
 
 // conceal keeps the files, commands and addresses of other agents from an agent on another machine: keys stand in them.

@@ -10,13 +10,14 @@ import (
 // AgentRemoveParams name the agent to forget.
 type AgentRemoveParams struct {
 	Name       string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
-	DeadLetter bool   `json:"dead_letter,omitempty" desc:"turn what waits for it into dead letters"`
+	Force      bool   `json:"force,omitempty" desc:"turn what is undelivered or unread into dead letters and tell the senders"`
+	DeadLetter bool   `json:"dead_letter,omitempty" desc:"the same as force"`
 }
 
 // AgentRemoveResult says what became of its mail.
 type AgentRemoveResult struct {
 	Name        string `json:"name"`
-	DeadLetters int64  `json:"dead_letters"`
+	DeadLetters int    `json:"dead_letters"`          // undelivered and unread messages that were given up
 	SessionPID  int    `json:"session_pid,omitempty"` // of its session, which goes on
 }
 
@@ -31,6 +32,6 @@ func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (Ag
 	if agent.Run != nil && agent.Run.State == orchestrator.RunRunning {
 		r.SessionPID = agent.Run.PID
 	}
-	r.DeadLetters, err = env.Router.RemoveAgent(ctx, p.Name, p.DeadLetter)
+	r.DeadLetters, err = env.Router.RemoveAgent(ctx, orchestrator.AgentRemoval{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
 	return r, err
 }

@@ -1,0 +1,275 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+
+	"mailroom/tracing"
+)
+
+// AgentRemoval says which agent to remove, and what to do when it has mail.
+type AgentRemoval struct {
+	Name  string
+	Force bool   // give up what is undelivered or unread, instead of refusing
+	By    string // who asks; "" is the administrator
+}
+
+// RemoveAgent removes an agent, its part in groups, sessions and threads, and its inbox view, takes its open questions to the
+// user back, and revokes its tokens; what it has sent, and what it has read, stays. A thread in which nobody takes part any
+// more is closed. The name stays known as removed: acting does not register it anew, only AddAgent does, and a later agent
+// of the name inherits nothing. While messages are undelivered to it or unread by it, it is refused with conflict, unless
+// forced: then they fail, and their senders are told. It returns how many that were.
+func (r *Router) RemoveAgent(ctx context.Context, o AgentRemoval) (failed int, err error) {
+	o.Name = foldName(o.Name)
+	err = r.write(ctx, func(t *tx) error {
+		failed, err = t.removeAgent(&o)
+		return err
+	})
+	return failed, err
+}
+
+func (t *tx) removeAgent(o *AgentRemoval) (failed int, err error) {
+	if err := t.adoptAll(); err != nil { // what somebody wrote by hand for it is its mail, too
+		return 0, err
+	}
+	conf, err := t.config()
+	if err != nil {
+		return 0, err
+	}
+	if IsBuiltIn(o.Name) {
+		return 0, t.giveUpName(conf, o.Name)
+	}
+	a := conf.agents[o.Name]
+	if a == nil || a.isDevice() {
+		return 0, t.noAgent(o.Name, conf)
+	}
+	undelivered, err := t.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND recipient = ?`, o.Name)
+	if err != nil {
+		return 0, err
+	}
+	unread, err := t.number(`SELECT count(*) FROM (`+unreadOf+`)`, o.Name)
+	if err != nil {
+		return 0, err
+	}
+	if undelivered+unread > 0 && !o.Force {
+		mail := plural(int(undelivered), "undelivered message") + " and " + plural(int(unread), "unread one")
+		if undelivered == 0 {
+			mail = plural(int(unread), "unread message")
+		} else if unread == 0 {
+			mail = plural(int(undelivered), "undelivered message")
+		}
+		return 0, Errorf(Conflict, "%s has %s", o.Name, mail).
+			WithHint("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`), or give them up with --force, which tells their senders", o.Name)
+	}
+	if err := t.keepRemoved(a, o.By); err != nil {
+		return 0, err
+	}
+	if err := t.forget(a.Name); err != nil {
+		return 0, err
+	}
+	// Only now: nobody has the name any more, so that no report goes to it.
+	failed, err = t.giveUpUndelivered(o.Name)
+	if err != nil {
+		return 0, err
+	}
+	withdrawn, err := t.giveUpUnread(o.Name)
+	if err != nil {
+		return 0, err
+	}
+	return failed + withdrawn, t.withdrawQuestions(o.Name)
+}
+
+// unreadOf selects the ids of what an agent has in its inbox and has not read, or was lent and has not confirmed.
+const unreadOf = `SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = ''
+	UNION SELECT l.message_id FROM reading_lease l
+	JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient
+	LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
+	WHERE l.recipient = ?1 AND coalesce(m.read_at, '') = '' `
+
+// keepRemoved notes that an agent was removed, and forgets which keys it has sent with.
+func (t *tx) keepRemoved(a *Agent, by string) error {
+	if _, err := t.Exec(`DELETE FROM idempotency WHERE sender = ?`, a.Name); err != nil {
+		return err
+	}
+	_, err := t.Exec(`
+		INSERT INTO removed_agents (name, role, removed_at, removed_by) VALUES (?, ?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET role = excluded.role, removed_at = excluded.removed_at, removed_by = excluded.removed_by`,
+		a.Name, a.Role, t.now, by)
+	return err
+}
+
+// forget removes an agent, its part in groups, sessions and threads, its inbox view and its tokens. A thread that nobody
+// takes part in any more is closed: nobody else could, and its posts would never age. Nobody else can answer what the agent
+// was asked.
+func (t *tx) forget(name string) error {
+	if _, err := t.Exec(`
+		UPDATE threads SET status = 'closed', summary = 'its last participant was removed', closed_at = ?2
+		WHERE status = 'open' AND thread_id IN (SELECT thread_id FROM thread_participants WHERE agent = ?1)
+		  AND NOT EXISTS (SELECT 1 FROM thread_participants p WHERE p.thread_id = threads.thread_id AND p.agent <> ?1)`, name, t.now); err != nil {
+		return err
+	}
+	if err := t.endReadingLeasesOf(name, "the agent "+name+" was removed; unread again"); err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`, `DELETE FROM presence WHERE agent = ?`,
+		`DELETE FROM thread_participants WHERE agent = ?`, `DELETE FROM agent_secrets WHERE agent = ?`,
+		`DELETE FROM agent_runs WHERE agent = ?`, `DELETE FROM heartbeats WHERE agent = ?`,
+		`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND responder = ?`,
+	} {
+		if _, err := t.Exec(statement, name); err != nil {
+			return err
+		}
+	}
+	if _, err := t.revokeTokens(name); err != nil {
+		return err
+	}
+	if err := t.dropInboxView(name); err != nil {
+		return err
+	}
+	return t.configChanged()
+}
+
+// giveUpUndelivered makes dead letters of everything that waits for a name, and tells the senders.
+func (t *tx) giveUpUndelivered(name string) (failed int, err error) {
+	ids, err := t.texts(`SELECT message_id FROM agent_message WHERE `+live+` AND recipient = ? ORDER BY seq`, name)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids { // one by one: a backlog may be larger than memory
+		ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message WHERE message_id = ?`, id)
+		if err != nil {
+			return 0, err
+		}
+		for i := range ms {
+			if err := t.giveUp(&ms[i], "the agent "+name+" was removed", false); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(ids), nil
+}
+
+// giveUpUnread takes back what stands unread in the inbox of a name: it makes dead letters of it, and tells the senders.
+// What retention has archived meanwhile stays as it is there, and only its sender is told.
+func (t *tx) giveUpUnread(name string) (failed int, err error) {
+	ids, err := t.texts(`SELECT message_id FROM agent_inbox WHERE recipient = ? AND read_at = ''`, name)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		told, err := t.endReading(id, name)
+		if err != nil {
+			return 0, err
+		}
+		failed += told
+	}
+	_, err = t.Exec(`DELETE FROM agent_inbox WHERE recipient = ? AND read_at = ''`, name)
+	return failed, err
+}
+
+// endReading gives up the reading of one message that was delivered to a name, which is removed. It returns 1, or 0 if somebody
+// put a row into the inbox that is no message.
+func (t *tx) endReading(id, name string) (int, error) {
+	reason := "the agent " + name + " was removed before it read this"
+	ms, err := t.messages(`SELECT `+messageColumns+` FROM agent_message WHERE message_id = ? AND recipient = ? AND status = 'delivered'`, id, name)
+	if err != nil {
+		return 0, err
+	}
+	for i := range ms {
+		if _, err := t.changeStatus(bySeq(ms[i].seq), change{to: Failed, event: tracing.Failed, failure: reason}); err != nil {
+			return 0, err
+		}
+	}
+	if len(ms) == 0 {
+		if ms, err = t.messages(`SELECT `+archivedColumns+` FROM agent_message_archive WHERE message_id = ? AND recipient = ?
+			ORDER BY seq DESC LIMIT 1`, id, name); err != nil || len(ms) == 0 {
+			return 0, err
+		}
+	}
+	return 1, t.bounce(&ms[0], DeliveryFailed, reason, ms[0].RetryCount)
+}
+
+// withdrawQuestions takes back what a name has asked the user and nobody has answered.
+func (t *tx) withdrawQuestions(name string) error {
+	var open []Question
+	err := t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE asker = ? AND status = 'pending'`, func(row []driver.Value) error {
+		open = append(open, scanQuestion(row))
+		return nil
+	}, name)
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		if err := t.endQuestion(&open[i], QuestionCancelled, "", "the agent "+name+" was removed"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemovedAgents lists the names that were removed and not added again, with their former roles.
+func (r *Router) RemovedAgents(ctx context.Context) (list []AgentStanding, err error) {
+	err = r.read(func(c *conn) error {
+		list = nil
+		return c.query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row []driver.Value) error {
+			list = append(list, AgentStanding{
+				Agent: Agent{Name: asText(row[0]), Role: asText(row[1]), Groups: []string{}}, Status: Removed, StatusSince: asText(row[2]),
+				RemovedBy: asText(row[3]),
+			})
+			return nil
+		})
+	})
+	return list, err
+}
+
+// removedAt returns when a name was removed that nobody has now; "" is never.
+func (c *conn) removedAt(name string) (string, error) {
+	at, _, err := c.text(`SELECT removed_at FROM removed_agents WHERE name = ?`, name)
+	return at, err
+}
+
+// nobody says of a name that no agent has why that is, for an event or an explanation.
+func (c *conn) nobody(name string) (string, error) {
+	at, err := c.removedAt(name)
+	if at != "" {
+		return wasRemoved(name, at), err
+	}
+	return fmt.Sprintf("nobody is known as %q", name), err
+}
+
+func wasRemoved(name, at string) string {
+	return fmt.Sprintf("the agent %q was removed at %s", name, at)
+}
+
+// removedAgent is the error for the name of an agent that was removed. what begins its message and says whose name it is;
+// it may be empty.
+func removedAgent(code Code, what, name, at string) *Error {
+	return Errorf(code, "%s%s", what, wasRemoved(name, at)).WithHint("`mailroom agent add %s` brings it back", name)
+}
+
+// unknownAgent is the error for the name of an agent that nobody has, or has any more. what is as for removedAgent.
+func (c *conn) unknownAgent(code Code, what, name string, conf *config) error {
+	at, err := c.removedAt(name)
+	switch {
+	case err != nil:
+		return err
+	case at != "":
+		return removedAgent(code, what, name, at)
+	}
+	return Errorf(code, "%snobody is known as %q", what, name).WithHint("%s", strings.TrimSpace(didYouMean(name, conf.names)+" "+addIt(name)))
+}
+
+// noAgent is the error for the name of an agent that was looked up.
+func (c *conn) noAgent(name string, conf *config) error {
+	at, err := c.removedAt(name)
+	switch {
+	case err != nil:
+		return err
+	case at != "":
+		return removedAgent(NotFound, "", name, at)
+	}
+	return Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names))
+}

@@ -1,0 +1,197 @@
+package orchestrator_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// remove removes an agent, whatever mail it has, and returns how many messages that gave up.
+func (f *fixture) remove(name string) int {
+	f.t.Helper()
+	failed, err := f.RemoveAgent(f.t.Context(), orchestrator.AgentRemoval{Name: name, Force: true, By: "a"})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return failed
+}
+
+// wantRemoved fails unless an error says that b was removed, when, and what brings it back.
+func wantRemoved(t *testing.T, err error, code orchestrator.Code) {
+	t.Helper()
+	wantCode(t, err, code)
+	var e *orchestrator.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Message, `"b" was removed at 2026-01-02T03:04:05.000Z`) || !strings.Contains(e.Hint, "`mailroom agent add b` brings it back") {
+		t.Errorf("%v; hint %q", err, e.Hint)
+	}
+}
+
+// An agent with mail is removed only if that is forced; then all senders are told, of what it had not read as of what had
+// not reached it, and no later agent of the name gets any of it.
+func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	read := f.send("a", "b")
+	f.deliver()
+	f.take("b")
+	own := f.send("b", "b")
+	unread, other := f.send("a", "b"), f.send("c", "b")
+	f.deliver()
+	pending := f.send("a", "b")
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient) VALUES ('by-hand', 'c', ' B')`)
+	f.sql(`INSERT INTO b_inbox (message_id, payload) VALUES ('no-message', '1')`)
+
+	_, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "b"})
+	wantCode(t, err, orchestrator.Conflict)
+	if !strings.Contains(err.Error(), "2 undelivered messages and 4 unread ones") {
+		t.Error(err)
+	}
+	want(t, "status after a refusal", f.message(pending).Status, orchestrator.Pending)
+	want(t, "given up", f.remove("B"), 5)
+
+	wantRows(t, f.rows(`SELECT message_id, error_message FROM agent_message WHERE status = 'failed' ORDER BY seq`),
+		own+" the agent b was removed before it read this", unread+" the agent b was removed before it read this",
+		other+" the agent b was removed before it read this", pending+" the agent b was removed", "by-hand the agent b was removed")
+	wantRows(t, f.rows(`SELECT recipient, json_extract(payload, '$.message_id') FROM agent_message WHERE message_type = 'error_report' ORDER BY recipient, 2`),
+		"a "+unread, "a "+pending, "c by-hand", "c "+other)
+	wantRows(t, f.rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b'`), read)
+	wantRows(t, f.rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? AND event = 'failed'`, unread), "delivered failed")
+
+	if _, created, err := f.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "b"}); err != nil || !created {
+		t.Fatalf("added again: %t, %v", created, err)
+	}
+	f.deliver()
+	wantRows(t, f.rows(`SELECT message_id FROM b_inbox`))
+	if ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 {
+		t.Errorf("the later agent got %v, %v", ms, err)
+	}
+	if _, err := f.Replay(t.Context(), unread, ""); err != nil { // who wants to sends it again
+		t.Fatal(err)
+	}
+	f.take("b")
+}
+
+// What a reader was lent and has not confirmed, and what retention archived unread, is mail that nobody has read.
+func TestRemovedWithLentAndArchivedMail(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	archived := f.send("a", "b")
+	f.deliver()
+	f.clock.advance(8 * 24 * time.Hour)
+	if _, err := f.ClearOld(t.Context(), orchestrator.ClearOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	lent := f.send("a", "b")
+	f.deliver()
+	f.sql(`UPDATE agent_inbox SET read_at = '2026-01-10T03:04:05.000Z' WHERE message_id = ?`, lent)
+	f.sql(`INSERT INTO reading_lease (message_id, recipient, shown_at, until) VALUES (?, 'b', '2026-01-10T03:04:05.000Z', '2026-01-11T00:00:00.000Z')`, lent)
+	_, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "b"})
+	wantCode(t, err, orchestrator.Conflict)
+	want(t, "given up", f.remove("b"), 2)
+	want(t, "status of the lent one", f.message(lent).Status, orchestrator.Failed)
+	want(t, "status of the archived one", f.message(archived).Status, orchestrator.Delivered)
+	wantRows(t, f.rows(`SELECT json_extract(payload, '$.message_id') FROM agent_message WHERE message_type = 'error_report' ORDER BY 1`), archived, lent)
+	wantRows(t, f.rows(`SELECT message_id FROM agent_inbox UNION ALL SELECT message_id FROM reading_lease`))
+}
+
+// A removed name is nobody's: nothing registers it anew but adding it, and every error that it meets says since when.
+func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	role, ctx := "writes", t.Context()
+	f.add(orchestrator.AgentUpdate{Name: "b", Role: &role})
+	secret, _, err := f.IssueToken(ctx, "b", false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.send("b", "a", func(d *orchestrator.Draft) { d.IdempotencyKey = "k" })
+	waiting := make(chan error, 1)
+	go func() {
+		_, _, err := f.Wait(short(t), orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, Register: true})
+		waiting <- err
+	}()
+	want(t, "given up", f.remove("b"), 0)
+	if err := <-waiting; !strings.Contains(fmt.Sprint(err), "was removed at") {
+		t.Errorf("a wait under way: %v", err)
+	}
+	_, err = f.Authenticate(ctx, secret)
+	wantCode(t, err, orchestrator.Unauthenticated)
+
+	draft := orchestrator.Draft{Sender: "b", Recipient: "a", RegisterSender: true}
+	_, err = f.Send(ctx, draft)
+	wantRemoved(t, err, orchestrator.UnknownSender)
+	draft.RegisterSender = false
+	_, err = f.Send(ctx, draft)
+	wantRemoved(t, err, orchestrator.UnknownSender)
+	_, err = f.Send(ctx, orchestrator.Draft{Sender: "a", Recipient: "b"})
+	wantRemoved(t, err, orchestrator.UnknownRecipient)
+	var refused *orchestrator.Error
+	errors.As(err, &refused)
+	_, err = f.Replay(ctx, refused.MessageID, "")
+	wantRemoved(t, err, orchestrator.UnknownRecipient)
+	_, _, err = f.Wait(ctx, orchestrator.WaitOptions{Recipient: "b", Limit: 1, Register: true})
+	wantRemoved(t, err, orchestrator.UnknownSender)
+	_, _, err = f.Wait(ctx, orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: time.Second, For: []string{"b"}})
+	wantRemoved(t, err, orchestrator.UnknownRecipient)
+	_, err = f.Join(ctx, orchestrator.Joining{Session: room, Agent: "b", Register: true})
+	wantRemoved(t, err, orchestrator.UnknownSender)
+	_, err = f.CreateThread(ctx, orchestrator.ThreadDraft{Session: room, Name: "t", Creator: "a", Participants: []string{"b"}})
+	wantRemoved(t, err, orchestrator.NotFound)
+	_, err = f.Poll(ctx, "b", 1)
+	wantRemoved(t, err, orchestrator.UnknownRecipient)
+	_, err = f.Agent(ctx, "b")
+	wantRemoved(t, err, orchestrator.NotFound)
+	_, err = f.RemoveAgent(ctx, orchestrator.AgentRemoval{Name: "b"})
+	wantRemoved(t, err, orchestrator.NotFound)
+	_, _, err = f.IssueToken(ctx, "b", false, 0)
+	wantRemoved(t, err, orchestrator.Conflict)
+
+	removed, err := f.RemovedAgents(ctx)
+	if err != nil || len(removed) != 1 {
+		t.Fatal(removed, err)
+	}
+	b := removed[0]
+	want(t, "what is kept", fmt.Sprint(b.Name, b.Role, b.Status, b.StatusSince, b.RemovedBy), fmt.Sprint("b", "writes", orchestrator.Removed, "2026-01-02T03:04:05.000Z", "a"))
+	if agents, err := f.Agents(ctx); err != nil || len(agents) != 1 {
+		t.Errorf("known: %v, %v", agents, err)
+	}
+
+	added := f.add(orchestrator.AgentUpdate{Name: "b"})
+	want(t, "role of the one that begins anew", added.Role, "")
+	wantRows(t, f.rows(`SELECT * FROM removed_agents`))
+	again, err := f.Send(ctx, orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note", Payload: []byte(`2`), IdempotencyKey: "k"})
+	if err != nil || again.Idempotent {
+		t.Errorf("the key of the former one: %+v, %v", again, err)
+	}
+}
+
+// What a removed agent asked the user is taken back from the phones.
+func TestQuestionsOfARemovedAgent(t *testing.T) {
+	t.Parallel()
+	f, devices := phoneFixture(t, 1)
+	q := f.question(devices)
+	f.add(orchestrator.AgentUpdate{Name: "a"})
+	f.remove("builder")
+	wantRows(t, f.rows(`SELECT question_id, status FROM signal_questions`), q.ID+" cancelled")
+}
+
+// A backlog of more than one batch is given up as a whole.
+func TestRemovedWithALongBacklog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.setting("bounce", "off")
+	const n = 1201
+	drafts := make([]orchestrator.Draft, n)
+	for i := range drafts {
+		drafts[i] = orchestrator.Draft{Sender: "a", Recipient: "b"}
+	}
+	f.SendBatch(t.Context(), drafts, false)
+	f.deliver()
+	f.SendBatch(t.Context(), drafts, false)
+	want(t, "given up", f.remove("b"), 2*n)
+	wantRows(t, f.rows(`SELECT status, count(*) FROM agent_message GROUP BY status`), fmt.Sprintf("failed %d", 2*n))
+}
