@@ -62,6 +62,7 @@ type Definition struct {
 	noDatabase bool
 	hereOnly   bool
 	looksOnly  bool
+	everywhere bool
 	result     reflect.Type
 	database   func(raw json.RawMessage) string
 	run        func(ctx context.Context, env Env, raw json.RawMessage) (any, error)
@@ -154,6 +155,12 @@ func (t Typed[P, R]) HereOnly() Typed[P, R] {
 	return t
 }
 
+// BesideAny marks a command that readers of every vocabulary need: as a tool it is there whichever of them is served.
+func (t Typed[P, R]) BesideAny() Typed[P, R] {
+	t.everywhere = true
+	return t
+}
+
 // LooksOnly marks a command that looks at things as they are, though it may write on the way: a database that is missing,
 // full or read-only is one of them, so that its span is written only if that is possible at once. A card that lists no table
 // to write says the same.
@@ -190,6 +197,9 @@ func (d *Definition) UsesDatabase() bool { return !d.noDatabase }
 
 // Remote reports whether the command may be offered to another machine, or to a tool's client.
 func (d *Definition) Remote() bool { return !d.hereOnly }
+
+// IsBesideAny reports whether BesideAny was said of the command.
+func (d *Definition) IsBesideAny() bool { return d.everywhere }
 
 // Vocabulary returns the vocabulary that the command belongs to.
 func (d *Definition) Vocabulary() *Vocabulary { return d.vocabulary }

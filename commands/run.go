@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 
 	"mailroom/orchestrator"
@@ -21,7 +22,7 @@ type Answer struct {
 
 // MarshalJSON implements json.Marshaler.
 func (a Answer) MarshalJSON() ([]byte, error) {
-	body, err := Marshal(a.Result)
+	body, err := Marshal(withLists(a.Result))
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +39,30 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 		b.WriteByte('}')
 	}
 	return b.Bytes(), nil
+}
+
+// withLists puts an empty list in place of every missing one among a result's own keys: who reads it finds a list.
+func withLists(result any) any {
+	v := reflect.ValueOf(result)
+	if _, ownForm := result.(json.Marshaler); ownForm || v.Kind() != reflect.Struct {
+		return result
+	}
+	filled := reflect.New(v.Type()).Elem()
+	filled.Set(v)
+	fillLists(filled)
+	return filled.Interface()
+}
+
+func fillLists(v reflect.Value) {
+	for i := range v.NumField() {
+		field, is := v.Field(i), v.Type().Field(i)
+		switch {
+		case is.Anonymous && field.Kind() == reflect.Struct && field.CanSet():
+			fillLists(field)
+		case field.Kind() == reflect.Slice && field.CanSet() && field.IsNil() && !is.Type.Implements(reflect.TypeFor[json.Marshaler]()):
+			field.Set(reflect.MakeSlice(is.Type, 0, 0))
+		}
+	}
 }
 
 // Named is a result that answers under another action than its command's: a dispatcher's.

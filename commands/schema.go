@@ -3,6 +3,7 @@ package commands
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -37,7 +38,7 @@ func (p *Param) schema() *jsonschema.Schema {
 	switch p.Kind {
 	case JSON: // anything, unless it says otherwise
 		if p.TextOrObject {
-			s.Types = []string{"string", "object"}
+			s.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "object"}} // a list of types is refused by some hosts
 		} else if p.Object {
 			s.Type = "object"
 		}
@@ -100,6 +101,11 @@ func (d *Definition) ResultSchema() (*jsonschema.Schema, error) {
 	s.Types, s.Type = nil, "object"
 	if s.Properties == nil {
 		s.Properties = map[string]*jsonschema.Schema{}
+	}
+	for _, p := range s.Properties {
+		if slices.Equal(p.Types, []string{"null", "array"}) { // Answer writes no null for a list of its own
+			p.Types, p.Type = nil, "array"
+		}
 	}
 	s.Properties["success"] = &jsonschema.Schema{Type: "boolean"}
 	s.Properties["action"] = &jsonschema.Schema{Type: "string"}

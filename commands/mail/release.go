@@ -10,8 +10,8 @@ import (
 // ReleaseParams say what to hand back.
 type ReleaseParams struct {
 	MessageID string `json:"message_id,omitempty" desc:"message to hand back" check:"id" arg:"1"`
-	All       bool   `json:"all,omitempty" desc:"hand back everything that was read and not acknowledged, in place of one message"`
-	Agent     string `json:"agent,omitempty" desc:"agent whose messages they are; may be left out by one that is known by its credential" check:"agent"`
+	All       bool   `json:"all,omitempty" desc:"everything, in place of one message"`
+	Agent     string `json:"agent,omitempty" desc:"whose messages; may be left out by one that is known by its credential" check:"agent"`
 }
 
 // ReleaseResult says what is unread again.
@@ -24,7 +24,7 @@ type ReleaseResult struct {
 // maxNamed bounds the messages that an answer names.
 const maxNamed = 100
 
-var releaseCommand = commands.Define(vocabulary, "release", release)
+var releaseCommand = commands.Define(vocabulary, "release", release).BesideAny()
 
 // release is idempotent: what is unread already is left so, and not counted.
 func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseResult, error) {

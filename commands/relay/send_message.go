@@ -13,20 +13,20 @@ import (
 // SendMessageParams ask for one message to a program, or to every member of a group.
 // Source: document 000, "send_message".
 type SendMessageParams struct {
-	Message        string           `json:"message" desc:"what to say, at most 64 KiB" check:"min=1,max=65536"`
+	Message        string           `json:"message" desc:"at most 64 KiB" check:"min=1,max=65536"`
 	Source         string           `json:"source,omitempty" desc:"program that sends; may be left out by one that is known by its credential" check:"agent"`
-	Target         string           `json:"target" desc:"program, or group: council, builders, intelligence, all" check:"agent|group"`
-	Type           string           `json:"message_type" desc:"what kind of message it is" check:"oneof=PING|PONG|HANDSHAKE|DIRECTIVE|STATUS|ACK|QUERY|RESULT"`
-	Priority       string           `json:"priority,omitempty" desc:"higher is read first; left out: normal" check:"oneof=low|normal|high|urgent"`
-	Action         string           `json:"action,omitempty" desc:"interrupt is read before everything else; left out: queue" check:"oneof=interrupt|queue"`
-	Context        string           `json:"context,omitempty" desc:"additional structured context" check:"max=8192"`
-	SessionID      string           `json:"sessionId,omitempty" desc:"session that the message belongs to; left out: the caller's" check:"max=256"`
-	ReplyTo        string           `json:"reply_to,omitempty" desc:"message that this one answers; an ACK acknowledges it" check:"max=256"`
-	ThreadID       string           `json:"threadId,omitempty" desc:"thread that groups a conversation" check:"max=256"`
-	TTL            commands.Seconds `json:"ttl,omitempty" desc:"seconds after which it expires undelivered or unread" check:"min=1,max=2592000"`
-	Payload        json.RawMessage  `json:"payload,omitempty" desc:"structured data, an object; with the message at most 1 MiB of JSON" check:"object,max=1000000"`
-	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"UUID v4; a repeat with the same key sends nothing and answers with the first result" check:"max=36"`
-	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told, once, if nobody has acknowledged or answered it" check:"min=1,max=2592000"`
+	Target         string           `json:"target" desc:"program, or group, as list_groups has them" check:"agent|group"`
+	Type           string           `json:"message_type" desc:"QUERY asks for a RESULT; ACK confirms" check:"oneof=PING|PONG|HANDSHAKE|DIRECTIVE|STATUS|ACK|QUERY|RESULT"`
+	Priority       string           `json:"priority,omitempty" desc:"left out: normal" check:"oneof=low|normal|high|urgent"`
+	Action         string           `json:"action,omitempty" desc:"interrupt is read first; left out: queue" check:"oneof=interrupt|queue"`
+	Context        string           `json:"context,omitempty" desc:"background" check:"max=8192"`
+	SessionID      string           `json:"sessionId,omitempty" desc:"left out: the caller's" check:"max=256"`
+	ReplyTo        string           `json:"reply_to,omitempty" desc:"message that this answers or confirms" check:"max=256"`
+	ThreadID       string           `json:"threadId,omitempty" desc:"conversation" check:"max=256"`
+	TTL            commands.Seconds `json:"ttl,omitempty" desc:"seconds until it expires unread" check:"min=1,max=2592000"`
+	Payload        json.RawMessage  `json:"payload,omitempty" desc:"structured data" check:"object,max=1000000"`
+	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"UUID v4; a repeat with it sends nothing" check:"max=36"`
+	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told if nobody confirmed or answered" check:"min=1,max=2592000"`
 }
 
 // SendMessageResult names the message; for a group, its multicast id and one target per member.

@@ -32,7 +32,8 @@ func newToolServer(env commands.Env) *toolServer {
 }
 
 // server makes a server with the tools of the named vocabularies, all of them when there are none, that a caller with the
-// right may use. With one vocabulary its tools have their document's own names; else some carry its prefix.
+// right may use. With one vocabulary its tools have their document's own names; else some carry its prefix. Beside it are the
+// few that every reader needs.
 func (t *toolServer) server(version string, admin bool, vocabularies ...string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
 		Instructions: instructions(vocabularies),
@@ -42,7 +43,7 @@ func (t *toolServer) server(version string, admin bool, vocabularies ...string) 
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 	})
 	for _, d := range t.env.Catalogue.All() {
-		if len(vocabularies) > 0 && !slices.Contains(vocabularies, d.Vocabulary().Name) {
+		if !served(d, vocabularies) {
 			continue
 		}
 		card, err := d.Card()
@@ -59,26 +60,37 @@ func (t *toolServer) server(version string, admin bool, vocabularies ...string) 
 	return s
 }
 
-// instructions are what a model is told of the tools as a whole. Where signal alone is served, nobody has messages to read.
+// served reports whether a command is among the tools of the vocabularies.
+func served(d *commands.Definition, vocabularies []string) bool {
+	return len(vocabularies) == 0 || slices.Contains(vocabularies, d.Vocabulary().Name) || d.IsBesideAny() && !signalAlone(vocabularies)
+}
+
+// signalAlone reports whether only questions to the person are served: nobody has messages to read then.
+func signalAlone(vocabularies []string) bool {
+	return len(vocabularies) == 1 && vocabularies[0] == "signal"
+}
+
+// instructions are what a model is told of the tools as a whole.
 func instructions(vocabularies []string) string {
-	if len(vocabularies) == 1 && vocabularies[0] == "signal" {
+	if signalAlone(vocabularies) {
 		return "Questions and alerts to the person for whom you work, who gets them on a phone. Ask (ask_question) what only that person can decide, then " +
 			"get the answer (get_response with wait_seconds, again until answered is true or status says that there will be none). " +
 			"Tell with send_alert what needs no answer."
 	}
 	return "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again. " +
+		"Answer one with reply_to and its id. " +
 		"Where your messages lie as files in a folder, they are shown until you acknowledge them."
 }
 
 // describe makes the tool of a command out of its definition.
 func (t *toolServer) describe(d *commands.Definition, card *commands.Card, name string) *mcp.Tool {
-	output, err := d.ResultSchema()
+	output, err := d.ToolResultSchema()
 	if err != nil {
 		panic(fmt.Sprintf("command %s: %v", d.Name, err)) // a mistake in the program, which a test finds
 	}
 	closed := false
 	return &mcp.Tool{
-		Name: name, Description: card.Description + "\n\n" + card.Body, InputSchema: d.Schema(), OutputSchema: output,
+		Name: name, Description: card.Description + ".", InputSchema: d.ToolSchema(), OutputSchema: output,
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: len(card.Tables.Write) == 0, OpenWorldHint: &closed},
 	}
 }
