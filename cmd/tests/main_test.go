@@ -47,6 +47,14 @@ func TestStandingTestIsNamed(t *testing.T) {
 	}
 }
 
+// A test whose subtests wait for others to leave them a place does not stand still.
+func TestWaitingForAPlaceIsNotStandingStill(t *testing.T) {
+	t.Parallel()
+	if status, stdout, stderr := ran(t, 1500*time.Millisecond, "-run", "TestCrowded", "-parallel", "1"); status != 0 {
+		t.Errorf("status %d:\n%s%s", status, stdout, stderr)
+	}
+}
+
 // A run in which no test stands still ends as go test does: failures and skips are told, passes are a line.
 func TestRunIsToldOf(t *testing.T) {
 	t.Parallel()

@@ -24,11 +24,12 @@ type watch struct {
 	done    int
 	under   map[string]time.Time // packages under way, and since when
 	running map[string]time.Time // tests that run, as "package test", and when they last gave a sign of life
+	paused  map[string]bool      // tests that wait until others leave them a place
 	said    map[string][]string  // what tests and packages that have not ended have printed
 }
 
 func newWatch(out io.Writer, still time.Duration) *watch {
-	return &watch{still: still, out: out, began: time.Now(), under: map[string]time.Time{}, running: map[string]time.Time{}, said: map[string][]string{}}
+	return &watch{still: still, out: out, began: time.Now(), under: map[string]time.Time{}, running: map[string]time.Time{}, paused: map[string]bool{}, said: map[string][]string{}}
 }
 
 // hear takes one line of output.
@@ -49,7 +50,9 @@ func (w *watch) hear(line []byte, now time.Time) {
 		w.under[e.Package] = now
 	case "run", "cont":
 		w.running[name] = now
+		delete(w.paused, name)
 	case "pause":
+		w.paused[name] = true
 		delete(w.running, name)
 	case "output":
 		w.said[name] = append(w.said[name], e.Output)
@@ -77,6 +80,7 @@ func (w *watch) end(e *event, name string) {
 	said := w.said[name]
 	delete(w.said, name)
 	delete(w.running, name)
+	delete(w.paused, name)
 	if e.Test == "" {
 		delete(w.under, e.Package)
 		w.done++
@@ -101,11 +105,21 @@ func (w *watch) end(e *event, name string) {
 // standing is the name of a test that has given no sign of life for too long; "" when there is none.
 func (w *watch) standing(now time.Time) string {
 	for _, name := range w.oldest() {
-		if now.Sub(w.running[name]) >= w.still {
+		if now.Sub(w.running[name]) >= w.still && !w.waits(name) {
 			return name
 		}
 	}
 	return ""
+}
+
+// waits reports whether a test has subtests that wait until others leave them a place.
+func (w *watch) waits(name string) bool {
+	for paused := range w.paused {
+		if strings.HasPrefix(paused, name+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // oldest lists the tests that run, the one that has been silent for the longest time first, and subtests before what they

@@ -1,12 +1,28 @@
 // Package standing has tests of every kind that the watch over tests has to tell apart.
 package standing
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestPasses(t *testing.T) { t.Log("not worth a word") }
 
 func TestFails(t *testing.T) {
 	t.Run("inner", func(t *testing.T) { t.Error("because of this") })
+}
+
+// TestCrowded has a subtest that waits for a place while another goes on and says so.
+func TestCrowded(t *testing.T) {
+	for _, name := range []string{"first", "second"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 4 {
+				time.Sleep(time.Second / 2)
+				t.Log("still there")
+			}
+		})
+	}
 }
 
 func TestStands(t *testing.T) {
