@@ -77,7 +77,7 @@ CREATE TABLE agent_message (
 
     trace_id          TEXT NOT NULL DEFAULT '',        -- W3C trace id of the send
     span_id           TEXT NOT NULL DEFAULT '',        -- the command_trace row of the send
-    origin            TEXT NOT NULL DEFAULT '',        -- JSON: what a file that was taken in said and no column holds
+    origin            TEXT NOT NULL DEFAULT '',        -- JSON: what a message in document 002's form said and no column holds
     not_before        TEXT NOT NULL DEFAULT ''         -- when its sender wants it delivered at the earliest; '' is at once
 );
 

@@ -79,7 +79,7 @@ func (c *conn) takenIn(conf *config, in *TakenIn) (got Reception, known bool, er
 	if err != nil || !known {
 		return got, false, err
 	}
-	if m.Sender != in.Sender || m.Recipient != in.Recipient || m.Type != in.Type || !bytes.Equal(Compacted(m.Payload), in.Payload) {
+	if !m.says(&in.Draft) {
 		return got, true, Errorf(Conflict, "another message has the id %s: from %s to %s", Clip(in.ID), m.Sender, m.Recipient).
 			WithHint("`mailroom trace %s` shows it; give this one an id of its own", Clip(in.ID))
 	}

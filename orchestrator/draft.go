@@ -60,7 +60,7 @@ func (d Draft) checkContent() (Draft, error) {
 		name, value string
 		limit       int
 	}{
-		{"message_type", d.Type, MaxType}, {"idempotency_key", d.IdempotencyKey, maxKey}, {"reply_to", d.ReplyTo, maxKey},
+		{"message_type", d.Type, MaxType}, {"id", d.ID, maxKey}, {"idempotency_key", d.IdempotencyKey, maxKey}, {"reply_to", d.ReplyTo, maxKey},
 		{"thread_id", d.ThreadID, maxKey}, {"session_id", d.SessionID, maxKey}, {"summary", d.Summary, maxText},
 		{"context", d.Context, maxText},
 	} {
@@ -72,6 +72,9 @@ func (d Draft) checkContent() (Draft, error) {
 		}
 	}
 	if err := checkPlain("message_type", d.Type); err != nil {
+		return d, err
+	}
+	if err := checkPlain("id", d.ID); err != nil {
 		return d, err
 	}
 	switch {

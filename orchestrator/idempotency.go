@@ -28,11 +28,12 @@ func (d *Draft) hash(session string) string {
 		RegisterSender                                                         bool          // says nothing of the message: always false
 		NotBefore                                                              string        `json:",omitempty"`
 		Delay                                                                  time.Duration `json:",omitempty"`
+		ID                                                                     string        `json:",omitempty"`
 	}{
 		Sender: d.Sender, Recipient: d.Recipient, Type: d.Type, Payload: d.Payload, MaxRetries: d.MaxRetries, Priority: d.Priority,
 		TTL: d.TTL, IdempotencyKey: d.IdempotencyKey, ReplyTo: d.ReplyTo, Summary: d.Summary, Context: d.Context, Action: d.Action,
 		ThreadID: d.ThreadID, SessionID: session, AckWithin: d.AckWithin, HoldUnknown: d.HoldUnknown,
-		NotBefore: notBefore, Delay: d.Delay,
+		NotBefore: notBefore, Delay: d.Delay, ID: d.ID,
 	})
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
@@ -45,6 +46,17 @@ func (d *Draft) ownHash() string {
 		return d.hash(d.SessionID)
 	}
 	return d.hash("")
+}
+
+// firstSend looks for an earlier send with the draft's idempotency key, or else with its own id.
+func (t *tx) firstSend(d *Draft) (sent Sent, found bool, err error) {
+	if d.IdempotencyKey != "" {
+		sent, found, err = t.firstResult(d)
+	}
+	if err != nil || found || d.ID == "" {
+		return sent, found, err
+	}
+	return t.firstWithID(d)
 }
 
 // firstResult looks for an earlier send with the draft's idempotency key. Rows of earlier versions have a hash with the

@@ -103,6 +103,7 @@ type Draft struct {
 	Delay          time.Duration // the same, as long from the send; at most one of the two
 	AckWithin      time.Duration // tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
 	Acknowledges   bool          // acknowledge the message that ReplyTo names, if the sender got it, together with the send
+	ID             string        // its own, for one recipient: another message with it is a conflict. "": MakeID, or the router, makes one
 	Origin         string        // see Message.Origin
 	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
 	RegisterSender bool          // the sender proved its identity: add it if nobody knows it yet
@@ -135,6 +136,7 @@ type Sent struct {
 	CreatedAt   string
 	NotBefore   string `json:",omitempty"` // when it is delivered at the earliest; "" is at once
 	Held        bool   // kept for an agent that nobody has added yet
+	Origin      string `json:",omitempty"` // the draft's
 	Note        string `json:",omitempty"` // why it is not delivered soon: a message to the user waits for a device
 	Idempotent  bool   // true: nothing was sent now, this is the first send's answer
 

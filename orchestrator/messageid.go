@@ -1,7 +1,12 @@
 package orchestrator
 
+import "bytes"
+
 // messageID names a message about to be stored: as the draft would have it, or with an id of our own.
 func (t *tx) messageID(d *Draft, recipient string) (string, error) {
+	if d.ID != "" {
+		return d.ID, nil
+	}
 	if d.MakeID == nil {
 		return t.newID("msg-")
 	}
@@ -13,6 +18,28 @@ func (t *tx) messageID(d *Draft, recipient string) (string, error) {
 		return found != 0, err
 	})
 	return d.MakeID(recipient, at, sequence), err
+}
+
+// firstWithID looks for a message that came with the draft's own id in another way, such as a file. One that says something
+// else is a conflict, which tells no more of it: it may be a stranger's.
+func (t *tx) firstWithID(d *Draft) (sent Sent, found bool, err error) {
+	m, found, err := t.messageWithID(d.ID)
+	if err != nil || !found {
+		return sent, false, err
+	}
+	if !m.says(d) || m.Priority != d.Priority || m.ReplyTo != d.ReplyTo {
+		return sent, false, Errorf(Conflict, "another message has the id %s", Clip(d.ID)).
+			WithHint("Give this one an id of its own, or none: it gets one then")
+	}
+	return Sent{
+		MessageID: m.ID, MessageIDs: []string{m.ID}, Recipients: []string{m.Recipient}, Status: Pending, CreatedAt: m.CreatedAt,
+		Origin: m.Origin, Idempotent: true,
+	}, true, nil
+}
+
+// says reports whether a stored message is from and to whom a draft is, of its type and with its payload.
+func (m *Message) says(d *Draft) bool {
+	return m.Sender == d.Sender && m.Recipient == d.Recipient && m.Type == d.Type && bytes.Equal(Compacted(m.Payload), Compacted(d.Payload))
 }
 
 // firstFree finds a number, from 1, that is free and stands behind one that is taken: the first free one where no number

@@ -144,3 +144,31 @@ func TestSendWithPresence(t *testing.T) {
 	}
 	wantRows(t, f.rows(`SELECT session_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "s", "s", "<nil>")
 }
+
+// An id that senders bring along stands for one message, however many send it at once; one that says something else is
+// refused.
+func TestOwnIDAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	routers := []*orchestrator.Router{f.Router, f.open()}
+	fresh := make([]bool, 20)
+	var wg sync.WaitGroup
+	for i := range fresh {
+		wg.Go(func() {
+			sent, err := routers[i%2].Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b", ID: "own", Type: "x"})
+			if err != nil || sent.MessageID != "own" {
+				t.Errorf("%q, %v", sent.MessageID, err)
+			}
+			fresh[i] = !sent.Idempotent
+		})
+	}
+	wg.Wait()
+	want(t, "sent", len(slices.DeleteFunc(fresh, func(sent bool) bool { return !sent })), 1)
+	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 1)
+	for _, d := range []orchestrator.Draft{
+		{Sender: "a", Recipient: "c", ID: "own", Type: "x"}, {Sender: "c", Recipient: "b", ID: "own", Type: "x"}, {Sender: "a", Recipient: "b", ID: "own", Type: "y"},
+	} {
+		_, err := f.Send(t.Context(), d)
+		wantCode(t, err, orchestrator.Conflict)
+	}
+}

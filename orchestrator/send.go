@@ -132,8 +132,8 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	if conf, err = t.acting(d.Sender, d.RegisterSender); err != nil {
 		return sent, nil, err
 	}
-	if d.IdempotencyKey != "" {
-		first, found, err := t.firstResult(d)
+	if d.IdempotencyKey != "" || d.ID != "" {
+		first, found, err := t.firstSend(d)
 		if err == nil && found {
 			err = t.heard(d.Sender)
 		}
@@ -150,7 +150,10 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 		return t.refuse(conf, d, UnknownRecipient, "recipient", d.Recipient)
 	case len(recipients) == 0:
 		return sent, nil, Errorf(InvalidParams, "the group %s has no members", d.Recipient).
-			WithHint("Add some with `mailroom group set %s --members A --members B`", d.Recipient)
+			WithHint("Add some with `mailroom group add %s AGENT`", d.Recipient)
+	case isGroup && d.ID != "":
+		return sent, nil, Errorf(InvalidParams, "id: %s is a group, and each of its members gets a message with an id of its own", d.Recipient).
+			WithHint("Leave the id out, or name one agent")
 	}
 	note := ""
 	if d.Recipient == User {
@@ -210,7 +213,7 @@ func (t *tx) insertReply(conf *config, said *Draft, recipients []string, isGroup
 
 // insertAll stores one row per recipient.
 func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, held bool, hops int) (Sent, error) {
-	sent := Sent{Recipients: slices.Clone(recipients), Status: Pending, CreatedAt: t.now, Held: held}
+	sent := Sent{Recipients: slices.Clone(recipients), Status: Pending, CreatedAt: t.now, Held: held, Origin: d.Origin}
 	row := insertion{draft: d, hops: hops, held: held, status: Pending}
 	row.maxRetries = conf.settings.MaxRetries
 	if d.MaxRetries != nil {
@@ -266,14 +269,14 @@ func (t *tx) refuse(conf *config, d *Draft, code Code, role, name string) (Sent,
 		refusal = removedAgent(code, role+": ", name, at)
 		hint = refusal.Hint + "."
 	}
-	id, err := t.messageID(d, d.Recipient)
+	unkeyed := *d
+	unkeyed.IdempotencyKey, unkeyed.ID = "", "" // a refused send does not use them up
+	id, err := t.messageID(&unkeyed, d.Recipient)
 	if err != nil {
 		return Sent{}, nil, err
 	}
 	refusal.WithHint("%s The message is kept as dead letter %s", hint, id)
 	refusal.MessageID, refusal.Recipient = id, d.Recipient
-	unkeyed := *d
-	unkeyed.IdempotencyKey = "" // a refused send does not use its key up
 	row := insertion{draft: &unkeyed, id: id, recipient: d.Recipient, status: Failed, failure: string(code) + ": " + refusal.Message}
 	row.maxRetries = conf.settings.MaxRetries
 	row.expire(t, &conf.settings)

@@ -14,11 +14,14 @@ import (
 
 // SendParams ask for one message, or one to every member of a group. Source: document 002, "Message Structure".
 type SendParams struct {
+	ID             string          `json:"id,omitempty" desc:"id of your own; a repeat with it sends nothing" check:"id"`
 	From           string          `json:"from,omitempty" desc:"agent that sends; may be left out by one that is known by its credential" check:"agent"`
 	To             string          `json:"to" desc:"agent or group that gets it" check:"agent|group"`
 	Type           string          `json:"type" desc:"task_assign, implementation_complete, validation_passed, bug_report, question, answer, status_update, or a word of your own" check:"min=1,max=64"`
 	Priority       string          `json:"priority,omitempty" desc:"higher is read first" check:"oneof=low|normal|high|urgent" default:"normal"`
 	Payload        json.RawMessage `json:"payload,omitempty" desc:"an object; the types above each have a form of it" check:"object,max=1048576" default:"{}"`
+	Timestamp      string          `json:"timestamp,omitempty" desc:"when it was written, as 2025-01-23T12:00:00.0000000Z" check:"min=1,max=64"`
+	Status         string          `json:"status,omitempty" desc:"pending, which every message is that is sent" check:"oneof=pending"`
 	ReplyTo        string          `json:"replyTo,omitempty" desc:"id of the message that this one answers" check:"id"`
 	IdempotencyKey string          `json:"idempotencyKey,omitempty" desc:"a repeat with the same key sends nothing and answers with the first result" check:"min=1,max=256"`
 	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"refuse a message that does not go the way of its type, as the setting ralph.strict_routes does"`
@@ -53,6 +56,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 		return render(&orchestrator.Message{
 			ID: id, Sender: draft.Sender, Recipient: to, Type: draft.Type, Priority: draft.Priority, Payload: draft.Payload,
 			CreatedAt: sent.CreatedAt, ReplyTo: draft.ReplyTo, SessionID: draft.SessionID, MulticastID: sent.MulticastID,
+			Origin: sent.Origin,
 		}).Message
 	}
 	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: cmp.Or(sent.Note, letter.Misspelt(p.Type)), Replied: commands.RepliedOf(&sent)}
@@ -69,11 +73,14 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 
 func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err error) {
 	d = orchestrator.Draft{
-		Recipient: p.To, Type: p.Type, Payload: p.Payload, Priority: orchestrator.PriorityOf(p.Priority), ReplyTo: p.ReplyTo,
-		IdempotencyKey: p.IdempotencyKey, RegisterSender: caller.Name != "", MakeID: letter.ID,
+		ID: p.ID, Recipient: p.To, Type: p.Type, Payload: p.Payload, Priority: orchestrator.PriorityOf(p.Priority), ReplyTo: p.ReplyTo,
+		IdempotencyKey: cmp.Or(p.IdempotencyKey, p.ID), RegisterSender: caller.Name != "", MakeID: letter.ID,
 	}
 	if caller.Session != orchestrator.DefaultSession { // the document has no key for one
 		d.SessionID = caller.Session
+	}
+	if p.Timestamp != "" {
+		d.Origin = letter.Letter{Timestamp: p.Timestamp, SessionID: d.SessionID}.Origin()
 	}
 	if d.Sender, err = commands.ActAs(caller, p.From); err != nil {
 		return d, err
@@ -126,7 +133,7 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 func (r SendResult) Text(w *commands.Text) {
 	switch {
 	case r.Idempotent:
-		w.Printf("%s had been sent before under this idempotency key; nothing was sent now.\n", w.Paint(commands.Bold, r.ID))
+		w.Printf("%s had been sent before; nothing was sent now.\n", w.Paint(commands.Bold, r.ID))
 	case len(r.Messages) > 0:
 		w.Printf("%s is on disk, for %d agents.\n", w.Paint(commands.Bold, r.ID), len(r.Messages))
 	default:

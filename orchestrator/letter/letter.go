@@ -81,8 +81,8 @@ func Of(m *orchestrator.Message) Letter {
 		ID: m.ID, From: m.Sender, To: m.Recipient, Type: m.Type, Priority: orchestrator.PriorityWord(m.Priority),
 		Payload: m.Payload, Timestamp: cmp.Or(from.Timestamp, created(m)), Status: cmp.Or(from.Status, Waiting),
 		ReplyTo: cmp.Or(m.ReplyTo, from.ReplyTo), Summary: from.Summary, Context: from.Context, Action: from.Action,
-		ThreadID: from.ThreadID, SessionID: from.SessionID, MulticastID: from.MulticastID,
-		MulticastTarget: from.MulticastTarget, ExpiresAt: from.ExpiresAt,
+		ThreadID: cmp.Or(from.ThreadID, m.ThreadID), SessionID: from.SessionID, MulticastID: cmp.Or(from.MulticastID, m.MulticastID),
+		MulticastTarget: cmp.Or(from.MulticastTarget, m.Group), ExpiresAt: from.ExpiresAt,
 	}
 	if len(from.More) > 0 {
 		l.More, _ = members(from.More) // written by hand: it says nothing
@@ -105,7 +105,7 @@ func created(m *orchestrator.Message) string {
 // Timestamp writes a time as the document does: UTC, with seven fractional digits.
 func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000000Z") }
 
-// Origin returns what orchestrator.Message.Origin keeps of a letter that was read from a file, so that Of makes the same
+// Origin returns what orchestrator.Message.Origin keeps of a letter that somebody else wrote, so that Of makes the same
 // letter again.
 func (l Letter) Origin() string {
 	o := origin{

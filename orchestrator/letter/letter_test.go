@@ -143,7 +143,7 @@ func TestForeignFilesReturnUnchanged(t *testing.T) {
 		`{"payload": { "n": 1.10, "n": 2 }, "type":"x","to":"QA","from":"PM","id":"m-1"}`,
 		`{` + core + `,"timestamp":null,"status":null,"priority":null,"replyTo":null}`,
 		`{` + core + `,"timestamp":"yesterday","status":"read","replyTo":"msg-9","priority":"low"}`,
-		`{` + core + `,"zebra":{"b":1,"a":1e400},"ID":"another","attempt":12345678901234567890.10}`,
+		`{` + core + `,"zebra":{"b":1,"a":1e400},"IDs":"another","attempt":12345678901234567890.10}`,
 		`{` + core + `,"context":{"file":"a.ts"},"action":"deploy","summary":7,"thread_id":"","session_id":null,"expires_at":"soon"}`,
 		`{` + core + `,"action":"interrupt","summary":"s","multicast_id":"mc","multicast_target":"all"}`,
 		`{` + core + `,"note":"\ud83d \u0041 <b> \u2028"}`,
