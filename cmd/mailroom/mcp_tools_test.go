@@ -36,6 +36,7 @@ var toolCalls = []struct{ tool, args string }{
 	{"send", `sender=boss recipient=boss message_type=note payload={"n":2}`},
 	{"deliver_all", ""},
 	{"wait", `recipient=boss timeout=0 lease=600`},
+	{"get_message", `message_id=$message_id`},
 	{"release", `message_id=$message_id`},
 	{"acknowledge", `message_id=$message_id`},
 	{"route-inter-agent-messages", `ACTION=poll RECIPIENT=builder BATCH_SIZE=10`},

@@ -15,6 +15,7 @@ var vocabulary = &commands.Vocabulary{Name: "mail", Cards: cards}
 // Definitions lists the commands in the order in which they are shown.
 func Definitions() []*commands.Definition {
 	return []*commands.Definition{
+		getMessageCommand.Definition,
 		releaseCommand.Definition,
 	}
 }

@@ -1,0 +1,73 @@
+package mail
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// GetMessageParams name a message.
+type GetMessageParams struct {
+	MessageID string `json:"message_id" desc:"message to show" check:"id" arg:"1"`
+	Agent     string `json:"agent,omitempty" desc:"agent whose message it is" check:"agent"`
+}
+
+// GetMessageResult is one message and what is known of its way.
+type GetMessageResult struct {
+	Message
+	Receipts []orchestrator.Receipt `json:"receipts"`
+	Copies   []Copy                 `json:"copies,omitempty"` // of a send to a group, or of a post: one for each agent that gets it
+}
+
+// Copy is a message on its way to one of several agents.
+type Copy struct {
+	MessageID string                 `json:"message_id"`
+	Recipient string                 `json:"recipient"`
+	Status    string                 `json:"status"`
+	Error     string                 `json:"error_message,omitempty"`
+	Receipts  []orchestrator.Receipt `json:"receipts"`
+}
+
+var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage)
+
+// getMessage changes nothing.
+func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetMessageResult, error) {
+	agent := env.Caller.Name // "": the administrator sees all mail
+	if p.Agent != "" {
+		var err error
+		if agent, err = commands.ActAs(env.Caller, p.Agent); err != nil {
+			return GetMessageResult{}, err
+		}
+	}
+	view, err := env.Router.OwnMessage(ctx, p.MessageID, agent)
+	if err != nil {
+		return GetMessageResult{}, err
+	}
+	r := GetMessageResult{Message: render(&view.Message), Receipts: view.Receipts}
+	r.ThreadName = view.Thread.Name
+	for i := range view.Copies {
+		m := &view.Copies[i].Message
+		r.Copies = append(r.Copies, Copy{m.ID, m.Recipient, string(m.Status), m.Error, view.Copies[i].Receipts})
+	}
+	return r, nil
+}
+
+// Text shows the message, what belongs to it, and what happened to it.
+func (r GetMessageResult) Text(w *commands.Text) {
+	r.write(w)
+	w.Fields(
+		[2]string{"status", r.Status}, [2]string{"error", r.Error}, [2]string{"thread", cmp.Or(r.ThreadName, r.ThreadID)},
+		[2]string{"answers", r.ReplyTo}, [2]string{"sent to", r.Group}, [2]string{"mentions", strings.Join(r.Mentions, ", ")},
+		[2]string{"context", r.Context},
+	)
+	for _, receipt := range r.Receipts {
+		w.Printf("%s %s\n", receipt.At, receipt.What)
+	}
+	for i := range r.Copies {
+		c := &r.Copies[i]
+		w.Printf("%s to %s: %s\n", c.MessageID, c.Recipient, w.Status(c.Status))
+	}
+}
