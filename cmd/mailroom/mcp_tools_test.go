@@ -1,12 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"mailroom/commands"
 )
 
 // toolCalls are calls of every tool, in an order in which each succeeds, with arguments as the protocol's inspector takes
@@ -120,19 +117,7 @@ func TestEveryTool(t *testing.T) {
 		offered = append(offered, name)
 	}
 	callAll(t, o, offered, func(tool string, args []string) (map[string]any, string) {
-		object := map[string]any{}
-		for _, arg := range args {
-			key, text, _ := strings.Cut(arg, "=")
-			object[key] = text
-			if json.Valid([]byte(text)) {
-				object[key] = json.RawMessage(text)
-			}
-		}
-		params, err := commands.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, text, _ := c.call(t, tool, string(params))
+		answer, text, _ := c.call(t, tool, toolParams(t, args))
 		result, _ := answer.(map[string]any)
 		return result, text
 	})

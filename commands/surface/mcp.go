@@ -25,6 +25,7 @@ type toolServer struct {
 	env      commands.Env // its caller is that of each call
 	patience time.Duration
 	every    time.Duration
+	arrival  *arrival // of the one agent that is served, on standard input and output; nil over HTTP, where many are
 }
 
 func newToolServer(env commands.Env) *toolServer {
@@ -35,13 +36,21 @@ func newToolServer(env commands.Env) *toolServer {
 // right may use. With one vocabulary its tools have their document's own names; else some carry its prefix. Beside it are the
 // few that every reader needs.
 func (t *toolServer) server(version string, admin bool, vocabularies ...string) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, &mcp.ServerOptions{
+	options := &mcp.ServerOptions{
 		Instructions: instructions(vocabularies),
 		// Which tools there are never changes, so nobody need listen for it.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}, Logger: t.env.Log,
 		// What is answered depends on who asks: nobody between may serve it to another.
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
-	})
+	}
+	inboxes := &subscriptions{env: t.env, ready: t.ready}
+	if t.arrival != nil {
+		options.SubscribeHandler, options.UnsubscribeHandler = inboxes.subscribe, inboxes.unsubscribe
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "mailroom", Title: "Mailroom", Version: version}, options)
+	inboxes.tell = func(uri string) {
+		s.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: uri})
+	}
 	for _, d := range t.env.Catalogue.All() {
 		if !served(d, vocabularies) {
 			continue
@@ -57,6 +66,10 @@ func (t *toolServer) server(version string, admin bool, vocabularies ...string) 
 		s.AddTool(t.describe(d, card, name), t.call(d))
 	}
 	t.addResources(s)
+	if t.arrival != nil {
+		s.AddReceivingMiddleware(t.arrival.greet)
+	}
+	s.AddReceivingMiddleware(withCodes)
 	return s
 }
 
@@ -105,6 +118,11 @@ func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
 			return toolFailure(err)
 		}
 		defer done()
+		if d.UsesDatabase() {
+			if err := t.ready(ctx); err != nil {
+				return toolFailure(err)
+			}
+		}
 		env := t.env
 		env.Caller = x.caller
 		ctx = tracing.WithParent(commands.WithPatience(ctx, t.patience), metaText(req, "traceparent"))
@@ -133,6 +151,14 @@ func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
 		}
 		return result, nil
 	}
+}
+
+// ready is asked before anything that needs the database.
+func (t *toolServer) ready(ctx context.Context) error {
+	if t.arrival == nil {
+		return nil
+	}
+	return t.arrival.ready(ctx)
 }
 
 func toolResult(answer commands.Answer) (*mcp.CallToolResult, error) {

@@ -17,7 +17,7 @@ func (t *toolServer) addResources(s *mcp.Server) {
 		name, uri, about string
 		read             func(ctx context.Context, env commands.Env, id string) (any, error)
 	}{
-		{"inbox", "mailroom://inbox/{agent}", "Unread messages of an agent; reading them here leaves them unread", readInbox},
+		{"inbox", inboxURI + "{agent}", "Unread messages of an agent; reading them here leaves them unread", readInbox},
 		{"thread", "mailroom://thread/{id}", "Messages of a thread that you take part in, or that you sent or got, oldest first", readThread},
 		{"trace", "mailroom://trace/{message_id}", "What happened to a message", readTrace},
 	} {
@@ -36,6 +36,9 @@ func (t *toolServer) resource(read func(context.Context, commands.Env, string) (
 			return nil, err
 		}
 		defer done()
+		if err := t.ready(ctx); err != nil {
+			return nil, err
+		}
 		env := t.env
 		env.Caller = x.caller
 		content, err := read(ctx, env, lastSegment(req.Params.URI))
@@ -67,12 +70,19 @@ func lastSegment(uri string) string {
 // messagesAtOnce is the most messages that a resource shows.
 const messagesAtOnce = 100
 
-// readInbox shows what an agent has not read. Only the agent itself and administrators may see it.
+// inboxOf returns whose inbox a name means. Only the agent itself and administrators may see it.
+func inboxOf(caller commands.Caller, name string) (string, error) {
+	if caller.Admin {
+		return name, nil
+	}
+	return commands.ActAs(caller, strings.ToLower(name))
+}
+
+// readInbox shows what an agent has not read.
 func readInbox(ctx context.Context, env commands.Env, agent string) (any, error) {
-	if !env.Caller.Admin {
-		if _, err := commands.ActAs(env.Caller, strings.ToLower(agent)); err != nil {
-			return nil, err
-		}
+	agent, err := inboxOf(env.Caller, agent)
+	if err != nil {
+		return nil, err
 	}
 	ms, more, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: messagesAtOnce, Peek: true})
 	return map[string]any{"agent": agent, "messages": notNil(ms), "has_more": more}, err

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -26,8 +25,9 @@ func MCPCommand(p *Program) *cli.Command {
 		HideHelpCommand: true, OnUsageError: usageError,
 		Description: "Started by an agent's host. The agent is the one that --as names, and acts under no other name; without --as it\n" +
 			"is the administrator, who sends and reads as operator. With one vocabulary its tools have their own names, with several those of coral begin\n" +
-			"with coral_ and those of ralph with ralph_. The database must exist: hosts start it in other folders than the\n" +
-			"project's, so name it with --db.\n\n" +
+			"with coral_ and those of ralph with ralph_. The agent is registered when its host connects, and takes part in\n" +
+			"the session that --session names. Hosts start it in other folders than the project's, so name the database with --db: where\n" +
+			"none is, no tool makes it, and each answers what to do.\n\n" +
 			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "vocabulary", Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
@@ -63,11 +63,10 @@ func (p *Program) serveTools(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := router.Agents(c.Context); err != nil { // a host that starts it elsewhere is to hear of it now
-		return errors.Join(err, router.Close())
-	}
 	env := commands.Env{Router: router, Caller: caller, Log: log, Catalogue: p.Catalogue}
-	err = serveStream(c.Context, log, newToolServer(env).server(p.Version, caller.Admin, vocabularies...), caller, p.In, p.Out)
+	tools := newToolServer(env)
+	tools.arrival = &arrival{env: env}
+	err = serveStream(c.Context, log, tools.server(p.Version, caller.Admin, vocabularies...), caller, p.In, p.Out)
 	return errors.Join(err, router.Close())
 }
 
@@ -123,7 +122,7 @@ func (t *watchedTransport) Connect(ctx context.Context) (mcp.Connection, error) 
 type watchedConnection struct {
 	mcp.Connection
 	t        *watchedTransport
-	open     atomic.Int64  // requests that were not answered yet
+	open     openCalls
 	answered chan struct{} // a hint that one was
 }
 
@@ -134,9 +133,7 @@ const lastWords = time.Second
 // Read implements mcp.Connection.
 func (c *watchedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
-	if request, ok := m.(*jsonrpc.Request); ok && request.IsCall() {
-		c.open.Add(1)
-	}
+	c.open.heard(m)
 	if err != nil {
 		c.finish(ctx)
 		c.t.leave()
@@ -148,7 +145,7 @@ func (c *watchedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (c *watchedConnection) finish(ctx context.Context) {
 	patience := time.NewTimer(lastWords)
 	defer patience.Stop()
-	for c.open.Load() > 0 {
+	for c.open.count() > 0 {
 		select {
 		case <-c.answered:
 		case <-patience.C:
@@ -160,15 +157,19 @@ func (c *watchedConnection) finish(ctx context.Context) {
 }
 
 // Write implements mcp.Connection.
-func (c *watchedConnection) Write(ctx context.Context, m jsonrpc.Message) error {
-	err := c.Connection.Write(ctx, m)
-	if answer, ok := m.(*jsonrpc.Response); ok {
-		c.t.x.settle(answer.Result, err == nil)
-		c.open.Add(-1)
-		select {
-		case c.answered <- struct{}{}:
-		default:
-		}
+func (c *watchedConnection) Write(ctx context.Context, m jsonrpc.Message) (err error) {
+	answer, ok := m.(*jsonrpc.Response)
+	if !ok {
+		return c.Connection.Write(ctx, m)
+	}
+	wanted := c.open.answer(answer.ID)
+	if wanted {
+		err = c.Connection.Write(ctx, &jsonrpc.Response{ID: answer.ID, Result: answer.Result, Error: withCode(answer.Error, jsonrpc.CodeInvalidRequest)})
+	}
+	c.t.x.settle(answer.Result, wanted && err == nil)
+	select {
+	case c.answered <- struct{}{}:
+	default:
 	}
 	return err
 }

@@ -1,0 +1,215 @@
+package surface
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands"
+)
+
+const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+// stdioServer is a server as `mailroom mcp` makes it for an agent.
+func stdioServer(env commands.Env, agent string, vocabularies ...string) *mcp.Server {
+	tools := newToolServer(env)
+	env.Caller = commands.Caller{Name: agent, Session: "default"}
+	tools.arrival = &arrival{env: env}
+	return tools.server("v1", false, vocabularies...)
+}
+
+// rawSession is a client that writes its lines itself.
+type rawSession struct {
+	t   *testing.T
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func rawly(t *testing.T, s *mcp.Server, agent string) *rawSession {
+	t.Helper()
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer out.Close()
+		serveStream(context.WithoutCancel(t.Context()), slog.New(slog.DiscardHandler), s, commands.Caller{Name: agent, Session: "default"}, in, out)
+	}()
+	t.Cleanup(func() {
+		fromServer.Close()
+		toServer.Close()
+		<-ended
+	})
+	r := &rawSession{t, toServer, bufio.NewScanner(fromServer)}
+	r.out.Buffer(nil, 1<<20)
+	return r
+}
+
+func (r *rawSession) say(line string) {
+	r.t.Helper()
+	if _, err := io.WriteString(r.in, line+"\n"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// next is the next line of the server.
+func (r *rawSession) next() string {
+	r.t.Helper()
+	if !r.out.Scan() {
+		r.t.Fatalf("the server says no more: %v", r.out.Err())
+	}
+	return r.out.Text()
+}
+
+// refusals are requests that cannot be answered, and the code that each deserves.
+var refusals = []struct {
+	method, params string
+	code           int
+}{
+	{"nothing/of/the/kind", `{}`, -32601},
+	{"prompts/list", `{}`, -32601}, // none are declared
+	{"prompts/get", `{"name":"x"}`, -32602},
+	{"completion/complete", `{}`, -32602},
+	{"tools/call", `{"name":"nope"}`, -32602},
+	{"tools/call", `[]`, -32602},
+	{"tools/list", `7`, -32602},
+	{"resources/read", `{"uri":"mailroom://inbox/b"}`, -32602}, // of another
+	{"resources/read", `{"uri":"mailroom://thread/none"}`, -32602},
+	{"resources/read", `{"uri":"mailroom://trace/none"}`, -32602},
+	{"resources/subscribe", `{"uri":"mailroom://thread/none"}`, -32602},
+	{"resources/subscribe", `{"uri":"mailroom://inbox/b"}`, -32602},
+}
+
+// TestErrorsHaveCodes: what is refused is refused with a code of JSON-RPC, never 0.
+func TestErrorsHaveCodes(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a", "b")
+	s := rawly(t, stdioServer(envOf(e.router), "a"), "a")
+	s.say(`{"jsonrpc":"2.0","id":9,"method":"tools/list"}`) // before the client has said hello
+	if got := s.next(); !strings.Contains(got, `"code":-32600`) {
+		t.Errorf("before initialize: %s", got)
+	}
+	s.say(hello)
+	s.next()
+	s.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	token := e.token("a", false)
+	for i, c := range refusals {
+		call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, i+1, c.method, c.params)
+		s.say(call)
+		_, overHTTP := e.post(token, "/mcp", call)
+		for way, got := range map[string]string{"stdio": s.next(), "HTTP": overHTTP} {
+			want := c.code
+			if way == "HTTP" && i == 0 {
+				continue // the SDK refuses it with the status 400 and no JSON-RPC
+			}
+			if way == "HTTP" && c.method == "resources/subscribe" {
+				want = -32601 // nobody could be told
+			}
+			if code := errorCode(got); code == 0 || code != want && !(c.method == "resources/read" && code == -32002) {
+				t.Errorf("%s over %s: %s; want the code %d", call, way, got, want)
+			}
+		}
+	}
+}
+
+// errorCode is the code of the error in an answer, or in an event that holds one.
+func errorCode(answer string) int {
+	for line := range strings.Lines(answer) {
+		line = strings.TrimPrefix(line, "data: ")
+		var read struct{ Error struct{ Code int } }
+		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &read) == nil {
+			return read.Error.Code
+		}
+	}
+	return 0
+}
+
+// TestCalledOffIsNotAnswered: a call that its client has called off has no answer, and has taken nothing.
+func TestCalledOffIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a", "b")
+	s := rawly(t, stdioServer(envOf(e.router), "a", "coral"), "a")
+	s.say(hello)
+	s.next()
+	s.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	for i, id := range []string{`7`, `"seven"`} {
+		s.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"wait_for_mentions","arguments":{"timeoutMs":60000,"waitFor":"b"}}}`)
+		e.await("1", `SELECT count(*) FROM waits`)
+		s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+		e.await("0", `SELECT count(*) FROM waits`)
+		ping := fmt.Sprintf(`"id":%d`, 100+i)
+		s.say(`{"jsonrpc":"2.0",` + ping + `,"method":"ping"}`)
+		if got := s.next(); !strings.Contains(got, ping) {
+			t.Errorf("after the call %s was called off the server says %s", id, got)
+		}
+	}
+	// One that calls off what is answered already, or nothing, changes nothing.
+	s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":100}}`)
+	s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{}}`)
+	s.say(`{"jsonrpc":"2.0","id":100,"method":"ping"}`)
+	if got := s.next(); !strings.Contains(got, `"id":100`) {
+		t.Errorf("a number that is used again: %s", got)
+	}
+}
+
+// TestInboxSubscription: who subscribes to an inbox is told of what arrives in it, from any process, until it ends that.
+func TestInboxSubscription(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a", "b")
+	b := e.tools("/mcp/relay", "b", false, nil)
+	send := func(text string) {
+		t.Helper()
+		done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"`+text+`"}`)
+	}
+	send("there before") // is no arrival
+	heard := make(chan string, 100)
+	s, _ := piped(t, stdioServer(envOf(e.router), "a", "relay"), "a", &mcp.ClientOptions{
+		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { heard <- r.Params.URI },
+	})
+	if c := s.InitializeResult().Capabilities; !c.Resources.Subscribe {
+		t.Errorf("it does not say that it can: %+v", c.Resources)
+	}
+	const uri = inboxURI + "a"
+	for range 2 { // twice is once
+		if err := s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{"first", "second"} {
+		send(text)
+		if got := <-heard; got != uri {
+			t.Errorf("it is told of %s", got)
+		}
+		if got := read(t, s, uri); !strings.Contains(got, text) {
+			t.Errorf("told of %s, it reads %s", text, got)
+		}
+	}
+	done(t, s, "get_messages", `{}`)
+	if err := s.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: uri}); err != nil {
+		t.Fatal(err)
+	}
+	send("third")
+	done(t, s, "get_messages", `{}`)
+	if len(heard) > 0 {
+		t.Errorf("after it has ended its subscription it is told of %s", <-heard)
+	}
+}
+
+// TestAgentArrives: an agent is known, and takes part in its session, from when its host connects.
+func TestAgentArrives(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "b")
+	piped(t, stdioServer(envOf(e.router), "newcomer", "relay"), "newcomer", nil)
+	if got := e.value(`SELECT agent || ' ' || session_id || ' ' || status FROM presence WHERE agent = 'newcomer'`); got != "newcomer default working" {
+		t.Errorf("its presence is %q", got)
+	}
+	b := e.tools("/mcp/relay", "b", false, nil)
+	done(t, b, "send_message", `{"target":"newcomer","message_type":"PING","message":"welcome"}`)
+}
