@@ -92,6 +92,7 @@ func callAll(t *testing.T, o *office, offered []string, call func(tool string, a
 		for i := range args {
 			args[i] = strings.ReplaceAll(args[i], `\u0020`, " ")
 		}
+		t.Log(c.tool) // a sign of life: each call of a foreign client starts a program
 		result, text := call(c.tool, args)
 		if result["success"] != true {
 			t.Errorf("%s %s: %s", c.tool, c.args, text)

@@ -208,14 +208,17 @@ func TestUnderAnothersName(t *testing.T) {
 	}
 	ann, boss := f.token("ann", false), f.token("boss", true)
 	rows := f.forgeries(ann, boss, thread.ID, sent.MessageID)
+	hidden := []string{"acknowledge", "cancel", "ralph_ack"} // a stranger's id does not exist for them
 	before := f.rows()
 	for _, row := range rows {
 		status, body := f.run(row.token, row.command, row.params)
-		if code, _ := failure(body); status != 403 || code != "permission_denied" {
+		code, _ := failure(body)
+		isHidden := row.token == ann && slices.Contains(hidden, row.command)
+		if isHidden != (status == 404 && code == "not_found") || !isHidden && (status != 403 || code != "permission_denied") {
 			t.Errorf("POST %s %s: %d %s", row.command, row.params, status, body)
 		}
 		_, body = f.tool(row.token, "/mcp", row.command, row.params)
-		if !strings.Contains(body, `permission_denied`) && !strings.Contains(body, `unknown tool`) {
+		if !strings.Contains(body, `permission_denied`) && !strings.Contains(body, `unknown tool`) && !(isHidden && strings.Contains(body, `not_found`)) {
 			t.Errorf("tool %s %s: %s", row.command, row.params, body)
 		}
 	}
