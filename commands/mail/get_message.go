@@ -31,7 +31,7 @@ type Copy struct {
 	Receipts  []orchestrator.Receipt `json:"receipts"`
 }
 
-var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage)
+var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).BesideAny()
 
 // getMessage changes nothing.
 func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetMessageResult, error) {
