@@ -38,7 +38,7 @@ const (
 //	json:"batch_size,omitempty"   its name; with omitempty it may be left out
 //	desc:"messages at most"       what it is; required
 //	check:"min=1,max=1000"        bounds: of a number, or of the bytes of a text or the elements of a list
-//	                              also agent, agent|group, id, oneof=a|b; of a JSON value, object or text|object;
+//	                              also agent, agent|group, agent|group|role, id, oneof=a|b; of a JSON value, object or text|object;
 //	                              characters: the bounds of a text count those; private: no error repeats its value,
 //	                              nor that of any other parameter of the command, nor a name that it does not have: what
 //	                              is private may have come to the wrong place
@@ -55,7 +55,7 @@ type Param struct {
 	Arg      string
 	Min, Max *float64
 	OneOf    []string
-	NameOf   string // agent, agent|group or id
+	NameOf   string // agent, agent|group, agent|group|role or id
 
 	// TextOrObject: the JSON value is a text or an object. On the command line a text needs no quotes of its own.
 	TextOrObject bool
@@ -195,7 +195,7 @@ func (p *Param) readChecks(tag string) error {
 			}
 		case "oneof":
 			p.OneOf = strings.Split(value, "|")
-		case "agent", "agent|group", "id":
+		case "agent", "agent|group", "agent|group|role", "id":
 			p.NameOf = key
 		case "text|object":
 			p.TextOrObject = true
@@ -272,8 +272,12 @@ func (p *Param) checkText(s string) (string, error) {
 		return "", p.invalid("it holds a NUL")
 	}
 	switch p.NameOf {
-	case "agent", "agent|group":
-		name, err := orchestrator.CheckName(strings.ReplaceAll(p.NameOf, "|", " or "), s)
+	case "agent", "agent|group", "agent|group|role":
+		check, kind := orchestrator.CheckName, p.NameOf
+		if others, some := strings.CutSuffix(kind, "|role"); some {
+			check, kind = orchestrator.CheckRecipient, others
+		}
+		name, err := check(strings.ReplaceAll(kind, "|", " or "), s)
 		if err != nil && p.Private {
 			return "", p.invalid("it is not a name: it is a letter, then letters, digits, '_' or '-'")
 		}

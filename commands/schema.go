@@ -68,6 +68,8 @@ func setLengths(s *jsonschema.Schema, p *Param) {
 	switch p.NameOf {
 	case "agent", "agent|group":
 		s.Pattern = "^[A-Za-z][A-Za-z0-9_-]{0,56}$"
+	case "agent|group|role":
+		s.Pattern = "^([A-Za-z][A-Za-z0-9_-]{0,56}|role:.+)$"
 	case "id":
 		s.MinLength, s.MaxLength = new(1), new(256)
 	}

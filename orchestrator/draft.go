@@ -33,7 +33,7 @@ func (d Draft) check() (Draft, error) {
 	if d.Sender, err = CheckName("sender", d.Sender); err != nil {
 		return d, err
 	}
-	if d.Recipient, err = CheckName("recipient", d.Recipient); err != nil {
+	if d.Recipient, err = CheckRecipient("recipient", d.Recipient); err != nil {
 		return d, err
 	}
 	return d.checkContent()

@@ -85,7 +85,7 @@ func (m *Message) Traceparent() string { return tracing.Traceparent(m.TraceID, m
 // Draft is a message about to be sent.
 type Draft struct {
 	Sender         string          // required: a known agent
-	Recipient      string          // required: a known agent or a group
+	Recipient      string          // required: a known agent, a group, or role:ROLE for every agent of a role
 	Type           string          // any word, at most 64 bytes
 	Payload        json.RawMessage // one JSON value of at most MaxPayload bytes; nil is null
 	MaxRetries     *int            // 0 to 100; nil: the setting retry.max_retries

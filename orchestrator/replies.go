@@ -90,7 +90,7 @@ func (t *tx) replying(conf *config, d *Draft, recipients []string, isGroup bool)
 	case later:
 		re.outside = "it is wanted later, and what is posted in a thread stands there at once"
 	case isGroup:
-		re.outside = d.Recipient + " is a group, which takes part in no thread"
+		re.outside = d.Recipient + " is several agents, which take part in no thread together"
 	case !th.takes(d.Sender, &re):
 	case !th.Has(recipients[0]):
 		re.outside = recipients[0] + " takes no part in the thread of the message answered"

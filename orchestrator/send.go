@@ -149,10 +149,9 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	case recipients == nil && !isGroup:
 		return t.refuse(conf, d, UnknownRecipient, "recipient", d.Recipient)
 	case len(recipients) == 0:
-		return sent, nil, Errorf(InvalidParams, "the group %s has no members", d.Recipient).
-			WithHint("Add some with `mailroom group add %s AGENT`", d.Recipient)
+		return sent, nil, conf.nobodyIn(d.Recipient)
 	case isGroup && d.ID != "":
-		return sent, nil, Errorf(InvalidParams, "id: %s is a group, and each of its members gets a message with an id of its own", d.Recipient).
+		return sent, nil, Errorf(InvalidParams, "id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
 			WithHint("Leave the id out, or name one agent")
 	}
 	note := ""

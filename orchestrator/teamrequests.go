@@ -96,7 +96,7 @@ func (r *Router) AskTeammate(ctx context.Context, q TeamRequest) (sent TeamSent,
 
 // checkProtocol is checkInTeam for what cannot be broadcast.
 func (d Draft) checkProtocol() (Draft, error) {
-	if d.Recipient == Teammates {
+	if d.toSeveralInTeam() {
 		return d, Errorf(InvalidParams, "%s cannot be broadcast: one teammate has to answer for itself", d.Type).WithHint("Name one teammate")
 	}
 	return d.checkInTeam()

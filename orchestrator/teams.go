@@ -104,7 +104,7 @@ type TeamSent struct {
 	Stopped []string // teammates that have stopped: a broadcast leaves them out, a direct message waits for them
 }
 
-// SendToTeam sends a message from one agent of a session to another, or to all its Teammates, and notes that the sender is
+// SendToTeam sends a message from one agent of a session to another, to all its Teammates, or to those of a role (role:ROLE), and notes that the sender is
 // working. The draft's SessionID is the session; a broadcast takes no IdempotencyKey, ReplyTo or HoldUnknown. A direct
 // message reaches everybody known, also outside the team: whoever wrote can be answered. Errors: as Send; invalid_params
 // for a group, for the sender itself, and for a broadcast that nobody would get.
@@ -135,20 +135,25 @@ func (r *Router) writeToTeam(ctx context.Context, send func(t *tx) (sent TeamSen
 // checkInTeam is check for a draft that may go to all teammates.
 func (d Draft) checkInTeam() (_ Draft, err error) {
 	if d.Recipient != Teammates {
-		if d.Recipient, err = CheckName("recipient", d.Recipient); err != nil {
+		if d.Recipient, err = CheckRecipient("recipient", d.Recipient); err != nil {
 			return d, err
 		}
 	}
 	if d, err = d.checkFromTeam(); err != nil {
 		return d, err
 	}
-	if d.Recipient == Teammates && d.ReplyTo != "" {
+	if d.toSeveralInTeam() && d.ReplyTo != "" {
 		return d, Errorf(InvalidParams, "reply_to: an answer goes to one teammate").WithHint("Name the one who wrote %s", Clip(d.ReplyTo))
 	}
 	if d.Recipient == d.Sender {
 		return d, Errorf(InvalidParams, "%s would write to itself", d.Sender).WithHint("Name a teammate")
 	}
 	return d, nil
+}
+
+// toSeveralInTeam tells that a draft goes to all teammates, or to those of a role.
+func (d *Draft) toSeveralInTeam() bool {
+	return d.Recipient == Teammates || strings.HasPrefix(d.Recipient, RolePrefix)
 }
 
 // checkFromTeam is checkInTeam without the recipient.
@@ -170,7 +175,7 @@ func (t *tx) sendToTeam(d *Draft) (sent TeamSent, refusal, err error) {
 	if err != nil {
 		return sent, nil, err
 	}
-	if d.Recipient == Teammates {
+	if d.toSeveralInTeam() {
 		sent.Sent, sent.Stopped, err = t.broadcast(d)
 	} else if _, isGroup := conf.members(d.Recipient); isGroup {
 		err = Errorf(InvalidParams, "%s is a group, no teammate", d.Recipient).WithHint("Write to %s for the whole team", Teammates)
@@ -188,7 +193,7 @@ func (t *tx) sendToTeam(d *Draft) (sent TeamSent, refusal, err error) {
 	return sent, nil, err
 }
 
-// broadcast stores one row for each teammate that has not stopped.
+// broadcast stores one row for each teammate that has not stopped, of the role that the draft names, if it does.
 func (t *tx) broadcast(d *Draft) (sent Sent, stopped []string, err error) {
 	conf, err := t.acting(d.Sender, d.RegisterSender)
 	if err != nil {
@@ -199,7 +204,13 @@ func (t *tx) broadcast(d *Draft) (sent Sent, stopped []string, err error) {
 		return sent, nil, err
 	}
 	var recipients []string
-	for _, name := range conf.team(d.SessionID) {
+	team := conf.team(d.SessionID)
+	if d.Recipient != Teammates {
+		if team = conf.withRole(team, d.Recipient); len(team) == 0 {
+			return sent, nil, conf.nobodyIn(d.Recipient)
+		}
+	}
+	for _, name := range team {
 		switch {
 		case name == d.Sender:
 		case parts[name].Status == Stopped:

@@ -16,7 +16,7 @@ import (
 type SendParams struct {
 	ID             string          `json:"id,omitempty" desc:"id of your own; a repeat with it sends nothing" check:"id"`
 	From           string          `json:"from,omitempty" desc:"agent that sends; may be left out by one that is known by its credential" check:"agent"`
-	To             string          `json:"to" desc:"agent or group that gets it" check:"agent|group"`
+	To             string          `json:"to" desc:"agent, group or role:ROLE that gets it" check:"agent|group|role"`
 	Type           string          `json:"type" desc:"task_assign, implementation_complete, validation_passed, bug_report, question, answer, status_update, or a word of your own" check:"min=1,max=64"`
 	Priority       string          `json:"priority,omitempty" desc:"higher is read first" check:"oneof=low|normal|high|urgent" default:"normal"`
 	Payload        json.RawMessage `json:"payload,omitempty" desc:"an object; the types above each have a form of it" check:"object,max=1048576" default:"{}"`
@@ -104,13 +104,9 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 	if err != nil {
 		return err
 	}
-	groups, err := env.Router.Groups(ctx)
+	to, err := env.Router.MembersOf(ctx, p.To)
 	if err != nil {
 		return err
-	}
-	to := []string{p.To}
-	if i := slices.IndexFunc(groups, func(g orchestrator.Group) bool { return g.Name == p.To }); i >= 0 {
-		to = groups[i].Members
 	}
 	from := &orchestrator.Agent{Name: sender}
 	if i := slices.IndexFunc(agents, func(a orchestrator.Agent) bool { return a.Name == sender }); i >= 0 {

@@ -10,7 +10,7 @@ import (
 // GetSentMessagesParams select from an outbox. Source: document 000, "get_sent_messages".
 type GetSentMessagesParams struct {
 	Status   string `json:"status,omitempty" desc:"only with this status" check:"oneof=pending|retry|delivered|failed|expired|cancelled"`
-	Target   string `json:"target,omitempty" desc:"only to this program or group" check:"agent|group"`
+	Target   string `json:"target,omitempty" desc:"only to this program or group" check:"agent|group|role"`
 	ThreadID string `json:"threadId,omitempty" desc:"only of this thread" check:"max=256"`
 	Source   string `json:"source,omitempty" desc:"whose outbox; another's only for administrators" check:"agent"`
 	Limit    int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=50" default:"20"`

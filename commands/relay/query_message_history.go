@@ -11,7 +11,7 @@ import (
 type QueryMessageHistoryParams struct {
 	ThreadID string `json:"threadId,omitempty" desc:"only those of this thread, oldest first" check:"max=256"`
 	Source   string `json:"source,omitempty" desc:"only those from this program" check:"agent"`
-	Target   string `json:"target,omitempty" desc:"only those to this program or group" check:"agent|group"`
+	Target   string `json:"target,omitempty" desc:"only those to this program or group" check:"agent|group|role"`
 	Type     string `json:"message_type,omitempty" desc:"only those of this type: any word" check:"min=1"`
 	Status   string `json:"status,omitempty" desc:"only those with this delivery status" check:"oneof=pending|retry|delivered|failed|expired|cancelled"`
 	Since    string `json:"since,omitempty" desc:"only those sent at or after this time, ISO 8601" check:"max=64"`

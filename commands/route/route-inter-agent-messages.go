@@ -14,7 +14,7 @@ import (
 // whose spelling a client is offered; any other case is taken, too.
 type RouteParams struct {
 	Action         string           `json:"ACTION" desc:"what to do" check:"oneof=poll|deliver|deliver_all|send|clear|clear_old"`
-	Recipient      string           `json:"RECIPIENT,omitempty" desc:"agent, or group to send to" check:"agent|group"`
+	Recipient      string           `json:"RECIPIENT,omitempty" desc:"agent, group or role:ROLE to send to" check:"agent|group|role"`
 	BatchSize      int              `json:"BATCH_SIZE,omitempty" desc:"poll: messages to list at most (10); deliver_all: messages of one claim" check:"min=1,max=1000"`
 	Timeout        commands.Seconds `json:"DELIVERY_TIMEOUT_SECONDS,omitempty" desc:"deliver_all: longest attempt" check:"min=1,max=3600"`
 	InstanceID     string           `json:"ORCHESTRATOR_INSTANCE_ID,omitempty" desc:"recorded as lease owner and trace actor of this run" check:"min=1,max=128"`

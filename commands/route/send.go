@@ -16,7 +16,7 @@ import (
 // Source: document 004, "Operation 3: Send Message".
 type SendParams struct {
 	Sender         string           `json:"sender,omitempty" desc:"agent that sends; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
-	Recipient      string           `json:"recipient" desc:"agent or group" check:"agent|group"`
+	Recipient      string           `json:"recipient" desc:"agent, group or role:ROLE" check:"agent|group|role"`
 	Type           string           `json:"message_type" desc:"task_assignment, error_report, ...: any word" check:"min=1,max=64"`
 	Payload        json.RawMessage  `json:"payload,omitempty" desc:"any JSON value, at most 1 MiB; left out it is null"`
 	MaxRetries     *int             `json:"max_retries,omitempty" desc:"retries before it fails; left out: the setting retry.max_retries" check:"min=0,max=100"`

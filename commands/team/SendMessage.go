@@ -15,7 +15,7 @@ import (
 
 // SendMessageParams ask for one message to a teammate, or to all of them. Source: document 001, "Schema".
 type SendMessageParams struct {
-	To      string          `json:"to" desc:"name of a teammate; * is every teammate but yourself" check:"min=1,max=64"`
+	To      string          `json:"to" desc:"name of a teammate; * is every teammate but yourself, role:ROLE those of a role" check:"min=1,max=261"`
 	Message json.RawMessage `json:"message" desc:"a text, or a protocol object: shutdown_request, shutdown_response, plan_approval_request, plan_approval_response" check:"text|object"`
 	Summary string          `json:"summary,omitempty" desc:"preview in 5 to 10 words; left out, the message's first ten words" check:"max=200"`
 	ReplyTo string          `json:"reply_to,omitempty" desc:"message that this one answers" check:"id"`

@@ -1,0 +1,14 @@
+package admin
+
+import (
+	"context"
+
+	"mailroom/commands"
+)
+
+var groupRemoveCommand = commands.Define(vocabulary, "group remove", groupRemove)
+
+func groupRemove(ctx context.Context, env commands.Env, p GroupMembersParams) (GroupMembersResult, error) {
+	change, err := env.Router.RemoveFromGroup(ctx, p.Name, p.Members)
+	return GroupMembersResult{change.Group}, err
+}
