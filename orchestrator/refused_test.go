@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,7 +14,8 @@ import (
 func TestRefusedForGood(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
-	f.addWired("b")
+	target, fallback := "wire:b", "jsonl:"+filepath.Join(t.TempDir(), "b.jsonl")
+	f.add(orchestrator.AgentUpdate{Name: "b", Deliver: &target, Fallback: &fallback})
 	id := f.send("a", "b")
 	f.wire.set(refusing(fmt.Errorf("exit status 65: %w", orchestrator.ErrRefused)))
 	d := f.deliver()
