@@ -295,13 +295,8 @@ func (t *tx) apart(fn func() error) (failure, err error) {
 	return failure, err
 }
 
-// ended is why the request need not go on: nobody waits for it any more.
-func (t *tx) ended() error {
-	if t.ctx.Err() != nil {
-		return context.Cause(t.ctx)
-	}
-	return nil
-}
+// ended is why the request need not go on, since nobody waits for it any more; nil as long as somebody does.
+func (t *tx) ended() error { return context.Cause(t.ctx) }
 
 // alone runs fn for one row. A failure that is the row's own fault (a trigger that aborts, a value that is too big)
 // undoes what fn did and is logged: it must not hold back other rows. failed reports that.
