@@ -153,11 +153,11 @@ func (t *tx) answered(conf *config, p *PostDraft) (a answered, err error) {
 	if m.Sender == p.Sender && !m.isPost() {
 		a.writer = m.Recipient
 	}
-	var re reply
-	if found && th.takes(p.Sender, &re) {
-		a.thread = th.ID
+	if found {
+		if a.outside = th.shutsOut(p.Sender); a.outside == "" {
+			a.thread = th.ID
+		}
 	}
-	a.outside = re.outside
 	return a, nil
 }
 

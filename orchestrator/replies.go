@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"encoding/json"
 	"strings"
@@ -81,41 +82,44 @@ func (t *tx) replying(conf *config, d *Draft, recipients []string, isGroup bool)
 		return re, nil
 	}
 	th, found, err := t.thread(p.thread)
-	switch {
-	case err != nil:
+	if err != nil {
 		return re, err
-	case !found: // a word of the sender's, who groups messages by it
+	}
+	if !found { // a word of the sender's, who groups messages by it
 		d.ThreadID = p.thread
 		return re, nil
+	}
+	switch {
 	case later:
 		re.outside = "it is wanted later, and what is posted in a thread stands there at once"
 	case isGroup:
 		re.outside = d.Recipient + " is several agents, which take part in no thread together"
-	case !th.takes(d.Sender, &re):
-	case !th.Has(recipients[0]):
-		re.outside = recipients[0] + " takes no part in the thread of the message answered"
 	default:
-		re.thread = &th
-		d.ThreadID = th.ID
-		if p.postID != "" { // the others know it by this id
-			d.ReplyTo = p.postID
-		}
-		if !d.SessionNamed {
-			d.SessionID = th.Session
-		}
+		re.outside = cmp.Or(th.shutsOut(d.Sender), th.shutsOut(recipients[0]))
+	}
+	if re.outside != "" {
+		return re, nil
+	}
+	re.thread = &th
+	d.ThreadID = th.ID
+	if p.postID != "" { // the others know it by this id
+		d.ReplyTo = p.postID
+	}
+	if !d.SessionNamed {
+		d.SessionID = th.Session
 	}
 	return re, nil
 }
 
-// takes reports whether an answer of somebody can join a thread, and notes why not.
-func (th *Thread) takes(sender string, re *reply) bool {
+// shutsOut says why an answer from or to somebody cannot join the thread in which what it answers stands; "" when it can.
+func (th *Thread) shutsOut(agent string) string {
 	switch {
 	case th.Status != OpenThread:
-		re.outside = "the thread of the message answered was closed at " + th.ClosedAt
-	case !th.Has(sender):
-		re.outside = sender + " takes no part in the thread of the message answered"
+		return "the thread of the message answered was closed at " + th.ClosedAt
+	case !th.Has(agent):
+		return agent + " takes no part in the thread of the message answered"
 	}
-	return re.outside == ""
+	return ""
 }
 
 // decides looks whether a draft answers a team's request, and makes it the answer that a teammate would have sent. What says
