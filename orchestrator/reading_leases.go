@@ -124,6 +124,17 @@ func (c *conn) leaseOf(m *Message) (*shown, error) {
 	return &list[0], nil
 }
 
+// lent are the messages, of reading_lease as l, that a reader was handed and has neither acknowledged nor read meanwhile. They
+// count as unread, though their places in agent_inbox do not look so.
+const lent = ` FROM reading_lease l
+	JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> ''
+	LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
+	WHERE coalesce(m.read_at, '') = ''`
+
+// unreadOf selects the ids of what the agent ?1 has not read.
+const unreadOf = `SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = ''
+	UNION ALL SELECT l.message_id` + lent + ` AND l.recipient = ?1`
+
 // endReadingLeases gives back what was not acknowledged in time.
 func (t *tx) endReadingLeases() (more bool, err error) {
 	if _, err := t.Exec(`DELETE FROM reading_lease WHERE until <= ? AND (typeof(message_id) <> 'text' OR typeof(recipient) <> 'text')`, t.clockText); err != nil {

@@ -81,13 +81,6 @@ func (t *tx) removeAgent(o *AgentRemoval) (failed int, err error) {
 	return failed + withdrawn, t.withdrawQuestions(o.Name)
 }
 
-// unreadOf selects the ids of what an agent has in its inbox and has not read, or was lent and has not confirmed.
-const unreadOf = `SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = ''
-	UNION SELECT l.message_id FROM reading_lease l
-	JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient
-	LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
-	WHERE l.recipient = ?1 AND coalesce(m.read_at, '') = '' `
-
 // keepRemoved notes that an agent was removed, and forgets which keys it has sent with.
 func (t *tx) keepRemoved(a *Agent, by string) error {
 	if _, err := t.Exec(`DELETE FROM idempotency WHERE sender = ?`, a.Name); err != nil {

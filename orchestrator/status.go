@@ -96,10 +96,7 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 		    UNION ALL
 		    SELECT recipient, 0, 0, 0, 0, count(*), 0, NULL, NULL, 0 FROM agent_inbox WHERE read_at = '' GROUP BY recipient
 		    UNION ALL
-		    SELECT l.recipient, 0, 0, 0, 0, 1, 1, NULL, NULL, 0 FROM reading_lease l
-		    JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> ''
-		    LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
-		    WHERE coalesce(m.read_at, '') = ''
+		    SELECT l.recipient, 0, 0, 0, 0, 1, 1, NULL, NULL, 0`+lent+`
 		    UNION ALL
 		    SELECT name, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 FROM agents)
 		GROUP BY recipient ORDER BY recipient`, func(row []driver.Value) error {
