@@ -245,24 +245,23 @@ func removedAgent(code Code, what, name, at string) *Error {
 
 // unknownAgent is the error for the name of an agent that nobody has, or has any more. what is as for removedAgent.
 func (c *conn) unknownAgent(code Code, what, name string, conf *config) error {
-	at, err := c.removedAt(name)
-	switch {
-	case err != nil:
-		return err
-	case at != "":
-		return removedAgent(code, what, name, at)
-	}
-	return Errorf(code, "%snobody is known as %q", what, name).WithHint("%s", strings.TrimSpace(didYouMean(name, conf.names)+" "+addIt(name)))
+	return c.orRemoved(name, what, Errorf(code, "%snobody is known as %q", what, name).
+		WithHint("%s", strings.TrimSpace(didYouMean(name, conf.names)+" "+addIt(name))))
 }
 
 // noAgent is the error for the name of an agent that was looked up.
 func (c *conn) noAgent(name string, conf *config) error {
+	return c.orRemoved(name, "", Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names)))
+}
+
+// orRemoved returns an error about a name that nobody has, or in its place one that says that the agent was removed.
+func (c *conn) orRemoved(name, what string, unknown *Error) error {
 	at, err := c.removedAt(name)
 	switch {
 	case err != nil:
 		return err
 	case at != "":
-		return removedAgent(NotFound, "", name, at)
+		return removedAgent(unknown.Code, what, name, at)
 	}
-	return Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names))
+	return unknown
 }
