@@ -1,0 +1,334 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Reason says what holds a message and what would free it.
+type Reason struct {
+	MessageID     string    `json:"message_id"`
+	Sender        string    `json:"sender"`
+	Recipient     string    `json:"recipient"`
+	Status        Status    `json:"status"`
+	Gone          bool      `json:"gone,omitempty"` // deleted by retention; status is the last that it had
+	Where         string    `json:"where"`          // where the message is
+	Rule          string    `json:"rule"`           // which rule keeps it there
+	NextAttemptAt string    `json:"next_attempt_at,omitempty"`
+	Fix           string    `json:"fix"` // what would free it; "" when nothing needs to be done
+	LastError     string    `json:"last_error,omitempty"`
+	LastReport    string    `json:"last_report,omitempty"` // what its transport had to say of the last attempt: output, an answer
+	Attempts      int       `json:"attempts"`
+	Overdue       bool      `json:"overdue,omitempty"`
+	Receipts      []Receipt `json:"receipts"`
+}
+
+// Why explains, for each message that an id names, where it is, which rule keeps it there, when the next attempt is, and
+// what would free it. Error: not_found.
+func (r *Router) Why(ctx context.Context, id string) (reasons []Reason, err error) {
+	err = r.read(func(c *conn) error {
+		reasons = nil
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
+		daemons, err := c.daemons(r.now())
+		if err != nil {
+			return err
+		}
+		signal, err := c.signalNamed(id)
+		if err != nil {
+			return err
+		}
+		if len(signal) > 0 {
+			reasons, err = c.explainSignal(r, conf, signal, len(daemons))
+			return err
+		}
+		ms, err := c.findMessages(id)
+		if err != nil {
+			return err
+		}
+		if len(ms) == 0 {
+			reasons, err = c.explainDeleted(id)
+			return err
+		}
+		for i := range ms {
+			reason, err := c.explain(r, conf, &ms[i], len(daemons))
+			if err != nil {
+				return err
+			}
+			reasons = append(reasons, reason)
+		}
+		return nil
+	})
+	return reasons, err
+}
+
+func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason, error) {
+	why := Reason{
+		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, NextAttemptAt: m.NextAttemptAt, LastError: m.Error,
+	}
+	n, err := c.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, m.ID)
+	if err != nil {
+		return why, err
+	}
+	why.Attempts = int(n)
+	why.LastReport, _, err = c.text(`SELECT detail FROM message_trace WHERE message_id = ? AND detail <> '' ORDER BY id DESC LIMIT 1`, m.ID)
+	if err != nil {
+		return why, err
+	}
+	if m.DeliveredAt != "" {
+		why.Attempts++
+	}
+	if why.Receipts, err = c.receipts(m); err != nil {
+		return why, err
+	}
+	switch m.Status {
+	case Delivered:
+		if err := c.explainDelivered(conf, m, &why); err != nil {
+			return why, err
+		}
+		return why, c.explainStart(r, conf, m, &why)
+	case Failed:
+		why.Where = "among the dead letters"
+		why.Rule = fmt.Sprintf("it failed for good after %s", plural(why.Attempts, "attempt"))
+		switch {
+		case strings.HasPrefix(m.Error, string(UnknownRecipient)+": "), strings.HasPrefix(m.Error, string(UnknownSender)+": "):
+			why.Rule = "it was refused when it was sent"
+		case n == 0:
+			why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
+		}
+		why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
+		if conf.agents[m.Recipient] == nil {
+			why.Fix = "Add the agent with `mailroom agent add " + m.Recipient + "`, then `mailroom dead_letters replay " + m.ID + "`"
+		}
+	case Lapsed:
+		why.Where, why.Rule = "among the dead letters", "it expired: "+m.Error
+		why.Fix = "`mailroom dead_letters replay " + m.ID + "` sends it again"
+	case Cancelled:
+		why.Where, why.Rule = "nowhere", "its sender took it back"
+		if reason, _, err := c.text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORDER BY id DESC LIMIT 1`, m.ID); err != nil {
+			return why, err
+		} else if reason != "" {
+			why.Rule = "it was taken back: " + reason
+		}
+	default:
+		return why, c.explainLive(r, conf, m, daemons, &why)
+	}
+	return why, nil
+}
+
+// explainDelivered says where a message is that was delivered, and how much is known of that.
+func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
+	if m.isPost() {
+		why.Where = "in the thread " + m.ThreadID
+		why.Rule = "a post is delivered with its writing, and stays as long as its thread is open"
+		return nil
+	}
+	through, whose, err := c.tookIt(conf.agents[m.Recipient], m)
+	if err != nil {
+		return err
+	}
+	scheme, address, _ := strings.Cut(through, ":")
+	rule, fix := "delivered; nothing has been heard of its being read", ""
+	switch scheme {
+	case "inbox":
+		why.Where = "in the inbox of " + m.Recipient
+		fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+	case "jsonl":
+		why.Where = "in the file " + address + whose
+		fix = "Nothing: whoever reads that file has it"
+	case "dir":
+		why.Where = "in the folder " + filepath.Join(address, m.Recipient) + ", or taken from there"
+		fix = "Nothing, once " + m.Recipient + " takes the file away, which `mailroom ralph watch` notices"
+	case "exec":
+		why.Where = "with " + m.Recipient + ": its command took it (" + through + ")"
+		rule, fix = "delivered: the command ended with exit status 0, which is all that is known", "Nothing"
+	case "webhook":
+		why.Where = "with " + m.Recipient + ": its server took it (" + through + ")"
+		rule, fix = "delivered: the server said that it has it, which is all that is known", "Nothing"
+	case "push", "ntfy":
+		why.Where = "with the push service, which hands it to the phone"
+		rule, fix = "delivered: the push service took it, which is all that is known", "Nothing"
+	case "person":
+		made, err := c.madeOf(m.ID)
+		if err != nil {
+			return err
+		}
+		why.Where = "in the app of the user's phones, as " + made
+		rule, fix = "delivered: it was made a question or an alert", "Nothing; `mailroom why "+made+"` says more"
+	default:
+		why.Where = "with " + m.Recipient + ", through " + through
+	}
+	lease, err := c.leaseOf(m)
+	if err != nil {
+		return err
+	}
+	switch {
+	case lease != nil:
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it is unread again at %s unless it is acknowledged", lease, lease.at, lease.until)
+		why.Fix = "`mailroom acknowledge " + m.ID + "` confirms it, `mailroom mail release " + m.ID + "` makes it unread at once"
+	case m.AcknowledgedAt != "":
+		why.Rule = "delivered, read and acknowledged"
+	case m.ReadAt != "":
+		why.Rule = "delivered and read; not acknowledged"
+	default:
+		why.Rule, why.Fix = rule, fix
+		if m.ttl != nil {
+			why.Rule += "; it expires unread at " + m.ExpiresAt
+		}
+	}
+	return nil
+}
+
+// tookIt returns the transport that took a message of an agent, which may have been removed: its fallback if the trace
+// says so, its inbox if it stands there, and else the agent's own. whose tells a fallback from that.
+func (c *conn) tookIt(agent *Agent, m *Message) (through, whose string, err error) {
+	how, _, err := c.text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1`, m.ID)
+	if err != nil {
+		return "", "", err
+	}
+	if fallback, found := strings.CutPrefix(how, byFallback); found {
+		return strings.TrimSuffix(fallback, ": "+foundEarlier), ", the fallback of " + m.Recipient, nil
+	}
+	if strings.HasPrefix(m.Recipient, DevicePrefix) { // it may be gone
+		return "push", "", nil
+	}
+	stands, err := c.number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
+	if stands > 0 || agent == nil {
+		return "inbox", "", err
+	}
+	return agent.Deliver, "", err
+}
+
+// explainLive explains a message that the router still has to act on.
+func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why *Reason) error {
+	now := stamp(r.now())
+	overdueAt := parseStamp(m.dueSince()).Add(conf.settings.OverdueAfter)
+	why.Overdue = m.CreatedAt != "" && overdueAt.Before(r.now())
+	why.Where = "in agent_message, undelivered"
+	deliver := "Run `mailroom deliver_all`, or keep `mailroom serve` running"
+	if daemons > 0 {
+		deliver = "A daemon is running and takes it within seconds; if not, look at its log"
+	}
+	agent := conf.agents[m.Recipient]
+	switch {
+	case m.Held:
+		explainHeld(m, why)
+	case m.leaseToken != "":
+		r.explainLease(m, now, deliver, why)
+	case agent == nil:
+		nobody, err := c.nobody(m.Recipient)
+		if err != nil {
+			return err
+		}
+		why.Rule = nobody + "; it climbs the ladder and then fails"
+		why.Fix = "`mailroom agent add " + m.Recipient + "`"
+	case agent.withheld:
+		why.Rule = "it waits, since " + NotTrusted + ": " + conf.untrusted
+		why.Fix = NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " + m.Recipient + "`"
+	case agent.waits():
+		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
+		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"
+	case m.NextAttemptAt > now:
+		return c.explainLater(m, now, why)
+	default:
+		if err := c.explainOrder(r, agent, m, now, why); err != nil || why.Rule != "" {
+			return err
+		}
+		if r.slotsTaken(agent) {
+			why.Rule = fmt.Sprintf("as many commands of %s are running as it allows, which is %d", m.Recipient, max(agent.Concurrency, 1))
+			why.Fix = "Nothing; it is taken when one of them has ended, also one that a process left which was killed"
+			return nil
+		}
+		why.Rule = "it is due now, and the next delivery run takes it"
+		why.Fix = deliver
+	}
+	return nil
+}
+
+// explainHeld explains a message that waits until somebody is there.
+func explainHeld(m *Message, why *Reason) {
+	if m.Recipient == User {
+		why.Rule = "it " + waitsForDevice + ": " + User + " has none that could show it. It is kept as an alert for the first that is approved"
+		why.Fix = "`mailroom signal pair` adds a phone; `mailroom cancel " + m.ID + "` takes the message back, and leaves the alert"
+		return
+	}
+	why.Rule = "it is held until somebody has the name " + m.Recipient
+	why.Fix = "`mailroom agent add " + m.Recipient + "` or `mailroom cancel " + m.ID + "`"
+}
+
+// explainLease explains a message under a lease. deliver says how messages are delivered now.
+func (r *Router) explainLease(m *Message, now, deliver string, why *Reason) {
+	switch {
+	case m.isUnowned() && m.LeaseUntil > now:
+		why.Rule = "it is under a lease without an owner until " + m.LeaseUntil + ": no process is delivering it, somebody wrote that by hand"
+		why.Fix = r.endUnowned(m)
+	case m.LeaseUntil > now:
+		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil)
+		why.Fix = "Wait. If that process has died, the message is due again when the lease ends"
+	case m.isUnowned():
+		why.Rule = "it was under a lease without an owner, which somebody wrote by hand, until " + m.LeaseUntil
+		why.Fix = deliver
+	default:
+		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled", m.LeaseOwner, m.LeaseUntil)
+		why.Fix = deliver
+	}
+}
+
+// explainLater explains a message that is not due yet.
+func (c *conn) explainLater(m *Message, now string, why *Reason) error {
+	asked, err := c.timesPutOff(m.ID)
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.isWantedLater(now):
+		why.Rule = m.Sender + " wants it delivered no earlier than " + m.NotBefore
+		why.Fix = "Nothing; it comes by itself. `mailroom cancel " + m.ID + "` takes it back"
+	case m.Status == Pending && asked == 0:
+		why.Rule = "its next_attempt_at, " + m.NextAttemptAt + ", was written by hand"
+		why.Fix = "Nothing; it comes by itself. For a later delivery there is `mailroom send --not-before`"
+	case m.Status == Pending:
+		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt)
+		why.Fix = "Nothing; it comes by itself"
+	default:
+		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", plural(m.Attempt()-1, "attempt"), m.Attempt(), m.NextAttemptAt)
+		why.Fix = "Remove the cause; the next attempt comes by itself"
+	}
+	return nil
+}
+
+// explainOrder explains a message that is due, and waits for one that its sender sent before it; why stays as it is when there
+// is none.
+func (c *conn) explainOrder(r *Router, agent *Agent, m *Message, now string, why *Reason) error {
+	ahead, err := c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE `+leased+` AND recipient = ? AND sender = ? AND seq <> ?
+		ORDER BY lease_until DESC LIMIT 1`, m.Recipient, m.Sender, m.seq)
+	if err != nil {
+		return err
+	}
+	behind, err := c.texts(`SELECT p.message_id || ', which ' || p.sender || ' sent before it, is put off until ' || p.next_attempt_at
+		FROM agent_message m, agent_message p WHERE m.seq = ?3 AND `+overtaken+` ORDER BY p.next_attempt_at DESC LIMIT 1`, now, m.Recipient, m.seq)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(ahead) > 0 && ahead[0].isUnowned():
+		why.Rule = fmt.Sprintf("%s, from %s to %s too, is under a lease without an owner until %s; their order is kept", ahead[0].ID, m.Sender, m.Recipient, ahead[0].LeaseUntil)
+		why.Fix = r.endUnowned(&ahead[0])
+	case len(ahead) > 0:
+		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender, m.Recipient)
+		why.Fix = "Wait for that delivery"
+	case len(behind) > 0 && r.setTransport(agent) == nil:
+		why.Rule = behind[0] + "; their order is kept"
+		why.Fix = "Nothing; it comes by itself"
+	}
+	return nil
+}
+
+// endUnowned says what to do about a lease that no process holds.
+func (r *Router) endUnowned(m *Message) string {
+	return fmt.Sprintf("Wait until then. Or end it now: `sqlite3 %s \"UPDATE agent_message SET lease_until = '' WHERE seq = %d\"`", shellWord(r.path), m.seq)
+}
