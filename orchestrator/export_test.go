@@ -63,6 +63,9 @@ var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, Cl
 	UnreadPosts:    `SELECT 0, m.seq` + unreadPosts + ` ORDER BY m.seq LIMIT +?2`,
 }
 
+// OwnMailStatements are the statements over an agent's own mail whose plans are kept by TestOwnMailPlans.
+var OwnMailStatements = struct{ Threads, Unread, Posts string }{threadsOf, unreadIn, postsOf}
+
 // PlacedStatements are the statements whose plans are kept by TestPlacedInOrderPlan.
 var PlacedStatements = struct{ InOrder string }{placedInOrder}
 

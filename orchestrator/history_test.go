@@ -163,7 +163,7 @@ func TestConversationPlans(t *testing.T) {
 		orchestrator.ConversationStatements.VoidRequests:   {"team_requests_message (message_id=?)"},
 		orchestrator.ConversationStatements.OfAgent:        {"presence_agent (agent=?)", "thread_participants_agent (agent=?)"},
 		orchestrator.ConversationStatements.SessionThreads: {"threads_session (session_id=?)", "sqlite_autoindex_presence_1 (session_id=?)"},
-		orchestrator.ConversationStatements.UnreadPosts:    {"thread_participants_agent (agent=?)", "m USING INDEX agent_message_thread (thread_id=? AND rowid>?)", "agent_message_multicast (multicast_id=?)"},
+		orchestrator.ConversationStatements.UnreadPosts:    {"thread_participants_agent (agent=?)", "m USING INDEX agent_message_thread (thread_id=? AND rowid>?)", "c USING INDEX agent_message_multicast (multicast_id=?)", "c USING INDEX agent_message_archive_multicast (multicast_id=?)"},
 		orchestrator.ConversationStatements.Token:          {"sqlite_autoindex_tokens_1 (hash=?)"},
 		orchestrator.ConversationStatements.Participants:   {"sqlite_autoindex_thread_participants_1 (thread_id=?)", "sqlite_autoindex_presence_1 (session_id=? AND agent=?)"},
 	} {

@@ -22,7 +22,7 @@ func TestClosingIsTold(t *testing.T) {
 	}
 	f.sql(`DELETE FROM agents WHERE name = 'gone'`)
 	f.sql(`UPDATE settings SET value = 'another' WHERE key = 'config.version'`)
-	notice := orchestrator.Closing{Summary: "all is said", Type: "thread_closed", Notice: json.RawMessage(`"it is over"`)}
+	notice := orchestrator.Closing{Summary: "all is said", Notice: orchestrator.Notice{Type: "thread_closed", Payload: json.RawMessage(`"it is over"`)}}
 	if _, err := f.CloseThread(t.Context(), change, notice); err != nil {
 		t.Fatal(err)
 	}

@@ -204,9 +204,13 @@ func (r *Router) RemoveParticipant(ctx context.Context, c ThreadChange, agent st
 // Closing is the end of a thread.
 type Closing struct {
 	Summary string // what came of it, at most 8 KiB; it is kept with the thread
-	Type    string // of the notice: any word, at most 64 bytes
-	// Notice is what the participants are told, one JSON value of at most MaxPayload bytes; nil tells nobody.
-	Notice json.RawMessage
+	Notice
+}
+
+// Notice is what the router itself says in a thread of what was done to it.
+type Notice struct {
+	Type    string          // any word, at most 64 bytes
+	Payload json.RawMessage // one JSON value of at most MaxPayload bytes; nil says nothing
 }
 
 // CloseThread ends a conversation: its posts and the summary stay, and it takes no more. The notice is its last post, of the
@@ -236,19 +240,28 @@ func (r *Router) CloseThread(ctx context.Context, c ThreadChange, end Closing) (
 
 // tellClosed posts the notice that a thread was closed.
 func (t *tx) tellClosed(th *Thread, by string, end *Closing) error {
-	if end.Notice == nil {
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	told := slices.DeleteFunc(th.Names(), func(name string) bool { return name == by || conf.agents[name] == nil })
+	return t.postNotice(th, &end.Notice, told)
+}
+
+// postNotice posts a notice in a thread. Those whom it mentions get it as a message of their own.
+func (t *tx) postNotice(th *Thread, notice *Notice, mentions []string) error {
+	if notice.Payload == nil {
 		return nil
 	}
 	conf, err := t.config()
 	if err != nil {
 		return err
 	}
-	d, err := Draft{Sender: SystemSender, Type: end.Type, Payload: end.Notice, ThreadID: th.ID, SessionID: th.Session}.checkContent()
+	d, err := Draft{Sender: SystemSender, Type: notice.Type, Payload: notice.Payload, ThreadID: th.ID, SessionID: th.Session}.checkContent()
 	if err != nil {
 		return err
 	}
-	told := slices.DeleteFunc(th.Names(), func(name string) bool { return name == by || conf.agents[name] == nil })
-	return t.insertPost(conf, &d, 0, &Posted{Mentions: told})
+	return t.insertPost(conf, &d, 0, &Posted{Mentions: mentions})
 }
 
 // openThread returns a thread that may be changed by whoever asks. A participant finds it by its id in whatever session

@@ -14,8 +14,8 @@ const anyThread = ThreadPrefix
 // all posts there are.
 const unreadPosts = ` FROM thread_participants p CROSS JOIN agent_message m ON m.thread_id = p.thread_id
 	WHERE p.agent = ?1 AND m.seq > p.read_seq AND m.recipient = '` + ThreadPrefix + `' || p.thread_id AND m.sender <> ?1
-	  AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND c.recipient = ?1)
-	  AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND c.recipient = ?1)`
+	  AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)
+	  AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)`
 
 // hasUnreadPosts reports whether somebody has posted in a thread of an agent what it has not read.
 func (c *conn) hasUnreadPosts(agent string) (bool, error) {

@@ -27,7 +27,7 @@ func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (Th
 	if err != nil {
 		return ThreadResult{}, err
 	}
-	th, err := env.Router.CloseThread(ctx, change(env, p.ThreadID), orchestrator.Closing{Summary: p.Summary, Type: closedType, Notice: notice})
+	th, err := env.Router.CloseThread(ctx, change(env, p.ThreadID), orchestrator.Closing{Summary: p.Summary, Notice: orchestrator.Notice{Type: closedType, Payload: notice}})
 	if err != nil {
 		return ThreadResult{}, err
 	}

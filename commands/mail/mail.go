@@ -16,6 +16,9 @@ var vocabulary = &commands.Vocabulary{Name: "mail", Cards: cards}
 func Definitions() []*commands.Definition {
 	return []*commands.Definition{
 		getMessageCommand.Definition,
+		listThreadsCommand.Definition,
+		readThreadCommand.Definition,
+		renameThreadCommand.Definition,
 		releaseCommand.Definition,
 	}
 }

@@ -1,0 +1,102 @@
+package mail
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// ListThreadsParams say whose threads to list.
+type ListThreadsParams struct {
+	Status string `json:"status,omitempty" desc:"only open, or only closed threads" check:"oneof=open|closed"`
+	Limit  int    `json:"limit,omitempty" desc:"threads at most" check:"min=1,max=200" default:"50"`
+	Agent  string `json:"agent,omitempty" desc:"agent whose threads they are" check:"agent"`
+}
+
+// Thread is a conversation, apart from what is said in it.
+type Thread struct {
+	ThreadID     string   `json:"thread_id"`
+	Name         string   `json:"name"`
+	SessionID    string   `json:"session_id"`
+	Participants []string `json:"participants"` // the creator first, then in order of joining
+	Status       string   `json:"status"`       // open or closed
+	Summary      string   `json:"summary,omitempty"`
+	CreatedAt    string   `json:"created_at"`
+	ClosedAt     string   `json:"closed_at,omitempty"`
+}
+
+func renderThread(th *orchestrator.Thread) Thread {
+	return Thread{th.ID, th.Name, th.Session, th.Names(), string(th.Status), th.Summary, th.CreatedAt, th.ClosedAt}
+}
+
+// OwnThread is a thread as one of its participants sees it.
+type OwnThread struct {
+	Thread
+	Unread   int       `json:"unread"` // counted to 1000
+	LastPost *LastPost `json:"last_post,omitempty"`
+}
+
+// LastPost is the newest post of a thread, with the beginning of its text.
+type LastPost struct {
+	MessageID string `json:"message_id"`
+	Sender    string `json:"sender"`
+	CreatedAt string `json:"created_at"`
+	Text      string `json:"text"`
+}
+
+// ListThreadsResult lists threads; where something was posted last comes first.
+type ListThreadsResult struct {
+	Agent   string      `json:"agent"`
+	Count   int         `json:"count"`
+	More    bool        `json:"more"` // there are others: ask for more of them
+	Threads []OwnThread `json:"threads"`
+}
+
+var listThreadsCommand = commands.Define(vocabulary, "list_threads", listThreads)
+
+// listThreads changes nothing.
+func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (ListThreadsResult, error) {
+	agent, err := commands.ActAs(env.Caller, p.Agent)
+	if err != nil {
+		return ListThreadsResult{}, err
+	}
+	list, more, err := env.Router.OwnThreads(ctx, agent, orchestrator.ThreadStatus(p.Status), p.Limit)
+	if err != nil {
+		return ListThreadsResult{}, err
+	}
+	r := ListThreadsResult{Agent: agent, Count: len(list), More: more, Threads: make([]OwnThread, len(list))}
+	for i := range list {
+		r.Threads[i] = OwnThread{Thread: renderThread(&list[i].Thread), Unread: list[i].Unread}
+		if last := list[i].Last; len(last) > 0 {
+			text := []rune(commands.ContentOf(&last[0]).Text)
+			r.Threads[i].LastPost = &LastPost{last[0].ID, last[0].Sender, last[0].CreatedAt, string(text[:min(len(text), maxExcerpt)])}
+		}
+	}
+	return r, nil
+}
+
+// maxExcerpt is how many characters of a text stand where it is not the matter.
+const maxExcerpt = 200
+
+// Text shows a line for each thread.
+func (r ListThreadsResult) Text(w *commands.Text) {
+	if r.Count == 0 {
+		w.Printf("%s takes part in no such thread.\n", r.Agent)
+		return
+	}
+	rows := make([][]string, len(r.Threads))
+	for i := range r.Threads {
+		th := &r.Threads[i]
+		rows[i] = []string{th.ThreadID, th.Name, th.Status, fmt.Sprint(th.Unread), "", strings.Join(th.Participants, ", ")}
+		if th.LastPost != nil {
+			rows[i][4] = th.LastPost.CreatedAt
+		}
+	}
+	w.Table([]string{"THREAD", "NAME", "STATUS", "UNREAD", "LAST POST", "PARTICIPANTS"}, rows)
+	if r.More {
+		w.Printf("There are more.\n")
+	}
+}

@@ -1,0 +1,95 @@
+package mail
+
+import (
+	"context"
+	"strconv"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// ReadThreadParams say what of a thread to read.
+type ReadThreadParams struct {
+	ThreadID string `json:"thread_id" desc:"thread to read" check:"id" arg:"1"`
+	All      bool   `json:"all,omitempty" desc:"from the beginning, not from the first unread post"`
+	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=64"`
+	Limit    int    `json:"limit,omitempty" desc:"posts at most" check:"min=1,max=100" default:"50"`
+	Peek     bool   `json:"peek,omitempty" desc:"leave the posts unread"`
+	Agent    string `json:"agent,omitempty" desc:"agent that reads" check:"agent"`
+}
+
+// ReadThreadResult is a thread with posts of it, oldest first.
+type ReadThreadResult struct {
+	Thread
+	Count    int       `json:"count"`
+	Posts    []Message `json:"posts"`
+	More     bool      `json:"more"`
+	Continue string    `json:"continue,omitempty"` // of the next call, if there are more
+
+	marked []orchestrator.Message
+}
+
+var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).Kind(tracing.Consumer)
+
+// readThread moves the reader's cursor behind what it returns. The administrator has none.
+func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (ReadThreadResult, error) {
+	o := orchestrator.ThreadReading{Thread: p.ThreadID, Agent: env.Caller.Name, All: p.All, Limit: p.Limit, Peek: p.Peek}
+	var err error
+	if p.Agent != "" {
+		if o.Agent, err = commands.ActAs(env.Caller, p.Agent); err != nil {
+			return ReadThreadResult{}, err
+		}
+	}
+	if o.After, err = place(p.Continue); err != nil {
+		return ReadThreadResult{}, err
+	}
+	read, err := env.Router.ReadThread(ctx, o)
+	if err != nil {
+		return ReadThreadResult{}, err
+	}
+	r := ReadThreadResult{Thread: renderThread(&read.Thread), Count: len(read.Posts), More: read.More, Posts: make([]Message, len(read.Posts))}
+	for i := range read.Posts {
+		r.Posts[i] = render(&read.Posts[i])
+		r.Posts[i].Group, r.Posts[i].MulticastID, r.Posts[i].ThreadID, r.Posts[i].SessionID = "", "", "", "" // the same for all
+	}
+	if r.More {
+		r.Continue = strconv.FormatInt(read.Next, 10)
+	}
+	if !p.Peek && o.Agent != "" {
+		r.marked = read.Posts
+	}
+	return r, nil
+}
+
+// place reads where to continue.
+func place(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "continue: %q is nothing that an answer said", orchestrator.Clip(text)).
+			WithHint("Take the value of continue from the answer before, with all other parameters as they were")
+	}
+	return n, nil
+}
+
+// Unwritten makes the posts unread again when the answer that carries them could not be written.
+func (r ReadThreadResult) Unwritten(ctx context.Context, env commands.Env) error {
+	return env.Router.Unread(ctx, r.marked)
+}
+
+// Text shows each post.
+func (r ReadThreadResult) Text(w *commands.Text) {
+	w.Printf("%s  %s, %s\n", w.Paint(commands.Bold, r.ThreadID), r.Name, r.Status)
+	for i := range r.Posts {
+		r.Posts[i].write(w)
+	}
+	switch {
+	case r.More:
+		w.Printf("There are more: continue with --continue %s\n", r.Continue)
+	case r.Count == 0:
+		w.Printf("Nothing is new; --all reads it from the beginning.\n")
+	}
+}

@@ -1,0 +1,56 @@
+package mail
+
+import (
+	"cmp"
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// RenameThreadParams give a thread a name.
+type RenameThreadParams struct {
+	ThreadID string `json:"thread_id" desc:"thread to rename" check:"id" arg:"1"`
+	Name     string `json:"name" desc:"what it is called from now on" check:"min=1,max=256" arg:"2"`
+	Agent    string `json:"agent,omitempty" desc:"agent that renames it" check:"agent"`
+}
+
+// RenameThreadResult is the thread as it is now; renamed is false when it was called so already.
+type RenameThreadResult struct {
+	Renamed bool `json:"renamed"`
+	Thread
+}
+
+var renameThreadCommand = commands.Define(vocabulary, "rename_thread", renameThread)
+
+// renamedType is the message_type of what tells the participants of another name.
+const renamedType = "thread_renamed"
+
+// renameThread is idempotent.
+func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (RenameThreadResult, error) {
+	by := env.Caller.Name
+	if p.Agent != "" {
+		var err error
+		if by, err = commands.ActAs(env.Caller, p.Agent); err != nil {
+			return RenameThreadResult{}, err
+		}
+	}
+	notice, err := commands.Marshal(struct {
+		Content string `json:"content"`
+	}{cmp.Or(by, "An administrator") + " renamed this thread: " + p.Name})
+	if err != nil {
+		return RenameThreadResult{}, err
+	}
+	th, renamed, err := env.Router.RenameThread(ctx, orchestrator.ThreadChange{Session: env.Caller.Session, Thread: p.ThreadID, By: by},
+		p.Name, orchestrator.Notice{Type: renamedType, Payload: notice})
+	return RenameThreadResult{renamed, renderThread(&th)}, err
+}
+
+// Text says it in a sentence.
+func (r RenameThreadResult) Text(w *commands.Text) {
+	if !r.Renamed {
+		w.Printf("%s is called %s already.\n", r.ThreadID, r.Name)
+		return
+	}
+	w.Printf("%s is called %s now.\n", w.Paint(commands.Bold, r.ThreadID), r.Name)
+}
