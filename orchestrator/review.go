@@ -17,28 +17,38 @@ const maxLease = time.Hour + leaseGrace
 // an attempt too long.
 const leaseGrace = 30 * time.Second
 
-// untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work.
+// untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
+// time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
 func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
+	ahead := func(longest time.Duration) string { return stamp(clock.Add(longest)) }
 	n, err := c.number(`
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+foreign+`)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+leased+` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?6 AND `+unowned+`))
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?3)
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+wantedLater+` AND next_attempt_at > ?8)
-		    OR EXISTS (SELECT 1 FROM signal_questions WHERE status = 'pending' AND (expires_at <= ?1 OR expires_at > ?4))
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+leased+` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?3 AND `+unowned+`))
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?4)
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+wantedLater+` AND next_attempt_at > ?5)
+		    OR EXISTS (SELECT 1 FROM signal_questions WHERE status = 'pending' AND (expires_at <= ?1 OR expires_at > ?6))
 		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until <= ?1)
 		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until > ?7)
-		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?9)
-		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?5))`,
-		stamp(clock), stamp(clock.Add(maxLease)), stamp(clock.Add(conf.settings.highestRung())), stamp(clock.Add(MaxTTL)),
-		stamp(clock.Add(conf.longestSilence)), stamp(clock.Add(conf.shortestLease)), stamp(clock.Add(MaxReadingLease)),
-		stamp(clock.Add(MaxNotBefore)), stamp(clock.Add(MaxNotBefore+MaxTTL)))
+		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?8)
+		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?9))`,
+		stamp(clock),                       // ?1
+		ahead(maxLease),                    // ?2 leases on deliveries
+		ahead(conf.shortestLease),          // ?3 those that no process holds
+		ahead(conf.settings.highestRung()), // ?4 rungs of the ladder
+		ahead(MaxNotBefore),                // ?5 what senders want later
+		ahead(MaxTTL),                      // ?6 questions
+		ahead(MaxReadingLease),             // ?7 leases of readers
+		ahead(MaxNotBefore+MaxTTL),         // ?8 acknowledgements
+		ahead(conf.longestSilence),         // ?9 silences
+	)
 	return n != 0, err
 }
 
-// tidy does what must be done before anything is claimed, cleared or read: it adopts what others wrote, takes back
-// leases whose process died, gives back what readers were shown and have not acknowledged in time, undoes what a clock set forward and back has done, expires what is overdue, tells senders
-// what nobody has acknowledged, and the manager which agents are silent. more is true when a further transaction is needed.
+// tidy does what must be done before anything is claimed, cleared or read: it adopts what others wrote, takes back leases whose
+// process died, gives back what readers have not acknowledged in time, undoes what a clock set forward and back has done, expires
+// what is overdue, tells senders what nobody has acknowledged, and the manager which agents are silent. more is true when a
+// further transaction is needed.
 func (t *tx) tidy() (more bool, err error) {
 	conf, err := t.config()
 	if err != nil {
@@ -78,8 +88,8 @@ func (t *tx) tidy() (more bool, err error) {
 	return adopting || ending || returning || reviewing || telling || expiring || missing, err
 }
 
-// clampTimes brings rungs, leases of both kinds, acknowledgements and silences that lie further ahead than any could be back to what the clock
-// allows.
+// clampTimes takes times that lie further ahead than any can back to the furthest: of rungs, leases of both kinds,
+// acknowledgements, questions and silences. A clock that was set forward and back leaves such, and so does a hand.
 func (t *tx) clampTimes() error {
 	conf, err := t.config()
 	if err != nil {
