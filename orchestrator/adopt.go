@@ -128,35 +128,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		return err
 	}
 
-	ended, delivered, review, next := "", any(nil), "", ""
-	expires := t.adoptedExpiry(f, &conf.settings, created)
-	notBefore := f.adoptedNotBefore(t.clock, expires)
-	switch status {
-	case Pending:
-		review = t.now
-		if notBefore > t.clockText {
-			next = notBefore
-			if f.adoptedTTL() == nil {
-				expires = stamp(parseStamp(notBefore).Add(conf.settings.ExpireAfter))
-			}
-		}
-	case Retry:
-		review = t.now
-		if at, ok := adoptTime(f.nextAttemptAt); ok {
-			next = at
-		}
-	case Delivered:
-		ended = t.adoptedEnd(f, f.deliveredAt)
-		delivered = ended
-		if f.adoptedTTL() != nil {
-			review = expires
-		}
-	default:
-		ended = t.adoptedEnd(f, f.endedAt, f.deliveredAt)
-		if f.deliveredAt != "" {
-			delivered = t.adoptedTime(f.deliveredAt)
-		}
-	}
+	times := t.adoptedTimes(f, status, created, &conf.settings)
 	maxRetries := asInt(f.maxRetries)
 	if f.maxRetries == nil || maxRetries < 0 {
 		maxRetries = int64(conf.settings.MaxRetries)
@@ -168,9 +140,9 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		       not_before = ?18, `+noLease+`
 		WHERE seq = ?1`,
 		f.seq, status, foldName(strings.TrimSpace(f.sender)), foldName(strings.TrimSpace(f.recipient)),
-		adoptedText(f.messageType), adoptedPayload(f.payload), created, delivered, ended, next, review, expires,
+		adoptedText(f.messageType), adoptedPayload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
 		countOf(f.retryCount), min(maxRetries, maxCount), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, maxCount)),
-		notBefore)
+		times.notBefore)
 	if status == Pending || status == Retry {
 		t.ring.all = true
 	}
@@ -178,6 +150,44 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		err = t.heard(foldName(strings.TrimSpace(f.sender)))
 	}
 	return err
+}
+
+// adoptedTimes are the times of a row that somebody else wrote, in our form; see the columns of agent_message.
+type adoptedTimes struct {
+	delivered                               any // NULL unless it was
+	ended, next, review, expires, notBefore string
+}
+
+func (t *tx) adoptedTimes(f *foreignRow, status Status, created string, s *Settings) (times adoptedTimes) {
+	times.expires = t.adoptedExpiry(f, s, created)
+	times.notBefore = f.adoptedNotBefore(t.clock, times.expires)
+	switch status {
+	case Pending:
+		times.review = t.now
+		if times.notBefore > t.clockText {
+			times.next = times.notBefore
+			if f.adoptedTTL() == nil {
+				times.expires = stamp(parseStamp(times.notBefore).Add(s.ExpireAfter))
+			}
+		}
+	case Retry:
+		times.review = t.now
+		if at, ok := adoptTime(f.nextAttemptAt); ok {
+			times.next = at
+		}
+	case Delivered:
+		times.ended = t.adoptedEnd(f, f.deliveredAt)
+		times.delivered = times.ended
+		if f.adoptedTTL() != nil {
+			times.review = times.expires
+		}
+	default:
+		times.ended = t.adoptedEnd(f, f.endedAt, f.deliveredAt)
+		if f.deliveredAt != "" {
+			times.delivered = t.adoptedTime(f.deliveredAt)
+		}
+	}
+	return times
 }
 
 // maxForeign is the largest payload, in bytes, that adoption reads. What somebody wrote beyond that fails, untouched.
