@@ -187,16 +187,7 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	}
 	a.UpdatedAt = t.now
 	if known == nil {
-		if _, err := checkNewName("agent", a.Name); err != nil {
-			return Agent{}, false, err
-		}
-		if err := t.takeOverInbox(a.Name); err != nil {
-			return Agent{}, false, err
-		}
-		if err := t.createInboxView(a.Name); err != nil {
-			return Agent{}, false, err
-		}
-		if _, err := t.Exec(`DELETE FROM removed_agents WHERE name = ?`, a.Name); err != nil {
+		if err := t.makeRoomFor(a.Name); err != nil {
 			return Agent{}, false, err
 		}
 	}
@@ -228,6 +219,21 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	}
 	a.Groups, a.NewSecret = conf.groupsOf(a.Name), made
 	return a, known == nil, nil
+}
+
+// makeRoomFor gives a name that is new, or was removed, to an agent: it has an inbox view, and is no removed one any more.
+func (t *tx) makeRoomFor(name string) error {
+	if _, err := checkNewName("agent", name); err != nil {
+		return err
+	}
+	if err := t.takeOverInbox(name); err != nil {
+		return err
+	}
+	if err := t.createInboxView(name); err != nil {
+		return err
+	}
+	_, err := t.Exec(`DELETE FROM removed_agents WHERE name = ?`, name)
+	return err
 }
 
 // mayReach refuses an address that would never be reached, for want of a permission that could be given with it.

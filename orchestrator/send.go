@@ -154,17 +154,23 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 		return sent, nil, Errorf(InvalidParams, "id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
 			WithHint("Leave the id out, or name one agent")
 	}
+	sent, err = t.sendTo(conf, d, recipients, isGroup, held)
+	return sent, nil, err
+}
+
+// sendTo stores a draft for recipients that may have it, and notes what follows from it for its sender.
+func (t *tx) sendTo(conf *config, d *Draft, recipients []string, isGroup, held bool) (sent Sent, err error) {
 	note := ""
 	if d.Recipient == User {
 		if note, err = t.mayReachUser(d); err != nil {
-			return sent, nil, err
+			return sent, err
 		}
 	}
 	if err := t.checkNotBefore(d); err != nil {
-		return sent, nil, err
+		return sent, err
 	}
 	if err := t.checkBacklog(conf, recipients); err != nil {
-		return sent, nil, err
+		return sent, err
 	}
 	if d.ReplyTo == "" {
 		sent, err = t.insertAll(conf, d, recipients, isGroup, held, 0)
@@ -184,7 +190,7 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	if err == nil {
 		err = t.heard(d.Sender)
 	}
-	return sent, nil, err
+	return sent, err
 }
 
 // insertReply is insertAll for an answer.
