@@ -63,6 +63,7 @@ type Definition struct {
 	hereOnly   bool
 	looksOnly  bool
 	everywhere bool
+	listsAll   bool
 	result     reflect.Type
 	database   func(raw json.RawMessage) string
 	run        func(ctx context.Context, env Env, raw json.RawMessage) (any, error)
@@ -161,6 +162,12 @@ func (t Typed[P, R]) BesideAny() Typed[P, R] {
 	return t
 }
 
+// ListsAgents marks a command that shows whom one can write to; an error for a name that nobody has points to it.
+func (t Typed[P, R]) ListsAgents() Typed[P, R] {
+	t.listsAll = true
+	return t
+}
+
 // LooksOnly marks a command that looks at things as they are, though it may write on the way: a database that is missing,
 // full or read-only is one of them, so that its span is written only if that is possible at once. A card that lists no table
 // to write says the same.
@@ -200,6 +207,9 @@ func (d *Definition) Remote() bool { return !d.hereOnly }
 
 // IsBesideAny reports whether BesideAny was said of the command.
 func (d *Definition) IsBesideAny() bool { return d.everywhere }
+
+// IsListOfAgents reports whether ListsAgents was said of the command.
+func (d *Definition) IsListOfAgents() bool { return d.listsAll }
 
 // Vocabulary returns the vocabulary that the command belongs to.
 func (d *Definition) Vocabulary() *Vocabulary { return d.vocabulary }

@@ -30,3 +30,11 @@ func (r Replied) Text(w *Text) {
 		w.Printf("%s\n", w.Paint(Yellow, "You have stopped: end your process."))
 	}
 }
+
+// NoteOf is what keeps a message from being delivered soon, in the words of the vocabularies that say it in a note.
+func NoteOf(sent *orchestrator.Sent) string {
+	if sent.Held && sent.Note == "" {
+		return "waits until there is an agent of that name"
+	}
+	return sent.Note
+}

@@ -37,6 +37,7 @@ type Error struct {
 	Recipient  string
 	RetryCount *int
 	Details    map[string]any // further keys of the JSON answer
+	Unknown    string         // name of an agent that nobody has, which is what is wrong
 	Err        error          // cause
 }
 

@@ -74,6 +74,15 @@ func didYouMean(name string, known []string) string {
 	return ""
 }
 
+// unknown notes that a name which nobody has is what is wrong, and the nearest of those that are known.
+func (e *Error) unknown(name string, known []string) *Error {
+	e.Unknown = name
+	if near := Nearest(name, known); len(near) > 0 {
+		e.Details = map[string]any{"near": near}
+	}
+	return e
+}
+
 // addIt is the hint for a name that may be one that is not known yet.
 func addIt(name string) string {
 	if slices.Contains(reservedNames, foldName(name)) {

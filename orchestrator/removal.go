@@ -240,12 +240,12 @@ func wasRemoved(name, at string) string {
 // removedAgent is the error for the name of an agent that was removed. what begins its message and says whose name it is;
 // it may be empty.
 func removedAgent(code Code, what, name, at string) *Error {
-	return Errorf(code, "%s%s", what, wasRemoved(name, at)).WithHint("`mailroom agent add %s` brings it back", name)
+	return Errorf(code, "%s%s", what, wasRemoved(name, at)).WithHint("`mailroom agent add %s` brings it back", name).unknown(name, nil)
 }
 
 // unknownAgent is the error for the name of an agent that nobody has, or has any more. what is as for removedAgent.
 func (c *conn) unknownAgent(code Code, what, name string, conf *config) error {
-	return c.orRemoved(name, what, Errorf(code, "%snobody is known as %q", what, name).
+	return c.orRemoved(name, what, Errorf(code, "%snobody is known as %q", what, name).unknown(name, conf.names).
 		WithHint("%s", strings.TrimSpace(didYouMean(name, conf.names)+" "+addIt(name))))
 }
 

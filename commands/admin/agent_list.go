@@ -22,7 +22,7 @@ type AgentListResult struct {
 	Agents []orchestrator.AgentStanding `json:"agents"`
 }
 
-var agentListCommand = commands.Define(vocabulary, "agent list", agentList)
+var agentListCommand = commands.Define(vocabulary, "agent list", agentList).ListsAgents()
 
 func agentList(ctx context.Context, env commands.Env, p AgentListParams) (AgentListResult, error) {
 	agents, err := env.Router.AgentStandings(ctx)

@@ -34,7 +34,7 @@ type Agent struct {
 	Since       string `json:"since,omitempty"`
 }
 
-var listAgentsCommand = commands.Define(vocabulary, "list_agents", listAgents)
+var listAgentsCommand = commands.Define(vocabulary, "list_agents", listAgents).ListsAgents()
 
 // listAgents changes nothing.
 func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (ListAgentsResult, error) {

@@ -21,7 +21,7 @@ type Other struct {
 	About string `json:"about"`
 }
 
-var listGroupsCommand = commands.Define(vocabulary, "list_groups", listGroups)
+var listGroupsCommand = commands.Define(vocabulary, "list_groups", listGroups).ListsAgents()
 
 func listGroups(ctx context.Context, env commands.Env, _ struct{}) (ListGroupsResult, error) {
 	groups, err := env.Router.Groups(ctx)

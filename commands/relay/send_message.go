@@ -27,6 +27,7 @@ type SendMessageParams struct {
 	Payload        json.RawMessage  `json:"payload,omitempty" desc:"structured data" check:"object,max=1000000"`
 	IdempotencyKey string           `json:"idempotency_key,omitempty" desc:"UUID v4; a repeat with it sends nothing" check:"max=36"`
 	AckWithin      commands.Seconds `json:"ack_within,omitempty" desc:"seconds after which you are told if nobody confirmed or answered" check:"min=1,max=2592000"`
+	HoldUnknown    bool             `json:"hold_unknown,omitempty" desc:"wait for a target that nobody knows yet"`
 }
 
 // SendMessageResult names the message; for a group, its multicast id and one target per member.
@@ -59,7 +60,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent, Note: sent.Note, Replied: commands.RepliedOf(&sent)}
+	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent, Note: commands.NoteOf(&sent), Replied: commands.RepliedOf(&sent)}
 	if sent.MulticastID == "" {
 		r.MessageID = sent.MessageID
 		return r, nil
@@ -98,7 +99,7 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	d := orchestrator.Draft{
 		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload, Priority: orchestrator.PriorityOf(p.Priority),
 		Action: p.Action, Context: p.Context, SessionID: session, SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
-		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(),
+		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(), HoldUnknown: p.HoldUnknown,
 		Acknowledges: p.Type == "ACK", RegisterSender: caller.Name != "",
 	}
 	if p.Type == "RESULT" {

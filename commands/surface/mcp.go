@@ -51,6 +51,7 @@ func (t *toolServer) server(version string, admin bool, vocabularies ...string) 
 	inboxes.tell = func(uri string) {
 		s.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: uri})
 	}
+	var tools offer
 	for _, d := range t.env.Catalogue.All() {
 		if !served(d, vocabularies) {
 			continue
@@ -63,13 +64,14 @@ func (t *toolServer) server(version string, admin bool, vocabularies ...string) 
 		if len(vocabularies) == 1 {
 			name = d.Tool
 		}
-		s.AddTool(t.describe(d, card, name), t.call(d))
+		tools = append(tools, offered{d, name})
+		s.AddTool(t.describe(d, card, name), t.call(d, &tools))
 	}
 	t.addResources(s)
 	if t.arrival != nil {
 		s.AddReceivingMiddleware(t.arrival.greet)
 	}
-	s.AddReceivingMiddleware(withCodes)
+	s.AddReceivingMiddleware(withCodes, tools.withNames)
 	return s
 }
 
@@ -110,7 +112,7 @@ func (t *toolServer) describe(d *commands.Definition, card *commands.Card, name 
 
 // call runs a command for one call of its tool. A failure is a result that says so, in document 004's form, since the
 // model that called is to read it.
-func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
+func (t *toolServer) call(d *commands.Definition, tools *offer) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		x := exchangeOf(ctx)
 		ctx, done, err := x.begin(ctx)
@@ -130,7 +132,7 @@ func (t *toolServer) call(d *commands.Definition) mcp.ToolHandler {
 		answer, err := d.Run(ctx, env, req.Params.Arguments)
 		stop()
 		if err != nil {
-			return toolFailure(err)
+			return toolFailure(tools.advised(err, d, req.Params.Arguments))
 		}
 		if x.mayHave != nil {
 			if err := x.mayHave(ctx, answer); err != nil {

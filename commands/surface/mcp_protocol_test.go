@@ -213,3 +213,29 @@ func TestAgentArrives(t *testing.T) {
 	b := e.tools("/mcp/relay", "b", false, nil)
 	done(t, b, "send_message", `{"target":"newcomer","message_type":"PING","message":"welcome"}`)
 }
+
+// TestAdviceForAgents: an agent whose call fails is told what it can do with its tools.
+func TestAdviceForAgents(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "builder", "tester")
+	for _, c := range []struct{ vocabulary, tool, args, says, not string }{
+		{"relay", "send_message", `{"target":"buidler","message_type":"PING","message":"x"}`, "Did you mean builder? list_groups shows who is known. If buidler is still to come, send again with hold_unknown", "mailroom agent add"},
+		{"team", "SendMessage", `{"to":"tomorrow","message":"x"}`, "team_members shows who is known. If tomorrow is still to come, send again with hold_unknown", "mailroom agent add"},
+		{"coral", "create_thread", `{"threadName":"x","participantIds":["nobody"]}`, "list_agents shows who is known. Only the person", "hold_unknown"},
+		{"", "send", `{"recipient":"nobody","message_type":"x"}`, "hold_unknown", "mailroom agent add"},
+		{"", "send_message", `{"threadId":"t","content":"x","mentions":["tester"]}`, "These are parameters of coral_send_message: call that", "mailroom"},
+		{"", "send_message", `{"content":"x"}`, "coral_send_message", "mailroom"},
+		{"", "send", `{"to":"tester","type":"question","payload":{}}`, "ralph_send", "mailroom"},
+		{"relay", "send_message", `{"threadId":"t","content":"x"}`, "content", "coral"}, // which is not served there
+	} {
+		s, _ := piped(t, stdioServer(envOf(e.router), "builder", strings.Fields(c.vocabulary)...), "builder", nil)
+		if text, failed := called(t, s, c.tool, c.args); !failed || !strings.Contains(text, c.says) || strings.Contains(text, c.not) {
+			t.Errorf("%s %s: %s; want %q and not %q", c.tool, c.args, text, c.says, c.not)
+		}
+	}
+	s, _ := piped(t, stdioServer(envOf(e.router), "builder"), "builder", nil)
+	_, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "wait_for_mentions", Arguments: json.RawMessage(`{}`)})
+	if err == nil || !strings.Contains(err.Error(), "its name is coral_wait_for_mentions here") {
+		t.Errorf("a tool of coral by its document's name: %v", err)
+	}
+}

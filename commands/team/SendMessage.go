@@ -19,6 +19,8 @@ type SendMessageParams struct {
 	Message json.RawMessage `json:"message" desc:"a text, or a protocol object: shutdown_request, shutdown_response, plan_approval_request, plan_approval_response" check:"text|object"`
 	Summary string          `json:"summary,omitempty" desc:"preview in 5 to 10 words; left out, the message's first ten words" check:"max=200"`
 	ReplyTo string          `json:"reply_to,omitempty" desc:"message that this one answers" check:"id"`
+
+	HoldUnknown bool `json:"hold_unknown,omitempty" desc:"wait for a teammate that nobody knows yet"`
 }
 
 // SendMessageResult says what was sent, and carries the caller's unread messages.
@@ -61,9 +63,13 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
+	if p.HoldUnknown && (p.To == orchestrator.Teammates || c.request != nil || c.answer != nil) {
+		return SendMessageResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "hold_unknown: only a plain message to one teammate waits for it").
+			WithHint("Leave hold_unknown out")
+	}
 	draft := orchestrator.Draft{
-		ReplyTo: p.ReplyTo,
-		Sender:  sender, Recipient: p.To, Type: c.kind, Payload: c.payload, SessionID: env.Caller.Session, RegisterSender: true,
+		ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,
+		Sender: sender, Recipient: p.To, Type: c.kind, Payload: c.payload, SessionID: env.Caller.Session, RegisterSender: true,
 		Summary: cmp.Or(strings.Join(strings.Fields(p.Summary), " "), commands.Preview(c.preview)),
 	}
 	sent, err := send(ctx, env, &c, draft)
@@ -72,7 +78,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	}
 	r := SendMessageResult{
 		MessageID: sent.MessageID, From: sender, To: p.To, Type: cmp.Or(sent.Type, c.kind), Summary: draft.Summary, Status: string(sent.Status),
-		CreatedAt: sent.CreatedAt, RequestID: sent.RequestID, Note: sent.Note, Stopped: sent.Stopped, Presence: string(sent.Presence),
+		CreatedAt: sent.CreatedAt, RequestID: sent.RequestID, Note: commands.NoteOf(&sent.Sent), Stopped: sent.Stopped, Presence: string(sent.Presence),
 		JoinedThread: sent.Joined, OutsideThread: sent.Outside, Arrivals: arrivalsAfter(ctx, env, sender),
 	}
 	if sent.MulticastID != "" {

@@ -15,7 +15,7 @@ type MembersResult struct {
 	Arrivals
 }
 
-var membersCommand = commands.Define(vocabulary, "team members", members)
+var membersCommand = commands.Define(vocabulary, "team members", members).ListsAgents()
 
 func members(ctx context.Context, env commands.Env, _ NoParams) (MembersResult, error) {
 	agent, err := member(env)
