@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
 // Doorbell is the schedule spec that stands for "whenever anybody sends, and whenever something is due".
@@ -19,6 +20,7 @@ type Schedule struct {
 	Enabled   bool            `json:"enabled"`
 	LastRunAt string          `json:"last_run_at"` // "" for never; runs more often than every minute are not recorded
 	CreatedAt string          `json:"created_at"`
+	Problem   string          `json:"problem,omitempty"` // why it does not run, if its row says so
 }
 
 // presetSchedules stand in a new database. Source: contract, "The ladder and retention".
@@ -63,10 +65,14 @@ func (c *conn) schedules() ([]Schedule, error) {
 	list := []Schedule{}
 	err := c.query(`SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`,
 		func(row []driver.Value) error {
-			list = append(list, Schedule{
+			s := Schedule{
 				Name: asText(row[0]), Spec: asText(row[1]), Command: asText(row[2]), Params: json.RawMessage(asText(row[3])),
 				Enabled: asInt(row[4]) != 0, LastRunAt: asText(row[5]), CreatedAt: asText(row[6]),
-			})
+			}
+			if !json.Valid(s.Params) || !utf8.Valid(s.Params) { // shown as a text: they would make a list of schedules no JSON
+				s.Params, s.Problem = quoted(string(s.Params)), "it does not run: its params are not JSON"
+			}
+			list = append(list, s)
 			return nil
 		})
 	return list, err

@@ -26,4 +26,9 @@ func (r ScheduleListResult) Text(w *commands.Text) {
 		rows[i] = []string{s.Name, s.Spec, s.Command, string(s.Params), s.LastRunAt}
 	}
 	w.Table([]string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, rows)
+	for _, s := range r.Schedules {
+		if s.Problem != "" {
+			w.Printf("%s: %s. `mailroom schedule remove %s` removes it.\n", s.Name, s.Problem, s.Name)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -20,6 +21,10 @@ const linesPerBatch = 1000
 
 // maxLine bounds one line; the decoder has a tighter bound, and says so.
 const maxLine = 4 << 20
+
+// lastLines is how long a run that met a fault of the database goes on answering, from one line to the next: a file is answered
+// to its end, and who goes on writing for days learns that the run has ended.
+const lastLines = time.Second
 
 // badLines is the exit status of a run in which some lines were refused.
 const badLines = exit(65)
@@ -36,7 +41,8 @@ type numbered struct {
 // all are run or none.
 //
 // It is a pipeline: while one batch is written to the database, the next is decoded and the last answered. An
-// interruption ends it behind the batch that is being written, which is still answered.
+// interruption ends it behind the batch that is being written, which is still answered. After a fault that the next lines
+// would meet too, such as a full disk, nothing more is run, and what comes is answered with that.
 func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.Definition, atomic bool, out *printer) error {
 	ctx, finish := p.progress(ctx, out)
 	defer finish()
@@ -49,9 +55,10 @@ func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.De
 		return run.atomic(lines)
 	}
 	decoded, done := make(chan *lineBatch, 1), make(chan *lineBatch, 1)
+	ending := make(chan struct{})
 	stage(cancel, func() { close(decoded) }, func() {
 		for {
-			batch := nextBatch(ctx, lines)
+			batch := nextBatch(ctx, lines, ending)
 			if len(batch) == 0 || !pass(ctx, decoded, run.decode(batch)) {
 				return
 			}
@@ -60,12 +67,18 @@ func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.De
 	answered, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	stage(cancel, func() { close(done) }, func() {
+		var fault error
 		for b := range decoded {
 			if ctx.Err() != nil {
 				return
 			}
-			b.run(ctx, env, false)
-			if !pass(answered, done, b) || b.stuck() {
+			if fault != nil {
+				b.refuse(fault)
+			} else if b.run(ctx, env, false); b.stuck() >= 0 {
+				fault = b.fault()
+				close(ending)
+			}
+			if !pass(answered, done, b) {
 				return
 			}
 		}
@@ -116,16 +129,23 @@ func pass[T any](ctx context.Context, to chan<- T, what T) bool {
 	}
 }
 
-// nextBatch waits for a line, and takes what is there behind it. An empty batch is the end of the input, or of ctx.
-func nextBatch(ctx context.Context, lines <-chan numbered) (batch []numbered) {
-	select {
-	case first, ok := <-lines:
-		if !ok {
+// nextBatch waits for a line, and takes what is there behind it. An empty batch is the end of the input, or of ctx; or, once
+// ending is closed, that no line has come for a while.
+func nextBatch(ctx context.Context, lines <-chan numbered, ending <-chan struct{}) (batch []numbered) {
+	for late := (<-chan time.Time)(nil); len(batch) == 0; {
+		select {
+		case first, ok := <-lines:
+			if !ok {
+				return nil
+			}
+			batch = append(batch, first)
+		case <-ending:
+			ending, late = nil, time.After(lastLines)
+		case <-late:
+			return nil
+		case <-ctx.Done():
 			return nil
 		}
-		batch = append(batch, first)
-	case <-ctx.Done():
-		return nil
 	}
 	for len(batch) < linesPerBatch {
 		select {
@@ -174,8 +194,28 @@ func (b *lineBatch) run(ctx context.Context, env commands.Env, atomic bool) {
 	}
 }
 
-// stuck reports whether the batch met an error that the next ones would meet too.
-func (b *lineBatch) stuck() bool { return slices.ContainsFunc(b.errs, noLinesFault) }
+// stuck is the place of the first line that met an error that the next ones would meet too; -1 if none did.
+func (b *lineBatch) stuck() int {
+	return slices.IndexFunc(b.errs, func(err error) bool {
+		var e *orchestrator.Error
+		return noLinesFault(err) && !(errors.As(err, &e) && e.Recipient != "") // a recipient's backlog is no other line's fault
+	})
+}
+
+// fault is the error for the lines behind a batch that is stuck.
+func (b *lineBatch) fault() error {
+	at := b.stuck()
+	e := &orchestrator.Error{Code: orchestrator.CodeOf(b.errs[at]), Err: b.errs[at]}
+	e.Message = fmt.Sprintf("not run, since line %d ended the run", b.lines[at].number)
+	return e.WithHint("Give the refused lines once more when that is mended")
+}
+
+// refuse answers each line that could be read with an error.
+func (b *lineBatch) refuse(err error) {
+	for _, i := range b.places {
+		b.errs[i] = err
+	}
+}
 
 // noLinesFault reports whether an error is the database's or a bug.
 func noLinesFault(err error) bool {
@@ -220,7 +260,7 @@ func (r *lineRun) answer(b *lineBatch) error {
 // atomic runs all lines together, or none.
 func (r *lineRun) atomic(lines <-chan numbered) error {
 	var all []numbered
-	for batch := nextBatch(r.ctx, lines); len(batch) > 0; batch = nextBatch(r.ctx, lines) {
+	for batch := nextBatch(r.ctx, lines, nil); len(batch) > 0; batch = nextBatch(r.ctx, lines, nil) {
 		all = append(all, batch...)
 	}
 	if r.ctx.Err() != nil {

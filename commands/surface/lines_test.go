@@ -130,3 +130,38 @@ func TestAnswersThatAreNotWrittenAreTakenBack(t *testing.T) {
 		t.Errorf("lines: exit status %d, taken back %v", status, p.back)
 	}
 }
+
+// TestEveryLineIsAnsweredAfterAFault: behind a line that the database failed, such as on a full disk, nothing runs any more,
+// and every line is told so, once, in order, under its number.
+func TestEveryLineIsAnsweredAfterAFault(t *testing.T) {
+	t.Parallel()
+	const lines, bad = 5 * linesPerBatch, linesPerBatch / 2
+	p := newProgram(strings.Repeat(`{"text":"a"}`+"\n", bad-1) + `{"text":"busy"}` + "\n" + strings.Repeat(`{"text":"b"}`+"\n", lines-bad))
+	if status := p.run("many", "lines", "--stdin"); status != 75 {
+		t.Errorf("exit status %d; want 75", status)
+	}
+	ran := 0
+	for _, n := range p.batches {
+		ran += n
+	}
+	answers := strings.Split(strings.TrimSuffix(p.out.String(), "\n"), "\n")
+	if len(answers) != lines || ran > 2*linesPerBatch {
+		t.Fatalf("%d lines are answered and %d ran; want %d and at most two batches", len(answers), ran, lines)
+	}
+	equal(t, "the answer to the line", answers[bad-1], `{"success":false,"error":"busy","message":"locked","line":500}`)
+	equal(t, "the answer to the last line", answers[lines-1],
+		`{"success":false,"error":"busy","message":"not run, since line 500 ended the run: locked","hint":"Give the refused lines once more when that is mended","line":5000}`)
+}
+
+// TestLinesOfAWriterThatStaysEndAfterAFault: who keeps the input open learns that the run has ended.
+func TestLinesOfAWriterThatStaysEndAfterAFault(t *testing.T) {
+	t.Parallel()
+	in, write := io.Pipe()
+	p := newProgram("")
+	p.In = in
+	go func() { _, _ = io.WriteString(write, `{"text":"busy"}`+"\n"+`{"text":"a"}`+"\n") }() // and it closes nothing
+	if status := p.run("many", "lines", "--stdin"); status != 75 || strings.Count(p.out.String(), "\n") != 2 {
+		t.Errorf("exit status %d; want 75, and two answers: %s", status, p.out)
+	}
+	_ = in.Close() // ends the reader that waits for more
+}

@@ -129,7 +129,8 @@ func TestOddSchedules(t *testing.T) {
 	}
 	defer db.Close()
 	const odd = `(NULL, '@every 10s', 'tick', '{}', ''), (x'ff', 'never', 'tick', '{}', ''), (CAST('good' AS BLOB), '@every 10s', 'tick', '{}', ''),
-		('spec', x'ff', 'tick', '{}', ''), ('command', '@every 10s', x'ff', '{}', ''), ('times', '0 3 * * *', 'tick', '{}', x'ff')`
+		('spec', x'ff', 'tick', '{}', ''), ('command', '@every 10s', x'ff', '{}', ''), ('times', '0 3 * * *', 'tick', '{}', x'ff'),
+		('params', '@every 10s', 'tick', '{"mark":', ''), ('no_text', '@every 10s', 'tick', x'ff', ''), ('no_object', '@every 10s', 'tick', '[]', '')`
 	if _, err := db.Exec(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ` + odd + `;
 		UPDATE schedules SET last_run_at = '9999-12-31' WHERE name = 'times'`); err != nil {
 		t.Fatal(err)
