@@ -66,6 +66,18 @@ var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, Cl
 // OwnMailStatements are the statements over an agent's own mail whose plans are kept by TestOwnMailPlans.
 var OwnMailStatements = struct{ Threads, Unread, Posts string }{threadsOf, unreadIn, postsOf}
 
+// SearchedAtOnce is how many rows of each source one search walks over.
+const SearchedAtOnce = searchStep * searchSteps
+
+// SearchStatements are those of a step of a search.
+func SearchStatements(s Search) []string {
+	statements := []string{s.candidates(s.sources())}
+	for _, from := range s.sources() {
+		statements = append(statements, from.floor())
+	}
+	return statements
+}
+
 // PlacedStatements are the statements whose plans are kept by TestPlacedInOrderPlan.
 var PlacedStatements = struct{ InOrder string }{placedInOrder}
 

@@ -158,4 +158,25 @@ func TestOwnMailPlans(t *testing.T) {
 			t.Errorf("%s\nscans:\n%s", query, plan)
 		}
 	}
+	for _, c := range []struct {
+		search  orchestrator.Search
+		indexes []string
+	}{
+		{orchestrator.Search{Agent: "a"}, []string{"m USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", "archive_sender (sender=? AND rowid>? AND rowid<?)", "archive_recipient (recipient=? AND rowid>? AND rowid<?)"}},
+		{orchestrator.Search{Agent: "a", Sender: "b"}, []string{"agent_message_past (sender=? AND rowid>? AND rowid<?)", "agent_message_live (recipient=?)", "archive_sender (sender=? AND rowid>? AND rowid<?)"}},
+		{orchestrator.Search{Agent: "a", ThreadID: "t"}, []string{"agent_message_thread (thread_id=? AND rowid>? AND rowid<?)", "archive_thread (thread_id=? AND rowid>? AND rowid<?)"}},
+	} {
+		for i, query := range orchestrator.SearchStatements(c.search) {
+			plan := explainAll(t, db, query)
+			for _, index := range c.indexes {
+				if i == 0 && !strings.Contains(plan, index) {
+					t.Errorf("%s\nplan:\n%swant %s", query, plan, index)
+				}
+			}
+			// Only the backlog of the agent itself is sorted, and the places of what a step has found.
+			if strings.Contains(plan, "SCAN m") || i > 0 && strings.Contains(plan, "TEMP B-TREE") && !strings.Contains(query, "agent_message_live") {
+				t.Errorf("%s\nscans or sorts:\n%s", query, plan)
+			}
+		}
+	}
 }

@@ -19,6 +19,7 @@ func Definitions() []*commands.Definition {
 		listThreadsCommand.Definition,
 		readThreadCommand.Definition,
 		renameThreadCommand.Definition,
+		searchMessagesCommand.Definition,
 		releaseCommand.Definition,
 	}
 }

@@ -1,0 +1,138 @@
+package mail
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// SearchMessagesParams say what to look for.
+type SearchMessagesParams struct {
+	Text     string `json:"text,omitempty" desc:"what the message says, in part" check:"min=1,max=1024" arg:"1"`
+	Sender   string `json:"sender,omitempty" desc:"only those of this agent" check:"agent"`
+	Type     string `json:"message_type,omitempty" desc:"only those of this type" check:"min=1"`
+	ThreadID string `json:"thread_id,omitempty" desc:"only those of this thread" check:"min=1,max=256"`
+	Since    string `json:"since,omitempty" desc:"only those sent at or after this time, RFC 3339" check:"max=64"`
+	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=256"`
+	Limit    int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"20"`
+	Agent    string `json:"agent,omitempty" desc:"agent whose messages to search" check:"agent"`
+}
+
+// SearchMessagesResult lists what was found, newest first.
+type SearchMessagesResult struct {
+	Agent    string `json:"agent"`
+	Count    int    `json:"count"`
+	Messages []Hit  `json:"messages"`
+	Complete bool   `json:"complete"` // nothing is left to be searched
+
+	SearchedBackTo string `json:"searched_back_to,omitempty"` // what was sent since then has been searched
+	Continue       string `json:"continue,omitempty"`         // of the call that searches on
+}
+
+// Hit is a message that was found. get_message shows it whole.
+type Hit struct {
+	MessageID string `json:"message_id"`
+	Sender    string `json:"sender"`
+	Recipient string `json:"recipient"` // thread:ID for a post in a thread
+	Group     string `json:"multicast_target,omitempty"`
+	Type      string `json:"message_type"`
+	ThreadID  string `json:"thread_id,omitempty"`
+	ReplyTo   string `json:"reply_to,omitempty"`
+	Status    string `json:"status"`
+	CreatedAt string `json:"created_at"`
+	ReadAt    string `json:"read_at,omitempty"`
+	Excerpt   string `json:"excerpt"`
+}
+
+var searchMessagesCommand = commands.Define(vocabulary, "search_messages", searchMessages)
+
+// searchMessages changes nothing.
+func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParams) (SearchMessagesResult, error) {
+	agent, err := commands.ActAs(env.Caller, p.Agent)
+	if err != nil {
+		return SearchMessagesResult{}, err
+	}
+	s := orchestrator.Search{Agent: agent, Sender: p.Sender, Type: p.Type, ThreadID: p.ThreadID, Since: p.Since, Limit: p.Limit}
+	before, multicast, _ := strings.Cut(p.Continue, ".")
+	s.From.Multicast = multicast
+	if s.From.Before, err = place(before); err != nil {
+		return SearchMessagesResult{}, err
+	}
+	s.Says = func(m *orchestrator.Message) bool {
+		_, says := excerpt(m, p.Text)
+		return says
+	}
+	found, err := env.Router.SearchOwn(ctx, s)
+	if err != nil {
+		return SearchMessagesResult{}, err
+	}
+	r := SearchMessagesResult{Agent: agent, Count: len(found.Messages), Complete: found.Complete, Messages: make([]Hit, len(found.Messages))}
+	for i := range found.Messages {
+		m := &found.Messages[i]
+		r.Messages[i] = Hit{
+			MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Group: m.Group, Type: m.Type, ThreadID: m.ThreadID,
+			ReplyTo: m.ReplyTo, Status: string(m.Status), CreatedAt: m.CreatedAt, ReadAt: m.ReadAt,
+		}
+		r.Messages[i].Excerpt, _ = excerpt(m, p.Text)
+	}
+	if !r.Complete {
+		r.SearchedBackTo, r.Continue = found.BackTo, fmt.Sprint(found.Next.Before)
+		if found.Next.Multicast != "" {
+			r.Continue += "." + found.Next.Multicast
+		}
+	}
+	return r, nil
+}
+
+// excerpt finds a text in what a message says, whatever its case, and returns what stands around it.
+func excerpt(m *orchestrator.Message, text string) (around string, says bool) {
+	content := commands.ContentOf(m)
+	wanted := []rune(strings.ToLower(text))
+	for _, said := range []string{content.Text, spelledOut(content.Data), m.Summary, m.Context} {
+		lower := strings.ToLower(said)
+		at := strings.Index(lower, string(wanted))
+		if at < 0 || said == "" && text == "" {
+			continue
+		}
+		runes := []rune(said) // as many as there are in lower
+		from := max(0, len([]rune(lower[:at]))-maxExcerpt/4)
+		return string(runes[from:min(len(runes), from+max(maxExcerpt, len(wanted)))]), true
+	}
+	return "", text == ""
+}
+
+// spelledOut is JSON without the escapes that hide letters from a search.
+func spelledOut(data json.RawMessage) string {
+	var value any
+	if !bytes.ContainsRune(data, '\\') || json.Unmarshal(data, &value) != nil {
+		return string(data)
+	}
+	plain, err := commands.Marshal(value)
+	if err != nil {
+		return string(data)
+	}
+	return string(plain)
+}
+
+// Text shows a line for each message, and how far the search has come.
+func (r SearchMessagesResult) Text(w *commands.Text) {
+	rows := make([][]string, len(r.Messages))
+	for i := range r.Messages {
+		h := &r.Messages[i]
+		rows[i] = []string{h.MessageID, h.CreatedAt, h.Sender, h.Recipient, h.Type, h.Excerpt}
+	}
+	if r.Count > 0 {
+		w.Table([]string{"MESSAGE", "SENT", "SENDER", "RECIPIENT", "TYPE", "TEXT"}, rows)
+	}
+	switch {
+	case !r.Complete:
+		w.Printf("Searched back to %s; continue with --continue %s\n", r.SearchedBackTo, r.Continue)
+	case r.Count == 0:
+		w.Printf("%s has no such message.\n", r.Agent)
+	}
+}
