@@ -33,6 +33,10 @@ type Agent struct {
 	withheld bool // its transport leads out of a database that is not trusted
 }
 
+// Withheld reports whether nothing may be done where the agent's messages go, since what says so is a database that is not
+// trusted.
+func (a *Agent) Withheld() bool { return a.withheld }
+
 const agentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,
 	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled`
 

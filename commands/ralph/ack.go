@@ -55,7 +55,7 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 	if err != nil {
 		return r, err
 	}
-	if root, ok := folderOf(&agent); ok {
+	if root, ok := folderOf(&agent); ok && !agent.Withheld() {
 		r.FileRemoved, err = removeFile(root, &m, m.MarkOf(agent.Deliver))
 	}
 	return r, err

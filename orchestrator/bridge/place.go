@@ -2,7 +2,9 @@ package bridge
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"strings"
 
 	"mailroom/orchestrator/letter"
 )
@@ -48,14 +50,17 @@ func moved(in *os.Root, name, mark string) (string, error) {
 	return string(text), err
 }
 
-// parseNote reads where a message was put: in which folder, and under which name.
+// parseNote reads where a message was put: in which folder, and under which name. Error: a note that was written by hand, also
+// one whose name leads elsewhere.
 func parseNote(id, mark string) (folder letter.Identity, name string, err error) {
 	var n note
 	if err := json.Unmarshal([]byte(mark), &n); err != nil {
 		return folder, "", err
 	}
-	if len(n.File) > 0 {
-		return n.Inbox, string(n.File), nil
+	if name := string(n.File); strings.Contains(name, "/") {
+		return folder, "", fmt.Errorf("%q is no name of a file", name)
+	} else if name != "" {
+		return n.Inbox, name, nil
 	}
 	name, err = letter.FileName(id)
 	return n.Inbox, name, err
