@@ -56,14 +56,13 @@ func (t *tx) handBack(m *Message, by string) (released bool, err error) {
 	if lease != nil {
 		return true, t.endReadingLease(lease, why)
 	}
-	if m.ReadAt == "" {
-		return false, nil
-	}
-	stands, err := t.number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
-	if err != nil {
+	place, stands, err := t.text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if stands == 0 {
+	case m.ReadAt == "" && place != "read": // one whose lease, or whose reading, somebody changed by hand comes back
+		return false, nil
+	case !stands:
 		return false, Errorf(Conflict, "%s does not stand in the inbox of %s (any more), so that it cannot be handed back", m.ID, m.Recipient).
 			WithHint("Read messages leave the inbox when they are archived; `mailroom trace %s` still shows it", m.ID)
 	}

@@ -17,8 +17,8 @@ type AgentRemoval struct {
 }
 
 // RemoveAgent removes an agent, its part in groups, sessions and threads, and its inbox view, takes its open questions to the
-// user back, and revokes its tokens; what it has sent, and what it has read, stays. A thread in which nobody takes part any
-// more is closed. The name stays known as removed: acting does not register it anew, only AddAgent does, and a later agent
+// user back, and answers that it has not read, and revokes its tokens; what it has sent, and what it has read, stays, but can
+// be handed back to nobody. A thread in which nobody takes part any more is closed. The name stays known as removed: acting does not register it anew, only AddAgent does, and a later agent
 // of the name inherits nothing. While messages are undelivered to it or unread by it, it is refused with conflict, unless
 // forced: then they fail, and their senders are told. It returns how many that were.
 func (r *Router) RemoveAgent(ctx context.Context, o AgentRemoval) (failed int, err error) {
@@ -81,10 +81,18 @@ func (t *tx) removeAgent(o *AgentRemoval) (failed int, err error) {
 	return failed + withdrawn, t.withdrawQuestions(o.Name)
 }
 
-// keepRemoved notes that an agent was removed, and forgets which keys it has sent with.
+// keepRemoved notes that an agent was removed, and forgets which keys it has sent with, what it has asked teammates and whose
+// acknowledgements it waits for.
 func (t *tx) keepRemoved(a *Agent, by string) error {
-	if _, err := t.Exec(`DELETE FROM idempotency WHERE sender = ?`, a.Name); err != nil {
-		return err
+	for _, statement := range []string{
+		`DELETE FROM idempotency WHERE sender = ?`,
+		`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND requester = ?`,
+		`DELETE FROM acknowledgement_due WHERE EXISTS
+			(SELECT 1 FROM agent_message m WHERE m.message_id = acknowledgement_due.message_id AND m.sender = ?)`,
+	} {
+		if _, err := t.Exec(statement, a.Name); err != nil {
+			return err
+		}
 	}
 	_, err := t.Exec(`
 		INSERT INTO removed_agents (name, role, removed_at, removed_by) VALUES (?, ?, ?, ?)
@@ -159,7 +167,7 @@ func (t *tx) giveUpUnread(name string) (failed int, err error) {
 		}
 		failed += told
 	}
-	_, err = t.Exec(`DELETE FROM agent_inbox WHERE recipient = ? AND read_at = ''`, name)
+	_, err = t.Exec(`DELETE FROM agent_inbox WHERE recipient = ?`, name) // what was read, too: nobody else can hand that back
 	return failed, err
 }
 
@@ -185,7 +193,8 @@ func (t *tx) endReading(id, name string) (int, error) {
 	return 1, t.bounce(&ms[0], DeliveryFailed, reason, ms[0].RetryCount)
 }
 
-// withdrawQuestions takes back what a name has asked the user and nobody has answered.
+// withdrawQuestions takes back what a name has asked the user and nobody has answered, and answers that it has not read: they
+// are for nobody else.
 func (t *tx) withdrawQuestions(name string) error {
 	var open []Question
 	err := t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE asker = ? AND status = 'pending'`, func(row []driver.Value) error {
@@ -197,6 +206,18 @@ func (t *tx) withdrawQuestions(name string) error {
 	}
 	for i := range open {
 		if err := t.endQuestion(&open[i], QuestionCancelled, "", "the agent "+name+" was removed"); err != nil {
+			return err
+		}
+	}
+	answered, err := t.texts(`SELECT question_id FROM signal_questions WHERE asker = ? AND status = 'answered' AND read_at = ''`, name)
+	if err != nil {
+		return err
+	}
+	for _, id := range answered {
+		if _, err := t.Exec(`UPDATE signal_questions SET status = 'cancelled', answer = '' WHERE question_id = ?`, id); err != nil {
+			return err
+		}
+		if err := t.noteSignal(id, tracing.Cancelled, string(QuestionAnswered), string(QuestionCancelled), "the agent "+name+" was removed before it read the answer"); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 		other+" the agent b was removed before it read this", pending+" the agent b was removed", "by-hand the agent b was removed")
 	wantRows(t, f.rows(`SELECT recipient, json_extract(payload, '$.message_id') FROM agent_message WHERE message_type = 'error_report' ORDER BY recipient, 2`),
 		"a "+unread, "a "+pending, "c by-hand", "c "+other)
-	wantRows(t, f.rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b'`), read)
+	wantRows(t, f.rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b'`))
 	wantRows(t, f.rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? AND event = 'failed'`, unread), "delivered failed")
 
 	if _, created, err := f.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "b"}); err != nil || !created {
@@ -69,6 +69,11 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	if ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 {
 		t.Errorf("the later agent got %v, %v", ms, err)
 	}
+	if released, err := f.ReleaseAll(t.Context(), "b", "b"); err != nil || len(released) > 0 {
+		t.Errorf("the later agent was handed %v, %v", released, err)
+	}
+	_, _, err = f.Release(t.Context(), read, "b")
+	wantCode(t, err, orchestrator.Conflict)
 	if _, err := f.Replay(t.Context(), unread, ""); err != nil { // who wants to sends it again
 		t.Fatal(err)
 	}
@@ -173,10 +178,34 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 func TestQuestionsOfARemovedAgent(t *testing.T) {
 	t.Parallel()
 	f, devices := phoneFixture(t, 1)
-	q := f.question(devices)
+	q, answered := f.question(devices), f.question(devices)
+	if _, err := f.AnswerQuestion(t.Context(), answered.ID, devices[0], "for the former one"); err != nil {
+		t.Fatal(err)
+	}
 	f.add(orchestrator.AgentUpdate{Name: "a"})
 	f.remove("builder")
-	wantRows(t, f.rows(`SELECT question_id, status FROM signal_questions`), q.ID+" cancelled")
+	wantRows(t, f.rows(`SELECT question_id, status, answer FROM signal_questions ORDER BY question_id = ?`, answered.ID), q.ID+" cancelled ", answered.ID+" cancelled ")
+	wantRows(t, f.rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? ORDER BY id DESC LIMIT 1`, answered.ID), "answered cancelled")
+}
+
+// What a removed agent wanted to hear, that it has been obeyed or not been heeded, no later agent of the name hears.
+func TestRequestsOfARemovedAgent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	request := f.mustAsk(orchestrator.PlanApproval, "b", "c")
+	f.send("b", "c", func(d *orchestrator.Draft) { d.AckWithin = time.Minute })
+	f.deliver()
+	f.remove("b")
+	f.add(orchestrator.AgentUpdate{Name: "b", PlanModeRequired: new(true)})
+	_, err := f.reply(f.Router, orchestrator.PlanApproval, request.RequestID, true, "c", "b")
+	wantCode(t, err, orchestrator.Conflict)
+	f.clock.advance(time.Hour)
+	f.deliver()
+	wantRows(t, f.rows(`SELECT message_type FROM agent_message WHERE recipient = 'b'`))
+	agent, err := f.Agent(t.Context(), "b")
+	if err != nil || !agent.PlanModeRequired {
+		t.Errorf("%+v, %v", agent, err)
+	}
 }
 
 // A backlog of more than one batch is given up as a whole.
