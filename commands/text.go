@@ -109,6 +109,13 @@ func (w *Text) Finding(f orchestrator.Finding) {
 	}
 }
 
+// NotTrusted writes why a database does nothing outside of itself, and what to do about it; nothing where it does.
+func NotTrusted(w *Text, why string) {
+	if why != "" {
+		w.Printf("%s\n", w.Paint(Red, "Attention: "+orchestrator.NotTrusted+": "+why+". "+orchestrator.NotTrustedHint+"."))
+	}
+}
+
 // Table writes rows in columns under a header. Cells stay within their line, and long ones are cut. Where the terminal is too
 // narrow for the columns, each row is a block of lines instead, and nothing is cut.
 func (w *Text) Table(header []string, rows [][]string) {

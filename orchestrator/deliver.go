@@ -27,6 +27,7 @@ type Delivery struct {
 	Failed    int // attempts that failed, not messages given up
 	Expired   int
 	PutOff    int                 // messages whose recipients asked to be tried later
+	Untrusted string              // why nothing leaves the database; "" where it does
 	Disabled  []string            // agents whose transport is disabled now, since their address is gone for good
 	Summary   []RecipientDelivery // by recipient, in order of name
 	Errors    []FailedAttempt
@@ -60,6 +61,7 @@ type tally struct {
 	errors    []FailedAttempt
 	putOff    int
 	disabled  []string
+	untrusted string
 	fault     error // of the database, not of a recipient
 
 	workers sync.WaitGroup
@@ -115,7 +117,8 @@ func (y *tally) delivery() Delivery {
 	for name := range y.failed {
 		names[name] = true
 	}
-	d := Delivery{Summary: []RecipientDelivery{}, Errors: slices.Clone(y.errors), PutOff: y.putOff, Disabled: slices.Sorted(slices.Values(y.disabled))}
+	d := Delivery{Summary: []RecipientDelivery{}, Errors: slices.Clone(y.errors), PutOff: y.putOff,
+		Disabled: slices.Sorted(slices.Values(y.disabled)), Untrusted: y.untrusted}
 	for name := range names {
 		d.Summary = append(d.Summary, RecipientDelivery{name, y.delivered[name], y.failed[name]})
 		d.Delivered += y.delivered[name]
@@ -136,9 +139,10 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 	if err := r.endDeadLeases(ctx); err != nil {
 		return Delivery{}, err
 	}
-	work, err := r.anythingDue(ctx)
-	if err != nil || !work {
-		return newTally().delivery(), err
+	y := newTally()
+	work, untrusted, err := r.anythingDue(ctx)
+	if y.untrusted = untrusted; err != nil || !work {
+		return y.delivery(), err
 	}
 	if err := r.tidyAll(ctx); err != nil {
 		return Delivery{}, err
@@ -146,7 +150,6 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 	if o.Recipient == "" {
 		r.returnAnswers(ctx)
 	}
-	y := newTally()
 	start := func(recipient string) { r.startWorker(ctx, recipient, o, y) }
 	if err := r.deliverInboxes(ctx, o, y, start); err != nil {
 		return y.delivery(), err
@@ -176,14 +179,15 @@ func (r *Router) checkRecipient(ctx context.Context, name string) error {
 }
 
 // anythingDue looks, without the write lock, whether a delivery run would have anything to do. It costs microseconds,
-// so that it can be asked every second.
-func (r *Router) anythingDue(ctx context.Context) (found bool, err error) {
+// so that it can be asked every second. untrusted says why the database does nothing outside of itself.
+func (r *Router) anythingDue(ctx context.Context) (found bool, untrusted string, err error) {
 	now := r.now()
 	err = r.read(func(c *conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
 		}
+		untrusted = conf.untrusted
 		if found, err = c.untidy(conf, now); err != nil || found {
 			return err
 		}
@@ -195,7 +199,7 @@ func (r *Router) anythingDue(ctx context.Context) (found bool, err error) {
 			return false
 		})
 	})
-	return found, err
+	return found, untrusted, err
 }
 
 // eachDue calls f with everybody who has something that may be taken now, until it returns false. It walks from

@@ -118,7 +118,10 @@ func PlacedQueries() map[string]string {
 }
 
 // AnythingDue reports whether a delivery run would be made now.
-func (r *Router) AnythingDue() (bool, error) { return r.anythingDue(context.Background()) }
+func (r *Router) AnythingDue() (bool, error) {
+	found, _, err := r.anythingDue(context.Background())
+	return found, err
+}
 
 // ParsePushHosts reads the setting signal.push_hosts.
 var ParsePushHosts = parsePushHosts

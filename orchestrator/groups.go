@@ -144,7 +144,7 @@ func (conf *config) areAgents(members []string) error {
 			return noMember(m, "group")
 		}
 		if conf.agents[m] == nil {
-			return Errorf(NotFound, "there is no agent %q", m).WithHint("%s", didYouMean(m, conf.names))
+			return Errorf(NotFound, "there is no agent %q", m).WithHint("%s", whoThereIs(m, conf))
 		}
 	}
 	return nil
@@ -187,6 +187,11 @@ func (r *Router) DeleteGroup(ctx context.Context, name string) (g Group, err err
 
 // groupNames lists the stored groups by name.
 func (conf *config) groupNames() []string { return slices.Sorted(maps.Keys(conf.groups)) }
+
+// groupsWithMembers are the stored groups to which anybody can send, by name.
+func (conf *config) groupsWithMembers() []string {
+	return slices.DeleteFunc(conf.groupNames(), func(group string) bool { return len(conf.groups[group]) == 0 })
+}
 
 // noGroup is the error for the name of a group that there is not.
 func (conf *config) noGroup(name string) error {

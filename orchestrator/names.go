@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -81,6 +82,11 @@ func (e *Error) unknown(name string, known []string) *Error {
 		e.Details = map[string]any{"near": near}
 	}
 	return e
+}
+
+// whoThereIs is the hint for the name of an agent that was looked up in vain.
+func whoThereIs(name string, conf *config) string {
+	return cmp.Or(didYouMean(name, conf.names), "`mailroom agent list` shows who there is")
 }
 
 // addIt is the hint for a name that may be one that is not known yet.

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // TrustState is whether a database is trusted on this machine, and what it does outside of itself while it is.
@@ -21,6 +22,8 @@ type Outside struct {
 	What string `json:"what"` // deliver, fallback, start, schedule, setting, tokens, phones, trigger
 	Name string `json:"name"` // agent, schedule, setting or trigger
 	Does string `json:"does"`
+	// Folder is where a command runs, which a copy of the database elsewhere keeps.
+	Folder string `json:"folder,omitempty"`
 }
 
 // NotTrusted says what a database that is not trusted does not do, and NotTrustedHint what to do about it.
@@ -46,18 +49,22 @@ func (r *Router) TrustState(ctx context.Context) (s TrustState, err error) {
 // outside lists what a database does outside of itself, and how others come into it.
 func (r *Router) outside(c *conn, conf *config) ([]Outside, error) {
 	list := []Outside{}
-	add := func(what, name, does string) {
+	add := func(what, name, does, folder string) {
 		if does != "" {
-			list = append(list, Outside{what, name, does})
+			list = append(list, Outside{What: what, Name: name, Does: does, Folder: folder})
 		}
 	}
 	for _, name := range conf.names {
 		a := conf.agents[name]
 		if r.setTransport(a) == nil {
-			add("deliver", name, a.Deliver)
+			folder := ""
+			if strings.HasPrefix(a.Deliver, "exec:") {
+				folder = a.Folder
+			}
+			add("deliver", name, a.Deliver, folder)
 		}
-		add("fallback", name, a.Fallback)
-		add("start", name, a.StartCommand)
+		add("fallback", name, a.Fallback, "")
+		add("start", name, a.StartCommand, a.Folder)
 	}
 	schedules, err := c.schedules()
 	if err != nil {
@@ -65,11 +72,11 @@ func (r *Router) outside(c *conn, conf *config) ([]Outside, error) {
 	}
 	for i := range schedules {
 		if s := &schedules[i]; !s.isPreset() && s.Enabled {
-			add("schedule", s.Name, fmt.Sprintf("%s: %s %s", s.Spec, s.Command, s.Params))
+			add("schedule", s.Name, fmt.Sprintf("%s: %s %s", s.Spec, s.Command, s.Params), "")
 		}
 	}
 	for _, key := range []string{"signal.url", "signal.push_hosts", "signal.allow_private"} {
-		add("setting", key, conf.stored[key])
+		add("setting", key, conf.stored[key], "")
 	}
 	err = c.query(`
 		SELECT 'tokens', agent, count(*) || CASE max(admin) WHEN 0 THEN ' of the agent' ELSE ', of an administrator too' END
@@ -77,7 +84,7 @@ func (r *Router) outside(c *conn, conf *config) ([]Outside, error) {
 		UNION ALL SELECT 'phones', device_id, kind || ' ' || name || ': reads and answers questions' FROM signal_devices WHERE state = 'active'
 		UNION ALL SELECT 'trigger', name, sql FROM sqlite_schema WHERE type = 'trigger'
 		    AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`, func(row []driver.Value) error {
-		add(asText(row[0]), asText(row[1]), asText(row[2]))
+		add(asText(row[0]), asText(row[1]), asText(row[2]), "")
 		return nil
 	})
 	return list, err

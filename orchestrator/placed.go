@@ -61,7 +61,7 @@ func (r *Router) WaitPlaced(ctx context.Context, agent, target string, limit int
 	var heard time.Time
 	var silent time.Duration
 	for {
-		due, err := r.anythingDue(ctx)
+		due, _, err := r.anythingDue(ctx)
 		if err == nil && due {
 			_, err = r.DeliverAll(ctx, DeliverOptions{Recipient: agent})
 		}

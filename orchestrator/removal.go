@@ -272,7 +272,7 @@ func (c *conn) unknownAgent(code Code, what, name string, conf *config) error {
 
 // noAgent is the error for the name of an agent that was looked up.
 func (c *conn) noAgent(name string, conf *config) error {
-	return c.orRemoved(name, "", Errorf(NotFound, "there is no agent %q", name).WithHint("%s", didYouMean(name, conf.names)))
+	return c.orRemoved(name, "", Errorf(NotFound, "there is no agent %q", name).WithHint("%s", whoThereIs(name, conf)))
 }
 
 // orRemoved returns an error about a name that nobody has, or in its place one that says that the agent was removed.

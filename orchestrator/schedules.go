@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"encoding/json"
@@ -112,7 +113,7 @@ func (r *Router) RemoveSchedule(ctx context.Context, name string) error {
 			if err != nil {
 				return err
 			}
-			return Errorf(NotFound, "there is no schedule %q", name).WithHint("%s", didYouMean(name, names))
+			return Errorf(NotFound, "there is no schedule %q", name).WithHint("%s", cmp.Or(didYouMean(name, names), "`mailroom schedule list` lists them"))
 		}
 		return t.configChanged()
 	})

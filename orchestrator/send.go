@@ -266,8 +266,9 @@ func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, hel
 
 // refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing.
 func (t *tx) refuse(conf *config, d *Draft, code Code, role, name string) (Sent, error, error) {
-	refusal := Errorf(code, "nobody is known as %s %q", role, name).unknown(name, slices.Concat(conf.names, conf.groupNames()))
-	hint := cmp.Or(didYouMean(name, slices.Concat(conf.names, conf.groupNames())), addIt(name)+".")
+	known := slices.Concat(conf.names, conf.groupsWithMembers())
+	refusal := Errorf(code, "nobody is known as %s %q", role, name).unknown(name, known)
+	hint := cmp.Or(didYouMean(name, known), addIt(name)+".")
 	if at, err := t.removedAt(name); err != nil {
 		return Sent{}, nil, err
 	} else if at != "" {

@@ -35,3 +35,17 @@ func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (Ag
 	r.DeadLetters, err = env.Router.RemoveAgent(ctx, orchestrator.AgentRemoval{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
 	return r, err
 }
+
+// Text says it in a sentence, and what goes on.
+func (r AgentRemoveResult) Text(w *commands.Text) {
+	w.Printf("Removed %s.\n", r.Name)
+	switch {
+	case r.DeadLetters == 1:
+		w.Printf("1 message to it is a dead letter now, and its sender is told.\n")
+	case r.DeadLetters > 1:
+		w.Printf("%d messages to it are dead letters now, and their senders are told.\n", r.DeadLetters)
+	}
+	if r.SessionPID != 0 {
+		w.Printf("Its session goes on: process %d.\n", r.SessionPID)
+	}
+}

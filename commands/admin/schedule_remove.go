@@ -21,3 +21,8 @@ var scheduleRemoveCommand = commands.Define(vocabulary, "schedule remove", sched
 func scheduleRemove(ctx context.Context, env commands.Env, p ScheduleRemoveParams) (ScheduleRemoveResult, error) {
 	return ScheduleRemoveResult(p), env.Router.RemoveSchedule(ctx, p.Name)
 }
+
+// Text says it in a sentence.
+func (r ScheduleRemoveResult) Text(w *commands.Text) {
+	w.Printf("Removed the schedule %s; it runs no more.\n", r.Name)
+}

@@ -28,9 +28,7 @@ func (r StatusResult) Text(w *commands.Text) {
 			r.Totals["cancelled"], r.Totals["archived"])},
 		[2]string{"next due", r.NextDueAt},
 	)
-	if r.Untrusted != "" {
-		w.Printf("%s\n", w.Paint(commands.Red, "Attention: "+orchestrator.NotTrusted+": "+r.Untrusted+". "+orchestrator.NotTrustedHint+"."))
-	}
+	commands.NotTrusted(w, r.Untrusted)
 	for _, d := range r.Daemons {
 		w.Printf("daemon %s (process %d) since %s %s\n", d.Instance, d.PID, d.StartedAt, d.Listening)
 	}

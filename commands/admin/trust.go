@@ -42,6 +42,9 @@ func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult,
 func (r TrustResult) Text(w *commands.Text) {
 	for _, o := range r.Outside {
 		w.Block(commands.Painted(o.What+" "+commands.Inline(o.Name)+": "), "    ", o.Does)
+		if o.Folder != "" {
+			w.Body("    ", "in the folder "+o.Folder)
+		}
 	}
 	switch {
 	case !r.Trusted:

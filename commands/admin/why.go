@@ -36,21 +36,22 @@ func (r WhyResult) Text(w *commands.Text) {
 		if reason.Overdue {
 			overdue = "yes"
 		}
-		w.Fields(
-			[2]string{"where", reason.Where},
-			[2]string{"why", reason.Rule},
-			[2]string{"next attempt", reason.NextAttemptAt},
-			[2]string{"what helps", reason.Fix},
-			[2]string{"last error", reason.LastError},
-			[2]string{"attempts", fmt.Sprint(reason.Attempts)},
-			[2]string{"overdue", overdue},
-		)
+		fields := [][2]string{
+			{"where", reason.Where},
+			{"why", reason.Rule},
+			{"next attempt", reason.NextAttemptAt},
+			{"what helps", reason.Fix},
+			{"last error", reason.LastError},
+			{"attempts", fmt.Sprint(reason.Attempts)},
+			{"overdue", overdue},
+		}
+		for _, receipt := range reason.Receipts {
+			fields = append(fields, [2]string{receipt.What, receipt.At})
+		}
+		w.Fields(fields...)
 		if reason.LastReport != "" {
 			w.Printf("%s\n", w.Paint(commands.Dim, "its transport reported"))
 			w.Body("  ", reason.LastReport)
-		}
-		for _, receipt := range reason.Receipts {
-			w.Printf("%s %s\n", w.Paint(commands.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At)
 		}
 	}
 }

@@ -32,3 +32,12 @@ func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult
 	}
 	return r, nil
 }
+
+// Text says it in a sentence.
+func (r CancelResult) Text(w *commands.Text) {
+	if len(r.Cancelled) == 1 {
+		w.Printf("%s is cancelled; nobody gets it.\n", w.Paint(commands.Bold, r.Cancelled[0]))
+		return
+	}
+	w.Printf("%s is cancelled: %d messages that nobody gets.\n", w.Paint(commands.Bold, r.MessageID), len(r.Cancelled))
+}

@@ -22,6 +22,7 @@ type DeliverAllResult struct {
 	Failed    int                              `json:"messages_failed"`
 	PutOff    int                              `json:"messages_put_off,omitempty"`    // the recipient asked to be tried later
 	Disabled  []string                         `json:"transports_disabled,omitempty"` // of these agents: their addresses are gone
+	Untrusted string                           `json:"untrusted,omitempty"`           // why nothing leaves the database
 	Summary   []orchestrator.RecipientDelivery `json:"delivery_summary"`
 	Errors    []AttemptError                   `json:"errors,omitempty"`
 	Timestamp string                           `json:"timestamp"`
@@ -49,6 +50,9 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 		return DeliverAllResult{}, err
 	}
 	r := DeliverAllResult{Delivered: d.Delivered, Failed: d.Failed, PutOff: d.PutOff, Disabled: d.Disabled, Summary: d.Summary, Timestamp: timestamp(env)}
+	if !apart {
+		r.Untrusted = d.Untrusted
+	}
 	for _, failed := range d.Errors {
 		if apart && failed.Recipient != env.Caller.Name {
 			continue // what others' commands and servers said is theirs
@@ -67,6 +71,7 @@ func (r DeliverAllResult) Text(w *commands.Text) {
 	for _, name := range r.Disabled {
 		w.Printf("The address of %[1]s is gone for good: its transport is disabled until `mailroom agent add %[1]s --deliver ...`.\n", name)
 	}
+	commands.NotTrusted(w, r.Untrusted)
 	if len(r.Errors) == 0 {
 		return
 	}

@@ -77,7 +77,7 @@ func (r SendResult) Text(w *commands.Text) {
 	case r.Idempotent:
 		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
 	case r.Note != "":
-		w.Printf("It %s.\n", r.Note)
+		w.Printf("It %s. `mailroom signal pair` adds a phone; until then it is kept.\n", r.Note)
 	case r.Held:
 		w.Printf("It is held until somebody has the name %s.\n", r.Recipient)
 	case r.NotBefore != "":

@@ -24,8 +24,8 @@ func Handle(mux *http.ServeMux, path string, methods Methods) {
 	allowed := strings.Join(names, ", ")
 	mux.HandleFunc(path, func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Allow", allowed)
-		WriteFailure(rw, http.StatusMethodNotAllowed, orchestrator.Errorf(orchestrator.InvalidParams, "%s does not go here", orchestrator.Clip(r.Method)).
-			WithHint("Here goes %s", allowed))
+		WriteFailure(rw, http.StatusMethodNotAllowed, orchestrator.Errorf(orchestrator.InvalidParams, "%s is no method of this address", orchestrator.Clip(r.Method)).
+			WithHint("Use %s", allowed))
 	})
 }
 

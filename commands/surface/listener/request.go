@@ -15,7 +15,10 @@ import (
 // BearerOf reads the token of a request. Error: unauthenticated, with a hint that says how to get one.
 func BearerOf(r *http.Request, hint string) (string, error) {
 	headers := r.Header.Values("Authorization")
-	if len(headers) != 1 {
+	switch {
+	case len(headers) == 0:
+		return "", orchestrator.Errorf(orchestrator.Unauthenticated, "the request has no Authorization header").WithHint("%s", hint)
+	case len(headers) > 1:
 		return "", orchestrator.Errorf(orchestrator.Unauthenticated, "the request has %d Authorization headers; one is needed", len(headers)).WithHint("%s", hint)
 	}
 	scheme, secret, ok := strings.Cut(headers[0], " ")
