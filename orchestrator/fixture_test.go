@@ -139,6 +139,19 @@ func (f *fixture) open() *orchestrator.Router {
 	return r
 }
 
+// bubbleFixture opens a database within a bubble of synctest, whose clock it goes by. The test closes it there.
+func bubbleFixture(t *testing.T) *fixture {
+	t.Helper()
+	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
+		Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{Router: r, t: t}
+}
+
 func (f *fixture) add(u orchestrator.AgentUpdate) orchestrator.Agent {
 	f.t.Helper()
 	a, _, err := f.AddAgent(f.t.Context(), u)

@@ -2,14 +2,11 @@ package orchestrator_test
 
 import (
 	"encoding/json"
-	"log/slog"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/transport"
 )
 
 const limit = 10 * time.Minute
@@ -151,18 +148,11 @@ func TestAWaitIsASignOfLife(t *testing.T) {
 
 func waitIsHeard(t *testing.T, wait func(t *testing.T, r *orchestrator.Router, timeout time.Duration) error) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := orchestrator.Open(t.Context(), orchestrator.Options{
-			Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
-			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		f := &fixture{Router: r, t: t}
+		f := bubbleFixture(t)
+		defer f.Close()
 		f.addLimited("a")
 		waited := make(chan error, 1)
-		go func() { waited <- wait(t, r, 10*limit) }()
+		go func() { waited <- wait(t, f.Router, 10*limit) }()
 		<-time.After(10*limit - time.Second)
 		wantRows(t, f.timeouts())
 		if err := <-waited; err != nil {

@@ -2,15 +2,12 @@ package orchestrator_test
 
 import (
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/transport"
 )
 
 // in puts a message off by so much.
@@ -255,19 +252,12 @@ func TestManyAreWantedLater(t *testing.T) {
 func TestNotBeforeWakesTheDaemon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, err := orchestrator.Open(t.Context(), orchestrator.Options{
-			Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
-			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		f := &fixture{Router: r, t: t}
+		f := bubbleFixture(t)
+		defer f.Close()
 		f.add(orchestrator.AgentUpdate{Name: "a"})
 		id := f.send("a", "a", in(time.Minute))
 		began := time.Now()
-		ms, _, err := r.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: time.Hour})
+		ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: time.Hour})
 		if err != nil || len(ms) != 1 || ms[0].ID != id {
 			t.Fatalf("%v, %v", ms, err)
 		}
@@ -275,7 +265,7 @@ func TestNotBeforeWakesTheDaemon(t *testing.T) {
 			t.Errorf("a waiter got it after %s", took)
 		}
 		f.send("a", "a", in(30*time.Second))
-		wakeups, stop, err := r.Wakeups(t.Context())
+		wakeups, stop, err := f.Wakeups(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

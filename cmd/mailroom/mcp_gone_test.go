@@ -1,10 +1,31 @@
 package main
 
 import (
+	"io"
+	"os/exec"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
+
+// startTools starts `mailroom mcp` as a process that the test may end, and connects to it. in is its standard input.
+func (o *office) startTools(agent, vocabulary string) (cmd *exec.Cmd, in io.WriteCloser, s *mcp.ClientSession) {
+	o.t.Helper()
+	cmd = o.command(mcpWords(agent, vocabulary, false)...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() { cmd.Process.Kill() })
+	return cmd, in, connect(o.t, &mcp.IOTransport{Reader: out, Writer: in})
+}
 
 // TestMCPClientGone: a host that closes the pipe of its server, or kills it, while an agent waits takes no message with it.
 func TestMCPClientGone(t *testing.T) {
@@ -13,20 +34,7 @@ func TestMCPClientGone(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			o := newOffice(t, "a", "b")
-			cmd := o.command(mcpWords("a", "coral", false)...)
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { cmd.Process.Kill() })
-			s := connect(t, &mcp.IOTransport{Reader: out, Writer: in})
+			cmd, in, s := o.startTools("a", "coral")
 			answered := make(chan error, 1)
 			go func() {
 				_, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "wait_for_mentions", Arguments: map[string]any{"waitFor": "b"}})

@@ -17,20 +17,7 @@ func TestMCPReaderKilled(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
 	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note")
-	cmd := o.command(mcpWords("b", "relay", false)...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill() })
-	s := connect(t, &mcp.IOTransport{Reader: out, Writer: in})
+	cmd, _, s := o.startTools("b", "relay")
 	got, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_messages", Arguments: map[string]any{"lease_seconds": 86400}})
 	if err != nil || got.IsError {
 		t.Fatal(err, got)
