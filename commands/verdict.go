@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"mailroom/orchestrator"
 )
@@ -155,34 +154,4 @@ func unclear(q orchestrator.Asked, problem string) error {
 	e.Details = map[string]any{"parameter": "reply_to", "request_id": q.RequestID}
 	return e.WithHint(`Say {"approve": true} or {"approve": false, "%s": "why"} as payload, or "approve" or "reject: why" as text; leave reply_to out to say something else`,
 		WhyKey(q.Kind))
-}
-
-// The bounds of a preview: words, and bytes.
-const (
-	previewWords = 10
-	previewBytes = 200
-)
-
-// Preview is the summary of a text that has none: its first words.
-func Preview(text string) string {
-	var b strings.Builder
-	words := 0
-	for word := range strings.FieldsSeq(text) {
-		if words > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(word)
-		if words++; words == previewWords || b.Len() > previewBytes {
-			break
-		}
-	}
-	cut := b.String()
-	if len(cut) <= previewBytes {
-		return cut
-	}
-	end := previewBytes
-	for !utf8.RuneStart(cut[end]) {
-		end--
-	}
-	return cut[:end]
 }
