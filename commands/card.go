@@ -22,8 +22,8 @@ type Card struct {
 	Body string `yaml:"-" json:"-"` // Markdown
 }
 
-// Tables are the tables that a command may touch, besides the standing ones: agents, removed_agents, groups, group_members, settings,
-// command_trace and message_trace. A test runs every command under SQLite's authorizer and holds it to them.
+// Tables are the tables that a command may touch, besides the standing ones: agents, removed_agents, groups, group_members,
+// settings, command_trace and message_trace. A test runs every command under SQLite's authorizer and holds it to them.
 type Tables struct {
 	Read  []string `yaml:"read" json:"read"`
 	Write []string `yaml:"write" json:"write"`

@@ -46,7 +46,7 @@ func (w *Text) Block(first, rest Painted, text string) {
 	w.raw(string(first) + strings.ReplaceAll(Visible(text), "\n", "\n"+string(rest)) + "\n")
 }
 
-// Body is Block for the text of a message below its heading: every line begins with the indent.
+// Body writes the text of a message below its heading. Every line begins with the indent.
 func (w *Text) Body(indent Painted, text string) { w.Block(indent, indent, text) }
 
 func (w *Text) raw(s string) {

@@ -10,8 +10,8 @@ import (
 // they weigh is taken from the room in which it thinks. So tools have these in place of Schema and ResultSchema, which are for
 // programs. What they leave out holds all the same, and an error says so to whoever comes upon it.
 
-// ToolSchema is Schema for models: without what the tool's description and the list of what is required say already, without
-// the forms of names and ids, and without bounds that nobody comes upon by chance.
+// ToolSchema describes the parameters for models: it is Schema without what the tool's description and the list of what is
+// required say already, without the forms of names and ids, and without bounds that nobody comes upon by chance.
 func (d *Definition) ToolSchema() *jsonschema.Schema {
 	s := d.Schema()
 	s.Description = ""
@@ -31,8 +31,8 @@ func (d *Definition) ToolSchema() *jsonschema.Schema {
 	return s
 }
 
-// ToolResultSchema is ResultSchema for models: the keys that every answer of the command has and their types, without what is
-// below them, and without what the answers of all commands have (success, action).
+// ToolResultSchema describes the result for models: the keys that every answer of the command has and their types, without what
+// is below them, and without what the answers of all commands have (success, action).
 func (d *Definition) ToolResultSchema() (*jsonschema.Schema, error) {
 	full, err := d.ResultSchema()
 	if err != nil {

@@ -71,7 +71,7 @@ func VerdictIn(payload json.RawMessage) func(orchestrator.Asked) (*orchestrator.
 	}
 }
 
-// VerdictIfClear is VerdictIn for who may also write something else: that answers nothing.
+// VerdictIfClear reads a payload as VerdictIn does, and takes what is no clear answer for a message that answers nothing.
 func VerdictIfClear(payload json.RawMessage) func(orchestrator.Asked) (*orchestrator.Verdict, error) {
 	read := VerdictIn(payload)
 	return func(q orchestrator.Asked) (*orchestrator.Verdict, error) {
@@ -131,7 +131,7 @@ func verdictOfData(q orchestrator.Asked, data json.RawMessage, said string) (*or
 	return verdict(q, *p.Approve, said)
 }
 
-// verdict is TeamVerdict for a text that may be empty, which a rejection's may not.
+// verdict makes the answer from a text that stands with it. The text may be empty, but that of a rejection may not.
 func verdict(q orchestrator.Asked, approve bool, text string) (*orchestrator.Verdict, error) {
 	text = strings.TrimSpace(text)
 	if text == "" && !approve {

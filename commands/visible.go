@@ -13,7 +13,8 @@ import (
 // in \u202e, and so does what is no UTF-8, as in \x9b. Line ends and tabs stay.
 func Visible(s string) string { return visible(s, false) }
 
-// Inline is Visible for what must stay in its line: line ends and tabs become \n, \r and \t.
+// Inline makes what somebody else wrote safe to show within a line of ours: as Visible does, and line ends and tabs become \n,
+// \r and \t.
 func Inline(s string) string { return visible(s, true) }
 
 func visible(s string, inline bool) string {

@@ -84,8 +84,8 @@ func (t *tx) acknowledgeAnswered(d *Draft) error {
 	return nil
 }
 
-// expectAcknowledgement asks that the sender of a message be told when it has not been acknowledged for a while from when it is
-// due.
+// expectAcknowledgement has the sender of a message told if it is not acknowledged within a time, which begins when the message
+// is due.
 func (t *tx) expectAcknowledgement(id, due string, within time.Duration) error {
 	_, err := t.Exec(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES (?, ?, ?)`,
 		id, stamp(parseStamp(due).Add(within)), int64(within/time.Second))

@@ -24,7 +24,8 @@ func (t *tx) adopt() (more bool, err error) {
 	return more, err
 }
 
-// adoptAfter is adopt for the rows behind a number; last is that of the last row which it looked at.
+// adoptAfter adopts one batch of the rows whose seq is greater than a number; last is the seq of the last row that it looked
+// at.
 func (t *tx) adoptAfter(after int64) (more bool, last int64, err error) {
 	for last = after; ; {
 		rows, err := t.untraced(last, adoptBatch)

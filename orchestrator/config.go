@@ -14,14 +14,14 @@ const configVersion = "config.version"
 // config is what the engine must know for every message: who there is, and the settings. It is read anew only when its
 // version changed, and never modified once loaded, so that it may be shared.
 type config struct {
-	version  string
-	stored   map[string]string // settings that differ from their defaults
-	unread   map[string]error  // why some of those cannot be read
-	settings Settings
-	agents   map[string]*Agent   // and who else can be written to: the operator, the user, and devices
-	names    []string            // of agents, in order
-	groups   map[string][]string // members in order of joining
-	taken    map[string][]string // by built-in name: what else has it in the tables, and is not used
+	version    string
+	stored     map[string]string // settings that differ from their defaults
+	unreadable map[string]error  // why some of those cannot be read
+	settings   Settings
+	agents     map[string]*Agent   // and who else can be written to: the operator, the user, and devices
+	names      []string            // of agents, in order
+	groups     map[string][]string // members in order of joining
+	taken      map[string][]string // by built-in name: what else has it in the tables, and is not used
 
 	untrusted string // why the database must not act outside of itself; "" is that it may, see trust.go
 
@@ -85,7 +85,7 @@ func (cache *configCache) admit(c *conn) (version string, err error) {
 	return version, cache.admitAt(c, version)
 }
 
-// admitAt is admit where the version of the configuration has been read already.
+// admitAt does what admit does, with a version of the configuration that was read already.
 func (cache *configCache) admitAt(c *conn, version string) error {
 	if admitted := cache.admitted.Load(); admitted != nil && *admitted == version {
 		return nil
@@ -123,9 +123,9 @@ func readConfig(c *conn, version string) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf.settings, conf.unread = settingsFrom(conf.stored)
+	conf.settings, conf.unreadable = settingsFrom(conf.stored)
 	for _, def := range settingList {
-		if err := conf.unread[def.Key]; err != nil {
+		if err := conf.unreadable[def.Key]; err != nil {
 			conf.odd = append(conf.odd, fmt.Sprintf("the setting %s cannot be read (%v): its default holds, %s", def.Key, err, def.Default))
 		}
 	}

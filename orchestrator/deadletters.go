@@ -30,10 +30,10 @@ func (r *Router) DeadLetters(ctx context.Context, f DeadLetterFilter) (ms []Mess
 	return ms, total, err
 }
 
-// Replay puts dead letters back at the foot of the ladder: pending, with no retries made; their earlier attempts stay in
-// the trace. An explicit ttl starts anew; what its sender wants later is not due before. by is the agent that asks and must be the sender; "" is the administrator.
-// Errors: not_found, permission_denied, conflict for a message that is no dead letter, unknown_recipient when nobody has
-// the recipient's name.
+// Replay puts dead letters back at the foot of the ladder: pending, with no retries made; their earlier attempts stay in the
+// trace. An explicit ttl starts anew; what its sender wants later is not due before. by is the agent that asks and must be the
+// sender; "" is the administrator. Errors: not_found, permission_denied, conflict for a message that is no dead letter,
+// unknown_recipient when nobody has the recipient's name.
 func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message, err error) {
 	err = r.write(ctx, func(t *tx) error {
 		replayed = nil

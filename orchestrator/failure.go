@@ -100,7 +100,7 @@ func (t *tx) tell(d *Draft) error {
 	return t.tellAs(d)
 }
 
-// tellAs is tell for a note in the name of an agent, which may have no say in it any more.
+// tellAs sends a note in the name of its Sender, of whom nothing is asked: an agent whose session has ended says nothing more.
 func (t *tx) tellAs(d *Draft) error {
 	conf, err := t.config()
 	if err != nil || conf.agents[d.Recipient] == nil {

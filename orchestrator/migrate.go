@@ -204,8 +204,8 @@ func migrateLocked(c *conn, made func(id string)) error {
 	return c.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
 }
 
-// noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version of the configuration changes with that, since
-// it is what every process looks at before it reads or writes: see configCache.admit.
+// noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version of the
+// configuration changes with that, since it is what every process looks at before it reads or writes: see configCache.admit.
 func noteVersion(c *conn) error {
 	now := stamp(time.Now())
 	for key, value := range map[string]string{schemaOldest: fmt.Sprintf("%d: %d", schemaVersion, oldestVersion), configVersion: rand.Text()} {

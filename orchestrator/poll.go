@@ -79,7 +79,7 @@ func (c *conn) findMessages(id string) ([]Message, error) {
 	return c.messages(`SELECT `+archivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
 }
 
-// mustFind is findMessages with code not_found when there are none.
+// mustFind returns the messages that an id names; see findMessages. Error: not_found when there are none.
 func (c *conn) mustFind(id string) ([]Message, error) {
 	ms, err := c.findMessages(id)
 	if err != nil {
@@ -91,8 +91,9 @@ func (c *conn) mustFind(id string) ([]Message, error) {
 	return ms, nil
 }
 
-// mustFindOwn is mustFind for an agent, to which messages that it neither sent nor received do not exist: an error must not
-// tell a stranger that an id is taken, or by whom. Of a send to a group a member finds its own message. "" finds all.
+// mustFindOwn returns what an id names to an agent that sent or received it. For anybody else there is no such message: an
+// error must not tell a stranger that an id is taken, or by whom. Of a send to a group a member finds its own message. "" finds
+// all. Error: not_found.
 func (c *conn) mustFindOwn(id, by string) ([]Message, error) {
 	ms, err := c.mustFind(id)
 	if err != nil || by == "" {

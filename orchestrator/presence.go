@@ -62,7 +62,7 @@ func (j Joining) check() (_ Joining, err error) {
 	return j, err
 }
 
-// admitted is join for names that were checked and an agent that may be new.
+// admitted joins an agent to a session, after it has registered the agent if that is allowed. The names must have been checked.
 func (t *tx) admitted(j Joining) (Presence, error) {
 	conf, err := t.acting(j.Agent, j.Register)
 	if err != nil {

@@ -43,11 +43,11 @@ func (r *Router) read(fn func(c *conn) error) error {
 		return databaseError(r.path, err)
 	}
 	defer r.readers.give(c)
-	return r.noteDamage(databaseError(r.path, r.admitted(fn)(c)))
+	return r.noteDamage(databaseError(r.path, r.onOurTables(fn)(c)))
 }
 
-// admitted is fn for tables that this program may still use.
-func (r *Router) admitted(fn func(c *conn) error) func(c *conn) error {
+// onOurTables wraps fn, so that it fails in place of running on tables that a newer program has made unfit for this one.
+func (r *Router) onOurTables(fn func(c *conn) error) func(c *conn) error {
 	return func(c *conn) error {
 		if _, err := r.config.admit(c); err != nil {
 			return err
@@ -56,10 +56,10 @@ func (r *Router) admitted(fn func(c *conn) error) func(c *conn) error {
 	}
 }
 
-// look is read for a fn that runs one statement, or whose statements need not see the same state.
-func (r *Router) look(fn func(c *conn) error) error { return r.glance(r.admitted(fn)) }
+// look runs fn on a reading connection without a snapshot: fn runs one statement, or several that need not see the same state.
+func (r *Router) look(fn func(c *conn) error) error { return r.glance(r.onOurTables(fn)) }
 
-// glance is look for a fn that asks itself, through the configuration, whether this program may still use the tables.
+// glance is a look that does not ask whether this program may still use the tables: fn does, by loading the configuration.
 func (r *Router) glance(fn func(c *conn) error) error {
 	c, err := r.readers.take()
 	if err != nil {

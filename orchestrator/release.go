@@ -108,7 +108,7 @@ func (r *Router) ReleaseAll(ctx context.Context, agent, by string) (released []s
 	return released, err
 }
 
-// releaseSome is handBack for those of the messages that can be handed back.
+// releaseSome hands back those of an agent's messages that can be handed back, and returns their ids.
 func (t *tx) releaseSome(ids []string, agent, by string) (released []string, err error) {
 	for _, id := range ids {
 		ms, err := t.findMessages(id)

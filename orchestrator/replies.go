@@ -23,7 +23,7 @@ type Verdict struct {
 	Summary string
 }
 
-// reply is what follows from a draft's being an answer.
+// reply is what the router has found out about a draft that answers a message.
 type reply struct {
 	hops    int
 	thread  *Thread    // that it joins as a post
@@ -64,7 +64,8 @@ func (t *tx) parentOf(conf *config, replyTo string) (p parent, err error) {
 	return p, nil
 }
 
-// replying says what follows from a draft's being an answer, and brings the draft into the form in which it is stored.
+// replying looks up the message that a draft answers, finds out whether the answer joins a thread or decides a team's request,
+// and changes the draft into what is stored.
 func (t *tx) replying(conf *config, d *Draft, recipients []string, isGroup bool) (re reply, err error) {
 	p, err := t.parentOf(conf, d.ReplyTo)
 	if err != nil {

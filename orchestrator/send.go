@@ -193,7 +193,8 @@ func (t *tx) sendTo(conf *config, d *Draft, recipients []string, isGroup, held b
 	return sent, err
 }
 
-// insertReply is insertAll for an answer.
+// insertReply stores a draft that answers a message: as a post if it joins a thread, and as the decision on a team's request if
+// it is one.
 func (t *tx) insertReply(conf *config, said *Draft, recipients []string, isGroup, held bool) (sent Sent, err error) {
 	d := *said // an idempotency key belongs to what was said
 	re, err := t.replying(conf, &d, recipients, isGroup)

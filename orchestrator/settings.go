@@ -237,7 +237,7 @@ func (r *Router) Settings(ctx context.Context) ([]Setting, error) {
 	for i := range list {
 		list[i].Value = list[i].Default
 		switch v, ok := conf.stored[list[i].Key]; {
-		case ok && conf.unread[list[i].Key] != nil:
+		case ok && conf.unreadable[list[i].Key] != nil:
 			list[i].Ignored = Clip(strings.ToValidUTF8(v, "\uFFFD"))
 		case ok:
 			list[i].Value = v

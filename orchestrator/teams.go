@@ -31,9 +31,9 @@ type Member struct {
 	PlanModeRequired bool           `json:"plan_mode_required,omitempty"`
 }
 
-// Team lists the members of a session's team, the lead first, and behind them the operator and the user, who can be written
-// to. A team is the group that has the session's name; without such
-// a group it is everybody known. Error: invalid_params for the session.
+// Team lists the members of a session's team, the lead first, and behind them the operator and the user, who can be written to.
+// A team is the group that has the session's name; without such a group it is everybody known. Error: invalid_params for the
+// session.
 func (r *Router) Team(ctx context.Context, session string) (members []Member, err error) {
 	if session, err = CheckName("session", session); err != nil {
 		return nil, err
@@ -104,10 +104,10 @@ type TeamSent struct {
 	Stopped []string // teammates that have stopped: a broadcast leaves them out, a direct message waits for them
 }
 
-// SendToTeam sends a message from one agent of a session to another, to all its Teammates, or to those of a role (role:ROLE), and notes that the sender is
-// working. The draft's SessionID is the session; a broadcast takes no IdempotencyKey, ReplyTo or HoldUnknown. A direct
-// message reaches everybody known, also outside the team: whoever wrote can be answered. Errors: as Send; invalid_params
-// for a group, for the sender itself, and for a broadcast that nobody would get.
+// SendToTeam sends a message from one agent of a session to another, to all its Teammates, or to those of a role (role:ROLE),
+// and notes that the sender is working. The draft's SessionID is the session; a broadcast takes no IdempotencyKey, ReplyTo or
+// HoldUnknown. A direct message reaches everybody known, also outside the team: whoever wrote can be answered. Errors: as Send;
+// invalid_params for a group, for the sender itself, and for a broadcast that nobody would get.
 func (r *Router) SendToTeam(ctx context.Context, d Draft) (TeamSent, error) {
 	d, err := d.checkInTeam()
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 // due waits, as it does for an agent whose transport is disabled.
 //
 // The one question is config.untrusted. It is asked where something would begin: claimNext (transports), Sessions.Look
-// (commands that start agents), RunnableSchedules, and StartPairing.
+// (commands that start agents), RunnableSchedules, and StartPairing. Agents that get nothing until then are withheld, see judge.
+// Wherever else it is asked, that saves a look for what would not be done, or tells somebody.
 
 // databaseID is the row of settings that tells databases apart. Copies have the same, wherever they are.
 const databaseID = "database.id"
@@ -30,7 +31,7 @@ type Trust struct {
 	Folder string
 }
 
-// TrustedDatabase is one of them. It is trusted only with this id and at this path.
+// TrustedDatabase is a database that was made or trusted on this machine. It is trusted only with this id and at this path.
 type TrustedDatabase struct {
 	ID    string `json:"id"`
 	Path  string `json:"path"`

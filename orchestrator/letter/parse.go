@@ -17,10 +17,10 @@ import (
 // maxID is the longest message id, in bytes.
 const maxID = 256
 
-// Parse reads a file. It is strict: keys that repeat or differ only in case, trailing data, NUL and invalid UTF-8 are refused; only a byte order
-// mark is tolerated, since some shells write one. id, from, to, type and payload are required; priority is normal and
-// status pending when they are missing or null. Error: invalid_params, whose message begins with the path of the fault, such as
-// `payload: missing`.
+// Parse reads a file. It is strict: keys that repeat or differ only in case, trailing data, NUL and invalid UTF-8 are refused;
+// only a byte order mark is tolerated, since some shells write one. id, from, to, type and payload are required; priority is
+// normal and status pending when they are missing or null. Error: invalid_params, whose message begins with the path of the
+// fault, such as `payload: missing`.
 func Parse(text []byte) (Letter, error) {
 	l, err := parse(text)
 	if err != nil {

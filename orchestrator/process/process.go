@@ -8,7 +8,7 @@ type ID struct {
 	Space string `json:"space,omitempty"` // where its number counts; "" is everywhere
 }
 
-// Of is for a process that has not ended.
+// Of returns which process has a number now. It must not have ended.
 func Of(pid int) ID { return ID{PID: pid, Born: born(pid), Space: space()} }
 
 // Here reports whether it is a process that we can see, and that runs still.

@@ -42,7 +42,8 @@ type terms struct {
 }
 
 // do makes a request, without following redirects, and returns the status and what it means: nil for 200 to 299,
-// orchestrator.ErrGone or ErrRefused, an orchestrator.RetryAfter for a Retry-After of 429 and 503, or another error. 0: no answer came.
+// orchestrator.ErrGone or ErrRefused, an orchestrator.RetryAfter for a Retry-After of 429 and 503, or another error. 0: no
+// answer came.
 func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status int, err error) {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -18,9 +18,9 @@ import (
 // `--deliver exec:COMMAND`. It runs in the agent's folder and gets each message as one line of JSON on its standard
 // input, the line that JSONL writes. What it prints is kept in the trace, the first and the last program.TailSize bytes.
 //
-// Exit status 0: the messages are delivered, all of the batch. 75: they are to be tried later, which costs nothing. 65
-// to 69, of a run with one message: it is refused for good. Any other, or a signal: the attempt failed. At the delivery timeout the command and all that it started get SIGTERM, and
-// SIGKILL after Grace; then the attempt has failed, whatever the exit status.
+// Exit status 0: the messages are delivered, all of the batch. 75: they are to be tried later, which costs nothing. 65 to 69,
+// of a run with one message: it is refused for good. Any other, or a signal: the attempt failed. At the delivery timeout the
+// command and all that it started get SIGTERM, and SIGKILL after Grace; then the attempt has failed, whatever the exit status.
 //
 // Nothing of a message is ever part of the command. The environment tells of it: MAILROOM_MESSAGE_ID, MAILROOM_SENDER,
 // MAILROOM_MESSAGE_TYPE, MAILROOM_THREAD_ID, MAILROOM_REPLY_TO, MAILROOM_PRIORITY (-9 to 9), MAILROOM_ATTEMPT (from 1)

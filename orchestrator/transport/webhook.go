@@ -20,10 +20,10 @@ import (
 // Webhook posts each message to an address of the agent's, as a CloudEvents 1.0 event with the signature of Standard
 // Webhooks 1.0. Its address is an http or https URL: `--deliver webhook:URL`.
 //
-// An answer of 200 to 299 is a delivery. 410 is orchestrator.ErrGone, 400, 413, 415 and 422 are ErrRefused, and a Retry-After of 429 and 503 an
-// orchestrator.RetryAfter; whatever else is an error. Redirects are not followed, and proxies not used. A message that
-// was being delivered when its process was killed is posted again, with the same webhook-id and the same body (but for
-// retry_count, when a rung of the ladder was spent meanwhile), by which the receiver knows it.
+// An answer of 200 to 299 is a delivery. 410 is orchestrator.ErrGone, 400, 413, 415 and 422 are ErrRefused, and a Retry-After
+// of 429 and 503 an orchestrator.RetryAfter; whatever else is an error. Redirects are not followed, and proxies not used. A
+// message that was being delivered when its process was killed is posted again, with the same webhook-id and the same body (but
+// for retry_count, when a rung of the ladder was spent meanwhile), by which the receiver knows it.
 //
 // Without Attempt.AllowPrivate only public addresses are dialled. The check is on the address that is dialled.
 //
