@@ -105,6 +105,10 @@ func newProgram(in string) *program {
 			panic("boom")
 		case "busy":
 			return lineResult{}, orchestrator.Errorf(orchestrator.Busy, "locked")
+		case "full":
+			e := orchestrator.Errorf(orchestrator.Unavailable, "b has 9 undelivered messages, its limit")
+			e.Recipient = "b"
+			return lineResult{}, e
 		}
 		return lineResult{text, &t.back}, nil
 	}

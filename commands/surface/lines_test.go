@@ -153,6 +153,19 @@ func TestEveryLineIsAnsweredAfterAFault(t *testing.T) {
 		`{"success":false,"error":"busy","message":"not run, since line 500 ended the run: locked","hint":"Give the refused lines once more when that is mended","line":5000}`)
 }
 
+// TestABacklogIsNoOtherLinesFault: a recipient that has too much waiting refuses its own lines, and the others go on.
+func TestABacklogIsNoOtherLinesFault(t *testing.T) {
+	t.Parallel()
+	const lines = 3 * linesPerBatch
+	p := newProgram(`{"text":"full"}` + "\n" + strings.Repeat(`{"text":"a"}`+"\n", lines-1))
+	if status := p.run("many", "lines", "--stdin"); status != 75 {
+		t.Errorf("exit status %d; want 75", status)
+	}
+	if well := strings.Count(p.out.String(), `"success":true`); well != lines-1 {
+		t.Errorf("%d lines went well; want all but the first of %d", well, lines)
+	}
+}
+
 // TestLinesOfAWriterThatStaysEndAfterAFault: who keeps the input open learns that the run has ended.
 func TestLinesOfAWriterThatStaysEndAfterAFault(t *testing.T) {
 	t.Parallel()
