@@ -7,7 +7,8 @@ import (
 )
 
 // Arrivals returns a channel that gets a value whenever messages have come that the recipient has not read, until ctx ends or
-// stop is called. Several arrivals may become one value; what is there already is none. It looks when the bell rings, or when a
+// stop is called. Several arrivals may become one value, and a value may come for what was there already, if that falls due within
+// the moment of the call. It looks when the bell rings, or when a
 // message is due that waited, and changes nothing. Errors: invalid_params for the name; unavailable.
 func (r *Router) Arrivals(ctx context.Context, recipient string) (arrivals <-chan struct{}, stop func(), err error) {
 	if recipient, err = CheckName("recipient", recipient); err != nil {

@@ -195,6 +195,9 @@ func TestInboxSubscription(t *testing.T) {
 	if err := s.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: uri}); err != nil {
 		t.Fatal(err)
 	}
+	for len(heard) > 0 {
+		<-heard
+	}
 	send("third")
 	done(t, s, "get_messages", `{}`)
 	if len(heard) > 0 {
