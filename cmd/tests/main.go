@@ -54,7 +54,9 @@ func run(ctx context.Context, args []string, still time.Duration, stdout io.Writ
 		fmt.Fprintln(stderr, "tests:", err)
 		return 1
 	}
-	stopped := newWatch(stdout, still).follow(ctx, output, stderr, func(s syscall.Signal) { syscall.Kill(-cmd.Process.Pid, s) })
+	w := newWatch(stdout, still)
+	stopped := w.follow(ctx, output, stderr, func(s syscall.Signal) { syscall.Kill(-cmd.Process.Pid, s) })
+	fmt.Fprintln(stderr, w.state(time.Now()))
 	if err = cmd.Wait(); err != nil || stopped {
 		return 1
 	}

@@ -25,6 +25,8 @@ type watch struct {
 	under   map[string]time.Time // packages under way, and since when
 	running map[string]time.Time // tests that run, as "package test", and when they last gave a sign of life
 	paused  map[string]bool      // tests that wait until others leave them a place
+	longest time.Duration        // for which a test gave no sign of life
+	silent  string               // that test
 	said    map[string][]string  // what tests and packages that have not ended have printed
 }
 
@@ -65,6 +67,9 @@ func (w *watch) hear(line []byte, now time.Time) {
 func (w *watch) sign(pkg, test string, now time.Time) {
 	for {
 		if name := pkg + " " + test; !w.running[name].IsZero() {
+			if silence := now.Sub(w.running[name]); silence > w.longest && !w.waits(name) {
+				w.longest, w.silent = silence, name
+			}
 			w.running[name] = now
 		}
 		i := strings.LastIndexByte(test, '/')
@@ -138,11 +143,14 @@ func (w *watch) oldest() []string {
 // state says what is going on.
 func (w *watch) state(now time.Time) string {
 	text := fmt.Sprintf("... %v: %d packages done", now.Sub(w.began).Round(time.Second), w.done)
+	if w.silent != "" {
+		text += fmt.Sprintf("; the longest silence was %v, of %s", w.longest.Round(time.Second), w.silent)
+	}
 	if len(w.under) == 0 {
-		return text + ", the next are being compiled"
+		return text
 	}
 	names := w.oldest()
-	text += fmt.Sprintf(", %d tests run", len(names))
+	text += fmt.Sprintf("; %d tests run", len(names))
 	for _, name := range names[:min(2, len(names))] {
 		text += fmt.Sprintf("; %s, silent for %v", name, now.Sub(w.running[name]).Round(time.Second))
 	}

@@ -57,7 +57,10 @@ func (target Target) Replay(t *testing.T, atLeast int) {
 	if len(inputs) < atLeast {
 		t.Errorf("%s has %d inputs; want at least %d", target.Name, len(inputs), atLeast)
 	}
-	for _, input := range inputs {
+	for i, input := range inputs {
+		if i%200 == 0 {
+			t.Logf("%d of %d", i, len(inputs)) // a sign of life
+		}
 		if !target.Check(t, input) {
 			t.Errorf("%s: %.300q is not malformed", target.Name, input)
 		}
