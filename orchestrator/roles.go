@@ -20,7 +20,8 @@ func CheckRecipient(kind, recipient string) (string, error) {
 	}
 	role = foldRole(role)
 	if role == "" || len(role) > maxRole {
-		return "", Errorf(InvalidParams, "the role in the %s has %d bytes; it has 1 to %d", kind, len(role), maxRole)
+		return "", Errorf(InvalidParams, "%q names no role: a role has 1 to %d bytes", Clip(recipient), maxRole).
+			WithHint("Write it as in %sreviewer; `mailroom agent list` shows the roles that there are", RolePrefix)
 	}
 	return RolePrefix + role, checkPlain("the role", role)
 }

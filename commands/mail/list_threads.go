@@ -84,7 +84,7 @@ const maxExcerpt = 200
 // Text shows a line for each thread.
 func (r ListThreadsResult) Text(w *commands.Text) {
 	if r.Count == 0 {
-		w.Printf("%s takes part in no such thread.\n", r.Agent)
+		w.Printf("No threads of %s.\n", r.Agent)
 		return
 	}
 	rows := make([][]string, len(r.Threads))
