@@ -52,7 +52,7 @@ func (t *tx) acknowledgeBecause(m *Message, evidence string) error {
 		}
 	}
 	m.AcknowledgedAt = t.now
-	if _, err := t.Exec(`UPDATE `+m.table()+` SET acknowledged_at = ? WHERE message_id = ?`, t.now, m.ID); err != nil {
+	if _, err := t.Exec(`UPDATE `+m.table()+` SET acknowledged_at = ? WHERE message_id = ? AND recipient = ?`, t.now, m.ID, m.Recipient); err != nil {
 		return err
 	}
 	if err := t.endAcknowledgement(m.ID); err != nil {

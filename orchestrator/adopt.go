@@ -208,18 +208,23 @@ func (t *tx) refuseForeign(f *foreignRow) error {
 }
 
 // adoptID makes text of an id that somebody wrote as a blob, which no text would ever match. If another message has, or had, that
-// id, it gets its number behind it.
+// id, it gets its number behind it; so does an id whose place in the recipient's inbox an archived message has, since nobody
+// would ever be handed the new one.
 func (t *tx) adoptID(f *foreignRow) error {
-	if !f.blobID {
-		return nil
+	taken := `SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2)
+		AND EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND recipient = ?2)`
+	with := any(foldName(strings.TrimSpace(f.recipient)))
+	if f.blobID {
+		f.id = strings.ToValidUTF8(f.id, "\uFFFD")
+		taken = `SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1 AND seq <> ?2)
+			OR EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1)`
+		with = f.seq
 	}
-	f.id = strings.ToValidUTF8(f.id, "\uFFFD")
-	taken, err := t.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1 AND seq <> ?2)
-		OR EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1)`, f.id, f.seq)
-	if err != nil {
+	n, err := t.number(taken, f.id, with)
+	if err != nil || n == 0 && !f.blobID {
 		return err
 	}
-	if taken > 0 {
+	if n > 0 {
 		f.id = fmt.Sprintf("%s-%d", f.id, f.seq)
 	}
 	_, err = t.Exec(`UPDATE agent_message SET message_id = ? WHERE seq = ?`, f.id, f.seq)

@@ -90,7 +90,7 @@ func (t *tx) markRead(m *Message, at string, event tracing.EventName, why string
 	if _, err := t.Exec(`
 		UPDATE `+m.table()+` SET read_at = ?1,
 		       review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END
-		WHERE message_id = ?2`, at, m.ID); err != nil {
+		WHERE message_id = ?2 AND recipient = ?3`, at, m.ID, m.Recipient); err != nil {
 		return err
 	}
 	e := t.event(event, why)
