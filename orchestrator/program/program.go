@@ -238,9 +238,6 @@ func (r *Running) awaitGroup() {
 // PID is the number of the command's process and of its group.
 func (r *Running) PID() int { return r.cmd.Process.Pid }
 
-// Done is closed when the command has ended.
-func (r *Running) Done() <-chan struct{} { return r.done }
-
 // Wait returns when the command has ended. What it has started in the background may go on; what that prints is lost.
 func (r *Running) Wait() Result {
 	<-r.done

@@ -372,7 +372,6 @@ func TestEndAll(t *testing.T) {
 	if list := program.EndAll(key, cause); len(list) != 1 || list[0].PID() != mine.PID() {
 		t.Errorf("%v", list)
 	}
-	<-mine.Done()
 	if got := mine.Wait(); got.Ended != cause || got.Signal != unix.SIGTERM {
 		t.Errorf("%+v", got)
 	}
