@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 
 	"mailroom/commands"
@@ -72,16 +73,9 @@ func (r DeliverAllResult) Text(w *commands.Text) {
 		w.Printf("The address of %[1]s is gone for good: its transport is disabled until `mailroom agent add %[1]s --deliver ...`.\n", name)
 	}
 	commands.NotTrusted(w, r.Untrusted)
-	if len(r.Errors) == 0 {
-		return
+	for _, e := range r.Errors { // in no table, whose cells are cut: why it failed is what is wanted
+		w.Printf("\n")
+		w.Fields([2]string{"message", e.MessageID}, [2]string{"to", e.Recipient},
+			[2]string{"again at", cmp.Or(e.RetryAt, "given up")}, [2]string{"why", e.Message})
 	}
-	rows := make([][]string, len(r.Errors))
-	for i, e := range r.Errors {
-		next := e.RetryAt
-		if next == "" {
-			next = "given up"
-		}
-		rows[i] = []string{e.MessageID, e.Recipient, next, e.Message}
-	}
-	w.Table([]string{"MESSAGE", "TO", "AGAIN AT", "WHY"}, rows)
 }
