@@ -166,7 +166,7 @@ func (q *requestOf) refuses(sender, recipient string) error {
 	case !q.void && q.status != requestOpen:
 		return Errorf(Conflict, "%s was %s at %s", q.id, q.status, q.answeredAt)
 	case q.void:
-		return Errorf(Conflict, "%s is not open: its message %s reached nobody", q.id, q.messageID).
+		return Errorf(Conflict, "%s is not open: its message %s reached nobody, or %s was removed since", q.id, q.messageID, q.requester).
 			WithHint("`mailroom why %s` says what became of it", q.messageID)
 	case q.requester != recipient:
 		return Errorf(InvalidParams, "to: %s was asked by %s, and the answer goes there", q.id, q.requester).

@@ -85,7 +85,10 @@ func (w *web) local(next http.HandlerFunc) http.Handler {
 }
 
 // proxyHeaders are what proxies put on the requests that they hand on.
-var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "CF-Connecting-IP"}
+var proxyHeaders = []string{
+	"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server",
+	"X-Real-IP", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "Fly-Client-IP",
+}
 
 // handedOn reports whether a request came through a proxy: it is then somebody else's, though it comes from this machine. That
 // such a header is there decides, whatever it says, since who asks may have written it.

@@ -19,7 +19,7 @@ func TestBehindAProxy(t *testing.T) {
 		"pretended": set("X-Forwarded-For", "127.0.0.1"),
 		"in small":  func(r *http.Request) { r.Header["x-real-ip"] = []string{"203.0.113.9"} },
 	}
-	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host", "CF-Connecting-IP"} {
+	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host", "CF-Connecting-IP", "X-Forwarded-Proto", "True-Client-IP", "X-Client-IP"} {
 		changes[name] = set(name, "203.0.113.9")
 		changes[name+", empty"] = set(name, "")
 	}
