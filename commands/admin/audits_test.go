@@ -68,7 +68,7 @@ var wantRows = map[string][]string{
 		"system | builder | 1 | 0 | 10:54:00.000Z",
 	},
 	"command_errors": {
-		"10:31:00.000Z | send |  | first | unknown_recipient | nobody is known as recipient \"bilder\". Did you mean builder or builders? The message is kept as dead letter m9-typo | TRACE",
+		"10:31:00.000Z | send |  | first | unknown_recipient | nobody is known as recipient \"bilder\". Did you mean builder? The message is kept as dead letter m9-typo | TRACE",
 	},
 	"commands_by_duration": {
 		"deliver_all | 17 | 0 | 0.118 | 2",
