@@ -93,6 +93,7 @@ func TestOddRowsBesideMessages(t *testing.T) {
 	} {
 		f.sql(`INSERT INTO ` + table + ` ` + insert + ` FROM (WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100) SELECT i FROM n)`)
 	}
+	f.sql(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES ('no number', '9999', ''), ('no time', '9999', 9e18), ('no text', x'ff', x'ff')`)
 	id := f.send("a", "b")
 	inTime(t, "the delivery", func(context.Context) { f.deliver() })
 	want(t, "status", f.message(id).Status, orchestrator.Delivered)

@@ -110,7 +110,7 @@ func (t *tx) clampTimes() error {
 		return err
 	}
 	if _, err = t.Exec(`
-		UPDATE acknowledgement_due SET due_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || within_seconds || ' seconds')
+		UPDATE acknowledgement_due SET due_at = coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || within_seconds || ' seconds'), ?1)
 		WHERE due_at > ?2`, t.clockText, stamp(t.clock.Add(MaxNotBefore+MaxTTL))); err != nil {
 		return err
 	}
