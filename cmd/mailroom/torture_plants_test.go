@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -176,10 +177,66 @@ var plants = []struct {
 		s.sql(`UPDATE witness SET message_id = CASE message_id WHEN ?1 THEN ?2 ELSE ?1 END WHERE change = 'inbox' AND message_id IN (?1, ?2)`, ids[0], ids[1])
 		return ids[0]
 	}},
+	{"second file in a folder", "arrivals", func(s *scene) string {
+		files := s.files()
+		f := files[0] // of many that now came late, the first
+		s.write("999999-"+f.id+".json", f.content)
+		return f.id + " appeared a second time in the folder of boxed"
+	}},
+	{"file that never arrived", "arrivals", func(s *scene) string {
+		f := s.files()[0]
+		s.remove(f.name)
+		return f.id + " was delivered 1 times and stands 0 times"
+	}},
+	{"file that is not whole", "arrivals", func(s *scene) string {
+		f := s.files()[0]
+		s.write(f.name, f.content[:len(f.content)-4])
+		return f.id + " was delivered 1 times and stands 0 times"
+	}},
+	{"file with the content of another", "arrivals", func(s *scene) string {
+		files := s.files()
+		s.write(files[0].name, bytes.Replace(files[0].content, []byte(files[0].token), []byte(files[1].token), 1))
+		return files[0].id + ": number "
+	}},
+	{"pair that changed places in a folder", "arrival order", func(s *scene) string {
+		a, b := s.filesOfAPair()
+		s.chtimes(a.name, b.at)
+		s.chtimes(b.name, a.at)
+		return a.id + " (seq "
+	}},
+	{"command run twice", "runs", func(s *scene) string { return s.repeat("worked") + " was run 2 times" }},
+	{"command never run", "runs", func(s *scene) string { return s.neverRun("worked") + " was delivered 1 times, and 0 runs succeeded" }},
+	{"command that failed and was taken for well done", "runs", func(s *scene) string {
+		return s.ended("worked", 1) + " was delivered 1 times, and 0 runs succeeded"
+	}},
+	{"command that asked for another time and was heard wrongly", "runs", func(s *scene) string {
+		return s.ended("worked", 75) + ": the trace tells of 1 runs in another way"
+	}},
+	{"two commands at a time", "runs", func(s *scene) string {
+		began, while := s.atOnce()
+		return began + " began while " + while
+	}},
+	{"request repeated", "runs", func(s *scene) string { return s.repeat("posted") + " was run 2 times" }},
+	{"request under another id", "runs", func(s *scene) string { return s.underAnotherID("posted") + " came under the id msg-another" }},
+	{"request never posted", "runs", func(s *scene) string { return s.neverRun("posted") + " was delivered 1 times, and 0 runs succeeded" }},
+	{"request refused and not given up", "runs", func(s *scene) string {
+		return s.ended("posted", 422) + ": the trace tells of 1 runs in another way"
+	}},
+	{"message given up as refused, and nobody refused it", "runs", func(s *scene) string {
+		id := s.victim(refusal)
+		s.sql(`UPDATE message_trace SET error = 'the recipient refuses the message' WHERE event = 'attempt_failed' AND message_id = ?`, id)
+		return id + " was refused "
+	}},
+	{"put off for too short", "ladder", func(s *scene) string {
+		id := s.victim(`SELECT message_id FROM message_trace WHERE error LIKE 'put off until %'`)
+		s.sql(`UPDATE message_trace SET at = (SELECT min(at) FROM message_trace WHERE message_id = ?1) WHERE message_id = ?1 AND error LIKE 'put off until %'`, id)
+		return id + " was put off at "
+	}},
+	{"pair of which the second was posted first", "arrival order", func(s *scene) string { return s.swapRuns("posted") + " (seq " }},
 	{"dead letter that nobody was told of", "reports", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM message_trace WHERE event = 'failed'`)
 		s.sql(`UPDATE witness SET reply_to = '' WHERE reply_to = ?`, id)
-		return id + " died 1 times"
+		return id + " died " // more than once if it was replayed
 	}},
 	{"message handed out twice", "readings", func(s *scene) string {
 		e := *s.handed()

@@ -5,14 +5,16 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"mailroom/orchestrator/orchestratortest/history"
-	"mailroom/orchestrator/orchestratortest/torture"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator/orchestratortest/history"
+	"mailroom/orchestrator/orchestratortest/torture"
 )
 
 // scene is a copy of what a run left, in which a test plants a bug.
@@ -33,9 +35,9 @@ func plantable(t *testing.T) string {
 		}
 		s := copied(t, folder)
 		if s.number(`SELECT min((SELECT count(*) FROM message_trace WHERE event = 'deleted'), (SELECT count(*) FROM message_trace WHERE event = 'read'),
-			(SELECT count(*) FROM message_trace WHERE event = 'failed' AND error NOT LIKE '%cannot tell%'), (SELECT count(*) FROM agent_inbox),
+			(SELECT count(*) FROM message_trace WHERE event = 'failed' AND attempt = 4 AND error NOT LIKE '%cannot tell%'), (SELECT count(*) FROM agent_inbox),
 			(SELECT count(*) FROM message_trace WHERE event = 'released' AND error LIKE 'the lease of %'), (SELECT count(*) FROM agent_message))`) > 0 &&
-			s.handed() != nil {
+			s.handed() != nil && s.hasRuns() {
 			return folder
 		}
 		os.RemoveAll(folder)
@@ -48,7 +50,20 @@ func copied(t *testing.T, folder string) *scene {
 	if err := os.CopyFS(s.folder, os.DirFS(folder)); err != nil {
 		t.Fatal(err)
 	}
-	var err error
+	// In the order of these times the files of a folder arrived.
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(filepath.Join(s.folder, strings.TrimPrefix(path, folder)), time.Time{}, info.ModTime())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if s.events, err = torture.History(s.folder); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 var tortureSeed = flag.Uint64("torture-seed", 0, "seed of TestTorture; 0 draws one")
 
 // TestTorture is the short form of `make torture`: for half a minute, senders, daemons, readers and cleaners are killed
-// with SIGKILL, stopped, and have a folder taken away. Then everything that anybody was told must be true.
+// with SIGKILL, stopped, and have a folder taken away, while a command and a web server do well, badly or slowly. Then everything that anybody was told must be true.
 func TestTorture(t *testing.T) {
 	t.Parallel()
 	seed := *tortureSeed
@@ -28,6 +28,9 @@ func TestTorture(t *testing.T) {
 	if report.Kills == 0 || report.Crashed == 0 || report.Climbed == 0 || report.Handed == 0 {
 		t.Errorf("%d kills, %d leases lost, %d failed attempts, %d messages read: something was not put to the test",
 			report.Kills, report.Crashed, report.Climbed, report.Handed)
+	}
+	if report.Deliveries["dir"] == 0 || report.Deliveries["exec"] == 0 || report.Deliveries["webhook"] == 0 {
+		t.Errorf("deliveries by transport: %v: something was not put to the test", report.Deliveries)
 	}
 	t.Logf("%d kills, %d sends acknowledged, %d leases lost", report.Kills, report.Acknowledged, report.Crashed)
 	if t.Failed() {

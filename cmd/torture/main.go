@@ -18,7 +18,9 @@ import (
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "helper" {
-		os.Exit(torture.Helper(os.Args[2:], map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}}))
+		os.Exit(torture.Helper(os.Args[2:], map[string]orchestrator.Transport{
+			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
+		}))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

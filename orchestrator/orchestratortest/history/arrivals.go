@@ -9,16 +9,19 @@ import (
 func (c *checker) arrived() {
 	inboxes := map[string]int{}
 	for where, list := range c.arrivals {
+		files := map[string]bool{}
 		for _, a := range list {
 			m := c.messages[a.id]
-			kind := "jsonl"
-			if strings.HasPrefix(where, "inbox of ") {
-				kind = "inbox"
+			if a.kind == "inbox" {
 				inboxes[a.id]++
 			} else if a.token != m.token && m.sender != system {
-				c.violated("arrivals", "%s: line %d of %s has another content than what was sent", a.id, a.place, where)
+				c.violated("arrivals", "%s: number %d in %s has another content than what was sent", a.id, a.place, where)
 			}
-			c.result.Deliveries[kind]++
+			if a.kind == "dir" && files[a.id] {
+				c.violated("arrivals", "%s appeared a second time in %s", a.id, where)
+			}
+			files[a.id] = true
+			c.result.Deliveries[a.kind]++
 			c.counted("arrivals", 1)
 			if a.recipient != m.recipient {
 				c.violated("arrivals", "%s to %s stands in the %s, for %s", a.id, m.recipient, where, a.recipient)
@@ -27,11 +30,14 @@ func (c *checker) arrived() {
 	}
 	for _, id := range c.ids {
 		m := c.messages[id]
-		stands := inboxes[id] + len(m.lines)
+		stands, expected := inboxes[id]+len(m.lines), len(m.delivered)
+		if c.diaries[m.recipient] != nil {
+			expected = 0 // nothing is left of it but what the diary says
+		}
 		switch {
-		case stands == len(m.delivered):
-		case stands == len(m.delivered)+1 && undecidable(m):
-		case stands > len(m.delivered):
+		case stands == expected:
+		case stands == expected+1 && undecidable(m):
+		case stands > expected:
 			c.violated("arrivals", "%s was delivered %d times and stands %d times: %d in an inbox, %d in files%s", id,
 				len(m.delivered), stands, inboxes[id], len(m.lines), linesOf(m))
 		default:
@@ -82,8 +88,8 @@ type queue struct {
 	priority int
 }
 
-// arrivedInOrder checks the order of arrival in each inbox and file, and of the deliveries to it in the trace. Between two
-// places there is no order: an agent whose transport is a file may read in its inbox what that has not taken.
+// arrivedInOrder checks the order of arrival in each inbox, file, folder and diary, and of the deliveries to it in the trace.
+// Between two places there is no order: an agent whose transport is a file may read in its inbox what that has not taken.
 func (c *checker) arrivedInOrder() {
 	queues := map[queue][]*message{}
 	places := map[string]string{}
@@ -101,7 +107,7 @@ func (c *checker) arrivedInOrder() {
 	}
 	for _, t := range c.trace {
 		if t.event == "delivered" {
-			add("the trace of what reached the "+places[t.message], t.message)
+			add("the trace of what reached "+places[t.message], t.message)
 		}
 	}
 	for q, list := range queues {

@@ -23,7 +23,10 @@ type Result struct {
 	Violations  []Violation
 	Counts      map[string]int // what each check looked at
 	Messages    int            // that there ever were
-	Deliveries  map[string]int // by where: inbox, jsonl
+	Deliveries  map[string]int // by transport
+	Runs        map[string]int // commands and requests, by transport
+	PutOff      int            // attempts after which the recipient asked for another time
+	Refused     int            // messages that the recipient will never take
 	DeadLetters int            // messages that failed or expired
 	Crashed     int            // leases that ran out
 	Found       int            // deliveries of an attempt that never reported back
@@ -42,7 +45,9 @@ var Checks = []struct{ Name, About string }{
 	{"state", "the trace, replayed, ends in the state of the table, and tells of every change at the moment it was made"},
 	{"leases", "no two live leases of one row, or of one sender and recipient, overlapped"},
 	{"ladder", "every next attempt was due exactly its rung after the failure, came no earlier, and the last one was the last"},
-	{"arrivals", "every delivery stands exactly once in its inbox or file, and nothing else stands there"},
+	{"arrivals", "every delivery stands exactly once in its inbox, file or folder, whole, and nothing else stands there"},
+	{"runs", "a command or request came again only after an attempt that crashed, stalled or failed, under the same id, and" +
+		" one command at a time; what each answered is what the trace says, unless that attempt was lost"},
 	{"arrival order", "order per sender and recipient within a priority; only what failed an attempt came later"},
 	{"reports", "one error_report for every dead letter"},
 	{"readings", "a message was handed to one reader, and what was marked as read had been handed out"},
@@ -71,13 +76,14 @@ func Check(ctx context.Context, e Evidence) (Result, error) {
 		return Result{}, err
 	}
 	c := &checker{facts: f, told: map[string]int{}}
-	c.result = Result{Counts: map[string]int{}, Deliveries: map[string]int{}, Messages: len(f.ids), Traced: len(f.trace), Torn: f.torn}
+	c.result = Result{Counts: map[string]int{}, Deliveries: map[string]int{}, Runs: map[string]int{}, Messages: len(f.ids), Traced: len(f.trace), Torn: f.torn}
 	c.exits()
 	c.replay() // first, since the others ask where the trace ends
 	c.sends()
 	c.leases()
 	c.ladder()
 	c.arrived()
+	c.runs()
 	c.arrivedInOrder()
 	c.reports()
 	c.readings()

@@ -17,6 +17,8 @@ import (
 type Evidence struct {
 	Database string   // with the witness in it; no process has it open
 	Files    []string // that jsonl transports wrote
+	Folders  []Folder // into which dir transports delivered
+	Diaries  []Diary  // of those whom exec and webhook transports called
 	Events   []Event  // the history
 }
 
@@ -29,9 +31,10 @@ type message struct {
 	rows                                  []*row
 	trace                                 []*traced
 	changes                               []*change
-	lines                                 []arrival
-	final                                 state // where the trace ends
-	failedFirst                           int64 // row of the trace in which it first went up the ladder; 0: never
+	lines                                 []arrival // in files, and as files
+	runs                                  []*run    // in the order in which they began
+	final                                 state     // where the trace ends
+	failedFirst                           int64     // row of the trace in which it first went up the ladder; 0: never
 	delivered                             []*traced
 }
 
@@ -59,10 +62,11 @@ type change struct {
 	retries, crashes                                       int
 }
 
-// arrival is a line in a file or a row in an inbox.
+// arrival is a line in a file, a row in an inbox, a file in a folder, or the first run for a message.
 type arrival struct {
 	where     string
-	place     int64 // line, or row of the witness
+	kind      string // of the transport
+	place     int64  // line, row of the witness, or which one of all
 	id        string
 	recipient string
 	token     string
@@ -76,6 +80,7 @@ type facts struct {
 	trace    []*traced
 	changes  []*change
 	arrivals map[string][]arrival // by place, in order
+	diaries  map[string]*diary    // by recipient
 	torn     int
 	rungs    []time.Duration
 	retries  int // setting retry.max_retries
@@ -94,7 +99,7 @@ func (f *facts) message(id string) *message {
 
 // load reads all of the evidence.
 func load(ctx context.Context, e Evidence) (*facts, error) {
-	f := &facts{Evidence: e, messages: map[string]*message{}, arrivals: map[string][]arrival{}}
+	f := &facts{Evidence: e, messages: map[string]*message{}, arrivals: map[string][]arrival{}, diaries: map[string]*diary{}}
 	db, err := OpenPlain(e.Database, 30*time.Second)
 	if err != nil {
 		return nil, err
@@ -107,6 +112,16 @@ func load(ctx context.Context, e Evidence) (*facts, error) {
 	}
 	for _, file := range e.Files {
 		if err := f.readLines(file); err != nil {
+			return nil, err
+		}
+	}
+	for _, folder := range e.Folders {
+		if err := f.readFolder(folder); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range e.Diaries {
+		if err := f.readDiary(d); err != nil {
 			return nil, err
 		}
 	}
@@ -181,7 +196,7 @@ func (f *facts) readWitness(ctx context.Context, db *sql.DB) error {
 			m.priority, m.seq, m.known = made.priority, made.seq, true
 		case "inbox":
 			where := "inbox of " + made.recipient
-			f.arrivals[where] = append(f.arrivals[where], arrival{where, c.id, c.message, made.recipient, ""})
+			f.arrivals[where] = append(f.arrivals[where], arrival{where, "inbox", c.id, c.message, made.recipient, ""})
 		}
 		m.changes = append(m.changes, &c)
 		f.changes = append(f.changes, &c)
@@ -252,7 +267,7 @@ func (f *facts) readLines(path string) error {
 			f.torn++
 			continue
 		}
-		a := arrival{path, number, l.MessageID, l.Recipient, l.Payload.Token}
+		a := arrival{path, "jsonl", number, l.MessageID, l.Recipient, l.Payload.Token}
 		f.arrivals[path] = append(f.arrivals[path], a)
 		m := f.message(l.MessageID)
 		m.lines = append(m.lines, a)

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -85,7 +86,7 @@ func endsLease(t *traced) bool {
 	case "delivered", "failed", "expired", "cancelled", "attempt_failed":
 		return true
 	case "released":
-		return strings.HasPrefix(t.err, ranOut) || strings.HasPrefix(t.err, givenBack)
+		return strings.HasPrefix(t.err, ranOut) || strings.HasPrefix(t.err, givenBack) || strings.HasPrefix(t.err, putOff)
 	}
 	return false
 }
@@ -96,6 +97,7 @@ func (c *checker) ladder() {
 	for _, id := range c.ids {
 		m := c.messages[id]
 		want := "" // when the next attempt is due
+		times := 0 // that it was put off
 		for i, t := range m.trace {
 			var next *traced
 			if i+1 < len(m.trace) {
@@ -110,6 +112,12 @@ func (c *checker) ladder() {
 				c.lastAttempt(m, t)
 			case "replayed":
 				want = ""
+			case "released":
+				if strings.HasPrefix(t.err, putOff) {
+					c.counted("ladder", 1)
+					want = c.later(m, t, times)
+					times++
+				}
 			}
 			if t.event == "attempt_failed" && !t.isNote(next) {
 				c.counted("ladder", 1)
@@ -148,6 +156,9 @@ func (c *checker) rung(m *message, t *traced, w *change) string {
 			m.id, t.attempt, t.id, c.retries)
 	}
 	rung := c.rungs[min(max(t.attempt, 1)-1, len(c.rungs)-1)]
+	if strings.Contains(t.err, asks) {
+		rung = slices.Max(c.rungs) // what it asks for is longer than this
+	}
 	want := at.Add(rung).Format(layout)
 	switch {
 	case w == nil:
@@ -159,9 +170,25 @@ func (c *checker) rung(m *message, t *traced, w *change) string {
 	return want
 }
 
-// lastAttempt checks that nothing was given up before its last attempt.
+// later returns when a message that its recipient put off must be due, and checks that it says so: after the waits of the
+// ladder, the last of them again and again.
+func (c *checker) later(m *message, t *traced, times int) string {
+	at, err := time.Parse(layout, t.at)
+	if err != nil {
+		c.violated("ladder", "%s: message_trace row %d has the time %q", m.id, t.id, t.at)
+		return ""
+	}
+	want := at.Add(c.rungs[min(times, len(c.rungs)-1)]).Format(layout)
+	if !strings.HasPrefix(t.err, putOff+want) {
+		c.violated("ladder", "%s was put off at %s for the %d. time (message_trace row %d), until %s; it says: %s",
+			m.id, t.at, times+1, t.id, want, t.err)
+	}
+	return want
+}
+
+// lastAttempt checks that nothing was given up before its last attempt, unless its recipient refuses it.
 func (c *checker) lastAttempt(m *message, t *traced) {
-	if t.attempt != c.retries+1 && !strings.Contains(t.err, cannotTell) {
+	if t.attempt != c.retries+1 && !strings.Contains(t.err, cannotTell) && !strings.Contains(t.err, refuses) {
 		c.violated("ladder", "%s was given up after attempt %d of %d (message_trace row %d): %s", m.id, t.attempt, c.retries+1, t.id, t.err)
 	}
 }

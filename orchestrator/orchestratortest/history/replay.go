@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// What the texts of some events begin with, or end with (foundLater). Source: package orchestrator.
+// What the texts of some events begin with, hold (cannotTell, refuses, asks) or end with (foundLater). Source: package
+// orchestrator.
 const (
 	ranOut     = "the lease of "
 	givenBack  = "given back"
@@ -15,6 +16,11 @@ const (
 	byFallback = "by the fallback "
 	cannotTell = "cannot tell whether"
 	foundLater = "an earlier attempt had delivered it"
+	putOff     = "put off until "
+	refuses    = "the recipient refuses the message"
+	asks       = "; its recipient asks for no other attempt within "
+	tookLonger = "the attempt took longer than "
+	manyDied   = "the delivering process died "
 )
 
 // state is a message as its trace tells it.
@@ -129,7 +135,7 @@ func (s *state) release(t *traced) {
 	case strings.HasPrefix(t.err, ranOut):
 		s.lease = ""
 		s.crashes++
-	case strings.HasPrefix(t.err, givenBack):
+	case strings.HasPrefix(t.err, givenBack), strings.HasPrefix(t.err, putOff):
 		s.lease = ""
 	case strings.HasPrefix(t.err, unread), strings.HasPrefix(t.err, handedBack):
 		s.readAt = ""

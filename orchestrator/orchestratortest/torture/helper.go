@@ -35,13 +35,17 @@ func (d *diary) add(e history.Event) {
 }
 
 // Helper is a process that sends as a Go program does: its arguments are a role (api, raw), the database and a seed. It
-// ends when its standard input does, and returns its exit status.
+// ends when its standard input does, and returns its exit status. In the role of a worker it is the command of an exec
+// transport, and writes a diary instead.
 func Helper(args []string, transports map[string]orchestrator.Transport) int {
 	if len(args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: helper api|raw DATABASE SEED")
+		fmt.Fprintln(os.Stderr, "usage: helper api|raw DATABASE SEED, or helper worker DIARY SEED")
 		return 64
 	}
 	seed, err := strconv.ParseUint(args[2], 10, 64)
+	if err == nil && args[0] == "worker" {
+		return work(args[1], seed)
+	}
 	if err == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()

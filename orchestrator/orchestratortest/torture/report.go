@@ -57,7 +57,8 @@ func Check(ctx context.Context, folder string) (Report, error) {
 
 // Evidence is what a run left in its folder, for history.Check.
 func Evidence(folder string, events []history.Event) history.Evidence {
-	return history.Evidence{Database: filepath.Join(folder, databaseName), Files: files(folder), Events: events}
+	return history.Evidence{Database: filepath.Join(folder, databaseName), Files: files(folder), Folders: folders(folder),
+		Diaries: diaries(folder), Events: events}
 }
 
 // History reads the history of a run.
@@ -100,7 +101,12 @@ func (r *Report) Markdown() string {
 		{"sends whose process was killed before it answered", r.Unanswered},
 		{"messages in all, reports of dead letters included", r.Messages},
 		{"deliveries into inboxes", r.Deliveries["inbox"]},
-		{"deliveries into files", r.Deliveries["jsonl"]},
+		{"deliveries into jsonl files", r.Deliveries["jsonl"]},
+		{"deliveries into folders", r.Deliveries["dir"]},
+		{"commands run", r.Runs["exec"]},
+		{"requests posted", r.Runs["webhook"]},
+		{"messages that a command or a server refused for good", r.Refused},
+		{"attempts that a command put off", r.PutOff},
 		{"lines torn by a kill, and healed", r.Torn},
 		{"messages handed to readers", r.Handed},
 		{"attempts that failed", r.Climbed},

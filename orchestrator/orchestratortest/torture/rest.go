@@ -119,7 +119,11 @@ func (o *office) leftovers() (left []string) {
 		switch from, _ := filepath.Rel(o.Folder, path); {
 		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // that it was made here, in the home of its programs
 		case from == databaseName, from == historyName, from == seedName, strings.HasSuffix(from, ".jsonl"):
+		case strings.HasPrefix(from, takenName+"/"), isBox(from):
 		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // stay, as documented
+			left = append(left, held(path)...)
+			left = append(left, full(path)...)
+		case strings.HasPrefix(from, databaseName+"-slots/"): // stays, and says who had it last
 			left = append(left, held(path)...)
 		default:
 			left = append(left, "the file "+path)
@@ -132,7 +136,28 @@ func (o *office) leftovers() (left []string) {
 	return left
 }
 
-// held reports a lock file that is locked, or has something in it.
+// isBox reports whether a file is what a dir transport leaves behind: the messages of its agents, and in its folder for those
+// on their way its text, and what a killed process had staged of messages that were given up before another could write.
+func isBox(from string) bool {
+	for _, root := range []string{filepath.Join(solidName, boxName), filepath.Join(shakyName, boxName)} {
+		for _, pattern := range []string{"*/*.json", ".mailroom/README", ".mailroom/*-*-*"} {
+			if match, _ := filepath.Match(filepath.Join(root, pattern), from); match { // a bad pattern is the only error
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// full reports a lock file that has something in it.
+func full(path string) []string {
+	if info, err := os.Stat(path); err != nil || info.Size() != 0 {
+		return []string{path + " is not empty"}
+	}
+	return nil
+}
+
+// held reports a lock file that is locked.
 func held(path string) (left []string) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -141,9 +166,6 @@ func held(path string) (left []string) {
 	defer file.Close()
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		left = append(left, fmt.Sprintf("a lock on %s: %v", path, err))
-	}
-	if info, err := file.Stat(); err != nil || info.Size() != 0 {
-		left = append(left, path+" is not empty")
 	}
 	return left
 }

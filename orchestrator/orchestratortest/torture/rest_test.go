@@ -32,7 +32,8 @@ func TestLeftovers(t *testing.T) {
 	}
 	o := &office{Config: Config{Folder: folder}, db: write("mailroom.db")}
 	lock := write("solid/filed.jsonl.lock")
-	for _, name := range []string{"history.jsonl", "seed", "mailroom.db-turnstile", "solid/filed.jsonl"} {
+	for _, name := range []string{"history.jsonl", "seed", "mailroom.db-turnstile", "solid/filed.jsonl", "taken/boxed/000001-x.json",
+		"solid/box/boxed/x.json", "solid/box/.mailroom/README", "mailroom.db-slots/worked.0"} {
 		write(name)
 	}
 	if left := o.leftovers(); len(left) > 0 {
@@ -45,6 +46,8 @@ func TestLeftovers(t *testing.T) {
 			t.Errorf("%q is not among what is left over: %v", what, left)
 		}
 	}
+	write("solid/box/boxed/x.tmp")
+	finds("the file " + filepath.Join(folder, "solid/box/boxed/x.tmp"))
 	write("mailroom.db-wal")
 	finds("the file " + filepath.Join(folder, "mailroom.db-wal"))
 	held, err := os.Open(lock)

@@ -28,6 +28,16 @@ func (o *office) draw(random *rand.Rand, lane string, number int) draft {
 		Lane: lane, Number: number, Token: lane + "-" + strconv.Itoa(number),
 		Sender: sendersNames[random.IntN(len(sendersNames))], Recipient: targets[random.IntN(len(targets))],
 	}}
+	switch n := random.IntN(100); { // a command takes its time
+	case n < 2:
+		d.Recipient = worked
+	case n < 6:
+		d.Recipient = posted
+	case n < 9:
+		d.Recipient = boxed
+	case n < 12:
+		d.Recipient = stored
+	}
 	if random.IntN(5) == 0 {
 		d.Priority = 1
 	}

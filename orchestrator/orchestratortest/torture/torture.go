@@ -33,6 +33,7 @@ const (
 	databaseName = "mailroom.db"
 	historyName  = "history.jsonl"
 	seedName     = "seed"
+	takenName    = "taken" // folder into which files are taken away
 	shakyName    = "shaky" // folder that is taken away now and then
 	solidName    = "solid"
 )
@@ -51,6 +52,7 @@ type office struct {
 	ctx      context.Context // ends at the end of the activity
 	done     context.Context // ends when even coming to rest takes too long
 	register register
+	receiver receiver
 	tally    tally
 	actors   sync.WaitGroup
 }
@@ -63,9 +65,10 @@ func Run(ctx context.Context, c Config) (report Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	for _, step := range []func() error{o.prepare, o.act, o.rest, o.log.Close} {
+	for _, step := range []func() error{o.receiver.listen, o.prepare, o.act, o.rest, o.receiver.close, o.log.Close} {
 		if err := step(); err != nil {
 			o.register.killAll()
+			o.receiver.close()
 			o.log.Close() // so that as much of the history as there is can be read
 			return Report{}, fmt.Errorf("%w (seed %d, in %s)", err, c.Seed, c.Folder)
 		}
@@ -84,7 +87,7 @@ func open(ctx context.Context, c Config) (*office, error) {
 		return nil, err
 	}
 	c.Folder = folder
-	for _, name := range []string{"", shakyName, solidName} {
+	for _, name := range []string{"", shakyName, solidName, filepath.Join(takenName, boxed), filepath.Join(takenName, stored)} {
 		if err := os.MkdirAll(filepath.Join(folder, name), 0o700); err != nil {
 			return nil, err
 		}
@@ -96,7 +99,9 @@ func open(ctx context.Context, c Config) (*office, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &office{Config: c, db: filepath.Join(folder, databaseName), log: log, done: ctx}, nil
+	o := &office{Config: c, db: filepath.Join(folder, databaseName), log: log, done: ctx}
+	o.receiver = receiver{folder: folder, seed: c.Seed, fault: o.fault}
+	return o, nil
 }
 
 // dice returns random numbers of an actor's own, so that what one draws does not depend on how often others do.
@@ -123,13 +128,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Who takes part. The transports of filed, backed and shaky are files; two of those stand in the folder that is taken
-// away.
+// Who takes part. The transports of filed, backed and shaky are files, those of boxed and stored folders; backed, shaky and
+// stored stand in the folder that is taken away. A command takes what worked gets, and a web server what posted gets.
 var (
 	sendersNames = []string{"ann", "bob", "cid"}
 	readers      = []string{"inboxed", "mixed"}
 	targets      = []string{"inboxed", "mixed", "filed", "filed", "backed", "shaky", "shaky"}
 )
+
+const boxed, stored, worked, posted = "boxed", "stored", "worked", "posted"
 
 // agents says how each agent gets its messages.
 func (o *office) agents() [][]string {
@@ -139,6 +146,10 @@ func (o *office) agents() [][]string {
 		{"filed", "--deliver", "jsonl:" + filepath.Join(solid, "filed.jsonl")},
 		{"shaky", "--deliver", "jsonl:" + filepath.Join(shaky, "shaky.jsonl")},
 		{"backed", "--deliver", "jsonl:" + filepath.Join(shaky, "backed.jsonl"), "--fallback", "jsonl:" + filepath.Join(solid, "fallback.jsonl")},
+		{boxed, "--deliver", "dir:" + filepath.Join(solid, boxName)},
+		{stored, "--deliver", "dir:" + filepath.Join(shaky, boxName)},
+		{worked, "--deliver", "exec:" + o.worker()},
+		{posted, "--deliver", "webhook:" + o.receiver.url(), "--secret", o.receiver.secret(), "--allow-private"},
 	}
 	for _, name := range sendersNames {
 		list = append(list, []string{name})
@@ -151,6 +162,25 @@ func files(folder string) []string {
 	return []string{
 		filepath.Join(folder, solidName, "filed.jsonl"), filepath.Join(folder, solidName, "fallback.jsonl"),
 		filepath.Join(folder, shakyName, "shaky.jsonl"), filepath.Join(folder, shakyName, "backed.jsonl"),
+	}
+}
+
+// boxName is the root of a dir transport.
+const boxName = "box"
+
+// folders are what dir transports deliver to, and where their files are taken away to.
+func folders(folder string) []history.Folder {
+	return []history.Folder{
+		{Recipient: boxed, Inbox: filepath.Join(folder, solidName, boxName, boxed), Taken: filepath.Join(folder, takenName, boxed)},
+		{Recipient: stored, Inbox: filepath.Join(folder, shakyName, boxName, stored), Taken: filepath.Join(folder, takenName, stored)},
+	}
+}
+
+// diaries are what the commands and the web server write down.
+func diaries(folder string) []history.Diary {
+	return []history.Diary{
+		{Recipient: worked, Kind: "exec", Path: filepath.Join(folder, worked+".jsonl")},
+		{Recipient: posted, Kind: "webhook", Path: filepath.Join(folder, posted+".jsonl")},
 	}
 }
 
@@ -202,7 +232,7 @@ func (o *office) act() error {
 		"lines-0": o.sendLines, "lines-1": o.sendLines, "keyed": o.sendKeyed, "single": o.sendSingly,
 		"api": o.sendFromGo, "raw": o.sendRaw,
 		"daemon-0": o.serve, "daemon-1": o.serve, "delivery": o.deliver, "cleaner": o.clean, "looker": o.look,
-		"reader-0": o.read, "reader-1": o.read, "meddler": o.meddle,
+		"reader-0": o.read, "reader-1": o.read, "taker": o.take, "meddler": o.meddle,
 		"killer": o.kill, "pauser": o.pauseSome, "breaker": o.breakFolder, "reaper": o.reap, "teller": o.tell,
 	}
 	for name, act := range acting {
