@@ -562,6 +562,22 @@ CREATE INDEX message_trace_gone ON message_trace (at)
 CREATE INDEX message_trace_failed ON message_trace (at)
     WHERE event IN ('attempt_failed','failed','expired');
 
+-- inbox_reading: an INSERT marks a message as read, in the inbox, at the message and in the trace. It is what a DELETE from an
+-- agent's view NAME_inbox does, written once: every connection parses the views and triggers of all agents.
+CREATE VIEW inbox_reading AS
+    SELECT recipient, message_id FROM agent_inbox WHERE read_at = '';
+CREATE TRIGGER inbox_reading_insert INSTEAD OF INSERT ON inbox_reading BEGIN
+    UPDATE agent_inbox SET read_at = strftime('%Y-%m-%dT%H:%M:%fZ','now')
+    WHERE recipient = NEW.recipient AND message_id = NEW.message_id;
+    INSERT INTO message_trace (message_id, at, event, old_status, new_status, actor)
+    SELECT message_id, strftime('%Y-%m-%dT%H:%M:%fZ','now'), 'read', 'delivered', 'delivered', NEW.recipient || '_inbox'
+    FROM agent_inbox WHERE recipient = NEW.recipient AND message_id = NEW.message_id;
+    UPDATE agent_message SET read_at = strftime('%Y-%m-%dT%H:%M:%fZ','now'), review_at = ''
+    WHERE message_id = NEW.message_id AND recipient = NEW.recipient AND status = 'delivered';
+    UPDATE agent_message_archive SET read_at = strftime('%Y-%m-%dT%H:%M:%fZ','now')
+    WHERE message_id = NEW.message_id AND recipient = NEW.recipient AND read_at = '';
+END;
+
 
 -- settings: what differs from the defaults. `mailroom setting list` shows all of them with their bounds.
 -- The row 'config.version' changes with every change of agents, groups, settings or schedules, and with the version of the

@@ -11,8 +11,9 @@ const consumableInboxes = 5
 
 // inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread.
 // INSTEAD OF triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite has. A reading
-// stands in the trace like any other, from within the same transaction, with the view as its actor. The name is checked
-// and can stand in SQL; it is quoted for the sake of '-'.
+// stands in the trace like any other, from within the same transaction, with the view as its actor: inbox_reading in
+// schema.sql does that. Keep them short: each connection parses those of all agents. The name is checked and can stand in
+// SQL; it is quoted for the sake of '-'.
 const inboxView = `
 	CREATE VIEW IF NOT EXISTS "%[1]s_inbox" AS
 	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = '';
@@ -21,15 +22,7 @@ const inboxView = `
 	    ON CONFLICT (message_id, recipient) DO NOTHING;
 	END;
 	CREATE TRIGGER IF NOT EXISTS "%[1]s_inbox_delete" INSTEAD OF DELETE ON "%[1]s_inbox" BEGIN
-	    UPDATE agent_inbox SET read_at = strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now')
-	    WHERE recipient = '%[1]s' AND message_id = OLD.message_id;
-	    INSERT INTO message_trace (message_id, at, event, old_status, new_status, actor)
-	    SELECT message_id, strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now'), 'read', 'delivered', 'delivered', '%[1]s_inbox'
-	    FROM agent_inbox WHERE recipient = '%[1]s' AND message_id = OLD.message_id;
-	    UPDATE agent_message SET read_at = strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now'), review_at = ''
-	    WHERE message_id = OLD.message_id AND recipient = '%[1]s' AND status = 'delivered';
-	    UPDATE agent_message_archive SET read_at = strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now')
-	    WHERE message_id = OLD.message_id AND recipient = '%[1]s' AND read_at = '';
+	    INSERT INTO inbox_reading (recipient, message_id) VALUES ('%[1]s', OLD.message_id);
 	END`
 
 func (c *conn) createInboxView(name string) error { return c.script(fmt.Sprintf(inboxView, name)) }

@@ -53,3 +53,17 @@ CREATE TABLE removed_agents (
     removed_at        TEXT NOT NULL,
     removed_by        TEXT NOT NULL DEFAULT ''         -- agent that asked; '' is the administrator
 );
+
+CREATE VIEW inbox_reading AS
+    SELECT recipient, message_id FROM agent_inbox WHERE read_at = '';
+CREATE TRIGGER inbox_reading_insert INSTEAD OF INSERT ON inbox_reading BEGIN
+    UPDATE agent_inbox SET read_at = strftime('%Y-%m-%dT%H:%M:%fZ','now')
+    WHERE recipient = NEW.recipient AND message_id = NEW.message_id;
+    INSERT INTO message_trace (message_id, at, event, old_status, new_status, actor)
+    SELECT message_id, strftime('%Y-%m-%dT%H:%M:%fZ','now'), 'read', 'delivered', 'delivered', NEW.recipient || '_inbox'
+    FROM agent_inbox WHERE recipient = NEW.recipient AND message_id = NEW.message_id;
+    UPDATE agent_message SET read_at = strftime('%Y-%m-%dT%H:%M:%fZ','now'), review_at = ''
+    WHERE message_id = NEW.message_id AND recipient = NEW.recipient AND status = 'delivered';
+    UPDATE agent_message_archive SET read_at = strftime('%Y-%m-%dT%H:%M:%fZ','now')
+    WHERE message_id = NEW.message_id AND recipient = NEW.recipient AND read_at = '';
+END;
