@@ -250,6 +250,9 @@ func TestKilledWatches(t *testing.T) {
 	dropped, removed := 0, map[string]bool{}
 	var other *helper
 	for round := range rounds {
+		if round%20 == 0 {
+			t.Logf("round %d of %d", round, rounds) // a sign of life
+		}
 		h := startHelper(t, "watch", o.db, o.root)
 		if round%3 > 0 {
 			h.until("looked") // otherwise it finds the files when it starts
