@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -85,7 +84,7 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 		}
 	}
 	return "", orchestrator.Errorf(orchestrator.UnknownRecipient, "sessionId: %q is neither a program nor a session that you take part in", sessionID).
-		WithHint("%s", cmp.Or(unknown.Hint, "Leave sessionId out to get your own messages; `mailroom agent list` shows the programs"))
+		WithHint("Leave sessionId out to get your own messages. %s", unknown.Hint)
 }
 
 // priorityBounds are the numbers that a priority's word stands for; "" stands for all.
