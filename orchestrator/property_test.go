@@ -30,6 +30,7 @@ func TestStateMachine(t *testing.T) {
 	t.Parallel()
 	fewerChecks(t)
 	rapid.Check(t, func(rt *rapid.T) {
+		t.Log("another history") // a sign of life
 		m := &machine{fixture: newFixture(t, "a", "c", "inboxed"), rt: rt, replayed: map[string]int{}, read: map[string]int{}}
 		m.addWired("wired")
 		m.wire.batch = rapid.IntRange(1, 3).Draw(rt, "batch")

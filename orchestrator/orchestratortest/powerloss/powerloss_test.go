@@ -43,8 +43,11 @@ func TestPowerLoss(t *testing.T) {
 	seed := number(t, "SEED", rand.Uint64())
 	t.Logf("seed %d", seed)
 	rec := recording(t, seed, int(number(t, "MESSAGES", 200)))
+	progress := func(t *testing.T) func(int) { // a sign of life
+		return func(cuts int) { t.Logf("%d power cuts", cuts) }
+	}
 	t.Run("Holds", func(t *testing.T) {
-		report, err := rec.Examine(t.Context(), powerloss.Plan{Points: int(number(t, "POINTS", 1000)), Seed: seed, Strict: true})
+		report, err := rec.Examine(t.Context(), powerloss.Plan{Points: int(number(t, "POINTS", 1000)), Seed: seed, Strict: true, Progress: progress(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +67,7 @@ func TestPowerLoss(t *testing.T) {
 	})
 	for _, bug := range plantedBugs {
 		t.Run(bug.name, func(t *testing.T) {
-			report, err := rec.Examine(t.Context(), powerloss.Plan{Points: 1000, Seed: seed, Strict: true, Ignore: bug.forgets, Until: bug.found})
+			report, err := rec.Examine(t.Context(), powerloss.Plan{Points: 1000, Seed: seed, Strict: true, Ignore: bug.forgets, Until: bug.found, Progress: progress(t)})
 			if err != nil {
 				t.Fatal(err)
 			}

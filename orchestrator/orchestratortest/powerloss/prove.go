@@ -20,6 +20,8 @@ type Plan struct {
 	Ignore func(s Sync) bool
 	// Until, when Ignore is set, is what a violation must say for the examination to end. "" is any.
 	Until string
+	// Progress, unless it is nil, is told after every hundredth cut how many there were.
+	Progress func(cuts int)
 }
 
 // Sync is one call of a recording that makes something durable.
@@ -80,7 +82,7 @@ func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 	report := &Report{Steps: len(rec.steps), Counted: r.counted}
 	for i, s := range rec.steps {
 		for len(trials) > 0 && trials[0].after <= i {
-			if err := rec.cut(ctx, r, st, trials[0], report); err != nil {
+			if err := rec.cut(ctx, r, st, trials[0], report, p.Progress); err != nil {
 				return nil, err
 			}
 			trials = trials[1:]
@@ -93,7 +95,7 @@ func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 		}
 	}
 	for _, t := range trials {
-		if err := rec.cut(ctx, r, st, t, report); err != nil {
+		if err := rec.cut(ctx, r, st, t, report, p.Progress); err != nil {
 			return nil, err
 		}
 	}
@@ -102,11 +104,13 @@ func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 }
 
 // cut cuts the power once.
-func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, report *Report) error {
+func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, report *Report, progress func(cuts int)) error {
 	if err := st.put(r.disk.crash(rand.New(rand.NewPCG(t.seed, 2)))); err != nil {
 		return err
 	}
-	report.Points++
+	if report.Points++; progress != nil && report.Points%100 == 0 {
+		progress(report.Points)
+	}
 	r.firstAttempts()
 	if wrong := st.check(ctx, &r.told); len(wrong) > 0 {
 		v := Violation{After: t.after, Seed: t.seed, Wrong: wrong}
