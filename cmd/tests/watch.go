@@ -11,10 +11,7 @@ import (
 )
 
 // event is a line of `go test -json`. Source: go doc test2json.
-type event struct {
-	Action, Package, Test, Output string
-	ImportPath                    string // of build-output
-}
+type event struct{ Action, Package, Test, Output string }
 
 // watch follows the events of one run.
 type watch struct {
@@ -22,7 +19,7 @@ type watch struct {
 	out     io.Writer
 	began   time.Time
 	done    int
-	under   map[string]time.Time // packages under way, and since when
+	under   int                  // packages under way
 	running map[string]time.Time // tests that run, as "package test", and when they last gave a sign of life
 	paused  map[string]bool      // tests that wait until others leave them a place
 	longest time.Duration        // for which a test gave no sign of life
@@ -31,7 +28,7 @@ type watch struct {
 }
 
 func newWatch(out io.Writer, still time.Duration) *watch {
-	return &watch{still: still, out: out, began: time.Now(), under: map[string]time.Time{}, running: map[string]time.Time{}, paused: map[string]bool{}, said: map[string][]string{}}
+	return &watch{still: still, out: out, began: time.Now(), running: map[string]time.Time{}, paused: map[string]bool{}, said: map[string][]string{}}
 }
 
 // hear takes one line of output.
@@ -49,7 +46,7 @@ func (w *watch) hear(line []byte, now time.Time) {
 	case "build-output":
 		fmt.Fprint(w.out, e.Output)
 	case "start":
-		w.under[e.Package] = now
+		w.under++
 	case "run", "cont":
 		w.running[name] = now
 		delete(w.paused, name)
@@ -87,7 +84,7 @@ func (w *watch) end(e *event, name string) {
 	delete(w.running, name)
 	delete(w.paused, name)
 	if e.Test == "" {
-		delete(w.under, e.Package)
+		w.under--
 		w.done++
 		if e.Action != "fail" && len(said) > 0 {
 			said = said[len(said)-1:] // ok, the package, the time
@@ -146,7 +143,7 @@ func (w *watch) state(now time.Time) string {
 	if w.silent != "" {
 		text += fmt.Sprintf("; the longest silence was %v, of %s", w.longest.Round(time.Second), w.silent)
 	}
-	if len(w.under) == 0 {
+	if w.under == 0 {
 		return text
 	}
 	names := w.oldest()
