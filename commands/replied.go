@@ -1,6 +1,11 @@
 package commands
 
-import "mailroom/orchestrator"
+import (
+	"fmt"
+	"strings"
+
+	"mailroom/orchestrator"
+)
 
 // Replied is what the result of a send says of an answer besides; its zero value says nothing.
 type Replied struct {
@@ -33,8 +38,29 @@ func (r Replied) Text(w *Text) {
 
 // NoteOf is what keeps a message from being delivered soon, in the words of the vocabularies that say it in a note.
 func NoteOf(sent *orchestrator.Sent) string {
-	if sent.Held && sent.Note == "" {
+	switch {
+	case len(sent.Withheld) > 0:
+		return NoteWithheld(sent.Withheld, len(sent.Recipients))
+	case sent.Held && sent.Note == "":
 		return "waits until there is an agent of that name"
 	}
 	return sent.Note
+}
+
+// NoteWithheld says, as NoteOf does, that a database which is not trusted keeps the messages to some of so many recipients; ""
+// when it keeps none.
+func NoteWithheld(names []string, of int) string {
+	whose := ""
+	switch n := len(names); {
+	case n == 0:
+		return ""
+	case n == of:
+	case n == 1:
+		whose = ", for " + names[0] + ","
+	case n <= 5:
+		whose = ", for " + strings.Join(names[:n-1], ", ") + " and " + names[n-1] + ","
+	default:
+		whose = fmt.Sprintf(", for %d of %d recipients,", n, of)
+	}
+	return "waits" + whose + " until " + orchestrator.Trusting + ": " + orchestrator.NotTrusted
 }

@@ -134,11 +134,12 @@ type Sent struct {
 	Recipients  []string // the agents that get it
 	Status      Status   // Pending
 	CreatedAt   string
-	NotBefore   string `json:",omitempty"` // when it is delivered at the earliest; "" is at once
-	Held        bool   // kept for an agent that nobody has added yet
-	Origin      string `json:",omitempty"` // the draft's
-	Note        string `json:",omitempty"` // why it is not delivered soon: a message to the user waits for a device
-	Idempotent  bool   // true: nothing was sent now, this is the first send's answer
+	NotBefore   string   `json:",omitempty"` // when it is delivered at the earliest; "" is at once
+	Held        bool     // kept for an agent that nobody has added yet
+	Origin      string   `json:",omitempty"` // the draft's
+	Note        string   `json:",omitempty"` // why it is not delivered soon: a message to the user waits for a device
+	Withheld    []string `json:"-"`          // those of Recipients whose messages stay here until the database is trusted
+	Idempotent  bool     // true: nothing was sent now, this is the first send's answer
 
 	// Of an answer.
 	Type      string         // its message_type, if it decides a team's request and has another than the draft

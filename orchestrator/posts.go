@@ -34,6 +34,7 @@ type Posted struct {
 	Ignored   []string // mentioned, but no participants; some may be no names
 	Parties   []string // everybody who takes part in the thread
 	CreatedAt string
+	Withheld  []string // those of Mentions whose messages stay here until the database is trusted
 
 	Outside   string         // why an answer is not in the thread in which what it answers stands
 	RequestID string         // of a team's request that it answers
@@ -109,6 +110,7 @@ func (t *tx) post(p *PostDraft) (posted Posted, err error) {
 	if err := t.insertPost(conf, &d, a.hops, &posted); err != nil {
 		return posted, err
 	}
+	posted.Withheld = conf.withheldFrom(posted.Mentions)
 	return posted, t.heard(p.Sender)
 }
 
@@ -185,7 +187,7 @@ func (t *tx) postDirectly(p *PostDraft, a *answered) (posted Posted, err error) 
 		MessageID: sent.MessageID, Mentions: []string{a.writer}, Ignored: slices.DeleteFunc(slices.Clone(p.Mentions), func(name string) bool {
 			return name == a.writer || name == p.Sender
 		}),
-		CreatedAt: sent.CreatedAt, Outside: a.outside, RequestID: sent.RequestID, Presence: sent.Presence,
+		CreatedAt: sent.CreatedAt, Withheld: sent.Withheld, Outside: a.outside, RequestID: sent.RequestID, Presence: sent.Presence,
 	}, err
 }
 

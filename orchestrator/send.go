@@ -219,7 +219,10 @@ func (t *tx) insertReply(conf *config, said *Draft, recipients []string, isGroup
 
 // insertAll stores one row per recipient.
 func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, held bool, hops int) (Sent, error) {
-	sent := Sent{Recipients: slices.Clone(recipients), Status: Pending, CreatedAt: t.now, Held: held, Origin: d.Origin}
+	sent := Sent{
+		Recipients: slices.Clone(recipients), Status: Pending, CreatedAt: t.now, Held: held, Origin: d.Origin,
+		Withheld: conf.withheldFrom(recipients),
+	}
 	row := insertion{draft: d, hops: hops, held: held, status: Pending}
 	row.maxRetries = conf.settings.MaxRetries
 	if d.MaxRetries != nil {

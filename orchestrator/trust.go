@@ -161,6 +161,28 @@ func (r *Router) judge(conf *config) {
 	}
 }
 
+// withheldFrom picks those of the agents whose messages stay in the database until it is trusted.
+func (conf *config) withheldFrom(names []string) (withheld []string) {
+	if conf.untrusted == "" {
+		return nil
+	}
+	for _, name := range names {
+		if a := conf.agents[name]; a != nil && a.withheld {
+			withheld = append(withheld, name)
+		}
+	}
+	return withheld
+}
+
+// Untrusted says why the database does nothing outside of itself; "" when it does. Error: that of the database.
+func (r *Router) Untrusted() (why string, err error) {
+	conf, err := r.configuration()
+	if err != nil {
+		return "", err
+	}
+	return conf.untrusted, nil
+}
+
 // trustNew trusts a database that this process has made. If that cannot be kept, the database works all the same, untrusted.
 func (r *Router) trustNew(id string) {
 	if r.trust == nil {

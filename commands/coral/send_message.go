@@ -80,6 +80,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		ID: posted.MessageID, ThreadID: posted.Thread, SenderID: sender, Content: p.Content, Timestamp: millis(posted.CreatedAt),
 		Mentions: posted.Mentions, Ignored: posted.Ignored, ReplyTo: p.ReplyTo, OutsideThread: posted.Outside,
 		RequestID: posted.RequestID, Presence: string(posted.Presence),
+		Note: commands.NoteWithheld(posted.Withheld, len(posted.Mentions)),
 	}
 	if r.ThreadID == "" {
 		r.ThreadID = directPrefix + posted.Mentions[0]
@@ -109,7 +110,7 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 	r := SendMessageResult{
 		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: p.Content, Timestamp: millis(sent.CreatedAt),
 		Mentions: []string{to}, Ignored: slices.DeleteFunc(mentions, others), ReplyTo: p.ReplyTo,
-		RequestID: sent.RequestID, Presence: string(sent.Presence), Note: sent.Note,
+		RequestID: sent.RequestID, Presence: string(sent.Presence), Note: commands.NoteOf(&sent),
 	}
 	r.pointOut(nil)
 	return r, nil

@@ -33,7 +33,7 @@ type SendResult struct {
 	Message
 	Messages   []Message `json:"messages,omitempty"`
 	Idempotent bool      `json:"idempotent,omitempty"` // it had been sent before
-	Note       string    `json:"note,omitempty"`       // what its sender may not have meant
+	Note       string    `json:"note,omitempty"`       // what keeps it from being delivered soon, or what its sender may not have meant
 	commands.Replied
 }
 
@@ -59,7 +59,10 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 			Origin: sent.Origin,
 		}).Message
 	}
-	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: cmp.Or(sent.Note, letter.Misspelt(p.Type)), Replied: commands.RepliedOf(&sent)}
+	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: letter.Misspelt(p.Type), Replied: commands.RepliedOf(&sent)}
+	if note := commands.NoteOf(&sent); note != "" {
+		r.Note = "It " + note + "."
+	}
 	if sent.MulticastID == "" {
 		return r, nil
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"strconv"
+	"fmt"
 	"time"
 
 	"mailroom/commands"
@@ -46,7 +46,9 @@ type SendResult struct {
 	Note        string   `json:"note,omitempty"` // what keeps it from being delivered soon
 	commands.Replied
 
-	noDaemon bool // for people only
+	// For people only.
+	withheld int // how many messages stay here until the database is trusted
+	noDaemon bool
 }
 
 var sendCommand = commands.Define(vocabulary, "send", send).WithBatch(sendBatch).Kind(tracing.Producer)
@@ -76,18 +78,27 @@ func (r SendResult) Text(w *commands.Text) {
 	switch {
 	case r.Idempotent:
 		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
-	case r.Note != "":
+	case r.Note != "" && r.withheld == 0:
 		w.Printf("It %s. `mailroom signal pair` adds a phone; until then it is kept.\n", r.Note)
 	case r.Held:
 		w.Printf("It is held until somebody has the name %s.\n", r.Recipient)
 	case r.NotBefore != "":
 		w.Printf("It is delivered no earlier than %s.\n", r.NotBefore)
 	}
+	if r.Held || r.Idempotent {
+		return
+	}
+	whose, rest := "its", len(r.Recipients)-r.withheld
+	if r.withheld > 0 {
+		whose = "the other"
+		w.Printf("%s\n", w.Paint(commands.Yellow, "It "+r.Note+". "+orchestrator.NotTrustedHint+"."))
+	}
 	switch {
-	case r.Held || r.Idempotent || r.Note != "":
-	case r.noDaemon && r.MulticastID != "":
-		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: its "+strconv.Itoa(len(r.MessageIDs))+" messages are delivered by `mailroom deliver_all`, or when the members wait for them."))
-	case r.noDaemon:
+	case !r.noDaemon:
+	case rest > 0:
+		w.Printf("%s\n", w.Paint(commands.Yellow,
+			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members wait for them.", whose, rest)))
+	case r.Note == "":
 		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+" waits for messages."))
 	}
 }
@@ -161,7 +172,9 @@ func laterTime(parameter, text string) (at time.Time, delay time.Duration, err e
 func sendResult(d *orchestrator.Draft, sent *orchestrator.Sent) SendResult {
 	r := SendResult{
 		MessageID: sent.MessageID, Sender: d.Sender, Recipient: d.Recipient, Type: cmp.Or(sent.Type, d.Type), Status: string(sent.Status),
-		CreatedAt: sent.CreatedAt, NotBefore: sent.NotBefore, Held: sent.Held, Idempotent: sent.Idempotent, Note: sent.Note, Replied: commands.RepliedOf(sent),
+		CreatedAt: sent.CreatedAt, NotBefore: sent.NotBefore, Held: sent.Held, Idempotent: sent.Idempotent,
+		Note: cmp.Or(commands.NoteWithheld(sent.Withheld, len(sent.Recipients)), sent.Note), Replied: commands.RepliedOf(sent),
+		withheld: len(sent.Withheld),
 	}
 	if sent.MulticastID != "" {
 		r.MulticastID, r.MessageIDs, r.Recipients = sent.MulticastID, sent.MessageIDs, sent.Recipients

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 )
 
 //go:embed *.md
@@ -32,7 +33,7 @@ func Definitions() []*commands.Definition {
 }
 
 // noteOf says what is off about a question or an alert that was stored; "" when nothing is. With no device, nobody says so.
-func noteOf(unused []string, devices, pushed int, nobody string) string {
+func noteOf(env commands.Env, unused []string, devices, pushed int, nobody string) string {
 	var notes []string
 	if devices == 0 && nobody != "" {
 		notes = append(notes, nobody)
@@ -40,7 +41,14 @@ func noteOf(unused []string, devices, pushed int, nobody string) string {
 	if len(unused) > 0 {
 		notes = append(notes, "Not used, since the table calls them active and nobody approved them on this machine: "+strings.Join(unused, ", "))
 	}
-	if devices > 0 && pushed == 0 {
+	untrusted, err := env.Router.Untrusted()
+	if err != nil {
+		env.Log.Warn("it could not be looked up whether anything is pushed", "error", err) // it was stored
+	}
+	switch {
+	case untrusted != "":
+		notes = append(notes, "Nothing is pushed until "+orchestrator.Trusting+": "+orchestrator.NotTrusted)
+	case devices > 0 && pushed == 0:
 		notes = append(notes, "No device can be pushed to now: it shows when the app is opened")
 	}
 	return strings.Join(notes, ". ")
