@@ -53,6 +53,11 @@ func TestReleaseWithoutALease(t *testing.T) {
 	id := f.send("a", "b")
 	wantTaken(t, f.takeFor("b", time.Hour), id)
 	f.sql(`DELETE FROM reading_lease`)
+	reasons, err := f.Why(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "what helps", reasons[0].Fix, "`mailroom mail release "+id+"` makes it unread again")
 	if released, err := f.ReleaseAll(t.Context(), "b", "b"); err != nil || len(released) != 1 {
 		t.Fatalf("released %v, %v", released, err)
 	}

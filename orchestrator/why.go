@@ -166,6 +166,10 @@ func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
 	if err != nil {
 		return err
 	}
+	taken, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at <> '')`, m.ID, m.Recipient)
+	if err != nil {
+		return err
+	}
 	switch {
 	case lease != nil:
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it is unread again at %s unless it is acknowledged", lease, lease.at, lease.until)
@@ -174,6 +178,9 @@ func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
 		why.Rule = "delivered, read and acknowledged"
 	case m.ReadAt != "":
 		why.Rule = "delivered and read; not acknowledged"
+	case taken != 0:
+		why.Rule = "delivered; its place in the inbox looks read though no reader has it and nobody has read it: somebody changed the tables by hand"
+		why.Fix = "`mailroom mail release " + m.ID + "` makes it unread again"
 	default:
 		why.Rule, why.Fix = rule, fix
 		if m.ttl != nil {
