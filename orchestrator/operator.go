@@ -70,8 +70,8 @@ func (r *Router) BuiltIns(_ context.Context) ([]Agent, error) {
 	return conf.builtInAgents(), nil
 }
 
-// noMember refuses a built-in name as a part of a group or a session.
-func noMember(name, of string) error {
+// noMember refuses a built-in name as a part of a group, a session or a thread.
+func noMember(name, of string) *Error {
 	return Errorf(InvalidParams, "%s is %s, and takes part in no %s", name, builtIns[name], of).WithHint("Write to %s by its name", name)
 }
 

@@ -63,8 +63,8 @@ type ThreadChange struct {
 	By      string // a participant; "" is the administrator
 }
 
-// CreateThread makes a thread. Errors: invalid_params; unknown_sender for the creator; not_found for a participant that
-// nobody knows.
+// CreateThread makes a thread. Errors: invalid_params, also for the user as a participant; unknown_sender for the creator;
+// not_found for a participant that nobody knows.
 func (r *Router) CreateThread(ctx context.Context, d ThreadDraft) (th Thread, err error) {
 	if d.Session, err = CheckName("session", d.Session); err != nil {
 		return th, err
@@ -77,7 +77,7 @@ func (r *Router) CreateThread(ctx context.Context, d ThreadDraft) (th Thread, er
 	}
 	names := []string{d.Creator}
 	for _, p := range d.Participants {
-		if p, err = CheckName("participant", p); err != nil {
+		if p, err = checkParticipant(p); err != nil {
 			return th, err
 		}
 		if !slices.Contains(names, p) {
@@ -120,6 +120,16 @@ func (t *tx) createThread(d *ThreadDraft, participants []string) (th Thread, err
 	return th, err
 }
 
+// checkParticipant folds and checks the name of who is to take part. The user cannot, since nobody posts in that name; the
+// operator can.
+func checkParticipant(name string) (string, error) {
+	name, err := CheckName("participant", name)
+	if err == nil && name == User {
+		err = noMember(name, "thread").WithHint("Post in direct:%s, or write to %s by its name", name, name)
+	}
+	return name, err
+}
+
 // checkThreadName refuses a name that no thread can have.
 func checkThreadName(name string) error {
 	if name == "" {
@@ -143,9 +153,9 @@ func checkLine(what, text string, limit int) error {
 }
 
 // AddParticipant lets an agent take part in a thread from now on; added is false for one that does already. Errors:
-// not_found for the thread or the agent; permission_denied when by takes no part itself; conflict for a closed thread.
+// invalid_params for the user; not_found for the thread or the agent; permission_denied when by takes no part itself; conflict for a closed thread.
 func (r *Router) AddParticipant(ctx context.Context, c ThreadChange, agent string) (th Thread, added bool, err error) {
-	if agent, err = CheckName("participant", agent); err != nil {
+	if agent, err = checkParticipant(agent); err != nil {
 		return th, false, err
 	}
 	err = r.write(ctx, func(t *tx) error {
