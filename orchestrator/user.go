@@ -152,9 +152,9 @@ func (t *tx) awaitDevice(m *Message, out *outcome) error {
 	return err
 }
 
-// mayAct refuses to let anybody act under the user's name.
-func (t *tx) mayAct(name string) error {
-	if name == User && !t.asUser {
+// CheckActor refuses to let anybody act under the user's name. Error: unknown_sender.
+func CheckActor(name string) error {
+	if name == User {
 		return Errorf(UnknownSender, "%s is the person who runs the agents, and answers on a phone", User).
 			WithHint("Act as an agent; `mailroom agent list` shows who there is")
 	}

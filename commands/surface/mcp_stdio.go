@@ -51,6 +51,9 @@ func (p *Program) serveTools(c *cli.Context) error {
 		return err
 	}
 	caller, err := p.caller(c)
+	if err == nil {
+		err = orchestrator.CheckActor(caller.Name)
+	}
 	if err != nil {
 		return err
 	}
