@@ -580,6 +580,7 @@ END;
 
 
 -- settings: what differs from the defaults. `mailroom setting list` shows all of them with their bounds.
+-- A row 'former.NAME' has the seq up to which messages are of a removed agent, whose name another was given since.
 -- The row 'config.version' changes with every change of agents, groups, settings or schedules, and with the version of the
 -- tables; 'schema.oldest' has that version, and the oldest whose programs may use them. By 'database.id' and its path a database is
 -- known to the user who made or trusts it.

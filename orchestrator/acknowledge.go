@@ -14,7 +14,11 @@ import (
 // permission_denied when by sent it; conflict when it is not delivered.
 func (r *Router) Acknowledge(ctx context.Context, id, by string) (m Message, err error) {
 	err = r.write(ctx, func(t *tx) error {
-		ms, err := t.mustFindOwn(id, by)
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		ms, err := t.mustFindOwn(conf, id, by)
 		if err != nil {
 			return err
 		}
@@ -24,7 +28,7 @@ func (r *Router) Acknowledge(ctx context.Context, id, by string) (m Message, err
 		}
 		m = ms[0]
 		switch {
-		case by != "" && m.Recipient != by:
+		case by != "" && !conf.got(&m, by):
 			return Errorf(PermissionDenied, "%s was sent to %s; only its recipient can acknowledge it", m.ID, m.Recipient)
 		case m.Status != Delivered:
 			return Errorf(Conflict, "%s is %s; only a delivered message can be acknowledged", m.ID, m.Status)

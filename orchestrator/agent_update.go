@@ -221,7 +221,8 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	return a, known == nil, nil
 }
 
-// makeRoomFor gives a name that is new, or was removed, to an agent: it has an inbox view, and is no removed one any more.
+// makeRoomFor gives a name that is new, or was removed, to an agent: it has an inbox view, is no removed one any more, and has
+// nothing of the mail of a removed one.
 func (t *tx) makeRoomFor(name string) error {
 	if _, err := checkNewName("agent", name); err != nil {
 		return err
@@ -232,7 +233,14 @@ func (t *tx) makeRoomFor(name string) error {
 	if err := t.createInboxView(name); err != nil {
 		return err
 	}
-	_, err := t.Exec(`DELETE FROM removed_agents WHERE name = ?`, name)
+	removed, err := t.removedAt(name)
+	if err != nil || removed == "" {
+		return err
+	}
+	if err := t.noteFormer(name); err != nil {
+		return err
+	}
+	_, err = t.Exec(`DELETE FROM removed_agents WHERE name = ?`, name)
 	return err
 }
 

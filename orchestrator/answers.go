@@ -9,15 +9,20 @@ import (
 	"mailroom/tracing"
 )
 
-// CancelQuestion takes a question back. by is the agent that asks for it; "" is the administrator. Errors: not_found;
-// permission_denied when somebody else asked; conflict, with the status among its details, when it is not pending.
+// CancelQuestion takes a question back. by is the agent that asks for it; "" is the administrator. Errors: not_found, also for
+// the question of another; conflict, with the status among its details, when it is not pending.
 func (r *Router) CancelQuestion(ctx context.Context, id, by string) (q Question, err error) {
 	err = r.write(ctx, func(t *tx) error {
 		if q, err = t.question(id); err != nil {
 			return err
 		}
-		if by != "" && by != q.Asker {
-			return Errorf(PermissionDenied, "%s was asked by %s; only its asker can take it back", q.ID, q.Asker)
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		if !conf.asked(&q, by) {
+			q = Question{}
+			return noQuestion(id)
 		}
 		if q.Status != QuestionPending {
 			return notPending(&q)

@@ -12,13 +12,17 @@ import (
 func (r *Router) Cancel(ctx context.Context, id, by string) (cancelled []Message, err error) {
 	err = r.write(ctx, func(t *tx) error {
 		cancelled = nil
-		ms, err := t.mustFindOwn(id, by)
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		ms, err := t.mustFindOwn(conf, id, by)
 		if err != nil {
 			return err
 		}
 		for i := range ms {
 			m := &ms[i]
-			if by != "" && m.Sender != by {
+			if by != "" && !conf.sent(m, by) {
 				return Errorf(PermissionDenied, "%s was sent by %s; only its sender can cancel it", m.ID, m.Sender)
 			}
 			if m.leaseToken != "" || m.marks != "" || (m.Status != Pending && m.Status != Retry) {

@@ -44,14 +44,14 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 	}
 	var ms []Message
 	err = r.read(func(c *conn) error {
-		ms, err = c.mustFindOwn(o.ReplyTo, waiter)
+		ms, err = c.mustFindOwn(conf, o.ReplyTo, waiter)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	for i := range ms {
-		if ms[i].Sender != waiter {
+		if !conf.sent(&ms[i], waiter) {
 			return nil, Errorf(PermissionDenied, "%s was sent by %s; only its sender can wait for the answer", ms[i].ID, ms[i].Sender)
 		}
 		if !ms[i].isPost() && ms[i].Recipient != waiter {

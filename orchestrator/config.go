@@ -22,6 +22,7 @@ type config struct {
 	names      []string            // of agents, in order
 	groups     map[string][]string // members in order of joining
 	taken      map[string][]string // by built-in name: what else has it in the tables, and is not used
+	formers    map[string]int64    // by name that was removed and added again: see former
 
 	untrusted string // why the database must not act outside of itself; "" is that it may, see trust.go
 
@@ -124,6 +125,7 @@ func readConfig(c *conn, version string) (*config, error) {
 		return nil, err
 	}
 	conf.settings, conf.unreadable = settingsFrom(conf.stored)
+	conf.formers = formersIn(conf.stored)
 	for _, def := range settingList {
 		if err := conf.unreadable[def.Key]; err != nil {
 			conf.odd = append(conf.odd, fmt.Sprintf("the setting %s cannot be read (%v): its default holds, %s", def.Key, err, def.Default))

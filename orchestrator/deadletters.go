@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"math"
 
 	"mailroom/tracing"
 )
@@ -12,32 +13,54 @@ type DeadLetterFilter struct {
 	Sender    string
 	Since     string // created at or after, as stored
 	Limit     int    // at most, newest first
+	Own       bool   // only what Sender has sent itself, and not a removed agent that had its name
 }
 
 // deadLetters selects what a filter names.
 const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
-	AND (?1 = '' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND (?3 = '' OR created_at >= ?3)`
+	AND (?1 = '' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND (?3 = '' OR created_at >= ?3) AND +seq > ?4`
 
 // DeadLetters lists messages that failed or expired, newest first, and how many there are in all.
 func (r *Router) DeadLetters(ctx context.Context, f DeadLetterFilter) (ms []Message, total int64, err error) {
 	err = r.read(func(c *conn) error {
-		if total, err = c.number(`SELECT count(*)`+deadLetters, f.Recipient, f.Sender, f.Since); err != nil {
+		args, err := f.args(r, c)
+		if err != nil {
 			return err
 		}
-		ms, err = c.messages(`SELECT `+messageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?4`, f.Recipient, f.Sender, f.Since, f.Limit)
+		if total, err = c.number(`SELECT count(*)`+deadLetters, args...); err != nil {
+			return err
+		}
+		ms, err = c.messages(`SELECT `+messageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?5`, append(args, f.Limit)...)
 		return err
 	})
 	return ms, total, err
 }
 
+// args are the parameters of deadLetters.
+func (f *DeadLetterFilter) args(r *Router, c *conn) ([]any, error) {
+	after := int64(math.MinInt64)
+	if f.Own {
+		conf, err := r.config.load(c)
+		if err != nil {
+			return nil, err
+		}
+		after = conf.former(f.Sender)
+	}
+	return []any{f.Recipient, f.Sender, f.Since, after}, nil
+}
+
 // Replay puts dead letters back at the foot of the ladder: pending, with no retries made; their earlier attempts stay in the
 // trace. An explicit ttl starts anew; what its sender wants later is not due before. by is the agent that asks and must be the
-// sender; "" is the administrator. Errors: not_found, permission_denied, conflict for a message that is no dead letter,
-// unknown_recipient when nobody has the recipient's name.
+// sender; "" is the administrator. Errors: not_found, also for what by neither sent nor received; permission_denied when by
+// received it; conflict for a message that is no dead letter; unknown_recipient when nobody has the recipient's name.
 func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message, err error) {
 	err = r.write(ctx, func(t *tx) error {
 		replayed = nil
-		ms, err := t.mustFind(id)
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		ms, err := t.mustFindOwn(conf, id, by)
 		if err != nil {
 			return err
 		}
@@ -46,7 +69,7 @@ func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message,
 			if m.Status != Failed && m.Status != Lapsed {
 				continue
 			}
-			if by != "" && m.Sender != by {
+			if by != "" && !conf.sent(m, by) {
 				return Errorf(PermissionDenied, "%s was sent by %s; only its sender can replay it", m.ID, m.Sender)
 			}
 			if err := t.replay(m); err != nil {
@@ -67,8 +90,12 @@ func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message,
 func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []Message, skipped int, err error) {
 	var ids []string
 	err = r.read(func(c *conn) error {
-		ids, err = c.texts(`SELECT message_id`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC, seq LIMIT +?4`,
-			f.Recipient, f.Sender, f.Since, f.Limit)
+		args, err := f.args(r, c)
+		if err != nil {
+			return err
+		}
+		ids, err = c.texts(`SELECT message_id`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC, seq LIMIT +?5`,
+			append(args, f.Limit)...)
 		return err
 	})
 	if err != nil {
@@ -105,8 +132,10 @@ func (t *tx) replay(m *Message) error {
 	if _, err := t.changeStatus(bySeq(m.seq), change{to: Pending, event: tracing.Replayed}); err != nil {
 		return err
 	}
-	if err := t.reopenRequest(m.ID); err != nil {
-		return err
+	if conf.sent(m, m.Sender) { // a removed agent asks nothing any more
+		if err := t.reopenRequest(m.ID); err != nil {
+			return err
+		}
 	}
 	due, next := t.clock, ""
 	if m.NotBefore > t.clockText {

@@ -26,9 +26,14 @@ type MessageEvent struct {
 func (r *Router) Events(ctx context.Context, after int64, concerning string, limit int) (list []MessageEvent, last int64, err error) {
 	err = r.read(func(c *conn) error {
 		list, last = nil, after
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
 		return c.query(`
 			SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.error,
-			       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id, a.thread_id, '')
+			       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id, a.thread_id, ''),
+			       coalesce(m.seq, a.seq, 0), coalesce(m.ended_at, a.ended_at, '')
 			FROM message_trace t
 			LEFT JOIN agent_message m ON m.message_id = t.message_id
 			LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id
@@ -39,7 +44,8 @@ func (r *Router) Events(ctx context.Context, after int64, concerning string, lim
 				Recipient: asText(row[9]), ThreadID: asText(row[10]),
 			}
 			last = e.ID
-			if concerning == "" || e.Sender == concerning || e.Recipient == concerning {
+			m := Message{Sender: e.Sender, Recipient: e.Recipient, seq: asInt(row[11]), EndedAt: asText(row[12])}
+			if concerning == "" || conf.owns(&m, concerning) {
 				list = append(list, e)
 			}
 			return nil

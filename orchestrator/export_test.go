@@ -29,7 +29,7 @@ var SignalStatements = struct {
 	OfMessage, Unreturned string
 	List                  func(QuestionFilter) string
 }{ofMessage, unreturned, func(f QuestionFilter) string {
-	query, _ := f.query("")
+	query, _ := f.query("", "")
 	return query
 }}
 

@@ -89,8 +89,13 @@ func (t *tx) bounce(m *Message, code Code, reason string, retries int) error {
 	return t.tellSender(m, "error_report", payload)
 }
 
-// tellSender sends a note of the router's own to the sender of a message, if somebody has that name.
+// tellSender sends a note of the router's own to the sender of a message, if it is still there: another agent that has its name
+// since gets none.
 func (t *tx) tellSender(m *Message, kind string, payload json.RawMessage) error {
+	conf, err := t.config()
+	if err != nil || !conf.sent(m, m.Sender) {
+		return err
+	}
 	return t.tell(&Draft{Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID})
 }
 

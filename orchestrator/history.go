@@ -10,6 +10,7 @@ import (
 type HistoryFilter struct {
 	ThreadID    string
 	Sender      string
+	Own         bool   // only what Sender has sent itself, and not a removed agent that had its name; not with Party
 	Target      string // recipient, or the group that the sender named
 	Type        string
 	Status      Status
@@ -32,11 +33,18 @@ func (r *Router) History(ctx context.Context, f HistoryFilter) (ms []Message, mo
 	if err != nil {
 		return nil, false, err
 	}
-	args := []any{f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Limit + 1}
-	if f.Party != "" {
-		args = append(args, f.Party)
-	}
 	err = r.read(func(c *conn) error {
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
+		args := []any{f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Limit + 1}
+		switch {
+		case f.Party != "":
+			args = append(args, f.Party, conf.former(f.Party), conf.since(f.Party))
+		case f.Own:
+			args = append(args, conf.former(f.Sender))
+		}
 		ms, more, err = c.fetch(f.query(), f.Limit, maxRead, args...)
 		return err
 	})
@@ -68,7 +76,10 @@ func (f *HistoryFilter) query() string {
 		posted = " OR +recipient = '" + ThreadPrefix + "' || ?1"
 	}
 	if f.Party != "" { // of a thread, which is smaller than what somebody has sent or got
-		where += " AND (+sender = ?9 OR +recipient = ?9" + posted + ")"
+		where += " AND (+sender = ?9 AND +seq > ?10 OR +recipient = ?9 AND (+seq > ?10 OR +ended_at = '' OR +ended_at > ?11)" + posted + ")"
+	}
+	if f.Own {
+		where += " AND +seq > ?9"
 	}
 	if f.showsPosts() {
 		where += " AND NOT " + copyOfPost

@@ -184,7 +184,7 @@ func TestConversationPlans(t *testing.T) {
 func explainAll(t *testing.T, db *sql.DB, query string) (plan string) {
 	t.Helper()
 	n := strings.Count(query, "?")
-	for i := 9; i > 0; i-- {
+	for i := 20; i > 0; i-- {
 		if strings.Contains(query, fmt.Sprint("?", i)) {
 			n = i
 			break

@@ -23,11 +23,15 @@ func (t *tx) messageID(d *Draft, recipient string) (string, error) {
 // firstWithID looks for a message that came with the draft's own id in another way, such as a file. One that says something
 // else is a conflict, which tells no more of it: it may be a stranger's.
 func (t *tx) firstWithID(d *Draft) (sent Sent, found bool, err error) {
+	conf, err := t.config()
+	if err != nil {
+		return sent, false, err
+	}
 	m, found, err := t.messageWithID(d.ID)
 	if err != nil || !found {
 		return sent, false, err
 	}
-	if !m.says(d) || m.Priority != d.Priority || m.ReplyTo != d.ReplyTo {
+	if !conf.sent(&m, d.Sender) || !m.says(d) || m.Priority != d.Priority || m.ReplyTo != d.ReplyTo {
 		return sent, false, Errorf(Conflict, "another message has the id %s", Clip(d.ID)).
 			WithHint("Give this one an id of its own, or none: it gets one then")
 	}

@@ -30,15 +30,16 @@ func (w *writer) outOfNumbers(failure error) bool {
 // lastNumber is the largest number that SQLite goes on from, as an expression.
 const lastNumber = `max(coalesce((SELECT max(seq) FROM agent_message), 0), coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'agent_message'), 0))`
 
+// newest is the largest number that is believed of all messages that there are; 0 when there is none.
+func (c *conn) newest() (int64, error) {
+	return c.number(`SELECT max(coalesce((SELECT max(seq) FROM agent_message WHERE seq <= ?1), 0),
+		coalesce((SELECT max(seq) FROM agent_message_archive WHERE seq <= ?1), 0))`, maxNumber)
+}
+
 // renumber gives rows whose numbers are beyond belief the numbers that come next, in their order. A row that cannot be changed
 // keeps its own.
 func (t *transaction) renumber() error {
-	var next int64
-	err := t.query(`SELECT max(coalesce((SELECT max(seq) FROM agent_message WHERE seq <= ?1), 0),
-		coalesce((SELECT max(seq) FROM agent_message_archive WHERE seq <= ?1), 0))`, func(row []driver.Value) error {
-		next = asInt(row[0])
-		return nil
-	}, maxNumber)
+	next, err := t.newest()
 	if err != nil {
 		return err
 	}

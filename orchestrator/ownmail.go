@@ -26,6 +26,10 @@ func (r *Router) OwnMessage(ctx context.Context, id, agent string) (view Message
 	agent = foldName(agent)
 	err = r.read(func(c *conn) error {
 		view = MessageView{}
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
 		ms, err := c.mustFind(id)
 		if err != nil {
 			return err
@@ -38,7 +42,7 @@ func (r *Router) OwnMessage(ctx context.Context, id, agent string) (view Message
 			view.Thread = th
 		}
 		ms = slices.DeleteFunc(ms, func(m Message) bool {
-			return agent != "" && m.Sender != agent && m.Recipient != agent && !(m.isPost() && th.Has(agent))
+			return agent != "" && !conf.owns(&m, agent) && !(m.isPost() && th.Has(agent))
 		})
 		if len(ms) == 0 {
 			return noMessage(id)

@@ -139,7 +139,7 @@ func (r *Router) ReadThread(ctx context.Context, o ThreadReading) (read ReadPost
 
 // noThread is the error for an id that names no thread, or none that whoever asks may know of.
 func noThread(id string) error {
-	return Errorf(NotFound, "there is no thread %q in which you take part", Clip(id)).WithHint("`mailroom mail list_threads` lists yours")
+	return Errorf(NotFound, "there is no thread %q in which you take part", Clip(id)).WithHint("`mailroom mail list_threads` lists yours; any participant of another can add you")
 }
 
 // RenameThread gives a thread another name. The notice is a post of the router itself that tells the others; it mentions nobody.

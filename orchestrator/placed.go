@@ -18,7 +18,10 @@ const placedUnacknowledged = "status = 'delivered' AND acknowledged_at = '' AND 
 // lists them for Unread. Errors: those of the database.
 func (r *Router) ReadPlaced(ctx context.Context, agent, target string, limit int, mark bool) (ms, fresh []Message, more bool, err error) {
 	err = r.look(func(c *conn) error {
-		ms, more, err = c.placedFor(agent, target, limit)
+		conf, err := r.config.load(c)
+		if err == nil {
+			ms, more, err = c.placedFor(conf, agent, target, limit)
+		}
 		return err
 	})
 	if err != nil || len(ms) == 0 || !mark {
@@ -26,7 +29,11 @@ func (r *Router) ReadPlaced(ctx context.Context, agent, target string, limit int
 	}
 	err = r.write(ctx, func(t *tx) (err error) {
 		t.quiet, fresh = true, nil
-		if ms, more, err = t.placedFor(agent, target, limit); err != nil {
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		if ms, more, err = t.placedFor(conf, agent, target, limit); err != nil {
 			return err
 		}
 		for i := range ms {
@@ -98,16 +105,17 @@ func (r *Router) WaitPlaced(ctx context.Context, agent, target string, limit int
 	}
 }
 
-func (c *conn) placedFor(agent, target string, limit int) ([]Message, bool, error) {
+func (c *conn) placedFor(conf *config, agent, target string, limit int) ([]Message, bool, error) {
 	key, err := json.Marshal(target) // as addMark writes it; within a note, its quotes are escaped
 	if err != nil {
 		return nil, false, err
 	}
-	return c.fetch(placedInOrder, limit, maxRead, agent, limit+1, string(key)+":")
+	return c.fetch(placedInOrder, limit, maxRead, agent, limit+1, string(key)+":", conf.former(agent), conf.since(agent))
 }
 
 const (
-	placedThere   = ` WHERE ` + placedUnacknowledged + ` AND recipient = ?1 AND instr(delivery_marks, ?3) > 0`
+	placedThere = ` WHERE ` + placedUnacknowledged + ` AND recipient = ?1 AND instr(delivery_marks, ?3) > 0
+		AND (+seq > ?4 OR ended_at > ?5)` // see got
 	placedInOrder = `
 		SELECT archived, seq FROM (
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message` + placedThere + `

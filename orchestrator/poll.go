@@ -94,12 +94,12 @@ func (c *conn) mustFind(id string) ([]Message, error) {
 // mustFindOwn returns what an id names to an agent that sent or received it. For anybody else there is no such message: an
 // error must not tell a stranger that an id is taken, or by whom. Of a send to a group a member finds its own message. "" finds
 // all. Error: not_found.
-func (c *conn) mustFindOwn(id, by string) ([]Message, error) {
+func (c *conn) mustFindOwn(conf *config, id, by string) ([]Message, error) {
 	ms, err := c.mustFind(id)
 	if err != nil || by == "" {
 		return ms, err
 	}
-	own := slices.DeleteFunc(ms, func(m Message) bool { return m.Sender != by && m.Recipient != by })
+	own := slices.DeleteFunc(ms, func(m Message) bool { return !conf.owns(&m, by) })
 	if len(own) == 0 {
 		return nil, noMessage(id)
 	}

@@ -45,9 +45,9 @@ type Posted struct {
 // when Post returns. The thread's copy is a row of agent_message to ThreadPrefix and the thread's id, delivered at once.
 // Who mentions itself is not told of it. An answer also goes to whoever wrote what it answers. One that names no thread, and
 // cannot join that of the message answered, goes to its writer alone: the thread is closed, the sender takes no part, or
-// there is none. Errors: invalid_params, unknown_sender, not_found for the thread or the message answered, permission_denied
-// for a sender that takes no part, conflict for a closed thread or a loop, unavailable (the backlog limit of somebody
-// mentioned), busy.
+// there is none. Errors: invalid_params, unknown_sender, not_found for the message answered, or the thread, also for a
+// sender that takes no part in it, unknown_recipient when its writer alone would get it, and was removed, conflict for a closed
+// thread or a loop, unavailable (the backlog limit of somebody mentioned), busy.
 func (r *Router) Post(ctx context.Context, p PostDraft) (posted Posted, err error) {
 	if p.Sender, err = CheckName("sender", p.Sender); err != nil {
 		return posted, err
@@ -85,7 +85,7 @@ func (t *tx) post(p *PostDraft) (posted Posted, err error) {
 	}
 	posted = Posted{Thread: th.ID, Mentions: []string{}, Parties: th.Names(), CreatedAt: t.now}
 	mentions := p.Mentions
-	if th.Has(a.writer) {
+	if !a.gone && th.Has(a.writer) {
 		mentions = append([]string{a.writer}, mentions...)
 	}
 	for _, name := range mentions {
@@ -117,45 +117,29 @@ func (t *tx) post(p *PostDraft) (posted Posted, err error) {
 // answered is the message that a post answers, as its sender knows it.
 type answered struct {
 	writer  string // who is answered: who wrote it, or who got it from the sender
+	gone    bool   // the writer was removed, and another agent has its name
 	replyTo string // its id as everybody knows it
 	hops    int
 	thread  string // that the answer can join; "" is none
 	outside string // why it cannot join the thread in which the message stands
 }
 
-// answered finds the message that a post answers. For those who neither wrote nor got it, nor take part in its thread, there
-// is none of that id.
+// answered finds the message that a post answers, as ownToAnswer does.
 func (t *tx) answered(conf *config, p *PostDraft) (a answered, err error) {
-	ms, err := t.findMessages(p.ReplyTo)
+	m, th, err := t.ownToAnswer(conf, p.ReplyTo, p.Sender)
 	if err != nil {
 		return a, err
-	}
-	unknown := Errorf(NotFound, "reply_to: %s has sent and got no message %q", p.Sender, Clip(p.ReplyTo)).
-		WithHint("Name the id of a message that you got, or of a post in a thread of yours")
-	if len(ms) == 0 {
-		return a, unknown
-	}
-	th, found, err := t.thread(ms[0].ThreadID)
-	if err != nil {
-		return a, err
-	}
-	m := ms[0]
-	own := slices.IndexFunc(ms, func(m Message) bool { return m.Sender == p.Sender || m.Recipient == p.Sender })
-	if own >= 0 && !m.isPost() {
-		m = ms[own]
-	}
-	if own < 0 && !(m.isPost() && found && th.Has(p.Sender)) {
-		return a, unknown
 	}
 	parent, err := t.parentOf(conf, m.ID)
 	if err != nil {
 		return a, err
 	}
 	a = answered{writer: m.Sender, replyTo: cmp.Or(parent.postID, m.ID), hops: parent.hops}
-	if m.Sender == p.Sender && !m.isPost() {
+	if conf.sent(&m, p.Sender) && !m.isPost() {
 		a.writer = m.Recipient
 	}
-	if found {
+	a.gone = conf.checkAnswered(&m, a.writer) != nil
+	if th.ID != "" {
 		if a.outside = th.shutsOut(p.Sender); a.outside == "" {
 			a.thread = th.ID
 		}

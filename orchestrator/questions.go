@@ -92,7 +92,7 @@ func (r *Router) NewSignalID(prefix string) (string, error) { return newSignalID
 
 // AskUser stores a question and pushes it to the devices that can read it, in one transaction; it is on disk when AskUser
 // returns. pushed counts the devices. With a MessageID it is stored once: a repeat returns the first. Errors:
-// invalid_params, unknown_sender, unavailable when too many questions of the asker are open.
+// invalid_params, unknown_sender, also for a message of an agent that was removed, unavailable when too many questions of the asker are open.
 func (r *Router) AskUser(ctx context.Context, d QuestionDraft) (q Question, pushed int, err error) {
 	if d.Asker, err = CheckName("asker", d.Asker); err != nil {
 		return q, 0, err
@@ -117,7 +117,11 @@ func (t *tx) askUser(d *QuestionDraft) (q Question, pushed int, err error) {
 			return q, 0, err
 		}
 	}
-	if _, err := t.acting(d.Asker, d.Register); err != nil {
+	conf, err := t.acting(d.Asker, d.Register)
+	if err == nil && d.MessageID != "" {
+		err = t.checkAsker(conf, d)
+	}
+	if err != nil {
 		return q, 0, err
 	}
 	open, err := t.number(`SELECT count(*) FROM signal_questions WHERE asker = ? AND status = 'pending'`, d.Asker)
@@ -154,6 +158,16 @@ func (t *tx) askUser(d *QuestionDraft) (q Question, pushed int, err error) {
 		return q, 0, err
 	}
 	return q, pushed, t.heard(d.Asker)
+}
+
+// checkAsker refuses what a message asks of which the sender was removed, though its name is in use again: the answer would go to
+// another agent. Error: unknown_sender.
+func (t *tx) checkAsker(conf *config, d *QuestionDraft) error {
+	ms, err := t.findMessages(d.MessageID)
+	if err != nil || len(ms) == 0 || conf.sent(&ms[0], d.Asker) {
+		return err
+	}
+	return Errorf(UnknownSender, "the agent %s that sent %s was removed; the one that has the name now is another", d.Asker, d.MessageID)
 }
 
 // noteSignal writes what happened to a question or an alert into the trace, under its id.
@@ -193,9 +207,20 @@ func (t *tx) question(id string) (Question, error) {
 func (c *conn) question(id string) (Question, error) {
 	q, found, err := c.questionBy(`question_id = ?`, id)
 	if err == nil && !found {
-		err = Errorf(NotFound, "there is no question %q", Clip(id)).WithHint("`mailroom signal list` shows them; they are kept for the time of the setting retention.ended")
+		err = noQuestion(id)
 	}
 	return q, err
+}
+
+// noQuestion is the error for an id that names no question, or none that whoever asks may know of.
+func noQuestion(id string) error {
+	return Errorf(NotFound, "there is no question %q", Clip(id)).WithHint("`mailroom signal list` shows them; they are kept for the time of the setting retention.ended")
+}
+
+// asked reports whether an agent has asked a question, and not a removed one that had its name. "" is the administrator, who may
+// do with it what its asker may.
+func (conf *config) asked(q *Question, by string) bool {
+	return by == "" || conf.sent(&Message{Sender: q.Asker, CreatedAt: q.CreatedAt}, by)
 }
 
 // Question returns a question. One whose time has passed has expired. Error: not_found.
@@ -214,6 +239,21 @@ func (r *Router) Question(ctx context.Context, id string) (q Question, err error
 	return q, err
 }
 
+// OwnQuestion is Question for an agent that asks; "" is the administrator. Error: not_found, also for the question of another.
+func (r *Router) OwnQuestion(ctx context.Context, id, by string) (q Question, err error) {
+	if q, err = r.Question(ctx, id); err != nil {
+		return q, err
+	}
+	conf, err := r.configuration()
+	if err == nil && !conf.asked(&q, by) {
+		err = noQuestion(id)
+	}
+	if err != nil {
+		return Question{}, err
+	}
+	return q, nil
+}
+
 // QuestionOfMessage returns the question that a message to User asked. found is false when it has asked none.
 func (r *Router) QuestionOfMessage(_ context.Context, id string) (q Question, found bool, err error) {
 	err = r.read(func(c *conn) error {
@@ -226,6 +266,7 @@ func (r *Router) QuestionOfMessage(_ context.Context, id string) (q Question, fo
 // QuestionFilter selects questions; its zero value takes all.
 type QuestionFilter struct {
 	Asker  string
+	Own    bool // only what Asker has asked itself, and not a removed agent that had its name
 	Status QuestionStatus
 	Limit  int // 1 to 1000; 0 is 50
 }
@@ -233,9 +274,13 @@ type QuestionFilter struct {
 // Questions lists questions, newest first.
 func (r *Router) Questions(ctx context.Context, f QuestionFilter) (list []Question, err error) {
 	now := stamp(r.now())
-	query, args := f.query(now)
 	err = r.read(func(c *conn) error {
 		list = []Question{}
+		conf, err := r.config.load(c)
+		if err != nil {
+			return err
+		}
+		query, args := f.query(now, conf.since(f.Asker))
 		return c.query(query, func(row []driver.Value) error {
 			q := scanQuestion(row)
 			if q.Status == QuestionPending && q.ExpiresAt <= now {
@@ -248,11 +293,14 @@ func (r *Router) Questions(ctx context.Context, f QuestionFilter) (list []Questi
 	return list, err
 }
 
-// query is the statement of a filter. Each has its index.
-func (f *QuestionFilter) query(now string) (query string, args []any) {
+// query is the statement of a filter. Each has its index. since is when the asker was added.
+func (f *QuestionFilter) query(now, since string) (query string, args []any) {
 	where := ` WHERE TRUE`
 	if f.Asker != "" {
 		where, args = where+` AND asker = ?`, append(args, f.Asker)
+	}
+	if f.Own {
+		where, args = where+` AND created_at >= ?`, append(args, since)
 	}
 	switch f.Status {
 	case "":

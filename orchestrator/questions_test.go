@@ -178,7 +178,7 @@ func TestQuestionEnds(t *testing.T) {
 	t.Parallel()
 	f, ids := phoneFixture(t, 1)
 	waiting := f.question(ids)
-	if _, err := f.CancelQuestion(t.Context(), waiting.ID, "reviewer"); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
+	if _, err := f.CancelQuestion(t.Context(), waiting.ID, "reviewer"); orchestrator.CodeOf(err) != orchestrator.NotFound {
 		t.Errorf("somebody else took it back: %v", err)
 	}
 	if q, err := f.CancelQuestion(t.Context(), waiting.ID, "builder"); err != nil || q.Status != orchestrator.QuestionCancelled {

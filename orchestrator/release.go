@@ -14,12 +14,16 @@ import (
 func (r *Router) Release(ctx context.Context, id, by string) (m Message, released bool, err error) {
 	err = r.write(ctx, func(t *tx) error {
 		released = false
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
 		ms, err := t.mustFind(id)
 		if err != nil {
 			return err
 		}
 		if by != "" {
-			ms = slices.DeleteFunc(ms, func(m Message) bool { return m.Recipient != by })
+			ms = slices.DeleteFunc(ms, func(m Message) bool { return !conf.got(&m, by) })
 		}
 		switch {
 		case len(ms) == 0:

@@ -18,8 +18,8 @@ type AgentRemoval struct {
 
 // RemoveAgent removes an agent, its part in groups, sessions and threads, and its inbox view, takes its open questions to the
 // user back, and answers that it has not read, and revokes its tokens; what it has sent, and what it has read, stays, but can
-// be handed back to nobody. A thread in which nobody takes part any more is closed. The name stays known as removed: acting does not register it anew, only AddAgent does, and a later agent
-// of the name inherits nothing. While messages are undelivered to it or unread by it, it is refused with conflict, unless
+// be handed back to nobody. A thread in which nobody takes part any more is closed. The name stays known as removed: acting does
+// not register it anew, only AddAgent does, and a later agent of the name inherits nothing: see formers.go. While messages are undelivered to it or unread by it, it is refused with conflict, unless
 // forced: then they fail, and their senders are told. It returns how many that were.
 func (r *Router) RemoveAgent(ctx context.Context, o AgentRemoval) (failed int, err error) {
 	o.Name = foldName(o.Name)
@@ -193,8 +193,8 @@ func (t *tx) endReading(id, name string) (int, error) {
 	return 1, t.bounce(&ms[0], DeliveryFailed, reason, ms[0].RetryCount)
 }
 
-// withdrawQuestions takes back what a name has asked the user and nobody has answered, and answers that it has not read: they
-// are for nobody else.
+// withdrawQuestions takes back what a name has asked the user and nobody has answered, and answers that it has not read, or that
+// have not gone back to it: they are for nobody else.
 func (t *tx) withdrawQuestions(name string) error {
 	var open []Question
 	err := t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE asker = ? AND status = 'pending'`, func(row []driver.Value) error {
@@ -209,7 +209,8 @@ func (t *tx) withdrawQuestions(name string) error {
 			return err
 		}
 	}
-	answered, err := t.texts(`SELECT question_id FROM signal_questions WHERE asker = ? AND status = 'answered' AND read_at = ''`, name)
+	answered, err := t.texts(`SELECT question_id FROM signal_questions WHERE asker = ? AND status = 'answered'
+		AND (read_at = '' OR message_id <> '' AND returned_at = '')`, name)
 	if err != nil {
 		return err
 	}

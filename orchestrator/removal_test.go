@@ -73,7 +73,7 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 		t.Errorf("the later agent was handed %v, %v", released, err)
 	}
 	_, _, err = f.Release(t.Context(), read, "b")
-	wantCode(t, err, orchestrator.Conflict)
+	wantCode(t, err, orchestrator.NotFound)
 	if _, err := f.Replay(t.Context(), unread, ""); err != nil { // who wants to sends it again
 		t.Fatal(err)
 	}

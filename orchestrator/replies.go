@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"database/sql/driver"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -34,6 +35,7 @@ type reply struct {
 
 // parent is the message that another answers.
 type parent struct {
+	Message        // only who sent and got it, and when
 	hops           int
 	thread, postID string // postID: of the post that it is, or is a copy of
 }
@@ -42,11 +44,13 @@ type parent struct {
 func (t *tx) parentOf(conf *config, replyTo string) (p parent, err error) {
 	found := false
 	err = t.query(`
-		SELECT hops, thread_id, multicast_target, multicast_id FROM agent_message WHERE message_id = ?1
-		UNION ALL SELECT hops, thread_id, multicast_target, multicast_id FROM agent_message_archive WHERE message_id = ?1`,
+		SELECT hops, thread_id, multicast_target, multicast_id, sender, recipient, seq, ended_at FROM agent_message WHERE message_id = ?1
+		UNION ALL SELECT hops, thread_id, multicast_target, multicast_id, sender, recipient, seq, ended_at
+		FROM agent_message_archive WHERE message_id = ?1`,
 		func(row []driver.Value) error {
 			found = true
 			p = parent{hops: int(asInt(row[0])) + 1, thread: asText(row[1])}
+			p.ID, p.Sender, p.Recipient, p.seq, p.EndedAt = replyTo, asText(row[4]), asText(row[5]), asInt(row[6]), asText(row[7])
 			if strings.HasPrefix(asText(row[2]), ThreadPrefix) {
 				p.postID = asText(row[3])
 			}
@@ -64,10 +68,54 @@ func (t *tx) parentOf(conf *config, replyTo string) (p parent, err error) {
 	return p, nil
 }
 
+// ownToAnswer returns the message that an agent would answer, as it knows it, and the thread in which that stands, if it does. For
+// those who neither sent nor got it, nor take part in the thread in which it was posted, there is none of that id. Error: not_found.
+func (c *conn) ownToAnswer(conf *config, id, by string) (m Message, th Thread, err error) {
+	unknown := Errorf(NotFound, "reply_to: %s has sent and got no message %q", by, Clip(id)).
+		WithHint("Name the id of a message that you got, or of a post in a thread of yours")
+	ms, err := c.findMessages(id)
+	if err == nil && len(ms) == 0 {
+		err = unknown
+	}
+	if err != nil {
+		return m, th, err
+	}
+	if th, _, err = c.thread(ms[0].ThreadID); err != nil {
+		return m, th, err
+	}
+	m = ms[0]
+	own := slices.IndexFunc(ms, func(m Message) bool { return conf.owns(&m, by) })
+	if own >= 0 && !m.isPost() {
+		m = ms[own]
+	}
+	if own < 0 && !(m.isPost() && th.Has(by)) {
+		return m, th, unknown
+	}
+	return m, th, nil
+}
+
+// checkAnswered refuses an answer to a message that would go to an agent which has only the name of the one that sent or got it.
+func (conf *config) checkAnswered(m *Message, recipient string) error {
+	if recipient != m.Sender && recipient != m.Recipient || conf.owns(m, recipient) {
+		return nil
+	}
+	return Errorf(UnknownRecipient, "reply_to: the agent %s of the message %s was removed; the one that has the name now is another",
+		recipient, Clip(m.ID)).
+		WithHint("Leave reply_to out to write to that one")
+}
+
 // replying looks up the message that a draft answers, finds out whether the answer joins a thread or decides a team's request,
 // and changes the draft into what is stored.
 func (t *tx) replying(conf *config, d *Draft, recipients []string, isGroup bool) (re reply, err error) {
+	if d.RegisterSender { // what an agent may not know of, it cannot answer; an administrator answers anything
+		if _, _, err := t.ownToAnswer(conf, d.ReplyTo, d.Sender); err != nil {
+			return re, err
+		}
+	}
 	p, err := t.parentOf(conf, d.ReplyTo)
+	if err == nil && !isGroup {
+		err = conf.checkAnswered(&p.Message, recipients[0])
+	}
 	if err != nil {
 		return re, err
 	}

@@ -55,8 +55,11 @@ func (r *Router) SearchOwn(ctx context.Context, s Search) (found Found, err erro
 	size := 0
 	for range searchSteps {
 		var step searched
-		err := r.read(func(c *conn) (err error) {
-			step, err = c.searchStep(&s, found.Next.Before)
+		err := r.read(func(c *conn) error {
+			conf, err := r.config.load(c)
+			if err == nil {
+				step, err = c.searchStep(conf, &s, found.Next.Before)
+			}
 			return err
 		})
 		if err == nil {
@@ -119,8 +122,8 @@ func (s *Search) sources() []searchSource {
 }
 
 // searchStep looks at what is older than a seq: searchStep rows of each source, or fewer if their payloads are large.
-func (c *conn) searchStep(s *Search, before int64) (step searched, err error) {
-	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before}
+func (c *conn) searchStep(conf *config, s *Search, before int64) (step searched, err error) {
+	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.former(s.Agent), conf.since(s.Agent)}
 	sources := s.sources()
 	for _, from := range sources {
 		err := c.query(from.floor(), func(row []driver.Value) error {
@@ -156,15 +159,16 @@ func (c *conn) searchStep(s *Search, before int64) (step searched, err error) {
 
 // floor selects the row with which a step through the source ends; it selects none if the source has no so many left.
 func (from searchSource) floor() string {
-	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq < ?6 ORDER BY seq DESC LIMIT 1 OFFSET +?7`
+	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq < ?6 ORDER BY seq DESC LIMIT 1 OFFSET +?9`
 }
 
-// candidates selects the places of all that fits the filter between ?7 and ?6, newest first. Of a post that mentions several, who
-// wrote it finds the thread's own row.
+// candidates selects the places of all that fits the filter between ?9 and ?6, newest first. Of a post that mentions several, who
+// wrote it finds the thread's own row. ?7 and ?8 tell the agent's mail from that of a removed one: see got.
 func (s *Search) candidates(sources []searchSource) string {
-	fits := ` AND seq >= ?7 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
+	fits := ` AND seq >= ?9 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
 		AND (?4 = '' OR message_type = ?4) AND (?5 = '' OR created_at >= ?5)
-		AND (+m.recipient = ?1 OR +` + ownPosts + ` OR +m.sender = ?1 AND (m.multicast_id IS NULL OR m.message_id = m.multicast_id
+		AND (+m.recipient = ?1 AND (m.seq > ?7 OR m.ended_at = '' OR m.ended_at > ?8) OR +` + ownPosts + `
+			OR +m.sender = ?1 AND m.seq > ?7 AND (m.multicast_id IS NULL OR m.message_id = m.multicast_id
 			OR m.multicast_target NOT LIKE '` + ThreadPrefix + `%'))`
 	var parts []string
 	for _, from := range sources {
@@ -174,14 +178,14 @@ func (s *Search) candidates(sources []searchSource) string {
 		}
 		parts = append(parts, `SELECT `+archived+`, seq FROM `+from.from+` WHERE `+from.where+fits)
 	}
-	return strings.Join(parts, "\nUNION\n") + ` ORDER BY 2 DESC LIMIT +?8`
+	return strings.Join(parts, "\nUNION\n") + ` ORDER BY 2 DESC LIMIT +?10`
 }
 
 // allBefore reports whether a step has come to older messages alone: nothing behind them is newer, since times ascend, but for
 // single ones that were written by hand.
 func (c *conn) allBefore(since string, sources []searchSource, args []any) (bool, error) {
 	for _, from := range sources {
-		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq >= ?7 AND seq < ?6 AND created_at >= ?5)`, args...)
+		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq >= ?9 AND seq < ?6 AND created_at >= ?5)`, args...)
 		if err != nil || n > 0 {
 			return false, err
 		}

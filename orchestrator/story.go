@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"mailroom/tracing"
 )
@@ -100,6 +101,29 @@ func (r *Router) Stories(ctx context.Context, id string) (stories []Story, err e
 		return nil
 	})
 	return stories, err
+}
+
+// OwnStories is Stories for an agent that asks: of the messages that it neither sent nor got there are none. Error: not_found.
+func (r *Router) OwnStories(ctx context.Context, id, agent string) ([]Story, error) {
+	stories, err := r.Stories(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	conf, err := r.configuration()
+	if err != nil {
+		return nil, err
+	}
+	own := slices.DeleteFunc(stories, func(s Story) bool {
+		m := s.Message
+		if s.Gone {
+			m.CreatedAt = s.Events[0].At
+		}
+		return !conf.owns(&m, agent)
+	})
+	if len(own) == 0 {
+		return nil, noMessage(id)
+	}
+	return own, nil
 }
 
 func (c *conn) story(m Message) (Story, error) {

@@ -153,7 +153,8 @@ func checkLine(what, text string, limit int) error {
 }
 
 // AddParticipant lets an agent take part in a thread from now on; added is false for one that does already. Errors:
-// invalid_params for the user; not_found for the thread or the agent; permission_denied when by takes no part itself; conflict for a closed thread.
+// invalid_params for the user; not_found for the agent or the thread, also when by takes no part in it itself; conflict for a
+// closed thread.
 func (r *Router) AddParticipant(ctx context.Context, c ThreadChange, agent string) (th Thread, added bool, err error) {
 	if agent, err = checkParticipant(agent); err != nil {
 		return th, false, err
@@ -275,19 +276,17 @@ func (t *tx) postNotice(th *Thread, notice *Notice, mentions []string) error {
 }
 
 // openThread returns a thread that may be changed by whoever asks. A participant finds it by its id in whatever session
-// it asks, since what mentions it reaches it there too; for everybody else one of another session does not exist.
+// it asks, since what mentions it reaches it there too; the administrator finds those of the session.
 func (t *tx) openThread(c *ThreadChange) (Thread, error) {
 	th, found, err := t.thread(c.Thread)
-	part := c.By != "" && th.Has(foldName(c.By))
 	switch {
 	case err != nil:
 		return th, err
-	case !found || (!part && th.Session != foldName(c.Session)):
+	case c.By != "" && !th.Has(foldName(c.By)):
+		return th, noThread(c.Thread)
+	case c.By == "" && (!found || th.Session != foldName(c.Session)):
 		return th, Errorf(NotFound, "there is no thread %q in the session %s", Clip(c.Thread), Clip(c.Session)).
 			WithHint("create_thread answers with the id of the thread it makes; --session names another session")
-	case c.By != "" && !part:
-		return th, Errorf(PermissionDenied, "%s takes no part in %s", foldName(c.By), th.ID).
-			WithHint("Any participant can add it")
 	case th.Status != OpenThread:
 		return th, Errorf(Conflict, "%s was closed at %s", th.ID, th.ClosedAt).WithHint("Start a new thread")
 	}

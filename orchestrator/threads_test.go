@@ -211,7 +211,7 @@ func TestThreadRights(t *testing.T) {
 		}{
 			{"unknown thread", orchestrator.ThreadChange{Session: room, Thread: "thread-none", By: "a"}, orchestrator.NotFound},
 			{"another session", orchestrator.ThreadChange{Session: "elsewhere", Thread: open.ID, By: "outsider"}, orchestrator.NotFound},
-			{"no participant", orchestrator.ThreadChange{Session: room, Thread: open.ID, By: "outsider"}, orchestrator.PermissionDenied},
+			{"no participant", orchestrator.ThreadChange{Session: room, Thread: open.ID, By: "outsider"}, orchestrator.NotFound},
 			{"closed", orchestrator.ThreadChange{Session: room, Thread: closed.ID, By: "a"}, orchestrator.Conflict},
 		} {
 			if err := act(c.c); orchestrator.CodeOf(err) != c.code || err == nil {
@@ -251,7 +251,7 @@ func TestRemovedParticipants(t *testing.T) {
 		t.Fatalf("%+v, %v", after, err)
 	}
 	_, err = f.post(th.ID, "b")
-	wantCode(t, err, orchestrator.PermissionDenied)
+	wantCode(t, err, orchestrator.NotFound)
 	want(t, "ignored", fmt.Sprint(f.mustPost(th.ID, "a", "b", "c").Ignored), "[b]")
 	if ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 9}); err != nil || len(ms) != 1 {
 		t.Errorf("b has %v, %v", ms, err)

@@ -34,7 +34,7 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 	var err error
 	if p.All {
 		filter := orchestrator.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit}
-		if env.Caller.Name != "" { // an agent replays what it has sent itself
+		if filter.Own = env.Caller.Name != ""; filter.Own { // an agent replays what it has sent itself
 			if filter.Sender, err = commands.ActAs(env.Caller, p.Sender); err != nil {
 				return r, err
 			}

@@ -56,7 +56,7 @@ func getSentMessages(ctx context.Context, env commands.Env, p GetSentMessagesPar
 		}
 	}
 	return history(ctx, env, orchestrator.HistoryFilter{
-		Sender: source, Target: p.Target, ThreadID: p.ThreadID, Status: orchestrator.Status(p.Status), Limit: p.Limit,
+		Sender: source, Own: source == env.Caller.Name, Target: p.Target, ThreadID: p.ThreadID, Status: orchestrator.Status(p.Status), Limit: p.Limit,
 	})
 }
 

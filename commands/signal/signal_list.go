@@ -63,7 +63,7 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 			return ListResult{}, err
 		}
 	}
-	questions, err := env.Router.Questions(ctx, orchestrator.QuestionFilter{Asker: of, Status: orchestrator.QuestionStatus(p.Status), Limit: p.Limit})
+	questions, err := env.Router.Questions(ctx, orchestrator.QuestionFilter{Asker: of, Own: of == env.Caller.Name, Status: orchestrator.QuestionStatus(p.Status), Limit: p.Limit})
 	if err != nil {
 		return ListResult{}, err
 	}

@@ -178,10 +178,10 @@ func TestOnlyTheAskerReads(t *testing.T) {
 	p := o.phone()
 	asked := o.ask("Yes", "No")
 	_, err := person.Read(t.Context(), o.Router, asked.ID, "other", 0)
-	wantCode(t, err, orchestrator.PermissionDenied)
+	wantCode(t, err, orchestrator.NotFound)
 	o.put(asked.ID, p.id, p.answer(asked.Question, 0).seal())
 	_, err = person.Read(t.Context(), o.Router, asked.ID, "other", 0)
-	wantCode(t, err, orchestrator.PermissionDenied)
+	wantCode(t, err, orchestrator.NotFound)
 	if r, err := person.Read(t.Context(), o.Router, asked.ID, "", 0); err != nil || r.Text != "Yes" {
 		t.Fatalf("the administrator reads %+v, %v", r, err)
 	}

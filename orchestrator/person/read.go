@@ -32,8 +32,8 @@ type Response struct {
 // is the administrator. An answer that is not by a device that read the question is refused: the question is open again.
 //
 // Its asker can read an answer for 10 minutes after it was read first, and sent back where a message asked; then its key is
-// removed. The administrator's reading is noted of what the operator asked, and of nothing else. Errors: not_found;
-// permission_denied; with the cause ErrKeyMissing conflict, when the answer was read or sent back and its key is gone, and
+// removed. The administrator's reading is noted of what the operator asked, and of nothing else. Errors: not_found, also for
+// the question of another; permission_denied when only the table says that it is the caller's; with the cause ErrKeyMissing conflict, when the answer was read or sent back and its key is gone, and
 // unavailable otherwise.
 func Read(ctx context.Context, r *orchestrator.Router, id, caller string, wait time.Duration) (Response, error) {
 	response, err := look(ctx, r, id, caller, wait)
@@ -71,12 +71,9 @@ func look(ctx context.Context, r *orchestrator.Router, id, caller string, wait t
 	}
 	defer k.close()
 	k.sweepIfNobodyDoes(ctx, r)
-	q, err := r.Question(ctx, id)
+	q, err := r.OwnQuestion(ctx, id, caller)
 	if err != nil {
 		return Response{}, err
-	}
-	if caller != "" && caller != q.Asker {
-		return Response{}, notAsker(id)
 	}
 	if q.Status == orchestrator.QuestionPending && wait > 0 {
 		if q, err = r.WaitQuestion(ctx, id, wait); err != nil {

@@ -1,0 +1,72 @@
+package orchestrator
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// formerPrefix stands before the name of an agent in the key of the row of settings that tells its mail from that of the agent
+// which had the name before: the seq of the newest message of that time. Only a name that was removed and added again has one.
+const formerPrefix = "former."
+
+// noteFormer notes that the messages that there are now are not of the agent which is about to get a name, but of a removed one.
+func (t *tx) noteFormer(name string) error {
+	newest, err := t.newest()
+	if err != nil {
+		return err
+	}
+	return t.storeSetting(formerPrefix+name, strconv.FormatInt(newest, 10))
+}
+
+// formersIn reads what noteFormer noted, by name.
+func formersIn(stored map[string]string) map[string]int64 {
+	formers := map[string]int64{}
+	for key, value := range stored {
+		if name, ok := strings.CutPrefix(key, formerPrefix); ok {
+			formers[name], _ = strconv.ParseInt(value, 10, 64) // 0 for what somebody wrote by hand: it tells nothing
+		}
+	}
+	return formers
+}
+
+// former is the seq up to which messages are of a removed agent that had a name before.
+func (conf *config) former(agent string) int64 {
+	if seq, again := conf.formers[agent]; again {
+		return seq
+	}
+	return math.MinInt64
+}
+
+// since is when an agent was added, if another had its name before; otherwise "", which is before all times.
+func (conf *config) since(agent string) string {
+	if _, again := conf.formers[agent]; !again || conf.agents[agent] == nil {
+		return ""
+	}
+	return conf.agents[agent].CreatedAt
+}
+
+// isLater reports whether a message was sent when no removed agent had the name any more. A question, and a message of which only
+// the trace is left, has no seq.
+func (conf *config) isLater(m *Message, agent string) bool {
+	if m.seq == 0 {
+		return m.CreatedAt >= conf.since(agent)
+	}
+	return m.seq > conf.former(agent)
+}
+
+// sent reports whether an agent has sent a message, and not a removed one that had its name.
+func (conf *config) sent(m *Message, agent string) bool {
+	return m.Sender == agent && conf.isLater(m, agent)
+}
+
+// got reports whether a message is to an agent, and not to a removed one that had its name. What waited for the name when it was
+// added again, and what was replayed since, is the agent's.
+func (conf *config) got(m *Message, agent string) bool {
+	return m.Recipient == agent && (conf.isLater(m, agent) || m.seq != 0 && (m.EndedAt == "" || m.EndedAt > conf.since(agent)))
+}
+
+// owns reports whether an agent has sent or got a message.
+func (conf *config) owns(m *Message, agent string) bool {
+	return conf.sent(m, agent) || conf.got(m, agent)
+}
