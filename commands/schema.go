@@ -2,6 +2,7 @@ package commands
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -107,6 +108,11 @@ func (d *Definition) ResultSchema() (*jsonschema.Schema, error) {
 	for _, p := range s.Properties {
 		if slices.Equal(p.Types, []string{"null", "array"}) { // Answer writes no null for a list of its own
 			p.Types, p.Type = nil, "array"
+		}
+	}
+	for _, key := range []string{"success", "action"} {
+		if s.Properties[key] != nil {
+			return nil, fmt.Errorf("%s: the result has a key %s, which every answer has already", d.Name, key)
 		}
 	}
 	s.Properties["success"] = &jsonschema.Schema{Type: "boolean"}

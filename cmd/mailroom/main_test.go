@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mailroom/commands"
+	"mailroom/commands/surface"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/torture"
 )
@@ -290,6 +291,14 @@ func TestEveryCommandOwnsAScript(t *testing.T) {
 			!strings.Contains(string(content), d.Name) {
 			t.Errorf("%s never runs %s", path, d.CommandLine())
 		}
+	}
+}
+
+// TestWholeProgramIsDescribed: the description for HTTP has all commands of the program, whose answers have no key twice.
+func TestWholeProgramIsDescribed(t *testing.T) {
+	t.Parallel()
+	if _, err := surface.OpenAPI(config().Catalogue, "v1"); err != nil {
+		t.Error(err)
 	}
 }
 

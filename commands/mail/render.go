@@ -22,7 +22,7 @@ type Message struct {
 	Summary     string          `json:"summary,omitempty"`
 	Context     string          `json:"context,omitempty"`
 	Priority    int             `json:"priority,omitempty"`
-	Action      string          `json:"action,omitempty"`
+	Action      string          `json:"message_action,omitempty"` // the answer of get_message has an action of its own
 	ThreadID    string          `json:"thread_id,omitempty"`
 	ThreadName  string          `json:"thread_name,omitempty"` // if the reader takes part in it
 	SessionID   string          `json:"session_id,omitempty"`

@@ -1,0 +1,194 @@
+package surface
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// offer is what is offered over MCP or HTTP: each command with its name there. Errors advise whoever calls in terms of it, who
+// may have no shell.
+type offer []offered
+
+type offered struct {
+	d    *commands.Definition
+	name string
+}
+
+// advised returns the error of a call with the advice that its caller can follow.
+func (o offer) advised(err error, d *commands.Definition, arguments json.RawMessage) error {
+	var e *orchestrator.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	told := *e
+	switch {
+	case e.Unknown != "":
+		return told.WithHint("%s", o.aboutUnknown(d, e))
+	case e.Code == orchestrator.InvalidParams:
+		if other := o.meant(d, arguments); other != "" {
+			return told.WithHint("These are parameters of %s: call that", other)
+		}
+	}
+	return o.withoutShell(err)
+}
+
+// offerTo is what is offered over HTTP to a caller with the rights of an administrator, or without.
+func offerTo(catalogue *commands.Catalogue, admin bool) (o offer) {
+	for _, d := range catalogue.All() {
+		if card, err := d.Card(); err == nil && d.Remote() && (card.Rights == "self" || admin) {
+			o = append(o, offered{d, d.Name})
+		}
+	}
+	return o
+}
+
+// withoutShell returns an error whose hint has names of the offer in place of lines for a shell. What a hint says of a command
+// that is not offered is left out; if nothing else is left, the hint is for the person.
+func (o offer) withoutShell(err error) error {
+	var e *orchestrator.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Hint, "`mailroom ") {
+		return err
+	}
+	told := *e
+	var kept []string
+	for _, part := range sentences(e.Hint) {
+		offered := true
+		part = quoted().ReplaceAllStringFunc(part, func(line string) string {
+			if !strings.HasPrefix(line, "`mailroom ") {
+				return line
+			}
+			name := o.nameOf(strings.Trim(line, "`"))
+			offered = offered && name != ""
+			return name
+		})
+		if offered {
+			kept = append(kept, part)
+		}
+	}
+	if kept == nil {
+		return told.WithHint("Tell the person who runs you: %s", e.Hint)
+	}
+	return told.WithHint("%s", strings.TrimRight(strings.Join(kept, ""), ".; "))
+}
+
+// quoted matches what stands in backquotes.
+var quoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`[^`]*`") })
+
+// sentences takes a hint apart behind each ". " and "; " that does not stand in backquotes.
+func sentences(hint string) (parts []string) {
+	for hint != "" {
+		end, code := len(hint), false
+		for i := range len(hint) {
+			if hint[i] == '`' {
+				code = !code
+			}
+			if rest := hint[i:]; !code && (strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, "; ")) {
+				end = i + 2
+				break
+			}
+		}
+		parts, hint = append(parts, hint[:end]), hint[end:]
+	}
+	return parts
+}
+
+// nameOf returns the name of the command that a line for a shell runs, with its arguments in parentheses; "" if it is not
+// offered.
+func (o offer) nameOf(line string) string {
+	name, longest, arguments := "", 0, ""
+	for _, other := range o {
+		start := other.d.CommandLine()
+		if rest, is := strings.CutPrefix(line+" ", start+" "); is && len(start) > longest {
+			name, longest, arguments = other.name, len(start), strings.TrimSpace(rest)
+		}
+	}
+	if arguments != "" {
+		name += " (" + arguments + ")"
+	}
+	return name
+}
+
+// aboutUnknown is what an agent can do about a name that nobody has.
+func (o offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) string {
+	var advice []string
+	if near, _ := e.Details["near"].([]string); len(near) > 0 {
+		advice = append(advice, "Did you mean "+strings.Join(near, " or ")+"?")
+	}
+	for _, other := range o {
+		if other.d.IsListOfAgents() {
+			advice = append(advice, other.name+" shows who is known.")
+			break
+		}
+	}
+	for _, p := range d.Params() {
+		if p.Name == "hold_unknown" && e.Code == orchestrator.UnknownRecipient {
+			advice = append(advice, "If "+orchestrator.Clip(e.Unknown)+" is still to come, send again with hold_unknown: the message waits until then.")
+		}
+	}
+	if add := o.nameOf("mailroom agent add"); add != "" {
+		return strings.Join(append(advice, add+" adds an agent"), " ")
+	}
+	return strings.Join(append(advice, "Only the person who runs you adds agents"), " ")
+}
+
+// meant returns the tool of another vocabulary that has the same name in its document, if the parameters are its own: where
+// several are served, some carry a prefix, of which a model that knows the document need not know.
+func (o offer) meant(d *commands.Definition, arguments json.RawMessage) string {
+	var given map[string]json.RawMessage
+	if json.Unmarshal(arguments, &given) != nil || takesAll(d, given) {
+		return ""
+	}
+	for _, other := range o {
+		if other.d != d && other.d.Tool == d.Tool && takesAll(other.d, given) {
+			return other.name
+		}
+	}
+	return ""
+}
+
+// takesAll reports whether a command has a parameter for every key.
+func takesAll(d *commands.Definition, given map[string]json.RawMessage) bool {
+	known := map[string]bool{}
+	for _, p := range d.Params() {
+		known[p.Name] = true
+	}
+	for key := range given {
+		if !known[key] {
+			return false
+		}
+	}
+	return true
+}
+
+// withNames is a middleware that tells a client that calls a tool by its document's name what its name is here.
+func (o offer) withNames(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, req)
+		call, ok := req.(*mcp.CallToolRequest)
+		if err == nil || !ok {
+			return result, err
+		}
+		known, here := false, ""
+		for _, other := range o {
+			known = known || other.name == call.Params.Name
+			if other.d.Tool == call.Params.Name {
+				here = other.name
+			}
+		}
+		if known || here == "" {
+			return result, err
+		}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q: its name is %s here", call.Params.Name, here)}
+	}
+}
