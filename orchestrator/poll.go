@@ -109,7 +109,8 @@ func (c *conn) mustFindOwn(conf *config, id, by string) ([]Message, error) {
 // noMessage is the error for an id that names no message, or none that whoever asks may know of.
 func noMessage(id string) error {
 	return Errorf(NotFound, "there is no message %q", Clip(id)).
-		WithHint("`mailroom sql \"SELECT message_id, recipient, status FROM agent_message ORDER BY seq DESC LIMIT 10\"` lists the latest")
+		WithHint("`mailroom mail search_messages` finds what an agent has sent or got; " +
+			"`mailroom sql \"SELECT message_id, recipient, status FROM agent_message ORDER BY seq DESC LIMIT 10\"` lists the latest")
 }
 
 // Find returns the messages that an id names; see findMessages. Error: not_found.

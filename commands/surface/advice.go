@@ -54,10 +54,11 @@ func offerTo(catalogue *commands.Catalogue, admin bool) (o offer) {
 }
 
 // withoutShell returns an error whose hint has names of the offer in place of lines for a shell. What a hint says of a command
-// that is not offered is left out; if nothing else is left, the hint is for the person.
+// that is not offered is left out; if nothing else is left, the hint is for the person. What is not permitted here may be
+// done in a shell, so that hint stays as it is.
 func (o offer) withoutShell(err error) error {
 	var e *orchestrator.Error
-	if !errors.As(err, &e) || !strings.Contains(e.Hint, "`mailroom ") {
+	if !errors.As(err, &e) || e.Code == orchestrator.PermissionDenied || !strings.Contains(e.Hint, "`mailroom ") {
 		return err
 	}
 	told := *e
@@ -105,16 +106,18 @@ func sentences(hint string) (parts []string) {
 
 // nameOf returns the name of the command that a line for a shell runs, with its arguments in parentheses; "" if it is not
 // offered.
-func (o offer) nameOf(line string) string {
-	name, longest, arguments := "", 0, ""
+func (o offer) nameOf(line string) (name string) {
+	longest := 0
 	for _, other := range o {
 		start := other.d.CommandLine()
-		if rest, is := strings.CutPrefix(line+" ", start+" "); is && len(start) > longest {
-			name, longest, arguments = other.name, len(start), strings.TrimSpace(rest)
+		arguments, is := strings.CutPrefix(line+" ", start+" ")
+		if !is || len(start) < longest {
+			continue
 		}
-	}
-	if arguments != "" {
-		name += " (" + arguments + ")"
+		name, longest = other.name, len(start)
+		if arguments != "" {
+			name += " (" + strings.TrimSpace(arguments) + ")"
+		}
 	}
 	return name
 }

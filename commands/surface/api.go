@@ -38,7 +38,7 @@ func (w *web) command(rw http.ResponseWriter, r *http.Request) {
 		err = remote(d)
 	}
 	if err != nil {
-		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+		w.refuse(rw, r, err)
 		return
 	}
 	body, err := io.ReadAll(r.Body)
@@ -52,7 +52,7 @@ func (w *web) command(rw http.ResponseWriter, r *http.Request) {
 	ctx := tracing.WithParent(r.Context(), r.Header.Get("Traceparent"))
 	answer, err := d.Run(ctx, env, body)
 	if err != nil {
-		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+		w.refuse(rw, r, err)
 		return
 	}
 	if err := w.mayHave(ctx, answer); err != nil {
@@ -70,6 +70,12 @@ func (w *web) command(rw http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		takeBack(ctx, env, answer)
 	}
+}
+
+// refuse answers with the error of a command.
+func (w *web) refuse(rw http.ResponseWriter, r *http.Request, err error) {
+	err = offerTo(w.env.Catalogue, callerOf(r.Context()).Admin).withoutShell(err)
+	listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 }
 
 // mayHave refuses an answer with messages to whoever asked with a token that is not valid any more: they may have waited

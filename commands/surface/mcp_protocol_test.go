@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mailroom/commands"
+	"mailroom/commands/mail"
 )
 
 const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
@@ -240,5 +241,50 @@ func TestAdviceForAgents(t *testing.T) {
 	_, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "wait_for_mentions", Arguments: json.RawMessage(`{}`)})
 	if err == nil || !strings.Contains(err.Error(), "its name is coral_wait_for_mentions here") {
 		t.Errorf("a tool of coral by its document's name: %v", err)
+	}
+}
+
+// TestAdviceWithoutAShell: over MCP and HTTP a hint names what is offered to the caller, and leaves out what only a shell can do.
+// Where nothing is left, it is for the person.
+func TestAdviceWithoutAShell(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "builder", "full")
+	env := envOf(e.router)
+	env.Catalogue = commands.NewCatalogue(append(catalogue().All(), mail.Definitions()...))
+	w, err := listenWith(t, env, webOptions{listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.address = w.Address
+	if _, err := e.router.SetSetting(t.Context(), "backlog.limit", "1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ tool, args, agent, administrator string }{
+		{
+			"get_message", `{"message_id":"m"}`, `"hint":"search_messages finds what an agent has sent or got"`,
+			`"hint":"search_messages finds what an agent has sent or got; sql (\"SELECT message_id, recipient,`,
+		},
+		{
+			"send", `{"recipient":"builders","message_type":"x"}`, `"hint":"Tell the person who runs you: Add some with ` + "`mailroom group add builders AGENT`" + `"`,
+			`"hint":"Add some with group_add (builders AGENT)"`,
+		},
+		{"send", `{"recipient":"full","message_type":"x"}`, `"hint":"Try again later"`, `"hint":"Try again later; status shows the backlog, the setting backlog.limit the limit"`},
+		{"send", `{"recipient":"role:x","message_type":"x"}`, `"hint":"No agent has a role yet"`, `"hint":"No agent has a role yet; agent_add (NAME --role x) gives one"`},
+		{"read_thread", `{"thread_id":"t"}`, `"hint":"list_threads lists yours"`, `"hint":"list_threads lists yours"`},
+	} {
+		for _, admin := range []bool{false, true} {
+			want := c.agent
+			if admin {
+				want = c.administrator
+			}
+			s, _ := piped(t, newToolServer(env).server("v1", admin), "builder", nil)
+			called(t, s, "send", `{"recipient":"full","message_type":"x"}`)
+			if text, failed := called(t, s, c.tool, c.args); !failed || !strings.Contains(text, want) {
+				t.Errorf("the tool %s %s, administrator %t: %s; want %s", c.tool, c.args, admin, text, want)
+			}
+			if status, text := e.run(e.token("builder", admin), c.tool, c.args); status < 400 || !strings.Contains(text, want) {
+				t.Errorf("over HTTP %s %s, administrator %t: %d %s; want %s", c.tool, c.args, admin, status, text, want)
+			}
+		}
 	}
 }
