@@ -164,7 +164,7 @@ func (t *tx) askUser(d *QuestionDraft) (q Question, pushed int, err error) {
 // another agent. Error: unknown_sender.
 func (t *tx) checkAsker(conf *config, d *QuestionDraft) error {
 	ms, err := t.findMessages(d.MessageID)
-	if err != nil || len(ms) == 0 || conf.sent(&ms[0], d.Asker) {
+	if err != nil || len(ms) == 0 || ms[0].Sender != d.Asker || conf.sent(&ms[0], d.Asker) {
 		return err
 	}
 	return Errorf(UnknownSender, "the agent %s that sent %s was removed; the one that has the name now is another", d.Asker, d.MessageID)
