@@ -8,8 +8,8 @@ import (
 
 // Arrivals returns a channel that gets a value whenever messages have come that the recipient has not read, until ctx ends or
 // stop is called. Several arrivals may become one value, and a value may come for what was there already, if that falls due within
-// the moment of the call. It looks when the bell rings, or when a
-// message is due that waited, and changes nothing. Errors: invalid_params for the name; unavailable.
+// the moment of the call. It looks when the bell rings, or when a message is due that waited, and changes nothing.
+// Errors: invalid_params for the name; unavailable.
 func (r *Router) Arrivals(ctx context.Context, recipient string) (arrivals <-chan struct{}, stop func(), err error) {
 	if recipient, err = CheckName("recipient", recipient); err != nil {
 		return nil, nil, err
@@ -70,16 +70,16 @@ func (r *Router) arrivals(ctx context.Context, recipient string, seen unread, ri
 // unread is what an agent has not read, delivered or due. A message that is delivered meanwhile changes nothing of it.
 type unread struct {
 	count  int64
-	newest string // message_id
+	newest int64 // seq: the order of commits, which ids do not have
 }
 
 func (r *Router) unreadOf(recipient string) (u unread, err error) {
 	err = r.read(func(c *conn) error {
 		return c.query(`
-			SELECT count(*), coalesce(max(message_id), '') FROM (
-			    SELECT message_id FROM agent_inbox WHERE recipient = ?2 AND read_at = ''
-			    UNION ALL SELECT message_id FROM agent_message m WHERE `+takeable+`)`, func(row []driver.Value) error {
-			u = unread{asInt(row[0]), asText(row[1])}
+			SELECT count(*), coalesce(max(seq), 0) FROM (
+			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2 AND i.read_at = ''
+			    UNION ALL SELECT seq FROM agent_message m WHERE `+takeable+`)`, func(row []driver.Value) error {
+			u = unread{asInt(row[0]), asInt(row[1])}
 			return nil
 		}, stamp(r.now()), recipient)
 	})

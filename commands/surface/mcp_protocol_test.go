@@ -170,40 +170,34 @@ func TestInboxSubscription(t *testing.T) {
 		done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"`+text+`"}`)
 	}
 	send("there before") // is no arrival
-	heard := make(chan string, 100)
-	s, _ := piped(t, stdioServer(envOf(e.router), "a", "relay"), "a", &mcp.ClientOptions{
-		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { heard <- r.Params.URI },
-	})
-	if c := s.InitializeResult().Capabilities; !c.Resources.Subscribe {
-		t.Errorf("it does not say that it can: %+v", c.Resources)
-	}
-	const uri = inboxURI + "a"
-	for range 2 { // twice is once
-		if err := s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
-			t.Fatal(err)
+	s := rawly(t, stdioServer(envOf(e.router), "a", "relay"), "a")
+	ask := func(want, method, params string) { // what the server says next, to this or by itself
+		t.Helper()
+		s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
+		if got := s.next(); !strings.Contains(got, `"id":1`) || !strings.Contains(got, want) {
+			t.Errorf("%s: %s; want %s", method, got, want)
 		}
+	}
+	s.say(hello)
+	if got := s.next(); !strings.Contains(got, `"subscribe":true`) {
+		t.Errorf("it does not say that it can: %s", got)
+	}
+	s.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	const uri, getMessages = `{"uri":"` + inboxURI + `a"}`, `{"name":"get_messages","arguments":{}}`
+	for range 2 { // twice is once
+		ask(`"result"`, "resources/subscribe", uri)
 	}
 	for _, text := range []string{"first", "second"} {
 		send(text)
-		if got := <-heard; got != uri {
-			t.Errorf("it is told of %s", got)
+		if got := s.next(); !strings.Contains(got, "notifications/resources/updated") || !strings.Contains(got, uri) {
+			t.Errorf("of an arrival it says %s", got)
 		}
-		if got := read(t, s, uri); !strings.Contains(got, text) {
-			t.Errorf("told of %s, it reads %s", text, got)
-		}
+		ask(text, "resources/read", uri)
 	}
-	done(t, s, "get_messages", `{}`)
-	if err := s.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: uri}); err != nil {
-		t.Fatal(err)
-	}
-	for len(heard) > 0 {
-		<-heard
-	}
+	ask("second", "tools/call", getMessages)
+	ask(`"result"`, "resources/unsubscribe", uri)
 	send("third")
-	done(t, s, "get_messages", `{}`)
-	if len(heard) > 0 {
-		t.Errorf("after it has ended its subscription it is told of %s", <-heard)
-	}
+	ask("third", "tools/call", getMessages)
 }
 
 // TestAgentArrives: an agent is known, and takes part in its session, from when its host connects.
