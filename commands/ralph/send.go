@@ -59,10 +59,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 			Origin: sent.Origin,
 		}).Message
 	}
-	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: letter.Misspelt(p.Type), Replied: commands.RepliedOf(&sent)}
-	if note := commands.NoteOf(&sent); note != "" {
-		r.Note = "It " + note + "."
-	}
+	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: cmp.Or(commands.NoteOf(&sent), letter.Misspelt(p.Type)), Replied: commands.RepliedOf(&sent)}
 	if sent.MulticastID == "" {
 		return r, nil
 	}
@@ -138,8 +135,12 @@ func (r SendResult) Text(w *commands.Text) {
 	default:
 		w.Printf("%s is on disk.\n", w.Paint(commands.Bold, r.ID))
 	}
-	if r.Note != "" {
+	switch r.Note {
+	case "":
+	case letter.Misspelt(r.Type):
 		w.Printf("%s\n", r.Note)
+	default:
+		w.Printf("It %s.\n", r.Note)
 	}
 	r.Replied.Text(w)
 }
