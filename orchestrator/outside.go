@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 )
@@ -135,7 +138,12 @@ func (r *Router) TrustedDatabases() ([]TrustedDatabase, error) {
 	if r.trust == nil {
 		return []TrustedDatabase{}, nil
 	}
-	return r.trust.list()
+	list, err := r.trust.list()
+	for i := range list {
+		_, missing := os.Stat(list[i].Path)
+		list[i].Gone = errors.Is(missing, fs.ErrNotExist)
+	}
+	return list, err
 }
 
 // isPreset reports whether a schedule is one that every new database has.

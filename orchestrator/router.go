@@ -133,10 +133,11 @@ func (r *Router) Instance() string { return r.instance }
 // Now reads the router's clock.
 func (r *Router) Now() time.Time { return r.now() }
 
-// Beside opens another database with the same transports, clock, log and trust.
+// Beside opens another database, of the caller's own, with the same transports, clock and log. It is not asked whether it is
+// trusted, and nothing is kept of it.
 func (r *Router) Beside(ctx context.Context, path string) (*Router, error) {
 	return Open(ctx, Options{
-		Path: path, Instance: r.instance, Now: r.now, Transports: r.transports, Log: r.log, Trust: r.trust, BusyTimeout: r.busy,
+		Path: path, Instance: r.instance, Now: r.now, Transports: r.transports, Log: r.log, BusyTimeout: r.busy,
 	})
 }
 

@@ -36,6 +36,7 @@ type TrustedDatabase struct {
 	ID    string `json:"id"`
 	Path  string `json:"path"`
 	Since string `json:"since"`
+	Gone  bool   `json:"gone,omitempty"` // there is no file at the path; it is looked up, never kept
 }
 
 // file is where it stands that a database is trusted.

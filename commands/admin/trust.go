@@ -55,6 +55,10 @@ func (r TrustResult) Text(w *commands.Text) {
 		w.Printf("%s is trusted: all of this is done. `mailroom trust --remove` ends it.\n", r.Database)
 	}
 	for _, d := range r.Databases {
-		w.Printf("trusted since %s: %s\n", d.Since, d.Path)
+		gone := ""
+		if d.Gone {
+			gone = ", which is gone"
+		}
+		w.Printf("trusted since %s: %s%s\n", d.Since, d.Path, gone)
 	}
 }
