@@ -71,7 +71,7 @@ func (conf *config) groupsOf(agent string) []string {
 
 // Agents lists the agents that are known, by name. BuiltIns lists who else there is.
 func (r *Router) Agents(ctx context.Context) ([]Agent, error) {
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -86,13 +86,13 @@ func (r *Router) Agents(ctx context.Context) ([]Agent, error) {
 
 // Agent returns one known agent, or the operator or the user. Error: not_found, with the nearest known names.
 func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return Agent{}, err
 	}
 	a := conf.agents[foldName(name)]
 	if a == nil || a.isDevice() {
-		return Agent{}, r.read(func(c *conn) error { return c.noAgent(foldName(name), conf) })
+		return Agent{}, r.read(ctx, func(c *conn) error { return c.noAgent(foldName(name), conf) })
 	}
 	found := *a
 	found.Groups, found.Note = conf.groupsOf(a.Name), conf.takenNote(a.Name)

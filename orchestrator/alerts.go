@@ -124,7 +124,7 @@ func (t *tx) mayTell(sender string) error {
 
 // Alert returns an alert. Error: not_found.
 func (r *Router) Alert(ctx context.Context, id string) (a Alert, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		found := false
 		err := c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE alert_id = ?`, func(row []driver.Value) error {
 			a, found = scanAlert(row), true
@@ -144,7 +144,7 @@ func (r *Router) Alerts(ctx context.Context, since time.Time, limit int) (list [
 	if !since.IsZero() {
 		from = stamp(since)
 	}
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list, err = c.alerts(limit, `created_at >= ?2 ORDER BY created_at DESC`, from)
 		return err
 	})
@@ -193,7 +193,7 @@ const (
 // SignalsFor returns what a device shows: the pending questions, oldest first and at most 200, and the newest 50 alerts.
 // What was sealed before the device was approved is left out, since it cannot read it.
 func (r *Router) SignalsFor(ctx context.Context, d Device) (questions []Question, alerts []Alert, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		questions = []Question{}
 		// Each asker has its turn, so that one with many questions hides nobody's.
 		err := c.query(`SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY question_id) AS turn

@@ -136,7 +136,7 @@ func (t *tx) expireQuestions() (more bool, err error) {
 // Unreturned lists the answered questions that a message asked and whose answers have not gone back to its sender: the
 // first 100, by id, behind the id after.
 func (r *Router) Unreturned(ctx context.Context, after string) (list []Question, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list = nil
 		return c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
 			func(row []driver.Value) error {
@@ -171,7 +171,7 @@ func (r *Router) returnAnswers(ctx context.Context) {
 	r.returning.Lock()
 	defer r.returning.Unlock()
 	found := false
-	err := r.read(func(c *conn) (err error) {
+	err := r.read(ctx, func(c *conn) (err error) {
 		found, err = c.unreturned()
 		return err
 	})

@@ -20,7 +20,7 @@ func (r *Router) Arrivals(ctx context.Context, recipient string) (arrivals <-cha
 		cancel()
 		return nil, nil, err
 	}
-	seen, err := r.unreadOf(recipient)
+	seen, err := r.unreadOf(ctx, recipient)
 	if err != nil {
 		cancel()
 		stopRings()
@@ -41,7 +41,7 @@ func (r *Router) Arrivals(ctx context.Context, recipient string) (arrivals <-cha
 func (r *Router) arrivals(ctx context.Context, recipient string, seen unread, rings <-chan bool, out chan struct{}) {
 	for {
 		left := slowPoll
-		if next, err := r.nextDue(recipient); err == nil && !next.IsZero() {
+		if next, err := r.nextDue(ctx, recipient); err == nil && !next.IsZero() {
 			left = min(left, max(next.Sub(r.now()), firstPause))
 		}
 		timer := time.NewTimer(left)
@@ -53,7 +53,7 @@ func (r *Router) arrivals(ctx context.Context, recipient string, seen unread, ri
 		case <-timer.C:
 		}
 		timer.Stop()
-		now, err := r.unreadOf(recipient)
+		now, err := r.unreadOf(ctx, recipient)
 		if err != nil {
 			continue // the next ring asks again
 		}
@@ -73,8 +73,8 @@ type unread struct {
 	newest int64 // seq: the order of commits, which ids do not have
 }
 
-func (r *Router) unreadOf(recipient string) (u unread, err error) {
-	err = r.read(func(c *conn) error {
+func (r *Router) unreadOf(ctx context.Context, recipient string) (u unread, err error) {
+	err = r.read(ctx, func(c *conn) error {
 		return c.query(`
 			SELECT count(*), coalesce(max(seq), 0) FROM (
 			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2 AND i.read_at = ''

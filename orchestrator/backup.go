@@ -31,7 +31,7 @@ func (r *Router) BackupTo(ctx context.Context, file string, overwrite bool) (Bac
 		}
 		return Backup{}, Errorf(Conflict, "%s exists already", target).WithHint("Name another file, or replace it with --overwrite")
 	}
-	if err := r.read(func(*conn) error { return nil }); err != nil {
+	if err := r.read(ctx, func(*conn) error { return nil }); err != nil {
 		return Backup{}, err
 	}
 	if info, err := os.Stat(target); err == nil && os.SameFile(info, mustStat(r.path)) {

@@ -97,7 +97,7 @@ func sendRequest(n int, failure error) *request {
 // checkTraces checks that every message has one created event, in the order of sending, and that there is no other.
 func checkTraces(t *testing.T, r *Router, messages int) {
 	t.Helper()
-	err := r.read(func(c *conn) error {
+	err := r.read(t.Context(), func(c *conn) error {
 		sent, err := c.texts(`SELECT message_id FROM agent_message ORDER BY seq`)
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func TestFailureAfterTracing(t *testing.T) {
 		t.Errorf("outcomes %v", errs)
 	}
 	checkTraces(t, r, 2)
-	err := r.read(func(c *conn) error {
+	err := r.read(t.Context(), func(c *conn) error {
 		actors, err := c.texts(`SELECT actor FROM message_trace WHERE event = 'created' ORDER BY id`)
 		if err == nil && !slices.Equal(actors, []string{r.instance, "another"}) {
 			err = fmt.Errorf("actors %q", actors)
@@ -315,7 +315,7 @@ func TestLogTurnedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mode string
-	err = r.read(func(c *conn) (err error) {
+	err = r.read(t.Context(), func(c *conn) (err error) {
 		mode, _, err = c.text("PRAGMA journal_mode")
 		return err
 	})

@@ -38,7 +38,7 @@ type Reception struct {
 func (r *Router) TakeIn(ctx context.Context, in TakenIn) (got Reception, err error) {
 	in.Sender, in.Recipient, in.Payload = foldName(in.Sender), foldName(in.Recipient), Compacted(in.Payload)
 	known := false
-	err = r.read(func(c *conn) error { // most files of a folder were taken in long ago
+	err = r.read(ctx, func(c *conn) error { // most files of a folder were taken in long ago
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
@@ -264,7 +264,7 @@ func (r *Router) EachPlaced(ctx context.Context, agent, target string, f func(pa
 			}
 			var page []Placed
 			n := 0
-			err := r.look(func(c *conn) error {
+			err := r.look(ctx, func(c *conn) error {
 				return c.query(placedQuery(table), func(row []driver.Value) error {
 					p := Placed{table: table, seq: asInt(row[0]), ID: asText(row[1]), marks: asText(row[2])}
 					n, after = n+1, p.seq
@@ -329,7 +329,7 @@ type BridgeProblem struct {
 
 // BridgeProblems lists the problems that are there, by path.
 func (r *Router) BridgeProblems(ctx context.Context) (list []BridgeProblem, err error) {
-	err = r.look(func(c *conn) error {
+	err = r.look(ctx, func(c *conn) error {
 		list = []BridgeProblem{}
 		return c.query(`SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path`, func(row []driver.Value) error {
 			list = append(list, BridgeProblem{asText(row[0]), asText(row[1]), asText(row[2]), asText(row[3])})

@@ -45,7 +45,7 @@ type Checkpointed struct {
 // Checkpoint folds the WAL into the database. Beyond the setting wal.limit, or with truncate, it also empties the file;
 // SQLite does the rest by itself every thousand pages. It never waits for others, so that no sender waits for it.
 func (r *Router) Checkpoint(ctx context.Context, truncate bool) (Checkpointed, error) {
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return Checkpointed{}, err
 	}

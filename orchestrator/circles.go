@@ -18,7 +18,7 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 	if len(o.For) == 0 && o.ReplyTo == "" && o.Filter.Sender == "" {
 		return nil, nil
 	}
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 			return nil, err
 		}
 		if conf.agents[name] == nil {
-			return nil, r.read(func(c *conn) error {
+			return nil, r.read(ctx, func(c *conn) error {
 				return c.unknownAgent(UnknownRecipient, waiter+" cannot wait: ", name, conf)
 			})
 		}
@@ -43,7 +43,7 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 		return names, nil
 	}
 	var ms []Message
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		ms, err = c.mustFindOwn(conf, o.ReplyTo, waiter)
 		return err
 	})

@@ -35,7 +35,7 @@ type Cleared struct {
 // to the file system. It can be interrupted and run again.
 func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) {
 	cleared := Cleared{Statuses: map[Status]int64{Delivered: 0, Failed: 0, Lapsed: 0, Cancelled: 0}}
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return cleared, err
 	}
@@ -48,7 +48,7 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 		return cleared, err
 	}
 	cutoff := stamp(r.now().Add(-age))
-	total, err := r.countEnded(cutoff)
+	total, err := r.countEnded(ctx, cutoff)
 	if err != nil {
 		return cleared, err
 	}
@@ -90,8 +90,8 @@ func (r *Router) clearArchived(ctx context.Context, cutoff string) (deleted int6
 	return deleted, err
 }
 
-func (r *Router) countEnded(cutoff string) (n int64, err error) {
-	err = r.read(func(c *conn) error {
+func (r *Router) countEnded(ctx context.Context, cutoff string) (n int64, err error) {
+	err = r.read(ctx, func(c *conn) error {
 		n, err = c.number(`SELECT (SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?1)
 			+ (SELECT count(*)`+closedPosts+`)`, cutoff)
 		return err
@@ -231,7 +231,7 @@ func (t *tx) clearArchive(cutoff string) (int64, error) {
 // ClearTraces deletes the trace of every message whose row and archive have been gone for at least olderThan (0: the
 // setting retention.trace), as a whole, and command spans of that age. It returns how many rows of each it deleted.
 func (r *Router) ClearTraces(ctx context.Context, olderThan time.Duration) (messages, commands int64, err error) {
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -17,7 +17,7 @@ func (r *Router) clearPosts(ctx context.Context, cutoff string, done func(n int6
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		seqs, err := r.numbers(`SELECT m.seq`+closedPosts+` LIMIT +?2`, cutoff, clearBatch)
+		seqs, err := r.numbers(ctx, `SELECT m.seq`+closedPosts+` LIMIT +?2`, cutoff, clearBatch)
 		if err != nil || len(seqs) == 0 {
 			return err
 		}
@@ -86,7 +86,7 @@ func (r *Router) clearRows(ctx context.Context, table, over, cutoff string) (n i
 		if ctx.Err() != nil {
 			return n, context.Cause(ctx)
 		}
-		rows, err := r.numbers(`SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+` ORDER BY rowid LIMIT +?3`, cutoff, last, clearBatch)
+		rows, err := r.numbers(ctx, `SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+` ORDER BY rowid LIMIT +?3`, cutoff, last, clearBatch)
 		if err != nil || len(rows) == 0 {
 			return n, err
 		}
@@ -112,8 +112,8 @@ func (r *Router) clearRows(ctx context.Context, table, over, cutoff string) (n i
 }
 
 // numbers runs a query of one column of numbers.
-func (r *Router) numbers(query string, args ...any) (list []int64, err error) {
-	err = r.read(func(c *conn) error {
+func (r *Router) numbers(ctx context.Context, query string, args ...any) (list []int64, err error) {
+	err = r.read(ctx, func(c *conn) error {
 		return c.query(query, func(row []driver.Value) error {
 			list = append(list, asInt(row[0]))
 			return nil

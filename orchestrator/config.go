@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"context"
 	"database/sql/driver"
 	"fmt"
 	"sync"
@@ -50,8 +51,8 @@ func (t *tx) config() (*config, error) {
 }
 
 // configuration returns the configuration as a reader sees it now.
-func (r *Router) configuration() (conf *config, err error) {
-	err = r.read(func(c *conn) error {
+func (r *Router) configuration(ctx context.Context) (conf *config, err error) {
+	err = r.read(ctx, func(c *conn) error {
 		conf, err = r.config.load(c)
 		return err
 	})

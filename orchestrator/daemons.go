@@ -47,7 +47,7 @@ func (r *Router) Leave(ctx context.Context) error {
 
 // Daemons lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
 func (r *Router) Daemons(ctx context.Context) (list []Daemon, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list, err = c.daemons(r.now())
 		return err
 	})

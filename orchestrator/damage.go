@@ -42,7 +42,7 @@ func (r *Router) stillDamaged(ctx context.Context) error {
 	}
 	defer r.checking.Store(false)
 	verdict := make([]driver.Value, 1)
-	err := r.look(func(c *conn) error {
+	err := r.look(ctx, func(c *conn) error {
 		rows, err := c.raw.QueryContext(ctx, `PRAGMA quick_check(1)`, nil)
 		if err != nil {
 			return err

@@ -22,7 +22,7 @@ const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
 
 // DeadLetters lists messages that failed or expired, newest first, and how many there are in all.
 func (r *Router) DeadLetters(ctx context.Context, f DeadLetterFilter) (ms []Message, total int64, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		args, err := f.args(r, c)
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message,
 // knows are left as they are and counted in skipped. What was replayed before an error is returned with it.
 func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []Message, skipped int, err error) {
 	var ids []string
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		args, err := f.args(r, c)
 		if err != nil {
 			return err

@@ -182,7 +182,7 @@ func (r *Router) checkRecipient(ctx context.Context, name string) error {
 // so that it can be asked every second. untrusted says why the database does nothing outside of itself.
 func (r *Router) anythingDue(ctx context.Context) (found bool, untrusted string, err error) {
 	now := r.now()
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
@@ -267,7 +267,7 @@ func (r *Router) tidyAll(ctx context.Context) error {
 // startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of this
 // process are at it already. A worker that has claimed something starts the next, if more may be claimed.
 func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOptions, y *tally) {
-	allowed, seats := r.workersOf(recipient)
+	allowed, seats := r.workersOf(ctx, recipient)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.delivering[recipient] >= allowed {
@@ -301,14 +301,14 @@ func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOpt
 // callHelp starts another worker for a recipient whose transport makes several attempts at a time, if there is something
 // for it.
 func (r *Router) callHelp(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
-	allowed, _ := r.workersOf(recipient)
+	allowed, _ := r.workersOf(ctx, recipient)
 	r.mu.Lock()
 	enough := r.delivering[recipient] >= allowed
 	r.mu.Unlock()
 	if enough {
 		return nil
 	}
-	more, err := r.claimable(recipient)
+	more, err := r.claimable(ctx, recipient)
 	if err == nil && more {
 		r.startWorker(ctx, recipient, o, y)
 	}

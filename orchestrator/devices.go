@@ -103,7 +103,7 @@ func newSignalID(prefix string, now time.Time) (string, error) {
 
 // Devices lists the devices, oldest first; revoked ones too.
 func (r *Router) Devices(ctx context.Context) (list []Device, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list = []Device{}
 		return c.query(`SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`, func(row []driver.Value) error {
 			list = append(list, scanDevice(row))
@@ -132,7 +132,7 @@ func (r *Router) DeviceOfToken(ctx context.Context, token string) (d Device, err
 	if !strings.HasPrefix(token, deviceTokenPrefix) || len(token) > 128 {
 		return d, refused
 	}
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		id, found, err := c.text(`SELECT device_id FROM signal_subscriptions WHERE token_hash = ?`, hashToken(token))
 		if err == nil && !found {
 			err = refused
@@ -248,7 +248,7 @@ type Subscription struct {
 // Subscribe notes where a device is pushed to from now on. Errors: not_found, permission_denied for a revoked device,
 // invalid_params for an endpoint that is not at a push service that is known, or was added by hand, and for keys that are none.
 func (r *Router) Subscribe(ctx context.Context, device string, s Subscription) error {
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (r *Router) SetNtfy(ctx context.Context, n NtfyConfig) (d Device, err error
 	if n.URL == "" {
 		return r.RevokeDevice(ctx, ntfyDevice)
 	}
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return d, err
 	}

@@ -28,7 +28,7 @@ func (r *Router) Doctor(ctx context.Context, try bool) []Finding {
 	d := &doctor{r: r}
 	d.file()
 	d.fileSystem()
-	d.content()
+	d.content(ctx)
 	if try && r.exists() {
 		d.trials(ctx)
 	}
@@ -114,11 +114,11 @@ func (d *doctor) fileSystem() {
 	}
 }
 
-func (d *doctor) content() {
+func (d *doctor) content(ctx context.Context) {
 	if !d.r.exists() {
 		return
 	}
-	err := d.r.read(func(c *conn) error {
+	err := d.r.read(ctx, func(c *conn) error {
 		problems, err := c.texts(`PRAGMA integrity_check(10)`)
 		if err != nil {
 			return err

@@ -96,7 +96,7 @@ func Made(script string) (names []string) {
 }
 
 // NextDue is when the router plans to look next.
-func (r *Router) NextDue() (time.Time, error) { return r.nextDue("") }
+func (r *Router) NextDue() (time.Time, error) { return r.nextDue(context.Background(), "") }
 
 // SessionStatements are the statements whose plans are kept by TestSessionPlans.
 var SessionStatements = struct{ Silent, Latest, Unread, Delivered, Working, LastSent string }{
@@ -138,4 +138,15 @@ func Confusables() (list []Confusable) {
 		list = append(list, Confusable{c.from, c.to})
 	}
 	return list
+}
+
+// MostOpen is how many connections a process reads with at the same time.
+const MostOpen = mostOpen
+
+// Read calls fn while it has a connection to read with.
+func (r *Router) Read(ctx context.Context, fn func()) error {
+	return r.read(ctx, func(*conn) error {
+		fn()
+		return nil
+	})
 }

@@ -15,7 +15,7 @@ type Group struct {
 
 // Groups lists the groups by name; the built-in group of everybody comes first.
 func (r *Router) Groups(ctx context.Context) ([]Group, error) {
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -236,8 +236,8 @@ func (conf *config) members(recipient string) (names []string, several bool) {
 }
 
 // MembersOf returns the agents that get what is sent to a recipient; none for who is not known. Errors: those of the database.
-func (r *Router) MembersOf(_ context.Context, recipient string) ([]string, error) {
-	conf, err := r.configuration()
+func (r *Router) MembersOf(ctx context.Context, recipient string) ([]string, error) {
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -212,8 +212,8 @@ func (conf *config) untold(name string) bool {
 
 // Untold says that nobody is told when an agent falls silent or its session fails, and what to do about it; "" when
 // somebody is, or when there is nothing that could be told of it. Error: that of the database.
-func (r *Router) Untold(name string) (note string, err error) {
-	conf, err := r.configuration()
+func (r *Router) Untold(ctx context.Context, name string) (note string, err error) {
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return "", err
 	}

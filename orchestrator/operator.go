@@ -62,8 +62,8 @@ func (conf *config) builtInAgents() (list []Agent) {
 
 // BuiltIns lists who can be written to and is no agent: the operator and the user. Note says of one that an agent, or a group,
 // has the name in the tables, too.
-func (r *Router) BuiltIns(_ context.Context) ([]Agent, error) {
-	conf, err := r.configuration()
+func (r *Router) BuiltIns(ctx context.Context) ([]Agent, error) {
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}

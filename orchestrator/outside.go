@@ -39,7 +39,7 @@ const (
 
 // TrustState reports whether the database is trusted. Errors: those of the database.
 func (r *Router) TrustState(ctx context.Context) (s TrustState, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
@@ -156,7 +156,7 @@ func (s *Schedule) isPreset() bool {
 // RunnableSchedules lists the schedules that a daemon may run. Of a database that is not trusted, for which untrusted says
 // why, those are the ones by which every new database delivers and keeps itself tidy.
 func (r *Router) RunnableSchedules(ctx context.Context) (list []Schedule, untrusted string, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err

@@ -39,7 +39,7 @@ const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq >
 // changes nothing.
 func (r *Router) OwnThreads(ctx context.Context, agent string, status ThreadStatus, limit int) (list []ThreadOverview, more bool, err error) {
 	agent = foldName(agent)
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list, more = nil, false
 		var ids []string
 		var read, last []int64
@@ -103,7 +103,7 @@ type ReadPosts struct {
 // agent that takes no part.
 func (r *Router) ReadThread(ctx context.Context, o ThreadReading) (read ReadPosts, err error) {
 	o.Agent = foldName(o.Agent)
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		th, found, err := c.thread(o.Thread)
 		if err != nil {
 			return err

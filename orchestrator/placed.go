@@ -17,7 +17,7 @@ const placedUnacknowledged = "status = 'delivered' AND acknowledged_at = '' AND 
 // returns them again until they are acknowledged. With mark, those that were not read before are marked as read, and fresh
 // lists them for Unread. Errors: those of the database.
 func (r *Router) ReadPlaced(ctx context.Context, agent, target string, limit int, mark bool) (ms, fresh []Message, more bool, err error) {
-	err = r.look(func(c *conn) error {
+	err = r.look(ctx, func(c *conn) error {
 		conf, err := r.config.load(c)
 		if err == nil {
 			ms, more, err = c.placedFor(conf, agent, target, limit)

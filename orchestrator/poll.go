@@ -24,7 +24,7 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		return Backlog{}, err
 	}
 	b := Backlog{Recipient: recipient, Messages: []Message{}}
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func noMessage(id string) error {
 
 // Find returns the messages that an id names; see findMessages. Error: not_found.
 func (r *Router) Find(ctx context.Context, id string) (ms []Message, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		ms, err = c.mustFind(id)
 		return err
 	})

@@ -199,7 +199,7 @@ func (r *Router) Presences(ctx context.Context, session string) (list []Presence
 	if session, err = CheckName("session", session); err != nil {
 		return nil, err
 	}
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list, err = c.presences(session)
 		return err
 	})

@@ -126,7 +126,7 @@ func (r *Router) endDeadLeases(ctx context.Context) error {
 		return err
 	}
 	var dead []string
-	err := r.read(func(c *conn) error {
+	err := r.read(ctx, func(c *conn) error {
 		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+leased, func(row []driver.Value) error {
 			if token := asText(row[0]); r.pulse.gone(token) {
 				dead = append(dead, token)

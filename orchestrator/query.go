@@ -73,7 +73,7 @@ func (r *Router) Query(ctx context.Context, statement string, limit int, params 
 		return Table{}, Errorf(InvalidParams, "the query holds a NUL or is not valid UTF-8")
 	}
 	// A pooled reader makes sure that the file exists and has this version's tables.
-	if err := r.read(func(*conn) error { return nil }); err != nil {
+	if err := r.read(ctx, func(*conn) error { return nil }); err != nil {
 		return Table{}, err
 	}
 	c, _, err := r.tryAnyReader()

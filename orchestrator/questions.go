@@ -225,7 +225,7 @@ func (conf *config) asked(q *Question, by string) bool {
 
 // Question returns a question. One whose time has passed has expired. Error: not_found.
 func (r *Router) Question(ctx context.Context, id string) (q Question, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		q, err = c.question(id)
 		return err
 	})
@@ -244,7 +244,7 @@ func (r *Router) OwnQuestion(ctx context.Context, id, by string) (q Question, er
 	if q, err = r.Question(ctx, id); err != nil {
 		return q, err
 	}
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err == nil && !conf.asked(&q, by) {
 		err = noQuestion(id)
 	}
@@ -255,8 +255,8 @@ func (r *Router) OwnQuestion(ctx context.Context, id, by string) (q Question, er
 }
 
 // QuestionOfMessage returns the question that a message to User asked. found is false when it has asked none.
-func (r *Router) QuestionOfMessage(_ context.Context, id string) (q Question, found bool, err error) {
-	err = r.read(func(c *conn) error {
+func (r *Router) QuestionOfMessage(ctx context.Context, id string) (q Question, found bool, err error) {
+	err = r.read(ctx, func(c *conn) error {
 		q, found, err = c.questionBy(ofMessage, id)
 		return err
 	})
@@ -274,7 +274,7 @@ type QuestionFilter struct {
 // Questions lists questions, newest first.
 func (r *Router) Questions(ctx context.Context, f QuestionFilter) (list []Question, err error) {
 	now := stamp(r.now())
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list = []Question{}
 		conf, err := r.config.load(c)
 		if err != nil {

@@ -1,20 +1,22 @@
 package orchestrator
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 	"golang.org/x/sys/unix"
 )
 
-// maxReaders bounds the connections that a process keeps for reading.
-const maxReaders = 4
+const (
+	maxReaders = 4  // connections that a process keeps for reading
+	mostOpen   = 16 // connections that it reads with at the same time
+)
 
 // readerPatience is how long a reader waits for another to end before it opens a connection of its own. Most end sooner
 // than one is opened, which takes a millisecond, at 1,000 agents ten, and 3 KB of memory for each agent.
@@ -22,9 +24,9 @@ const readerPatience = 20 * time.Millisecond
 
 // readers is a small pool of connections that cannot write. Safe for concurrent use.
 type readers struct {
-	r     *Router
-	lent  atomic.Int64  // connections that somebody reads with, or opens
-	freed chan struct{} // a hint that one was given back
+	r      *Router
+	places chan struct{} // one for each connection that somebody reads with, or opens
+	freed  chan struct{} // a hint that one was given back
 
 	mu     sync.Mutex
 	free   []*conn
@@ -32,9 +34,11 @@ type readers struct {
 }
 
 // read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
-// connection, and must not write to a slow client while it has it: an open snapshot keeps the WAL from being folded.
-func (r *Router) read(fn func(c *conn) error) error {
-	c, err := r.readers.take()
+// connection, must not write to a slow client while it has it, since an open snapshot keeps the WAL from being folded, and must not
+// read through the Router: all places to read could be taken by readers that wait for another. Error: busy when ctx ends before
+// there is a place.
+func (r *Router) read(ctx context.Context, fn func(c *conn) error) error {
+	c, err := r.readers.take(ctx)
 	if err != nil {
 		return databaseError(r.path, err)
 	}
@@ -56,12 +60,14 @@ func (r *Router) onOurTables(fn func(c *conn) error) func(c *conn) error {
 	}
 }
 
-// look runs fn on a reading connection without a snapshot: fn runs one statement, or several that need not see the same state.
-func (r *Router) look(fn func(c *conn) error) error { return r.glance(r.onOurTables(fn)) }
+// look is read without a snapshot: fn runs one statement, or several that need not see the same state.
+func (r *Router) look(ctx context.Context, fn func(c *conn) error) error {
+	return r.glance(ctx, r.onOurTables(fn))
+}
 
 // glance is a look that does not ask whether this program may still use the tables: fn does, by loading the configuration.
-func (r *Router) glance(fn func(c *conn) error) error {
-	c, err := r.readers.take()
+func (r *Router) glance(ctx context.Context, fn func(c *conn) error) error {
+	c, err := r.readers.take(ctx)
 	if err != nil {
 		return databaseError(r.path, err)
 	}
@@ -69,10 +75,18 @@ func (r *Router) glance(fn func(c *conn) error) error {
 	return r.noteDamage(databaseError(r.path, fn(c)))
 }
 
-func (p *readers) take() (*conn, error) {
-	others := p.lent.Add(1) > 1 // before looking, so that two who look at once know of each other
+func (p *readers) take(ctx context.Context) (*conn, error) {
+	select {
+	case p.places <- struct{}{}:
+	default:
+		select {
+		case p.places <- struct{}{}:
+		case <-ctx.Done():
+			return nil, gaveUp(ctx)
+		}
+	}
 	c := p.pop()
-	if c == nil && others {
+	if c == nil && len(p.places) > 1 {
 		c = p.await()
 	}
 	for c != nil && c.moved() {
@@ -84,7 +98,7 @@ func (p *readers) take() (*conn, error) {
 	}
 	c, err := p.r.openReader()
 	if err != nil {
-		p.lent.Add(-1)
+		<-p.places
 	}
 	return c, err
 }
@@ -134,7 +148,7 @@ func (p *readers) keep(c *conn) {
 		p.drop(c)
 		return
 	}
-	p.lent.Add(-1)
+	<-p.places
 	select {
 	case p.freed <- struct{}{}:
 	default:
@@ -154,7 +168,7 @@ func (p *readers) add(c *conn) bool {
 
 // drop takes back a connection that is not to be used again.
 func (p *readers) drop(c *conn) {
-	p.lent.Add(-1)
+	<-p.places
 	c.close()
 }
 

@@ -214,7 +214,7 @@ func (r *Router) endDeadReaders(ctx context.Context, recipient string) (ended bo
 	here := hostOf(process.Of(os.Getpid()))
 	const ofProcess = `pid > 0 AND host = ?1 AND (?2 = '' OR recipient = ?2)`
 	var dead []shown
-	err = r.look(func(c *conn) error {
+	err = r.look(ctx, func(c *conn) error {
 		list, err := c.leases(ofProcess, here, recipient)
 		dead = deadOf(list)
 		return err

@@ -227,7 +227,7 @@ func (t *tx) withdrawQuestions(name string) error {
 
 // RemovedAgents lists the names that were removed and not added again, with their former roles.
 func (r *Router) RemovedAgents(ctx context.Context) (list []AgentStanding, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list = nil
 		return c.query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row []driver.Value) error {
 			list = append(list, AgentStanding{

@@ -41,7 +41,7 @@ func (r *Router) Restore(ctx context.Context, file string, force bool) (done Res
 			return Restored{}, err
 		}
 	}
-	if _, _, damaged := r.presentContent(); damaged != nil {
+	if _, _, damaged := r.presentContent(ctx); damaged != nil {
 		return Restored{}, r.replaceDamaged(damaged)
 	}
 	staged, err := r.stage(source)
@@ -58,7 +58,7 @@ func (r *Router) Restore(ctx context.Context, file string, force bool) (done Res
 	}
 	// From here on nobody else can write: what is saved now is all that the backup replaces.
 	if done.Previous, err = r.savePrevious(ctx, force); err == nil {
-		done.Revoked, done.Devices, err = r.endWhatEnded(x.from)
+		done.Revoked, done.Devices, err = r.endWhatEnded(ctx, x.from)
 	}
 	if err != nil {
 		x.abandon()
@@ -133,7 +133,7 @@ var endedMeanwhile = []struct{ list, end string }{
 
 // endWhatEnded ends in a backup what is not valid in the database any more: tokens, devices and questions. It removes its
 // waits, since the processes that waited then do so no more, and its pairing codes.
-func (r *Router) endWhatEnded(c *conn) (tokens, devices int64, err error) {
+func (r *Router) endWhatEnded(ctx context.Context, c *conn) (tokens, devices int64, err error) {
 	now := stamp(r.now())
 	if err := c.script("BEGIN; DELETE FROM waits; DELETE FROM signal_pairings"); err != nil {
 		return 0, 0, err
@@ -145,7 +145,7 @@ func (r *Router) endWhatEnded(c *conn) (tokens, devices int64, err error) {
 	ended := make([]int64, len(endedMeanwhile))
 	for i, what := range endedMeanwhile {
 		var present []string
-		err := r.read(func(c *conn) error {
+		err := r.read(ctx, func(c *conn) error {
 			present, err = c.texts(what.list, now)
 			return err
 		})
@@ -175,7 +175,7 @@ func (r *Router) endWhatEnded(c *conn) (tokens, devices int64, err error) {
 // savePrevious copies what a restore is about to replace beside the database, and returns the name of the copy, "" when
 // there is nothing to save. Without force, undelivered messages are a conflict.
 func (r *Router) savePrevious(ctx context.Context, force bool) (file string, err error) {
-	total, waiting, err := r.presentContent()
+	total, waiting, err := r.presentContent(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -192,8 +192,8 @@ func (r *Router) savePrevious(ctx context.Context, force bool) (file string, err
 }
 
 // presentContent counts what a restore would replace. An error means that the database cannot even be read.
-func (r *Router) presentContent() (total, waiting int64, err error) {
-	err = r.read(func(c *conn) error {
+func (r *Router) presentContent(ctx context.Context) (total, waiting int64, err error) {
+	err = r.read(ctx, func(c *conn) error {
 		if total, err = c.number(`SELECT count(*) FROM agent_message`); err != nil {
 			return err
 		}

@@ -120,7 +120,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	r.config.judge = r.judge
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
 	r.pulse = newPulse(path)
-	r.readers.r, r.readers.freed = r, make(chan struct{}, maxReaders)
+	r.readers = readers{r: r, places: make(chan struct{}, mostOpen), freed: make(chan struct{}, maxReaders)}
 	return r, nil
 }
 

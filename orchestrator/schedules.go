@@ -55,7 +55,7 @@ func seed(c *conn) error {
 
 // Schedules lists the schedules by name.
 func (r *Router) Schedules(ctx context.Context) (list []Schedule, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list, err = c.schedules()
 		return err
 	})
@@ -133,7 +133,7 @@ func (r *Router) ClaimRun(ctx context.Context, name string, at time.Time) (mine 
 
 // ConfigVersion changes whenever agents, groups, settings or schedules do.
 func (r *Router) ConfigVersion(ctx context.Context) (version string, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		version, _, err = c.text(`SELECT value FROM settings WHERE key = '` + configVersion + `'`)
 		return err
 	})

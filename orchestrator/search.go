@@ -55,7 +55,7 @@ func (r *Router) SearchOwn(ctx context.Context, s Search) (found Found, err erro
 	size := 0
 	for range searchSteps {
 		var step searched
-		err := r.read(func(c *conn) error {
+		err := r.read(ctx, func(c *conn) error {
 			conf, err := r.config.load(c)
 			if err == nil {
 				step, err = c.searchStep(conf, &s, found.Next.Before)

@@ -37,7 +37,7 @@ type Session struct {
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	var conf *config
 	var agents []*Agent
-	err = s.r.glance(func(c *conn) error { // one statement: where nobody has a command, this is all
+	err = s.r.glance(ctx, func(c *conn) error { // one statement: where nobody has a command, this is all
 		conf, err = s.r.config.load(c)
 		return err
 	})
@@ -55,7 +55,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	if len(agents) == 0 {
 		return nil, nil
 	}
-	err = s.r.read(func(c *conn) error {
+	err = s.r.read(ctx, func(c *conn) error {
 		last, _, err := c.text(`SELECT max(ended_at) FROM agent_message WHERE ended_at <> ''`)
 		if err != nil {
 			return err

@@ -229,7 +229,7 @@ func findSetting(key string) (Setting, error) {
 
 // Settings lists all settings with their present values.
 func (r *Router) Settings(ctx context.Context) ([]Setting, error) {
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,15 @@
 package orchestrator
 
 import (
+	"context"
 	"errors"
 	"strings"
 )
 
 // takeSlot takes a slot for a worker of a recipient, if its transport bounds the attempts that are made at a time; nil if it
 // does not. Error: ErrNoSlot, or that there cannot be one.
-func (r *Router) takeSlot(recipient string) (Slot, error) {
-	conf, err := r.configuration()
+func (r *Router) takeSlot(ctx context.Context, recipient string) (Slot, error) {
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +41,8 @@ func (r *Router) slotsTaken(agent *Agent) bool {
 
 // workersOf is how many workers may deliver to a recipient at the same time, and what bounds those of its transport. More
 // than one are of use only where a transport says how many attempts it makes at a time.
-func (r *Router) workersOf(recipient string) (allowed int, seats chan struct{}) {
-	conf, err := r.configuration()
+func (r *Router) workersOf(ctx context.Context, recipient string) (allowed int, seats chan struct{}) {
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return 1, nil
 	}

@@ -28,7 +28,7 @@ func (r *Router) AgentStandings(ctx context.Context) (list []AgentStanding, err 
 	if err != nil {
 		return nil, err
 	}
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list, err = c.standings(r, agents)
 		return err
 	})
@@ -48,7 +48,7 @@ func (r *Router) AgentStanding(ctx context.Context, name string) (s AgentStandin
 	if err != nil || a.BuiltIn {
 		return AgentStanding{Agent: a}, err
 	}
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		list, err := c.standings(r, []Agent{a})
 		if err == nil {
 			s = list[0]

@@ -38,14 +38,14 @@ type RecipientBacklog struct {
 // Status reports the backlog per recipient, the totals and the daemons that run.
 func (r *Router) Status(ctx context.Context) (State, error) {
 	s := State{Database: r.path, Totals: map[string]int64{}, Recipients: []RecipientBacklog{}}
-	next, err := r.nextDue("")
+	next, err := r.nextDue(ctx, "")
 	if err != nil {
 		return s, err
 	}
 	if !next.IsZero() {
 		s.NextDueAt = stamp(next)
 	}
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		for _, status := range []Status{Pending, Retry, Delivered, Failed, Lapsed, Cancelled} {
 			s.Totals[string(status)] = 0
 		}

@@ -61,7 +61,7 @@ type Receipt struct {
 // Stories tells what happened to the message that an id names, or to each message of a send to a group, even after
 // retention has deleted the rows. Error: not_found.
 func (r *Router) Stories(ctx context.Context, id string) (stories []Story, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		stories = nil
 		ms, err := c.findMessages(id)
 		if err != nil {
@@ -109,7 +109,7 @@ func (r *Router) OwnStories(ctx context.Context, id, agent string) ([]Story, err
 	if err != nil {
 		return nil, err
 	}
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}

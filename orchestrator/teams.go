@@ -38,7 +38,7 @@ func (r *Router) Team(ctx context.Context, session string) (members []Member, er
 	if session, err = CheckName("session", session); err != nil {
 		return nil, err
 	}
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
@@ -252,7 +252,7 @@ func (r *Router) TakePart(ctx context.Context, j Joining, began bool) (err error
 		return nil // it takes part in no session
 	}
 	settled := false
-	err = r.look(func(c *conn) error {
+	err = r.look(ctx, func(c *conn) error {
 		p, found, err := c.presenceOf(j.Session, j.Agent)
 		settled = found && !(began && p.Status == Idle) && !p.unseen(r.now())
 		return err

@@ -332,7 +332,7 @@ func (th *Thread) Names() []string {
 // say where they belong.
 func (r *Router) Threads(ctx context.Context, ids []string) (map[string]Thread, error) {
 	threads := map[string]Thread{}
-	err := r.read(func(c *conn) error {
+	err := r.read(ctx, func(c *conn) error {
 		for _, id := range ids {
 			th, found, err := c.thread(id)
 			if err != nil {

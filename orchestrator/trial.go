@@ -48,7 +48,7 @@ func (r *Router) TryTransports(ctx context.Context) ([]Trial, error) {
 // TryDevices does the same for the devices that can be pushed to, each of which shows that it was tried. The Agent of its
 // trial is the device's recipient.
 func (r *Router) TryDevices(ctx context.Context) ([]Trial, error) {
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (r *Router) tryTransport(ctx context.Context, agent *Agent) (Trial, error) 
 		trial.Says = "its transport is disabled since " + agent.Disabled
 		return trial, nil
 	}
-	slot, err := r.takeSlot(agent.Name)
+	slot, err := r.takeSlot(ctx, agent.Name)
 	if errors.Is(err, ErrNoSlot) {
 		trial.Says = "as many of its commands are running as it allows"
 		return trial, nil

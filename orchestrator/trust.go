@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -176,8 +177,8 @@ func (conf *config) withheldFrom(names []string) (withheld []string) {
 }
 
 // Untrusted says why the database does nothing outside of itself; "" when it does. Error: that of the database.
-func (r *Router) Untrusted() (why string, err error) {
-	conf, err := r.configuration()
+func (r *Router) Untrusted(ctx context.Context) (why string, err error) {
+	conf, err := r.configuration(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"cmp"
+	"context"
 	"database/sql/driver"
 	"slices"
 )
@@ -23,8 +24,8 @@ func (c *conn) hasUnreadPosts(agent string) (bool, error) {
 	return n != 0, err
 }
 
-func (r *Router) anyUnreadPosts(agent string) (there bool, err error) {
-	err = r.look(func(c *conn) error {
+func (r *Router) anyUnreadPosts(ctx context.Context, agent string) (there bool, err error) {
+	err = r.look(ctx, func(c *conn) error {
 		there, err = c.hasUnreadPosts(agent)
 		return err
 	})

@@ -113,7 +113,7 @@ func (r *Router) waitOn(ctx context.Context, o *WaitOptions, rings, posts <-chan
 		if left <= 0 {
 			return nil, false, nil
 		}
-		next, err := r.nextDue(o.Recipient)
+		next, err := r.nextDue(ctx, o.Recipient)
 		if err != nil {
 			return nil, false, err
 		}
@@ -142,7 +142,7 @@ func (r *Router) waitOn(ctx context.Context, o *WaitOptions, rings, posts <-chan
 
 // register adds an agent that acts for the first time.
 func (r *Router) register(ctx context.Context, name string) error {
-	conf, err := r.configuration()
+	conf, err := r.configuration(ctx)
 	if err != nil || conf.agents[name] != nil {
 		return err
 	}
@@ -154,14 +154,14 @@ func (r *Router) register(ctx context.Context, name string) error {
 
 // lookAndTake is take behind a look with a reader: an idle waiter never takes the write lock.
 func (r *Router) lookAndTake(ctx context.Context, o *WaitOptions) (ms []Message, more bool, err error) {
-	there, held, err := r.anythingFor(o.Recipient)
+	there, held, err := r.anythingFor(ctx, o.Recipient)
 	if err == nil && held {
 		var ended bool
 		ended, err = r.endDeadReaders(ctx, o.Recipient)
 		there = there || ended
 	}
 	if err == nil && !there && o.Posts {
-		there, err = r.anyUnreadPosts(o.Recipient)
+		there, err = r.anyUnreadPosts(ctx, o.Recipient)
 	}
 	if err != nil || !there {
 		return nil, false, err
@@ -215,7 +215,7 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 			return t.endWait(o.edges)
 		})
 		if err == nil && behind {
-			first, err = r.firstDue(o)
+			first, err = r.firstDue(ctx, o)
 		}
 		if err != nil {
 			return nil, false, err
@@ -229,9 +229,9 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 
 // firstDue finds the messages, of those that are due and not delivered, that a reader is to get first. That may take a
 // walk along all of them, and so is not done while others wait to write. The result is not nil.
-func (r *Router) firstDue(o *WaitOptions) ([]int64, error) {
+func (r *Router) firstDue(ctx context.Context, o *WaitOptions) ([]int64, error) {
 	first := []int64{}
-	err := r.look(func(c *conn) error {
+	err := r.look(ctx, func(c *conn) error {
 		return c.query(`SELECT seq FROM agent_message m WHERE `+takeable+selected+readingOrder+` LIMIT +?8`, func(row []driver.Value) error {
 			first = append(first, asInt(row[0]))
 			return nil
@@ -244,8 +244,8 @@ func (r *Router) firstDue(o *WaitOptions) ([]int64, error) {
 // anythingFor looks whether taking could find something, and whether a process holds messages of the recipient under a
 // lease. It is what a waiter does first when it wakes up, so it is one statement as long as the configuration is the one
 // that is known.
-func (r *Router) anythingFor(recipient string) (there, held bool, err error) {
-	err = r.glance(func(c *conn) error {
+func (r *Router) anythingFor(ctx context.Context, recipient string) (there, held bool, err error) {
+	err = r.glance(ctx, func(c *conn) error {
 		var version string
 		err := c.query(`
 			SELECT (SELECT value FROM settings WHERE key = '`+configVersion+`'),
@@ -282,8 +282,8 @@ func (r *Router) anythingFor(recipient string) (there, held bool, err error) {
 
 // nextDue returns when the next retry of a recipient ("" is everybody) is due, or the next review or lease, whichever
 // comes first, or when to look again whether the process of another reader runs; the zero time when nothing is planned.
-func (r *Router) nextDue(recipient string) (at time.Time, err error) {
-	err = r.read(func(c *conn) error {
+func (r *Router) nextDue(ctx context.Context, recipient string) (at time.Time, err error) {
+	err = r.read(ctx, func(c *conn) error {
 		var next string
 		if recipient == "" {
 			conf, failure := r.config.load(c)

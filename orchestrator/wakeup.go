@@ -39,7 +39,7 @@ const firstPause = 10 * time.Millisecond
 
 func (r *Router) wakeups(ctx context.Context, rings <-chan bool, out chan struct{}) {
 	a := alarm{r: r, rang: time.Now()}
-	timer := time.NewTimer(a.wait())
+	timer := time.NewTimer(a.wait(ctx))
 	defer timer.Stop()
 	for {
 		select {
@@ -48,7 +48,7 @@ func (r *Router) wakeups(ctx context.Context, rings <-chan bool, out chan struct
 		case <-rings:
 		case <-timer.C:
 			if !a.rings() {
-				timer.Reset(a.wait())
+				timer.Reset(a.wait(ctx))
 				continue
 			}
 		}
@@ -57,7 +57,7 @@ func (r *Router) wakeups(ctx context.Context, rings <-chan bool, out chan struct
 		default: // one is waiting already
 		}
 		a.rang = time.Now()
-		timer.Reset(a.wait())
+		timer.Reset(a.wait(ctx))
 	}
 }
 
@@ -76,8 +76,8 @@ func (a *alarm) rings() bool {
 }
 
 // wait looks at the plan, and returns how long to sleep.
-func (a *alarm) wait() time.Duration {
-	next, err := a.r.nextDue("")
+func (a *alarm) wait(ctx context.Context) time.Duration {
+	next, err := a.r.nextDue(ctx, "")
 	if a.next = next; err != nil || next.IsZero() {
 		return planAgain
 	}

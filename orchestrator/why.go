@@ -28,7 +28,7 @@ type Reason struct {
 // Why explains, for each message that an id names, where it is, which rule keeps it there, when the next attempt is, and
 // what would free it. Error: not_found.
 func (r *Router) Why(ctx context.Context, id string) (reasons []Reason, err error) {
-	err = r.read(func(c *conn) error {
+	err = r.read(ctx, func(c *conn) error {
 		reasons = nil
 		conf, err := r.config.load(c)
 		if err != nil {

@@ -27,7 +27,7 @@ const stallGrace = 2 * time.Second
 // was sent after its last claim may have found the slot taken.
 func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
 	for looked := false; ; looked = true {
-		slot, err := r.takeSlot(recipient)
+		slot, err := r.takeSlot(ctx, recipient)
 		if errors.Is(err, ErrNoSlot) {
 			return nil
 		}
@@ -43,15 +43,15 @@ func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 		if err != nil || ctx.Err() != nil || looked && claims == 0 {
 			return err
 		}
-		if more, err := r.claimable(recipient); err != nil || !more {
+		if more, err := r.claimable(ctx, recipient); err != nil || !more {
 			return err
 		}
 	}
 }
 
 // claimable looks whether a worker would find anything to claim for a recipient.
-func (r *Router) claimable(recipient string) (found bool, err error) {
-	err = r.read(func(c *conn) error {
+func (r *Router) claimable(ctx context.Context, recipient string) (found bool, err error) {
+	err = r.read(ctx, func(c *conn) error {
 		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+claimable+`)`, stamp(r.now()), recipient)
 		found = n != 0
 		return err

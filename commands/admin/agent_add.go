@@ -53,7 +53,7 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 	}
 	r := AgentResult{Agent: agent, Created: created}
 	if p.Start != nil || p.SilentAfter != nil {
-		if r.Note, err = env.Router.Untold(agent.Name); err != nil {
+		if r.Note, err = env.Router.Untold(ctx, agent.Name); err != nil {
 			env.Log.Warn("it could not be looked up who is told of an agent", "agent", agent.Name, "error", err) // it was added
 		}
 	}

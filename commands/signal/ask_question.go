@@ -45,7 +45,7 @@ func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (As
 	if err != nil {
 		return AskQuestionResult{}, err
 	}
-	return AskQuestionResult{asked.ID, "Question sent to device", asked.Devices, noteOf(env, asked.Unused, asked.Devices, asked.Pushed, "")}, nil
+	return AskQuestionResult{asked.ID, "Question sent to device", asked.Devices, noteOf(ctx, env, asked.Unused, asked.Devices, asked.Pushed, "")}, nil
 }
 
 // Text says it in a sentence.

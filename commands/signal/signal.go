@@ -3,6 +3,7 @@
 package signal
 
 import (
+	"context"
 	"embed"
 	"strings"
 
@@ -33,7 +34,7 @@ func Definitions() []*commands.Definition {
 }
 
 // noteOf says what is off about a question or an alert that was stored; "" when nothing is. With no device, nobody says so.
-func noteOf(env commands.Env, unused []string, devices, pushed int, nobody string) string {
+func noteOf(ctx context.Context, env commands.Env, unused []string, devices, pushed int, nobody string) string {
 	var notes []string
 	if devices == 0 && nobody != "" {
 		notes = append(notes, nobody)
@@ -41,7 +42,7 @@ func noteOf(env commands.Env, unused []string, devices, pushed int, nobody strin
 	if len(unused) > 0 {
 		notes = append(notes, "Not used, since the table calls them active and nobody approved them on this machine: "+strings.Join(unused, ", "))
 	}
-	untrusted, err := env.Router.Untrusted()
+	untrusted, err := env.Router.Untrusted(ctx)
 	if err != nil {
 		env.Log.Warn("it could not be looked up whether anything is pushed", "error", err) // it was stored
 	}

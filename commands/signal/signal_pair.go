@@ -32,7 +32,7 @@ var pairCommand = commands.Define(vocabulary, "signal pair", pair).HereOnly()
 
 // pair makes a code that is good once and for five minutes. The phone is a device when it was approved.
 func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, error) {
-	address, err := env.Router.SignalURL()
+	address, err := env.Router.SignalURL(ctx)
 	if err != nil {
 		return PairResult{}, err
 	}

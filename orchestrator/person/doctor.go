@@ -86,7 +86,7 @@ func (d *doctor) failed(check string, err error) {
 // address checks that phones find the app where the setting says.
 func (d *doctor) address(ctx context.Context) {
 	const check = "address"
-	url, err := d.r.SignalURL()
+	url, err := d.r.SignalURL(ctx)
 	switch {
 	case err != nil:
 		d.failed(check, err)
@@ -207,7 +207,7 @@ func (d *doctor) devices(ctx context.Context) {
 	defer k.close()
 	usable := 0
 	for i := range list {
-		if d.device(k, &list[i]) {
+		if d.device(ctx, k, &list[i]) {
 			usable++
 		}
 	}
@@ -222,7 +222,7 @@ func (d *doctor) devices(ctx context.Context) {
 const approveHint = "`mailroom signal device approve FINGERPRINT`, with the fingerprint from the phone's screen"
 
 // device checks one device, and reports whether it can read what is encrypted.
-func (d *doctor) device(k *keys, device *orchestrator.Device) bool {
+func (d *doctor) device(ctx context.Context, k *keys, device *orchestrator.Device) bool {
 	check := "device " + device.ID
 	switch device.State {
 	case orchestrator.DeviceWaiting:
@@ -249,7 +249,7 @@ func (d *doctor) device(k *keys, device *orchestrator.Device) bool {
 	if device.PushedAt != "" {
 		last = "the last push, at " + device.PushedAt + ": " + device.PushOutcome
 	}
-	url, err := d.r.SignalURL()
+	url, err := d.r.SignalURL(ctx)
 	switch {
 	case device.PushProblem != "" && device.Kind == orchestrator.DeviceNtfy:
 		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Name its topic anew: `mailroom signal ntfy https://HOST/TOPIC`")

@@ -76,14 +76,14 @@ func open(ctx context.Context, router *orchestrator.Router, log *slog.Logger, o 
 		strangers: rate.NewLimiter(strangersPerSec, strangersAtOnce), codes: rate.NewLimiter(strangersPerSec, strangersAtOnce),
 		devices: listener.Rates{PerSecond: devicePerSecond},
 	}
-	p.warn(o)
+	p.warn(ctx, o)
 	p.handler = listener.Patient(o.Bounds, p.guard(p.routes(files)))
 	return p, nil
 }
 
 // warn says why a phone will not get through.
-func (p *Phone) warn(o Options) {
-	address, err := p.router.SignalURL()
+func (p *Phone) warn(ctx context.Context, o Options) {
+	address, err := p.router.SignalURL(ctx)
 	switch {
 	case err != nil:
 		p.log.Warn("the setting signal.url cannot be read", "error", err)
@@ -121,7 +121,7 @@ func (p *Phone) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		switch {
-		case !p.knownHost(r.Host):
+		case !p.knownHost(r):
 			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
 				WithHint("`mailroom setting set signal.url https://NAME` says under which name phones come"))
 		case p.origin.Check(r) != nil:
@@ -144,14 +144,14 @@ func (p *Phone) recovered(rw http.ResponseWriter) {
 	}
 }
 
-// knownHost reports whether a Host header names this listener: by the name in signal.url, which is looked up each time so
-// that a change of it works at once, or on its own machine as that.
-func (p *Phone) knownHost(header string) bool {
-	host := listener.HostOf(header)
+// knownHost reports whether the Host header of a request names this listener: by the name in signal.url, which is looked up each
+// time so that a change of it works at once, or on its own machine as that.
+func (p *Phone) knownHost(r *http.Request) bool {
+	host := listener.HostOf(r.Host)
 	if p.Loopback && listener.IsLoopback(host) {
 		return true
 	}
-	address, err := p.router.SignalURL()
+	address, err := p.router.SignalURL(r.Context())
 	if err != nil || address == "" {
 		return false
 	}
