@@ -175,17 +175,19 @@ func (w *writer) transaction(b *batch, until time.Time) error {
 		}
 		switch {
 		case err != nil:
+			again := w.outOfNumbers(err)
 			w.c.script("ROLLBACK")
+			if again {
+				continue
+			}
 			return err
-		case t.lost:
-			continue
-		case t.spoiled:
+		case t.lost || t.spoiled:
 			if !w.c.raw.AutoCommit() { // SQLite has not done so by itself
 				if _, err := w.c.Exec("ROLLBACK"); err != nil {
 					return err
 				}
 			}
-			careful = true
+			careful = careful || t.spoiled
 			continue
 		case b.allFailed():
 			_, err := w.c.Exec("ROLLBACK")
@@ -252,11 +254,9 @@ func (w *writer) runAll(base *transaction, b *batch, final []bool) error {
 			return nil
 		}
 		b.outcomes[i] = databaseError(w.r.path, failure)
-		if failure != nil && w.c.raw.AutoCommit() {
-			if base.lost = true; w.outOfNumbers(failure) {
+		if again := w.outOfNumbers(failure); again || failure != nil && w.c.raw.AutoCommit() {
+			if base.lost, final[i] = true, !again; again {
 				b.outcomes[i] = nil
-			} else {
-				final[i] = true
 			}
 			return nil
 		}

@@ -2,33 +2,39 @@ package orchestrator
 
 import (
 	"database/sql/driver"
-	"errors"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
-// The number of a row, seq, is given by SQLite: one more than the largest there ever was. Somebody may write any other by hand.
-// After the largest that there can be, SQLite gives none any more, and nobody could send. One that an archived message has
-// would keep its message, and all that are archived with it, out of the archive.
+// The number of a row is given by SQLite: one more than the largest there ever was. Somebody may write any other by hand. After
+// the largest that there can be, SQLite gives none any more, and nobody could send, or do anything else that is traced. One that an
+// archived message has would keep its message, and all that are archived with it, out of the archive.
 const (
 	maxNumber     = 1 << 53 // the largest that is believed
 	alarmedNumber = 1 << 62 // from here on rows are numbered anew
 )
 
-// outOfNumbers reports whether a transaction was undone because SQLite had no number left, which it calls a full disk. Then the
-// next run of the batch begins with giving it some, once.
+// numbered are the tables whose rows have such numbers, and the column that has them.
+var numbered = []struct{ table, column string }{{"agent_message", "seq"}, {"message_trace", "id"}, {"command_trace", "id"}}
+
+// outOfNumbers reports whether a statement failed because SQLite had no number left, which it calls a full disk. Then the
+// transaction is to be undone, and the next run of the batch begins with giving it some, once.
 func (w *writer) outOfNumbers(failure error) bool {
-	var own sqlite3.Error
-	if w.renumber || !errors.As(failure, &own) || own.Code != sqlite3.ErrFull {
+	if w.renumber || sqliteCode(failure) != sqlite3.ErrFull {
 		return false
 	}
-	last, err := w.c.number(`SELECT ` + lastNumber)
-	w.renumber = err == nil && last >= alarmedNumber
+	for _, n := range numbered {
+		last, err := w.c.number(`SELECT ` + lastNumber(n.table, n.column))
+		w.renumber = w.renumber || err == nil && last >= alarmedNumber
+	}
 	return w.renumber
 }
 
 // lastNumber is the largest number that SQLite goes on from, as an expression.
-const lastNumber = `max(coalesce((SELECT max(seq) FROM agent_message), 0), coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'agent_message'), 0))`
+func lastNumber(table, column string) string {
+	return `max(coalesce((SELECT max(` + column + `) FROM ` + table + `), 0),
+		coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '` + table + `'), 0))`
+}
 
 // newest is the largest number that is believed of all messages that there are; 0 when there is none.
 func (c *conn) newest() (int64, error) {
@@ -39,27 +45,39 @@ func (c *conn) newest() (int64, error) {
 // renumber gives rows whose numbers are beyond belief the numbers that come next, in their order. A row that cannot be changed
 // keeps its own.
 func (t *transaction) renumber() error {
-	next, err := t.newest()
+	for _, n := range numbered {
+		if err := t.renumberTable(n.table, n.column); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *transaction) renumberTable(table, column string) error {
+	next, err := t.number(`SELECT max(`+column+`) FROM `+table+` WHERE `+column+` <= ?`, maxNumber)
 	if err != nil {
 		return err
 	}
+	if table == "agent_message" {
+		if next, err = t.newest(); err != nil {
+			return err
+		}
+	}
 	var beyond []int64
-	err = t.query(`SELECT seq FROM agent_message WHERE seq > ? ORDER BY seq`, func(row []driver.Value) error {
+	err = t.query(`SELECT `+column+` FROM `+table+` WHERE `+column+` > ?1 ORDER BY 1`, func(row []driver.Value) error {
 		beyond = append(beyond, asInt(row[0]))
 		return nil
 	}, maxNumber)
 	if err != nil {
 		return err
 	}
-	for _, seq := range beyond {
+	for next = max(next, 0); len(beyond) > 0; beyond = beyond[1:] {
 		next++
-		if _, err := t.Exec(`UPDATE agent_message SET seq = ? WHERE seq = ?`, next, seq); err != nil {
-			if t.raw.AutoCommit() {
-				return err
-			}
+		if _, err := t.Exec(`UPDATE `+table+` SET `+column+` = ? WHERE `+column+` = ?`, next, beyond[0]); err != nil && t.raw.AutoCommit() {
+			return err
 		}
 	}
-	_, err = t.Exec(`UPDATE sqlite_sequence SET seq = ? WHERE name = 'agent_message'`, next)
+	_, err = t.Exec(`UPDATE sqlite_sequence SET seq = ? WHERE name = ?`, next, table)
 	return err
 }
 
@@ -73,7 +91,7 @@ func (t *tx) renumberArchived() error {
 	if err != nil || len(taken) == 0 {
 		return err
 	}
-	next, err := t.number(`SELECT max(` + lastNumber + `, (SELECT max(seq) FROM agent_message_archive))`)
+	next, err := t.number(`SELECT max(` + lastNumber("agent_message", "seq") + `, (SELECT max(seq) FROM agent_message_archive))`)
 	if err != nil {
 		return err
 	}

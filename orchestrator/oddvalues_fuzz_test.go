@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -38,36 +39,21 @@ type oddRun struct {
 	*fixture
 	routers []*orchestrator.Router // as of several processes
 	db      *sql.DB                // by which odd values are written
-	script  []byte                 // what is written
-	token   string                 // of a good agent
+	tables  []oddTable
+	script  []byte // what is written
+	good    goodThings
 
 	mu   sync.Mutex
 	sent map[string][]string // ids by recipient, in the order of sending
 
 	reading sync.Mutex
 	read    []string // what the good reader got
+	posts   []string // what it found in the good thread
 
 	wrote []string // the statements, to be told when something is wrong
 }
 
 const goodType = "good"
-
-func newOddRun(t *testing.T, script []byte) *oddRun {
-	f := newFixture(t, "good_sender", "good_reader", "odd1")
-	o := &oddRun{fixture: f, routers: []*orchestrator.Router{f.Router, f.open()}, db: openPlain(t, f.path), script: script, sent: map[string][]string{}}
-	f.addWired("good_wire")
-	f.addWired("odd2")
-	f.wire.batch = 3
-	if _, err := f.SetGroup(t.Context(), "good_group", []string{"good_reader", "good_wire"}); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if o.token, _, err = f.IssueToken(t.Context(), "good_sender", true, 0); err != nil {
-		t.Fatal(err)
-	}
-	o.db.SetMaxOpenConns(1)
-	return o
-}
 
 func (o *oddRun) run(ctx context.Context) {
 	var all sync.WaitGroup
@@ -78,6 +64,7 @@ func (o *oddRun) run(ctx context.Context) {
 				for _, recipient := range []string{"good_reader", "good_wire", "good_group"} {
 					o.sendGood(ctx, r, recipient, i)
 				}
+				o.postGood(ctx, r)
 			}
 		})
 		all.Go(func() {
@@ -98,6 +85,7 @@ func (o *oddRun) run(ctx context.Context) {
 		o.clock.advance(2 * time.Minute)
 		o.engine(ctx, o.routers[0])
 	}
+	o.checkGood(ctx)
 	o.ask(ctx)
 	o.check()
 	if o.t.Failed() || os.Getenv("ODD") != "" {
@@ -140,6 +128,9 @@ func (o *oddRun) engine(ctx context.Context, r *orchestrator.Router) {
 	o.reading.Unlock()
 	_, err = r.ClearOld(ctx, orchestrator.ClearOptions{OlderThan: 5 * time.Second})
 	done("clearing", err)
+	_, err = r.Sessions().Look(ctx)
+	done("looking at sessions", err)
+	done("the heartbeat", r.Beat(ctx, ""))
 	_, err = r.NextDue()
 	done("looking what is due next", err)
 }
@@ -166,19 +157,15 @@ func (o *oddRun) ask(ctx context.Context) {
 	must("schedules", err)
 	_, err = o.Tokens(ctx, "")
 	must("tokens", err)
-	token, err := o.Authenticate(ctx, o.token)
-	must("the good token", err)
-	want(o.t, "whose token it is", token.Agent, "good_sender")
 	_, err = o.Status(ctx)
 	must("status", err)
 	_, err = o.AgentStandings(ctx)
 	must("standings", err)
-	_, err = o.Sessions().Look(ctx)
-	must("sessions", err)
 	_, _, err = o.DeadLetters(ctx, orchestrator.DeadLetterFilter{Limit: 100})
 	must("dead letters", err)
 	_, _, err = o.Events(ctx, 0, "", 1000)
 	must("events", err)
+	o.askBeside(ctx, must, fine)
 	for _, found := range o.Doctor(ctx, false) {
 		if found.Check == "database" {
 			o.t.Errorf("the doctor: %+v", found)
@@ -233,10 +220,11 @@ func (o *oddRun) check() {
 		}
 	}
 	same("what came to the good transport", arrived, o.sent["good_wire"])
+	same("what was posted in the good thread", o.posts, o.sent["thread"])
 	good := slices.Concat(o.sent["good_reader"], o.sent["good_wire"])
 	want(o.t, "good messages", len(good), 80)
 	told := map[string]int{}
-	for _, row := range o.texts(`SELECT message_id || ' ' || event FROM message_trace`) {
+	for _, row := range o.texts(`SELECT message_id || ' ' || event FROM message_trace WHERE message_id < x''`) {
 		told[row]++
 	}
 	for _, id := range good {
@@ -246,8 +234,8 @@ func (o *oddRun) check() {
 	}
 }
 
-func (o *oddRun) texts(query string) (list []string) {
-	rows, err := o.db.Query(query)
+func (o *oddRun) texts(query string, args ...any) (list []string) {
+	rows, err := o.db.Query(query, args...)
 	if err != nil {
 		o.t.Errorf("%s: %v", query, err)
 		return nil
@@ -273,23 +261,50 @@ func (o *oddRun) next(n int) int {
 	return int(b) % n
 }
 
-// oddTables are the tables into which anything is written, which of their rows are fair game, and their columns.
-var oddTables = []struct {
-	name, fair string
-	columns    []string
-}{
-	{"agent_message", `message_type IS NOT 'good'`, []string{"message_id", "sender", "recipient", "message_type", "payload", "status", "created_at",
-		"delivered_at", "retry_count", "max_retries", "error_message", "seq", "traced_status", "next_attempt_at", "review_at", "expires_at", "ended_at",
-		"ttl_seconds", "priority", "held", "summary", "context", "action", "thread_id", "session_id", "reply_to", "hops", "multicast_id",
-		"multicast_target", "idempotency_key", "read_at", "acknowledged_at", "lease_token", "lease_until", "lease_owner", "crashes", "delivery_marks",
-		"trace_id", "span_id", "origin", "not_before"}},
-	{"agents", `name IS NULL OR name >= x'' OR name NOT LIKE 'good%'`, []string{"name", "role", "deliver", "fallback", "timeout_seconds", "start_command",
-		"silent_after_seconds", "plan_mode_required", "registered_by", "created_at", "updated_at", "batch", "concurrency", "allow_private", "folder", "disabled"}},
-	{"groups", `name IS NOT 'good_group'`, []string{"name", "created_at"}},
-	{"group_members", `group_name IS NOT 'good_group' OR agent NOT LIKE 'good%'`, []string{"group_name", "agent", "position"}},
-	{"schedules", `1`, []string{"name", "spec", "command", "params", "enabled", "last_run_at", "created_at"}},
-	{"settings", `1`, []string{"key", "value", "updated_at"}},
-	{"tokens", `agent IS NOT 'good_sender'`, []string{"hash", "agent", "admin", "created_at", "expires_at", "revoked_at"}},
+// oddTable is a table into which anything is written.
+type oddTable struct {
+	name, fair string   // fair says which of its rows may be harmed
+	columns    []string // their names
+	number     string   // the column that SQLite numbers, if any
+	keys       []string // one column of each unique index
+}
+
+// fairRows say which rows of a table may be harmed. Of a table that is not named here all may.
+var fairRows = map[string]string{
+	"agent_message":         `message_type IS NOT 'good'`,
+	"agent_message_archive": `message_type IS NOT 'good'`,
+	"message_trace": `message_id NOT IN (SELECT message_id FROM agent_message WHERE message_type = 'good'
+		UNION SELECT message_id FROM agent_message_archive WHERE message_type = 'good')`,
+	"agents":               `name IS NULL OR name >= x'' OR name NOT LIKE 'good%'`,
+	"groups":               `name IS NOT 'good_group'`,
+	"group_members":        `group_name IS NOT 'good_group' OR agent NOT LIKE 'good%'`,
+	"tokens":               `agent IS NOT 'good_sender'`,
+	"agent_inbox":          notOf("recipient"),
+	"reading_lease":        notOf("recipient"),
+	"heartbeats":           notOf("agent"),
+	"presence":             notOf("agent"),
+	"thread_participants":  notOf("agent"),
+	"threads":              notOf("creator"),
+	"signal_questions":     notOf("asker"),
+	"signal_devices":       notOf("name"),
+	"signal_subscriptions": `device_id NOT IN (SELECT device_id FROM signal_devices WHERE name LIKE 'good%')`,
+}
+
+// notOf selects rows that are not about one of the good.
+func notOf(column string) string { return `coalesce(` + column + `, '') NOT LIKE 'good%'` }
+
+// readTables finds out which tables there are, so that one that is new is written into, too. agent_message, of which most can be
+// wrong, is the first.
+func (o *oddRun) readTables() {
+	for _, name := range o.texts(`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'
+		ORDER BY name <> 'agent_message', name`) {
+		table := oddTable{name: name, fair: cmp.Or(fairRows[name], "1"), columns: o.texts(`SELECT name FROM pragma_table_info(?)`, name)}
+		if numbers := o.texts(`SELECT name FROM pragma_table_info(?) WHERE pk AND type = 'INTEGER'`, name); len(numbers) > 0 {
+			table.number = numbers[0]
+		}
+		table.keys = o.texts(`SELECT (SELECT name FROM pragma_index_info(l.name) LIMIT 1) FROM pragma_index_list(?) l WHERE "unique"`, name)
+		o.tables = append(o.tables, table)
+	}
 }
 
 // decisive are the columns by which rows of agent_message are found, told apart and planned.
@@ -298,70 +313,54 @@ var decisive = []string{"message_id", "sender", "recipient", "status", "traced_s
 
 // writeOdd makes one change by hand. What SQLite itself refuses is refused.
 func (o *oddRun) writeOdd(ctx context.Context) {
-	table := oddTables[0]
-	if n := o.next(2 * len(oddTables)); n < len(oddTables) {
-		table = oddTables[n]
+	table := o.tables[0]
+	if n := o.next(2 * len(o.tables)); n < len(o.tables) {
+		table = o.tables[n]
 	}
-	value := func(column string) any {
-		v := o.value()
-		if table.name == "settings" && column == "value" {
-			if _, isNumber := v.(int64); isNumber {
-				v = "odd" // a number may be a setting that means something
-			}
+	columns := table.columns
+	if table.name == "agent_message" && o.next(2) == 0 {
+		columns = decisive
+	}
+	column := columns[o.next(len(columns))]
+	value := o.value()
+	if table.name == "settings" && column == "value" {
+		if _, isNumber := value.(int64); isNumber {
+			value = "odd" // a number may be a setting that means something
 		}
-		return v
 	}
-	var statement string
-	var args []any
-	if table.name == "agent_message" && o.next(4) == 0 || o.next(3) == 0 {
-		statement, args = o.insertion(table.name)
+	row := fmt.Sprintf(`FROM %[1]s WHERE %[2]s ORDER BY rowid DESC LIMIT 1 OFFSET %[3]d %% max(1, (SELECT count(*) FROM %[1]s WHERE %[2]s))`,
+		table.name, table.fair, o.next(6))
+	if o.next(3) != 0 {
+		o.exec(ctx, fmt.Sprintf(`UPDATE %s SET %s = ?1 WHERE rowid = (SELECT rowid %s)`, table.name, column, row), value)
 	} else {
-		columns := table.columns
-		if table.name == "agent_message" && o.next(2) == 0 {
-			columns = decisive
-		}
-		column := columns[o.next(len(columns))]
-		statement = fmt.Sprintf(`UPDATE %[1]s SET %[2]s = ? WHERE rowid = (SELECT rowid FROM %[1]s WHERE %[3]s ORDER BY rowid DESC LIMIT 1 OFFSET %[4]d)`,
-			table.name, column, table.fair, o.next(6))
-		args = []any{value(column)}
+		o.exec(ctx, o.copyOf(&table, column, row), value, fmt.Sprint("odd-", len(o.wrote)))
 	}
-	if statement != "" {
-		o.exec(ctx, statement, args...)
-	}
-	if table.name != "agent_message" {
-		o.exec(ctx, `INSERT INTO settings (key, value, updated_at) VALUES ('config.version', ?, '') ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
-			fmt.Sprint("version-", len(o.wrote)))
+	if _, err := o.db.ExecContext(ctx, `INSERT INTO settings (key, value, updated_at) VALUES ('config.version', ?, '')
+		ON CONFLICT (key) DO UPDATE SET value = excluded.value`, fmt.Sprint("version-", len(o.wrote))); err != nil {
+		o.t.Error(err)
 	}
 }
 
-// insertion is a new row, all of whose columns are as they should be but for one.
-func (o *oddRun) insertion(table string) (statement string, args []any) {
-	id := fmt.Sprint("odd-", len(o.wrote))
-	v, place := o.value(), o.next(8)
-	row := map[string][]any{
-		"agent_message": {id, "odd1", "odd2", `{"n":1}`, "pending", "pending", "2026-01-02T03:04:05.000Z", 0},
-		"agents":        {id, "inbox", "", 0, "", 0, "", ""},
-		"groups":        {id, ""},
-		"group_members": {"good_group", "odd1", 1},
-		"schedules":     {id, "@every 1s", "deliver_all", "{}", ""},
-		"settings":      {"retry.ladder", "odd", ""},
-		"tokens":        {id, "odd1", 0, "", "", ""},
-	}[table]
-	columns := map[string]string{
-		"agent_message": "message_id, sender, recipient, payload, status, traced_status, review_at, priority",
-		"agents":        "name, deliver, fallback, silent_after_seconds, disabled, concurrency, created_at, updated_at",
-		"groups":        "name, created_at", "group_members": "group_name, agent, position",
-		"schedules": "name, spec, command, params, created_at", "settings": "key, value, updated_at",
-		"tokens": "hash, agent, admin, created_at, expires_at, revoked_at",
-	}[table]
-	if table != "settings" || place%len(row) != 1 {
-		row[place%len(row)] = v
+// copyOf inserts a row like another, but for one column, which is ?1, and for its keys, which are ?2.
+func (o *oddRun) copyOf(table *oddTable, column, row string) string {
+	values := make([]string, len(table.columns))
+	for i, name := range table.columns {
+		switch {
+		case name == column:
+			values[i] = "?1"
+		case name == table.number:
+			values[i] = "NULL"
+		case slices.Contains(table.keys, name):
+			values[i] = "?2"
+		default:
+			values[i] = name
+		}
 	}
-	return `INSERT INTO ` + table + ` (` + columns + `) VALUES (` + strings.Repeat(", ?", len(row))[2:] + `)`, row
+	return `INSERT INTO ` + table.name + ` SELECT ` + strings.Join(values, ", ") + ` ` + row
 }
 
 func (o *oddRun) exec(ctx context.Context, statement string, args ...any) {
-	_, err := o.db.ExecContext(ctx, statement, args...)
+	_, err := o.db.ExecContext(ctx, statement, args[:min(len(args), strings.Count(statement, "?"))]...)
 	text := fmt.Sprintf("%s %.300s", statement, fmt.Sprintf("%#v", args))
 	if err != nil {
 		text += ": " + err.Error()

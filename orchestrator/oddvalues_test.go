@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/tracing"
 )
 
 // inTime runs f. When that does not come back it ends the program, after naming the test and what everybody is doing: a loop that
@@ -148,6 +150,54 @@ func TestNumbersWrittenByHand(t *testing.T) {
 	want(t, "cleared", f.clear(orchestrator.ClearOptions{OlderThan: time.Second}).Deleted, 7)
 	want(t, "in the archive", len(f.rows(`SELECT 1 FROM agent_message_archive`)), 8)
 	wantRows(t, f.rows(`SELECT message_id FROM agent_message_archive WHERE seq = 1`), archived)
+}
+
+// So it is with the largest number in a trace, in which nearly all that is done leaves a row.
+func TestNumbersOfTracesWrittenByHand(t *testing.T) {
+	t.Parallel()
+	for table, insert := range map[string]string{
+		"message_trace": `(id, message_id, at, event) VALUES (?, 'odd', '', 'read')`,
+		"command_trace": `(id, trace_id, span_id, name, kind, started_at) VALUES (?, '1', 'odd', 'send', 'PRODUCER', '')`,
+	} {
+		f := newFixture(t, "a", "b")
+		f.sql(`INSERT INTO `+table+` `+insert, int64(math.MaxInt64))
+		spanned, span := tracing.Start(t.Context(), "send")
+		draft := orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte("1")}
+		first, err := f.Send(spanned, draft)
+		if err != nil {
+			t.Fatalf("%s: %v", table, err)
+		}
+		f.deliver()
+		f.EndSpan(spanned, span, nil, func() bool { return false })
+		f.sql(`UPDATE `+table+` SET id = ? WHERE id = (SELECT max(id) FROM `+table+`)`, int64(math.MaxInt64))
+		if _, errs := f.SendBatch(t.Context(), []orchestrator.Draft{draft, draft}, false); errs[0] != nil || errs[1] != nil {
+			t.Fatalf("%s: %v", table, errs)
+		}
+		f.sql(`UPDATE `+table+` SET id = ? WHERE id = (SELECT max(id) FROM `+table+`)`, int64(math.MaxInt64))
+		f.deliver()
+		want(t, "delivered", len(f.rows(`SELECT 1 FROM agent_message WHERE status = 'delivered'`)), 3)
+		wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, first.MessageID), "created", "delivered")
+	}
+}
+
+// What somebody has written over the keys for pushes, or into a count, keeps nobody from being pushed to and asked how it stands.
+func TestOddRowsOfKeysAndCounts(t *testing.T) {
+	t.Parallel()
+	f, devices := phoneFixture(t, 1)
+	f.sql(`INSERT INTO signal_keys (name, public_key, private_key, created_at) VALUES ('vapid', '', 'x', '')`)
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, status, traced_status, held) VALUES
+		('1', 'builder', 'reviewer', 'pending', 'pending', 9223372036854775807), ('2', 'builder', 'reviewer', 'pending', 'pending', 1)`)
+	q := f.question(devices)
+	sameLines(t, f.pushes(), "device:"+devices[0]+" question "+q.ID)
+	s, err := f.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range s.Recipients {
+		if b.Recipient == "reviewer" {
+			want(t, "held", b.Held, 2)
+		}
+	}
 }
 
 // So it is when several are sent in one transaction, which SQLite undoes as a whole.

@@ -197,7 +197,10 @@ func (t *tx) vapidKeys() (public, private string, err error) {
 	}
 	public = base64.RawURLEncoding.EncodeToString(pair.PublicKey().Bytes())
 	private = base64.RawURLEncoding.EncodeToString(pair.Bytes())
-	_, err = t.Exec(`INSERT INTO signal_keys (name, public_key, private_key, created_at) VALUES ('vapid', ?, ?, ?)`, public, private, t.now)
+	_, err = t.Exec(`
+		INSERT INTO signal_keys (name, public_key, private_key, created_at) VALUES ('vapid', ?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET public_key = excluded.public_key, private_key = excluded.private_key, created_at = excluded.created_at`,
+		public, private, t.now)
 	return public, private, err
 }
 

@@ -89,7 +89,7 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 		SELECT recipient, sum(pending), sum(retry), sum(leased), sum(held), sum(unread), sum(shown), coalesce(min(oldest), ''), coalesce(min(next), ''), sum(later)
 		FROM (
 		    SELECT recipient, sum(status = 'pending') AS pending, sum(status = 'retry') AS retry, sum(lease_token <> '') AS leased,
-		           sum(held) AS held, 0 AS unread, 0 AS shown,
+		           sum(held <> 0) AS held, 0 AS unread, 0 AS shown,
 		           min(CASE WHEN not_before > ?1 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END) AS oldest,
 		           min(nullif(next_attempt_at, '')) AS next, sum(`+wantedLater+` AND not_before > ?1) AS later
 		    FROM agent_message WHERE status IN ('pending','retry') GROUP BY recipient

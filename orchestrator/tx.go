@@ -30,7 +30,7 @@ type transaction struct {
 
 	careful bool // failures are undone with savepoints
 	spoiled bool // a failure has left something behind: all of it must be rolled back
-	lost    bool // SQLite has rolled it back
+	lost    bool // SQLite has rolled it back, or there was no number left for a row
 }
 
 // created are the new rows whose first events are not written yet.
