@@ -198,6 +198,31 @@ func TestInboxSubscription(t *testing.T) {
 	ask(`"result"`, "resources/unsubscribe", uri)
 	send("third")
 	ask("third", "tools/call", getMessages)
+
+	// A client of the newest protocol, whose library says nothing of when its subscription stands.
+	heard := make(chan string, 1)
+	newest, _ := piped(t, stdioServer(envOf(e.router), "a", "relay"), "a", &mcp.ClientOptions{
+		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
+			select {
+			case heard <- r.Params.URI:
+			default:
+			}
+		},
+	})
+	if err := newest.Subscribe(t.Context(), &mcp.SubscribeParams{URI: inboxURI + "a"}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		send("again")
+		select {
+		case got := <-heard:
+			if got != inboxURI+"a" {
+				t.Errorf("it is told of %s", got)
+			}
+			return
+		default:
+		}
+	}
 }
 
 // TestAgentArrives: an agent is known, and takes part in its session, from when its host connects.
