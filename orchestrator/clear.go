@@ -31,8 +31,8 @@ type Cleared struct {
 
 // ClearOld applies the retention rules: it archives delivered messages, deletes failed, expired and cancelled ones (noting
 // each in the trace), and deletes what has been in the archive for long enough, and threads, requests, presences and
-// tokens that are over. It works in small transactions, so that senders never wait for it, and then gives free pages back
-// to the file system. It can be interrupted and run again.
+// tokens that are over, and what attempts have left on its way for messages that are over. It works in small transactions, so
+// that senders never wait for it, and then gives free pages back to the file system. It can be interrupted and run again.
 func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) {
 	cleared := Cleared{Statuses: map[Status]int64{Delivered: 0, Failed: 0, Lapsed: 0, Cancelled: 0}}
 	conf, err := r.configuration(ctx)
@@ -61,6 +61,10 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 			o.Progress(cleared.Deleted, total)
 		}
 	}
+	targets, err := r.targetsOfEnded(ctx, cutoff)
+	if err != nil {
+		return cleared, err
+	}
 	if err := r.inBatches(ctx, func(t *tx) (int64, error) { return t.clearEnded(cutoff) }, done); err != nil {
 		return cleared, err
 	}
@@ -76,6 +80,7 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 	if err != nil {
 		return cleared, err
 	}
+	r.clearStaged(ctx, targets...)
 	if cleared.Deleted+cleared.ArchiveDeleted+beside > 0 {
 		if err := r.shrink(ctx); err != nil {
 			return cleared, err

@@ -23,10 +23,21 @@ type AgentRemoval struct {
 // forced: then they fail, and their senders are told. It returns how many that were.
 func (r *Router) RemoveAgent(ctx context.Context, o AgentRemoval) (failed int, err error) {
 	o.Name = foldName(o.Name)
+	target := ""
 	err = r.write(ctx, func(t *tx) error {
+		conf, err := t.config()
+		if err != nil {
+			return err
+		}
+		if a := conf.agents[o.Name]; a != nil {
+			target = a.Deliver
+		}
 		failed, err = t.removeAgent(&o)
 		return err
 	})
+	if err == nil {
+		r.clearStaged(ctx, target)
+	}
 	return failed, err
 }
 

@@ -61,6 +61,14 @@ type Placing interface {
 	CheckPlace(agent, address string) error
 }
 
+// Staging is a Transport that puts messages somewhere on their way first. A process that dies leaves them there.
+type Staging interface {
+	// ClearStaged removes what is on its way below an address in canonical form, from this database (Attempt.Database) to these
+	// recipients, but for the messages that needed returns. Those are asked for only if there is something, and afterwards: what
+	// an attempt stages meanwhile stays.
+	ClearStaged(database, address string, recipients []string, needed func() ([]Message, error)) error
+}
+
 // Reaching is a Transport whose addresses may lead into this machine or a private network, which an agent must be allowed.
 type Reaching interface {
 	// IsPrivate reports whether an address in canonical form does, as far as it shows that itself.

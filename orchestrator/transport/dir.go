@@ -284,6 +284,24 @@ func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 	return true, d.sync()
 }
 
+// ClearStaged removes staged files of messages that are not needed any more.
+func (Dir) ClearStaged(database, address string, recipients []string, needed func() ([]orchestrator.Message, error)) error {
+	if _, err := os.Lstat(filepath.Join(address, StagingFolder)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	root, err := openFolder(address)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	staging, err := root.stagingFolder()
+	if err != nil {
+		return err
+	}
+	defer staging.Close()
+	return staging.clearStaged(database, recipients, needed)
+}
+
 // missed says why it cannot be known what became of a message, and what to do.
 func missed(a orchestrator.Attempt, what string) error {
 	return fmt.Errorf("an attempt to write into %s never reported back, and %s: %w. Ask %s; if the message has not arrived,"+

@@ -83,7 +83,7 @@ func (d *drop) close() {
 
 // begin makes the note of a new attempt, and clears up behind earlier ones.
 func (d *drop) begin(a orchestrator.Attempt) (err error) {
-	d.note = dirNote{Owner: mark(a.Database + "\x00" + a.Recipient), Token: rand.Text()}
+	d.note = dirNote{Owner: ownerOf(a.Database, a.Recipient), Token: rand.Text()}
 	if slices.ContainsFunc(a.Messages, func(m orchestrator.Message) bool { return m.Attempt() > 1 || m.Crashes > 0 }) {
 		if err := d.clearUp(a.Messages); err != nil {
 			return err
@@ -101,6 +101,9 @@ func mark(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
+
+// ownerOf is the fingerprint of a database and one of its recipients.
+func ownerOf(database, recipient string) string { return mark(database + "\x00" + recipient) }
 
 // staged is the name of a message's staged file.
 func (n *dirNote) staged(id string) string { return n.Owner + "-" + mark(id) + "-" + n.Token }
@@ -134,9 +137,8 @@ func (d *drop) clearUp(ms []orchestrator.Message) error {
 		again[d.note.Owner+"-"+mark(ms[i].ID)] = true
 	}
 	for _, e := range entries {
-		owner, rest, _ := strings.Cut(e.Name(), "-")
-		message, token, _ := strings.Cut(rest, "-")
-		if len(owner) != 32 || len(message) != 32 || token == "" {
+		owner, message := stagedFor(e.Name())
+		if owner == "" {
 			continue // not ours
 		}
 		info, err := e.Info()
@@ -148,6 +150,51 @@ func (d *drop) clearUp(ms []orchestrator.Message) error {
 		}
 		if old || again[owner+"-"+message] {
 			if err := d.staging.remove(e.Name()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stagedFor returns the fingerprints in the name of a staged file; "" for what has another name.
+func stagedFor(name string) (owner, message string) {
+	owner, rest, _ := strings.Cut(name, "-")
+	message, token, _ := strings.Cut(rest, "-")
+	if len(owner) != 32 || len(message) != 32 || token == "" {
+		return "", ""
+	}
+	return owner, message
+}
+
+// clearStaged removes what is staged from a database to these recipients, but for what is needed.
+func (f folder) clearStaged(database string, recipients []string, needed func() ([]orchestrator.Message, error)) error {
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	ours := map[string]bool{}
+	for _, name := range recipients {
+		ours[ownerOf(database, name)] = true
+	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		owner, _ := stagedFor(e.Name())
+		return !ours[owner]
+	})
+	if len(entries) == 0 {
+		return nil
+	}
+	ms, err := needed()
+	if err != nil {
+		return err
+	}
+	stay := map[string]bool{}
+	for i := range ms {
+		stay[ownerOf(database, ms[i].Recipient)+mark(ms[i].ID)] = true
+	}
+	for _, e := range entries {
+		if owner, message := stagedFor(e.Name()); !stay[owner+message] {
+			if err := f.remove(e.Name()); err != nil {
 				return err
 			}
 		}

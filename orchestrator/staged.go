@@ -1,0 +1,67 @@
+package orchestrator
+
+import (
+	"context"
+	"database/sql/driver"
+	"maps"
+	"slices"
+)
+
+// clearStaged has transports remove what attempts whose process died have left on its way to these targets, and to those of all
+// agents, unless the message may still be asked for. Where that fails, it is for another time: nobody waits for it.
+func (r *Router) clearStaged(ctx context.Context, targets ...string) {
+	conf, err := r.configuration(ctx)
+	if err != nil || conf.untrusted != "" {
+		return
+	}
+	all := map[string]bool{}
+	for _, target := range targets {
+		all[target] = true
+	}
+	for _, name := range conf.names {
+		all[conf.agents[name].Deliver] = true
+	}
+	for _, target := range slices.Sorted(maps.Keys(all)) {
+		transport, address := r.transportOf(target)
+		staging, ok := transport.(Staging)
+		if !ok || ctx.Err() != nil {
+			continue
+		}
+		if err := r.clearStagedAt(ctx, conf, staging, address); err != nil {
+			r.log.Warn("what was left on its way could not be removed", "target", target, "error", err)
+		}
+	}
+}
+
+func (r *Router) clearStagedAt(ctx context.Context, conf *config, staging Staging, address string) error {
+	var removed []string
+	err := r.read(ctx, func(c *conn) (err error) {
+		removed, err = c.texts(`SELECT name FROM removed_agents`)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return staging.ClearStaged(r.path, address, append(removed, conf.names...), func() (needed []Message, err error) {
+		err = r.read(ctx, func(c *conn) error {
+			return c.query(`SELECT message_id, recipient FROM agent_message
+				WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`, func(row []driver.Value) error {
+				needed = append(needed, Message{ID: asText(row[0]), Recipient: asText(row[1])})
+				return nil
+			})
+		})
+		return needed, err
+	})
+}
+
+// targetsOfEnded are the targets whose transports have left notes with undelivered messages that ended before cutoff.
+func (r *Router) targetsOfEnded(ctx context.Context, cutoff string) (targets []string, err error) {
+	err = r.read(ctx, func(c *conn) error {
+		return c.query(`SELECT DISTINCT delivery_marks FROM agent_message
+			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, func(row []driver.Value) error {
+			targets = slices.AppendSeq(targets, maps.Keys((&Message{marks: asText(row[0])}).marksOf()))
+			return nil
+		}, cutoff)
+	})
+	return targets, err
+}

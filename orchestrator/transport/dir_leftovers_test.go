@@ -1,0 +1,180 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+)
+
+// dyingDir leaves what Dir leaves when its process dies as it notes what it has staged. Its zero value does not die.
+type dyingDir struct {
+	transport.Dir
+	dies, noted bool   // noted: the note was stored before
+	staged      func() // what goes on before the note
+}
+
+func (d *dyingDir) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	store := a.Mark
+	a.Mark = func(ctx context.Context, note string) error {
+		if d.staged != nil {
+			d.staged()
+		}
+		var err error
+		if !d.dies || d.noted {
+			err = store(ctx, note)
+		}
+		if d.dies {
+			err = errors.New("the process dies")
+		}
+		return err
+	}
+	return d.Dir.Deliver(ctx, a)
+}
+
+// leftovers is a database whose agent builder gets its messages as files.
+type leftovers struct {
+	*orchestrator.Router
+	t    *testing.T
+	now  time.Time
+	dir  dyingDir
+	root string
+}
+
+func newLeftovers(t *testing.T) *leftovers {
+	l := &leftovers{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), root: realTempDir(t)}
+	var err error
+	l.Router, err = orchestrator.Open(t.Context(), orchestrator.Options{
+		Path: filepath.Join(t.TempDir(), "m.db"), Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
+		Now:        func() time.Time { return l.now },
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "dir": &l.dir},
+	})
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	l.add("architect", "inbox")
+	l.add("builder", "dir:"+l.root)
+	return l
+}
+
+func (l *leftovers) add(name, deliver string) {
+	l.t.Helper()
+	_, _, err := l.AddAgent(l.t.Context(), orchestrator.AgentUpdate{Name: name, Deliver: &deliver})
+	must(l.t, err)
+}
+
+// die makes an attempt at a new message whose process dies. It has so many retries.
+func (l *leftovers) die(noted bool, retries int) (id string) {
+	l.t.Helper()
+	l.dir.dies, l.dir.noted = true, noted
+	sent, err := l.Send(l.t.Context(), orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note", MaxRetries: &retries})
+	must(l.t, err)
+	_, err = l.DeliverAll(l.t.Context(), orchestrator.DeliverOptions{})
+	must(l.t, err)
+	l.dir.dies = false
+	l.mustBeStaged(sent.MessageID)
+	return sent.MessageID
+}
+
+// clear lets some time pass, and clears what ended longer than a week ago.
+func (l *leftovers) clear(after time.Duration) {
+	l.t.Helper()
+	l.now = l.now.Add(after)
+	_, err := l.ClearOld(l.t.Context(), orchestrator.ClearOptions{})
+	must(l.t, err)
+}
+
+func (l *leftovers) mustBeStaged(want ...string) {
+	l.t.Helper()
+	(&dirLedger{root: l.root}).mustBeStaged(l.t, want...)
+}
+
+// A file that nobody asks for any more goes with the next clear_old: its message was given up or cancelled before a note spoke of it.
+func TestDirLeftoversOfTheEnded(t *testing.T) {
+	t.Parallel()
+	l := newLeftovers(t)
+	l.die(false, 0)
+	l.clear(0)
+	l.mustBeStaged()
+	id := l.die(false, 3)
+	_, err := l.Cancel(t.Context(), id, "")
+	must(t, err)
+	l.clear(0)
+	l.mustBeStaged()
+}
+
+// A file that a note speaks of stays as long as the message may be asked for: while it is live, and until a dead letter is cleared.
+func TestDirLeftoversThatAreNoted(t *testing.T) {
+	t.Parallel()
+	l := newLeftovers(t)
+	live := l.die(true, 3)
+	l.clear(0)
+	l.mustBeStaged(live)
+	l.now = l.now.Add(time.Hour)
+	_, err := l.DeliverAll(t.Context(), orchestrator.DeliverOptions{})
+	must(t, err)
+	dead := l.die(true, 0)
+	l.clear(0)
+	l.mustBeStaged(dead)
+	_, err = l.Replay(t.Context(), dead, "")
+	must(t, err)
+	_, err = l.DeliverAll(t.Context(), orchestrator.DeliverOptions{})
+	must(t, err)
+	l.mustBeStaged()
+	if got := inFolder(t, l.root, "builder"); len(got) != 2 {
+		t.Errorf("arrived: %v", got)
+	}
+	l.die(true, 0)
+	l.clear(8 * 24 * time.Hour)
+	l.mustBeStaged()
+}
+
+// What is left for an agent goes when it is removed, or with its dead letters, if their notes speak of it. Nobody else has the root.
+func TestDirLeftoversOfTheRemoved(t *testing.T) {
+	t.Parallel()
+	for _, noted := range []bool{false, true} {
+		l := newLeftovers(t)
+		id := l.die(noted, 3)
+		_, err := l.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "builder", Force: true})
+		must(t, err)
+		if noted {
+			l.clear(0)
+			l.mustBeStaged(id)
+			l.clear(8 * 24 * time.Hour)
+		}
+		l.mustBeStaged()
+	}
+}
+
+// What is on its way, and what is somebody else's, is left alone.
+func TestDirLeftoversAreNoOthers(t *testing.T) {
+	t.Parallel()
+	l := newLeftovers(t)
+	other := &dirLedger{root: l.root}
+	other.dieAfterMark(t, note("other", `1`))
+	mine := filepath.Join(l.root, transport.StagingFolder, "notes-of-mine")
+	must(t, os.WriteFile(mine, []byte(`{"id":"mine","from":"a","to":"b","type":"x","payload":0}`), 0o600))
+	l.dir.staged = func() { l.clear(0) }
+	sent, err := l.Send(t.Context(), orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note"})
+	must(t, err)
+	d, err := l.DeliverAll(t.Context(), orchestrator.DeliverOptions{})
+	if err != nil || d.Delivered != 1 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	l.mustBeStaged("mine", "other")
+	if got := inFolder(t, l.root, "builder"); len(got) != 1 || got[0].ID != sent.MessageID {
+		t.Errorf("arrived: %v", got)
+	}
+
+	// A root that is not there now may come back.
+	must(t, os.Rename(l.root, l.root+"-elsewhere"))
+	l.clear(0)
+	if _, err := os.Lstat(l.root); err == nil {
+		t.Error("the root was made")
+	}
+}
