@@ -57,6 +57,9 @@ func (r *Router) mayHaveArrived(m *Message) bool {
 
 // giveUp makes a dead letter of a live message and tells its sender. attempted says that an attempt ends with it.
 func (t *tx) giveUp(m *Message, reason string, attempted bool) error {
+	if m.isTest() {
+		return t.testFailed(m, reason)
+	}
 	retries := m.Attempt() - 1
 	if !attempted {
 		retries = m.RetryCount

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"mailroom/tracing"
 )
 
 // TestMessage is the message_type of what TryTransports sends. Such a message says that nothing is to be done about it, and
@@ -16,6 +18,9 @@ const TestMessage = "transport_test"
 
 // testPayload is what stands in it.
 var testPayload = json.RawMessage(`{"message":"A test of the way to you, sent by mailroom doctor. There is nothing to do about it.","test":true}`)
+
+// testRemark says in the trace what it is.
+const testRemark = "a test message of mailroom doctor"
 
 // trialTimeout bounds the attempt with a test message; an agent's own timeout may be shorter.
 const trialTimeout = 30 * time.Second
@@ -35,7 +40,7 @@ type Trial struct {
 }
 
 // TryTransports sends a message of the type TestMessage to every agent through its own transport and says what came of each.
-// It is made for once: one that fails becomes a dead letter, of which nobody is told. An inbox has it as read. Trials are
+// It is made for once: one that fails is cancelled, and nobody is told. An inbox has it as read. Trials are
 // made side by side, each within 30 s or the agent's timeout. Error: those of the database; then nothing was tried.
 func (r *Router) TryTransports(ctx context.Context) ([]Trial, error) {
 	agents, err := r.Agents(ctx)
@@ -177,7 +182,7 @@ func (t *tx) insertTest(agent *Agent, conf *config) (*Message, error) {
 			return nil, err
 		}
 	}
-	row := insertion{draft: &d, id: id, recipient: agent.Name, status: Pending, failure: "a test message of mailroom doctor"}
+	row := insertion{draft: &d, id: id, recipient: agent.Name, status: Pending, failure: testRemark}
 	row.expire(t, &conf.settings)
 	if err := t.insert(&row); err != nil {
 		return nil, err
@@ -190,6 +195,18 @@ func (t *tx) insertTest(agent *Agent, conf *config) (*Message, error) {
 		return nil, err
 	}
 	return &ms[0], nil
+}
+
+// isTest reports whether a message tries a transport.
+func (m *Message) isTest() bool {
+	var p Push
+	return m.Sender == SystemSender && (m.Type == TestMessage || m.Type == pushType && json.Unmarshal(m.Payload, &p) == nil && p.Kind == PushTest)
+}
+
+// testFailed cancels a test message that did not arrive: it is no dead letter, since nobody misses what is in it.
+func (t *tx) testFailed(m *Message, reason string) error {
+	_, err := t.changeStatus(bySeq(m.seq), change{to: Cancelled, event: tracing.Cancelled, failure: testRemark + ": " + reason})
+	return err
 }
 
 // testPush is what a device is sent to try it.
