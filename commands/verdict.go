@@ -93,8 +93,11 @@ func verdictOfText(q orchestrator.Asked, text string) (*orchestrator.Verdict, er
 	if match == nil {
 		return nil, unclear(q, "does not say whether it approves or rejects")
 	}
-	return verdict(q, strings.HasPrefix(strings.ToLower(match[1]), "approve"), match[2])
+	return verdict(q, approves(match), match[2])
 }
+
+// approves reports whether a match of verdictWords approves.
+func approves(match []string) bool { return strings.HasPrefix(strings.ToLower(match[1]), "approve") }
 
 // verdictOfData reads an object; said is the text beside it.
 func verdictOfData(q orchestrator.Asked, data json.RawMessage, said string) (*orchestrator.Verdict, error) {
@@ -118,6 +121,9 @@ func verdictOfData(q orchestrator.Asked, data json.RawMessage, said string) (*or
 		return verdictOfText(q, *p.Answer)
 	case p.Approve == nil:
 		return nil, unclear(q, "does not say whether it approves or rejects")
+	}
+	if match := verdictWords().FindStringSubmatch(said); match != nil && approves(match) != *p.Approve {
+		return nil, unclear(q, "says one thing in its text and the other in its payload")
 	}
 	for _, why := range []*string{p.Reason, p.Feedback} {
 		if why == nil {

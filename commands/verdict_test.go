@@ -52,6 +52,8 @@ func TestVerdictIn(t *testing.T) {
 		`{"message":"approve","payload":{"details":1}}`:                "",
 		`{"questionId":"m","answer":"hm"}`:                             "",
 		`{"questionId":"m","answer":"approve","reason":"two answers"}`: "",
+		`{"message":"reject: busy","payload":{"approve":true}}`:        "",
+		`{"message":"approve","payload":{"approve":false}}`:            "",
 		`[true]`: "",
 		`true`:   "",
 	} {

@@ -90,10 +90,10 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 	case orchestrator.ShutdownRequest:
 		q.Options, text = verdicts, "Shut down? "+cmp.Or(said.Reason, m.Summary, m.Sender+" asks for it")
 	default:
-		if err := checkQuestion(c.Data); err != nil {
+		text = cmp.Or(said.Question, text)
+		if err := checkQuestion(c.Data, cmp.Or(strings.TrimSpace(text), m.Summary)); err != nil {
 			return q, fmt.Errorf("%w: %w", orchestrator.ErrRefused, err)
 		}
-		text = cmp.Or(said.Question, text)
 		if q.Context == "" && said.TaskID != "" {
 			q.Context = cut("Task "+said.TaskID, maxContext, m.ID)
 		}
@@ -103,16 +103,24 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 	return q, nil
 }
 
-// checkQuestion refuses data of a message that asks, when a question or options in it have not the form that ask_question
-// wants. Its errors repeat nothing of it.
-func checkQuestion(data json.RawMessage) error {
+// checkQuestion refuses the data and the text of a message that asks nothing, or whose question or options have not the form
+// that ask_question wants. Its errors repeat nothing of it.
+func checkQuestion(data json.RawMessage, text string) error {
+	if text == "" {
+		return errors.New("it asks nothing: its text is empty")
+	}
 	var asked map[string]json.RawMessage
-	if json.Unmarshal(data, &asked) != nil {
-		return nil // no object: it has neither
+	if json.Unmarshal(data, &asked) != nil { // no object
+		if text == string(data) {
+			return errors.New("it asks nothing: its payload is neither a text nor an object")
+		}
+		return nil
 	}
 	var question string
 	if raw, ok := asked["question"]; ok && json.Unmarshal(raw, &question) != nil {
 		return errors.New("question: it is no text")
+	} else if ok && strings.TrimSpace(question) == "" {
+		return errors.New("question: it is empty")
 	}
 	var options []string
 	if raw, ok := asked["options"]; ok && json.Unmarshal(raw, &options) != nil {
