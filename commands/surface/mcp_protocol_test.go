@@ -289,7 +289,7 @@ func TestAdviceWithoutAShell(t *testing.T) {
 		},
 		{"send", `{"recipient":"full","message_type":"x"}`, `"hint":"Try again later"`, `"hint":"Try again later; status shows the backlog, the setting backlog.limit the limit"`},
 		{"send", `{"recipient":"role:x","message_type":"x"}`, `"hint":"No agent has a role yet"`, `"hint":"No agent has a role yet; agent_add (NAME --role x) gives one"`},
-		{"read_thread", `{"thread_id":"t"}`, `"hint":"list_threads lists yours"`, `"hint":"list_threads lists yours"`},
+		{"read_thread", `{"thread_id":"t"}`, `"hint":"list_threads lists yours; any`, `"hint":"list_threads lists yours; any`},
 	} {
 		for _, admin := range []bool{false, true} {
 			want := c.agent
