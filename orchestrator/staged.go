@@ -10,10 +10,18 @@ import (
 // clearStaged has transports remove what attempts whose process died have left on its way to these targets, and to those of all
 // agents, unless the message may still be asked for. Where that fails, it is for another time: nobody waits for it.
 func (r *Router) clearStaged(ctx context.Context, targets ...string) {
-	conf, err := r.configuration(ctx)
+	var conf *config
+	var recipients []string
+	err := r.read(ctx, func(c *conn) (err error) {
+		if conf, err = r.config.load(c); err == nil {
+			recipients, err = c.texts(`SELECT name FROM removed_agents`)
+		}
+		return err
+	})
 	if err != nil || conf.untrusted != "" {
 		return
 	}
+	recipients = append(recipients, conf.names...)
 	all := map[string]bool{}
 	for _, target := range targets {
 		all[target] = true
@@ -27,22 +35,14 @@ func (r *Router) clearStaged(ctx context.Context, targets ...string) {
 		if !ok || ctx.Err() != nil {
 			continue
 		}
-		if err := r.clearStagedAt(ctx, conf, staging, address); err != nil {
+		if err := r.clearStagedAt(ctx, staging, address, recipients); err != nil {
 			r.log.Warn("what was left on its way could not be removed", "target", target, "error", err)
 		}
 	}
 }
 
-func (r *Router) clearStagedAt(ctx context.Context, conf *config, staging Staging, address string) error {
-	var removed []string
-	err := r.read(ctx, func(c *conn) (err error) {
-		removed, err = c.texts(`SELECT name FROM removed_agents`)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return staging.ClearStaged(r.path, address, append(removed, conf.names...), func() (needed []Message, err error) {
+func (r *Router) clearStagedAt(ctx context.Context, staging Staging, address string, recipients []string) error {
+	return staging.ClearStaged(r.path, address, recipients, func() (needed []Message, err error) {
 		err = r.read(ctx, func(c *conn) error {
 			return c.query(`SELECT message_id, recipient FROM agent_message
 				WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`, func(row []driver.Value) error {

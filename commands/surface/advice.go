@@ -46,11 +46,18 @@ func (o offer) advised(err error, d *commands.Definition, arguments json.RawMess
 // offerTo is what is offered over HTTP to a caller with the rights of an administrator, or without.
 func offerTo(catalogue *commands.Catalogue, admin bool) (o offer) {
 	for _, d := range catalogue.All() {
-		if card, err := d.Card(); err == nil && d.Remote() && (card.Rights == "self" || admin) {
+		if _, is := cardFor(d, admin); is {
 			o = append(o, offered{d, d.Name})
 		}
 	}
 	return o
+}
+
+// cardFor returns the card of a command that is offered over MCP and HTTP to a caller with the rights of an administrator, or
+// without; is tells whether it is offered.
+func cardFor(d *commands.Definition, admin bool) (card *commands.Card, is bool) {
+	card, err := d.Card()
+	return card, err == nil && d.Remote() && (card.Rights == "self" || admin)
 }
 
 // withoutShell returns an error whose hint has names of the offer in place of lines for a shell. What a hint says of a command

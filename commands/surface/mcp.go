@@ -56,8 +56,8 @@ func (t *toolServer) server(version string, admin bool, vocabularies ...string) 
 		if !served(d, vocabularies) {
 			continue
 		}
-		card, err := d.Card()
-		if err != nil || !d.Remote() || (card.Rights != "self" && !admin) {
+		card, is := cardFor(d, admin)
+		if !is {
 			continue
 		}
 		name := d.Name
