@@ -92,7 +92,8 @@ func (r *Router) NewSignalID(prefix string) (string, error) { return newSignalID
 
 // AskUser stores a question and pushes it to the devices that can read it, in one transaction; it is on disk when AskUser
 // returns. pushed counts the devices. With a MessageID it is stored once: a repeat returns the first. Errors:
-// invalid_params, unknown_sender, also for a message of an agent that was removed, unavailable when too many questions of the asker are open.
+// invalid_params; unknown_sender, also for a message of an agent that was removed; unavailable when too many questions of the
+// asker are open.
 func (r *Router) AskUser(ctx context.Context, d QuestionDraft) (q Question, pushed int, err error) {
 	if d.Asker, err = CheckName("asker", d.Asker); err != nil {
 		return q, 0, err

@@ -378,10 +378,11 @@ func TestMalformedMessagesToTheUser(t *testing.T) {
 		`{"taskId":"t","question":"Canary?","options":[" "]}`:                                "empty",
 		`{"taskId":"t","question":{"text":"Canary?"}}`:                                       "question: it is no text",
 		`{"taskId":"t","question":"","options":["Canary"]}`:                                  "question: it is empty",
-		`["Canary"]`: "neither a text nor an object",
-		`7`:          "neither a text nor an object",
-		`null`:       "its text is empty",
-		`" "`:        "its text is empty",
+		`["Canary"]`:   "neither a text nor an object",
+		` ["Canary"] `: "neither a text nor an object",
+		`7`:            "neither a text nor an object",
+		`null`:         "its text is empty",
+		`" "`:          "its text is empty",
 	} {
 		id := m.router.Now().Format("m150405.000000000")
 		m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES (?, 'writer', 'user', 'question', ?)`, id, payload)

@@ -111,7 +111,7 @@ func checkQuestion(data json.RawMessage, text string) error {
 	}
 	var asked map[string]json.RawMessage
 	if json.Unmarshal(data, &asked) != nil { // no object
-		if text == string(data) {
+		if text == strings.TrimSpace(string(data)) {
 			return errors.New("it asks nothing: its payload is neither a text nor an object")
 		}
 		return nil

@@ -33,8 +33,8 @@ type Response struct {
 //
 // Its asker can read an answer for 10 minutes after it was read first, and sent back where a message asked; then its key is
 // removed. The administrator's reading is noted of what the operator asked, and of nothing else. Errors: not_found, also for
-// the question of another; permission_denied when only the table says that it is the caller's; with the cause ErrKeyMissing conflict, when the answer was read or sent back and its key is gone, and
-// unavailable otherwise.
+// the question of another; permission_denied when only the table says that it is the caller's; with the cause ErrKeyMissing
+// conflict, when the answer was read or sent back and its key is gone, and unavailable otherwise.
 func Read(ctx context.Context, r *orchestrator.Router, id, caller string, wait time.Duration) (Response, error) {
 	response, err := look(ctx, r, id, caller, wait)
 	if caller == "" && response.Asker == orchestrator.Operator {
