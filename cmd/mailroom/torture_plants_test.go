@@ -180,7 +180,7 @@ var plants = []struct {
 	{"second file in a folder", "arrivals", func(s *scene) string {
 		files := s.files()
 		f := files[0] // of many that now came late, the first
-		s.write("999999-"+f.id+".json", f.content)
+		s.write("999999-again.json", f.content) // an id written by hand may be no name for a file
 		return f.id + " appeared a second time in the folder of boxed"
 	}},
 	{"file that never arrived", "arrivals", func(s *scene) string {
@@ -195,7 +195,8 @@ var plants = []struct {
 	}},
 	{"file with the content of another", "arrivals", func(s *scene) string {
 		files := s.files()
-		s.write(files[0].name, bytes.Replace(files[0].content, []byte(files[0].token), []byte(files[1].token), 1))
+		quoted := func(f takenFile) []byte { return []byte(`"` + f.token + `"`) } // an id may hold the token, too
+		s.write(files[0].name, bytes.Replace(files[0].content, quoted(files[0]), quoted(files[1]), 1))
 		return files[0].id + ": number "
 	}},
 	{"pair that changed places in a folder", "arrival order", func(s *scene) string {
