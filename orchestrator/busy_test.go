@@ -3,8 +3,12 @@ package orchestrator
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,6 +130,40 @@ func TestPatientUntil(t *testing.T) {
 			if got := time.Until(b.patientUntil(10 * time.Second)); got != c.want {
 				t.Errorf("%s: %s, want %s", name, got, c.want)
 			}
+		}
+	})
+}
+
+// TestDoctorNamesTheLocker: the doctor says that another program holds the write lock, and which, and sends no test message,
+// of which it would say that it did not arrive.
+func TestDoctorNamesTheLocker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, lock := lockedRouter(t)
+		before := r.Doctor(t.Context(), true)
+		lock()
+		began := time.Now()
+		locked := r.Doctor(t.Context(), true)
+		if took := time.Since(began); took > r.busy/2 {
+			t.Errorf("it took %s by the clock of the test", took)
+		}
+		about := func(findings []Finding, check string) (found Finding) {
+			for _, f := range findings {
+				if f.Check == check {
+					found = f
+				}
+			}
+			return found
+		}
+		if ok := about(before, "lock"); ok.Level != "ok" {
+			t.Errorf("unlocked: %+v", ok)
+		}
+		holder := about(locked, "lock")
+		if holder.Level != "problem" || runtime.GOOS == "linux" && !strings.Contains(holder.Says, fmt.Sprintf("process %d (\"orchestrator.te", os.Getpid())) {
+			t.Errorf("locked: %+v", holder)
+		}
+		if about(locked, "trials").Level != "problem" || about(locked, "trial of a").Check != "" {
+			t.Errorf("trials while it is locked: %+v, %+v", about(locked, "trials"), about(locked, "trial of a"))
 		}
 	})
 }

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"mailroom/tracing"
 )
@@ -28,18 +30,53 @@ func (r *Router) Doctor(ctx context.Context, try bool) []Finding {
 	d := &doctor{r: r}
 	d.file()
 	d.fileSystem()
+	locked := r.exists() && d.locked(ctx)
 	d.content(ctx)
-	if try && r.exists() {
+	switch {
+	case !try || !r.exists():
+	case locked:
+		d.add("trials", "problem", "no test message was sent: it could not be written", "")
+	default:
 		d.trials(ctx)
 	}
 	return d.findings
+}
+
+// lockPatience is how long the doctor waits for the write lock: many times what a writer has it for.
+const lockPatience = 2 * time.Second
+
+// locked reports whether nobody can write the database since a program holds its lock, and which one that is.
+func (d *doctor) locked(ctx context.Context) bool {
+	short, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	looked := errors.New("looked")
+	err := d.r.write(short, func(*tx) error { return looked })
+	if errors.Is(err, looked) {
+		d.add("lock", "ok", "nobody keeps others from writing", "")
+	}
+	if CodeOf(err) != Busy || ctx.Err() != nil {
+		return false // what else keeps from writing, the other checks name
+	}
+	var who, pids []string
+	for _, pid := range lockers(d.r.path) {
+		pids = append(pids, strconv.Itoa(pid))
+		who = append(who, fmt.Sprintf("process %d (%q)", pid, processName(pid)))
+	}
+	says := "nobody could write the database for " + FormatDuration(lockPatience) + ": "
+	if pids == nil {
+		d.add("lock", "problem", says+"another program holds its lock", "`fuser -v "+shellWord(d.r.path)+"` shows who has it open; end the one that is in a transaction")
+		return true
+	}
+	d.add("lock", "problem", says+"its lock is held by "+strings.Join(who, " and "),
+		"`ps -fp "+strings.Join(pids, ",")+"` shows what that is. Let it end its transaction, or end it: what it has not committed is undone")
+	return true
 }
 
 // trials sends each agent a test message.
 func (d *doctor) trials(ctx context.Context) {
 	trials, err := d.r.TryTransports(ctx)
 	if err != nil {
-		d.add("trials", "note", "the agents' transports were not all tried: "+err.Error(), "")
+		d.failed("trials", "the agents' transports were not all tried: ", err)
 	}
 	worked := 0
 	for _, t := range trials {
@@ -139,12 +176,23 @@ func (d *doctor) content(ctx context.Context) {
 	var own *Error
 	switch {
 	case err == nil:
-	case !errors.As(err, &own):
-		d.add("database", "problem", err.Error(), "")
-	case isDamaged(err):
+	case isDamaged(err) && errors.As(err, &own):
 		d.add("database", "problem", fmt.Sprintf("%s: %v", own.Message, own.Err), recovery(d.r.path))
 	default:
-		d.add("database", "problem", own.Message, own.Hint)
+		d.failed("database", "", err)
+	}
+}
+
+// failed adds an error as a problem, and its hint as what to do.
+func (d *doctor) failed(check, says string, err error) {
+	var own *Error
+	switch {
+	case !errors.As(err, &own):
+		d.add(check, "problem", says+err.Error(), "")
+	case own.Code == Busy:
+		d.add(check, "problem", says+own.Message, "") // the finding about the lock says more than that hint
+	default:
+		d.add(check, "problem", says+own.Message, own.Hint)
 	}
 }
 

@@ -79,6 +79,9 @@ func (r *Router) try(ctx context.Context, agents []Agent) ([]Trial, error) {
 			places <- struct{}{}
 			defer func() { <-places }()
 			trial, err := r.tryTransport(ctx, &agents[i])
+			if err != nil && trial.Says == "" {
+				trial.Says = err.Error()
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			trials, failure = append(trials, trial), cmp.Or(failure, err)
