@@ -179,7 +179,7 @@ var plants = []struct {
 	}},
 	{"second file in a folder", "arrivals", func(s *scene) string {
 		files := s.files()
-		f := files[0] // of many that now came late, the first
+		f := files[0]                           // of many that now came late, the first
 		s.write("999999-again.json", f.content) // an id written by hand may be no name for a file
 		return f.id + " appeared a second time in the folder of boxed"
 	}},
