@@ -87,7 +87,7 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 	}
 	switch m.Status {
 	case Delivered:
-		if err := c.explainDelivered(conf, m, &why); err != nil {
+		if err := r.explainDelivered(c, conf, m, &why); err != nil {
 			return why, err
 		}
 		return why, c.explainStart(r, conf, m, &why)
@@ -121,7 +121,7 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 }
 
 // explainDelivered says where a message is that was delivered, and how much is known of that.
-func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
+func (r *Router) explainDelivered(c *conn, conf *config, m *Message, why *Reason) error {
 	if m.isPost() {
 		why.Where = "in the thread " + m.ThreadID
 		why.Rule = "a post is delivered with its writing, and stays as long as its thread is open"
@@ -131,12 +131,23 @@ func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
 	if err != nil {
 		return err
 	}
+	if through == "" {
+		r.explainByHand(m, why)
+		return nil
+	}
+	place, stands, err := c.text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
+	if err != nil {
+		return err
+	}
 	scheme, address, _ := strings.Cut(through, ":")
 	rule, fix := "delivered; nothing has been heard of its being read", ""
 	switch scheme {
 	case "inbox":
-		why.Where = "in the inbox of " + m.Recipient
-		fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+		why.Where = "with " + m.Recipient + ": it was delivered, and does not stand in the inbox (any more)"
+		if stands {
+			why.Where = "in the inbox of " + m.Recipient
+			fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+		}
 	case "jsonl":
 		why.Where = "in the file " + address + whose
 		fix = "Nothing: whoever reads that file has it"
@@ -166,10 +177,6 @@ func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
 	if err != nil {
 		return err
 	}
-	taken, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at <> '')`, m.ID, m.Recipient)
-	if err != nil {
-		return err
-	}
 	switch {
 	case lease != nil:
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it is unread again at %s unless it is acknowledged", lease, lease.at, lease.until)
@@ -178,7 +185,7 @@ func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
 		why.Rule = "delivered, read and acknowledged"
 	case m.ReadAt != "":
 		why.Rule = "delivered and read; not acknowledged"
-	case taken != 0:
+	case place == "read":
 		why.Rule = "delivered; its place in the inbox looks read though no reader has it and nobody has read it: somebody changed the tables by hand"
 		why.Fix = "`mailroom mail release " + m.ID + "` makes it unread again"
 	default:
@@ -190,10 +197,26 @@ func (c *conn) explainDelivered(conf *config, m *Message, why *Reason) error {
 	return nil
 }
 
+// explainByHand explains a message that is delivered only by what somebody wrote.
+func (r *Router) explainByHand(m *Message, why *Reason) {
+	why.Where, why.Rule = "in "+m.table()+" only", "nothing has delivered it: somebody wrote its status by hand"
+	if m.DeliveredAt != "" {
+		why.Attempts-- // there was none at that time
+	}
+	switch {
+	case m.ReadAt != "" || m.AcknowledgedAt != "":
+	case m.ArchivedAt != "":
+		why.Fix = "Send it anew, if it is still wanted"
+	default:
+		why.Fix = fmt.Sprintf("Have it delivered: `sqlite3 %s \"UPDATE agent_message SET status = 'pending' WHERE seq = %d\"`", shellWord(r.path), m.seq)
+	}
+}
+
 // tookIt returns the transport that took a message of an agent, which may have been removed: its fallback if the trace
-// says so, its inbox if it stands there, and else the agent's own. whose tells a fallback from that.
+// says so, its inbox if it stands there, and else the agent's own. whose tells a fallback from that. through is "" for a message
+// that none has taken: somebody wrote by hand that it is delivered.
 func (c *conn) tookIt(agent *Agent, m *Message) (through, whose string, err error) {
-	how, _, err := c.text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1`, m.ID)
+	how, delivered, err := c.text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1`, m.ID)
 	if err != nil {
 		return "", "", err
 	}
@@ -204,10 +227,15 @@ func (c *conn) tookIt(agent *Agent, m *Message) (through, whose string, err erro
 		return "push", "", nil
 	}
 	stands, err := c.number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
-	if stands > 0 || agent == nil {
-		return "inbox", "", err
+	switch {
+	case err != nil:
+		return "", "", err
+	case stands == 0 && !delivered:
+		return "", "", nil
+	case stands > 0 || agent == nil:
+		return "inbox", "", nil
 	}
-	return agent.Deliver, "", err
+	return agent.Deliver, "", nil
 }
 
 // explainLive explains a message that the router still has to act on.

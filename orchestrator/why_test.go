@@ -1,0 +1,90 @@
+package orchestrator_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// TestWhyOfAStatusByHand: a message whose status somebody wrote, so that nothing has delivered it, is not said to be with its
+// recipient, and the statement that why names has it delivered.
+func TestWhyOfAStatusByHand(t *testing.T) {
+	t.Parallel()
+	for _, target := range []string{"inbox", "wire:b"} {
+		f := newFixture(t, "a")
+		f.add(orchestrator.AgentUpdate{Name: "b", Deliver: &target})
+		f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
+		says := func(when string) orchestrator.Reason {
+			t.Helper()
+			why := f.why("m")
+			if why.Where != "in agent_message only" || !strings.HasPrefix(why.Rule, "nothing has delivered it") || why.Attempts != 0 {
+				t.Errorf("%s, %s: %+v", target, when, why)
+			}
+			return why
+		}
+		says("not adopted yet")
+		f.deliver()
+		why := says("adopted")
+		_, statement, _ := strings.Cut(why.Fix, `"`)
+		statement, _, _ = strings.Cut(statement, `"`)
+		f.sql(statement)
+		f.deliver()
+		if why := f.why("m"); strings.HasPrefix(why.Rule, "nothing has delivered it") || why.Attempts != 1 {
+			t.Errorf("%s, delivered: %+v", target, why)
+		}
+		arrived := f.wire.ids()
+		if target == "inbox" {
+			arrived = f.rows(`SELECT message_id FROM b_inbox`)
+		}
+		wantRows(t, arrived, "m")
+	}
+}
+
+// TestWhyOfAStatusByHandThatIsAcknowledged: whoever has acknowledged a message has it, whatever has delivered it.
+func TestWhyOfAStatusByHandThatIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
+	f.deliver()
+	if _, err := f.Acknowledge(t.Context(), "m", "b"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "what helps", f.why("m").Fix, "")
+}
+
+// TestWhyOfAStatusByHandInTheArchive: what nothing has delivered and is archived can only be sent anew.
+func TestWhyOfAStatusByHandInTheArchive(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
+	f.deliver()
+	f.clock.advance(8 * 24 * time.Hour)
+	if _, err := f.ClearOld(t.Context(), orchestrator.ClearOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	why := f.why("m")
+	want(t, "where", why.Where, "in agent_message_archive only")
+	want(t, "what helps", why.Fix, "Send it anew, if it is still wanted")
+}
+
+// TestWhyLooksIntoTheInbox: why says that a message is in the inbox only if it is.
+func TestWhyLooksIntoTheInbox(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	taken, read := f.send("a", "b"), f.send("a", "b")
+	f.deliver()
+	want(t, "what helps", f.why(taken).Fix, "`mailroom wait --recipient b` reads it")
+	f.sql(`DELETE FROM b_inbox WHERE message_id = ?`, read)
+	want(t, "where it was read", f.why(read).Where, "in the inbox of b")
+	f.sql(`DELETE FROM agent_inbox`)
+	for id, rule := range map[string]string{taken: "delivered; nothing has been heard of its being read", read: "delivered and read; not acknowledged"} {
+		why := f.why(id)
+		want(t, "where", why.Where, "with b: it was delivered, and does not stand in the inbox (any more)")
+		want(t, "rule", why.Rule, rule)
+		if strings.Contains(why.Fix, "wait") {
+			t.Errorf("do: %s", why.Fix)
+		}
+	}
+}
