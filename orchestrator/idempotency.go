@@ -70,6 +70,8 @@ func (t *tx) firstResult(d *Draft) (sent Sent, found bool, err error) {
 	switch {
 	case err != nil || !found:
 		return sent, false, err
+	case have != d.ownHash() && have != d.hash(d.SessionID) && d.IdempotencyKey == d.ID:
+		return sent, false, idTaken(d.ID) // nobody but us has called it a key
 	case have != d.ownHash() && have != d.hash(d.SessionID):
 		return sent, false, Errorf(Conflict, "the idempotency key %q was used by %s for another message", d.IdempotencyKey, d.Sender).
 			WithHint("Use a new key for a new message")

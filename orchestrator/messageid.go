@@ -32,13 +32,17 @@ func (t *tx) firstWithID(d *Draft) (sent Sent, found bool, err error) {
 		return sent, false, err
 	}
 	if !conf.sent(&m, d.Sender) || !m.says(d) || m.Priority != d.Priority || m.ReplyTo != d.ReplyTo {
-		return sent, false, Errorf(Conflict, "another message has the id %s", Clip(d.ID)).
-			WithHint("Give this one an id of its own, or none: it gets one then")
+		return sent, false, idTaken(d.ID)
 	}
 	return Sent{
 		MessageID: m.ID, MessageIDs: []string{m.ID}, Recipients: []string{m.Recipient}, Status: Pending, CreatedAt: m.CreatedAt,
 		Origin: m.Origin, Idempotent: true,
 	}, true, nil
+}
+
+// idTaken is the error for an id that another message has, whoever wrote that one.
+func idTaken(id string) error {
+	return Errorf(Conflict, "another message has the id %s", Clip(id)).WithHint("Give this one an id of its own, or none: it gets one then")
 }
 
 // says reports whether a stored message is from and to whom a draft is, of its type and with its payload.
