@@ -195,7 +195,7 @@ func (w *writer) transaction(b *batch, until time.Time) error {
 		}
 		if w.c.moved() {
 			w.c.script("ROLLBACK")
-			return movedAway(w.r.path)
+			return w.r.movedAway()
 		}
 		if _, err := w.c.Exec("COMMIT"); err != nil {
 			w.c.script("ROLLBACK")

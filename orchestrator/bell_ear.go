@@ -154,9 +154,12 @@ func (e *ear) rebind() (bound bool) {
 	return e.bind()
 }
 
-// bind makes the socket, and the folder if need be. The last listener of another process may remove the folder at any
+// bind makes the socket, and the folder if need be, where the database is. The last listener of another process may remove the folder at any
 // time as long as it is empty, so it tries again a few times.
 func (e *ear) bind() (bound bool) {
+	if e.bell.exists != nil && !e.bell.exists() {
+		return false
+	}
 	for range 5 {
 		if err := os.Mkdir(e.bell.folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return false

@@ -30,6 +30,10 @@ type socketBell struct {
 	// first Listen.
 	detector func() (changed func() bool, stop func())
 
+	// exists reports whether the database is there: where it is not, no folder is made. nil: it is. Set it before the first
+	// Listen.
+	exists func() bool
+
 	// poll is how often an ear looks without any hint, and whether its socket is still there; a fifth as often while it
 	// has both. Set it before the first Listen.
 	poll time.Duration

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,12 +111,12 @@ func (d *doctor) add(check, level, says, do string) {
 }
 
 func (d *doctor) file() {
-	if orphanedWAL(d.r.path) {
-		err := databaseMissing(d.r.path)
+	info, err := os.Stat(d.r.path)
+	if errors.Is(err, fs.ErrNotExist) && (d.r.found.Load() || orphanedWAL(d.r.path)) {
+		err := d.r.noDatabase()
 		d.add("file", "problem", err.Message, err.Hint)
 		return
 	}
-	info, err := os.Stat(d.r.path)
 	if err != nil {
 		d.add("file", "note", "there is no database at "+d.r.path+" yet", "It is made by the first command that needs it, or by `mailroom init`")
 		return

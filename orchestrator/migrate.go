@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -264,12 +265,19 @@ func prepareFile(c *conn) error {
 	return c.script("PRAGMA journal_mode = WAL")
 }
 
-// createEmpty makes the file if there is none, and no -wal of one that has gone either. Nobody can have it open then, so that closing it here drops no lock.
-func createEmpty(path string) error {
-	if orphanedWAL(path) {
-		return databaseMissing(path)
+// createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops
+// no lock. It makes none where there was one before that this router found, or where the -wal of one is left.
+func (r *Router) createEmpty() error {
+	if _, err := os.Stat(r.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if r.found.Load() || orphanedWAL(r.path) {
+		return r.noDatabase()
+	}
+	if err := os.MkdirAll(filepath.Dir(r.path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(r.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if os.IsExist(err) {
 		return nil
 	}

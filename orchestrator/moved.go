@@ -43,8 +43,12 @@ func (r *Router) openFile(dsn string) (*conn, error) {
 		return nil, err
 	}
 	c, err := openFileBy(r.path, dsn, fileAt)
-	if err != nil || c.file == (fileID{}) {
-		return c, err
+	if err != nil {
+		return nil, err
+	}
+	r.found.Store(true)
+	if c.file == (fileID{}) {
+		return c, nil
 	}
 	r.mu.Lock()
 	before := r.file
@@ -162,12 +166,23 @@ func orphanedWAL(path string) bool {
 
 func databaseMissing(path string) *Error {
 	return Errorf(Unavailable, "the database %[1]s is missing, but its %[1]s-wal is there and holds messages that were not yet moved into it", path).
-		WithHint("Put the database file back under its name, or, to begin a new one, move the -wal and the -shm away, too")
+		WithHint("Put the database file back under its name; or, to begin a new one, move the -wal and the -shm away, too, and start anew what has it open")
+}
+
+// databaseRemoved is the outcome of whatever a router is asked for when its database has gone from its place. It makes no new
+// one there: that would know nobody, and be in the way of whoever puts the old one back.
+func databaseRemoved(path string) *Error {
+	return Errorf(Unavailable, "the database %s was removed while this program used it; nothing was read or written", path).
+		WithHint("Put the file back under its name: the next call uses it. To put a backup in its place, use `mailroom restore`. " +
+			"To begin a new one, start this session anew (the MCP server, the daemon, the watch)")
 }
 
 // movedAway is the outcome of a batch that was undone since the database has gone from its place.
-func movedAway(path string) error {
-	return Errorf(Unavailable, "the database %s, or its -wal, was removed or replaced while it was open; nothing was kept", path).
+func (r *Router) movedAway() error {
+	if !r.exists() {
+		return r.noDatabase()
+	}
+	return Errorf(Unavailable, "the database %s, or its -wal, was removed or replaced while it was open; nothing was kept", r.path).
 		WithHint("Repeat the command: it goes to the file that is there now. To put a backup in place, use `mailroom restore`")
 }
 

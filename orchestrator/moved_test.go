@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator"
 )
@@ -16,7 +17,7 @@ import (
 func TestReplacedDatabase(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(t *testing.T, path, other string){
-		"removed": func(t *testing.T, path, _ string) {
+		"made anew": func(t *testing.T, path, _ string) {
 			for _, suffix := range []string{"", "-wal", "-shm"} {
 				if err := os.Remove(path + suffix); err != nil {
 					t.Fatal(err)
@@ -54,8 +55,8 @@ func TestReplacedDatabase(t *testing.T) {
 			replace(t, path, other)
 			_, err := r.Send(t.Context(), draft)
 			wantCode(t, err, orchestrator.Unavailable)
-			if name == "removed" {
-				addAB(t, r) // into a new file
+			if name == "made anew" {
+				addAB(t, openAt(t, path))
 			}
 			if _, err := r.Send(t.Context(), draft); err != nil {
 				t.Fatal(err)
@@ -129,10 +130,83 @@ func TestMovedAwayAndBack(t *testing.T) {
 	addAB(t, r)
 	mustSend(t, r, "one")
 	move(t, path, path+".away")
-	refusedSend(t, r, "two", "nothing was kept")
+	refusedSend(t, r, "two", "is missing")
 	move(t, path+".away", path)
 	mustSend(t, r, "two")
 	wantPayloads(t, path, "one", "two")
+}
+
+// TestRemovedDatabase: a router whose database is removed makes no new one, whatever it is asked for, nor anything beside it,
+// and says the same of every call, until the database is back.
+func TestRemovedDatabase(t *testing.T) {
+	t.Parallel()
+	for name, opened := range map[string]bool{"while it is open": true, "before it is opened": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			above := t.TempDir()
+			folder := filepath.Join(above, "there")
+			path := filepath.Join(folder, "a.db")
+			made := openAt(t, path)
+			addAB(t, made)
+			mustSend(t, made, "one")
+			if err := made.Close(); err != nil {
+				t.Fatal(err)
+			}
+			r, err := orchestrator.Open(t.Context(), orchestrator.Options{Path: path}) // with the bell that processes have
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.Close() })
+			if opened {
+				mustSend(t, r, "two")
+				if _, err := r.Poll(t.Context(), "b", 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			away := filepath.Join(above, "away")
+			move(t, folder, away)
+			for _, folderBack := range []bool{false, true} {
+				if folderBack {
+					if err := os.Mkdir(folder, 0o700); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for what, use := range map[string]func() error{
+					"send":   func() error { _, err := r.Send(t.Context(), draftOf("lost")); return err },
+					"poll":   func() error { _, err := r.Poll(t.Context(), "b", 1); return err },
+					"create": func() error { _, err := r.Create(t.Context()); return err },
+					"wait": func() error {
+						_, _, err := r.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Minute})
+						return err
+					},
+				} {
+					for range 2 {
+						err := use()
+						wantCode(t, err, orchestrator.Unavailable)
+						if err == nil || !strings.Contains(err.Error(), "was removed while this program used it") {
+							t.Errorf("%s: %v", what, err)
+						}
+					}
+				}
+				if f := r.Doctor(t.Context(), false)[0]; f.Level != "problem" || !strings.Contains(f.Says, "was removed") {
+					t.Errorf("the doctor finds %+v", f)
+				}
+				if left, _ := os.ReadDir(folder); len(left) > 0 {
+					t.Errorf("there is %v where the database was", left)
+				}
+			}
+			if err := os.Remove(folder); err != nil {
+				t.Fatal(err)
+			}
+			move(t, away, folder)
+			mustSend(t, r, "three")
+			if opened {
+				wantPayloads(t, path, "one", "two", "three")
+			} else {
+				wantPayloads(t, path, "one", "three")
+			}
+		})
+	}
 }
 
 // TestMovedDuringACommit: when the database goes between the commit and the answer, nobody can tell whether it was kept.

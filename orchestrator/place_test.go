@@ -52,7 +52,14 @@ func TestFailedFileIsReplaced(t *testing.T) {
 	}
 	putAway(t, r.path)
 	if err := r.Ready(t.Context()); CodeOf(err) != Unavailable {
-		t.Fatalf("the first write after it was replaced: %v", err)
+		t.Fatalf("the first write after it was put away: %v", err)
+	}
+	other := openWithTwo(t)
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(other.path, r.path); err != nil {
+		t.Fatal(err)
 	}
 	for range 3 {
 		if err := r.Ready(t.Context()); err != nil {

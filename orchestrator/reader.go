@@ -187,13 +187,8 @@ func (p *readers) close() error {
 // it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where nothing can be written, a database that was closed cleanly is read
 // as it stands.
 func (r *Router) openReader() (*conn, error) {
-	r.mu.Lock()
-	opened := r.opened
-	r.mu.Unlock()
-	if !opened {
-		if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
-			return nil, noDatabase(r.path)
-		}
+	if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
+		return nil, r.noDatabase()
 	}
 	c, version, err := r.tryAnyReader()
 	interrupted := sqliteCode(err) == sqlite3.ErrReadonly && journalExists(r.path)
@@ -219,11 +214,14 @@ func (r *Router) openReader() (*conn, error) {
 	return c, nil
 }
 
-func noDatabase(path string) *Error {
-	if orphanedWAL(path) {
-		return databaseMissing(path)
+func (r *Router) noDatabase() *Error {
+	switch {
+	case orphanedWAL(r.path):
+		return databaseMissing(r.path)
+	case r.found.Load():
+		return databaseRemoved(r.path)
 	}
-	return Errorf(Unavailable, "there is no database at %s", path).
+	return Errorf(Unavailable, "there is no database at %s", r.path).
 		WithHint("The first `mailroom agent add` makes it, and `mailroom init` one for the project in this folder; --db and MAILROOM_DB name another")
 }
 

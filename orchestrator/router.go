@@ -60,10 +60,11 @@ type Router struct {
 	readers readers
 	config  configCache
 
+	found atomic.Bool // there was a database at path: where it is gone, none is made
+
 	returning returnTrouble // one goroutine sends answers of the user back
 
 	mu         sync.Mutex
-	opened     bool     // the file is there, in WAL mode and of this version
 	file       fileID   // that was opened last
 	wal        *walFile // that the writer opened last, see keepWAL
 	watch      observer // see Watch
@@ -86,7 +87,8 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	info, statErr := os.Stat(path)
+	if statErr == nil && !info.Mode().IsRegular() {
 		return nil, Errorf(Unavailable, "%s cannot be a database: it is not a regular file", path).WithHint("%s", whyNotOpen(path))
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -114,9 +116,10 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	}
 	if r.bell == nil {
 		bell := newBell(path, r.log)
-		bell.detector, bell.linger = r.detectChanges, 2*time.Second
+		bell.detector, bell.exists, bell.linger = r.detectChanges, r.exists, 2*time.Second
 		r.bell, r.closeEar, r.closeRinger = bell, bell.close, bell.ringer.close
 	}
+	r.found.Store(statErr == nil)
 	r.config.judge = r.judge
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
 	r.pulse = newPulse(path)
@@ -154,21 +157,20 @@ func (r *Router) Close() error {
 	return errors.Join(r.readers.close(), r.writer.close())
 }
 
-// Create makes the database if it is not there yet, and reports whether it did.
+// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
 func (r *Router) Create(ctx context.Context) (created bool, err error) {
-	created = !r.exists()
+	if created = !r.exists(); created && r.found.Load() {
+		return false, r.noDatabase()
+	}
 	return created, r.writer.open(time.Now().Add(r.busy))
 }
 
 // openWriter opens the connection that writes, making and migrating the file first where needed. Many processes may do
 // this at once: they queue at the turnstile, and what SQLite still refuses as busy is tried again, until a certain time.
 func (r *Router) openWriter(until time.Time) (*conn, error) {
-	if err := os.MkdirAll(filepath.Dir(r.path), 0o700); err != nil {
-		return nil, databaseError(r.path, err)
-	}
 	var c *conn
 	open := func() (err error) {
-		if err = createEmpty(r.path); err != nil {
+		if err = r.createEmpty(); err != nil {
 			return backoff.Permanent(err)
 		}
 		if c, err = r.openFile(writerDSN(r.path)); err != nil {
@@ -190,7 +192,6 @@ func (r *Router) openWriter(until time.Time) (*conn, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.opened = true
 	if r.watch != nil {
 		r.watch.attach(c)
 	}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -57,6 +60,70 @@ func TestMCPClientGone(t *testing.T) {
 			o.run("send", "--sender", "b", "--recipient", "a", "--message-type", "note")
 			if got := o.run("coral", "wait-for-mentions", "--as", "a"); got["count"] != 1.0 {
 				t.Errorf("another waiter gets %v", got)
+			}
+		})
+	}
+}
+
+// TestMCPDatabaseRemoved: where the database is removed below a running server, each of its tools says so, nothing appears in
+// its place, and all goes on when it is back.
+func TestMCPDatabaseRemoved(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		names []string // in the folder above that of the database
+		says  string
+	}{
+		"the file":           {[]string{"there/mailroom.db"}, "is missing, but its"},
+		"the file with -wal": {[]string{"there/mailroom.db", "there/mailroom.db-wal", "there/mailroom.db-shm"}, "was removed"},
+		"the folder":         {[]string{"there"}, "was removed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			above := t.TempDir()
+			o := newOfficeOf(t, "mailroom", filepath.Join(above, "there"), "a", "b")
+			_, _, s := o.startTools("a", "relay")
+			call := func(tool string, arguments map[string]any) (text string, failed bool) {
+				t.Helper()
+				got, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got.Content[0].(*mcp.TextContent).Text, got.IsError
+			}
+			send := map[string]any{"target": "b", "message_type": "STATUS", "message": "hello"}
+			if text, failed := call("send_message", send); failed {
+				t.Fatal(text)
+			}
+			move := func(from, to string) {
+				for _, name := range test.names {
+					if err := os.Rename(filepath.Join(above, from+name), filepath.Join(above, to+name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := os.MkdirAll(filepath.Join(above, "away", filepath.Dir(test.names[0])), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			move("", "away/")
+			for range 3 {
+				for tool, arguments := range map[string]map[string]any{"send_message": send, "get_messages": {}, "get_sent_messages": {}} {
+					text, failed := call(tool, arguments)
+					if !failed || !strings.Contains(text, `"unavailable"`) || !strings.Contains(text, test.says) {
+						t.Errorf("%s answers %s", tool, text)
+					}
+				}
+				for _, name := range test.names {
+					if _, err := os.Lstat(filepath.Join(above, name)); err == nil {
+						t.Fatalf("there is a new %s", name)
+					}
+				}
+			}
+			move("away/", "")
+			if text, failed := call("send_message", send); failed {
+				t.Errorf("with the database back: %s", text)
+			}
+			if got := o.rows(`SELECT count(*) FROM agent_message WHERE recipient = 'b'`); got[0] != "2" {
+				t.Errorf("%s messages are there; want two", got)
 			}
 		})
 	}
