@@ -140,7 +140,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
 		       not_before = ?18, `+noLease+`
 		WHERE seq = ?1`,
-		f.seq, status, foldName(strings.TrimSpace(f.sender)), foldName(strings.TrimSpace(f.recipient)),
+		f.seq, status, adoptedName(f.sender), adoptedName(f.recipient),
 		adoptedText(f.messageType), adoptedPayload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
 		countOf(f.retryCount), min(maxRetries, maxCount), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, maxCount)),
 		times.notBefore)
@@ -148,7 +148,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		t.ring.all = true
 	}
 	if err == nil && f.traced == "" {
-		err = t.heard(foldName(strings.TrimSpace(f.sender)))
+		err = t.heard(adoptedName(f.sender))
 	}
 	return err
 }
@@ -213,7 +213,7 @@ func (t *tx) refuseForeign(f *foreignRow) error {
 func (t *tx) adoptID(f *foreignRow) error {
 	taken := `SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2)
 		AND EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND recipient = ?2)`
-	with := any(foldName(strings.TrimSpace(f.recipient)))
+	with := any(adoptedName(f.recipient))
 	if f.blobID {
 		f.id = strings.ToValidUTF8(f.id, "\uFFFD")
 		taken = `SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1 AND seq <> ?2)
@@ -289,10 +289,35 @@ func adoptedTime(s string, clock time.Time, now string) string {
 	return now
 }
 
-// asAdopted brings what a listing shows of a live row, whose columns are messageColumns, into the form that adoption will
-// give it.
-func (m *Message) asAdopted(row []driver.Value, clock time.Time) {
-	m.Sender = foldName(strings.TrimSpace(m.Sender))
+// foreignTo selects what others wrote and may mean for ?1, beside what a look-up of its live rows finds.
+const foreignTo = `SELECT seq, recipient, status, traced_status FROM agent_message
+	WHERE (` + foreign + `) AND (` + live + ` AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient), ?1) > 0`
+
+// foreignTo lists, by their times of creation, what will be live rows of a recipient once they are adopted, beside what a
+// look-up of its live rows finds.
+func (c *conn) foreignTo(recipient string, clock time.Time) (seqs []int64, err error) {
+	err = c.query(foreignTo+` ORDER BY `+adoptedOrder, func(row []driver.Value) error {
+		f := foreignRow{recipient: asText(row[1]), status: asText(row[2]), traced: asText(row[3])}
+		if status, _ := f.meaning(); (status == Pending || status == Retry) && adoptedName(f.recipient) == recipient {
+			seqs = append(seqs, asInt(row[0]))
+		}
+		return nil
+	}, recipient, stamp(clock))
+	return seqs, err
+}
+
+// adoptedOrder sorts rows by the time of creation that they will have when they are adopted. ?2 is the clock.
+const adoptedOrder = `CASE WHEN traced_status IS status THEN created_at ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?2) END, seq`
+
+// adoptedName is the name that somebody meant who wrote it by hand.
+func adoptedName(s string) string { return foldName(strings.TrimSpace(s)) }
+
+// asAdopted brings what a listing shows of a row that will be live, whose columns are messageColumns, into the form that
+// adoption will give it. traced is its traced_status.
+func (m *Message) asAdopted(row []driver.Value, traced string, clock time.Time) {
+	f := foreignRow{status: asText(row[6]), traced: traced}
+	m.Status, _ = f.meaning()
+	m.Sender, m.Recipient = adoptedName(m.Sender), adoptedName(m.Recipient)
 	m.Type, _ = adoptedText(row[4]).(string)
 	m.Payload = []byte(adoptedPayload(row[5]))
 	m.CreatedAt = adoptedTime(m.CreatedAt, clock, stamp(clock))

@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,52 @@ func TestAdoptionNormalises(t *testing.T) {
 		`zone architect builder "plain \"text\"" 2025-10-26T08:30:00.000Z 0 3 delivered`,
 		"frac architect builder 12345678901234567890.10 2025-10-26T10:30:00.123Z 0 3 delivered",
 		`junk architect builder "`+"\uFFFD"+`\u0000" 2026-01-02T03:04:05.000Z 0 3 delivered`)
+}
+
+// TestPollAgreesWithDelivery: what others wrote waits for the agent to which it will be delivered, however they spelt its name
+// and the status, and why says so.
+func TestPollAgreesWithDelivery(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "architect", "architect2")
+	done, undone := f.send("a", "architect"), f.send("a", "architect")
+	f.deliver()
+	f.sql(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, done)     // which is undone
+	f.sql(`UPDATE agent_message SET status = ' RETRY' WHERE message_id = ?`, undone) // which is not
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES
+		('plain', 'a', 'architect', '1', 'pending'), ('case', 'A', 'Architect', '1', 'pending'), ('spaces', 'a', char(9) || ' architect ' || char(160), '1', 'pending'),
+		('blob', 'a', x'417263686974656374', '1', 'pending'), ('null', 'a', 'architect', '1', NULL), ('status', 'a', 'ARCHITECT', '1', 'Queued'),
+		('other', 'a', 'Architect2', '1', 'pending'), ('inner', 'a', 'archi tect', '1', 'pending'), ('kelvin', 'a', 'architect' || char(8203), '1', 'pending'),
+		('ended', 'a', 'Architect', '1', ' Delivered ')`)
+	poll := func() (pending int, ids string) {
+		t.Helper()
+		b, err := f.Poll(t.Context(), "Architect", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range b.Messages {
+			ids += " " + m.ID + ":" + string(m.Status) + ":" + m.Recipient
+		}
+		return b.Pending, ids
+	}
+	pending, ids := poll()
+	want(t, "pending", pending, 7)
+	wanted := " " + undone + ":retry:architect"
+	for _, id := range []string{"plain", "case", "spaces", "blob", "null", "status"} {
+		wanted += " " + id + ":pending:architect"
+	}
+	want(t, "listed", ids, wanted)
+	for _, id := range []string{"case", "spaces", "null", "status"} {
+		if why := f.why(id); why.Recipient != "architect" || !strings.HasPrefix(why.Rule, "it is due now") {
+			t.Errorf("why %s: %+v", id, why)
+		}
+	}
+	d, err := f.DeliverAll(t.Context(), orchestrator.DeliverOptions{Recipient: "architect"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "delivered", d.Delivered, pending)
+	pending, _ = poll()
+	want(t, "pending afterwards", pending, 0)
 }
 
 func TestAdoptionOfStatuses(t *testing.T) {

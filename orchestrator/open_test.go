@@ -225,16 +225,17 @@ func TestQueryPlans(t *testing.T) {
 	f := newFixture(t, "a")
 	db := openPlain(t, f.path)
 	for query, index := range map[string]string{
-		orchestrator.HotStatements.Due:      "agent_message_live (recipient=?)",
-		orchestrator.HotStatements.Next:     "agent_message_live (recipient>? AND recipient<?)",
-		orchestrator.HotStatements.Untraced: "agent_message_untraced",
-		orchestrator.HotStatements.Review:   "agent_message_review (review_at<?)",
-		orchestrator.HotStatements.Leased:   "agent_message_leased",
-		orchestrator.HotStatements.Lapsed:   "agent_message_leased",
-		orchestrator.HotStatements.Ended:    "agent_message_ended (ended_at<?)",
-		orchestrator.HotStatements.Retry:    "agent_message_later",
-		orchestrator.HotStatements.Wanted:   "agent_message_wanted_later",
-		orchestrator.HotStatements.PutOff:   "agent_message_put_off (recipient=? AND sender=? AND priority=? AND next_attempt_at>?)",
+		orchestrator.HotStatements.Due:       "agent_message_live (recipient=?)",
+		orchestrator.HotStatements.Next:      "agent_message_live (recipient>? AND recipient<?)",
+		orchestrator.HotStatements.Untraced:  "agent_message_untraced",
+		orchestrator.HotStatements.ForeignTo: "agent_message_untraced",
+		orchestrator.HotStatements.Review:    "agent_message_review (review_at<?)",
+		orchestrator.HotStatements.Leased:    "agent_message_leased",
+		orchestrator.HotStatements.Lapsed:    "agent_message_leased",
+		orchestrator.HotStatements.Ended:     "agent_message_ended (ended_at<?)",
+		orchestrator.HotStatements.Retry:     "agent_message_later",
+		orchestrator.HotStatements.Wanted:    "agent_message_wanted_later",
+		orchestrator.HotStatements.PutOff:    "agent_message_put_off (recipient=? AND sender=? AND priority=? AND next_attempt_at>?)",
 	} {
 		plan := explain(t, db, query)
 		if !strings.Contains(plan, index) || strings.Contains(plan, "SCAN m\n") || strings.Contains(plan, "TEMP B-TREE") {

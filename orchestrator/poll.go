@@ -37,22 +37,37 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		if err != nil {
 			return err
 		}
-		b.Pending, b.Unread = int(count), int(unread)
-		if count+unread == 0 && conf.agents[recipient] == nil {
+		others, err := c.foreignTo(recipient, r.now())
+		if err != nil {
+			return err
+		}
+		b.Pending, b.Unread = int(count)+len(others), int(unread)
+		if b.Pending+b.Unread == 0 && conf.agents[recipient] == nil {
 			return c.unknownAgent(UnknownRecipient, "nothing waits for that name: ", recipient, conf)
 		}
-		return c.query(`SELECT traced_status IS NOT status, `+messageColumns+` FROM agent_message
-			WHERE `+live+` AND recipient = ?1
-			ORDER BY CASE WHEN traced_status IS status THEN created_at
-			              ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?3) END, seq LIMIT +?2`,
-			func(row []driver.Value) error {
-				m := scanMessage(row[1:])
-				if asInt(row[0]) != 0 {
-					m.asAdopted(row[1:], r.now())
-				}
-				b.Messages = append(b.Messages, m)
-				return nil
-			}, recipient, n, stamp(r.now()))
+		list := func(row []driver.Value) error {
+			m := scanMessage(row[2:])
+			if asInt(row[0]) != 0 {
+				m.asAdopted(row[2:], asText(row[1]), r.now())
+			}
+			b.Messages = append(b.Messages, m)
+			return nil
+		}
+		const columns = foreign + `, traced_status, ` + messageColumns
+		if err := c.query(`SELECT `+columns+` FROM agent_message WHERE `+live+` AND recipient = ?1 ORDER BY `+adoptedOrder+` LIMIT +?3`,
+			list, recipient, stamp(r.now()), n); err != nil || len(others) == 0 {
+			return err
+		}
+		for _, seq := range others[:min(n, len(others))] {
+			if err := c.query(`SELECT `+columns+` FROM agent_message WHERE seq = ?`, list, seq); err != nil {
+				return err
+			}
+		}
+		slices.SortStableFunc(b.Messages, func(a, b Message) int {
+			return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.seq, b.seq))
+		})
+		b.Messages = b.Messages[:min(n, len(b.Messages))]
+		return nil
 	})
 	return b, err
 }

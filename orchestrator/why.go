@@ -67,6 +67,7 @@ func (r *Router) Why(ctx context.Context, id string) (reasons []Reason, err erro
 }
 
 func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason, error) {
+	m.Sender, m.Recipient = adoptedName(m.Sender), adoptedName(m.Recipient)
 	why := Reason{
 		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, NextAttemptAt: m.NextAttemptAt, LastError: m.Error,
 	}
