@@ -55,7 +55,7 @@ type Param struct {
 	Arg      string
 	Min, Max *float64
 	OneOf    []string
-	NameOf   string // agent, agent|group, agent|group|role or id
+	NameOf   string // agent, agent|group, agent|group|role, id, or mention, which may be no name
 
 	// TextOrObject: the JSON value is a text or an object. On the command line a text needs no quotes of its own.
 	TextOrObject bool
@@ -195,7 +195,7 @@ func (p *Param) readChecks(tag string) error {
 			}
 		case "oneof":
 			p.OneOf = strings.Split(value, "|")
-		case "agent", "agent|group", "agent|group|role", "id":
+		case "agent", "agent|group", "agent|group|role", "id", "mention":
 			p.NameOf = key
 		case "text|object":
 			p.TextOrObject = true

@@ -231,7 +231,13 @@ func (p *Program) argument(ctx context.Context, param *commands.Param, words []s
 // list turns words into a list. Names may stand in one word with commas between them, since no name holds one.
 func list(param *commands.Param, words []string) (json.RawMessage, error) {
 	if param.NameOf != "" {
-		words = strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool { return r == ',' || r == ' ' })
+		words = strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool { return r == ',' || r == ' ' && param.NameOf != "mention" })
+	}
+	if param.NameOf == "mention" { // which may be a display name
+		for i := range words {
+			words[i] = strings.TrimSpace(words[i])
+		}
+		words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
 	}
 	for _, word := range words {
 		if !utf8.ValidString(word) {
