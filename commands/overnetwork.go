@@ -32,12 +32,17 @@ func (d *Definition) onlyHere(caller Caller, params any) error {
 		if p.Remote == nil || value.IsZero() {
 			continue
 		}
-		if given := fmt.Sprint(reflect.Indirect(value)); !slices.ContainsFunc(p.Remote, func(allowed string) bool {
-			prefix, open := strings.CutSuffix(allowed, "*")
-			return given == allowed || open && strings.HasPrefix(given, prefix)
-		}) {
+		if p.OnlyHere(fmt.Sprint(reflect.Indirect(value))) {
 			return OnlyHere(p.Name, p.Name, d.CommandLine())
 		}
 	}
 	return nil
+}
+
+// OnlyHere reports whether a value of a parameter is refused to a caller over the network.
+func (p *Param) OnlyHere(value string) bool {
+	return p.Remote != nil && !slices.ContainsFunc(p.Remote, func(allowed string) bool {
+		prefix, open := strings.CutSuffix(allowed, "*")
+		return value == allowed || open && strings.HasPrefix(value, prefix)
+	})
 }

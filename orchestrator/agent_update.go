@@ -249,7 +249,7 @@ func (r *Router) mayReach(a *Agent) error {
 	transport, address := r.transportOf(a.Deliver)
 	if reaching, ok := transport.(Reaching); ok && !a.AllowPrivate && reaching.IsPrivate(address) {
 		return Errorf(InvalidParams, "deliver %q: that is this machine or a private network, where no webhook may lead unless it is allowed", a.Deliver).
-			WithHint("If that is meant, add --allow-private")
+			WithHint("If that is meant, allow it: `mailroom agent add %s --deliver %s --allow-private`", a.Name, shellWord(a.Deliver))
 	}
 	return nil
 }

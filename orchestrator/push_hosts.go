@@ -96,7 +96,7 @@ func CheckPushEndpoint(endpoint string, added []string) (host string, err error)
 	}
 	if known, _ := PushHost(u, added); !known {
 		return "", Errorf(InvalidParams, "endpoint: %s is no push service that is known", Clip(u.Host)).
-			WithHint("If it is one of yours: mailroom setting set signal.push_hosts %s", Clip(u.Host))
+			WithHint("If it is one of yours, name it in the setting signal.push_hosts, on this machine only")
 	}
 	if u.Host != canonicalHost(u) {
 		// What we sign is for this host, and push services compare that as text.
@@ -122,10 +122,10 @@ func CheckNtfyURL(address string, added []string, allowPrivate bool) (host strin
 	switch {
 	case u.Scheme != "https" && !(u.Scheme == "http" && byHand && allowPrivate):
 		return "", Errorf(InvalidParams, "url: it is no https address").
-			WithHint("http is for a server of your own network: mailroom setting set signal.push_hosts %s, and signal.allow_private on", Clip(u.Host))
+			WithHint("http is for a server of your own network: name it in the setting signal.push_hosts and turn signal.allow_private on, on this machine only")
 	case !byHand && host != ntfyService:
 		return "", Errorf(InvalidParams, "url: %s is no server that is known", Clip(u.Host)).
-			WithHint("If it is one of yours: mailroom setting set signal.push_hosts %s", Clip(u.Host))
+			WithHint("If it is one of yours, name it in the setting signal.push_hosts, on this machine only")
 	}
 	return host, nil
 }

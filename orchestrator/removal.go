@@ -73,7 +73,7 @@ func (t *tx) removeAgent(o *AgentRemoval) (failed int, err error) {
 			mail = plural(int(undelivered), "undelivered message")
 		}
 		return 0, Errorf(Conflict, "%s has %s", o.Name, mail).
-			WithHint("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`), or give them up with --force, which tells their senders", o.Name)
+			WithHint("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`); or give them up, which tells their senders: `mailroom agent remove %[1]s --force`", o.Name)
 	}
 	if err := t.keepRemoved(a, o.By); err != nil {
 		return 0, err

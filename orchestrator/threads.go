@@ -286,7 +286,7 @@ func (t *tx) openThread(c *ThreadChange) (Thread, error) {
 		return th, noThread(c.Thread)
 	case c.By == "" && (!found || th.Session != foldName(c.Session)):
 		return th, Errorf(NotFound, "there is no thread %q in the session %s", Clip(c.Thread), Clip(c.Session)).
-			WithHint("create_thread answers with the id of the thread it makes; --session names another session")
+			WithHint("create_thread answers with the id of the thread it makes; it may be in another session")
 	case th.Status != OpenThread:
 		return th, Errorf(Conflict, "%s was closed at %s", th.ID, th.ClosedAt).WithHint("Start a new thread")
 	}

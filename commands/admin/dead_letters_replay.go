@@ -28,7 +28,7 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 	r := DeadLettersReplayResult{Replayed: []string{}}
 	if p.All == (p.MessageID != "") {
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "message_id: name one dead letter, or say all").
-			WithHint("`mailroom dead_letters replay ID`, or --all with --recipient or --sender")
+			WithHint("`mailroom dead_letters replay ID`; or `mailroom dead_letters replay --all` with a recipient or a sender")
 	}
 	var ms []orchestrator.Message
 	var err error

@@ -19,7 +19,7 @@ var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet)
 // settingSet takes effect in every process at its next transaction. Over the network it changes no setting that is local.
 func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (orchestrator.Setting, error) {
 	if p.Default == (p.Value != "") {
-		return orchestrator.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or --default for the default")
+		return orchestrator.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or say default for the default; not both")
 	}
 	if env.Caller.Remote {
 		setting, err := env.Router.Setting(ctx, p.Key)

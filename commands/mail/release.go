@@ -30,7 +30,7 @@ var releaseCommand = commands.Define(vocabulary, "release", release).BesideAny()
 func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseResult, error) {
 	if p.All == (p.MessageID != "") {
 		return ReleaseResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "it is not said what to hand back").
-			WithHint("Name one message, or say all (--all); not both")
+			WithHint("Name one message, or say all; not both")
 	}
 	agent, by := p.Agent, env.Caller.Name
 	if p.All || agent != "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,10 +17,14 @@ import (
 	"mailroom/orchestrator"
 )
 
-// offer is what is offered over MCP or HTTP: each command with its name there. Errors advise whoever calls in terms of it, who
-// may have no shell.
-type offer []offered
+// offer is what is offered over MCP or HTTP. Errors advise whoever calls in terms of it, who may have no shell.
+type offer struct {
+	tools  []offered
+	all    []*commands.Definition // what there is in a shell
+	remote bool                   // whoever calls is on another machine, where some parameters are refused
+}
 
+// offered is a command with its name in an offer.
 type offered struct {
 	d    *commands.Definition
 	name string
@@ -44,10 +49,11 @@ func (o offer) advised(err error, d *commands.Definition, arguments json.RawMess
 }
 
 // offerTo is what is offered over HTTP to a caller with the rights of an administrator, or without.
-func offerTo(catalogue *commands.Catalogue, admin bool) (o offer) {
-	for _, d := range catalogue.All() {
+func offerTo(catalogue *commands.Catalogue, admin bool) offer {
+	o := offer{all: catalogue.All(), remote: true}
+	for _, d := range o.all {
 		if _, is := cardFor(d, admin); is {
-			o = append(o, offered{d, d.Name})
+			o.tools = append(o.tools, offered{d, d.Name})
 		}
 	}
 	return o
@@ -61,8 +67,8 @@ func cardFor(d *commands.Definition, admin bool) (card *commands.Card, is bool) 
 }
 
 // withoutShell returns an error whose hint has names of the offer in place of lines for a shell. What a hint says of a command
-// that is not offered is left out; if nothing else is left, the hint is for the person. What is not permitted here may be
-// done in a shell, so that hint stays as it is.
+// that is not offered is left out. If nothing else is left, the hint is for the person, unless it is only about what there is
+// to see. What is not permitted here may be done in a shell, so that hint stays as it is.
 func (o offer) withoutShell(err error) error {
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || e.Code == orchestrator.PermissionDenied || !strings.Contains(e.Hint, "`mailroom ") {
@@ -70,24 +76,32 @@ func (o offer) withoutShell(err error) error {
 	}
 	told := *e
 	var kept []string
+	shows, refused := true, false
 	for _, part := range sentences(e.Hint) {
 		offered := true
 		part = quoted().ReplaceAllStringFunc(part, func(line string) string {
 			if !strings.HasPrefix(line, "`mailroom ") {
 				return line
 			}
-			name := o.nameOf(strings.Trim(line, "`"))
+			line = strings.Trim(line, "`")
+			name, onlyThere := o.nameOf(line)
 			offered = offered && name != ""
+			shows, refused = shows && o.onlyShows(line), refused || onlyThere
 			return name
 		})
 		if offered {
 			kept = append(kept, part)
 		}
 	}
-	if kept == nil {
-		return told.WithHint("Tell the person who runs you: %s", e.Hint)
+	switch {
+	case kept != nil:
+		return told.WithHint("%s", strings.TrimRight(strings.Join(kept, ""), ".; "))
+	case refused:
+		return told.WithHint("Only somebody on the daemon's machine can do that. %s", e.Hint)
+	case shows:
+		return told.WithHint("")
 	}
-	return told.WithHint("%s", strings.TrimRight(strings.Join(kept, ""), ".; "))
+	return told.WithHint("Tell the person who runs you: %s", e.Hint)
 }
 
 // quoted matches what stands in backquotes.
@@ -111,22 +125,84 @@ func sentences(hint string) (parts []string) {
 	return parts
 }
 
-// nameOf returns the name of the command that a line for a shell runs, with its arguments in parentheses; "" if it is not
-// offered.
-func (o offer) nameOf(line string) (name string) {
+// nameOf returns the name of the command that a line for a shell runs, with its parameters in parentheses; "" if it is not
+// offered. onlyThere tells that it is, but not with these parameters.
+func (o offer) nameOf(line string) (name string, onlyThere bool) {
+	d, rest := o.commandOf(line)
+	i := slices.IndexFunc(o.tools, func(t offered) bool { return t.d == d })
+	if i < 0 {
+		return "", false
+	}
+	given, onlyThere := o.parametersOf(d, rest)
+	if onlyThere {
+		return "", true
+	}
+	if name = o.tools[i].name; given != nil {
+		name += " (" + strings.Join(given, ", ") + ")"
+	}
+	return name, false
+}
+
+// commandOf returns the command that a line for a shell runs, and what follows its name; nil if none of the catalogue.
+func (o offer) commandOf(line string) (d *commands.Definition, rest string) {
 	longest := 0
-	for _, other := range o {
-		start := other.d.CommandLine()
-		arguments, is := strings.CutPrefix(line+" ", start+" ")
-		if !is || len(start) < longest {
-			continue
-		}
-		name, longest = other.name, len(start)
-		if arguments != "" {
-			name += " (" + strings.TrimSpace(arguments) + ")"
+	for _, other := range o.all {
+		start := other.CommandLine()
+		if behind, is := strings.CutPrefix(line+" ", start+" "); is && len(start) > longest {
+			d, rest, longest = other, behind, len(start)
 		}
 	}
-	return name
+	return d, rest
+}
+
+// onlyShows reports whether the command that a line for a shell runs changes nothing.
+func (o offer) onlyShows(line string) bool {
+	d, _ := o.commandOf(line)
+	if d == nil {
+		return false
+	}
+	card, err := d.Card()
+	return err == nil && len(card.Tables.Write) == 0
+}
+
+// word matches a word of a line for a shell, as hints have them.
+var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`) })
+
+// parametersOf returns the parameters that stand behind a command's name in a line for a shell, each as "name: value".
+// onlyThere tells that one of them is refused to whoever calls.
+func (o offer) parametersOf(d *commands.Definition, rest string) (given []string, onlyThere bool) {
+	arguments, words := positional(d), word().FindAllString(rest, -1)
+	for i := 0; i < len(words); i++ {
+		var p *commands.Param
+		flag, value, has := strings.Cut(words[i], "=")
+		if flag, is := strings.CutPrefix(flag, "--"); is {
+			if n := slices.IndexFunc(d.Params(), func(p commands.Param) bool { return p.Flag() == flag }); n >= 0 {
+				p = &d.Params()[n]
+			}
+			switch {
+			case p != nil && p.Kind == commands.Boolean && !has:
+				value, has = "true", true
+			case !has && i+1 < len(words):
+				i++
+				value, has = words[i], true
+			}
+		} else if value, has = words[i], true; len(arguments) > 0 {
+			if p = arguments[0]; p.Arg != "rest" {
+				arguments = arguments[1:]
+			}
+		}
+		if p == nil {
+			continue // a flag of the program, such as --db
+		}
+		value = strings.Trim(value, `"'`)
+		onlyThere = onlyThere || o.remote && value != "..." && p.OnlyHere(value)
+		if has {
+			given = append(given, p.Name+": "+value)
+		} else {
+			given = append(given, p.Name)
+		}
+	}
+	return given, onlyThere
 }
 
 // aboutUnknown is what an agent can do about a name that nobody has.
@@ -135,7 +211,7 @@ func (o offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) strin
 	if near, _ := e.Details["near"].([]string); len(near) > 0 {
 		advice = append(advice, "Did you mean "+strings.Join(near, " or ")+"?")
 	}
-	for _, other := range o {
+	for _, other := range o.tools {
 		if other.d.IsListOfAgents() {
 			advice = append(advice, other.name+" shows who is known.")
 			break
@@ -146,7 +222,7 @@ func (o offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) strin
 			advice = append(advice, "If "+orchestrator.Clip(e.Unknown)+" is still to come, send again with hold_unknown: the message waits until then.")
 		}
 	}
-	if add := o.nameOf("mailroom agent add"); add != "" {
+	if add, _ := o.nameOf("mailroom agent add"); add != "" {
 		return strings.Join(append(advice, add+" adds an agent"), " ")
 	}
 	return strings.Join(append(advice, "Only the person who runs you adds agents"), " ")
@@ -159,7 +235,7 @@ func (o offer) meant(d *commands.Definition, arguments json.RawMessage) string {
 	if json.Unmarshal(arguments, &given) != nil || takesAll(d, given) {
 		return ""
 	}
-	for _, other := range o {
+	for _, other := range o.tools {
 		if other.d != d && other.d.Tool == d.Tool && takesAll(other.d, given) {
 			return other.name
 		}
@@ -190,7 +266,7 @@ func (o offer) withNames(next mcp.MethodHandler) mcp.MethodHandler {
 			return result, err
 		}
 		known, here := false, ""
-		for _, other := range o {
+		for _, other := range o.tools {
 			known = known || other.name == call.Params.Name
 			if other.d.Tool == call.Params.Name {
 				here = other.name

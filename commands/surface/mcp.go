@@ -51,8 +51,8 @@ func (t *toolServer) server(version string, admin bool, vocabularies ...string) 
 	inboxes.tell = func(uri string) {
 		s.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: uri})
 	}
-	var tools offer
-	for _, d := range t.env.Catalogue.All() {
+	tools := offer{all: t.env.Catalogue.All(), remote: t.arrival == nil}
+	for _, d := range tools.all {
 		if !served(d, vocabularies) {
 			continue
 		}
@@ -64,7 +64,7 @@ func (t *toolServer) server(version string, admin bool, vocabularies ...string) 
 		if len(vocabularies) == 1 {
 			name = d.Tool
 		}
-		tools = append(tools, offered{d, name})
+		tools.tools = append(tools.tools, offered{d, name})
 		s.AddTool(t.describe(d, card, name), t.call(d, &tools))
 	}
 	t.addResources(s)

@@ -281,14 +281,15 @@ func TestAdviceWithoutAShell(t *testing.T) {
 	for _, c := range []struct{ tool, args, agent, administrator string }{
 		{
 			"get_message", `{"message_id":"m"}`, `"hint":"search_messages finds what an agent has sent or got"`,
-			`"hint":"search_messages finds what an agent has sent or got; sql (\"SELECT message_id, recipient,`,
+			`"hint":"search_messages finds what an agent has sent or got; sql (query: SELECT message_id, recipient,`,
 		},
 		{
 			"send", `{"recipient":"builders","message_type":"x"}`, `"hint":"Tell the person who runs you: Add some with ` + "`mailroom group add builders AGENT`" + `"`,
-			`"hint":"Add some with group_add (builders AGENT)"`,
+			`"hint":"Add some with group_add (name: builders, members: AGENT)"`,
 		},
 		{"send", `{"recipient":"full","message_type":"x"}`, `"hint":"Try again later"`, `"hint":"Try again later; status shows the backlog, the setting backlog.limit the limit"`},
-		{"send", `{"recipient":"role:x","message_type":"x"}`, `"hint":"No agent has a role yet"`, `"hint":"No agent has a role yet; agent_add (NAME --role x) gives one"`},
+		{"send", `{"recipient":"role:x","message_type":"x"}`, `"hint":"No agent has a role yet"`, `"hint":"No agent has a role yet; agent_add (name: NAME, role: x) gives one"`},
+		{"release", `{}`, `"hint":"Name one message, or say all; not both"`, `"hint":"Name one message, or say all; not both"`},
 		{"read_thread", `{"thread_id":"t"}`, `"hint":"list_threads lists yours; any`, `"hint":"list_threads lists yours; any`},
 	} {
 		for _, admin := range []bool{false, true} {

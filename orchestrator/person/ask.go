@@ -281,7 +281,7 @@ func (to *readers) nobody() error {
 	case to.waiting:
 		return e.WithHint("A device waits for approval: %s", approveHint)
 	case to.ntfy:
-		return e.WithHint("ntfy can show only what is not encrypted: say encrypt: false (`--encrypt=false` on the command line). Or pair a phone with `mailroom signal pair`")
+		return e.WithHint("ntfy can show only what is not encrypted: say that encrypt is false. Or pair a phone with `mailroom signal pair`")
 	}
 	return e.WithHint("Pair a phone with `mailroom signal pair`")
 }

@@ -107,7 +107,7 @@ func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
 		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s belongs to user %d, and this is user %d", path, s.Uid, os.Geteuid()).
-			WithHint("Run mailroom as the user whose keys these are")
+			WithHint("Be the user whose keys these are")
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return orchestrator.Errorf(orchestrator.PermissionDenied, "others on this machine can reach %s (mode %04o)", path, mode).

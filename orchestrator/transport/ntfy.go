@@ -61,7 +61,7 @@ type button struct {
 func (*Ntfy) Check(address string) (string, error) {
 	if address != "ntfy" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "ntfy leads to a person's topic, which is not added as an agent").
-			WithHint("Set the topic: mailroom signal ntfy URL")
+			WithHint("Set the topic: `mailroom signal ntfy URL`")
 	}
 	return address, nil
 }

@@ -52,7 +52,7 @@ func (*Push) Check(address string) (string, error) {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "push leads to devices, which are not added as agents").
-			WithHint("Pair a phone: mailroom signal pair")
+			WithHint("Pair a phone: `mailroom signal pair`")
 	}
 	return address, nil
 }

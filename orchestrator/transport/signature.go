@@ -55,7 +55,7 @@ func keyOf(secret string) ([]byte, error) {
 func sign(h http.Header, a *orchestrator.Attempt, id string, now time.Time, body []byte) error {
 	if a.Secret == "" {
 		return orchestrator.Errorf(orchestrator.DeliveryFailed, "there is no secret to sign messages to %s with", a.Recipient).
-			WithHint(`Have one made, and give it to the receiver: mailroom agent add %s --secret ""`, a.Recipient)
+			WithHint("Have one made, and give it to the receiver: `mailroom agent add %s --secret ''`", a.Recipient)
 	}
 	key, err := keyOf(a.Secret)
 	if err != nil {
