@@ -17,6 +17,7 @@ type TrustState struct {
 	Database string    `json:"database"`
 	Trusted  bool      `json:"trusted"`
 	Reason   string    `json:"reason,omitempty"` // why it is not
+	Gone     bool      `json:"gone,omitempty"`   // there is no file at its path any more; it was taken off the list
 	Outside  []Outside `json:"outside"`
 }
 
@@ -95,14 +96,17 @@ func (r *Router) outside(c *conn, conf *config) ([]Outside, error) {
 	return list, err
 }
 
-// SetTrusted trusts the database as it is here, or takes that back. It takes effect in every process at its next
-// transaction. Errors: unavailable when it cannot be kept; those of the database.
+// SetTrusted trusts the database as it is here, or takes that back, also when there is no file at its path any more. It takes effect
+// in every process at its next transaction. Errors: unavailable when it cannot be kept; those of the database.
 func (r *Router) SetTrusted(ctx context.Context, trusted bool) (TrustState, error) {
 	if r.trust == nil {
 		return TrustState{}, Errorf(Unavailable, "this program asks of no database whether it is trusted")
 	}
-	if _, err := r.TrustState(ctx); err != nil {
-		return TrustState{}, err // nor is one made only to be trusted
+	if _, err := r.TrustState(ctx); err != nil { // nor is one made only to be trusted
+		if _, missing := os.Stat(r.path); !trusted && errors.Is(missing, fs.ErrNotExist) {
+			return r.forgetGone(err)
+		}
+		return TrustState{}, err
 	}
 	err := r.write(ctx, func(t *tx) error {
 		id, _, err := t.text(`SELECT value FROM settings WHERE key = '` + databaseID + `'`)
@@ -122,8 +126,7 @@ func (r *Router) SetTrusted(ctx context.Context, trusted bool) (TrustState, erro
 			err = r.trust.remove(id, r.trustedPath())
 		}
 		if err != nil {
-			return &Error{Code: Unavailable, Message: "it cannot be kept whether the database is trusted", Err: err,
-				Hint: "Check the folder " + r.trust.Folder}
+			return r.trustNotKept(err)
 		}
 		return t.configChanged()
 	})
@@ -131,6 +134,23 @@ func (r *Router) SetTrusted(ctx context.Context, trusted bool) (TrustState, erro
 		return TrustState{}, err
 	}
 	return r.TrustState(ctx)
+}
+
+// forgetGone takes back the trust in what was at the path of a database that is gone, whatever its id was. err is what there is
+// to say of a path at which nothing is trusted.
+func (r *Router) forgetGone(err error) (TrustState, error) {
+	n, problem := r.trust.removeAt(r.trustedPath())
+	switch {
+	case problem != nil:
+		return TrustState{}, r.trustNotKept(problem)
+	case n == 0:
+		return TrustState{}, err
+	}
+	return TrustState{Database: r.path, Reason: "it is gone: there is no file at its path", Gone: true, Outside: []Outside{}}, nil
+}
+
+func (r *Router) trustNotKept(err error) error {
+	return &Error{Code: Unavailable, Message: "it cannot be kept whether the database is trusted", Err: err, Hint: "Check the folder " + r.trust.Folder}
 }
 
 // TrustedDatabases lists the databases that this user made or trusts on this machine, by path.

@@ -102,6 +102,18 @@ func (t *Trust) remove(id, path string) error {
 	return nil
 }
 
+// removeAt takes the trust back in all that was at a path, and returns how many that were.
+func (t *Trust) removeAt(path string) (n int, err error) {
+	list, err := t.list()
+	for _, d := range list {
+		if d.Path == path && err == nil {
+			err = t.remove(d.ID, path)
+			n++
+		}
+	}
+	return n, err
+}
+
 // list returns all that are trusted, by path. A file that cannot be read trusts nothing, and is passed over.
 func (t *Trust) list() ([]TrustedDatabase, error) {
 	list := []TrustedDatabase{}

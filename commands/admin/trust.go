@@ -20,7 +20,8 @@ type TrustResult struct {
 	Databases []orchestrator.TrustedDatabase `json:"databases,omitempty"`
 }
 
-var trustCommand = commands.Define(vocabulary, "trust", trust).HereOnly()
+// One of a database that is gone makes none for the sake of its span.
+var trustCommand = commands.Define(vocabulary, "trust", trust).HereOnly().LooksOnly()
 
 // trust answers with what the database does outside of itself, whatever else it is asked for.
 func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult, err error) {
@@ -47,6 +48,8 @@ func (r TrustResult) Text(w *commands.Text) {
 		}
 	}
 	switch {
+	case r.Gone:
+		w.Printf("%s is gone, and is not trusted any more.\n", r.Database)
 	case !r.Trusted:
 		w.Printf("%s is not trusted: %s. Nothing of what it says is done outside of it.\n", r.Database, r.Reason)
 	case len(r.Outside) == 0:
@@ -57,7 +60,7 @@ func (r TrustResult) Text(w *commands.Text) {
 	for _, d := range r.Databases {
 		gone := ""
 		if d.Gone {
-			gone = ", which is gone"
+			gone = ", which is gone (`mailroom --db PATH trust --remove` takes it off the list)"
 		}
 		w.Printf("trusted since %s: %s%s\n", d.Since, d.Path, gone)
 	}
