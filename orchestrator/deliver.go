@@ -210,11 +210,11 @@ func (c *conn) eachDue(ctx context.Context, conf *config, now string, f func(rec
 	if conf.untrusted != "" {
 		something = `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + claimable + ` AND delivery_marks = '')`
 	}
-	for recipient := ""; ; {
+	for from := ""; ; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		next, found, err := c.nextRecipient(recipient)
+		next, found, err := c.nextRecipient(from)
 		if err != nil || !found {
 			return err
 		}
@@ -227,14 +227,14 @@ func (c *conn) eachDue(ctx context.Context, conf *config, now string, f func(rec
 				return nil
 			}
 		}
-		recipient = next
+		from = next + "\x00" // the least that is greater
 	}
 }
 
-// nextRecipient returns the next name after one that has live rows. A BLOB, which is greater than every name and would be the
-// next for ever, is none: its row is adopted first.
-func (c *conn) nextRecipient(after string) (string, bool, error) {
-	return c.text(`SELECT recipient FROM agent_message WHERE `+live+` AND recipient > ? AND recipient < x'' ORDER BY recipient LIMIT 1`, after)
+// nextRecipient returns the least name from one on that has live rows; by hand, somebody may have written an empty one. A BLOB,
+// which is greater than every name and would be the next for ever, is none: its row is adopted first.
+func (c *conn) nextRecipient(from string) (string, bool, error) {
+	return c.text(`SELECT recipient FROM agent_message WHERE `+live+` AND recipient >= ? AND recipient < x'' ORDER BY recipient LIMIT 1`, from)
 }
 
 // dueRecipients lists who has something that may be taken now.

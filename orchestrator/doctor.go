@@ -289,7 +289,7 @@ func (d *doctor) messages(c *conn) error {
 			`SELECT count(*) FROM heartbeats WHERE told_at <> ''`, nil},
 		{"sessions", "problem", "%s whose sessions failed until they were given up", "agent", "`mailroom agent list` shows them, `mailroom agent show NAME` how they ended",
 			`SELECT count(*) FROM agent_runs WHERE state = 'given_up'`, nil},
-		{"unknown recipients", "problem", "undelivered messages wait for %s that nobody has", "name", "`mailroom status` shows them; `mailroom agent add NAME`",
+		{"unknown recipients", "problem", "undelivered messages wait for %s that nobody has", "name", "`mailroom status` shows them; `mailroom agent add NAME`, or `mailroom cancel ID`",
 			`SELECT count(DISTINCT recipient) FROM agent_message WHERE ` + live + ` AND recipient NOT IN (SELECT name FROM agents WHERE name IS NOT NULL) AND recipient NOT IN ('` + User + `','` + Operator + `') AND recipient NOT LIKE '` + DevicePrefix + `%'`, nil},
 		{"trace", "problem", "%s that the router has handled, without a trace", "message", "Somebody deleted trace rows; a backup has them",
 			`SELECT count(*) FROM agent_message m WHERE traced_status <> '' AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, nil},

@@ -13,7 +13,7 @@ var RealInbox Transport
 var HotStatements = struct{ Due, Next, Untraced, ForeignTo, Review, Leased, Lapsed, Ended, Retry, Wanted, PutOff string }{
 	Due: `SELECT seq FROM agent_message m WHERE ` + takeable + `
 		AND NOT ` + behindPutOff + ` ORDER BY priority DESC, seq LIMIT ?3`,
-	Next:      `SELECT recipient FROM agent_message WHERE ` + live + ` AND recipient > ? AND recipient < x'' ORDER BY recipient LIMIT 1`,
+	Next:      `SELECT recipient FROM agent_message WHERE ` + live + ` AND recipient >= ? AND recipient < x'' ORDER BY recipient LIMIT 1`,
 	Untraced:  `SELECT seq FROM agent_message WHERE (` + foreign + `) AND seq > ? ORDER BY seq LIMIT ?`,
 	ForeignTo: foreignTo,
 	Review:    `SELECT seq FROM agent_message WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT ?`,

@@ -48,6 +48,12 @@ func checkNewName(kind, name string) (string, error) {
 	return folded, nil
 }
 
+// canBeAgent reports whether an agent can be added with a name.
+func canBeAgent(name string) bool {
+	_, err := checkNewName("agent", name)
+	return err == nil
+}
+
 func article(noun string) string {
 	if strings.ContainsRune("aeiou", rune(noun[0])) {
 		return "an"
@@ -93,6 +99,9 @@ func whoThereIs(name string, conf *config) string {
 func addIt(name string) string {
 	if slices.Contains(reservedNames, foldName(name)) {
 		return "The name is reserved, and cannot be an agent's"
+	}
+	if !canBeAgent(name) {
+		return noAgentsName
 	}
 	return "Add the agent with `mailroom agent add " + name + "`"
 }

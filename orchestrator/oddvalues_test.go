@@ -61,6 +61,48 @@ func TestBlobsAreAdopted(t *testing.T) {
 	want(t, "BLOBs left", len(f.rows(`SELECT 1 FROM agent_message WHERE message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x''`)), 0)
 }
 
+// TestRecipientsThatNobodyCanBe: what somebody wrote by hand for a name that no agent can have climbs the ladder and becomes a
+// dead letter like what is for a name that nobody has, and why never says to add such an agent.
+func TestRecipientsThatNobodyCanBe(t *testing.T) {
+	t.Parallel()
+	for recipient, traced := range map[string]string{"''": "pending", "x''": "", "' '": "", "x'ff'": "", "7": "", "'No Name'": "", "'system'": "", "char(0)": ""} {
+		f := newFixture(t, "a", "b")
+		f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, max_retries) VALUES
+			('taken back', 'a', `+recipient+`, '1', 'pending', ?1, 1), ('given up', 'a', `+recipient+`, '1', 'pending', ?1, 1)`, traced)
+		id := f.send("a", "b")
+		cannot := func(id, does string) {
+			t.Helper()
+			if why := f.why(id); !strings.HasPrefix(why.Fix, "No agent can have that name: "+does) {
+				t.Errorf("%s: %s: %s; do: %s", recipient, id, why.Rule, why.Fix)
+			}
+		}
+		inTime(t, "the delivery", func(context.Context) { f.deliver() })
+		want(t, "status of another's message", f.message(id).Status, orchestrator.Delivered)
+		want(t, "status of the one to "+recipient, f.message("given up").Status, orchestrator.Retry)
+		cannot("given up", "`mailroom cancel given up`")
+		if _, err := f.Cancel(t.Context(), "taken back", ""); err != nil {
+			t.Errorf("%s: %v", recipient, err)
+		}
+		f.clock.advance(30 * time.Second)
+		f.deliver()
+		failed := f.message("given up")
+		want(t, "status of the one to "+recipient, failed.Status, orchestrator.Failed)
+		want(t, "its error", failed.Error, fmt.Sprintf("nobody is known as %q", failed.Recipient))
+		cannot("given up", "send it anew")
+		if recipient != "'system'" { // which sends the report that answers it, and whose name is said to be reserved
+			for _, receipt := range f.why("given up").Receipts {
+				want(t, "receipt of the one to "+recipient, receipt.What, "created")
+			}
+			if _, err := f.Replay(t.Context(), "given up", ""); !strings.Contains(fmt.Sprint(err), "No agent can have that name") {
+				t.Errorf("replaying the one to %s: %v", recipient, err)
+			}
+		}
+		f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, held) VALUES ('held', 'a', ` + recipient + `, '1', 1)`)
+		f.deliver()
+		cannot("held", "`mailroom cancel held`")
+	}
+}
+
 // Rows that nobody can change keep nobody from adopting, reviewing and taking back those behind them, however many they are.
 func TestStuckRowsAreWalkedPast(t *testing.T) {
 	t.Parallel()

@@ -178,13 +178,13 @@ func (c *conn) receipts(m *Message) ([]Receipt, error) {
 	}
 	add("read", m.ReadAt, "agent_message.read_at")
 	add("acknowledged", m.AcknowledgedAt, "agent_message.acknowledged_at")
-	by := m.Recipient
+	var by any = m.Recipient
 	if m.isPost() {
-		by = "" // whoever takes part answers the post itself
+		by = nil // whoever takes part answers the post itself
 	}
 	err = c.query(`
-		SELECT message_id, created_at FROM agent_message WHERE reply_to IN (?1, ?3) AND (?2 = '' OR sender = ?2)
-		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3) AND (?2 = '' OR sender = ?2)
+		SELECT message_id, created_at FROM agent_message WHERE reply_to IN (?1, ?3) AND (?2 IS NULL OR sender = ?2)
+		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3) AND (?2 IS NULL OR sender = ?2)
 		ORDER BY 2 LIMIT 1`, func(row []driver.Value) error {
 		add("answered", asText(row[1]), "reply_to of "+asText(row[0]))
 		return nil

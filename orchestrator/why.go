@@ -66,6 +66,9 @@ func (r *Router) Why(ctx context.Context, id string) (reasons []Reason, err erro
 	return reasons, err
 }
 
+// noAgentsName begins the advice about a message whose recipient nobody can add.
+const noAgentsName = "No agent can have that name"
+
 func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason, error) {
 	m.Sender, m.Recipient = adoptedName(m.Sender), adoptedName(m.Recipient)
 	why := Reason{
@@ -102,8 +105,12 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 			why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
 		}
 		why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
-		if conf.agents[m.Recipient] == nil {
+		switch {
+		case conf.agents[m.Recipient] != nil:
+		case canBeAgent(m.Recipient):
 			why.Fix = "Add the agent with `mailroom agent add " + m.Recipient + "`, then `mailroom dead_letters replay " + m.ID + "`"
+		default:
+			why.Fix = noAgentsName + ": send it anew to another, if it is still wanted"
 		}
 	case Lapsed:
 		why.Where, why.Rule = "among the dead letters", "it expired: "+m.Error
@@ -262,6 +269,9 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 		}
 		why.Rule = nobody + "; it climbs the ladder and then fails"
 		why.Fix = "`mailroom agent add " + m.Recipient + "`"
+		if !canBeAgent(m.Recipient) {
+			why.Fix = noAgentsName + ": `mailroom cancel " + m.ID + "` takes it back now"
+		}
 	case agent.withheld:
 		why.Rule = "it waits, since " + NotTrusted + ": " + conf.untrusted
 		why.Fix = NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " + m.Recipient + "`"
@@ -294,6 +304,10 @@ func explainHeld(m *Message, why *Reason) {
 	}
 	why.Rule = "it is held until somebody has the name " + m.Recipient
 	why.Fix = "`mailroom agent add " + m.Recipient + "` or `mailroom cancel " + m.ID + "`"
+	if !canBeAgent(m.Recipient) {
+		why.Rule = fmt.Sprintf("it is held until somebody has the name %q, which somebody wrote by hand", m.Recipient)
+		why.Fix = noAgentsName + ": `mailroom cancel " + m.ID + "` takes it back"
+	}
 }
 
 // explainLease explains a message under a lease. deliver says how messages are delivered now.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -43,7 +44,7 @@ func (r StatusResult) Text(w *commands.Text) {
 	}
 	rows := make([][]string, len(r.Recipients))
 	for i, b := range r.Recipients {
-		name := b.Recipient
+		name := cmp.Or(b.Recipient, "?")
 		if !b.Known {
 			name += " (unknown)"
 		}
