@@ -185,8 +185,10 @@ func TestAdviceWhereLessIsOffered(t *testing.T) {
 	if hint != "If that is meant, allow it: agent_add (name: hook, deliver: webhook:http://127.0.0.1/x, allow_private: true)" {
 		t.Errorf("a private address over MCP on the machine itself: %s", hint)
 	}
-	s, _ := piped(t, newToolServer(envOf(e.router)).server("v1", false, "relay"), "builder", nil)
-	if text, failed := called(t, s, "send_message", `{"target":"builder","message":"x","message_type":"QUERY","reply_to":"m"}`); !failed || !strings.Contains(text, "no message") || strings.Contains(text, "hint") {
+	env := envOf(e.router)
+	env.Catalogue = commands.NewCatalogue(append(catalogue().All(), mail.Definitions()...))
+	s, _ := piped(t, newToolServer(env).server("v1", false, "relay"), "builder", nil)
+	if text, failed := called(t, s, "get_message", `{"message_id":"m"}`); !failed || !strings.Contains(text, "no message") || strings.Contains(text, "hint") {
 		t.Errorf("an id that is mistyped, where nothing finds one: %s", text)
 	}
 }
