@@ -9,20 +9,24 @@ import (
 // from one marks as read.
 const consumableInboxes = 5
 
-// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread.
-// INSTEAD OF triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite has. A reading
+// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread,
+// and so what a reader was handed under a lease that has ended, though nobody has given it back yet (see unreadOf). INSTEAD OF triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite has. A reading
 // stands in the trace like any other, from within the same transaction, with the view as its actor: inbox_reading in
 // schema.sql does that. Keep them short: each connection parses those of all agents. The name is checked and can stand in
 // SQL; it is quoted for the sake of '-'.
 const inboxView = `
 	CREATE VIEW IF NOT EXISTS "%[1]s_inbox" AS
-	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = '';
+	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = ''
+	    UNION ALL SELECT i.message_id, i.payload FROM reading_lease l JOIN agent_inbox i USING (message_id, recipient)
+	    LEFT JOIN agent_message m USING (message_id, recipient) WHERE l.recipient = '%[1]s'
+	    AND l.until <= strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ','now') AND i.read_at <> '' AND coalesce(m.read_at, '') = '';
 	CREATE TRIGGER IF NOT EXISTS "%[1]s_inbox_insert" INSTEAD OF INSERT ON "%[1]s_inbox" BEGIN
 	    INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('%[1]s', NEW.message_id, NEW.payload)
 	    ON CONFLICT (message_id, recipient) DO NOTHING;
 	END;
 	CREATE TRIGGER IF NOT EXISTS "%[1]s_inbox_delete" INSTEAD OF DELETE ON "%[1]s_inbox" BEGIN
 	    INSERT INTO inbox_reading (recipient, message_id) VALUES ('%[1]s', OLD.message_id);
+	    DELETE FROM reading_lease WHERE message_id = OLD.message_id AND recipient = '%[1]s';
 	END`
 
 func (c *conn) createInboxView(name string) error { return c.script(fmt.Sprintf(inboxView, name)) }
@@ -54,6 +58,19 @@ func (t *tx) takeOverInbox(name string) error {
 // dropInboxView drops the view of an agent, and with it its triggers.
 func (c *conn) dropInboxView(name string) error {
 	return c.script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
+}
+
+// renewInboxView gives an agent whose messages are handed out under a lease the present view of its inbox in place of an earlier
+// one, which knew of no leases.
+func (t *tx) renewInboxView(name string) error {
+	earlier, err := t.number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ? AND instr(sql, 'reading_lease') = 0`, name+"_inbox")
+	if err != nil || earlier == 0 || !isName(name) {
+		return err
+	}
+	if err := t.dropInboxView(name); err != nil {
+		return err
+	}
+	return t.createInboxView(name)
 }
 
 // remakeInboxViews gives each agent that has a view of its inbox the present one.

@@ -59,6 +59,49 @@ func TestInboxViewOfArchived(t *testing.T) {
 	wantRows(t, f.rows(`SELECT count(*) FROM agent_message_archive WHERE message_id = ? AND read_at <> ''`, id), "1")
 }
 
+// What a reader was handed under a lease that has run out is unread again in the view, too, by the clock: nobody need have
+// given it back. As long as the lease lasts, or once it was read, it is not there.
+func TestInboxViewAfterAReadingLease(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	first, second := f.send("a", "b"), f.send("a", "b")
+	wantTaken(t, f.takeFor("b", time.Minute), first, second)
+	lasting := func(until string) { f.sql(`UPDATE reading_lease SET until = ?`, until) } // the view goes by SQLite's clock
+	lasting("9999-12-31T23:59:59.999Z")
+	wantRows(t, f.rows(`SELECT message_id FROM b_inbox`))
+	lasting("2026-01-02T03:05:05.000Z")
+	wantRows(t, f.rows(`SELECT message_id, payload FROM b_inbox ORDER BY message_id`), first+` {"n":1}`, second+` {"n":1}`)
+	wantRows(t, f.rows(`SELECT message_id FROM c_inbox`))
+	backlog, err := f.Poll(t.Context(), "b", 1)
+	want(t, "unread", backlog.Unread, 2)
+
+	f.sql(`DELETE FROM b_inbox WHERE message_id = ?`, first)
+	wantRows(t, f.rows(`SELECT message_id FROM b_inbox`), second)
+	if backlog, err = f.Poll(t.Context(), "b", 1); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "unread", backlog.Unread, 1)
+	f.clock.advance(time.Hour)
+	wantTaken(t, f.takeFor("b", 0), second)
+	wantRows(t, f.rows(`SELECT message_id FROM b_inbox`))
+	wantRows(t, f.rows(`SELECT count(*) FROM reading_lease`), "0")
+}
+
+// An earlier view, which knew of no leases, is renewed by the first lease.
+func TestInboxViewIsRenewed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	id, fresh := f.send("a", "b"), inboxViews(t, f.path)
+	f.sql(`DROP VIEW b_inbox`)
+	f.sql(`CREATE VIEW "b_inbox" AS SELECT message_id, payload FROM agent_inbox WHERE recipient = 'b' AND read_at = ''`)
+	wantTaken(t, f.takeFor("b", time.Minute), id)
+	if renewed := inboxViews(t, f.path); !slices.Equal(renewed, fresh) {
+		t.Errorf("renewed: %v\nfresh: %v", renewed, fresh)
+	}
+	f.sql(`UPDATE reading_lease SET until = '2026-01-02T03:05:05.000Z'`)
+	wantRows(t, f.rows(`SELECT message_id FROM b_inbox`), id)
+}
+
 // Two programs that empty an inbox at once, with the one statement that takes and returns, get each message once.
 func TestInboxViewTakenOnce(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,11 @@ func (t *tx) readUnread(o *WaitOptions) (ms []Message, more bool, err error) {
 	if err != nil || o.Peek {
 		return ms, more, err
 	}
+	if o.Lease.For > 0 && len(ms) > 0 {
+		if err := t.renewInboxView(o.Recipient); err != nil {
+			return nil, false, err
+		}
+	}
 	for i := range ms {
 		m := &ms[i]
 		if o.Lease.For > 0 && m.seq != 0 { // what somebody wrote into the inbox could never be acknowledged
