@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -9,6 +10,20 @@ import (
 
 	"mailroom/orchestrator"
 )
+
+// Runs returns the command that a schedule runs, and when; plan is nil for the doorbell. Error: it cannot run.
+func (c *Catalogue) Runs(s *orchestrator.Schedule, now time.Time) (d *Definition, plan cron.Schedule, err error) {
+	if d, err = c.Lookup(s.Command); err == nil {
+		err = d.Check(s.Params)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if plan, err = ParseSpec(s.Spec, now); err != nil {
+		return nil, nil, fmt.Errorf("its spec: %w", err)
+	}
+	return d, plan, nil
+}
 
 // ParseSpec reads the spec of a schedule, nil for the doorbell, and holds it to what the scheduler does with it as
 // written. The parser alone panics on a time zone with nothing behind it, rounds a short @every to whole seconds, and

@@ -21,7 +21,7 @@ type Schedule struct {
 	Enabled   bool            `json:"enabled"`
 	LastRunAt string          `json:"last_run_at"` // "" for never; runs more often than every minute are not recorded
 	CreatedAt string          `json:"created_at"`
-	Problem   string          `json:"problem,omitempty"` // why it does not run, if its row says so
+	Problem   string          `json:"problem,omitempty"` // why no daemon can run it
 }
 
 // presetSchedules stand in a new database. Source: contract, "The ladder and retention".

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -14,8 +15,21 @@ type ScheduleListResult struct {
 
 var scheduleListCommand = commands.Define(vocabulary, "schedule list", scheduleList)
 
+// scheduleList says of a schedule that no daemon can run why that is.
 func scheduleList(ctx context.Context, env commands.Env, _ NoParams) (ScheduleListResult, error) {
 	list, err := env.Router.Schedules(ctx)
+	for i := range list {
+		_, _, wrong := env.Catalogue.Runs(&list[i], env.Router.Now())
+		if wrong == nil || list[i].Problem != "" {
+			continue
+		}
+		says := wrong.Error()
+		var own *orchestrator.Error
+		if errors.As(wrong, &own) {
+			says = own.Message // without advice on how to call a command
+		}
+		list[i].Problem = "it does not run: " + says
+	}
 	return ScheduleListResult{Schedules: list}, err
 }
 

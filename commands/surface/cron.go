@@ -142,13 +142,7 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old
 		j.running = old.running
 	}
 	var err error
-	if j.command, err = s.env.Catalogue.Lookup(schedule.Command); err == nil {
-		err = j.command.Check(schedule.Params)
-	}
-	if err == nil {
-		j.plan, err = commands.ParseSpec(schedule.Spec, s.env.Router.Now())
-	}
-	if err != nil {
+	if j.command, j.plan, err = s.env.Catalogue.Runs(&schedule, s.env.Router.Now()); err != nil {
 		s.env.Log.Error("a schedule cannot run", "schedule", schedule.Name, "error", err)
 		return
 	}
