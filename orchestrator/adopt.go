@@ -327,6 +327,18 @@ func (m *Message) asAdopted(row []driver.Value, traced string, clock time.Time) 
 	if m.NotBefore, _ = adoptTime(m.NotBefore); m.Status == Pending {
 		m.NextAttemptAt = m.NotBefore
 	}
+	m.LeaseOwner, m.LeaseUntil, m.leaseToken = "", "", ""
+}
+
+// adoptAhead brings a message into the form that adoption will give it, if that is still to come and it will be live then.
+func (c *conn) adoptAhead(m *Message, clock time.Time) error {
+	return c.query(`SELECT traced_status, `+messageColumns+` FROM agent_message WHERE seq = ? AND (`+foreign+`)`, func(row []driver.Value) error {
+		f := foreignRow{status: asText(row[7]), traced: asText(row[0])}
+		if status, _ := f.meaning(); status == Pending || status == Retry {
+			m.asAdopted(row[1:], f.traced, clock)
+		}
+		return nil
+	}, m.seq)
 }
 
 // adoptedEnd is when a row that somebody ended by hand has ended: the first time that they wrote which can be read, and for

@@ -22,6 +22,7 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 			"another form":    `, lease_until = 'tomorrow'`,
 			"a BLOB":          `, lease_until = x'ff'`,
 			"within the hour": `, lease_until = '2026-01-02T03:44:00.000Z'`,
+			"ends soon":       `, lease_until = '2026-01-02T03:05:35.000Z'`,
 		} {
 			t.Run(name+", "+until, func(t *testing.T) {
 				t.Parallel()
@@ -31,6 +32,13 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				held := f.send("a", "b")
 				f.sql(`UPDATE agent_message SET ` + lease + set)
 				behind := f.send("a", "b")
+				for _, id := range []string{held, behind} {
+					const rule, fix = "; the next delivery run takes that back to 1m30s from then", "Run `mailroom deliver_all`, and again when that time is over. Or end it now: `sqlite3 "
+					why := f.why(id)
+					if back := strings.Contains(why.Rule, rule); back != (until != "ends soon") || strings.HasPrefix(why.Fix, fix) != back {
+						t.Errorf("why before the run: %q; do: %q", why.Rule, why.Fix)
+					}
+				}
 				f.deliver()
 				const end = "2026-01-02T03:05:35.000Z" // 60 s for an attempt, 30 s of grace
 				wantRows(t, f.rows(`SELECT lease_until, traced_status FROM agent_message ORDER BY seq`), end+" pending", " pending")
@@ -68,6 +76,24 @@ func TestWhyEndsALeaseWithoutAnOwner(t *testing.T) {
 	f.sql(statement)
 	f.deliver()
 	want(t, "status", f.message(id).Status, orchestrator.Delivered)
+}
+
+// TestLeaseOfARowToBeAdopted: a lease or a next attempt that somebody wrote into a row of their own is gone when the next run
+// adopts that, and why does not speak of it.
+func TestLeaseOfARowToBeAdopted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, lease_token, lease_until, next_attempt_at)
+		VALUES ('by hand', 'A', ' B', '1', 'x', '9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999Z')`)
+	id := f.send("a", "b")
+	for _, id := range []string{"by hand", id} {
+		if why := f.why(id); !strings.HasPrefix(why.Rule, "it is due now") || why.NextAttemptAt != "" {
+			t.Errorf("why %s: %+v", id, why)
+		}
+	}
+	f.deliver()
+	want(t, "status", f.message("by hand").Status, orchestrator.Delivered)
+	want(t, "status of the next", f.message(id).Status, orchestrator.Delivered)
 }
 
 // TestLeaseOfAnEndedRow: a lease on a row that is not live counts for nothing: it holds nobody back, is nobody's in why and
@@ -111,6 +137,11 @@ func TestLongLeaseOfARun(t *testing.T) {
 	f.sql(`UPDATE agent_message SET lease_token = ?, lease_owner = 'worker', lease_until = ? WHERE message_id = ?`, token, until, id)
 	f.deliver()
 	wantRows(t, f.rows(`SELECT lease_until FROM agent_message`), until)
+	want(t, "why", f.why(id).Rule, "worker is delivering it; its lease ends at "+until)
+	f.sql(`UPDATE agent_message SET lease_until = '9999-12-31T23:59:59.999Z'`)
+	want(t, "why", f.why(id).Rule, "worker is delivering it; its lease ends at 9999-12-31T23:59:59.999Z; the next delivery run takes that back to 1h0m30s from then")
+	f.deliver()
+	want(t, "why", f.why(id).Rule, "worker is delivering it; its lease ends at "+until)
 	if says := f.finding("leases without an owner"); says.Level != "ok" {
 		t.Errorf("the doctor: %+v", says)
 	}
@@ -147,6 +178,9 @@ func TestNextAttemptByHand(t *testing.T) {
 		first := f.send("a", "b")
 		f.sql(`UPDATE agent_message SET next_attempt_at = ?`, at)
 		second := f.send("a", "b")
+		if rule := f.why(first).Rule; !strings.HasSuffix(rule, ", was written by hand; the next delivery run takes that back to 2m from then") {
+			t.Errorf("why before the run: %s", rule)
+		}
 		f.deliver()
 		const end = "2026-01-02T03:06:05.000Z" // the ladder's highest rung
 		for id, rule := range map[string]string{

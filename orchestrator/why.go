@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Reason says what holds a message and what would free it.
@@ -248,6 +249,10 @@ func (c *conn) tookIt(agent *Agent, m *Message) (through, whose string, err erro
 
 // explainLive explains a message that the router still has to act on.
 func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why *Reason) error {
+	if err := c.adoptAhead(m, r.now()); err != nil {
+		return err
+	}
+	why.NextAttemptAt = m.NextAttemptAt
 	now := stamp(r.now())
 	overdueAt := parseStamp(m.dueSince()).Add(conf.settings.OverdueAfter)
 	why.Overdue = m.CreatedAt != "" && overdueAt.Before(r.now())
@@ -261,7 +266,7 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	case m.Held:
 		explainHeld(m, why)
 	case m.leaseToken != "":
-		r.explainLease(m, now, deliver, why)
+		r.explainLease(conf, m, deliver, why)
 	case agent == nil:
 		nobody, err := c.nobody(m.Recipient)
 		if err != nil {
@@ -279,9 +284,9 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
 		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"
 	case m.NextAttemptAt > now:
-		return c.explainLater(m, now, why)
+		return c.explainLater(conf, m, r.now(), why)
 	default:
-		if err := c.explainOrder(r, agent, m, now, why); err != nil || why.Rule != "" {
+		if err := c.explainOrder(r, conf, m, why); err != nil || why.Rule != "" {
 			return err
 		}
 		if r.slotsTaken(agent) {
@@ -311,13 +316,15 @@ func explainHeld(m *Message, why *Reason) {
 }
 
 // explainLease explains a message under a lease. deliver says how messages are delivered now.
-func (r *Router) explainLease(m *Message, now, deliver string, why *Reason) {
+func (r *Router) explainLease(conf *config, m *Message, deliver string, why *Reason) {
+	now := stamp(r.now())
 	switch {
 	case m.isUnowned() && m.LeaseUntil > now:
-		why.Rule = "it is under a lease without an owner until " + m.LeaseUntil + ": no process is delivering it, somebody wrote that by hand"
-		why.Fix = r.endUnowned(m)
+		back := r.leaseTakenBack(conf, m)
+		why.Rule = "it is under a lease without an owner until " + m.LeaseUntil + ": no process is delivering it, somebody wrote that by hand" + back
+		why.Fix = r.endUnowned(m, back)
 	case m.LeaseUntil > now:
-		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil)
+		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil) + r.leaseTakenBack(conf, m)
 		why.Fix = "Wait. If that process has died, the message is due again when the lease ends"
 	case m.isUnowned():
 		why.Rule = "it was under a lease without an owner, which somebody wrote by hand, until " + m.LeaseUntil
@@ -329,23 +336,24 @@ func (r *Router) explainLease(m *Message, now, deliver string, why *Reason) {
 }
 
 // explainLater explains a message that is not due yet.
-func (c *conn) explainLater(m *Message, now string, why *Reason) error {
+func (c *conn) explainLater(conf *config, m *Message, now time.Time, why *Reason) error {
 	asked, err := c.timesPutOff(m.ID)
 	if err != nil {
 		return err
 	}
+	back := takenBack(m.NextAttemptAt, now, conf.settings.highestRung())
 	switch {
-	case m.isWantedLater(now):
+	case m.isWantedLater(stamp(now)):
 		why.Rule = m.Sender + " wants it delivered no earlier than " + m.NotBefore
 		why.Fix = "Nothing; it comes by itself. `mailroom cancel " + m.ID + "` takes it back"
 	case m.Status == Pending && asked == 0:
-		why.Rule = "its next_attempt_at, " + m.NextAttemptAt + ", was written by hand"
+		why.Rule = "its next_attempt_at, " + m.NextAttemptAt + ", was written by hand" + back
 		why.Fix = "Nothing; it comes by itself. For a later delivery there is `mailroom send --not-before`"
 	case m.Status == Pending:
-		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt)
+		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt) + back
 		why.Fix = "Nothing; it comes by itself"
 	default:
-		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", plural(m.Attempt()-1, "attempt"), m.Attempt(), m.NextAttemptAt)
+		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", plural(m.Attempt()-1, "attempt"), m.Attempt(), m.NextAttemptAt) + back
 		why.Fix = "Remove the cause; the next attempt comes by itself"
 	}
 	return nil
@@ -353,32 +361,55 @@ func (c *conn) explainLater(m *Message, now string, why *Reason) error {
 
 // explainOrder explains a message that is due, and waits for one that its sender sent before it; why stays as it is when there
 // is none.
-func (c *conn) explainOrder(r *Router, agent *Agent, m *Message, now string, why *Reason) error {
-	ahead, err := c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE `+leased+` AND recipient = ? AND sender = ? AND seq <> ?
+func (c *conn) explainOrder(r *Router, conf *config, m *Message, why *Reason) error {
+	ahead, err := c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE `+leased+` AND NOT (`+foreign+`) AND recipient = ? AND sender = ? AND seq <> ?
 		ORDER BY lease_until DESC LIMIT 1`, m.Recipient, m.Sender, m.seq)
 	if err != nil {
 		return err
 	}
 	behind, err := c.texts(`SELECT p.message_id || ', which ' || p.sender || ' sent before it, is put off until ' || p.next_attempt_at
-		FROM agent_message m, agent_message p WHERE m.seq = ?3 AND `+overtaken+` ORDER BY p.next_attempt_at DESC LIMIT 1`, now, m.Recipient, m.seq)
+		FROM agent_message m, agent_message p WHERE m.seq = ?3 AND `+overtaken+` ORDER BY p.next_attempt_at DESC LIMIT 1`, stamp(r.now()), m.Recipient, m.seq)
 	if err != nil {
 		return err
 	}
 	switch {
 	case len(ahead) > 0 && ahead[0].isUnowned():
-		why.Rule = fmt.Sprintf("%s, from %s to %s too, is under a lease without an owner until %s; their order is kept", ahead[0].ID, m.Sender, m.Recipient, ahead[0].LeaseUntil)
-		why.Fix = r.endUnowned(&ahead[0])
+		back := r.leaseTakenBack(conf, &ahead[0])
+		why.Rule = fmt.Sprintf("%s, from %s to %s too, is under a lease without an owner until %s%s; their order is kept",
+			ahead[0].ID, m.Sender, m.Recipient, ahead[0].LeaseUntil, back)
+		why.Fix = r.endUnowned(&ahead[0], back)
 	case len(ahead) > 0:
 		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender, m.Recipient)
 		why.Fix = "Wait for that delivery"
-	case len(behind) > 0 && r.setTransport(agent) == nil:
+	case len(behind) > 0 && r.setTransport(conf.agents[m.Recipient]) == nil:
 		why.Rule = behind[0] + "; their order is kept"
 		why.Fix = "Nothing; it comes by itself"
 	}
 	return nil
 }
 
-// endUnowned says what to do about a lease that no process holds.
-func (r *Router) endUnowned(m *Message) string {
-	return fmt.Sprintf("Wait until then. Or end it now: `sqlite3 %s \"UPDATE agent_message SET lease_until = '' WHERE seq = %d\"`", shellWord(r.path), m.seq)
+// endUnowned says what to do about a lease that no process holds. back is what leaseTakenBack says of it.
+func (r *Router) endUnowned(m *Message, back string) string {
+	wait := "Wait until then"
+	if back != "" {
+		wait = "Run `mailroom deliver_all`, and again when that time is over"
+	}
+	return fmt.Sprintf("%s. Or end it now: `sqlite3 %s \"UPDATE agent_message SET lease_until = '' WHERE seq = %d\"`", wait, shellWord(r.path), m.seq)
+}
+
+// leaseTakenBack is takenBack for the end of a lease, see clampLeases.
+func (r *Router) leaseTakenBack(conf *config, m *Message) string {
+	longest := maxLease
+	if m.isUnowned() {
+		longest = conf.usualLease(conf.agents[m.Recipient])
+	}
+	return takenBack(m.LeaseUntil, r.now(), longest)
+}
+
+// takenBack says what becomes of a time that lies further ahead than any that the engine writes, see clampTimes; "" for another.
+func takenBack(at string, now time.Time, longest time.Duration) string {
+	if at <= stamp(now.Add(longest)) {
+		return ""
+	}
+	return "; the next delivery run takes that back to " + FormatDuration(longest) + " from then"
 }
