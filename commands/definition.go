@@ -32,10 +32,11 @@ type Env struct {
 type Caller struct {
 	Name    string // of the agent; "" is the administrator
 	Session string
-	Admin   bool // may run commands whose card says rights: admin
-	Remote  bool // asks over the network: names no files and no programs of this machine (overnetwork.go)
-	Shell   bool // asks in a shell, or on standard input, of this machine: without a name it sends and reads as the operator
-	Process int  // whose end means that the caller has gone, with what it took; 0: there is none such
+	Admin   bool   // may run commands whose card says rights: admin
+	Remote  bool   // asks over the network: names no files and no programs of this machine (overnetwork.go)
+	Shell   bool   // asks in a shell, or on standard input, of this machine: without a name it sends and reads as the operator
+	Since   string // when the agent was added for which the asking program was started; "": it was not started for one
+	Process int    // whose end means that the caller has gone, with what it took; 0: there is none such
 }
 
 // Vocabulary is a family of commands with cards of their own and one way of writing keys.

@@ -98,7 +98,7 @@ var Guard func(d *Definition, r *orchestrator.Router) (release func() error)
 // Run decodes the parameters strictly, checks the caller's right, and runs the handler within a span. Its errors carry
 // a code; one without is a bug, reported as internal with the trace id. A panic of the handler is such a bug.
 func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Answer, error) {
-	if err := d.permit(env.Caller); err != nil {
+	if err := d.permit(ctx, env); err != nil {
 		return Answer{}, err
 	}
 	ctx, span := d.begin(ctx, env)
@@ -114,9 +114,15 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	return answer, nil
 }
 
-// permit refuses a command that only administrators may run.
-func (d *Definition) permit(caller Caller) error {
-	if caller.Admin {
+// permit refuses a command that only administrators may run, and a caller that acts for an agent whose name another has now.
+func (d *Definition) permit(ctx context.Context, env Env) error {
+	if env.Router != nil {
+		err := env.Router.CheckSuccession(ctx, env.Caller.Name, env.Caller.Since)
+		if orchestrator.CodeOf(err) == orchestrator.PermissionDenied { // of any other error the command itself tells
+			return err
+		}
+	}
+	if env.Caller.Admin {
 		return nil
 	}
 	card, err := d.Card()
@@ -240,7 +246,7 @@ func (d *Definition) DecodeBatch(lines []json.RawMessage) *Batch {
 func (b *Batch) Run(ctx context.Context, env Env, atomic bool) ([]Answer, []error) {
 	d := b.d
 	answers, errs := make([]Answer, b.n), make([]error, b.n)
-	if err := d.permit(env.Caller); err != nil {
+	if err := d.permit(ctx, env); err != nil {
 		for i := range errs {
 			errs[i] = err
 		}

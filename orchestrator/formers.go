@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"context"
 	"math"
 	"strconv"
 	"strings"
@@ -44,6 +45,21 @@ func (conf *config) since(agent string) string {
 		return ""
 	}
 	return conf.agents[agent].CreatedAt
+}
+
+// CheckSuccession refuses a program that acts for an agent, and was started when since was the time at which that was added, if
+// another agent has the name now. Error: permission_denied.
+func (r *Router) CheckSuccession(ctx context.Context, agent, since string) error {
+	if since == "" {
+		return nil
+	}
+	return r.read(ctx, func(c *conn) error {
+		conf, err := r.config.load(c)
+		if err == nil && conf.since(agent) > since {
+			err = Errorf(PermissionDenied, "this program was started for an agent %s that was removed; another has its name", agent)
+		}
+		return err
+	})
 }
 
 // isLater reports whether a message was sent when no removed agent had the name any more. A question, and a message of which only

@@ -105,6 +105,7 @@ type Lingerer interface {
 // Attempt is one try at handing messages to one recipient.
 type Attempt struct {
 	Recipient string
+	Since     string    // when the recipient was added; tells it from a later agent of the name
 	Address   string    // what follows the scheme, in canonical form
 	Messages  []Message // in the order in which they must arrive
 	Timeout   time.Duration

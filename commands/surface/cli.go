@@ -284,6 +284,9 @@ func (p *Program) caller(c *cli.Context) (commands.Caller, error) {
 		return caller, err
 	}
 	caller.Name, err = orchestrator.CheckName("agent", caller.Name)
+	if caller.Name == p.Getenv("MAILROOM_AGENT") && !c.IsSet("db") { // as in the environment of what the daemon starts
+		caller.Since = p.Getenv("MAILROOM_AGENT_SINCE")
+	}
 	return caller, err
 }
 

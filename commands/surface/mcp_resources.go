@@ -41,6 +41,9 @@ func (t *toolServer) resource(read func(context.Context, commands.Env, string) (
 		}
 		env := t.env
 		env.Caller = x.caller
+		if err := t.env.Router.CheckSuccession(ctx, x.caller.Name, x.caller.Since); err != nil {
+			return nil, err
+		}
 		content, err := read(ctx, env, lastSegment(req.Params.URI))
 		if orchestrator.CodeOf(err) == orchestrator.NotFound && err != nil {
 			return nil, mcp.ResourceNotFoundError(req.Params.URI)

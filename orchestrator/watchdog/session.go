@@ -16,7 +16,7 @@ import (
 // environment is what a session is told beside what stands in our own environment.
 func environment(b *orchestrator.Begun, database string) []string {
 	return []string{
-		"MAILROOM_AGENT=" + b.Agent.Name, "MAILROOM_DB=" + database,
+		"MAILROOM_AGENT=" + b.Agent.Name, "MAILROOM_AGENT_SINCE=" + b.Agent.CreatedAt, "MAILROOM_DB=" + database,
 		"MAILROOM_MESSAGE_ID=" + b.MessageID, "MAILROOM_UNREAD=" + strconv.Itoa(b.Unread), "TRACEPARENT=" + b.Traceparent,
 	}
 }
