@@ -45,9 +45,13 @@ func (w *web) serveTools(server func(*http.Request) *mcp.Server) http.HandlerFun
 	return func(rw http.ResponseWriter, r *http.Request) {
 		gone, leave := context.WithCancel(r.Context())
 		defer leave()
-		defer under.enter(r, leave)()
 		x := &exchange{caller: callerOf(r.Context()), gone: gone, mayHave: w.mayHave}
-		handler.ServeHTTP(&watchedWriter{rw, x}, r.WithContext(withExchange(r.Context(), x)))
+		answers := answerRefusals(&watchedWriter{rw, x}, r)
+		if answers == nil {
+			return
+		}
+		defer under.enter(r, leave)()
+		handler.ServeHTTP(answers, r.WithContext(withExchange(r.Context(), x)))
 		x.end()
 	}
 }

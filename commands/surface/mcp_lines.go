@@ -24,7 +24,8 @@ func onlyMessages(log *slog.Logger, in io.Reader, out io.Writer) io.ReadCloser {
 			line, long, err := readLine(lines)
 			if len(bytes.TrimSpace(line)) > 0 || long {
 				if code, why := judge(line, long); why != "" {
-					fmt.Fprintf(out, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`+"\n", code, why)
+					id, _ := rpcID(line)
+					out.Write(rpcError(id, code, why))
 				} else if _, werr := pass.Write(append(line, '\n')); werr != nil {
 					return
 				}
@@ -48,6 +49,9 @@ func judge(line []byte, long bool) (code int, why string) {
 	}
 	if _, err := jsonrpc.DecodeMessage(line); err != nil {
 		return -32600, "the line is no JSON-RPC message; a batch is none either: send each message in a line of its own"
+	}
+	if _, fits := rpcID(line); !fits {
+		return -32600, oddID
 	}
 	return 0, ""
 }

@@ -2,7 +2,10 @@ package surface
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -15,7 +18,7 @@ func TestBadLines(t *testing.T) {
 	e := newEndpoints(t, "a")
 	var out bytes.Buffer
 	in := strings.Join([]string{
-		`{bad json`, `5`, `[]`, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`, `{"jsonrpc":"2.0"}`, ``, strings.Repeat("x", maxLine+1),
+		`{bad json`, `5`, `[]`, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`, `{"jsonrpc":"2.0"}`, ``, `{"jsonrpc":"2.0","id":7.5,"method":"ping"}`, strings.Repeat("x", maxLine+1),
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
 	}, "\n") + "\n"
 	s := newToolServer(envOf(e.router)).server("v1", false)
@@ -31,16 +34,49 @@ func TestBadLines(t *testing.T) {
 			code = "-32700"
 		case strings.Contains(line, `"id":null`) && strings.Contains(line, `"code":-32600`):
 			code = "-32600"
+		case strings.Contains(line, `"id":7.5`) && strings.Contains(line, `"code":-32600`):
+			code = "7.5"
 		case strings.Contains(line, `"id":1`) && strings.Contains(line, `"serverInfo"`):
 			answered = true
 			continue
 		}
 		codes = append(codes, code)
 	}
-	if got := strings.Join(codes, " "); got != "-32700 -32600 -32600 -32600 -32600 -32600" {
+	if got := strings.Join(codes, " "); got != "-32700 -32600 -32600 -32600 -32600 7.5 -32600" {
 		t.Errorf("the bad lines were answered with %q:\n%s", got, out.String())
 	}
 	if !answered {
 		t.Errorf("the good line was not answered:\n%s", out.String())
+	}
+}
+
+// TestBadRequestsOverHTTP: what is wrong with a request is an answer of JSON-RPC to it, under the id that it came with.
+func TestBadRequestsOverHTTP(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a")
+	token := e.token("a", false)
+	for id, want := range map[string]string{
+		`7`: `200 "id":7 "code":-32601`, `"x"`: `200 "id":"x" "code":-32601`, `7.5`: `400 "id":7.5 "code":-32600`, `9007199254740993`: `400 "id":9007199254740993 "code":-32600`,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", e.address+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":`+id+`,"method":"zork/list"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bearer(token)(r)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		got := fmt.Sprintf("%d %s", answer.StatusCode, body)
+		for _, part := range strings.Fields(want) {
+			if err != nil || !strings.Contains(got, part) || answer.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("id %s: %s %s, %v; want %s", id, answer.Header.Get("Content-Type"), got, err, want)
+				break
+			}
+		}
 	}
 }

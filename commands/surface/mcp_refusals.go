@@ -1,0 +1,97 @@
+package surface
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"mailroom/commands"
+)
+
+// rpcError is an answer of JSON-RPC to a request that was not understood. Source: JSON-RPC 2.0, part 5.1.
+func rpcError(id json.RawMessage, code int, why string) []byte {
+	text, _ := commands.Marshal(why) // a text always marshals
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, text)
+}
+
+// rpcID returns the id of a message, null if it has none. fits tells that an answer of the SDK would have the same one: it
+// makes whole numbers of all.
+func rpcID(message []byte) (id json.RawMessage, fits bool) {
+	var m struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(message, &m) != nil || m.ID == nil {
+		return json.RawMessage("null"), true
+	}
+	var n float64
+	if json.Unmarshal(m.ID, &n) == nil && (n != math.Trunc(n) || math.Abs(n) >= 1<<53) {
+		return m.ID, false
+	}
+	if m.ID[0] == '{' || m.ID[0] == '[' || m.ID[0] == 't' || m.ID[0] == 'f' {
+		return json.RawMessage("null"), true // none at all, which the SDK says
+	}
+	return m.ID, true
+}
+
+// oddID says what is wrong with an id that the SDK cannot give back.
+const oddID = "the id is no whole number below 2^53, and no text"
+
+// spokenRefusals is a writer that turns what the SDK says in plain text of a request with an id into an answer of JSON-RPC.
+type spokenRefusals struct {
+	http.ResponseWriter
+	id    json.RawMessage
+	plain bool
+}
+
+// answerRefusals is a writer that does so for a request, whose body stays to be read; nil if it has been answered already.
+func answerRefusals(rw http.ResponseWriter, r *http.Request) http.ResponseWriter {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err != nil || r.Method != http.MethodPost {
+		return rw
+	}
+	id, fits := rpcID(body)
+	if !fits {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(http.StatusBadRequest)
+		rw.Write(rpcError(id, jsonrpc.CodeInvalidRequest, oddID))
+		return nil
+	}
+	if string(id) == "null" {
+		return rw
+	}
+	return &spokenRefusals{ResponseWriter: rw, id: id}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *spokenRefusals) WriteHeader(status int) {
+	if w.plain = status == http.StatusBadRequest && strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain"); w.plain {
+		w.Header().Set("Content-Type", "application/json")
+		return // Write knows more
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer. What is wrong is one call of it.
+func (w *spokenRefusals) Write(p []byte) (int, error) {
+	if !w.plain {
+		return w.ResponseWriter.Write(p)
+	}
+	w.plain = false
+	status, code := http.StatusBadRequest, jsonrpc.CodeInvalidRequest
+	if bytes.HasPrefix(p, []byte("JSON RPC not handled")) { // the SDK's error for a method that it does not know
+		status, code = http.StatusOK, jsonrpc.CodeMethodNotFound // the request is well formed, and this is its answer
+	}
+	w.ResponseWriter.WriteHeader(status)
+	_, err := w.ResponseWriter.Write(rpcError(w.id, code, strings.TrimSpace(string(p))))
+	return len(p), err
+}
+
+// Unwrap lets a response controller reach what is below.
+func (w *spokenRefusals) Unwrap() http.ResponseWriter { return w.ResponseWriter }
