@@ -159,7 +159,7 @@ func (c *conn) unreturned() (bool, error) {
 // returnTrouble is what keeps answers from going back.
 type returnTrouble struct {
 	sync.Mutex
-	said string // in the log
+	Trouble
 }
 
 // returnAnswers sends answers back, if there are any. What fails is tried again with the next run, and logged once.
@@ -178,12 +178,7 @@ func (r *Router) returnAnswers(ctx context.Context) {
 	if err == nil && found {
 		err = back.Return(ctx, r)
 	}
-	switch {
-	case ctx.Err() != nil:
-	case err == nil:
-		r.returning.said = ""
-	case err.Error() != r.returning.said:
-		r.returning.said = err.Error()
+	if ctx.Err() == nil && r.returning.Changed(err) && err != nil {
 		r.log.Error("answers of the user could not be sent back; each run tries again", "error", err)
 	}
 }

@@ -27,8 +27,9 @@ type scheduler struct {
 
 	cron      *cron.Cron
 	version   string
-	untrusted string          // why only the schedules of every database run; "": all run
-	running   map[string]*job // by name
+	untrusted string               // why only the schedules of every database run; "": all run
+	running   map[string]*job      // by name
+	trouble   orchestrator.Trouble // with the reading of the schedules
 	jobs      sync.WaitGroup
 }
 
@@ -40,8 +41,9 @@ type job struct {
 	command  *commands.Definition
 	plan     cron.Schedule // nil for the doorbell
 	entry    cron.EntryID
-	running  chan struct{} // holds the run under way; a schedule that was changed shares it with what it was
-	asked    chan struct{} // holds the ring that waits for a run to begin
+	running  chan struct{}        // holds the run under way; a schedule that was changed shares it with what it was
+	trouble  orchestrator.Trouble // with its runs; whoever holds running may use it
+	asked    chan struct{}        // holds the ring that waits for a run to begin
 }
 
 func newScheduler(env commands.Env, m *metrics) *scheduler {
@@ -84,8 +86,12 @@ func (s *scheduler) run(ctx context.Context) error {
 				s.env.Log.Error("this daemon ends", "error", err)
 				return err
 			}
-			if err != nil {
+			switch {
+			case !s.trouble.Changed(err):
+			case err != nil:
 				s.env.Log.Warn("the schedules cannot be read; the old ones go on", "error", err)
+			default:
+				s.env.Log.Info("the schedules can be read again")
 			}
 		}
 	}
@@ -218,40 +224,48 @@ func (j *job) Run() {
 	j.perform()
 }
 
-// perform makes one run. The caller holds running.
+// perform makes one run, unless another daemon does. What fails at each run is logged once, until it changes or is over. The
+// caller holds running.
 func (j *job) perform() {
-	log := j.s.env.Log.With("schedule", j.schedule.Name, "command", j.command.Name)
-	if j.ctx.Err() != nil || (j.plan != nil && !j.claim(log)) {
+	if j.ctx.Err() != nil {
 		return
 	}
-	started := time.Now()
-	_, err := j.command.Run(commands.Scheduled(j.ctx), j.s.env, j.schedule.Params)
-	j.s.metrics.ran(j.command.Name, time.Since(started), err)
+	log := j.s.env.Log.With("schedule", j.schedule.Name, "command", j.command.Name)
+	mine, err := j.claim()
+	if err == nil {
+		if !mine {
+			return
+		}
+		started := time.Now()
+		_, err = j.command.Run(commands.Scheduled(j.ctx), j.s.env, j.schedule.Params)
+		j.s.metrics.ran(j.command.Name, time.Since(started), err)
+		log.Debug("ran", "seconds", time.Since(started).Seconds(), "error", err)
+	}
 	switch {
-	case err == nil:
-		log.Debug("ran", "seconds", time.Since(started).Seconds())
-	case !errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) || !j.trouble.Changed(err):
+	case err != nil:
 		log.Error("a scheduled run failed", "error", err)
+	default:
+		log.Info("a scheduled run works again")
 	}
 }
 
 // claim makes sure that only one of several daemons makes a run.
-func (j *job) claim(log *slog.Logger) bool {
+func (j *job) claim() (mine bool, err error) {
+	if j.plan == nil {
+		return true, nil // the doorbell
+	}
 	now := j.s.env.Router.Now()
 	slot := now
 	if every, ok := j.plan.(cron.ConstantDelaySchedule); ok {
 		if every.Delay < claimFrom {
-			return true
+			return true, nil
 		}
 		slot = now.Truncate(every.Delay)
 	} else {
 		slot = j.latestSlot(now)
 	}
-	mine, err := j.s.env.Router.ClaimRun(j.ctx, j.schedule.Name, slot)
-	if err != nil {
-		log.Error("a scheduled run could not be claimed", "error", err)
-	}
-	return mine && err == nil
+	return j.s.env.Router.ClaimRun(j.ctx, j.schedule.Name, slot)
 }
 
 // latestSlot is the time for which this run is made: the last one that the plan names, up to now. It looks back for

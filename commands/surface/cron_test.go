@@ -1,8 +1,13 @@
 package surface
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,9 +68,10 @@ func TestRingsDuringARun(t *testing.T) {
 		clearSchedules(t, r)
 		addSchedule(t, r, "bell", orchestrator.Doorbell)
 		runs, g := make(chan string, 1000), newGate("bell")
-		defer startScheduler(t, r, doing(t, func(ctx context.Context, _ commands.Env, mark string) {
+		defer startScheduler(t, r, doing(t, func(ctx context.Context, _ commands.Env, mark string) error {
 			runs <- mark
 			g.pass(ctx, mark)
+			return nil
 		}))()
 		if mark := <-runs; mark != "bell" {
 			t.Fatalf("%s ran first", mark)
@@ -99,9 +105,10 @@ func TestRunsDoNotOverlap(t *testing.T) {
 		clearSchedules(t, r)
 		addSchedule(t, r, "slow", "@every 1s")
 		runs, g := make(chan string, 1000), newGate("slow")
-		defer startScheduler(t, r, doing(t, func(ctx context.Context, _ commands.Env, mark string) {
+		defer startScheduler(t, r, doing(t, func(ctx context.Context, _ commands.Env, mark string) error {
 			runs <- mark
 			g.pass(ctx, mark)
+			return nil
 		}))()
 		<-runs
 		<-time.After(5 * time.Second)
@@ -131,12 +138,63 @@ func TestRunThatPanics(t *testing.T) {
 		addSchedule(t, r, "often", "@every 1s")
 		addSchedule(t, r, "bell", orchestrator.Doorbell)
 		runs := make(chan string, 1000)
-		defer startScheduler(t, r, doing(t, func(_ context.Context, _ commands.Env, mark string) {
+		defer startScheduler(t, r, doing(t, func(_ context.Context, _ commands.Env, mark string) error {
 			runs <- mark
 			panic(mark)
 		}))()
 		for seen := map[string]int{}; seen["often"] < 3 || seen["bell"] < 2; {
 			seen[<-runs]++
+		}
+	})
+}
+
+// While the database is gone, the log says once of the schedules, and of each run, that it fails, and once that it works again.
+func TestLastingFailuresAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		folder := filepath.Join(t.TempDir(), "database")
+		r := openRouter(t, filepath.Join(folder, "mailroom.db"), nil)
+		clearSchedules(t, r)
+		addSchedule(t, r, "often", "@every 1s")
+		addSchedule(t, r, "claimed", "@every 1m")
+		var fails, runs atomic.Int32 // that failed; that worked afterwards
+		catalogue := doing(t, func(ctx context.Context, env commands.Env, mark string) error {
+			_, err := env.Router.Agents(ctx)
+			if err != nil {
+				fails.Add(1)
+			} else if fails.Load() > 0 {
+				runs.Add(1)
+			}
+			return err
+		})
+		var log bytes.Buffer
+		env := commands.Env{Router: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.NewTextHandler(&log, nil)), Catalogue: catalogue}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- newScheduler(env, newMetrics(r, "test", env.Log)).run(ctx) }()
+		<-time.After(5 * time.Second)
+		move := func(from, to string) {
+			t.Helper()
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(3 * time.Minute)
+		}
+		move(folder, folder+"-gone")
+		move(folder+"-gone", folder)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if fails.Load() < 100 || runs.Load() < 100 {
+			t.Errorf("%d runs failed, then %d did not", fails.Load(), runs.Load())
+		}
+		for says, times := range map[string]int{
+			"the schedules cannot be read": 1, "the schedules can be read again": 1, "a scheduled run failed": 2, "a scheduled run works again": 2,
+		} {
+			if n := strings.Count(log.String(), `msg="`+says); n != times {
+				t.Errorf("%d times: %s; want %d\n%s", n, says, times, &log)
+			}
 		}
 	})
 }
@@ -177,7 +235,7 @@ func TestSlowTransportDelaysNoInbox(t *testing.T) {
 			return sent.MessageID
 		}
 		delivered := make(chan string, 1000)
-		stop := startScheduler(t, r, doing(t, func(ctx context.Context, env commands.Env, _ string) {
+		stop := startScheduler(t, r, doing(t, func(ctx context.Context, env commands.Env, _ string) error {
 			d, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{Background: true})
 			if err != nil && ctx.Err() == nil {
 				t.Error(err)
@@ -187,6 +245,7 @@ func TestSlowTransportDelaysNoInbox(t *testing.T) {
 					delivered <- s.Recipient
 				}
 			}
+			return nil
 		}))
 		stuck := send("stuck")
 		<-h.began

@@ -21,18 +21,20 @@ import (
 // ticking is a vocabulary of one command that tells a channel of each of its runs.
 func ticking(t *testing.T, runs chan<- string) *commands.Catalogue {
 	t.Helper()
-	return doing(t, func(_ context.Context, _ commands.Env, mark string) { runs <- mark })
+	return doing(t, func(_ context.Context, _ commands.Env, mark string) error {
+		runs <- mark
+		return nil
+	})
 }
 
 // doing is a vocabulary of one command, tick, that does something.
-func doing(t *testing.T, do func(ctx context.Context, env commands.Env, mark string)) *commands.Catalogue {
+func doing(t *testing.T, do func(ctx context.Context, env commands.Env, mark string) error) *commands.Catalogue {
 	t.Helper()
 	type params struct {
 		Mark string `json:"mark,omitempty" desc:"what to tell"`
 	}
 	run := func(ctx context.Context, env commands.Env, p params) (struct{}, error) {
-		do(ctx, env, p.Mark)
-		return struct{}{}, nil
+		return struct{}{}, do(ctx, env, p.Mark)
 	}
 	tick := commands.Define(vocabulary("tick", "tick"), "tick", run)
 	return commands.NewCatalogue([]*commands.Definition{tick.Definition})

@@ -208,12 +208,13 @@ func (d *daemon) hangUp() {
 func (d *daemon) beat(ctx context.Context, listening string) {
 	ticker := time.NewTicker(orchestrator.Heartbeat)
 	defer ticker.Stop()
+	var trouble orchestrator.Trouble
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if err := d.router.Beat(ctx, listening); err != nil && ctx.Err() == nil {
+			if err := d.router.Beat(ctx, listening); ctx.Err() == nil && trouble.Changed(err) && err != nil {
 				d.log.Warn("the daemon could not be recorded", "error", err)
 			}
 		}

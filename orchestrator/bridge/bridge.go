@@ -317,8 +317,9 @@ func (w *watch) beside(ctx context.Context) {
 func (w *watch) beat(ctx context.Context) {
 	ticker := time.NewTicker(orchestrator.Heartbeat)
 	defer ticker.Stop()
+	var trouble orchestrator.Trouble
 	for ctx.Err() == nil {
-		if err := w.router.Beat(ctx, ""); err != nil && ctx.Err() == nil {
+		if err := w.router.Beat(ctx, ""); ctx.Err() == nil && trouble.Changed(err) && err != nil {
 			w.log.Warn("the watch could not be recorded", "error", err)
 		}
 		select {

@@ -60,8 +60,11 @@ func Start(ctx context.Context, r *orchestrator.Router, log *slog.Logger) (stop 
 		defer close(done)
 		ticker := time.NewTicker(sweepEvery)
 		defer ticker.Stop()
-		for said := ""; ; {
-			said = sweepAndSay(ctx, r, log, said)
+		var trouble orchestrator.Trouble
+		for {
+			if err := Sweep(ctx, r); ctx.Err() == nil && trouble.Changed(err) && err != nil {
+				log.Warn("what is over could not be removed from the folder of keys, or kept alerts not be sealed for the devices", "error", err)
+			}
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
@@ -73,18 +76,6 @@ func Start(ctx context.Context, r *orchestrator.Router, log *slog.Logger) (stop 
 		cancel()
 		<-done
 	}
-}
-
-// sweepAndSay returns what it could not do, which it logs when it was not that before.
-func sweepAndSay(ctx context.Context, r *orchestrator.Router, log *slog.Logger, said string) string {
-	err := Sweep(ctx, r)
-	if err == nil || ctx.Err() != nil {
-		return ""
-	}
-	if err.Error() != said {
-		log.Warn("what is over could not be removed from the folder of keys, or kept alerts not be sealed for the devices", "error", err)
-	}
-	return err.Error()
 }
 
 // sweptFile is a file whose time is when keys were swept last.
