@@ -254,10 +254,12 @@ func (w *writer) runAll(base *transaction, b *batch, final []bool) error {
 			return nil
 		}
 		b.outcomes[i] = databaseError(w.r.path, failure)
-		if again := w.outOfNumbers(failure); again || failure != nil && w.c.raw.AutoCommit() {
-			if base.lost, final[i] = true, !again; again {
-				b.outcomes[i] = nil
-			}
+		if w.outOfNumbers(failure) {
+			base.lost, b.outcomes[i] = true, nil // it runs again
+			return nil
+		}
+		if failure != nil && w.c.raw.AutoCommit() {
+			base.lost, final[i] = true, true
 			return nil
 		}
 		if err != nil {

@@ -7,8 +7,8 @@ import (
 )
 
 // The number of a row is given by SQLite: one more than the largest there ever was. Somebody may write any other by hand. After
-// the largest that there can be, SQLite gives none any more, and nobody could send, or do anything else that is traced. One that an
-// archived message has would keep its message, and all that are archived with it, out of the archive.
+// the largest that there can be, SQLite gives none any more, and nobody could send, or do anything else that is traced. One that
+// an archived message has would keep its message, and all that are archived with it, out of the archive.
 const (
 	maxNumber     = 1 << 53 // the largest that is believed
 	alarmedNumber = 1 << 62 // from here on rows are numbered anew
@@ -71,9 +71,10 @@ func (t *transaction) renumberTable(table, column string) error {
 	if err != nil {
 		return err
 	}
-	for next = max(next, 0); len(beyond) > 0; beyond = beyond[1:] {
+	next = max(next, 0)
+	for _, number := range beyond {
 		next++
-		if _, err := t.Exec(`UPDATE `+table+` SET `+column+` = ? WHERE `+column+` = ?`, next, beyond[0]); err != nil && t.raw.AutoCommit() {
+		if _, err := t.Exec(`UPDATE `+table+` SET `+column+` = ? WHERE `+column+` = ?`, next, number); err != nil && t.raw.AutoCommit() {
 			return err
 		}
 	}
