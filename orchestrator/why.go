@@ -148,40 +148,11 @@ func (r *Router) explainDelivered(c *conn, conf *config, m *Message, why *Reason
 	if err != nil {
 		return err
 	}
-	scheme, address, _ := strings.Cut(through, ":")
-	rule, fix := "delivered; nothing has been heard of its being read", ""
-	switch scheme {
-	case "inbox":
-		why.Where = "with " + m.Recipient + ": it was delivered, and does not stand in the inbox (any more)"
-		if stands {
-			why.Where = "in the inbox of " + m.Recipient
-			fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
-		}
-	case "jsonl":
-		why.Where = "in the file " + address + whose
-		fix = "Nothing: whoever reads that file has it"
-	case "dir":
-		why.Where = "in the folder " + filepath.Join(address, m.Recipient) + ", or taken from there"
-		fix = "Nothing, once " + m.Recipient + " takes the file away, which `mailroom ralph watch` notices"
-	case "exec":
-		why.Where = "with " + m.Recipient + ": its command took it (" + through + ")"
-		rule, fix = "delivered: the command ended with exit status 0, which is all that is known", "Nothing"
-	case "webhook":
-		why.Where = "with " + m.Recipient + ": its server took it (" + through + ")"
-		rule, fix = "delivered: the server said that it has it, which is all that is known", "Nothing"
-	case "push", "ntfy":
-		why.Where = "with the push service, which hands it to the phone"
-		rule, fix = "delivered: the push service took it, which is all that is known", "Nothing"
-	case "person":
-		made, err := c.madeOf(m.ID)
-		if err != nil {
-			return err
-		}
-		why.Where = "in the app of the user's phones, as " + made
-		rule, fix = "delivered: it was made a question or an alert", "Nothing; `mailroom why "+made+"` says more"
-	default:
-		why.Where = "with " + m.Recipient + ", through " + through
+	where, rule, fix, err := c.whereTaken(m, through, whose, stands)
+	if err != nil {
+		return err
 	}
+	why.Where = where
 	lease, err := c.leaseOf(m)
 	if err != nil {
 		return err
@@ -204,6 +175,46 @@ func (r *Router) explainDelivered(c *conn, conf *config, m *Message, why *Reason
 		}
 	}
 	return nil
+}
+
+// whereTaken says where a message is that a transport took, and what is known of it and what to do as long as nothing has been
+// heard of its being read. through and whose are what tookIt returned; inInbox tells that it stands in the recipient's inbox.
+func (c *conn) whereTaken(m *Message, through, whose string, inInbox bool) (where, rule, fix string, err error) {
+	scheme, address, _ := strings.Cut(through, ":")
+	rule = "delivered; nothing has been heard of its being read"
+	switch scheme {
+	case "inbox":
+		where = "with " + m.Recipient + ": it was delivered, and does not stand in the inbox (any more)"
+		if inInbox {
+			where = "in the inbox of " + m.Recipient
+			fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+		}
+	case "jsonl":
+		where = "in the file " + address + whose
+		fix = "Nothing: whoever reads that file has it"
+	case "dir":
+		where = "in the folder " + filepath.Join(address, m.Recipient) + ", or taken from there"
+		fix = "Nothing, once " + m.Recipient + " takes the file away, which `mailroom ralph watch` notices"
+	case "exec":
+		where = "with " + m.Recipient + ": its command took it (" + through + ")"
+		rule, fix = "delivered: the command ended with exit status 0, which is all that is known", "Nothing"
+	case "webhook":
+		where = "with " + m.Recipient + ": its server took it (" + through + ")"
+		rule, fix = "delivered: the server said that it has it, which is all that is known", "Nothing"
+	case "push", "ntfy":
+		where = "with the push service, which hands it to the phone"
+		rule, fix = "delivered: the push service took it, which is all that is known", "Nothing"
+	case "person":
+		made, err := c.madeOf(m.ID)
+		if err != nil {
+			return "", "", "", err
+		}
+		where = "in the app of the user's phones, as " + made
+		rule, fix = "delivered: it was made a question or an alert", "Nothing; `mailroom why "+made+"` says more"
+	default:
+		where = "with " + m.Recipient + ", through " + through
+	}
+	return where, rule, fix, nil
 }
 
 // explainByHand explains a message that is delivered only by what somebody wrote.
