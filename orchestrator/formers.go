@@ -62,8 +62,8 @@ func (r *Router) CheckSuccession(ctx context.Context, agent, since string) error
 	})
 }
 
-// isLater reports whether a message was sent when no removed agent had the name any more. A question, and a message of which only
-// the trace is left, has no seq.
+// isLater reports whether a message was sent when no removed agent had the name any more. One of which only the trace is left has
+// no seq.
 func (conf *config) isLater(m *Message, agent string) bool {
 	if m.seq == 0 {
 		return m.CreatedAt >= conf.since(agent)

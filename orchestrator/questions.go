@@ -221,7 +221,7 @@ func noQuestion(id string) error {
 // asked reports whether an agent has asked a question, and not a removed one that had its name. "" is the administrator, who may
 // do with it what its asker may.
 func (conf *config) asked(q *Question, by string) bool {
-	return by == "" || conf.sent(&Message{Sender: q.Asker, CreatedAt: q.CreatedAt}, by)
+	return by == "" || by == q.Asker && q.CreatedAt >= conf.since(by)
 }
 
 // Question returns a question. One whose time has passed has expired. Error: not_found.
