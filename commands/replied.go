@@ -62,5 +62,5 @@ func NoteWithheld(names []string, of int) string {
 	default:
 		whose = fmt.Sprintf(", for %d of %d recipients,", n, of)
 	}
-	return "waits" + whose + " until " + orchestrator.Trusting + ": " + orchestrator.NotTrusted
+	return "waits" + whose + " " + orchestrator.UntilTrusted + ": " + orchestrator.NotTrusted
 }

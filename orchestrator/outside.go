@@ -30,12 +30,12 @@ type Outside struct {
 	Folder string `json:"folder,omitempty"`
 }
 
-// NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and Trusting until when
-// that is so.
+// NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted for
+// how long that is so.
 const (
 	NotTrusted     = "this database is not trusted, so it runs no commands and no schedules, writes no files and calls nobody"
 	NotTrustedHint = "`mailroom trust --show` lists what it would do, `mailroom trust` lets it"
-	Trusting       = "somebody runs `mailroom trust` on this machine"
+	UntilTrusted   = "until somebody runs `mailroom trust` on this machine"
 )
 
 // TrustState reports whether the database is trusted. Errors: those of the database.
@@ -96,13 +96,13 @@ func (r *Router) outside(c *conn, conf *config) ([]Outside, error) {
 	return list, err
 }
 
-// SetTrusted trusts the database as it is here, or takes that back, also when there is no file at its path any more. It takes effect
-// in every process at its next transaction. Errors: unavailable when it cannot be kept; those of the database.
+// SetTrusted trusts the database as it is here, or takes that back, also when there is no file at its path any more. It takes
+// effect in every process at its next transaction. Errors: unavailable when it cannot be kept; those of the database.
 func (r *Router) SetTrusted(ctx context.Context, trusted bool) (TrustState, error) {
 	if r.trust == nil {
 		return TrustState{}, Errorf(Unavailable, "this program asks of no database whether it is trusted")
 	}
-	if _, err := r.TrustState(ctx); err != nil { // nor is one made only to be trusted
+	if _, err := r.TrustState(ctx); err != nil { // where there is no database, none is made only to be trusted
 		if _, missing := os.Stat(r.path); !trusted && errors.Is(missing, fs.ErrNotExist) {
 			return r.forgetGone(err)
 		}

@@ -18,19 +18,23 @@ var scheduleListCommand = commands.Define(vocabulary, "schedule list", scheduleL
 // scheduleList says of a schedule that no daemon can run why that is.
 func scheduleList(ctx context.Context, env commands.Env, _ NoParams) (ScheduleListResult, error) {
 	list, err := env.Router.Schedules(ctx)
+	if err != nil {
+		return ScheduleListResult{}, err
+	}
 	for i := range list {
-		_, _, wrong := env.Catalogue.Runs(&list[i], env.Router.Now())
-		if wrong == nil || list[i].Problem != "" {
+		if list[i].Problem != "" {
 			continue
 		}
-		says := wrong.Error()
+		_, _, err := env.Catalogue.Runs(&list[i], env.Router.Now())
 		var own *orchestrator.Error
-		if errors.As(wrong, &own) {
-			says = own.Message // without advice on how to call a command
+		switch {
+		case errors.As(err, &own):
+			list[i].Problem = "it does not run: " + own.Message // without advice on how to call a command
+		case err != nil:
+			list[i].Problem = "it does not run: " + err.Error()
 		}
-		list[i].Problem = "it does not run: " + says
 	}
-	return ScheduleListResult{Schedules: list}, err
+	return ScheduleListResult{Schedules: list}, nil
 }
 
 // Text shows a table.

@@ -20,7 +20,7 @@ type TrustResult struct {
 	Databases []orchestrator.TrustedDatabase `json:"databases,omitempty"`
 }
 
-// One of a database that is gone makes none for the sake of its span.
+// It is marked as a command that looks only, so that its span makes no database in the place of one that is gone.
 var trustCommand = commands.Define(vocabulary, "trust", trust).HereOnly().LooksOnly()
 
 // trust answers with what the database does outside of itself, whatever else it is asked for.

@@ -48,7 +48,7 @@ func noteOf(ctx context.Context, env commands.Env, unused []string, devices, pus
 	}
 	switch {
 	case untrusted != "":
-		notes = append(notes, "Nothing is pushed until "+orchestrator.Trusting+": "+orchestrator.NotTrusted)
+		notes = append(notes, "Nothing is pushed "+orchestrator.UntilTrusted+": "+orchestrator.NotTrusted)
 	case devices > 0 && pushed == 0:
 		notes = append(notes, "No device can be pushed to now: it shows when the app is opened")
 	}
