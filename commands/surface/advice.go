@@ -78,18 +78,19 @@ func (o offer) withoutShell(err error) error {
 	var kept []string
 	shows, refused := true, false
 	for _, part := range sentences(e.Hint) {
-		offered := true
+		allOffered := true
 		part = quoted().ReplaceAllStringFunc(part, func(line string) string {
 			if !strings.HasPrefix(line, "`mailroom ") {
 				return line
 			}
 			line = strings.Trim(line, "`")
 			name, onlyThere := o.nameOf(line)
-			offered = offered && name != ""
-			shows, refused = shows && o.onlyShows(line), refused || onlyThere
+			allOffered = allOffered && name != ""
+			shows = shows && o.onlyShows(line)
+			refused = refused || onlyThere
 			return name
 		})
-		if offered {
+		if allOffered {
 			kept = append(kept, part)
 		}
 	}

@@ -228,16 +228,21 @@ func (p *Program) argument(ctx context.Context, param *commands.Param, words []s
 	return p.scalar(ctx, param, strings.Join(words, " "))
 }
 
-// list turns words into a list. Names may stand in one word with commas between them, since no name holds one.
+// list turns words into a list. Names may stand in one word with commas or spaces between them, since no name holds one; mentions
+// with commas only, since a display name may hold spaces.
 func list(param *commands.Param, words []string) (json.RawMessage, error) {
-	if param.NameOf != "" {
-		words = strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool { return r == ',' || r == ' ' && param.NameOf != "mention" })
-	}
-	if param.NameOf == "mention" { // which may be a display name
-		for i := range words {
-			words[i] = strings.TrimSpace(words[i])
+	switch param.NameOf {
+	case "":
+	case "mention":
+		names := []string{}
+		for name := range strings.SplitSeq(strings.Join(words, ","), ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				names = append(names, name)
+			}
 		}
-		words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
+		words = names
+	default:
+		words = strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool { return r == ',' || r == ' ' })
 	}
 	for _, word := range words {
 		if !utf8.ValidString(word) {
