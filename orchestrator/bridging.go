@@ -34,7 +34,8 @@ type Reception struct {
 // TakeIn stores a message under the id that it came with, durably and once: an id that stands for the same message already
 // changes nothing. A recipient whose transport is in.Target has it by the file, and it is delivered at once; to any other
 // it is pending. Errors: invalid_params; unknown_sender and unknown_recipient; conflict when another message has the id, when
-// the message was delivered as a file elsewhere and this is not the one that it came with, or for a loop; unavailable for the recipient's backlog limit; those of the database.
+// the message was delivered as a file elsewhere and this is not the one that it came with, or for a loop; unavailable for the
+// recipient's backlog limit; those of the database.
 func (r *Router) TakeIn(ctx context.Context, in TakenIn) (got Reception, err error) {
 	in.Sender, in.Recipient, in.Payload = foldName(in.Sender), foldName(in.Recipient), Compacted(in.Payload)
 	known := false

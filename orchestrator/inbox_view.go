@@ -9,11 +9,12 @@ import (
 // from one marks as read.
 const consumableInboxes = 5
 
-// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread,
-// and so what a reader was handed under a lease that has ended, though nobody has given it back yet (see unreadOf). INSTEAD OF triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite has. A reading
-// stands in the trace like any other, from within the same transaction, with the view as its actor: inbox_reading in
-// schema.sql does that. Keep them short: each connection parses those of all agents. The name is checked and can stand in
-// SQL; it is quoted for the sake of '-'.
+// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread, and
+// so what a reader was handed under a lease that has ended, though nobody has given it back yet (see unreadOf). INSTEAD OF
+// triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite has. A reading stands in the trace
+// like any other, from within the same transaction, with the view as its actor: inbox_reading in schema.sql does that. Keep
+// them short: each connection parses those of all agents. The name is checked and can stand in SQL; it is quoted for the sake
+// of '-'.
 const inboxView = `
 	CREATE VIEW IF NOT EXISTS "%[1]s_inbox" AS
 	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = ''

@@ -34,9 +34,9 @@ type readers struct {
 }
 
 // read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
-// connection, must not write to a slow client while it has it, since an open snapshot keeps the WAL from being folded, and must not
-// read through the Router: all places to read could be taken by readers that wait for another. Error: busy when ctx ends before
-// there is a place.
+// connection, must not write to a slow client while it has it, since an open snapshot keeps the WAL from being folded, and must
+// not read through the Router: all places to read could be taken by readers that wait for another. Error: busy when ctx ends
+// before there is a place.
 func (r *Router) read(ctx context.Context, fn func(c *conn) error) error {
 	c, err := r.readers.take(ctx)
 	if err != nil {
@@ -75,6 +75,7 @@ func (r *Router) glance(ctx context.Context, fn func(c *conn) error) error {
 	return r.noteDamage(databaseError(r.path, fn(c)))
 }
 
+// take waits for a place until ctx ends. One that is free is taken even if ctx has ended.
 func (p *readers) take(ctx context.Context) (*conn, error) {
 	select {
 	case p.places <- struct{}{}:
@@ -184,8 +185,8 @@ func (p *readers) close() error {
 }
 
 // openReader opens a connection for reading. It makes no file: whoever reads at a path where there is none has mistyped
-// it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where nothing can be written, a database that was closed cleanly is read
-// as it stands.
+// it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where nothing can be
+// written, a database that was closed cleanly is read as it stands.
 func (r *Router) openReader() (*conn, error) {
 	if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
 		return nil, r.noDatabase()

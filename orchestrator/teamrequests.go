@@ -170,8 +170,8 @@ func (k RequestKind) response() string { return string(k) + "_response" }
 // marks the responder as stopped in the session: it leaves broadcasts until it sends again. An approved plan ends the
 // requester's plan mode. Of several answers at the same time one succeeds. Errors: as SendToTeam; invalid_params for a
 // broadcast, another recipient than the requester, or another kind than the request's; not_found for a request that does
-// not exist, or neither asks the sender nor was its own; permission_denied for one of its own; conflict when it is answered already, or its message reached
-// nobody. The answer belongs to the session of the request, whatever the draft says.
+// not exist, or neither asks the sender nor was its own; permission_denied for one of its own; conflict when it is answered
+// already, or its message reached nobody. The answer belongs to the session of the request, whatever the draft says.
 func (r *Router) AnswerTeammate(ctx context.Context, a TeamAnswer) (sent TeamSent, err error) {
 	if a.Draft, err = a.Draft.checkProtocol(); err != nil {
 		return sent, err

@@ -40,8 +40,8 @@ type Trial struct {
 }
 
 // TryTransports sends a message of the type TestMessage to every agent through its own transport and says what came of each.
-// It is made for once: one that fails is cancelled, and nobody is told. An inbox has it as read. Trials are
-// made side by side, each within 30 s or the agent's timeout. Error: those of the database; then nothing was tried.
+// There is one attempt: a message that fails is cancelled, and nobody is told. An inbox has it as read. Trials are made side by
+// side, each within 30 s or the agent's timeout. Error: those of the database; then nothing was tried.
 func (r *Router) TryTransports(ctx context.Context) ([]Trial, error) {
 	agents, err := r.Agents(ctx)
 	if err != nil {
