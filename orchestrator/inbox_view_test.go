@@ -73,6 +73,9 @@ func TestInboxViewAfterAReadingLease(t *testing.T) {
 	wantRows(t, f.rows(`SELECT message_id, payload FROM b_inbox ORDER BY message_id`), first+` {"n":1}`, second+` {"n":1}`)
 	wantRows(t, f.rows(`SELECT message_id FROM c_inbox`))
 	backlog, err := f.Poll(t.Context(), "b", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	want(t, "unread", backlog.Unread, 2)
 
 	f.sql(`DELETE FROM b_inbox WHERE message_id = ?`, first)
