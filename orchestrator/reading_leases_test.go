@@ -85,6 +85,32 @@ func TestReadingLease(t *testing.T) {
 	wantRows(t, f.rows(`SELECT 1 FROM reading_lease`))
 }
 
+// A lease that is over is over in status and why, too, while nobody is there to take it back.
+func TestReadingLeaseOverWithoutADaemon(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	id := f.send("a", "b")
+	wantTaken(t, f.takeFor("b", time.Minute), id)
+	f.clock.advance(time.Hour)
+	unread, shown := f.backlogOf("b")
+	want(t, "unread", unread, 1)
+	want(t, "shown", shown, 0)
+	s, err := f.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "next due", s.NextDueAt, "2026-01-02T04:04:05.000Z")
+	reasons, err := f.Why(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "rule", reasons[0].Rule,
+		"delivered; shown to wait at 2026-01-02T03:04:05.000Z, and not confirmed: unread again since 2026-01-02T03:05:05.000Z")
+	want(t, "fix", reasons[0].Fix, "`mailroom wait --recipient b` reads it")
+	wantRows(t, f.rows(`SELECT count(*) FROM reading_lease`), "1")
+	wantTaken(t, f.takeFor("b", 0), id)
+}
+
 // Acknowledging ends a lease for good, in time or late, also with the message that says so; an answer alone does not.
 func TestReadingLeaseEndsWithAcknowledgement(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ type State struct {
 	Recipients []RecipientBacklog `json:"recipients"`
 	Unread     int64              `json:"unread"` // delivered to inboxes and not read; what a reader has not confirmed included
 	Overdue    int64              `json:"overdue"`
-	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review
+	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review; now, if that is overdue
 	Daemons    []Daemon           `json:"daemons"`
 	Untrusted  string             `json:"untrusted,omitempty"` // why the database does nothing outside of itself
 }
@@ -29,7 +29,7 @@ type RecipientBacklog struct {
 	Leased    int64  `json:"leased"` // being delivered right now
 	Held      int64  `json:"held"`   // waiting for an agent of that name
 	Unread    int64  `json:"unread"`
-	Shown     int64  `json:"shown,omitempty"`     // of those, handed to a reader that has not confirmed them
+	Shown     int64  `json:"shown,omitempty"`     // of those, handed to a reader that may still confirm them
 	OldestAt  string `json:"oldest_at,omitempty"` // since when something has been undelivered that is not wanted later
 	NextAt    string `json:"next_attempt_at,omitempty"`
 	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is not used any more
@@ -43,7 +43,7 @@ func (r *Router) Status(ctx context.Context) (State, error) {
 		return s, err
 	}
 	if !next.IsZero() {
-		s.NextDueAt = stamp(next)
+		s.NextDueAt = max(stamp(next), stamp(r.now()))
 	}
 	err = r.read(ctx, func(c *conn) error {
 		for _, status := range []Status{Pending, Retry, Delivered, Failed, Lapsed, Cancelled} {
@@ -96,7 +96,7 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 		    UNION ALL
 		    SELECT recipient, 0, 0, 0, 0, count(*), 0, NULL, NULL, 0 FROM agent_inbox WHERE read_at = '' GROUP BY recipient
 		    UNION ALL
-		    SELECT l.recipient, 0, 0, 0, 0, 1, 1, NULL, NULL, 0`+lent+`
+		    SELECT l.recipient, 0, 0, 0, 0, 1, l.until > ?1, NULL, NULL, 0`+lent+`
 		    UNION ALL
 		    SELECT name, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 FROM agents)
 		GROUP BY recipient ORDER BY recipient`, func(row []driver.Value) error {

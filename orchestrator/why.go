@@ -158,6 +158,9 @@ func (r *Router) explainDelivered(c *conn, conf *config, m *Message, why *Reason
 		return err
 	}
 	switch {
+	case lease != nil && lease.until <= stamp(r.now()):
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, and not confirmed: unread again since %s", lease, lease.at, lease.until)
+		why.Fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
 	case lease != nil:
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it is unread again at %s unless it is acknowledged", lease, lease.at, lease.until)
 		why.Fix = "`mailroom acknowledge " + m.ID + "` confirms it, `mailroom mail release " + m.ID + "` makes it unread at once"

@@ -227,6 +227,27 @@ func TestAuditParams(t *testing.T) {
 	}
 }
 
+// TestUnreadAfterAReadingLease: what a reader was handed under a lease is unread again from the lease's end on, though nobody
+// has taken it back yet; until then, and once it was acknowledged, it is not listed.
+func TestUnreadAfterAReadingLease(t *testing.T) {
+	t.Parallel()
+	h := knownHistory(t)
+	before := h.audit("unread")
+	ask[any](h.fixture, "wait", `{"recipient":"builder","timeout":0,"lease":60}`)
+	left := []string{before[2], before[3]} // the architect's
+	wantSame(t, "under the lease", h.audit("unread"), left)
+	h.clock.advance(time.Hour)
+	rows := h.audit("unread")
+	names := make([]string, len(rows))
+	for i, row := range rows {
+		names[i] = strings.Join(strings.Split(row, " | ")[:2], " ")
+	}
+	wantSame(t, "after it", names, []string{
+		"builder m2-unanswered", "builder m4-answer", "architect m6-bounce", "architect m10-again",
+		"builder m12-bounce", "builder m16-waiting", "builder by-hand",
+	})
+}
+
 // TestAuditsAfterADeliveryRun: what was done by hand is adopted, and the trace agrees with the table again.
 func TestAuditsAfterADeliveryRun(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,11 @@
 -- Messages that stand unread in an inbox, oldest first.
--- Nobody waits under that name, or what waits is busy.
+-- Nobody waits under that name, or what waits is busy. One that a reader was handed under a lease stands here from the lease's end on.
 -- columns: recipient, message_id, delivered_at, unread_seconds
 SELECT recipient, message_id, delivered_at,
        CAST(round((julianday(?1) - julianday(delivered_at)) * 86400) AS INTEGER) AS unread_seconds
-FROM agent_inbox
-WHERE read_at = ''
-ORDER BY delivered_at, rowid
+FROM (SELECT recipient, message_id, delivered_at, rowid AS place FROM agent_inbox WHERE read_at = ''
+      UNION ALL
+      SELECT i.recipient, i.message_id, i.delivered_at, i.rowid
+      FROM reading_lease l JOIN agent_inbox i USING (message_id, recipient) LEFT JOIN agent_message m USING (message_id, recipient)
+      WHERE l.until <= ?1 AND i.read_at <> '' AND coalesce(m.read_at, '') = '')
+ORDER BY delivered_at, place
