@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"math"
+	"strings"
 
 	"mailroom/tracing"
 )
@@ -52,7 +53,8 @@ func (f *DeadLetterFilter) args(r *Router, c *conn) ([]any, error) {
 // Replay puts dead letters back at the foot of the ladder: pending, with no retries made; their earlier attempts stay in the
 // trace. An explicit ttl starts anew; what its sender wants later is not due before. by is the agent that asks and must be the
 // sender; "" is the administrator. Errors: not_found, also for what by neither sent nor received; permission_denied when by
-// received it; conflict for a message that is no dead letter; unknown_recipient when nobody has the recipient's name.
+// received it; conflict for a message that is no dead letter; unknown_recipient when nobody has the recipient's name;
+// unknown_sender when it was refused for its sender's, which nobody has yet.
 func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message, err error) {
 	err = r.write(ctx, func(t *tx) error {
 		replayed = nil
@@ -85,8 +87,8 @@ func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message,
 	return replayed, err
 }
 
-// ReplayAll replays every dead letter that the filter selects, oldest first, up to its limit. Those whose recipient nobody
-// knows are left as they are and counted in skipped. What was replayed before an error is returned with it.
+// ReplayAll replays every dead letter that the filter selects, oldest first, up to its limit. Those that
+// cannot be replayed, since nobody knows their recipient or sender, are left as they are and counted in skipped. What was replayed before an error is returned with it.
 func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []Message, skipped int, err error) {
 	var ids []string
 	err = r.read(ctx, func(c *conn) error {
@@ -94,8 +96,8 @@ func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []
 		if err != nil {
 			return err
 		}
-		ids, err = c.texts(`SELECT message_id`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC, seq LIMIT +?5`,
-			append(args, f.Limit)...)
+		ids, err = c.texts(`SELECT message_id`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC,
+			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?5`, append(args, f.Limit)...)
 		return err
 	})
 	if err != nil {
@@ -104,7 +106,7 @@ func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []
 	for _, id := range ids {
 		again, err := r.Replay(ctx, id, "")
 		switch CodeOf(err) {
-		case UnknownRecipient, Conflict, NotFound:
+		case UnknownRecipient, UnknownSender, Conflict, NotFound:
 			if err != nil {
 				skipped++
 				continue
@@ -118,10 +120,18 @@ func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []
 	return replayed, skipped, nil
 }
 
+// lacksSender reports whether a message was refused because nobody has its sender's name, and nobody has it yet.
+func (conf *config) lacksSender(m *Message) bool {
+	return strings.HasPrefix(m.Error, string(UnknownSender)+": ") && conf.agents[m.Sender] == nil
+}
+
 func (t *tx) replay(m *Message) error {
 	conf, err := t.config()
 	if err != nil {
 		return err
+	}
+	if conf.lacksSender(m) {
+		return t.unknownAgent(UnknownSender, m.ID+" cannot be replayed: ", m.Sender, conf)
 	}
 	if conf.agents[m.Recipient] == nil {
 		return t.unknownAgent(UnknownRecipient, m.ID+" cannot be replayed: ", m.Recipient, conf)

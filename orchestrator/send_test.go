@@ -37,6 +37,48 @@ func TestUnknownNames(t *testing.T) {
 	want(t, "delivered", f.deliver().Delivered, 0)
 }
 
+// What was refused for its sender is not replayed before somebody has that name; nor does it stand in the way of the others.
+func TestReplayOfAnUnknownSender(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "builder")
+	refused := func(sender, recipient string) string {
+		t.Helper()
+		_, err := f.Send(t.Context(), orchestrator.Draft{Sender: sender, Recipient: recipient})
+		var e *orchestrator.Error
+		if !errors.As(err, &e) {
+			t.Fatalf("sent from %s to %s: %v", sender, recipient, err)
+		}
+		return e.MessageID
+	}
+	ghost, late := refused("ghost", "builder"), refused("architect", "late")
+	_, err := f.Replay(t.Context(), ghost, "")
+	wantCode(t, err, orchestrator.UnknownSender)
+	if !strings.Contains(err.Error(), `nobody is known as "ghost"`) || !strings.Contains(err.Error(), "mailroom agent add ghost") {
+		t.Error(err)
+	}
+	reasons, err := f.Why(t.Context(), ghost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "fix", reasons[0].Fix, "Add the agent with `mailroom agent add ghost`, then `mailroom dead_letters replay "+ghost+"`")
+	f.add(orchestrator.AgentUpdate{Name: "late"})
+	replayed, skipped, err := f.ReplayAll(t.Context(), orchestrator.DeadLetterFilter{Limit: 1})
+	if err != nil || skipped != 0 || len(replayed) != 1 || replayed[0].ID != late {
+		t.Errorf("replayed %v, skipped %d, %v", replayed, skipped, err)
+	}
+	replayed, skipped, err = f.ReplayAll(t.Context(), orchestrator.DeadLetterFilter{Limit: 9})
+	if err != nil || skipped != 1 || len(replayed) != 0 {
+		t.Errorf("then replayed %v, skipped %d, %v", replayed, skipped, err)
+	}
+	want(t, "delivered", f.deliver().Delivered, 1)
+
+	f.add(orchestrator.AgentUpdate{Name: "ghost"})
+	if _, err := f.Replay(t.Context(), ghost, ""); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "delivered", f.deliver().Delivered, 1)
+}
+
 func TestHoldUnknown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "architect")

@@ -107,9 +107,13 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 		}
 		why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
 		switch {
+		case conf.lacksSender(m) && canBeAgent(m.Sender):
+			why.Fix = addIt(m.Sender) + ", then `mailroom dead_letters replay " + m.ID + "`"
+		case conf.lacksSender(m):
+			why.Fix = noAgentsName + ": send it anew from another, if it is still wanted"
 		case conf.agents[m.Recipient] != nil:
 		case canBeAgent(m.Recipient):
-			why.Fix = "Add the agent with `mailroom agent add " + m.Recipient + "`, then `mailroom dead_letters replay " + m.ID + "`"
+			why.Fix = addIt(m.Recipient) + ", then `mailroom dead_letters replay " + m.ID + "`"
 		default:
 			why.Fix = noAgentsName + ": send it anew to another, if it is still wanted"
 		}

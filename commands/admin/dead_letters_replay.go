@@ -16,7 +16,7 @@ type DeadLettersReplayParams struct {
 	Limit     int    `json:"limit,omitempty" desc:"with all: how many at most" check:"min=1,max=100000" default:"1000"`
 }
 
-// DeadLettersReplayResult says what is pending again. Skipped are those whose recipient nobody knows.
+// DeadLettersReplayResult says what is pending again. Skipped are those whose recipient or sender nobody knows.
 type DeadLettersReplayResult struct {
 	Replayed []string `json:"replayed"`
 	Skipped  int      `json:"skipped"`
@@ -56,6 +56,6 @@ func (r DeadLettersReplayResult) Text(w *commands.Text) {
 		w.Printf("%s\n", id)
 	}
 	if r.Skipped > 0 {
-		w.Printf("Nobody is known under the names of the skipped ones' recipients; add them with `mailroom agent add NAME`.\n")
+		w.Printf("Nobody is known under the names of the skipped ones' recipients or senders; add them with `mailroom agent add NAME`.\n")
 	}
 }
