@@ -66,14 +66,7 @@ func (t *tx) removeAgent(o *AgentRemoval) (failed int, err error) {
 		return 0, err
 	}
 	if undelivered+unread > 0 && !o.Force {
-		mail := plural(int(undelivered), "undelivered message") + " and " + plural(int(unread), "unread one")
-		if undelivered == 0 {
-			mail = plural(int(unread), "unread message")
-		} else if unread == 0 {
-			mail = plural(int(undelivered), "undelivered message")
-		}
-		return 0, Errorf(Conflict, "%s has %s", o.Name, mail).
-			WithHint("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`); or give them up, which tells their senders: `mailroom agent remove %[1]s --force`", o.Name)
+		return 0, t.refuseRemoval(o.Name, undelivered, unread)
 	}
 	if err := t.keepRemoved(a, o.By); err != nil {
 		return 0, err
@@ -91,6 +84,38 @@ func (t *tx) removeAgent(o *AgentRemoval) (failed int, err error) {
 		return 0, err
 	}
 	return failed + withdrawn, t.withdrawQuestions(o.Name)
+}
+
+// refuseRemoval is the error for an agent that has mail, and says what helps for each kind of it.
+func (t *tx) refuseRemoval(name string, undelivered, unread int64) error {
+	later, err := t.number(`SELECT count(*) FROM agent_message WHERE `+wantedLater+` AND not_before > ? AND recipient = ?`, t.clockText, name)
+	if err != nil {
+		return err
+	}
+	out, err := t.number(`SELECT count(*)`+lent+` AND l.until > ? AND l.recipient = ?`, t.clockText, name)
+	if err != nil {
+		return err
+	}
+	var helps []string
+	if undelivered+unread > later+out {
+		helps = append(helps, fmt.Sprintf("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`)", name))
+	}
+	if out > 0 {
+		helps = append(helps, fmt.Sprintf("Confirm what a reader holds under a lease (`mailroom acknowledge ID`), or hand it back to be read "+
+			"(`mailroom mail release --all --agent %s`)", name))
+	}
+	if later > 0 {
+		helps = append(helps, fmt.Sprintf("Cancel what is not to be delivered before a later time (`mailroom cancel ID`, and "+
+			"`mailroom poll --recipient %s` lists it)", name))
+	}
+	mail := plural(int(undelivered), "undelivered message") + " and " + plural(int(unread), "unread one")
+	if undelivered == 0 {
+		mail = plural(int(unread), "unread message")
+	} else if unread == 0 {
+		mail = plural(int(undelivered), "undelivered message")
+	}
+	return Errorf(Conflict, "%s has %s", name, mail).
+		WithHint("%s; or give them up, which tells their senders: `mailroom agent remove %s --force`", strings.Join(helps, "; "), name)
 }
 
 // keepRemoved notes that an agent was removed, and forgets which keys it has sent with, what it has asked teammates and whose

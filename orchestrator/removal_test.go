@@ -80,6 +80,47 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	f.take("b")
 }
 
+// A refusal says what helps for the mail that is there: nobody can read what another reader holds, or what is wanted later.
+func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
+	t.Parallel()
+	const (
+		read    = "have b read them (`mailroom wait --recipient b`)"
+		confirm = "(`mailroom acknowledge ID`), or hand it back to be read (`mailroom mail release --all --agent b`)"
+		cancel  = "(`mailroom cancel ID`, and `mailroom poll --recipient b` lists it)"
+		force   = "; or give them up, which tells their senders: `mailroom agent remove b --force`"
+	)
+	for _, c := range []struct{ shown, later, unread bool }{
+		{shown: true}, {later: true}, {unread: true}, {shown: true, later: true, unread: true},
+	} {
+		f := newFixture(t, "a", "b")
+		if c.shown {
+			id := f.send("a", "b")
+			wantTaken(t, f.takeFor("b", time.Minute), id)
+		}
+		if c.later {
+			f.send("a", "b", func(d *orchestrator.Draft) { d.NotBefore = f.clock.now().Add(time.Hour) })
+		}
+		if c.unread {
+			f.send("a", "b")
+		}
+		_, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "b"})
+		var e *orchestrator.Error
+		if !errors.As(err, &e) || e.Code != orchestrator.Conflict {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		for part, said := range map[string]bool{read: c.unread, confirm: c.shown, cancel: c.later, force: true} {
+			if strings.Contains(e.Hint, part) != said {
+				t.Errorf("%+v: the hint is %q; that it says %q should be %t", c, e.Hint, part, said)
+			}
+		}
+		f.clock.advance(2 * time.Hour)
+		_, err = f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "b"})
+		if !errors.As(err, &e) || !strings.HasPrefix(e.Hint, "Deliver them and "+read+force) {
+			t.Errorf("%+v: two hours later the hint is %q", c, e.Hint)
+		}
+	}
+}
+
 // What a reader was lent and has not confirmed, and what retention archived unread, is mail that nobody has read.
 func TestRemovedWithLentAndArchivedMail(t *testing.T) {
 	t.Parallel()
