@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,7 +111,7 @@ func (d *doctor) add(check, level, says, do string) {
 
 func (d *doctor) file() {
 	info, err := os.Stat(d.r.path)
-	if errors.Is(err, fs.ErrNotExist) && (d.r.found.Load() || orphanedWAL(d.r.path)) {
+	if d.r.found.Load() && d.r.missing() || orphanedWAL(d.r.path) {
 		err := d.r.noDatabase()
 		d.add("file", "problem", err.Message, err.Hint)
 		return

@@ -268,11 +268,11 @@ func prepareFile(c *conn) error {
 // createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops
 // no lock. It makes none where there was one before that this router found, or where the -wal of one is left.
 func (r *Router) createEmpty() error {
+	if r.found.Load() && r.missing() || orphanedWAL(r.path) {
+		return r.noDatabase()
+	}
 	if _, err := os.Stat(r.path); !errors.Is(err, fs.ErrNotExist) {
 		return err
-	}
-	if r.found.Load() || orphanedWAL(r.path) {
-		return r.noDatabase()
 	}
 	if err := os.MkdirAll(filepath.Dir(r.path), 0o700); err != nil {
 		return err

@@ -46,7 +46,6 @@ func (r *Router) openFile(dsn string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.found.Store(true)
 	if c.file == (fileID{}) {
 		return c, nil
 	}
@@ -157,11 +156,11 @@ func isElsewhere(path string, file fileID) bool {
 	return err == nil && again == now
 }
 
-// orphanedWAL reports whether there is no database at path, but a -wal of one that holds something. A database that was
-// made there now would have SQLite throw that away.
+// orphanedWAL reports whether there is no database at path, or an empty file, but a -wal of one that holds something. A
+// database that was made there now would have SQLite throw that away; one that has a -wal is not empty.
 func orphanedWAL(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, unix.ENOENT) && walExists(path)
+	info, err := os.Stat(path)
+	return (errors.Is(err, unix.ENOENT) || err == nil && info.Size() == 0) && walExists(path)
 }
 
 func databaseMissing(path string) *Error {

@@ -165,11 +165,16 @@ func TestRemovedDatabase(t *testing.T) {
 			}
 			away := filepath.Join(above, "away")
 			move(t, folder, away)
-			for _, folderBack := range []bool{false, true} {
-				if folderBack {
-					if err := os.Mkdir(folder, 0o700); err != nil {
-						t.Fatal(err)
-					}
+			for _, back := range []string{"nothing", "the folder", "an empty file"} {
+				var err error
+				switch back {
+				case "the folder":
+					err = os.Mkdir(folder, 0o700)
+				case "an empty file":
+					err = os.WriteFile(path, nil, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
 				}
 				for what, use := range map[string]func() error{
 					"send":   func() error { _, err := r.Send(t.Context(), draftOf("lost")); return err },
@@ -191,11 +196,13 @@ func TestRemovedDatabase(t *testing.T) {
 				if f := r.Doctor(t.Context(), false)[0]; f.Level != "problem" || !strings.Contains(f.Says, "was removed") {
 					t.Errorf("the doctor finds %+v", f)
 				}
-				if left, _ := os.ReadDir(folder); len(left) > 0 {
+				left, _ := os.ReadDir(folder)
+				info, err := os.Stat(path)
+				if back == "an empty file" && (err != nil || info.Size() > 0 || len(left) != 1) || back != "an empty file" && len(left) > 0 {
 					t.Errorf("there is %v where the database was", left)
 				}
 			}
-			if err := os.Remove(folder); err != nil {
+			if err := os.RemoveAll(folder); err != nil {
 				t.Fatal(err)
 			}
 			move(t, away, folder)
@@ -276,7 +283,7 @@ func TestRemovedLog(t *testing.T) {
 	wantPayloads(t, path, "one", "two", "three")
 }
 
-// TestMissingDatabase: where only the -wal of a database is left, none is made, since that would throw away what the -wal
+// TestMissingDatabase: where only the -wal of a database is left, also beside an empty file, none is made, since that would throw away what the -wal
 // holds. The file can be put back.
 func TestMissingDatabase(t *testing.T) {
 	t.Parallel()
@@ -289,20 +296,28 @@ func TestMissingDatabase(t *testing.T) {
 	}
 	move(t, path, path+".old")
 	other := openAt(t, path)
-	for what, r := range map[string]*orchestrator.Router{"another process": other, "the one that had it open": r} {
-		for range 2 {
-			_, err := r.Send(t.Context(), draftOf("two"))
-			wantCode(t, err, orchestrator.Unavailable)
-			_, err = r.Poll(t.Context(), "b", 1)
-			wantCode(t, err, orchestrator.Unavailable)
-			if !strings.Contains(err.Error(), "is missing") || !strings.Contains(err.Error(), path+"-wal") {
-				t.Errorf("%s: %v", what, err)
+	refused := func(place string) {
+		t.Helper()
+		for what, r := range map[string]*orchestrator.Router{"another process": other, "the one that had it open": r} {
+			for range 2 {
+				_, err := r.Send(t.Context(), draftOf("two"))
+				wantCode(t, err, orchestrator.Unavailable)
+				_, err = r.Poll(t.Context(), "b", 1)
+				wantCode(t, err, orchestrator.Unavailable)
+				if !strings.Contains(err.Error(), "is missing") || !strings.Contains(err.Error(), path+"-wal") {
+					t.Errorf("%s, %s: %v", what, place, err)
+				}
 			}
 		}
 	}
+	refused("no file")
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a database was made")
 	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("an empty file")
 	findings := other.Doctor(t.Context(), false)
 	if f := findings[0]; f.Check != "file" || f.Level != "problem" || !strings.Contains(f.Says, "is missing") {
 		t.Errorf("the doctor finds %+v", f)

@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -188,7 +187,7 @@ func (p *readers) close() error {
 // it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where nothing can be
 // written, a database that was closed cleanly is read as it stands.
 func (r *Router) openReader() (*conn, error) {
-	if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) {
+	if r.missing() || orphanedWAL(r.path) {
 		return nil, r.noDatabase()
 	}
 	c, version, err := r.tryAnyReader()
@@ -207,6 +206,7 @@ func (r *Router) openReader() (*conn, error) {
 			return nil, err
 		}
 	}
+	r.found.Store(true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.watch != nil {

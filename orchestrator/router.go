@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -60,7 +61,7 @@ type Router struct {
 	readers readers
 	config  configCache
 
-	found atomic.Bool // there was a database at path: where it is gone, none is made
+	found atomic.Bool // there was a database at path, and no empty file: where it is gone, none is made
 
 	returning returnTrouble // one goroutine sends answers of the user back
 
@@ -119,7 +120,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 		bell.detector, bell.exists, bell.linger = r.detectChanges, r.exists, 2*time.Second
 		r.bell, r.closeEar, r.closeRinger = bell, bell.close, bell.ringer.close
 	}
-	r.found.Store(statErr == nil)
+	r.found.Store(statErr == nil && info.Size() > 0)
 	r.config.judge = r.judge
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
 	r.pulse = newPulse(path)
@@ -185,6 +186,7 @@ func (r *Router) openWriter(until time.Time) (*conn, error) {
 	if err := backoff.Retry(open, patience(context.Background(), until)); err != nil {
 		return nil, databaseError(r.path, err)
 	}
+	r.found.Store(true)
 	// Making and migrating the file was durable by itself; from here on walFile is what makes commits durable.
 	if err := c.script("PRAGMA synchronous = NORMAL"); err != nil {
 		c.close()
@@ -281,5 +283,12 @@ func afterwards(ctx context.Context, failure error, wait time.Duration) (context
 
 func (r *Router) exists() bool {
 	_, err := os.Stat(r.path)
-	return err == nil
+	return err == nil && !r.missing()
+}
+
+// missing reports whether there is no database at the path. An empty file is one that is still to be made, except to a router
+// that found a database there before: somebody has moved that away.
+func (r *Router) missing() bool {
+	info, err := os.Stat(r.path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 && r.found.Load()
 }
