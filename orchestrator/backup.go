@@ -133,15 +133,15 @@ func syncFolder(path string) error {
 func checkBackup(path string) (messages int64, err error) {
 	c, err := openConn(readerDSN(path, true))
 	if err != nil {
-		return 0, databaseError(path, err)
+		return 0, backupError(path, err)
 	}
 	defer c.close()
 	version, err := checkVersion(c)
 	if err != nil {
-		return 0, databaseError(path, err)
+		return 0, backupError(path, err)
 	}
 	if version == 0 {
-		return 0, Errorf(Unavailable, "%s is no backup of a mailroom database", path)
+		return 0, noBackup(path)
 	}
 	problem, _, err := c.text(`PRAGMA integrity_check(1)`)
 	if err != nil {
@@ -152,4 +152,16 @@ func checkBackup(path string) (messages int64, err error) {
 	}
 	messages, err = c.number(`SELECT count(*) FROM agent_message`)
 	return messages, databaseError(path, err)
+}
+
+// backupError is databaseError for a file that was named as a backup, and is perhaps none.
+func backupError(path string, err error) error {
+	if isNoDatabase(err) || errors.Is(err, errForeign) {
+		return noBackup(path)
+	}
+	return databaseError(path, err)
+}
+
+func noBackup(path string) error {
+	return Errorf(InvalidParams, "%s is no backup of a mailroom database", path).WithHint("Name a file that `mailroom backup` has written")
 }

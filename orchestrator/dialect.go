@@ -63,6 +63,9 @@ func isDamaged(err error) bool {
 	return code == sqlite3.ErrCorrupt || code == sqlite3.ErrNotADB
 }
 
+// isNoDatabase reports whether an error says that the file is nothing that SQLite has written.
+func isNoDatabase(err error) bool { return sqliteCode(err) == sqlite3.ErrNotADB }
+
 func sqliteCode(err error) sqlite3.ErrNo {
 	var e sqlite3.Error
 	if errors.As(err, &e) {

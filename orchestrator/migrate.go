@@ -34,6 +34,9 @@ const schemaOldest = "schema.oldest"
 // program may not use it any more, also if that happened while it had it open. Nothing was read or written.
 var ErrOutdated = errors.New("a newer mailroom has changed its tables")
 
+// errForeign is the cause of an error about a database that no mailroom has made.
+var errForeign = errors.New("it belongs to another program")
+
 // migrations lead from each version to the next: migrations[v] turns version v into v+1. Each holds its own list of what
 // it makes, so that a later schema.sql changes nothing of it. All run in the one transaction that migrates the file. A
 // migrated database must equal a fresh one; TestMigratedEqualsFresh compares them.
@@ -231,8 +234,10 @@ func checkVersion(c *conn) (int, error) {
 	case err != nil:
 		return 0, err
 	case application != 0 && application != applicationID, application == 0 && version != 0:
-		return 0, Errorf(Unavailable, "the database belongs to another program (application_id %d, user_version %d)", application, version).
-			WithHint("Name another file with --db")
+		return 0, &Error{Code: Unavailable, Err: errForeign,
+			Message: fmt.Sprintf("the database has application_id %d and user_version %d", application, version),
+			Hint:    "Name another file with --db",
+		}
 	case version <= schemaVersion:
 		return int(version), nil
 	}

@@ -79,6 +79,26 @@ func TestRestoreRefuses(t *testing.T) {
 	for _, bad := range []string{newer, torn} {
 		f.refused("restore", `{"file":"`+bad+`","force":true}`, orchestrator.Unavailable)
 	}
+	foreign := filepath.Join(t.TempDir(), "foreign.db")
+	other, err := sql.Open("sqlite3", foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.Exec("PRAGMA application_id = 12345; CREATE TABLE t (x)"); err != nil {
+		t.Fatal(err)
+	}
+	script, empty := filepath.Join(t.TempDir(), "fail.sh"), filepath.Join(t.TempDir(), "empty")
+	for file, content := range map[string]string{script: "#!/bin/sh\nexit 1\n", empty: ""} {
+		if err := os.WriteFile(file, []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, none := range []string{foreign, script, empty} {
+		if e := f.refused("restore", `{"file":"`+none+`","force":true}`, orchestrator.InvalidParams); !strings.Contains(e.Error(), none+" is no backup") {
+			t.Error(e)
+		}
+	}
 	f.refused("restore", `{"file":"`+t.TempDir()+`","force":true}`, orchestrator.InvalidParams)
 	f.refused("restore", `{"file":"`+f.path+`","force":true}`, orchestrator.InvalidParams)
 	if !idsIn(t, f.path)[sent] {
