@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,51 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	wantRows(t, f.rows(`SELECT message_type FROM agent_message WHERE recipient = 'b' AND status <> 'failed'`))
 	if _, err := f.Send(ctx, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"}); err != nil {
 		t.Errorf("a message of its own: %v", err)
+	}
+}
+
+// A request of a removed agent, or to one, is none for who has the name now, whether it was answered or not.
+func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	ctx := t.Context()
+	answered, open, own := f.mustAsk(orchestrator.Shutdown, "a", "b"), f.mustAsk(orchestrator.PlanApproval, "a", "b"), f.mustAsk(orchestrator.PlanApproval, "b", "a")
+	f.deliver()
+	f.take("b")
+	if _, err := f.reply(f.Router, orchestrator.Shutdown, answered.RequestID, false, "b", "a"); err != nil {
+		t.Fatal(err)
+	}
+	unread := f.mustAsk(orchestrator.Shutdown, "a", "b")
+	answer := func(asked orchestrator.TeamSent, kind orchestrator.RequestKind) error {
+		_, err := f.reply(f.Router, kind, asked.RequestID, true, "b", "a")
+		return err
+	}
+	stranger := func(when string) {
+		t.Helper()
+		for _, asked := range []orchestrator.TeamSent{answered, open, own, unread} {
+			for _, kind := range []orchestrator.RequestKind{orchestrator.Shutdown, orchestrator.PlanApproval} {
+				if err := answer(asked, kind); orchestrator.CodeOf(err) != orchestrator.NotFound || strings.Contains(err.Error(), asked.MessageID) {
+					t.Errorf("%s: %v", when, err)
+				}
+			}
+		}
+	}
+	f.clock.advance(time.Second)
+	f.remove("b")
+	stranger("removed")
+	f.clock.advance(time.Second)
+	f.add(orchestrator.AgentUpdate{Name: "b"})
+	f.clock.advance(time.Second)
+	stranger("added again")
+	if _, err := f.Replay(ctx, unread.MessageID, ""); err != nil { // it is to the one that has the name now
+		t.Fatal(err)
+	}
+	if err := answer(unread, orchestrator.Shutdown); err != nil {
+		t.Error(err)
+	}
+	f.clock.advance(time.Second)
+	if err := answer(f.mustAsk(orchestrator.PlanApproval, "a", "b"), orchestrator.PlanApproval); err != nil {
+		t.Error(err)
 	}
 }
 

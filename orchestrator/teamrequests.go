@@ -209,8 +209,13 @@ func (t *tx) answerable(a *TeamAnswer) (requestOf, error) {
 	if err != nil {
 		return q, err
 	}
+	if found {
+		if found, err = t.takesPart(&q, d.Sender); err != nil {
+			return q, err
+		}
+	}
 	switch {
-	case !found || q.responder != d.Sender && q.requester != d.Sender:
+	case !found:
 		open, err := t.openRequests(d.SessionID, d.Sender)
 		if err != nil {
 			return q, err
@@ -221,6 +226,22 @@ func (t *tx) answerable(a *TeamAnswer) (requestOf, error) {
 			WithHint("Answer with a %s", q.kind.response())
 	}
 	return q, q.refuses(d.Sender, d.Recipient)
+}
+
+// takesPart reports whether an agent made a request or was asked, and not a removed one that had its name.
+func (t *tx) takesPart(q *requestOf, agent string) (bool, error) {
+	conf, err := t.config()
+	if err != nil || agent != q.responder && agent != q.requester || conf.agents[agent] == nil {
+		return false, err
+	}
+	if conf.since(agent) == "" {
+		return true, nil
+	}
+	_, err = t.mustFindOwn(conf, q.messageID, agent)
+	if CodeOf(err) == NotFound {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // hintOpen says which requests an agent could answer.
