@@ -172,8 +172,8 @@ func databaseMissing(path string) *Error {
 // one there: that would know nobody, and be in the way of whoever puts the old one back.
 func databaseRemoved(path string) *Error {
 	return Errorf(Unavailable, "the database %s was removed while this program used it; nothing was read or written", path).
-		WithHint("Put the file back under its name: the next call uses it. To put a backup in its place, use `mailroom restore`. " +
-			"To begin a new one, start this session anew (the MCP server, the daemon, the watch)")
+		WithHint("Put the file back under its name, or begin a new one there: it is used from then on. "+
+			"To put a backup in its place, use `mailroom restore`. `mailroom --db %s agent add NAME` makes a new one", shellWord(path))
 }
 
 // movedAway is the outcome of a batch that was undone since the database has gone from its place.

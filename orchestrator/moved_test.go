@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -214,6 +215,39 @@ func TestRemovedDatabase(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRemovedAndBegunAnew: when somebody makes a new database where the old one was, that is used.
+func TestRemovedAndBegunAnew(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	made := openAt(t, path)
+	addAB(t, made)
+	if err := made.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := openAt(t, path)
+	mustSend(t, r, "old")
+	for _, file := range []string{path, path + "-wal", path + "-shm"} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	for _, use := range []func() error{
+		func() error { _, err := r.Poll(t.Context(), "b", 1); return err },
+		func() error { _, err := r.Send(t.Context(), draftOf("lost")); return err },
+	} {
+		err := use()
+		wantCode(t, err, orchestrator.Unavailable)
+		for _, says := range []string{"begin a new one there: it is used from then on", "`mailroom --db " + path + " agent add NAME`"} {
+			if !strings.Contains(err.Error(), says) {
+				t.Errorf("%v; want %q", err, says)
+			}
+		}
+	}
+	addAB(t, openAt(t, path))
+	mustSend(t, r, "new")
+	wantPayloads(t, path, "new")
 }
 
 // TestMovedDuringACommit: when the database goes between the commit and the answer, nobody can tell whether it was kept.
