@@ -84,6 +84,18 @@ func (r *Router) Agents(ctx context.Context) ([]Agent, error) {
 	return list, nil
 }
 
+// MustKnow refuses the name of an agent that nobody has. Error: unknown_recipient, with the nearest known names.
+func (r *Router) MustKnow(ctx context.Context, name string) error {
+	name = foldName(name)
+	return r.read(ctx, func(c *conn) error {
+		conf, err := r.config.load(c)
+		if err == nil && conf.agents[name] == nil {
+			err = c.unknownAgent(UnknownRecipient, "", name, conf)
+		}
+		return err
+	})
+}
+
 // Agent returns one known agent, or the operator or the user. Error: not_found, with the nearest known names.
 func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 	conf, err := r.configuration(ctx)

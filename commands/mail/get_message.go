@@ -35,12 +35,9 @@ var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).B
 
 // getMessage changes nothing.
 func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetMessageResult, error) {
-	agent := env.Caller.Name // "": the administrator sees all mail
-	if p.Agent != "" {
-		var err error
-		if agent, err = commands.ActAs(env.Caller, p.Agent); err != nil {
-			return GetMessageResult{}, err
-		}
+	agent, err := ownerOrAll(ctx, env, p.Agent)
+	if err != nil {
+		return GetMessageResult{}, err
 	}
 	view, err := env.Router.OwnMessage(ctx, p.MessageID, agent)
 	if err != nil {

@@ -59,7 +59,7 @@ var listThreadsCommand = commands.Define(vocabulary, "list_threads", listThreads
 
 // listThreads changes nothing.
 func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (ListThreadsResult, error) {
-	agent, err := commands.ActAs(env.Caller, p.Agent)
+	agent, err := ownerOf(ctx, env, p.Agent)
 	if err != nil {
 		return ListThreadsResult{}, err
 	}

@@ -2,6 +2,7 @@
 package mail
 
 import (
+	"context"
 	"embed"
 
 	"mailroom/commands"
@@ -22,4 +23,22 @@ func Definitions() []*commands.Definition {
 		searchMessagesCommand.Definition,
 		releaseCommand.Definition,
 	}
+}
+
+// ownerOf returns the agent whose mail a command is about: the one that the parameters name, or the caller. Error:
+// unknown_recipient for a name that no agent has, who would else look like one without mail.
+func ownerOf(ctx context.Context, env commands.Env, named string) (string, error) {
+	agent, err := commands.ActAs(env.Caller, named)
+	if err != nil {
+		return "", err
+	}
+	return agent, env.Router.MustKnow(ctx, agent)
+}
+
+// ownerOrAll is ownerOf for a command in which an administrator who names nobody, "", sees the mail of all.
+func ownerOrAll(ctx context.Context, env commands.Env, named string) (string, error) {
+	if named == "" && env.Caller.Name == "" {
+		return "", nil
+	}
+	return ownerOf(ctx, env, named)
 }

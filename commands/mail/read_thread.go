@@ -34,13 +34,11 @@ var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).K
 
 // readThread moves the reader's cursor behind what it returns. The administrator has none.
 func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (ReadThreadResult, error) {
-	o := orchestrator.ThreadReading{Thread: p.ThreadID, Agent: env.Caller.Name, All: p.All, Limit: p.Limit, Peek: p.Peek}
-	var err error
-	if p.Agent != "" {
-		if o.Agent, err = commands.ActAs(env.Caller, p.Agent); err != nil {
-			return ReadThreadResult{}, err
-		}
+	agent, err := ownerOrAll(ctx, env, p.Agent)
+	if err != nil {
+		return ReadThreadResult{}, err
 	}
+	o := orchestrator.ThreadReading{Thread: p.ThreadID, Agent: agent, All: p.All, Limit: p.Limit, Peek: p.Peek}
 	if o.After, err = place(p.Continue); err != nil {
 		return ReadThreadResult{}, err
 	}

@@ -32,13 +32,15 @@ func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseRes
 		return ReleaseResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "it is not said what to hand back").
 			WithHint("Name one message, or say all; not both")
 	}
-	agent, by := p.Agent, env.Caller.Name
-	if p.All || agent != "" {
-		var err error
-		if agent, err = commands.ActAs(env.Caller, agent); err != nil {
-			return ReleaseResult{}, err
-		}
+	owner := ownerOrAll
+	if p.All {
+		owner = ownerOf
 	}
+	agent, err := owner(ctx, env, p.Agent)
+	if err != nil {
+		return ReleaseResult{}, err
+	}
+	by := env.Caller.Name
 	if p.All {
 		released, err := env.Router.ReleaseAll(ctx, agent, by)
 		return ReleaseResult{Agent: agent, Count: len(released), Released: append([]string{}, released[:min(len(released), maxNamed)]...)}, err

@@ -28,12 +28,9 @@ const renamedType = "thread_renamed"
 
 // renameThread is idempotent.
 func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (RenameThreadResult, error) {
-	by := env.Caller.Name
-	if p.Agent != "" {
-		var err error
-		if by, err = commands.ActAs(env.Caller, p.Agent); err != nil {
-			return RenameThreadResult{}, err
-		}
+	by, err := ownerOrAll(ctx, env, p.Agent)
+	if err != nil {
+		return RenameThreadResult{}, err
 	}
 	notice, err := commands.Marshal(struct {
 		Content string `json:"content"`

@@ -53,7 +53,7 @@ var searchMessagesCommand = commands.Define(vocabulary, "search_messages", searc
 
 // searchMessages changes nothing.
 func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParams) (SearchMessagesResult, error) {
-	agent, err := commands.ActAs(env.Caller, p.Agent)
+	agent, err := ownerOf(ctx, env, p.Agent)
 	if err != nil {
 		return SearchMessagesResult{}, err
 	}
