@@ -138,12 +138,12 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,
 		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
-		       not_before = ?18, `+noLease+`
+		       not_before = ?18, held = held <> 0 AND ?19, `+noLease+`
 		WHERE seq = ?1`,
 		f.seq, status, adoptedName(f.sender), adoptedName(f.recipient),
 		adoptedText(f.messageType), adoptedPayload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
 		countOf(f.retryCount), min(maxRetries, maxCount), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, maxCount)),
-		times.notBefore)
+		times.notBefore, conf.canHold(adoptedName(f.recipient)))
 	if status == Pending || status == Retry {
 		t.ring.all = true
 	}
@@ -160,7 +160,7 @@ type adoptedTimes struct {
 }
 
 func (t *tx) adoptedTimes(f *foreignRow, status Status, created string, s *Settings) (times adoptedTimes) {
-	times.expires = t.adoptedExpiry(f, s, created)
+	times.expires = f.adoptedExpiry(t.clock, s, created)
 	times.notBefore = f.adoptedNotBefore(t.clock, times.expires)
 	switch status {
 	case Pending:
@@ -241,8 +241,7 @@ func (f *foreignRow) adoptedTTL() any {
 
 // adoptedExpiry is when an adopted row expires. Its seven days begin when the router first sees it, however old the time
 // is that somebody wrote, and anew when somebody sets it back; a ttl of its own begins with the message.
-func (t *tx) adoptedExpiry(f *foreignRow, s *Settings, created string) string {
-	now := t.clock
+func (f *foreignRow) adoptedExpiry(now time.Time, s *Settings, created string) string {
 	seconds := asInt(f.ttl)
 	if f.ttl == nil || seconds <= 0 {
 		return stamp(now.Add(s.ExpireAfter))
@@ -314,8 +313,8 @@ func adoptedName(s string) string { return foldName(strings.TrimSpace(s)) }
 
 // asAdopted brings what a listing shows of a row that will be live, whose columns are messageColumns, into the form that
 // adoption will give it. traced is its traced_status.
-func (m *Message) asAdopted(row []driver.Value, traced string, clock time.Time) {
-	f := foreignRow{status: asText(row[6]), traced: traced}
+func (m *Message) asAdopted(row []driver.Value, traced string, conf *config, clock time.Time) {
+	f := foreignRow{status: asText(row[6]), traced: traced, ttl: row[35]}
 	m.Status, _ = f.meaning()
 	m.Sender, m.Recipient = adoptedName(m.Sender), adoptedName(m.Recipient)
 	m.Type, _ = adoptedText(row[4]).(string)
@@ -327,15 +326,25 @@ func (m *Message) asAdopted(row []driver.Value, traced string, clock time.Time) 
 	if m.NotBefore, _ = adoptTime(m.NotBefore); m.Status == Pending {
 		m.NextAttemptAt = m.NotBefore
 	}
+	if f.adoptedTTL() != nil {
+		m.ExpiresAt = f.adoptedExpiry(clock, &conf.settings, m.CreatedAt)
+	}
+	m.Held = m.Held && conf.canHold(m.Recipient)
 	m.LeaseOwner, m.LeaseUntil, m.leaseToken = "", "", ""
 }
 
+// canHold reports whether messages can wait for a name: nobody has it yet, and an agent can get it.
+func (conf *config) canHold(name string) bool {
+	_, isGroup := conf.groups[name]
+	return !isGroup && conf.agents[name] == nil && canBeAgent(name)
+}
+
 // adoptAhead brings a message into the form that adoption will give it, if that is still to come and it will be live then.
-func (c *conn) adoptAhead(m *Message, clock time.Time) error {
+func (c *conn) adoptAhead(m *Message, conf *config, clock time.Time) error {
 	return c.query(`SELECT traced_status, `+messageColumns+` FROM agent_message WHERE seq = ? AND (`+foreign+`)`, func(row []driver.Value) error {
 		f := foreignRow{status: asText(row[7]), traced: asText(row[0])}
 		if status, _ := f.meaning(); status == Pending || status == Retry {
-			m.asAdopted(row[1:], f.traced, clock)
+			m.asAdopted(row[1:], f.traced, conf, clock)
 		}
 		return nil
 	}, m.seq)

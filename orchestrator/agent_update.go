@@ -202,10 +202,12 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 			return Agent{}, false, err
 		}
 	}
-	if known == nil || u.Deliver != nil {
-		if err := t.releaseAll(a.Name, "the agent was added, or got another transport"); err != nil {
-			return Agent{}, false, err
-		}
+	release, reason := t.releaseAll, "the agent was added, or got another transport"
+	if known != nil && u.Deliver == nil {
+		release, reason = t.releaseHeld, "it was held by hand, though the agent was known"
+	}
+	if err := release(a.Name, reason); err != nil {
+		return Agent{}, false, err
 	}
 	made, err := t.settleSecret(&u, &a)
 	if err != nil {
@@ -355,7 +357,7 @@ func (t *tx) releaseAll(name, why string) error {
 }
 
 func (t *tx) releaseHeld(name, why string) error {
-	return t.releaseRows(live+" AND held = 1", "held = 0", name, why)
+	return t.releaseRows(live+" AND held <> 0", "held = 0", name, why)
 }
 
 func (t *tx) releasePutOff(name, why string) error {

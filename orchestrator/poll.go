@@ -48,7 +48,7 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		list := func(row []driver.Value) error {
 			m := scanMessage(row[2:])
 			if asInt(row[0]) != 0 {
-				m.asAdopted(row[2:], asText(row[1]), r.now())
+				m.asAdopted(row[2:], asText(row[1]), conf, r.now())
 			}
 			b.Messages = append(b.Messages, m)
 			return nil

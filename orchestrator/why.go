@@ -177,7 +177,10 @@ func (r *Router) explainDelivered(c *conn, conf *config, m *Message, why *Reason
 		why.Fix = "`mailroom mail release " + m.ID + "` makes it unread again"
 	default:
 		why.Rule, why.Fix = rule, fix
-		if m.ttl != nil {
+		switch {
+		case m.ttl != nil && m.ExpiresAt <= stamp(r.now()) && m.ArchivedAt == "":
+			explainOver(m, why)
+		case m.ttl != nil:
 			why.Rule += "; it expires unread at " + m.ExpiresAt
 		}
 	}
@@ -267,7 +270,7 @@ func (c *conn) tookIt(agent *Agent, m *Message) (through, whose string, err erro
 
 // explainLive explains a message that the router still has to act on.
 func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why *Reason) error {
-	if err := c.adoptAhead(m, r.now()); err != nil {
+	if err := c.adoptAhead(m, conf, r.now()); err != nil {
 		return err
 	}
 	why.NextAttemptAt = m.NextAttemptAt
@@ -281,8 +284,10 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	}
 	agent := conf.agents[m.Recipient]
 	switch {
+	case m.leaseToken == "" && m.ExpiresAt != "" && m.ExpiresAt <= now:
+		explainOver(m, why)
 	case m.Held:
-		explainHeld(m, why)
+		explainHeld(m, agent != nil, why)
 	case m.leaseToken != "":
 		r.explainLease(conf, m, deliver, why)
 	case agent == nil:
@@ -318,8 +323,17 @@ func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 	return nil
 }
 
-// explainHeld explains a message that waits until somebody is there.
-func explainHeld(m *Message, why *Reason) {
+// explainOver explains a message that expires with the next run, unless its transport is found to have taken it.
+func explainOver(m *Message, why *Reason) {
+	why.Rule = "its time was over at " + m.ExpiresAt + ": it expires with the next delivery run"
+	if m.marks != "" {
+		why.Rule += ", unless its transport has it already, which is asked then"
+	}
+	why.Fix = "`mailroom dead_letters replay " + m.ID + "` sends it again, once it has expired"
+}
+
+// explainHeld explains a message that waits until somebody is there. known tells that the recipient is an agent.
+func explainHeld(m *Message, known bool, why *Reason) {
 	if m.Recipient == User {
 		why.Rule = "it " + waitsForDevice + ": " + User + " has none that could show it. It is kept as an alert for the first that is approved"
 		why.Fix = "`mailroom signal pair` adds a phone; `mailroom cancel " + m.ID + "` takes the message back, and leaves the alert"
@@ -327,7 +341,11 @@ func explainHeld(m *Message, why *Reason) {
 	}
 	why.Rule = "it is held until somebody has the name " + m.Recipient
 	why.Fix = "`mailroom agent add " + m.Recipient + "` or `mailroom cancel " + m.ID + "`"
-	if !canBeAgent(m.Recipient) {
+	switch {
+	case known:
+		why.Rule = "somebody wrote by hand that it is held, though " + m.Recipient + " is known"
+		why.Fix = "`mailroom agent add " + m.Recipient + "` lets it go, `mailroom cancel " + m.ID + "` takes it back"
+	case !canBeAgent(m.Recipient):
 		why.Rule = fmt.Sprintf("it is held until somebody has the name %q, which somebody wrote by hand", m.Recipient)
 		why.Fix = noAgentsName + ": `mailroom cancel " + m.ID + "` takes it back"
 	}

@@ -88,3 +88,65 @@ func TestWhyLooksIntoTheInbox(t *testing.T) {
 		}
 	}
 }
+
+// A message that somebody holds by hand is held only as long as nobody has the name; why says what lets it go.
+func TestHeldByHand(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	if _, err := f.SetGroup(t.Context(), "both", []string{"a", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	const insert = `INSERT INTO agent_message (message_id, sender, recipient, payload, held) VALUES (?, 'a', ?, '1', ?)`
+	f.sql(insert, "known", " B ", 1)
+	f.sql(insert, "unknown", "c", 2)
+	f.sql(insert, "group", "both", 1)
+	says := func(id, rule, fix string) {
+		t.Helper()
+		if why := f.why(id); !strings.Contains(why.Rule, rule) || !strings.Contains(why.Fix, fix) {
+			t.Errorf("why %s: %q, %q; want %q, %q", id, why.Rule, why.Fix, rule, fix)
+		}
+	}
+	for _, when := range []string{"before", "after"} {
+		if when == "before" {
+			says("known", "it is due now", "mailroom deliver_all")
+		}
+		says("unknown", "it is held until somebody has the name c", "`mailroom agent add c`")
+		if why := f.why("group"); strings.Contains(why.Rule, "held") {
+			t.Errorf("%s it is adopted, why of one to a group says %q", when, why.Rule)
+		}
+		f.deliver()
+	}
+	wantRows(t, f.rows(`SELECT message_id, status, held FROM agent_message ORDER BY 1`), "group retry 0", "known delivered 0", "unknown pending 1")
+
+	for _, held := range []int{1, 2} {
+		id := f.send("a", "b")
+		f.sql(`UPDATE agent_message SET held = ? WHERE message_id = ?`, held, id)
+		f.deliver()
+		says(id, "somebody wrote by hand that it is held", "`mailroom agent add b`")
+		f.add(orchestrator.AgentUpdate{Name: "b"})
+		f.deliver()
+		want(t, "status", f.message(id).Status, orchestrator.Delivered)
+	}
+}
+
+// Of a message whose time is over, why says that it expires, before the run in which it does.
+func TestWhyOfWhatIsOver(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	short := func(d *orchestrator.Draft) { d.TTL = time.Minute }
+	unread := f.send("a", "b", short)
+	f.deliver()
+	sent, held := f.send("a", "b", short), f.send("a", "c", short, func(d *orchestrator.Draft) { d.HoldUnknown = true })
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, ttl_seconds, created_at) VALUES ('by hand', 'a', 'b', '1', 60, ?)`,
+		f.clock.now().UTC().Format(time.RFC3339))
+	f.clock.advance(time.Hour)
+	for _, id := range []string{unread, sent, held, "by hand"} {
+		if why := f.why(id); !strings.Contains(why.Rule, "its time was over at 2026-01-02T03:05:0") || !strings.Contains(why.Fix, "dead_letters replay "+id) {
+			t.Errorf("why %s: %+v", id, why)
+		}
+	}
+	f.deliver()
+	for _, id := range []string{unread, sent, held, "by hand"} {
+		want(t, "status of "+id, f.message(id).Status, orchestrator.Lapsed)
+	}
+}
