@@ -133,13 +133,24 @@ func (r *Router) Tokens(ctx context.Context, agent string) (list []Token, err er
 	return list, err
 }
 
-// RevokeTokens makes all tokens of an agent useless from now on, and returns how many were not yet.
+// RevokeTokens makes all tokens of an agent useless from now on, and returns how many were not yet. Error: not_found, with the
+// nearest known names, for a name that no agent has and that no token was ever issued for.
 func (r *Router) RevokeTokens(ctx context.Context, agent string) (n int64, err error) {
 	if agent, err = CheckName("agent", agent); err != nil {
 		return 0, err
 	}
 	err = r.write(ctx, func(t *tx) error {
-		n, err = t.revokeTokens(agent)
+		if n, err = t.revokeTokens(agent); err != nil || n > 0 {
+			return err
+		}
+		conf, err := t.config()
+		if err != nil || conf.agents[agent] != nil {
+			return err
+		}
+		issued, err := t.number(`SELECT count(*) FROM tokens WHERE agent = ?`, agent)
+		if err == nil && issued == 0 {
+			err = t.noAgent(agent, conf)
+		}
 		return err
 	})
 	return n, err

@@ -60,6 +60,8 @@ func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (Agen
 // Text shows the token, or what became of the present ones.
 func (r AgentTokenResult) Text(w *commands.Text) {
 	switch {
+	case r.Revoked != nil && *r.Revoked == 0:
+		w.Printf("%s has no token that could be revoked.\n", r.Agent)
 	case r.Revoked != nil:
 		w.Printf("Revoked %d tokens of %s.\n", *r.Revoked, r.Agent)
 	case r.Token == "":
