@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,18 @@ func TestPollAgreesWithDelivery(t *testing.T) {
 			t.Errorf("why %s: %+v", id, why)
 		}
 	}
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, held, created_at) VALUES
+		('stranger', 'a', ' NoBody ', '1', 'Pending', 1, '2025-12-31 10:00:00')`)
+	state, err := f.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var backlogs []string
+	for _, b := range state.Recipients {
+		backlogs = append(backlogs, fmt.Sprint(b.Recipient, " ", b.Known, b.Pending, b.Retry, b.Held, b.Unread))
+	}
+	sameLines(t, backlogs, "a true 0 0 0 0", "archi tect false 1 0 0 0", "architect true 6 1 0 2", "architect2 true 1 0 0 0", "architect\u200b false 1 0 0 0", "nobody false 1 0 1 0")
+	want(t, "oldest", state.Recipients[len(state.Recipients)-1].OldestAt, "2025-12-31T10:00:00.000Z")
 	d, err := f.DeliverAll(t.Context(), orchestrator.DeliverOptions{Recipient: "architect"})
 	if err != nil {
 		t.Fatal(err)

@@ -10,19 +10,20 @@ import (
 var RealInbox Transport
 
 // HotStatements are the statements whose plans are kept by TestQueryPlans.
-var HotStatements = struct{ Due, Next, Untraced, ForeignTo, Review, Leased, Lapsed, Ended, Retry, Wanted, PutOff string }{
+var HotStatements = struct{ Due, Next, Untraced, ForeignTo, ForeignBacklogs, Review, Leased, Lapsed, Ended, Retry, Wanted, PutOff string }{
 	Due: `SELECT seq FROM agent_message m WHERE ` + takeable + `
 		AND NOT ` + behindPutOff + ` ORDER BY priority DESC, seq LIMIT ?3`,
-	Next:      `SELECT recipient FROM agent_message WHERE ` + live + ` AND recipient >= ? AND recipient < x'' ORDER BY recipient LIMIT 1`,
-	Untraced:  `SELECT seq FROM agent_message WHERE (` + foreign + `) AND seq > ? ORDER BY seq LIMIT ?`,
-	ForeignTo: foreignTo,
-	Review:    `SELECT seq FROM agent_message WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT ?`,
-	Leased:    `SELECT count(*) FROM agent_message WHERE ` + leased + ` AND lease_until <= ?`,
-	Lapsed:    `SELECT ` + messageColumns + endedLeases,
-	Ended:     `SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT ?`,
-	Retry:     `SELECT min(next_attempt_at) FROM agent_message WHERE ` + later + ` AND ` + goesSomewhere,
-	Wanted:    `SELECT min(next_attempt_at) FROM agent_message WHERE ` + wantedLater + ` AND held = 0 AND lease_token = '' AND ` + goesSomewhere,
-	PutOff:    `SELECT 1 FROM agent_message m WHERE m.seq = ?3 AND ` + behindPutOff,
+	Next:            `SELECT recipient FROM agent_message WHERE ` + live + ` AND recipient >= ? AND recipient < x'' ORDER BY recipient LIMIT 1`,
+	Untraced:        `SELECT seq FROM agent_message WHERE (` + foreign + `) AND seq > ? ORDER BY seq LIMIT ?`,
+	ForeignTo:       foreignTo,
+	ForeignBacklogs: foreignBacklogs,
+	Review:          `SELECT seq FROM agent_message WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT ?`,
+	Leased:          `SELECT count(*) FROM agent_message WHERE ` + leased + ` AND lease_until <= ?`,
+	Lapsed:          `SELECT ` + messageColumns + endedLeases,
+	Ended:           `SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT ?`,
+	Retry:           `SELECT min(next_attempt_at) FROM agent_message WHERE ` + later + ` AND ` + goesSomewhere,
+	Wanted:          `SELECT min(next_attempt_at) FROM agent_message WHERE ` + wantedLater + ` AND held = 0 AND lease_token = '' AND ` + goesSomewhere,
+	PutOff:          `SELECT 1 FROM agent_message m WHERE m.seq = ?3 AND ` + behindPutOff,
 }
 
 // SignalStatements are the conditions of statements about questions and alerts whose plans are kept by TestQueryPlans.

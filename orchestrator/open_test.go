@@ -242,6 +242,9 @@ func TestQueryPlans(t *testing.T) {
 			t.Errorf("%s\nplan:\n%swant %s", query, plan, index)
 		}
 	}
+	if plan := explain(t, db, orchestrator.HotStatements.ForeignBacklogs); !strings.Contains(plan, "agent_message_untraced") { // it sorts few rows
+		t.Errorf("%s\nplan:\n%s", orchestrator.HotStatements.ForeignBacklogs, plan)
+	}
 	for query, index := range map[string]string{
 		`SELECT 1 FROM signal_questions WHERE ` + orchestrator.SignalStatements.OfMessage:                                                                      "signal_questions_message (message_id=?)",
 		`SELECT 1 FROM signal_alerts WHERE ` + orchestrator.SignalStatements.OfMessage:                                                                         "signal_alerts_message (message_id=?)",

@@ -3,6 +3,9 @@ package orchestrator
 import (
 	"context"
 	"database/sql/driver"
+	"slices"
+	"strings"
+	"time"
 )
 
 // State is the whole in one look.
@@ -78,7 +81,8 @@ func (r *Router) Status(ctx context.Context) (State, error) {
 	return s, err
 }
 
-// backlogs reports every recipient that is known or for which something waits.
+// backlogs reports every recipient that is known or for which something waits. What others wrote and nobody has adopted yet is
+// counted as adoption will make it.
 func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err error) {
 	conf, err := r.config.load(c)
 	if err != nil {
@@ -92,7 +96,7 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 		           sum(held <> 0) AS held, 0 AS unread, 0 AS shown,
 		           min(CASE WHEN not_before > ?1 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END) AS oldest,
 		           min(nullif(next_attempt_at, '')) AS next, sum(`+wantedLater+` AND not_before > ?1) AS later
-		    FROM agent_message WHERE status IN ('pending','retry') GROUP BY recipient
+		    FROM agent_message WHERE `+live+` AND (`+foreign+`) IS NOT TRUE GROUP BY recipient
 		    UNION ALL
 		    SELECT recipient, 0, 0, 0, 0, count(*), 0, NULL, NULL, 0 FROM agent_inbox WHERE read_at = '' GROUP BY recipient
 		    UNION ALL
@@ -105,12 +109,69 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 			Unread: asInt(row[5]), Shown: asInt(row[6]), OldestAt: asText(row[7]), NextAt: asText(row[8]),
 			Later: asInt(row[9]),
 		}
-		if agent := conf.agents[b.Recipient]; agent != nil {
-			b.Known, b.Disabled = true, agent.Disabled
-		}
 		unread += b.Unread
 		list = append(list, b)
 		return nil
 	}, stamp(r.now()))
+	if err != nil {
+		return nil, 0, err
+	}
+	others, err := c.foreignBacklogs(conf, r.now())
+	for _, other := range others {
+		list = addBacklog(list, other)
+	}
+	for i := range list {
+		if agent := conf.agents[list[i].Recipient]; agent != nil {
+			list[i].Known, list[i].Disabled = true, agent.Disabled
+		}
+	}
 	return list, unread, err
+}
+
+// foreignBacklogs selects what others wrote, by what it may mean. ?1 is the clock.
+const foreignBacklogs = `SELECT recipient, status, traced_status, count(*), sum(held <> 0),
+	    coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''),
+	    coalesce(min(nullif(next_attempt_at, '')), '')
+	FROM agent_message WHERE (` + foreign + `) GROUP BY recipient, status, traced_status`
+
+// foreignBacklogs reports what others wrote that will be live rows once it is adopted; a recipient may come more than once.
+func (c *conn) foreignBacklogs(conf *config, clock time.Time) (list []RecipientBacklog, err error) {
+	err = c.query(foreignBacklogs, func(row []driver.Value) error {
+		f := foreignRow{recipient: asText(row[0]), status: asText(row[1]), traced: asText(row[2])}
+		b := RecipientBacklog{Recipient: adoptedName(f.recipient), OldestAt: asText(row[5]), NextAt: asText(row[6])}
+		switch status, _ := f.meaning(); status {
+		case Pending:
+			b.Pending = asInt(row[3])
+		case Retry:
+			b.Retry = asInt(row[3])
+		default:
+			return nil
+		}
+		if conf.canHold(b.Recipient) {
+			b.Held = asInt(row[4])
+		}
+		list = append(list, b)
+		return nil
+	}, stamp(clock))
+	return list, err
+}
+
+// addBacklog adds what others wrote to a list that is sorted by recipients.
+func addBacklog(list []RecipientBacklog, other RecipientBacklog) []RecipientBacklog {
+	i, found := slices.BinarySearchFunc(list, other.Recipient, func(b RecipientBacklog, name string) int { return strings.Compare(b.Recipient, name) })
+	if !found {
+		return slices.Insert(list, i, other)
+	}
+	b := &list[i]
+	b.Pending, b.Retry, b.Held = b.Pending+other.Pending, b.Retry+other.Retry, b.Held+other.Held
+	b.OldestAt, b.NextAt = earlier(b.OldestAt, other.OldestAt), earlier(b.NextAt, other.NextAt)
+	return list
+}
+
+// earlier is the earlier of two times, of which "" is none.
+func earlier(a, b string) string {
+	if a == "" || b != "" && b < a {
+		return b
+	}
+	return a
 }
