@@ -63,6 +63,34 @@ func (l look) like(name string) bool {
 	return l.small == other.small || l.small == other.capital || l.capital == other.small || l.capital == other.capital
 }
 
+// Shows reports whether anything is seen of a text.
+func Shows(text string) bool { return plainLetters(seenOf(text)) != "" }
+
+// LookAlike reports whether two texts that are shown beside each other look the same. Unlike names, those that differ in case do
+// not, nor do those that both are ASCII.
+func LookAlike(a, b string) bool {
+	a, b = seenOf(a), seenOf(b)
+	return a == b || !(isASCII(a) && isASCII(b)) && plainLetters(a) == plainLetters(b)
+}
+
+// seenOf is a text without the characters that show nothing, in which each gap is one space.
+func seenOf(text string) string {
+	seen := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), r == '\u2800': // the Braille blank
+			return ' '
+		case Unseen(r):
+			return -1
+		}
+		return r
+	}, norm.NFC.String(text))
+	return strings.Join(strings.Fields(seen), " ")
+}
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) < 0
+}
+
 // confusable is a character that looks like others.
 type confusable struct {
 	from rune

@@ -167,8 +167,8 @@ func CheckOptions(options []string) error {
 		if err := checkText("options", option, 1, maxOption); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(options[:i], func(other string) bool { return strings.TrimSpace(other) == strings.TrimSpace(option) }) {
-			return invalid("options", "two of them are the same")
+		if slices.ContainsFunc(options[:i], func(other string) bool { return orchestrator.LookAlike(other, option) }) {
+			return invalid("options", "two of them are the same, or look the same")
 		}
 	}
 	return nil
@@ -178,8 +178,8 @@ func checkText(parameter, text string, least, most int) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return invalid(parameter, "it is no text")
 	}
-	if least > 0 && strings.TrimSpace(text) == "" {
-		return invalid(parameter, "it is empty")
+	if least > 0 && !orchestrator.Shows(text) {
+		return invalid(parameter, "it is empty, or nothing of it can be seen")
 	}
 	if n := utf8.RuneCountInString(text); n > most {
 		return invalid(parameter, "it has %d characters; at most %d are allowed", n, most)

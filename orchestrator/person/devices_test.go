@@ -281,10 +281,12 @@ func TestInvalid(t *testing.T) {
 	o.phone()
 	const canary = "canary"
 	for parameter, questions := range map[string][]person.Question{
-		"question": {{Question: ""}, {Question: " \n"}, {Question: canary + strings.Repeat("ü", 1995)}, {Question: canary + "\xff"}, {Question: canary + "\x00"}},
+		"question": {{Question: ""}, {Question: " \n"}, {Question: "\u200b"}, {Question: "\ufe0f\u3164 \u2800"}, {Question: canary + strings.Repeat("ü", 1995)}, {Question: canary + "\xff"}, {Question: canary + "\x00"}},
 		"context":  {{Question: "x", Context: canary + strings.Repeat("ü", 495)}},
 		"options": {
 			{Question: "x", Options: []string{canary, " "}}, {Question: "x", Options: []string{canary, canary + " "}},
+			{Question: "x", Options: []string{canary, "\u200b"}}, {Question: "x", Options: []string{canary, canary + "\u200b"}},
+			{Question: "x", Options: []string{canary + " 1", canary + "\u00a0\u20281"}}, {Question: "x", Options: []string{canary, "cаnary"}}, // a Cyrillic а
 			{Question: "x", Options: []string{canary + strings.Repeat("ü", 95)}}, {Question: "x", Options: []string{canary, "2", "3", "4", "5", "6"}},
 		},
 		"priority": {{Question: "x", Priority: canary}},
@@ -300,7 +302,7 @@ func TestInvalid(t *testing.T) {
 		}
 	}
 	for parameter, alerts := range map[string][]person.Alert{
-		"message":   {{Message: ""}, {Message: canary + strings.Repeat("x", 2000)}},
+		"message":   {{Message: ""}, {Message: "\u200b"}, {Message: canary + strings.Repeat("x", 2000)}},
 		"context":   {{Message: "x", Context: canary + strings.Repeat("x", 500)}},
 		"alertType": {{Message: "x", Type: canary}},
 		"priority":  {{Message: "x", Priority: canary}},
@@ -317,5 +319,10 @@ func TestInvalid(t *testing.T) {
 	if _, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Encrypted: true, Question: strings.Repeat("ü", 2000),
 		Context: strings.Repeat("ü", 500), Options: []string{strings.Repeat("ü", 100), "2", "3", "4", "5"}, TTL: 30 * 24 * time.Hour}); err != nil {
 		t.Errorf("the largest question: %v", err)
+	}
+	for _, options := range [][]string{{"modem", "modern", "1", "l", "I"}, {"A", "a", "x²", "x2", "✓"}, {"👩\u200d💻", "नहीं", "a\u0301", "a", "か"}} {
+		if _, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Encrypted: true, Question: "❤\ufe0f?", Options: options}); err != nil {
+			t.Errorf("%q: %v", options, err)
+		}
 	}
 }
