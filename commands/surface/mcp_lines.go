@@ -3,7 +3,6 @@ package surface
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,8 +22,11 @@ func onlyMessages(log *slog.Logger, in io.Reader, out io.Writer) io.ReadCloser {
 		for {
 			line, long, err := readLine(lines)
 			if len(bytes.TrimSpace(line)) > 0 || long {
-				if code, why := judge(line, long); why != "" {
-					id, _ := rpcID(line)
+				id, code, why := judge(line)
+				if long {
+					code, why = jsonrpc.CodeInvalidRequest, fmt.Sprintf("the line has more than %d bytes", maxLine)
+				}
+				if why != "" {
 					out.Write(rpcError(id, code, why))
 				} else if _, werr := pass.Write(append(line, '\n')); werr != nil {
 					return
@@ -37,23 +39,6 @@ func onlyMessages(log *slog.Logger, in io.Reader, out io.Writer) io.ReadCloser {
 		}
 	})
 	return passed
-}
-
-// judge says what is wrong with a line; "" says nothing.
-func judge(line []byte, long bool) (code int, why string) {
-	switch {
-	case long:
-		return -32600, fmt.Sprintf("the line has more than %d bytes", maxLine)
-	case !json.Valid(line):
-		return -32700, "the line is not JSON"
-	}
-	if _, err := jsonrpc.DecodeMessage(line); err != nil {
-		return -32600, "the line is no JSON-RPC message; a batch is none either: send each message in a line of its own"
-	}
-	if _, fits := rpcID(line); !fits {
-		return -32600, oddID
-	}
-	return 0, ""
 }
 
 // lockedWriter makes each write one, whoever writes. Closing it does nothing.

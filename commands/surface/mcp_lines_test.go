@@ -18,7 +18,8 @@ func TestBadLines(t *testing.T) {
 	e := newEndpoints(t, "a")
 	var out bytes.Buffer
 	in := strings.Join([]string{
-		`{bad json`, `5`, `[]`, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`, `{"jsonrpc":"2.0"}`, ``, `{"jsonrpc":"2.0","id":7.5,"method":"ping"}`, strings.Repeat("x", maxLine+1),
+		`{bad json`, `5`, `[]`, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`, `{"jsonrpc":"2.0"}`, ``, `{"jsonrpc":"2.0","id":7.5,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":7.5,"method":"ping","ID":8}`, `{"jsonrpc":"2.0","id":null,"method":"ping"}`, strings.Repeat("x", maxLine+1),
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
 	}, "\n") + "\n"
 	s := newToolServer(envOf(e.router)).server("v1", false)
@@ -42,7 +43,7 @@ func TestBadLines(t *testing.T) {
 		}
 		codes = append(codes, code)
 	}
-	if got := strings.Join(codes, " "); got != "-32700 -32600 -32600 -32600 -32600 7.5 -32600" {
+	if got := strings.Join(codes, " "); got != "-32700 -32600 -32600 -32600 -32600 7.5 -32600 -32600 -32600" {
 		t.Errorf("the bad lines were answered with %q:\n%s", got, out.String())
 	}
 	if !answered {
@@ -55,10 +56,22 @@ func TestBadRequestsOverHTTP(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
 	token := e.token("a", false)
-	for id, want := range map[string]string{
-		`7`: `200 "id":7 "code":-32601`, `"x"`: `200 "id":"x" "code":-32601`, `7.5`: `400 "id":7.5 "code":-32600`, `9007199254740993`: `400 "id":9007199254740993 "code":-32600`,
+	message := `{"jsonrpc":"2.0","id":%s,"method":"zork/list"}`
+	for body, want := range map[string]string{
+		fmt.Sprintf(message, `7`):                           `200 "id":7 "code":-32601`,
+		fmt.Sprintf(message, `"x"`):                         `200 "id":"x" "code":-32601`,
+		fmt.Sprintf(message, `7.5`):                         `400 "id":7.5 "code":-32600`,
+		fmt.Sprintf(message, `1e999`):                       `400 "id":1e999 "code":-32600`,
+		fmt.Sprintf(message, `9007199254740993`):            `400 "id":9007199254740993 "code":-32600`,
+		fmt.Sprintf(message, `null`):                        `400 "id":null "code":-32600`,
+		fmt.Sprintf(message, `[1]`):                         `400 "id":null "code":-32600`,
+		`[{"jsonrpc":"2.0","id":7.5,"method":"ping"}]`:      `400 "id":null "code":-32600`,
+		`[{"jsonrpc":"2.0","id":7,"method":"ping"}]`:        `400 "id":null "code":-32600`,
+		`{"jsonrpc":"2.0","id":7.5,"method":"ping","ID":8}`: `400 "id":null "code":-32600`,
+		`{"jsonrpc":"2.0","id":7,"method":"ping","id":8}`:   `400 "id":null "code":-32600`,
+		`{"jsonrpc":"2.0","id":7.5,"method":"ping"} x`:      `400 "id":null "code":-32700`,
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", e.address+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":`+id+`,"method":"zork/list"}`))
+		r, err := http.NewRequestWithContext(t.Context(), "POST", e.address+"/mcp", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,12 +82,12 @@ func TestBadRequestsOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := io.ReadAll(answer.Body)
+		read, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		got := fmt.Sprintf("%d %s", answer.StatusCode, body)
+		got := fmt.Sprintf("%d %s", answer.StatusCode, read)
 		for _, part := range strings.Fields(want) {
 			if err != nil || !strings.Contains(got, part) || answer.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("id %s: %s %s, %v; want %s", id, answer.Header.Get("Content-Type"), got, err, want)
+				t.Errorf("%s: %s %s, %v; want %s", body, answer.Header.Get("Content-Type"), got, err, want)
 				break
 			}
 		}

@@ -107,9 +107,6 @@ func TestErrorsHaveCodes(t *testing.T) {
 		_, overHTTP := e.post(token, "/mcp", call)
 		for way, got := range map[string]string{"stdio": s.next(), "HTTP": overHTTP} {
 			want := c.code
-			if way == "HTTP" && i == 0 {
-				continue // the SDK refuses it with the status 400 and no JSON-RPC
-			}
 			if way == "HTTP" && c.method == "resources/subscribe" {
 				want = -32601 // nobody could be told
 			}

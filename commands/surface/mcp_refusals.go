@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -20,27 +21,48 @@ func rpcError(id json.RawMessage, code int, why string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, text)
 }
 
-// rpcID returns the id of a message, null if it has none. fits tells that an answer of the SDK would have the same one: it
-// makes whole numbers of all.
-func rpcID(message []byte) (id json.RawMessage, fits bool) {
+// judge says what is wrong with a message, "" if nothing is, and returns the id for an answer to it: null if it has none.
+func judge(message []byte) (id json.RawMessage, code int, why string) {
+	id = json.RawMessage("null")
 	var m struct {
-		ID json.RawMessage `json:"id"`
+		IDs idValues `json:"id"`
 	}
-	if json.Unmarshal(message, &m) != nil || m.ID == nil {
-		return json.RawMessage("null"), true
+	if !json.Valid(message) {
+		return id, jsonrpc.CodeParseError, "the message is not JSON"
 	}
-	var n float64
-	if json.Unmarshal(m.ID, &n) == nil && (n != math.Trunc(n) || math.Abs(n) >= 1<<53) {
-		return m.ID, false
+	if json.Unmarshal(message, &m) == nil && len(m.IDs) > 1 {
+		return id, jsonrpc.CodeInvalidRequest, "the id is given twice"
 	}
-	if m.ID[0] == '{' || m.ID[0] == '[' || m.ID[0] == 't' || m.ID[0] == 'f' {
-		return json.RawMessage("null"), true // none at all, which the SDK says
+	odd := false
+	if len(m.IDs) == 1 {
+		switch first := m.IDs[0][0]; {
+		case first == '"':
+			id = m.IDs[0]
+		case first == '-' || '0' <= first && first <= '9': // the SDK makes whole numbers of all
+			id = m.IDs[0]
+			n, err := strconv.ParseFloat(string(id), 64)
+			odd = err != nil || n != math.Trunc(n) || math.Abs(n) >= 1<<53
+		default:
+			odd = true
+		}
 	}
-	return m.ID, true
+	if odd {
+		return id, jsonrpc.CodeInvalidRequest, "the id is no whole number below 2^53, and no text"
+	}
+	if _, err := jsonrpc.DecodeMessage(message); err != nil {
+		return id, jsonrpc.CodeInvalidRequest, "that is no JSON-RPC message; a batch is none either: send each message by itself"
+	}
+	return id, 0, ""
 }
 
-// oddID says what is wrong with an id that the SDK cannot give back.
-const oddID = "the id is no whole number below 2^53, and no text"
+// idValues are the values of all keys of an object that are id in whatever case: encoding/json takes them one by one.
+type idValues []json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *idValues) UnmarshalJSON(value []byte) error {
+	*v = append(*v, bytes.Clone(value))
+	return nil
+}
 
 // spokenRefusals is a writer that turns what the SDK says in plain text of a request with an id into an answer of JSON-RPC.
 type spokenRefusals struct {
@@ -56,11 +78,11 @@ func answerRefusals(rw http.ResponseWriter, r *http.Request) http.ResponseWriter
 	if err != nil || r.Method != http.MethodPost {
 		return rw
 	}
-	id, fits := rpcID(body)
-	if !fits {
+	id, code, why := judge(body)
+	if why != "" {
 		rw.Header().Set("Content-Type", "application/json")
 		rw.WriteHeader(http.StatusBadRequest)
-		rw.Write(rpcError(id, jsonrpc.CodeInvalidRequest, oddID))
+		rw.Write(rpcError(id, code, why))
 		return nil
 	}
 	if string(id) == "null" {
