@@ -116,7 +116,7 @@ func (d *doctor) file() {
 		d.add("file", "problem", err.Message, err.Hint)
 		return
 	}
-	if err != nil {
+	if err != nil || d.r.missing() {
 		d.add("file", "note", "there is no database at "+d.r.path+" yet", "It is made by the first command that needs it, or by `mailroom init`")
 		return
 	}

@@ -286,9 +286,12 @@ func (r *Router) exists() bool {
 	return err == nil && !r.missing()
 }
 
-// missing reports whether there is no database at the path. An empty file is one that is still to be made, except to a router
-// that found a database there before: somebody has moved that away.
+// missing reports whether there is no database at the path. An empty file is none: what only reads makes none in it, and what
+// writes does unless there was one at the path before, which somebody has moved away.
 func (r *Router) missing() bool {
 	info, err := os.Stat(r.path)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 && r.found.Load()
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
 }
+
+// NoneYet reports whether there is no database at the path, and nothing shows that there was one.
+func (r *Router) NoneYet() bool { return r.missing() && !r.found.Load() && !orphanedWAL(r.path) }

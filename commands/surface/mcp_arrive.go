@@ -3,8 +3,6 @@ package surface
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"sync"
 	"time"
 
@@ -51,7 +49,7 @@ func (a *arrival) ready(ctx context.Context) error {
 		return nil
 	}
 	if _, err := a.env.Router.Agents(ctx); err != nil {
-		return withMissing(err, a.env.Router.Path())
+		return withMissing(err, a.env.Router)
 	}
 	a.done = true
 	name := a.env.Caller.Name
@@ -70,12 +68,12 @@ func (a *arrival) ready(ctx context.Context) error {
 }
 
 // withMissing tells a model what there is to do about a database that is not there: it cannot make one with a tool.
-func withMissing(err error, path string) error {
+func withMissing(err error, router *orchestrator.Router) error {
 	var e *orchestrator.Error
-	if _, missing := os.Stat(path); !errors.Is(missing, fs.ErrNotExist) || !errors.As(err, &e) {
+	if !router.NoneYet() || !errors.As(err, &e) {
 		return err
 	}
 	told := *e
 	return told.WithHint("Tell the person who runs you: `mailroom init` in the project's folder makes one, or the host must start "+
-		"`mailroom mcp` with --db and the file of another. When %s is there, call again", path)
+		"`mailroom mcp` with --db and the file of another. When %s is there, call again", router.Path())
 }
