@@ -212,7 +212,10 @@ func (r *Router) RemoveParticipant(ctx context.Context, c ThreadChange, agent st
 	return th, err
 }
 
-// Closing is the end of a thread.
+// ThreadClosed is the message_type of the notice that a thread was closed.
+const ThreadClosed = "thread_closed"
+
+// Closing is the end of a thread, with a notice of the type ThreadClosed.
 type Closing struct {
 	Summary string // what came of it, at most 8 KiB; it is kept with the thread
 	Notice

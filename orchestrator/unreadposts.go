@@ -11,10 +11,11 @@ import (
 const anyThread = ThreadPrefix
 
 // unreadPosts are the posts, as m, in the threads of the agent ?1, that are newer than the last that it read there, that it
-// did not write, and of which it gets no copy. What retention has archived counts as read. CROSS, since SQLite would walk
-// all posts there are.
+// did not write, and of which it gets no copy. What retention has archived counts as read. The notice that a thread was closed
+// is left out: everybody gets a copy of it but who closed the thread. CROSS, since SQLite would walk all posts there are.
 const unreadPosts = ` FROM thread_participants p CROSS JOIN agent_message m ON m.thread_id = p.thread_id
 	WHERE p.agent = ?1 AND m.seq > p.read_seq AND m.recipient = '` + ThreadPrefix + `' || p.thread_id AND m.sender <> ?1
+	  AND NOT (m.sender = '` + SystemSender + `' AND m.message_type IS '` + ThreadClosed + `')
 	  AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)
 	  AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)`
 

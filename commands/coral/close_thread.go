@@ -16,9 +16,6 @@ type CloseThreadParams struct {
 
 var closeThreadCommand = commands.Define(vocabulary, "close_thread", closeThread)
 
-// closedType is the message_type of what tells the participants that their thread was closed.
-const closedType = "thread_closed"
-
 // closeThread ends a thread for good. What was posted stays, and mentions that are not read yet are still to be had.
 func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (ThreadResult, error) {
 	notice, err := commands.Marshal(struct {
@@ -27,7 +24,7 @@ func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (Th
 	if err != nil {
 		return ThreadResult{}, err
 	}
-	th, err := env.Router.CloseThread(ctx, change(env, p.ThreadID), orchestrator.Closing{Summary: p.Summary, Notice: orchestrator.Notice{Type: closedType, Payload: notice}})
+	th, err := env.Router.CloseThread(ctx, change(env, p.ThreadID), orchestrator.Closing{Summary: p.Summary, Notice: orchestrator.Notice{Type: orchestrator.ThreadClosed, Payload: notice}})
 	if err != nil {
 		return ThreadResult{}, err
 	}
