@@ -288,9 +288,9 @@ func (d *doctor) messages(c *conn) error {
 			`SELECT count(*) FROM heartbeats WHERE told_at <> ''`, nil},
 		{"sessions", "problem", "%s whose sessions failed until they were given up", "agent", "`mailroom agent list` shows them, `mailroom agent show NAME` how they ended",
 			`SELECT count(*) FROM agent_runs WHERE state = 'given_up'`, nil},
-		{"unknown recipients", "problem", "undelivered messages wait for %s that nobody has", "name", "`mailroom status` shows them; `mailroom agent add NAME`, or `mailroom cancel ID`",
-			`SELECT count(DISTINCT recipient) FROM agent_message WHERE ` + live + ` AND recipient NOT IN (SELECT name FROM agents WHERE name IS NOT NULL) AND recipient NOT IN ('` + User + `','` + Operator + `') AND recipient NOT LIKE '` + DevicePrefix + `%'`, nil},
-		{"trace", "problem", "%s that the router has handled, without a trace", "message", "Somebody deleted trace rows; a backup has them",
+		{"trace", "problem", "%s without a trace, though traced_status says that the router has handled it", "message",
+			"Somebody deleted trace rows: a backup has them. Or somebody wrote rows by hand with traced_status, which only the router sets: " +
+				"`sqlite3 " + shellWord(d.r.path) + " \"UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'\"` has it take such a row in",
 			`SELECT count(*) FROM agent_message m WHERE traced_status <> '' AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, nil},
 	} {
 		n, err := c.number(check.query, check.args...)
@@ -303,6 +303,9 @@ func (d *doctor) messages(c *conn) error {
 			d.add(check.name, "ok", "none", "")
 		}
 	}
+	if err := d.recipients(c, conf); err != nil {
+		return err
+	}
 	if err := d.files(c); err != nil {
 		return err
 	}
@@ -311,6 +314,39 @@ func (d *doctor) messages(c *conn) error {
 	}
 	d.odd(conf)
 	return d.agents(c, conf)
+}
+
+// recipients tells of undelivered messages to names that nobody has: those that an agent can be added with, and others, which
+// somebody wrote by hand.
+func (d *doctor) recipients(c *conn, conf *config) error {
+	const name = "unknown recipients"
+	written, err := c.texts(`SELECT DISTINCT recipient FROM agent_message WHERE ` + live)
+	if err != nil {
+		return err
+	}
+	possible, impossible := map[string]bool{}, map[string]bool{}
+	for _, recipient := range written {
+		recipient = adoptedName(recipient)
+		switch {
+		case conf.agents[recipient] != nil || strings.HasPrefix(recipient, DevicePrefix):
+		case canBeAgent(recipient):
+			possible[recipient] = true
+		default:
+			impossible[recipient] = true
+		}
+	}
+	if len(possible) > 0 {
+		d.add(name, "problem", fmt.Sprintf("undelivered messages wait for %s that nobody has", plural(len(possible), "name")),
+			"`mailroom status` shows them; `mailroom agent add NAME`, or `mailroom cancel ID`")
+	}
+	if len(impossible) > 0 {
+		d.add(name, "problem", fmt.Sprintf("undelivered messages wait for %s that no agent can have", plural(len(impossible), "name")),
+			"`mailroom status` shows them; `mailroom cancel ID` takes each message back")
+	}
+	if len(possible)+len(impossible) == 0 {
+		d.add(name, "ok", "none", "")
+	}
+	return nil
 }
 
 // files tells of what ralph watch could not take in, the first few by name.

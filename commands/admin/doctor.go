@@ -23,11 +23,28 @@ var doctorCommand = commands.Define(vocabulary, "doctor", doctor).LooksOnly()
 
 // doctor goes on after a check that fails. Without trials it reads only.
 func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
-	r := DoctorResult{Healthy: true, Database: env.Router.Path(), Findings: env.Router.Doctor(ctx, p.Try)}
+	r := DoctorResult{Healthy: true, Database: env.Router.Path(), Findings: append(env.Router.Doctor(ctx, p.Try), brokenSchedules(ctx, env)...)}
 	for _, f := range r.Findings {
 		r.Healthy = r.Healthy && f.Level != "problem"
 	}
 	return r, nil
+}
+
+// brokenSchedules looks for schedules that no daemon can run. Where they cannot be read, the router's checks have said why.
+func brokenSchedules(ctx context.Context, env commands.Env) (found []orchestrator.Finding) {
+	list, err := schedules(ctx, env)
+	if err != nil {
+		return nil
+	}
+	for _, s := range list {
+		if s.Problem != "" {
+			found = append(found, orchestrator.Finding{Check: "schedule " + s.Name, Level: "problem", Says: s.Problem, Do: removesSchedule(s.Name)})
+		}
+	}
+	if found == nil {
+		found = []orchestrator.Finding{{Check: "schedules", Level: "ok", Says: "a daemon can run each of them"}}
+	}
+	return found
 }
 
 // Text shows one line per check, and below it what to do.

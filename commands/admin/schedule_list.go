@@ -15,11 +15,16 @@ type ScheduleListResult struct {
 
 var scheduleListCommand = commands.Define(vocabulary, "schedule list", scheduleList)
 
-// scheduleList says of a schedule that no daemon can run why that is.
 func scheduleList(ctx context.Context, env commands.Env, _ NoParams) (ScheduleListResult, error) {
+	list, err := schedules(ctx, env)
+	return ScheduleListResult{Schedules: list}, err
+}
+
+// schedules lists the schedules, and says of one that no daemon can run why that is.
+func schedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedule, error) {
 	list, err := env.Router.Schedules(ctx)
 	if err != nil {
-		return ScheduleListResult{}, err
+		return nil, err
 	}
 	for i := range list {
 		if list[i].Problem != "" {
@@ -34,8 +39,11 @@ func scheduleList(ctx context.Context, env commands.Env, _ NoParams) (ScheduleLi
 			list[i].Problem = "it does not run: " + err.Error()
 		}
 	}
-	return ScheduleListResult{Schedules: list}, nil
+	return list, nil
 }
+
+// removesSchedule is the advice about one that does not run.
+func removesSchedule(name string) string { return "`mailroom schedule remove " + name + "` removes it" }
 
 // Text shows a table.
 func (r ScheduleListResult) Text(w *commands.Text) {
@@ -46,7 +54,7 @@ func (r ScheduleListResult) Text(w *commands.Text) {
 	w.Table([]string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, rows)
 	for _, s := range r.Schedules {
 		if s.Problem != "" {
-			w.Printf("%s: %s. `mailroom schedule remove %s` removes it.\n", s.Name, s.Problem, s.Name)
+			w.Printf("%s: %s. %s.\n", s.Name, s.Problem, removesSchedule(s.Name))
 		}
 	}
 }
