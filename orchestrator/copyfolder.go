@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +26,9 @@ type copyFolder struct {
 const copyName = "copy.db"
 
 // copyFolderName matches the names of such folders, and of the files in which earlier versions made their copies.
-var copyFolderName = regexp.MustCompile(`^\.mailroom-(backup|restore|doctor)-[0-9]+(-wal|-shm|-journal)?$`)
+var copyFolderName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\.mailroom-(backup|restore|doctor)-[0-9]+(-wal|-shm|-journal)?$`)
+})
 
 // newCopyFolder makes a folder for copies, for a purpose (backup, restore) in a folder.
 func newCopyFolder(folder, purpose string) (*copyFolder, error) {
@@ -72,7 +75,7 @@ func eachAbandoned(folder string, f func(path string)) error {
 		return err
 	}
 	for _, entry := range entries {
-		if !copyFolderName.MatchString(entry.Name()) {
+		if !copyFolderName().MatchString(entry.Name()) {
 			continue
 		}
 		path := filepath.Join(folder, entry.Name())

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"mailroom/orchestrator"
 	"mailroom/tracing"
@@ -36,10 +37,10 @@ type AuditParam struct {
 	Default string `json:"default"`
 }
 
-var audits = readAudits()
+// audits are the files, in the order of their names. Most commands need none of them.
+var audits = sync.OnceValue(readAudits)
 
-// readAudits reads the files, in the order of their names. A wrong one panics: it is a mistake in the program, found at
-// its start.
+// readAudits panics if a file is wrong: that is a mistake in the program, which its tests find.
 func readAudits() (list []Audit) {
 	files, err := fs.Glob(auditFiles, "audits/*.sql")
 	if err != nil {
@@ -94,12 +95,13 @@ func (a *Audit) readHead() error {
 // findAudit finds an audit by name, with '-' or '_', in any case. Error: not_found, with the near names.
 func findAudit(name string) (*Audit, error) {
 	folded := strings.ReplaceAll(strings.ToLower(name), "-", "_")
-	names := make([]string, len(audits))
-	for i := range audits {
-		if audits[i].Name == folded {
-			return &audits[i], nil
+	list := audits()
+	names := make([]string, len(list))
+	for i := range list {
+		if list[i].Name == folded {
+			return &list[i], nil
 		}
-		names[i] = audits[i].Name
+		names[i] = list[i].Name
 	}
 	e := orchestrator.Errorf(orchestrator.NotFound, "there is no named query %q", name)
 	if near := orchestrator.Nearest(folded, names); len(near) > 0 {

@@ -36,7 +36,7 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, erro
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "list: it goes with no query, named or params")
 	}
 	if p.List {
-		r.Named = audits
+		r.Named = audits()
 		return r, nil
 	}
 	if (p.Query == "") == (p.Named == "") {
