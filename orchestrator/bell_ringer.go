@@ -21,7 +21,6 @@ type ringer struct {
 	names  []string
 	since  unix.Timespec // when the folder had changed last, as it was listed
 	sure   bool          // names stand until the folder changes again
-	absent absence
 }
 
 // unsureFor is how long a folder must have been left alone for its list to be kept: two changes within one tick of the
@@ -55,12 +54,8 @@ func (g *ringer) list(folder string) bool {
 		g.drop() // the folder was removed; there may be another under its name
 	}
 	if !g.opened {
-		if g.absent.stands() {
-			return false
-		}
 		dir, err := openBellFolder(folder)
 		if err != nil {
-			g.absent.seen(folder, err, !g.closed)
 			return false
 		}
 		socket, err := datagramSocket()
@@ -110,7 +105,6 @@ func (g *ringer) drop() {
 		unix.Close(g.socket)
 		g.opened = false
 	}
-	g.absent.drop()
 }
 
 // deadAfter is how old a socket that refuses must be to count as dead.
