@@ -1,7 +1,6 @@
 package orchestrator
 
 import (
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -9,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -77,29 +77,29 @@ type foreignRow struct {
 	hops                                  int64
 	seq                                   int64
 	id, sender, recipient, status, traced string
-	payload, messageType                  driver.Value
+	payload, messageType                  any
 	createdAt, deliveredAt, nextAttemptAt string
 	endedAt, notBefore                    string
-	retryCount, maxRetries, ttl           driver.Value
-	errorMessage                          driver.Value
+	retryCount, maxRetries, ttl           any
+	errorMessage                          any
 }
 
 func (t *tx) untraced(after int64, limit int) (rows []foreignRow, err error) {
 	err = t.query(`
 		SELECT seq, message_id, sender, recipient, status, traced_status,
-		       CASE WHEN length(CAST(payload AS BLOB)) <= ?2 THEN payload END, message_type, created_at, delivered_at,
+		       CASE WHEN octet_length(payload) <= ?2 THEN payload END, message_type, created_at, delivered_at,
 		       next_attempt_at, ended_at, retry_count, max_retries, ttl_seconds, error_message,
-		       length(CAST(payload AS BLOB)) > ?2, hops, not_before
+		       octet_length(payload) > ?2, hops, not_before
 		FROM agent_message WHERE (`+foreign+`) AND seq > ?3 ORDER BY seq LIMIT +?1`,
-		func(row []driver.Value) error {
+		func(row store.Row) error {
 			_, blobID := row[1].([]byte)
 			rows = append(rows, foreignRow{
 				blobID: blobID,
-				seq:    asInt(row[0]), id: asText(row[1]), sender: asText(row[2]), recipient: asText(row[3]), status: asText(row[4]),
-				traced: asText(row[5]), payload: row[6], messageType: row[7], createdAt: asText(row[8]), deliveredAt: asText(row[9]),
-				nextAttemptAt: asText(row[10]), endedAt: asText(row[11]), retryCount: row[12],
+				seq:    row.Int(0), id: row.Text(1), sender: row.Text(2), recipient: row.Text(3), status: row.Text(4),
+				traced: row.Text(5), payload: row[6], messageType: row[7], createdAt: row.Text(8), deliveredAt: row.Text(9),
+				nextAttemptAt: row.Text(10), endedAt: row.Text(11), retryCount: row[12],
 				maxRetries: row[13], ttl: row[14], errorMessage: row[15],
-				tooBig: asInt(row[16]) != 0, hops: asInt(row[17]), notBefore: asText(row[18]),
+				tooBig: row.Int(16) != 0, hops: row.Int(17), notBefore: row.Text(18),
 			})
 			return nil
 		}, limit, maxForeign, after)
@@ -130,7 +130,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 	}
 
 	times := t.adoptedTimes(f, status, created, &conf.settings)
-	maxRetries := asInt(f.maxRetries)
+	maxRetries := store.Int(f.maxRetries)
 	if f.maxRetries == nil || maxRetries < 0 {
 		maxRetries = int64(conf.settings.MaxRetries)
 	}
@@ -138,7 +138,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,
 		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
-		       not_before = ?18, held = held <> 0 AND ?19, `+noLease+`
+		       not_before = ?18, held = CASE WHEN held <> 0 AND ?19 THEN 1 ELSE 0 END, `+noLease+`
 		WHERE seq = ?1`,
 		f.seq, status, adoptedName(f.sender), adoptedName(f.recipient),
 		adoptedText(f.messageType), adoptedPayload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
@@ -233,7 +233,7 @@ func (t *tx) adoptID(f *foreignRow) error {
 
 // adoptedTTL is the ttl in seconds, nil for one that is none.
 func (f *foreignRow) adoptedTTL() any {
-	if seconds := asInt(f.ttl); f.ttl != nil && seconds > 0 {
+	if seconds := store.Int(f.ttl); f.ttl != nil && seconds > 0 {
 		return min(seconds, int64(MaxTTL/time.Second))
 	}
 	return nil
@@ -242,7 +242,7 @@ func (f *foreignRow) adoptedTTL() any {
 // adoptedExpiry is when an adopted row expires. Its seven days begin when the router first sees it, however old the time
 // is that somebody wrote, and anew when somebody sets it back; a ttl of its own begins with the message.
 func (f *foreignRow) adoptedExpiry(now time.Time, s *Settings, created string) string {
-	seconds := asInt(f.ttl)
+	seconds := store.Int(f.ttl)
 	if f.ttl == nil || seconds <= 0 {
 		return stamp(now.Add(s.ExpireAfter))
 	}
@@ -295,10 +295,10 @@ const foreignTo = `SELECT seq, recipient, status, traced_status FROM agent_messa
 // foreignTo lists, by their times of creation, what will be live rows of a recipient once they are adopted, beside what a
 // look-up of its live rows finds.
 func (c *conn) foreignTo(recipient string, clock time.Time) (seqs []int64, err error) {
-	err = c.query(foreignTo+` ORDER BY `+adoptedOrder, func(row []driver.Value) error {
-		f := foreignRow{recipient: asText(row[1]), status: asText(row[2]), traced: asText(row[3])}
+	err = c.query(foreignTo+` ORDER BY `+adoptedOrder, func(row store.Row) error {
+		f := foreignRow{recipient: row.Text(1), status: row.Text(2), traced: row.Text(3)}
 		if status, _ := f.meaning(); (status == Pending || status == Retry) && adoptedName(f.recipient) == recipient {
-			seqs = append(seqs, asInt(row[0]))
+			seqs = append(seqs, row.Int(0))
 		}
 		return nil
 	}, recipient, stamp(clock))
@@ -313,8 +313,8 @@ func adoptedName(s string) string { return foldName(strings.TrimSpace(s)) }
 
 // asAdopted brings what a listing shows of a row that will be live, whose columns are messageColumns, into the form that
 // adoption will give it. traced is its traced_status.
-func (m *Message) asAdopted(row []driver.Value, traced string, conf *config, clock time.Time) {
-	f := foreignRow{status: asText(row[6]), traced: traced, ttl: row[35]}
+func (m *Message) asAdopted(row store.Row, traced string, conf *config, clock time.Time) {
+	f := foreignRow{status: row.Text(6), traced: traced, ttl: row[35]}
 	m.Status, _ = f.meaning()
 	m.Sender, m.Recipient = adoptedName(m.Sender), adoptedName(m.Recipient)
 	m.Type, _ = adoptedText(row[4]).(string)
@@ -341,8 +341,8 @@ func (conf *config) canHold(name string) bool {
 
 // adoptAhead brings a message into the form that adoption will give it, if that is still to come and it will be live then.
 func (c *conn) adoptAhead(m *Message, conf *config, clock time.Time) error {
-	return c.query(`SELECT traced_status, `+messageColumns+` FROM agent_message WHERE seq = ? AND (`+foreign+`)`, func(row []driver.Value) error {
-		f := foreignRow{status: asText(row[7]), traced: asText(row[0])}
+	return c.query(`SELECT traced_status, `+messageColumns+` FROM agent_message WHERE seq = ? AND (`+foreign+`)`, func(row store.Row) error {
+		f := foreignRow{status: row.Text(7), traced: row.Text(0)}
 		if status, _ := f.meaning(); status == Pending || status == Retry {
 			m.asAdopted(row[1:], f.traced, conf, clock)
 		}
@@ -366,20 +366,20 @@ func (t *tx) adoptedEnd(f *foreignRow, written ...string) string {
 
 // adoptedPayload turns what somebody wrote as payload into JSON text: nothing is null, and what is no JSON is a JSON
 // string. JSON text stays as it is, digit for digit.
-func adoptedPayload(v driver.Value) string {
+func adoptedPayload(v any) string {
 	if v == nil {
 		return "null"
 	}
-	text := asText(v)
+	text := store.Text(v)
 	if utf8.ValidString(text) && json.Valid([]byte(text)) {
 		return text
 	}
 	return string(quoted(text))
 }
 
-func adoptedText(v driver.Value) any {
+func adoptedText(v any) any {
 	if v == nil {
 		return nil
 	}
-	return strings.ToValidUTF8(strings.ReplaceAll(asText(v), "\x00", ""), "\uFFFD")
+	return strings.ToValidUTF8(strings.ReplaceAll(store.Text(v), "\x00", ""), "\uFFFD")
 }

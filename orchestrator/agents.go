@@ -2,9 +2,10 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"slices"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // Agent is somebody who can send and receive.
@@ -40,13 +41,13 @@ func (a *Agent) Withheld() bool { return a.withheld }
 const agentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,
 	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled`
 
-func scanAgent(row []driver.Value) *Agent {
+func scanAgent(row store.Row) *Agent {
 	return &Agent{
-		Name: asText(row[0]), Role: asText(row[1]), Deliver: asText(row[2]), Fallback: asText(row[3]),
-		TimeoutSeconds: countIn(row[4], 3600), StartCommand: asText(row[5]), SilentAfter: countIn(row[6], int64(MaxSilence/time.Second)),
-		PlanModeRequired: asInt(row[7]) != 0, RegisteredBy: asText(row[8]), CreatedAt: asText(row[9]), UpdatedAt: asText(row[10]),
-		Batch: countIn(row[11], 1000), Concurrency: countIn(row[12], 64), AllowPrivate: asInt(row[13]) == 1, Folder: asText(row[14]),
-		Disabled: asText(row[15]),
+		Name: row.Text(0), Role: row.Text(1), Deliver: row.Text(2), Fallback: row.Text(3),
+		TimeoutSeconds: countIn(row[4], 3600), StartCommand: row.Text(5), SilentAfter: countIn(row[6], int64(MaxSilence/time.Second)),
+		PlanModeRequired: row.Int(7) != 0, RegisteredBy: row.Text(8), CreatedAt: row.Text(9), UpdatedAt: row.Text(10),
+		Batch: countIn(row[11], 1000), Concurrency: countIn(row[12], 64), AllowPrivate: row.Int(13) == 1, Folder: row.Text(14),
+		Disabled: row.Text(15),
 	}
 }
 

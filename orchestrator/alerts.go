@@ -3,11 +3,11 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"slices"
 	"strings"
 	"time"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -44,10 +44,10 @@ const alertLife = 7 * day
 
 const alertColumns = `alert_id, sender, encrypted, body, priority, session_id, message_id, created_at`
 
-func scanAlert(row []driver.Value) Alert {
+func scanAlert(row store.Row) Alert {
 	return Alert{
-		ID: asText(row[0]), Sender: asText(row[1]), Encrypted: asInt(row[2]) != 0, Body: asText(row[3]), Priority: int(asInt(row[4])),
-		SessionID: asText(row[5]), MessageID: asText(row[6]), CreatedAt: asText(row[7]),
+		ID: row.Text(0), Sender: row.Text(1), Encrypted: row.Int(2) != 0, Body: row.Text(3), Priority: int(row.Int(4)),
+		SessionID: row.Text(5), MessageID: row.Text(6), CreatedAt: row.Text(7),
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *Router) AlertUser(ctx context.Context, d AlertDraft) (a Alert, pushed i
 func (t *tx) alertUser(d *AlertDraft) (a Alert, pushed int, err error) {
 	if d.MessageID != "" {
 		found := false
-		err = t.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+ofMessage, func(row []driver.Value) error {
+		err = t.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+ofMessage, func(row store.Row) error {
 			a, found = scanAlert(row), true
 			return nil
 		}, d.MessageID)
@@ -126,7 +126,7 @@ func (t *tx) mayTell(sender string) error {
 func (r *Router) Alert(ctx context.Context, id string) (a Alert, err error) {
 	err = r.read(ctx, func(c *conn) error {
 		found := false
-		err := c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE alert_id = ?`, func(row []driver.Value) error {
+		err := c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE alert_id = ?`, func(row store.Row) error {
 			a, found = scanAlert(row), true
 			return nil
 		}, id)
@@ -155,7 +155,7 @@ func (r *Router) Alerts(ctx context.Context, since time.Time, limit int) (list [
 func (c *conn) alerts(limit int, where, arg string) (list []Alert, err error) {
 	list = []Alert{}
 	err = c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+where+` LIMIT +?1`,
-		func(row []driver.Value) error {
+		func(row store.Row) error {
 			list = append(list, scanAlert(row))
 			return nil
 		}, limit, arg)
@@ -196,13 +196,15 @@ func (r *Router) SignalsFor(ctx context.Context, d Device) (questions []Question
 	err = r.read(ctx, func(c *conn) error {
 		questions = []Question{}
 		// Each asker has its turn, so that one with many questions hides nobody's.
-		err := c.query(`SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY question_id) AS turn
-			FROM signal_questions WHERE status = 'pending' AND expires_at > ? AND (encrypted = 0 OR created_at >= ?))
-			ORDER BY turn LIMIT +?`, func(row []driver.Value) error {
+		err := c.query(`SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn
+			FROM signal_questions WHERE status = 'pending' AND expires_at > ? AND (encrypted = 0 OR created_at >= ?)) AS q
+			ORDER BY turn LIMIT +?`, func(row store.Row) error {
 			questions = append(questions, scanQuestion(row))
 			return nil
 		}, stamp(r.now()), d.ApprovedAt, shownQuestions)
-		slices.SortFunc(questions, func(a, b Question) int { return strings.Compare(a.ID, b.ID) })
+		slices.SortFunc(questions, func(a, b Question) int {
+			return cmp.Or(strings.Compare(a.CreatedAt, b.CreatedAt), strings.Compare(a.ID, b.ID))
+		})
 		if err == nil {
 			alerts, err = c.alertsFor(d.ApprovedAt)
 		}

@@ -2,10 +2,10 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"sync"
 	"time"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -118,7 +118,7 @@ const expiredQuestions = 100
 func (t *tx) expireQuestions() (more bool, err error) {
 	var list []Question
 	err = t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'pending' AND expires_at <= ? AND question_id < x'' ORDER BY expires_at LIMIT +?`,
-		func(row []driver.Value) error {
+		func(row store.Row) error {
 			list = append(list, scanQuestion(row))
 			return nil
 		}, t.clockText, expiredQuestions)
@@ -139,7 +139,7 @@ func (r *Router) Unreturned(ctx context.Context, after string) (list []Question,
 	err = r.read(ctx, func(c *conn) error {
 		list = nil
 		return c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
-			func(row []driver.Value) error {
+			func(row store.Row) error {
 				list = append(list, scanQuestion(row))
 				return nil
 			}, after)

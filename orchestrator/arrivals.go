@@ -2,8 +2,9 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // Arrivals returns a channel that gets a value whenever messages have come that the recipient has not read, until ctx ends or
@@ -78,8 +79,8 @@ func (r *Router) unreadOf(ctx context.Context, recipient string) (u unread, err 
 		return c.query(`
 			SELECT count(*), coalesce(max(seq), 0) FROM (
 			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2 AND i.read_at = ''
-			    UNION ALL SELECT seq FROM agent_message m WHERE `+takeable+`)`, func(row []driver.Value) error {
-			u = unread{asInt(row[0]), asInt(row[1])}
+			    UNION ALL SELECT seq FROM agent_message m WHERE `+takeable+`) AS u`, func(row store.Row) error {
+			u = unread{row.Int(0), row.Int(1)}
 			return nil
 		}, stamp(r.now()), recipient)
 	})

@@ -2,8 +2,8 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -23,14 +23,14 @@ func (r *Router) AttemptsAfter(ctx context.Context, after int64) (a Attempts, er
 		if a.Last, err = c.number(`SELECT coalesce(max(id), 0) FROM message_trace`); err != nil || after < 0 || a.Last <= after {
 			return err
 		}
-		return c.query(`SELECT event, count(*) FROM message_trace WHERE id > ? AND actor = ? GROUP BY event`, func(row []driver.Value) error {
-			switch tracing.EventName(asText(row[0])) {
+		return c.query(`SELECT event, count(*) FROM message_trace WHERE id > ? AND actor = ? GROUP BY event`, func(row store.Row) error {
+			switch tracing.EventName(row.Text(0)) {
 			case tracing.Delivered:
-				a.Delivered = asInt(row[1])
+				a.Delivered = row.Int(1)
 			case tracing.AttemptFailed:
-				a.Failed = asInt(row[1])
+				a.Failed = row.Int(1)
 			case tracing.Failed:
-				a.GivenUp = asInt(row[1])
+				a.GivenUp = row.Int(1)
 			}
 			return nil
 		}, after, r.instance)

@@ -1,7 +1,6 @@
 package orchestrator
 
 import (
-	"database/sql/driver"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator/store"
 )
 
 // openPlain opens a database as any program does that knows SQLite and nothing of Mailroom.
@@ -39,7 +40,7 @@ func plainNumber(c *sqlite3.SQLiteConn, query string) (int64, error) {
 		return 0, err
 	}
 	defer rows.Close()
-	row := make([]driver.Value, 1)
+	row := make(store.Row, 1)
 	if err := rows.Next(row); err != nil {
 		return 0, err
 	}

@@ -3,12 +3,12 @@ package orchestrator
 import (
 	"bytes"
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"maps"
 	"math"
 	"strings"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -266,8 +266,8 @@ func (r *Router) EachPlaced(ctx context.Context, agent, target string, f func(pa
 			var page []Placed
 			n := 0
 			err := r.look(ctx, func(c *conn) error {
-				return c.query(placedQuery(table), func(row []driver.Value) error {
-					p := Placed{table: table, seq: asInt(row[0]), ID: asText(row[1]), marks: asText(row[2])}
+				return c.query(placedQuery(table), func(row store.Row) error {
+					p := Placed{table: table, seq: row.Int(0), ID: row.Text(1), marks: row.Text(2)}
 					n, after = n+1, p.seq
 					marks := (&Message{marks: p.marks}).marksOf()
 					if p.Mark = marks[target]; p.Mark != "" && len(marks) == 1 { // not if another transport may have taken it instead
@@ -332,8 +332,8 @@ type BridgeProblem struct {
 func (r *Router) BridgeProblems(ctx context.Context) (list []BridgeProblem, err error) {
 	err = r.look(ctx, func(c *conn) error {
 		list = []BridgeProblem{}
-		return c.query(`SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path`, func(row []driver.Value) error {
-			list = append(list, BridgeProblem{asText(row[0]), asText(row[1]), asText(row[2]), asText(row[3])})
+		return c.query(`SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path`, func(row store.Row) error {
+			list = append(list, BridgeProblem{row.Text(0), row.Text(1), row.Text(2), row.Text(3)})
 			return nil
 		})
 	})

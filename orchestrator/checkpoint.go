@@ -2,8 +2,9 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"os"
+
+	"mailroom/orchestrator/store"
 )
 
 // vacuumStep is how many free pages go back to the file system in one transaction.
@@ -15,7 +16,7 @@ func (r *Router) shrink(ctx context.Context) error {
 		var free int64
 		err := r.write(ctx, func(t *tx) (err error) {
 			// Stepped to the end as a query: run as a statement, the driver frees a single page.
-			if err = t.query("PRAGMA incremental_vacuum(500)", func([]driver.Value) error { return nil }); err != nil {
+			if err = t.query("PRAGMA incremental_vacuum(500)", func(store.Row) error { return nil }); err != nil {
 				return err
 			}
 			free, err = t.number("PRAGMA freelist_count")
@@ -75,8 +76,8 @@ func (r *Router) checkpoint(mode string) (complete bool, err error) {
 		return false, databaseError(r.path, err)
 	}
 	defer c.close()
-	err = c.query("PRAGMA wal_checkpoint("+mode+")", func(row []driver.Value) error {
-		complete = asInt(row[0]) == 0 && asInt(row[1]) == asInt(row[2])
+	err = c.query("PRAGMA wal_checkpoint("+mode+")", func(row store.Row) error {
+		complete = row.Int(0) == 0 && row.Int(1) == row.Int(2)
 		return nil
 	})
 	if isBusy(err) {

@@ -2,10 +2,11 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"slices"
 	"strings"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // longestWait bounds how long a wait counts in the search for circles, whatever its timeout, so that a clock that was set
@@ -209,9 +210,9 @@ func (e *edges) add(names []string, filtered, posts bool) {
 
 // waitsOf returns what an agent waits for.
 func (t *tx) waitsOf(agent string) (e edges, err error) {
-	err = t.query(`SELECT waits_for, since, filtered, posts FROM waits WHERE waiter = ?`, func(row []driver.Value) error {
-		e.add([]string{asText(row[0])}, asInt(row[2]) != 0, asInt(row[3]) != 0)
-		if began := asText(row[1]); e.since == "" || began < e.since {
+	err = t.query(`SELECT waits_for, since, filtered, posts FROM waits WHERE waiter = ?`, func(row store.Row) error {
+		e.add([]string{row.Text(0)}, row.Int(2) != 0, row.Int(3) != 0)
+		if began := row.Text(1); e.since == "" || began < e.since {
 			e.since = began
 		}
 		return nil

@@ -2,10 +2,10 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"time"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -72,8 +72,8 @@ func (t *tx) claimableMessages(recipient, marked string, limit int) ([]Message, 
 	from := ` FROM agent_message m WHERE ` + claimable + marked + ` ORDER BY priority DESC, seq LIMIT +?3`
 	if limit > 1 {
 		bytes, rows := int64(0), 0
-		err := t.query(`SELECT octet_length(payload)`+from, func(row []driver.Value) error {
-			if bytes += asInt(row[0]); rows == 0 || bytes <= maxRead {
+		err := t.query(`SELECT octet_length(payload)`+from, func(row store.Row) error {
+			if bytes += row.Int(0); rows == 0 || bytes <= maxRead {
 				rows++
 			}
 			return nil

@@ -2,8 +2,9 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"math"
+
+	"mailroom/orchestrator/store"
 )
 
 // closedPosts are the posts, as m, of threads that were closed before ?1. CROSS, since SQLite would walk all posts there are.
@@ -114,8 +115,8 @@ func (r *Router) clearRows(ctx context.Context, table, over, cutoff string) (n i
 // numbers runs a query of one column of numbers.
 func (r *Router) numbers(ctx context.Context, query string, args ...any) (list []int64, err error) {
 	err = r.read(ctx, func(c *conn) error {
-		return c.query(query, func(row []driver.Value) error {
-			list = append(list, asInt(row[0]))
+		return c.query(query, func(row store.Row) error {
+			list = append(list, row.Int(0))
 			return nil
 		}, args...)
 	})

@@ -2,11 +2,12 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // configVersion is the row of settings whose value changes whenever agents, groups or settings do.
@@ -118,8 +119,8 @@ func (cache *configCache) last() *config {
 
 func readConfig(c *conn, version string) (*config, error) {
 	conf := &config{version: version, stored: map[string]string{}, agents: map[string]*Agent{}, groups: map[string][]string{}, taken: map[string][]string{}}
-	err := c.query(`SELECT key, value FROM settings`, func(row []driver.Value) error {
-		conf.stored[asText(row[0])] = asText(row[1])
+	err := c.query(`SELECT key, value FROM settings`, func(row store.Row) error {
+		conf.stored[row.Text(0)] = row.Text(1)
 		return nil
 	})
 	if err != nil {
@@ -137,7 +138,7 @@ func readConfig(c *conn, version string) (*config, error) {
 		return nil, err
 	}
 	conf.addBuiltIns(devices)
-	err = c.query(`SELECT `+agentColumns+` FROM agents ORDER BY name`, func(row []driver.Value) error {
+	err = c.query(`SELECT `+agentColumns+` FROM agents ORDER BY name`, func(row store.Row) error {
 		if _, ok := nameIn(row[0]); !ok {
 			conf.oddName("agents", "name", row[0])
 			return nil
@@ -164,7 +165,7 @@ func readConfig(c *conn, version string) (*config, error) {
 
 func (conf *config) readGroups(c *conn) error {
 	return c.query(`SELECT g.name, m.agent, m.position FROM groups g LEFT JOIN group_members m ON m.group_name = g.name
-		ORDER BY g.name, m.position`, func(row []driver.Value) error {
+		ORDER BY g.name, m.position`, func(row store.Row) error {
 		name, ok := nameIn(row[0])
 		if !ok {
 			conf.oddName("groups", "name", row[0])

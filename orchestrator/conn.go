@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator/store"
 )
 
 // conn is one connection with its prepared statements. The engine talks to the driver directly, without database/sql
@@ -85,6 +85,9 @@ func (c *conn) prepare(query string) (*statement, error) {
 			return nil, fmt.Errorf("%w in %s", err, query)
 		}
 		raw := prepared.(*sqlite3.SQLiteStmt)
+		if store.Prepared != nil {
+			store.Prepared(query)
+		}
 		s = &statement{SQLiteStmt: raw, readonly: raw.Readonly() || scratch(query)}
 		c.stmts[query] = s
 	}
@@ -158,7 +161,7 @@ func (c *conn) exec(query string, args []any) (driver.Result, error) {
 
 // query runs one statement and calls each with every row. The values are only valid during the call, but strings may be
 // kept. each may run other statements, not the same one.
-func (c *conn) query(query string, each func(row []driver.Value) error, args ...any) (err error) {
+func (c *conn) query(query string, each func(row store.Row) error, args ...any) (err error) {
 	s, err := c.prepare(query)
 	if err != nil {
 		return err
@@ -175,7 +178,7 @@ func (c *conn) query(query string, each func(row []driver.Value) error, args ...
 	if s.columns == 0 {
 		s.columns = len(rows.Columns())
 	}
-	row := make([]driver.Value, s.columns)
+	row := make(store.Row, s.columns)
 	for {
 		if err := rows.Next(row); errors.Is(err, io.EOF) {
 			return nil
@@ -190,9 +193,9 @@ func (c *conn) query(query string, each func(row []driver.Value) error, args ...
 
 // text returns the first column of the first row as text; found is false when there is no row.
 func (c *conn) text(query string, args ...any) (value string, found bool, err error) {
-	err = c.query(query, func(row []driver.Value) error {
+	err = c.query(query, func(row store.Row) error {
 		if !found {
-			value, found = asText(row[0]), true
+			value, found = row.Text(0), true
 		}
 		return nil
 	}, args...)
@@ -201,8 +204,8 @@ func (c *conn) text(query string, args ...any) (value string, found bool, err er
 
 // number returns the first column of the first row as an integer, 0 when there is no row.
 func (c *conn) number(query string, args ...any) (n int64, err error) {
-	err = c.query(query, func(row []driver.Value) error {
-		n = asInt(row[0])
+	err = c.query(query, func(row store.Row) error {
+		n = row.Int(0)
 		return nil
 	}, args...)
 	return n, err
@@ -210,47 +213,9 @@ func (c *conn) number(query string, args ...any) (n int64, err error) {
 
 // texts returns the first column of every row.
 func (c *conn) texts(query string, args ...any) (values []string, err error) {
-	err = c.query(query, func(row []driver.Value) error {
-		values = append(values, asText(row[0]))
+	err = c.query(query, func(row store.Row) error {
+		values = append(values, row.Text(0))
 		return nil
 	}, args...)
 	return values, err
-}
-
-// asText reads a column that should be text. Others may have written a number or a blob into it.
-func asText(v driver.Value) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case []byte:
-		return string(v)
-	default:
-		return fmt.Sprint(v)
-	}
-}
-
-// asInt reads a column that should be an integer; 0 for what is none. What SQLite has a number beyond ours for is the nearest.
-func asInt(v driver.Value) int64 {
-	switch v := v.(type) {
-	case int64:
-		return v
-	case float64:
-		switch {
-		case v >= math.MaxInt64:
-			return math.MaxInt64
-		case v <= math.MinInt64:
-			return math.MinInt64
-		}
-		return int64(v)
-	case bool:
-		if v {
-			return 1
-		}
-	case string: // not begun with one: SQLite has made a number of what is one
-		n, _ := strconv.ParseInt(v, 10, 64)
-		return n
-	}
-	return 0
 }

@@ -2,10 +2,11 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"os"
 	"syscall"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // Heartbeat is how often a daemon should say that it is there. One that was silent for three times as long is gone.
@@ -58,10 +59,10 @@ func (c *conn) daemons(now time.Time) ([]Daemon, error) {
 	host, _ := os.Hostname()
 	list := []Daemon{}
 	err := c.query(`SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at`,
-		func(row []driver.Value) error {
+		func(row store.Row) error {
 			d := Daemon{
-				Instance: asText(row[0]), Host: asText(row[1]), PID: int(asInt(row[2])), StartedAt: asText(row[3]),
-				SeenAt: asText(row[4]), Listening: asText(row[5]),
+				Instance: row.Text(0), Host: row.Text(1), PID: int(row.Int(2)), StartedAt: row.Text(3),
+				SeenAt: row.Text(4), Listening: row.Text(5),
 			}
 			if d.Host == host && syscall.Kill(d.PID, 0) == syscall.ESRCH {
 				return nil

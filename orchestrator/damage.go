@@ -2,7 +2,8 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
+
+	"mailroom/orchestrator/store"
 )
 
 // Ready reports whether the database can be read and written now: it takes the write lock, and looks at the settings and
@@ -41,7 +42,7 @@ func (r *Router) stillDamaged(ctx context.Context) error {
 		return *met
 	}
 	defer r.checking.Store(false)
-	verdict := make([]driver.Value, 1)
+	verdict := make(store.Row, 1)
 	err := r.look(ctx, func(c *conn) error {
 		rows, err := c.raw.QueryContext(ctx, `PRAGMA quick_check(1)`, nil)
 		if err != nil {
@@ -50,7 +51,7 @@ func (r *Router) stillDamaged(ctx context.Context) error {
 		defer rows.Close()
 		return rows.Next(verdict)
 	})
-	if err != nil || asText(verdict[0]) != "ok" {
+	if err != nil || verdict.Text(0) != "ok" {
 		return *met
 	}
 	r.damage.CompareAndSwap(met, nil)

@@ -1,9 +1,9 @@
 package orchestrator
 
 import (
-	"database/sql/driver"
 	"encoding/json"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -17,14 +17,14 @@ func (t *tx) noteDeleted(from string) error {
 func (c *conn) deletedMessage(id string) (m Message, at string, err error) {
 	m.ID = id
 	err = c.query(`SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1`,
-		func(row []driver.Value) error {
-			at, m.Status, m.Error = asText(row[0]), Status(asText(row[1])), asText(row[2])
+		func(row store.Row) error {
+			at, m.Status, m.Error = row.Text(0), Status(row.Text(1)), row.Text(2)
 			var kept struct {
 				Sender    string `json:"sender"`
 				Recipient string `json:"recipient"`
 				Type      string `json:"message_type"`
 			}
-			_ = json.Unmarshal([]byte(asText(row[3])), &kept) // events of earlier versions say no more
+			_ = json.Unmarshal([]byte(row.Text(3)), &kept) // events of earlier versions say no more
 			m.Sender, m.Recipient, m.Type = kept.Sender, kept.Recipient, kept.Type
 			return nil
 		}, id)

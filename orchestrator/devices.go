@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"database/sql/driver"
 	"encoding/base64"
 	"encoding/hex"
 	"net/url"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"mailroom/orchestrator/store"
 )
 
 // The states of a device, and its kinds.
@@ -48,11 +49,11 @@ type Device struct {
 const deviceColumns = `device_id, name, kind, state, recipient, created_at, approved_at, revoked_at, seen_at, push_host, push_problem,
 	pushed_at, push_outcome`
 
-func scanDevice(row []driver.Value) Device {
+func scanDevice(row store.Row) Device {
 	return Device{
-		ID: asText(row[0]), Name: asText(row[1]), Kind: asText(row[2]), State: asText(row[3]), Recipient: asText(row[4]),
-		Fingerprint: Fingerprint(asText(row[4])), CreatedAt: asText(row[5]), ApprovedAt: asText(row[6]), RevokedAt: asText(row[7]),
-		SeenAt: asText(row[8]), PushHost: asText(row[9]), PushProblem: asText(row[10]), PushedAt: asText(row[11]), PushOutcome: asText(row[12]),
+		ID: row.Text(0), Name: row.Text(1), Kind: row.Text(2), State: row.Text(3), Recipient: row.Text(4),
+		Fingerprint: Fingerprint(row.Text(4)), CreatedAt: row.Text(5), ApprovedAt: row.Text(6), RevokedAt: row.Text(7),
+		SeenAt: row.Text(8), PushHost: row.Text(9), PushProblem: row.Text(10), PushedAt: row.Text(11), PushOutcome: row.Text(12),
 	}
 }
 
@@ -105,7 +106,7 @@ func newSignalID(prefix string, now time.Time) (string, error) {
 func (r *Router) Devices(ctx context.Context) (list []Device, err error) {
 	err = r.read(ctx, func(c *conn) error {
 		list = []Device{}
-		return c.query(`SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`, func(row []driver.Value) error {
+		return c.query(`SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`, func(row store.Row) error {
 			list = append(list, scanDevice(row))
 			return nil
 		})
@@ -115,7 +116,7 @@ func (r *Router) Devices(ctx context.Context) (list []Device, err error) {
 
 func (c *conn) device(id string) (d Device, err error) {
 	found := false
-	err = c.query(`SELECT `+deviceColumns+` FROM signal_devices WHERE device_id = ?`, func(row []driver.Value) error {
+	err = c.query(`SELECT `+deviceColumns+` FROM signal_devices WHERE device_id = ?`, func(row store.Row) error {
 		d, found = scanDevice(row), true
 		return nil
 	}, id)
@@ -226,7 +227,7 @@ func (r *Router) RevokeDevice(ctx context.Context, id string) (Device, error) {
 func (t *tx) endUnreadable() error {
 	var list []Question
 	err := t.query(`SELECT `+questionColumns+` FROM signal_questions q WHERE status = 'pending' AND encrypted <> 0 AND NOT EXISTS (
-		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind = '`+DeviceApp+`' AND d.approved_at <= q.created_at)`, func(row []driver.Value) error {
+		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind = '`+DeviceApp+`' AND d.approved_at <= q.created_at)`, func(row store.Row) error {
 		list = append(list, scanQuestion(row))
 		return nil
 	})
@@ -330,7 +331,9 @@ func (r *Router) SetNtfy(ctx context.Context, n NtfyConfig) (d Device, err error
 			ntfyDevice, u.Host, DeviceNtfy, t.now); err != nil {
 			return err
 		}
-		if _, err := t.Exec(`INSERT OR REPLACE INTO signal_subscriptions (device_id, endpoint, p256dh, auth) VALUES (?, ?, ?, ?)`,
+		if _, err := t.Exec(`
+			INSERT INTO signal_subscriptions (device_id, endpoint, p256dh, auth) VALUES (?1, ?2, ?3, ?4)
+			ON CONFLICT (device_id) DO UPDATE SET token_hash = '', endpoint = ?2, p256dh = ?3, auth = ?4`,
 			ntfyDevice, n.URL, hex.EncodeToString(key[:]), n.Token); err != nil {
 			return err
 		}

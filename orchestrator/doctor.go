@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -447,8 +447,8 @@ func (d *doctor) agents(c *conn, conf *config) error {
 		return err
 	}
 	var views int64
-	err := c.query(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`, func(row []driver.Value) error {
-		views = asInt(row[0])
+	err := c.query(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`, func(row store.Row) error {
+		views = row.Int(0)
 		return nil
 	})
 	if err == nil && bad == 0 {

@@ -2,7 +2,8 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
+
+	"mailroom/orchestrator/store"
 )
 
 // MessageEvent is one row of message_trace with who is concerned.
@@ -37,14 +38,14 @@ func (r *Router) Events(ctx context.Context, after int64, concerning string, lim
 			FROM message_trace t
 			LEFT JOIN agent_message m ON m.message_id = t.message_id
 			LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id
-			WHERE t.id > ? ORDER BY t.id LIMIT +?`, func(row []driver.Value) error {
+			WHERE t.id > ? ORDER BY t.id LIMIT +?`, func(row store.Row) error {
 			e := MessageEvent{
-				ID: asInt(row[0]), MessageID: asText(row[1]), At: asText(row[2]), Event: asText(row[3]), OldStatus: asText(row[4]),
-				NewStatus: asText(row[5]), Attempt: asInt(row[6]), Error: asText(row[7]), Sender: asText(row[8]),
-				Recipient: asText(row[9]), ThreadID: asText(row[10]),
+				ID: row.Int(0), MessageID: row.Text(1), At: row.Text(2), Event: row.Text(3), OldStatus: row.Text(4),
+				NewStatus: row.Text(5), Attempt: row.Int(6), Error: row.Text(7), Sender: row.Text(8),
+				Recipient: row.Text(9), ThreadID: row.Text(10),
 			}
 			last = e.ID
-			m := Message{Sender: e.Sender, Recipient: e.Recipient, seq: asInt(row[11]), EndedAt: asText(row[12])}
+			m := Message{Sender: e.Sender, Recipient: e.Recipient, seq: row.Int(11), EndedAt: row.Text(12)}
 			if concerning == "" || conf.owns(&m, concerning) {
 				list = append(list, e)
 			}

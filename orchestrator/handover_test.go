@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"cmp"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // dumpOf is what a database has of its messages, by payload in place of their random names, in the order of names.
@@ -22,14 +23,14 @@ func dumpOf(t *testing.T, r *Router) (dump []string) {
 			`SELECT 'trace', m.payload, t.* FROM message_trace t JOIN agent_message m USING (message_id)`,
 		} {
 			names := map[string]string{}
-			err := c.query(`SELECT message_id, payload FROM agent_message`, func(row []driver.Value) error {
-				names[asText(row[0])] = asText(row[1])
+			err := c.query(`SELECT message_id, payload FROM agent_message`, func(row store.Row) error {
+				names[row.Text(0)] = row.Text(1)
 				return nil
 			})
 			if err != nil {
 				return err
 			}
-			err = c.query(query, func(row []driver.Value) error {
+			err = c.query(query, func(row store.Row) error {
 				line := strings.Trim(fmt.Sprint(row), "[]")
 				for id, payload := range names {
 					line = strings.ReplaceAll(line, id, "ID"+payload)

@@ -2,11 +2,12 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // MaxSilence is the longest limit to an agent's silence.
@@ -66,7 +67,7 @@ func (a *Agent) silentAt(status PresenceStatus, heard time.Time) string {
 
 // latestPresence is the part that an agent took up last, in any session; zero when it takes part in none.
 func (c *conn) latestPresence(agent string) (p Presence, err error) {
-	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`, func(row []driver.Value) error {
+	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`, func(row store.Row) error {
 		p = scanPresence(row)
 		return nil
 	}, agent)
@@ -145,8 +146,8 @@ type silence struct {
 func (t *tx) reportSilent() (more bool, err error) {
 	var list []silence
 	err = t.query(`SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?`,
-		func(row []driver.Value) error {
-			list = append(list, silence{asText(row[0]), asText(row[1])})
+		func(row store.Row) error {
+			list = append(list, silence{row.Text(0), row.Text(1)})
 			return nil
 		}, t.clockText, reviewBatch)
 	if err != nil {

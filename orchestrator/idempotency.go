@@ -2,10 +2,11 @@ package orchestrator
 
 import (
 	"crypto/sha256"
-	"database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // hash tells whether two sends with one idempotency key are the same: it covers what the sender asked for, as the row
@@ -63,8 +64,8 @@ func (t *tx) firstSend(d *Draft) (sent Sent, found bool, err error) {
 // session, whether it was named or not.
 func (t *tx) firstResult(d *Draft) (sent Sent, found bool, err error) {
 	var have, result string
-	err = t.query(`SELECT params_hash, result FROM idempotency WHERE sender = ? AND key = ?`, func(row []driver.Value) error {
-		have, result, found = asText(row[0]), asText(row[1]), true
+	err = t.query(`SELECT params_hash, result FROM idempotency WHERE sender = ? AND key = ?`, func(row store.Row) error {
+		have, result, found = row.Text(0), row.Text(1), true
 		return nil
 	}, d.Sender, d.IdempotencyKey)
 	switch {
@@ -99,8 +100,8 @@ type sentKey struct{ sender, key string }
 // keysIn lists the idempotency keys of the rows of temp.batch.
 func (t *tx) keysIn(table string) (keys []sentKey, err error) {
 	err = t.query(`SELECT DISTINCT sender, idempotency_key FROM `+table+`
-		WHERE seq IN (SELECT seq FROM temp.batch) AND idempotency_key IS NOT NULL`, func(row []driver.Value) error {
-		keys = append(keys, sentKey{asText(row[0]), asText(row[1])})
+		WHERE seq IN (SELECT seq FROM temp.batch) AND idempotency_key IS NOT NULL`, func(row store.Row) error {
+		keys = append(keys, sentKey{row.Text(0), row.Text(1)})
 		return nil
 	})
 	return keys, err

@@ -2,12 +2,12 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -198,8 +198,8 @@ func (b *inboxBatch) deliver(conf *config) error {
 	}
 	var rows []setRow
 	err = b.query(`SELECT seq, recipient FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) ORDER BY seq`,
-		func(row []driver.Value) error {
-			rows = append(rows, setRow{asInt(row[0]), asText(row[1])})
+		func(row store.Row) error {
+			rows = append(rows, setRow{row.Int(0), row.Text(1)})
 			return nil
 		})
 	if err == nil {

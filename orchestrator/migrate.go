@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"crypto/rand"
-	"database/sql/driver"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"mailroom"
+	"mailroom/orchestrator/store"
 )
 
 // schemaVersion is the version of schema.sql, kept in PRAGMA user_version. A change of schema.sql that existing
@@ -226,8 +226,8 @@ func noteVersion(c *conn) error {
 func checkVersion(c *conn) (int, error) {
 	var version, application int64
 	err := c.query(`SELECT user_version, application_id FROM pragma_user_version, pragma_application_id`,
-		func(row []driver.Value) error {
-			version, application = asInt(row[0]), asInt(row[1])
+		func(row store.Row) error {
+			version, application = row.Int(0), row.Int(1)
 			return nil
 		})
 	switch {

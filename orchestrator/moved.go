@@ -1,11 +1,12 @@
 package orchestrator
 
 import (
-	"database/sql/driver"
 	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/store"
 )
 
 // fileID says which file a path names. Zero: it is not known.
@@ -137,8 +138,8 @@ func (c *conn) saveWAL() bool {
 	}
 	c.script("ROLLBACK") // there is no transaction, except after a panic
 	busy := true
-	err := c.query("PRAGMA wal_checkpoint(TRUNCATE)", func(row []driver.Value) error {
-		busy = asInt(row[0]) != 0
+	err := c.query("PRAGMA wal_checkpoint(TRUNCATE)", func(row store.Row) error {
+		busy = row.Int(0) != 0
 		return nil
 	})
 	return err == nil && !busy

@@ -1,9 +1,9 @@
 package orchestrator
 
 import (
-	"database/sql/driver"
-
 	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator/store"
 )
 
 // The number of a row is given by SQLite: one more than the largest there ever was. Somebody may write any other by hand. After
@@ -38,8 +38,8 @@ func lastNumber(table, column string) string {
 
 // newest is the largest number that is believed of all messages that there are; 0 when there is none.
 func (c *conn) newest() (int64, error) {
-	return c.number(`SELECT max(coalesce((SELECT max(seq) FROM agent_message WHERE seq <= ?1), 0),
-		coalesce((SELECT max(seq) FROM agent_message_archive WHERE seq <= ?1), 0))`, maxNumber)
+	return c.number(`SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM agent_message WHERE seq <= ?1
+		UNION ALL SELECT max(seq) FROM agent_message_archive WHERE seq <= ?1) AS n`, maxNumber)
 }
 
 // renumber gives rows whose numbers are beyond belief the numbers that come next, in their order. A row that cannot be changed
@@ -64,8 +64,8 @@ func (t *transaction) renumberTable(table, column string) error {
 		}
 	}
 	var beyond []int64
-	err = t.query(`SELECT `+column+` FROM `+table+` WHERE `+column+` > ?1 ORDER BY 1`, func(row []driver.Value) error {
-		beyond = append(beyond, asInt(row[0]))
+	err = t.query(`SELECT `+column+` FROM `+table+` WHERE `+column+` > ?1 ORDER BY 1`, func(row store.Row) error {
+		beyond = append(beyond, row.Int(0))
 		return nil
 	}, maxNumber)
 	if err != nil {
@@ -85,8 +85,8 @@ func (t *transaction) renumberTable(table, column string) error {
 // renumberArchived gives the rows of temp.batch whose number an archived message has the numbers that come next.
 func (t *tx) renumberArchived() error {
 	var taken []int64
-	err := t.query(`SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq`, func(row []driver.Value) error {
-		taken = append(taken, asInt(row[0]))
+	err := t.query(`SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq`, func(row store.Row) error {
+		taken = append(taken, row.Int(0))
 		return nil
 	})
 	if err != nil || len(taken) == 0 {

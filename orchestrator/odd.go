@@ -1,30 +1,31 @@
 package orchestrator
 
 import (
-	"database/sql/driver"
 	"fmt"
+
+	"mailroom/orchestrator/store"
 )
 
 // Anybody may write the tables that say who there is and how the engine works. What nobody can tell the meaning of is passed
 // over, as if it were not there, and named by the doctor: it must harm nobody but whom it is about.
 
 // nameIn reads a column that names an agent or a group. ok is false for what is no name.
-func nameIn(v driver.Value) (name string, ok bool) {
+func nameIn(v any) (name string, ok bool) {
 	name, ok = v.(string) // the BLOB of a name equals it nowhere
 	return name, ok && isName(name) && name != Everyone && name != SystemSender
 }
 
 // countIn reads a column that counts something, up to a bound; 0, which stands for what is usual, for anything else.
-func countIn(v driver.Value, most int64) int {
-	if n := asInt(v); n > 0 && n <= most {
+func countIn(v any, most int64) int {
+	if n := store.Int(v); n > 0 && n <= most {
 		return int(n)
 	}
 	return 0
 }
 
 // oddName notes a row of the configuration whose name is none.
-func (conf *config) oddName(table, column string, v driver.Value) {
-	conf.odd = append(conf.odd, fmt.Sprintf("a row of %s has %q for its %s, which is no name: it is passed over", table, Clip(asText(v)), column))
+func (conf *config) oddName(table, column string, v any) {
+	conf.odd = append(conf.odd, fmt.Sprintf("a row of %s has %q for its %s, which is no name: it is passed over", table, Clip(store.Text(v)), column))
 }
 
 // maxOdd is how many odd rows the doctor names one by one.

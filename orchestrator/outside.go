@@ -3,13 +3,14 @@ package orchestrator
 import (
 	"context"
 	"crypto/rand"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
+
+	"mailroom/orchestrator/store"
 )
 
 // TrustState is whether a database is trusted on this machine, and what it does outside of itself while it is.
@@ -89,8 +90,8 @@ func (r *Router) outside(c *conn, conf *config) ([]Outside, error) {
 		FROM tokens WHERE revoked_at = '' GROUP BY agent
 		UNION ALL SELECT 'phones', device_id, kind || ' ' || name || ': reads and answers questions' FROM signal_devices WHERE state = 'active'
 		UNION ALL SELECT 'trigger', name, sql FROM sqlite_schema WHERE type = 'trigger'
-		    AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`, func(row []driver.Value) error {
-		add(asText(row[0]), asText(row[1]), asText(row[2]), "")
+		    AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`, func(row store.Row) error {
+		add(row.Text(0), row.Text(1), row.Text(2), "")
 		return nil
 	})
 	return list, err

@@ -2,7 +2,8 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
+
+	"mailroom/orchestrator/store"
 )
 
 // maxUnreadPosts is how far the unread posts of a thread are counted.
@@ -27,7 +28,7 @@ const unreadIn = `SELECT count(*) FROM (SELECT 1 FROM agent_message m
 	WHERE m.thread_id = ?1 AND m.seq > ?3 AND m.recipient = '` + ThreadPrefix + `' || ?1 AND m.sender <> ?2
 	  AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?2 AND c.read_at <> '')
 	  AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?2)
-	LIMIT +?4)`
+	LIMIT +?4) AS p`
 
 // postsOf selects the posts in the thread ?1 behind the seq ?2, in order.
 const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq > ?2 AND recipient = '` + ThreadPrefix + `' || ?1
@@ -43,8 +44,8 @@ func (r *Router) OwnThreads(ctx context.Context, agent string, status ThreadStat
 		list, more = nil, false
 		var ids []string
 		var read, last []int64
-		err := c.query(threadsOf, func(row []driver.Value) error {
-			ids, read, last = append(ids, asText(row[0])), append(read, asInt(row[1])), append(last, asInt(row[2]))
+		err := c.query(threadsOf, func(row store.Row) error {
+			ids, read, last = append(ids, row.Text(0)), append(read, row.Int(1)), append(last, row.Int(2))
 			return nil
 		}, agent, string(status), limit+1)
 		if err != nil {

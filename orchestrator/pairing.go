@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"database/sql/driver"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -16,6 +15,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"mailroom/orchestrator/store"
 )
 
 // A pairing code is 12 characters of Crockford's base32. By the first four it is found, and only who has them uses up one
@@ -59,7 +60,8 @@ func (r *Router) StartPairing(ctx context.Context) (code, expiresAt string, err 
 			return Errorf(Unavailable, "%d pairing codes are open", open).WithHint("Use one of them, or wait until they expire, within five minutes")
 		}
 		expiresAt = stamp(t.clock.Add(pairingLife))
-		_, err = t.Exec(`INSERT OR REPLACE INTO signal_pairings (selector, secret_hash, created_at, expires_at) VALUES (?, ?, ?, ?)`,
+		_, err = t.Exec(`INSERT INTO signal_pairings (selector, secret_hash, created_at, expires_at) VALUES (?1, ?2, ?3, ?4)
+			ON CONFLICT (selector) DO UPDATE SET secret_hash = ?2, created_at = ?3, expires_at = ?4, tries = 0`,
 			plain[:pairingSelector], hashToken(plain), t.now, expiresAt)
 		return err
 	})
@@ -124,8 +126,8 @@ func (r *Router) Pair(ctx context.Context, p PairRequest) (d Device, token strin
 // usePairing reports whether a code is right, and uses it up, or one of its tries.
 func (t *tx) usePairing(code string) (right bool, err error) {
 	var hash string
-	err = t.query(`SELECT secret_hash FROM signal_pairings WHERE selector = ? AND expires_at > ? AND expires_at <= ? AND tries < ?`, func(row []driver.Value) error {
-		hash = asText(row[0])
+	err = t.query(`SELECT secret_hash FROM signal_pairings WHERE selector = ? AND expires_at > ? AND expires_at <= ? AND tries < ?`, func(row store.Row) error {
+		hash = row.Text(0)
 		return nil
 	}, code[:pairingSelector], t.clockText, stamp(t.clock.Add(pairingLife)), pairingTries)
 	if err != nil || hash == "" {
@@ -184,8 +186,8 @@ func (r *Router) VAPIDPublicKey(ctx context.Context) (key string, err error) {
 }
 
 func (t *tx) vapidKeys() (public, private string, err error) {
-	err = t.query(`SELECT public_key, private_key FROM signal_keys WHERE name = 'vapid'`, func(row []driver.Value) error {
-		public, private = asText(row[0]), asText(row[1])
+	err = t.query(`SELECT public_key, private_key FROM signal_keys WHERE name = 'vapid'`, func(row store.Row) error {
+		public, private = row.Text(0), row.Text(1)
 		return nil
 	})
 	if err != nil || public != "" {

@@ -120,5 +120,5 @@ const (
 		SELECT archived, seq FROM (
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message` + placedThere + `
 		    UNION ALL
-		    SELECT 1, seq, priority, action FROM agent_message_archive` + placedThere + `)` + readingOrder + ` LIMIT +?2`
+		    SELECT 1, seq, priority, action FROM agent_message_archive` + placedThere + `) AS m` + readingOrder + ` LIMIT +?2`
 )

@@ -3,8 +3,9 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"slices"
+
+	"mailroom/orchestrator/store"
 )
 
 // Backlog is what waits for one recipient.
@@ -33,7 +34,7 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		if err != nil {
 			return err
 		}
-		unread, err := c.number(`SELECT count(*) FROM (`+unreadOf+`)`, recipient)
+		unread, err := c.number(`SELECT count(*) FROM (`+unreadOf+`) AS u`, recipient)
 		if err != nil {
 			return err
 		}
@@ -45,10 +46,10 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		if b.Pending+b.Unread == 0 && conf.agents[recipient] == nil {
 			return c.unknownAgent(UnknownRecipient, "nothing waits for that name: ", recipient, conf)
 		}
-		list := func(row []driver.Value) error {
+		list := func(row store.Row) error {
 			m := scanMessage(row[2:])
-			if asInt(row[0]) != 0 {
-				m.asAdopted(row[2:], asText(row[1]), conf, r.now())
+			if row.Int(0) != 0 {
+				m.asAdopted(row[2:], row.Text(1), conf, r.now())
 			}
 			b.Messages = append(b.Messages, m)
 			return nil

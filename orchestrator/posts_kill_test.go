@@ -3,13 +3,14 @@ package orchestrator
 import (
 	"bufio"
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"mailroom/orchestrator/store"
 )
 
 // openPosting opens a database as a process that only posts.
@@ -79,10 +80,10 @@ func TestKilledPosterLeavesWholePosts(t *testing.T) {
 		return c.query(`
 			SELECT m.multicast_id, count(*), sum(m.status = 'delivered'), sum(m.recipient LIKE 'thread:%'),
 			       sum((SELECT count(*) FROM message_trace t WHERE t.message_id = m.message_id))
-			FROM agent_message m GROUP BY m.multicast_id`, func(row []driver.Value) error {
-			posts[asText(row[0])] = true
+			FROM agent_message m GROUP BY m.multicast_id`, func(row store.Row) error {
+			posts[row.Text(0)] = true
 			if got := fmt.Sprint(row[1:]); got != "[3 1 1 4]" {
-				t.Errorf("%s: rows, delivered ones, posts and events are %s; want [3 1 1 4]", asText(row[0]), got)
+				t.Errorf("%s: rows, delivered ones, posts and events are %s; want [3 1 1 4]", row.Text(0), got)
 			}
 			return nil
 		})

@@ -3,8 +3,9 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // DefaultSession is the session of those who name none.
@@ -179,15 +180,15 @@ func (t *tx) storePresence(p *Presence) error {
 
 const presenceColumns = `session_id, agent, display_name, description, status, since, joined_at, seen_at`
 
-func scanPresence(row []driver.Value) Presence {
+func scanPresence(row store.Row) Presence {
 	return Presence{
-		Session: asText(row[0]), Agent: asText(row[1]), DisplayName: asText(row[2]), Description: asText(row[3]),
-		Status: PresenceStatus(asText(row[4])), Since: asText(row[5]), JoinedAt: asText(row[6]), seenAt: asText(row[7]),
+		Session: row.Text(0), Agent: row.Text(1), DisplayName: row.Text(2), Description: row.Text(3),
+		Status: PresenceStatus(row.Text(4)), Since: row.Text(5), JoinedAt: row.Text(6), seenAt: row.Text(7),
 	}
 }
 
 func (c *conn) presenceOf(session, agent string) (p Presence, found bool, err error) {
-	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`, func(row []driver.Value) error {
+	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`, func(row store.Row) error {
 		p, found = scanPresence(row), true
 		return nil
 	}, session, agent)
@@ -208,7 +209,7 @@ func (r *Router) Presences(ctx context.Context, session string) (list []Presence
 
 func (c *conn) presences(session string) (list []Presence, err error) {
 	list = []Presence{}
-	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, func(row []driver.Value) error {
+	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, func(row store.Row) error {
 		list = append(list, scanPresence(row))
 		return nil
 	}, session)

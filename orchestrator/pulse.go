@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"context"
 	"crypto/rand"
-	"database/sql/driver"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/store"
 )
 
 // pulse shows other processes that this one lives: a lock on one byte of the turnstile's file, which the kernel drops
@@ -127,8 +128,8 @@ func (r *Router) endDeadLeases(ctx context.Context) error {
 	}
 	var dead []string
 	err := r.read(ctx, func(c *conn) error {
-		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+leased, func(row []driver.Value) error {
-			if token := asText(row[0]); r.pulse.gone(token) {
+		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+leased, func(row store.Row) error {
+			if token := row.Text(0); r.pulse.gone(token) {
 				dead = append(dead, token)
 			}
 			return nil

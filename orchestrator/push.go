@@ -2,13 +2,13 @@ package orchestrator
 
 import (
 	"crypto/ecdh"
-	"database/sql/driver"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -83,9 +83,9 @@ const pushTimeout = 30
 // readDevices reads the devices that can be pushed to, as recipients.
 func readDevices(c *conn) (list []*Agent, err error) {
 	err = c.query(`SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host <> '' AND push_problem = ''
-		ORDER BY device_id`, func(row []driver.Value) error {
-		id, scheme := asText(row[0]), "push:"
-		if asText(row[1]) == DeviceNtfy {
+		ORDER BY device_id`, func(row store.Row) error {
+		id, scheme := row.Text(0), "push:"
+		if row.Text(1) == DeviceNtfy {
 			scheme = "ntfy:"
 		}
 		list = append(list, &Agent{Name: DevicePrefix + id, Deliver: scheme + id, TimeoutSeconds: pushTimeout})
@@ -102,8 +102,8 @@ func (t *tx) pushSecret(device string) (string, error) {
 	}
 	var kind, endpoint, key, auth string
 	err = t.query(`SELECT d.kind, s.endpoint, s.p256dh, s.auth FROM signal_devices d JOIN signal_subscriptions s USING (device_id)
-		WHERE device_id = ?`, func(row []driver.Value) error {
-		kind, endpoint, key, auth = asText(row[0]), asText(row[1]), asText(row[2]), asText(row[3])
+		WHERE device_id = ?`, func(row store.Row) error {
+		kind, endpoint, key, auth = row.Text(0), row.Text(1), row.Text(2), row.Text(3)
 		return nil
 	}, device)
 	if err != nil {

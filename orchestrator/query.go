@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"bytes"
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator/store"
 )
 
 // credentials are tables that audit queries cannot read.
@@ -141,7 +142,7 @@ func (c *conn) audit(ctx context.Context, statement string, limit int, params []
 	}
 	defer rows.Close()
 	table := Table{Columns: unique(rows.Columns()), Rows: []Row{}}
-	dest := make([]driver.Value, len(table.Columns))
+	dest := make(store.Row, len(table.Columns))
 	kept := 0
 	for {
 		err := rows.Next(dest)
@@ -181,7 +182,7 @@ func (c *conn) single(statement string) bool {
 }
 
 // auditValue turns a column into what JSON can show.
-func auditValue(v driver.Value) any {
+func auditValue(v any) any {
 	switch v := v.(type) {
 	case []byte:
 		return strings.ToValidUTF8(string(v), "\uFFFD")

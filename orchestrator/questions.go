@@ -3,12 +3,12 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -76,13 +76,13 @@ const (
 const questionColumns = `question_id, asker, status, encrypted, body, priority, session_id, thread_id, in_reply_to, project_id,
 	message_id, created_at, expires_at, ended_at, answer, answered_by, read_at, returned_at`
 
-func scanQuestion(row []driver.Value) Question {
+func scanQuestion(row store.Row) Question {
 	return Question{
-		ID: asText(row[0]), Asker: asText(row[1]), Status: QuestionStatus(asText(row[2])), Encrypted: asInt(row[3]) != 0,
-		Body: asText(row[4]), Priority: int(asInt(row[5])), SessionID: asText(row[6]), ThreadID: asText(row[7]),
-		InReplyTo: asText(row[8]), ProjectID: asText(row[9]), MessageID: asText(row[10]), CreatedAt: asText(row[11]),
-		ExpiresAt: asText(row[12]), EndedAt: asText(row[13]), Answer: asText(row[14]), AnsweredBy: asText(row[15]), ReadAt: asText(row[16]),
-		ReturnedAt: asText(row[17]),
+		ID: row.Text(0), Asker: row.Text(1), Status: QuestionStatus(row.Text(2)), Encrypted: row.Int(3) != 0,
+		Body: row.Text(4), Priority: int(row.Int(5)), SessionID: row.Text(6), ThreadID: row.Text(7),
+		InReplyTo: row.Text(8), ProjectID: row.Text(9), MessageID: row.Text(10), CreatedAt: row.Text(11),
+		ExpiresAt: row.Text(12), EndedAt: row.Text(13), Answer: row.Text(14), AnsweredBy: row.Text(15), ReadAt: row.Text(16),
+		ReturnedAt: row.Text(17),
 	}
 }
 
@@ -189,7 +189,7 @@ const ofMessage = `message_id = ? AND message_id <> ''`
 
 // questionBy finds a question.
 func (c *conn) questionBy(where string, args ...any) (q Question, found bool, err error) {
-	err = c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+where, func(row []driver.Value) error {
+	err = c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+where, func(row store.Row) error {
 		q, found = scanQuestion(row), true
 		return nil
 	}, args...)
@@ -282,7 +282,7 @@ func (r *Router) Questions(ctx context.Context, f QuestionFilter) (list []Questi
 			return err
 		}
 		query, args := f.query(now, conf.since(f.Asker))
-		return c.query(query, func(row []driver.Value) error {
+		return c.query(query, func(row store.Row) error {
 			q := scanQuestion(row)
 			if q.Status == QuestionPending && q.ExpiresAt <= now {
 				q.Status = QuestionExpired

@@ -2,7 +2,7 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -48,14 +48,14 @@ func (t *tx) unread(o *WaitOptions) (ms []Message, more bool, err error) {
 		WHERE i.recipient = ? AND i.read_at = ''
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient)
-		ORDER BY i.rowid LIMIT +?`, func(row []driver.Value) error {
+		ORDER BY i.rowid LIMIT +?`, func(row store.Row) error {
 		payload := []byte(adoptedPayload(row[1]))
 		size += len(payload)
 		if more = more || len(ms) == o.Limit || len(ms) > 0 && size > maxRead; more {
 			return nil
 		}
 		ms = append(ms, Message{
-			ID: asText(row[0]), Recipient: o.Recipient, Payload: payload, Status: Delivered, DeliveredAt: asText(row[2]),
+			ID: row.Text(0), Recipient: o.Recipient, Payload: payload, Status: Delivered, DeliveredAt: row.Text(2),
 		})
 		return nil
 	}, o.Recipient, o.Limit-len(ms)+1)
@@ -74,7 +74,7 @@ func (t *tx) unreadMessages(o *WaitOptions) (ms []Message, more bool, err error)
 		SELECT archived, seq FROM (
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
 		    UNION ALL
-		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`)`+readingOrder+` LIMIT +?2`, o.Limit, maxRead,
+		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`) AS m`+readingOrder+` LIMIT +?2`, o.Limit, maxRead,
 		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
 		o.Filter.Sender)
 }

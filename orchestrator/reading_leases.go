@@ -2,12 +2,12 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"os"
 	"time"
 
 	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -103,8 +103,8 @@ func (s *shown) String() string {
 
 // leases lists rows of reading_lease.
 func (c *conn) leases(where string, args ...any) (list []shown, err error) {
-	err = c.query(`SELECT message_id, recipient, holder, session, pid, born, shown_at, until FROM reading_lease WHERE `+where, func(row []driver.Value) error {
-		list = append(list, shown{asText(row[0]), asText(row[1]), asText(row[2]), asText(row[3]), int(asInt(row[4])), asText(row[5]), asText(row[6]), asText(row[7])})
+	err = c.query(`SELECT message_id, recipient, holder, session, pid, born, shown_at, until FROM reading_lease WHERE `+where, func(row store.Row) error {
+		list = append(list, shown{row.Text(0), row.Text(1), row.Text(2), row.Text(3), int(row.Int(4)), row.Text(5), row.Text(6), row.Text(7)})
 		return nil
 	}, args...)
 	return list, err
@@ -137,7 +137,7 @@ const unreadOf = `SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND re
 
 // endReadingLeases gives back what was not acknowledged in time.
 func (t *tx) endReadingLeases() (more bool, err error) {
-	if _, err := t.Exec(`DELETE FROM reading_lease WHERE until <= ? AND (typeof(message_id) <> 'text' OR typeof(recipient) <> 'text')`, t.clockText); err != nil {
+	if _, err := t.Exec(`DELETE FROM reading_lease WHERE until <= ? AND (message_id >= x'' OR recipient >= x'')`, t.clockText); err != nil {
 		return false, err // no message has such a name
 	}
 	list, err := t.leases(`until <= ? ORDER BY until LIMIT +?`, t.clockText, reviewBatch)

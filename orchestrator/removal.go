@@ -2,10 +2,10 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"strings"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -61,7 +61,7 @@ func (t *tx) removeAgent(o *AgentRemoval) (failed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	unread, err := t.number(`SELECT count(*) FROM (`+unreadOf+`)`, o.Name)
+	unread, err := t.number(`SELECT count(*) FROM (`+unreadOf+`) AS u`, o.Name)
 	if err != nil {
 		return 0, err
 	}
@@ -234,7 +234,7 @@ func (t *tx) endReading(id, name string) (int, error) {
 // have not gone back to it: they are for nobody else.
 func (t *tx) withdrawQuestions(name string) error {
 	var open []Question
-	err := t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE asker = ? AND status = 'pending'`, func(row []driver.Value) error {
+	err := t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE asker = ? AND status = 'pending'`, func(row store.Row) error {
 		open = append(open, scanQuestion(row))
 		return nil
 	}, name)
@@ -266,10 +266,10 @@ func (t *tx) withdrawQuestions(name string) error {
 func (r *Router) RemovedAgents(ctx context.Context) (list []AgentStanding, err error) {
 	err = r.read(ctx, func(c *conn) error {
 		list = nil
-		return c.query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row []driver.Value) error {
+		return c.query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row store.Row) error {
 			list = append(list, AgentStanding{
-				Agent: Agent{Name: asText(row[0]), Role: asText(row[1]), Groups: []string{}}, Status: Removed, StatusSince: asText(row[2]),
-				RemovedBy: asText(row[3]),
+				Agent: Agent{Name: row.Text(0), Role: row.Text(1), Groups: []string{}}, Status: Removed, StatusSince: row.Text(2),
+				RemovedBy: row.Text(3),
 			})
 			return nil
 		})

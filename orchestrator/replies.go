@@ -2,10 +2,11 @@ package orchestrator
 
 import (
 	"cmp"
-	"database/sql/driver"
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"mailroom/orchestrator/store"
 )
 
 // Asked is a team's request as it stands before the one who was asked.
@@ -47,12 +48,12 @@ func (t *tx) parentOf(conf *config, replyTo string) (p parent, err error) {
 		SELECT hops, thread_id, multicast_target, multicast_id, sender, recipient, seq, ended_at FROM agent_message WHERE message_id = ?1
 		UNION ALL SELECT hops, thread_id, multicast_target, multicast_id, sender, recipient, seq, ended_at
 		FROM agent_message_archive WHERE message_id = ?1`,
-		func(row []driver.Value) error {
+		func(row store.Row) error {
 			found = true
-			p = parent{hops: int(asInt(row[0])) + 1, thread: asText(row[1])}
-			p.ID, p.Sender, p.Recipient, p.seq, p.EndedAt = replyTo, asText(row[4]), asText(row[5]), asInt(row[6]), asText(row[7])
-			if strings.HasPrefix(asText(row[2]), ThreadPrefix) {
-				p.postID = asText(row[3])
+			p = parent{hops: int(row.Int(0)) + 1, thread: row.Text(1)}
+			p.ID, p.Sender, p.Recipient, p.seq, p.EndedAt = replyTo, row.Text(4), row.Text(5), row.Int(6), row.Text(7)
+			if strings.HasPrefix(row.Text(2), ThreadPrefix) {
+				p.postID = row.Text(3)
 			}
 			return nil
 		}, replyTo)
@@ -199,7 +200,7 @@ func (t *tx) decides(re *reply, d *Draft) error {
 
 // requestBy returns the request that a column of team_requests names.
 func (c *conn) requestBy(column, id string) (q requestOf, found bool, err error) {
-	err = c.query(`SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, func(row []driver.Value) error {
+	err = c.query(`SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, func(row store.Row) error {
 		q, found = scanRequest(row), true
 		return nil
 	}, id)

@@ -2,11 +2,12 @@ package orchestrator
 
 import (
 	"bytes"
-	"database/sql/driver"
 	"encoding/json"
 	"strings"
 
 	"github.com/oklog/ulid/v2"
+
+	"mailroom/orchestrator/store"
 )
 
 // live is the condition under which the router still has to act on a row. It must stand in every statement that should
@@ -88,30 +89,30 @@ func (m *Message) table() string {
 	return "agent_message"
 }
 
-func scanMessage(row []driver.Value) Message {
+func scanMessage(row store.Row) Message {
 	m := Message{
-		seq: asInt(row[0]), ID: asText(row[1]), Sender: asText(row[2]), Recipient: asText(row[3]), Type: asText(row[4]),
-		Payload: json.RawMessage(asText(row[5])), Status: Status(asText(row[6])), CreatedAt: asText(row[7]),
-		DeliveredAt: asText(row[8]), RetryCount: countOf(row[9]), MaxRetries: countOf(row[10]), Error: asText(row[11]),
-		Priority: int(asInt(row[12])), Summary: asText(row[13]), Context: asText(row[14]), Action: asText(row[15]),
-		ThreadID: asText(row[16]), SessionID: asText(row[17]), ReplyTo: asText(row[18]), Hops: countOf(row[19]),
-		MulticastID: asText(row[20]), Group: asText(row[21]), IdempotencyKey: asText(row[22]), NextAttemptAt: asText(row[23]),
-		ExpiresAt: asText(row[24]), EndedAt: asText(row[25]), ReadAt: asText(row[26]), AcknowledgedAt: asText(row[27]),
-		LeaseOwner: asText(row[28]), LeaseUntil: asText(row[29]), leaseToken: asText(row[30]), Crashes: countOf(row[31]),
-		Held: asInt(row[32]) != 0, TraceID: asText(row[33]), SpanID: asText(row[34]), marks: asText(row[36]),
-		Origin: asText(row[37]), NotBefore: asText(row[38]),
+		seq: row.Int(0), ID: row.Text(1), Sender: row.Text(2), Recipient: row.Text(3), Type: row.Text(4),
+		Payload: json.RawMessage(row.Text(5)), Status: Status(row.Text(6)), CreatedAt: row.Text(7),
+		DeliveredAt: row.Text(8), RetryCount: countOf(row[9]), MaxRetries: countOf(row[10]), Error: row.Text(11),
+		Priority: int(row.Int(12)), Summary: row.Text(13), Context: row.Text(14), Action: row.Text(15),
+		ThreadID: row.Text(16), SessionID: row.Text(17), ReplyTo: row.Text(18), Hops: countOf(row[19]),
+		MulticastID: row.Text(20), Group: row.Text(21), IdempotencyKey: row.Text(22), NextAttemptAt: row.Text(23),
+		ExpiresAt: row.Text(24), EndedAt: row.Text(25), ReadAt: row.Text(26), AcknowledgedAt: row.Text(27),
+		LeaseOwner: row.Text(28), LeaseUntil: row.Text(29), leaseToken: row.Text(30), Crashes: countOf(row[31]),
+		Held: row.Int(32) != 0, TraceID: row.Text(33), SpanID: row.Text(34), marks: row.Text(36),
+		Origin: row.Text(37), NotBefore: row.Text(38),
 	}
 	if !json.Valid(m.Payload) {
 		m.Payload = quoted(string(m.Payload)) // written by hand and not adopted yet
 	}
 	if len(row) > 39 {
-		m.ArchivedAt = asText(row[39])
+		m.ArchivedAt = row.Text(39)
 	}
 	if m.Status != Pending && m.Status != Retry {
 		m.LeaseOwner, m.LeaseUntil, m.leaseToken = "", "", "" // written by hand; it counts for nothing
 	}
 	if row[35] != nil {
-		ttl := asInt(row[35])
+		ttl := row.Int(35)
 		m.ttl = &ttl
 	}
 	return m
@@ -121,7 +122,7 @@ func scanMessage(row []driver.Value) Message {
 const maxCount = 1_000_000
 
 // countOf reads a column that counts.
-func countOf(v driver.Value) int { return int(max(0, min(asInt(v), maxCount))) }
+func countOf(v any) int { return int(max(0, min(store.Int(v), maxCount))) }
 
 // TTLEnd is when the time ends that the sender gave the message to live; "" when it gave none.
 func (m *Message) TTLEnd() string {
@@ -150,7 +151,7 @@ func (m *Message) Attempt() int {
 
 // messages runs a query whose columns are messageColumns.
 func (c *conn) messages(query string, args ...any) (ms []Message, err error) {
-	err = c.query(query, func(row []driver.Value) error {
+	err = c.query(query, func(row store.Row) error {
 		ms = append(ms, scanMessage(row))
 		return nil
 	}, args...)
@@ -169,8 +170,8 @@ func (c *conn) fetch(query string, limit, maxBytes int, args ...any) (ms []Messa
 		seq      int64
 	}
 	var places []place
-	err = c.query(query, func(row []driver.Value) error {
-		places = append(places, place{asInt(row[0]) != 0, asInt(row[1])})
+	err = c.query(query, func(row store.Row) error {
+		places = append(places, place{row.Int(0) != 0, row.Int(1)})
 		return nil
 	}, args...)
 	if err != nil {

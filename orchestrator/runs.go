@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -50,11 +50,11 @@ func (r *Router) SessionOutput(agent string) string {
 func (c *conn) lastRun(agent string) (run *Run, err error) {
 	err = c.query(`
 		SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts
-		FROM agent_runs WHERE agent = ?`, func(row []driver.Value) error {
+		FROM agent_runs WHERE agent = ?`, func(row store.Row) error {
 		run = &Run{
-			State: RunState(asText(row[0])), Since: asText(row[2]), StartedAt: asText(row[1]), Instance: asText(row[3]),
-			PID: int(asInt(row[4])), Outcome: asText(row[5]), Failures: asInt(row[6]), NextAt: asText(row[7]),
-			through: asInt(row[8]), Starts: asInt(row[9]),
+			State: RunState(row.Text(0)), Since: row.Text(2), StartedAt: row.Text(1), Instance: row.Text(3),
+			PID: int(row.Int(4)), Outcome: row.Text(5), Failures: row.Int(6), NextAt: row.Text(7),
+			through: row.Int(8), Starts: row.Int(9),
 		}
 		if run.State == RunRunning {
 			run.Since = run.StartedAt

@@ -3,10 +3,11 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"time"
 	"unicode/utf8"
+
+	"mailroom/orchestrator/store"
 )
 
 // Doorbell is the schedule spec that stands for "whenever anybody sends, and whenever something is due".
@@ -65,10 +66,10 @@ func (r *Router) Schedules(ctx context.Context) (list []Schedule, err error) {
 func (c *conn) schedules() ([]Schedule, error) {
 	list := []Schedule{}
 	err := c.query(`SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`,
-		func(row []driver.Value) error {
+		func(row store.Row) error {
 			s := Schedule{
-				Name: asText(row[0]), Spec: asText(row[1]), Command: asText(row[2]), Params: json.RawMessage(asText(row[3])),
-				Enabled: asInt(row[4]) != 0, LastRunAt: asText(row[5]), CreatedAt: asText(row[6]),
+				Name: row.Text(0), Spec: row.Text(1), Command: row.Text(2), Params: json.RawMessage(row.Text(3)),
+				Enabled: row.Int(4) != 0, LastRunAt: row.Text(5), CreatedAt: row.Text(6),
 			}
 			if !json.Valid(s.Params) || !utf8.Valid(s.Params) { // shown as a text: they would make a list of schedules no JSON
 				s.Params, s.Problem = quoted(string(s.Params)), "it does not run: its params are not JSON"

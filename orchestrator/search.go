@@ -2,9 +2,10 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"slices"
 	"strings"
+
+	"mailroom/orchestrator/store"
 )
 
 // searchStep is how many rows of each index, or of the table, one transaction of a search walks over, and searchSteps how many
@@ -126,9 +127,9 @@ func (c *conn) searchStep(conf *config, s *Search, before int64) (step searched,
 	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.former(s.Agent), conf.since(s.Agent)}
 	sources := s.sources()
 	for _, from := range sources {
-		err := c.query(from.floor(), func(row []driver.Value) error {
-			if seq := asInt(row[0]); seq > step.floor {
-				step.floor, step.backTo = seq, asText(row[1])
+		err := c.query(from.floor(), func(row store.Row) error {
+			if seq := row.Int(0); seq > step.floor {
+				step.floor, step.backTo = seq, row.Text(1)
 			}
 			return nil
 		}, append(slices.Clone(args), searchStep-1)...)

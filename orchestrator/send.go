@@ -300,7 +300,7 @@ func (t *tx) checkBacklog(conf *config, recipients []string) error {
 		return nil
 	}
 	for _, recipient := range recipients {
-		n, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE `+live+` AND recipient = ? LIMIT +?)`, recipient, limit)
+		n, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE `+live+` AND recipient = ? LIMIT +?) AS m`, recipient, limit)
 		if err != nil {
 			return err
 		}

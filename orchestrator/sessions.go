@@ -2,10 +2,11 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"strings"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // Sessions says which sessions of agents are to be started, and notes what becomes of them. Look and Begin must not be
@@ -160,7 +161,7 @@ const unreadMail = `FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id
 // is whether any of the last ones came after a start at ?2 that was for messages up to ?3.
 const (
 	newestUnread = `SELECT i.delivered_at ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1`
-	newerUnread  = `SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1000)
+	newerUnread  = `SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1000) AS i
 		WHERE delivered_at > ?2 OR delivered_at = ?2 AND seq > ?3)`
 )
 
@@ -225,8 +226,8 @@ func (c *conn) mailFor(a *Agent, run *Run, looked string) (m mail, err error) {
 	if a.readsInbox() {
 		from, args = unreadMail, []any{a.Name}
 	}
-	if err := c.query(`SELECT count(*), coalesce(max(m.seq), 0) `+from, func(row []driver.Value) error {
-		m.count, m.through = int(asInt(row[0])), asInt(row[1])
+	if err := c.query(`SELECT count(*), coalesce(max(m.seq), 0) `+from, func(row store.Row) error {
+		m.count, m.through = int(row.Int(0)), row.Int(1)
 		return nil
 	}, args...); err != nil {
 		return m, err
@@ -239,12 +240,12 @@ func (c *conn) mailFor(a *Agent, run *Run, looked string) (m mail, err error) {
 		m.count = 1
 	}
 	err = c.query(`SELECT `+id+`, m.trace_id, m.span_id `+from+`
-		ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +`+fmt.Sprint(maxUnread), func(row []driver.Value) error {
+		ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +`+fmt.Sprint(maxUnread), func(row store.Row) error {
 		if m.first == "" {
-			m.first, m.traceID, m.spanID = asText(row[0]), asText(row[1]), asText(row[2])
+			m.first, m.traceID, m.spanID = row.Text(0), row.Text(1), row.Text(2)
 		}
 		if a.readsInbox() {
-			m.unread = append(m.unread, asText(row[0]))
+			m.unread = append(m.unread, row.Text(0))
 		}
 		return nil
 	}, args...)

@@ -2,9 +2,10 @@ package orchestrator
 
 import (
 	"cmp"
-	"database/sql/driver"
 	"fmt"
 	"slices"
+
+	"mailroom/orchestrator/store"
 )
 
 // signalNamed returns the question or alert that an id names, in the form in which stories tell of messages, and behind it
@@ -12,10 +13,10 @@ import (
 func (c *conn) signalNamed(id string) (ms []Message, err error) {
 	err = c.query(`
 		SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FROM signal_questions WHERE question_id = ?1
-		UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts WHERE alert_id = ?1`, func(row []driver.Value) error {
+		UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts WHERE alert_id = ?1`, func(row store.Row) error {
 		ms = append(ms, Message{
-			ID: id, Sender: asText(row[0]), Recipient: User, Type: asText(row[1]), Status: Status(asText(row[2])), Priority: int(asInt(row[3])),
-			CreatedAt: asText(row[4]), ExpiresAt: asText(row[5]), TraceID: asText(row[6]),
+			ID: id, Sender: row.Text(0), Recipient: User, Type: row.Text(1), Status: Status(row.Text(2)), Priority: int(row.Int(3)),
+			CreatedAt: row.Text(4), ExpiresAt: row.Text(5), TraceID: row.Text(6),
 		})
 		return nil
 	}, id)
@@ -34,9 +35,9 @@ func (c *conn) signalReceipts(id string) (list []Receipt, err error) {
 		UNION ALL SELECT status, ended_at, 'signal_questions.ended_at' FROM signal_questions WHERE question_id = ?1
 		UNION ALL SELECT 'read', read_at, 'signal_questions.read_at' FROM signal_questions WHERE question_id = ?1
 		UNION ALL SELECT 'returned', returned_at, 'signal_questions.returned_at' FROM signal_questions WHERE question_id = ?1
-		UNION ALL SELECT 'created', created_at, 'signal_alerts.created_at' FROM signal_alerts WHERE alert_id = ?1`, func(row []driver.Value) error {
-		if at := asText(row[1]); at != "" {
-			list = append(list, Receipt{asText(row[0]), at, asText(row[2])})
+		UNION ALL SELECT 'created', created_at, 'signal_alerts.created_at' FROM signal_alerts WHERE alert_id = ?1`, func(row store.Row) error {
+		if at := row.Text(1); at != "" {
+			list = append(list, Receipt{row.Text(0), at, row.Text(2)})
 		}
 		return nil
 	}, id)

@@ -2,9 +2,10 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"maps"
 	"slices"
+
+	"mailroom/orchestrator/store"
 )
 
 // clearStaged has transports remove what attempts whose process died have left on its way to these targets, and to those of all
@@ -45,8 +46,8 @@ func (r *Router) clearStagedAt(ctx context.Context, staging Staging, address str
 	return staging.ClearStaged(r.path, address, recipients, func() (needed []Message, err error) {
 		err = r.read(ctx, func(c *conn) error {
 			return c.query(`SELECT message_id, recipient FROM agent_message
-				WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`, func(row []driver.Value) error {
-				needed = append(needed, Message{ID: asText(row[0]), Recipient: asText(row[1])})
+				WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`, func(row store.Row) error {
+				needed = append(needed, Message{ID: row.Text(0), Recipient: row.Text(1)})
 				return nil
 			})
 		})
@@ -58,8 +59,8 @@ func (r *Router) clearStagedAt(ctx context.Context, staging Staging, address str
 func (r *Router) targetsOfEnded(ctx context.Context, cutoff string) (targets []string, err error) {
 	err = r.read(ctx, func(c *conn) error {
 		return c.query(`SELECT DISTINCT delivery_marks FROM agent_message
-			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, func(row []driver.Value) error {
-			targets = slices.AppendSeq(targets, maps.Keys((&Message{marks: asText(row[0])}).marksOf()))
+			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, func(row store.Row) error {
+			targets = slices.AppendSeq(targets, maps.Keys((&Message{marks: row.Text(0)}).marksOf()))
 			return nil
 		}, cutoff)
 	})

@@ -2,7 +2,8 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
+
+	"mailroom/orchestrator/store"
 )
 
 // Silent is the presence of an agent that works, for all that is known, and of which nothing was heard past its limit.
@@ -88,8 +89,8 @@ func (c *conn) standings(r *Router, agents []Agent) ([]AgentStanding, error) {
 
 // addSilence corrects what an agent says of itself by when it was last heard of.
 func (c *conn) addSilence(s *AgentStanding, conf *config, now string) error {
-	return c.query(`SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?`, func(row []driver.Value) error {
-		heard, silentAt, told := asText(row[0]), asText(row[1]), asText(row[2])
+	return c.query(`SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?`, func(row store.Row) error {
+		heard, silentAt, told := row.Text(0), row.Text(1), row.Text(2)
 		switch {
 		case told != "" || silentAt != "" && silentAt <= now:
 			s.Status, s.StatusSince = Silent, heard

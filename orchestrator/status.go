@@ -2,10 +2,11 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"slices"
 	"strings"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // State is the whole in one look.
@@ -52,8 +53,8 @@ func (r *Router) Status(ctx context.Context) (State, error) {
 		for _, status := range []Status{Pending, Retry, Delivered, Failed, Lapsed, Cancelled} {
 			s.Totals[string(status)] = 0
 		}
-		err := c.query(`SELECT coalesce(status, 'pending'), count(*) FROM agent_message GROUP BY status`, func(row []driver.Value) error {
-			s.Totals[asText(row[0])] += asInt(row[1])
+		err := c.query(`SELECT coalesce(status, 'pending'), count(*) FROM agent_message GROUP BY status`, func(row store.Row) error {
+			s.Totals[row.Text(0)] += row.Int(1)
 			return nil
 		})
 		if err != nil {
@@ -92,22 +93,22 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 	err = c.query(`
 		SELECT recipient, sum(pending), sum(retry), sum(leased), sum(held), sum(unread), sum(shown), coalesce(min(oldest), ''), coalesce(min(next), ''), sum(later)
 		FROM (
-		    SELECT recipient, sum(status = 'pending') AS pending, sum(status = 'retry') AS retry, sum(lease_token <> '') AS leased,
-		           sum(held <> 0) AS held, 0 AS unread, 0 AS shown,
+		    SELECT recipient, count(*) FILTER (WHERE status = 'pending') AS pending, count(*) FILTER (WHERE status = 'retry') AS retry,
+		           count(*) FILTER (WHERE lease_token <> '') AS leased, count(*) FILTER (WHERE held <> 0) AS held, 0 AS unread, 0 AS shown,
 		           min(CASE WHEN not_before > ?1 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END) AS oldest,
-		           min(nullif(next_attempt_at, '')) AS next, sum(`+wantedLater+` AND not_before > ?1) AS later
+		           min(nullif(next_attempt_at, '')) AS next, count(*) FILTER (WHERE `+wantedLater+` AND not_before > ?1) AS later
 		    FROM agent_message WHERE `+live+` AND (`+foreign+`) IS NOT TRUE GROUP BY recipient
 		    UNION ALL
 		    SELECT recipient, 0, 0, 0, 0, count(*), 0, NULL, NULL, 0 FROM agent_inbox WHERE read_at = '' GROUP BY recipient
 		    UNION ALL
-		    SELECT l.recipient, 0, 0, 0, 0, 1, l.until > ?1, NULL, NULL, 0`+lent+`
+		    SELECT l.recipient, 0, 0, 0, 0, 1, CASE WHEN l.until > ?1 THEN 1 ELSE 0 END, NULL, NULL, 0`+lent+`
 		    UNION ALL
-		    SELECT name, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 FROM agents)
-		GROUP BY recipient ORDER BY recipient`, func(row []driver.Value) error {
+		    SELECT name, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 FROM agents) AS b
+		GROUP BY recipient ORDER BY recipient`, func(row store.Row) error {
 		b := RecipientBacklog{
-			Recipient: asText(row[0]), Pending: asInt(row[1]), Retry: asInt(row[2]), Leased: asInt(row[3]), Held: asInt(row[4]),
-			Unread: asInt(row[5]), Shown: asInt(row[6]), OldestAt: asText(row[7]), NextAt: asText(row[8]),
-			Later: asInt(row[9]),
+			Recipient: row.Text(0), Pending: row.Int(1), Retry: row.Int(2), Leased: row.Int(3), Held: row.Int(4),
+			Unread: row.Int(5), Shown: row.Int(6), OldestAt: row.Text(7), NextAt: row.Text(8),
+			Later: row.Int(9),
 		}
 		unread += b.Unread
 		list = append(list, b)
@@ -136,19 +137,19 @@ const foreignBacklogs = `SELECT recipient, status, traced_status, count(*), sum(
 
 // foreignBacklogs reports what others wrote that will be live rows once it is adopted; a recipient may come more than once.
 func (c *conn) foreignBacklogs(conf *config, clock time.Time) (list []RecipientBacklog, err error) {
-	err = c.query(foreignBacklogs, func(row []driver.Value) error {
-		f := foreignRow{recipient: asText(row[0]), status: asText(row[1]), traced: asText(row[2])}
-		b := RecipientBacklog{Recipient: adoptedName(f.recipient), OldestAt: asText(row[5]), NextAt: asText(row[6])}
+	err = c.query(foreignBacklogs, func(row store.Row) error {
+		f := foreignRow{recipient: row.Text(0), status: row.Text(1), traced: row.Text(2)}
+		b := RecipientBacklog{Recipient: adoptedName(f.recipient), OldestAt: row.Text(5), NextAt: row.Text(6)}
 		switch status, _ := f.meaning(); status {
 		case Pending:
-			b.Pending = asInt(row[3])
+			b.Pending = row.Int(3)
 		case Retry:
-			b.Retry = asInt(row[3])
+			b.Retry = row.Int(3)
 		default:
 			return nil
 		}
 		if conf.canHold(b.Recipient) {
-			b.Held = asInt(row[4])
+			b.Held = row.Int(4)
 		}
 		list = append(list, b)
 		return nil

@@ -3,11 +3,11 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"slices"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -130,10 +130,10 @@ func (c *conn) story(m Message) (Story, error) {
 	s := Story{Message: m, Receipts: []Receipt{}, Events: []StoryEvent{}, Commands: []CommandSpan{}}
 	err := c.query(`
 		SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error, detail
-		FROM message_trace WHERE message_id = ? ORDER BY id`, func(row []driver.Value) error {
+		FROM message_trace WHERE message_id = ? ORDER BY id`, func(row store.Row) error {
 		s.Events = append(s.Events, StoryEvent{
-			ID: asInt(row[0]), At: asText(row[1]), Event: asText(row[2]), OldStatus: asText(row[3]), NewStatus: asText(row[4]),
-			Attempt: asInt(row[5]), Actor: asText(row[6]), SpanID: asText(row[7]), Error: asText(row[8]), Detail: asText(row[9]),
+			ID: row.Int(0), At: row.Text(1), Event: row.Text(2), OldStatus: row.Text(3), NewStatus: row.Text(4),
+			Attempt: row.Int(5), Actor: row.Text(6), SpanID: row.Text(7), Error: row.Text(8), Detail: row.Text(9),
 		})
 		return nil
 	}, m.ID)
@@ -144,11 +144,11 @@ func (c *conn) story(m Message) (Story, error) {
 		SELECT trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes
 		FROM command_trace WHERE span_id IN (SELECT span_id FROM message_trace WHERE message_id = ?1 AND span_id <> '')
 		   OR trace_id = ?2 AND name LIKE '`+startSpan+`%' AND json_extract(attributes, '$."`+tracing.AttrMessageID+`"') = ?1
-		ORDER BY id`, func(row []driver.Value) error {
+		ORDER BY id`, func(row store.Row) error {
 		s.Commands = append(s.Commands, CommandSpan{
-			TraceID: asText(row[0]), SpanID: asText(row[1]), ParentSpanID: asText(row[2]), Name: asText(row[3]), Kind: asText(row[4]),
-			StartedAt: asText(row[5]), EndedAt: asText(row[6]), Status: asText(row[7]), StatusMessage: asText(row[8]),
-			Actor: asText(row[9]), Caller: asText(row[10]), Attributes: json.RawMessage(asText(row[11])),
+			TraceID: row.Text(0), SpanID: row.Text(1), ParentSpanID: row.Text(2), Name: row.Text(3), Kind: row.Text(4),
+			StartedAt: row.Text(5), EndedAt: row.Text(6), Status: row.Text(7), StatusMessage: row.Text(8),
+			Actor: row.Text(9), Caller: row.Text(10), Attributes: json.RawMessage(row.Text(11)),
 		})
 		return nil
 	}, m.ID, m.TraceID)
@@ -183,10 +183,10 @@ func (c *conn) receipts(m *Message) ([]Receipt, error) {
 		by = nil // whoever takes part answers the post itself
 	}
 	err = c.query(`
-		SELECT message_id, created_at FROM agent_message WHERE reply_to IN (?1, ?3) AND (?2 IS NULL OR sender = ?2)
-		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3) AND (?2 IS NULL OR sender = ?2)
-		ORDER BY 2 LIMIT 1`, func(row []driver.Value) error {
-		add("answered", asText(row[1]), "reply_to of "+asText(row[0]))
+		SELECT message_id, created_at FROM agent_message WHERE reply_to IN (?1, ?3) AND (sender = ?2 OR ?2 IS NULL)
+		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3) AND (sender = ?2 OR ?2 IS NULL)
+		ORDER BY 2 LIMIT 1`, func(row store.Row) error {
+		add("answered", row.Text(1), "reply_to of "+row.Text(0))
 		return nil
 	}, m.ID, by, cmp.Or(m.MulticastID, m.ID))
 	return list, err

@@ -2,10 +2,11 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"strings"
+
+	"mailroom/orchestrator/store"
 )
 
 // RequestKind is what a member of a team asks another for. Source: document 001, "Structured Protocol Messages".
@@ -58,11 +59,11 @@ const reachedNobody = `NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message
 const requestColumns = `q.request_id, q.kind, q.session_id, q.requester, q.responder, q.message_id, q.status, q.answered_at,
 	` + reachedNobody
 
-func scanRequest(row []driver.Value) requestOf {
+func scanRequest(row store.Row) requestOf {
 	return requestOf{
-		id: asText(row[0]), kind: RequestKind(asText(row[1])), session: asText(row[2]), requester: asText(row[3]),
-		responder: asText(row[4]), messageID: asText(row[5]), status: asText(row[6]), answeredAt: asText(row[7]),
-		void: asText(row[6]) == requestVoid || (asText(row[6]) == requestOpen && asInt(row[8]) != 0),
+		id: row.Text(0), kind: RequestKind(row.Text(1)), session: row.Text(2), requester: row.Text(3),
+		responder: row.Text(4), messageID: row.Text(5), status: row.Text(6), answeredAt: row.Text(7),
+		void: row.Text(6) == requestVoid || (row.Text(6) == requestOpen && row.Int(8) != 0),
 	}
 }
 
@@ -70,7 +71,7 @@ func scanRequest(row []driver.Value) requestOf {
 func (c *conn) openRequests(session, responder string) (list []requestOf, err error) {
 	err = c.query(`
 		SELECT `+requestColumns+` FROM team_requests q
-		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.request_id`, func(row []driver.Value) error {
+		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.rowid`, func(row store.Row) error {
 		if q := scanRequest(row); !q.void {
 			list = append(list, q)
 		}

@@ -2,11 +2,12 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"mailroom/orchestrator/store"
 )
 
 // ThreadPrefix stands before the id of a thread where that is the recipient of a post. No agent and no group can have
@@ -300,10 +301,10 @@ func (t *tx) openThread(c *ThreadChange) (Thread, error) {
 func (c *conn) thread(id string) (th Thread, found bool, err error) {
 	err = c.query(`
 		SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads WHERE thread_id = ?`,
-		func(row []driver.Value) error {
+		func(row store.Row) error {
 			th = Thread{
-				ID: asText(row[0]), Session: asText(row[1]), Name: asText(row[2]), Creator: asText(row[3]),
-				Status: ThreadStatus(asText(row[4])), Summary: asText(row[5]), CreatedAt: asText(row[6]), ClosedAt: asText(row[7]),
+				ID: row.Text(0), Session: row.Text(1), Name: row.Text(2), Creator: row.Text(3),
+				Status: ThreadStatus(row.Text(4)), Summary: row.Text(5), CreatedAt: row.Text(6), ClosedAt: row.Text(7),
 				Participants: []Participant{},
 			}
 			found = true
@@ -315,8 +316,8 @@ func (c *conn) thread(id string) (th Thread, found bool, err error) {
 	err = c.query(`
 		SELECT p.agent, coalesce(nullif(s.display_name, ''), p.agent), p.joined_at
 		FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent
-		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`, func(row []driver.Value) error {
-		th.Participants = append(th.Participants, Participant{asText(row[0]), asText(row[1]), asText(row[2])})
+		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`, func(row store.Row) error {
+		th.Participants = append(th.Participants, Participant{row.Text(0), row.Text(1), row.Text(2)})
 		return nil
 	}, th.ID, th.Session, th.Creator)
 	return th, found, err

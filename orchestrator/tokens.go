@@ -5,11 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"database/sql/driver"
 	"encoding/base64"
 	"encoding/hex"
 	"strings"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // tokenPrefix begins every token, so that scanners for secrets can find one that leaked.
@@ -92,9 +93,9 @@ func (r *Router) Authenticate(ctx context.Context, secret string) (token Token, 
 	hash := hashToken(secret)
 	err = r.read(ctx, func(c *conn) error {
 		found := false
-		err := c.query(`SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, func(row []driver.Value) error {
+		err := c.query(`SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, func(row store.Row) error {
 			token = scanToken(row)
-			found = subtle.ConstantTimeCompare([]byte(asText(row[0])), []byte(hash)) == 1
+			found = subtle.ConstantTimeCompare([]byte(row.Text(0)), []byte(hash)) == 1
 			return nil
 		}, hash)
 		if err != nil {
@@ -113,11 +114,11 @@ func (r *Router) Authenticate(ctx context.Context, secret string) (token Token, 
 
 const tokenColumns = `hash, agent, admin, created_at, expires_at, revoked_at`
 
-func scanToken(row []driver.Value) Token {
-	hash := asText(row[0])
+func scanToken(row store.Row) Token {
+	hash := row.Text(0)
 	return Token{
-		ID: hash[:min(12, len(hash))], Agent: asText(row[1]), Admin: asInt(row[2]) == 1, CreatedAt: asText(row[3]),
-		ExpiresAt: asText(row[4]), RevokedAt: asText(row[5]),
+		ID: hash[:min(12, len(hash))], Agent: row.Text(1), Admin: row.Int(2) == 1, CreatedAt: row.Text(3),
+		ExpiresAt: row.Text(4), RevokedAt: row.Text(5),
 	}
 }
 
@@ -125,7 +126,7 @@ func scanToken(row []driver.Value) Token {
 func (r *Router) Tokens(ctx context.Context, agent string) (list []Token, err error) {
 	err = r.read(ctx, func(c *conn) error {
 		list = []Token{}
-		return c.query(`SELECT `+tokenColumns+` FROM tokens WHERE ?1 = '' OR agent = ?1 ORDER BY created_at, hash`, func(row []driver.Value) error {
+		return c.query(`SELECT `+tokenColumns+` FROM tokens WHERE ?1 = '' OR agent = ?1 ORDER BY created_at, hash`, func(row store.Row) error {
 			list = append(list, scanToken(row))
 			return nil
 		}, agent)

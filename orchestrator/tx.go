@@ -2,13 +2,13 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -112,8 +112,8 @@ func (w *writer) newTransaction(careful bool) (*transaction, error) {
 	var last, version string
 	err := w.c.query(`
 		SELECT (SELECT at FROM message_trace ORDER BY id DESC LIMIT 1),
-		       (SELECT value FROM settings WHERE key = '`+configVersion+`')`, func(row []driver.Value) error {
-		last, version = asText(row[0]), asText(row[1])
+		       (SELECT value FROM settings WHERE key = '`+configVersion+`')`, func(row store.Row) error {
+		last, version = row.Text(0), row.Text(1)
 		return nil
 	})
 	if err != nil {
@@ -230,7 +230,7 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 	}
 	retries := "retry_count"
 	if c.attempted {
-		retries = "retry_count + (status = 'retry')"
+		retries = "retry_count + CASE status WHEN 'retry' THEN 1 ELSE 0 END"
 	}
 	var set string
 	switch c.to {

@@ -3,8 +3,9 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"slices"
+
+	"mailroom/orchestrator/store"
 )
 
 // anyThread is the name by which the bell rings for posts, whatever their thread: those who wait for them take part in many.
@@ -62,8 +63,8 @@ func (t *tx) withUnreadPosts(o *WaitOptions, ms []Message, more bool) ([]Message
 // markPostsRead moves an agent's cursors past the posts, and notes in them where the cursors were.
 func (t *tx) markPostsRead(agent string, posts []Message) error {
 	cursors := map[string]int64{}
-	err := t.query(`SELECT thread_id, read_seq FROM thread_participants WHERE agent = ?`, func(row []driver.Value) error {
-		cursors[asText(row[0])] = asInt(row[1])
+	err := t.query(`SELECT thread_id, read_seq FROM thread_participants WHERE agent = ?`, func(row store.Row) error {
+		cursors[row.Text(0)] = row.Int(1)
 		return nil
 	}, agent)
 	if err != nil {

@@ -2,8 +2,9 @@ package orchestrator
 
 import (
 	"context"
-	"database/sql/driver"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // WaitOptions say what to wait for.
@@ -37,7 +38,7 @@ type Filter struct {
 
 // selected is the condition of a filter: the type, the target, both bounds of the priority and the sender are ?3 to ?7.
 const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4)
-	AND (?5 IS NULL OR priority >= ?5) AND (?6 IS NULL OR priority <= ?6) AND (?7 = '' OR sender = ?7)`
+	AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7)`
 
 // Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
 // as read in the same transaction. It delivers what is due to this recipient on the way. When there are none it waits
@@ -232,8 +233,8 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 func (r *Router) firstDue(ctx context.Context, o *WaitOptions) ([]int64, error) {
 	first := []int64{}
 	err := r.look(ctx, func(c *conn) error {
-		return c.query(`SELECT seq FROM agent_message m WHERE `+takeable+selected+readingOrder+` LIMIT +?8`, func(row []driver.Value) error {
-			first = append(first, asInt(row[0]))
+		return c.query(`SELECT seq FROM agent_message m WHERE `+takeable+selected+readingOrder+` LIMIT +?8`, func(row store.Row) error {
+			first = append(first, row.Int(0))
 			return nil
 		}, stamp(r.now()), o.Recipient, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
 			o.Filter.Sender, o.Limit+1)
@@ -255,8 +256,8 @@ func (r *Router) anythingFor(ctx context.Context, recipient string) (there, held
 			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+leased+` AND recipient = ?2 AND lease_until <= ?1)
 			    OR EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?2 AND until <= ?1),
 			       EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?2 AND pid > 0)`,
-			func(row []driver.Value) error {
-				version, there, held = asText(row[0]), asInt(row[1]) != 0, asInt(row[2]) != 0
+			func(row store.Row) error {
+				version, there, held = row.Text(0), row.Int(1) != 0, row.Int(2) != 0
 				return nil
 			}, stamp(r.now()), recipient)
 		if err != nil {
@@ -303,14 +304,14 @@ func (r *Router) nextDue(ctx context.Context, recipient string) (at time.Time, e
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''
 				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
 				    UNION ALL SELECT min(expires_at) FROM signal_questions WHERE status = 'pending'
-				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> '')`)
+				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> '') AS due`)
 		} else {
 			next, _, err = c.text(`
 				SELECT min(at) FROM (
 				    SELECT min(next_attempt_at) AS at FROM agent_message
 				    WHERE `+live+` AND recipient = ?1 AND next_attempt_at > ?2 AND lease_token = '' AND held = 0 AND delivery_marks = ''
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE recipient = ?1 AND until > ''
-				    UNION ALL SELECT ?3 WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1 AND pid > 0))`,
+				    UNION ALL SELECT ?3 WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1 AND pid > 0)) AS due`,
 				recipient, stamp(r.now()), stamp(r.now().Add(deadReaderPoll)))
 		}
 		if at = parseStamp(next); at.IsZero() && next != "" && next <= stamp(r.now()) {

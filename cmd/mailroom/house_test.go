@@ -22,7 +22,7 @@ import (
 var mayImport = map[string][]string{
 	"":                              {},
 	"tracing":                       {},
-	"orchestrator":                  {"", "orchestrator/process", "tracing"},
+	"orchestrator":                  {"", "orchestrator/process", "tracing", "orchestrator/store"},
 	"orchestrator/process":          {},
 	"orchestrator/letter":           {"orchestrator"},
 	"orchestrator/program":          {"orchestrator", "orchestrator/process"},
@@ -32,18 +32,22 @@ var mayImport = map[string][]string{
 	"orchestrator/bridge":           {"orchestrator", "orchestrator/letter", "tracing"},
 	"orchestrator/orchestratortest": {"", "tracing", "orchestrator"},
 
-	"orchestrator/orchestratortest/powerloss": {"orchestrator", "orchestrator/transport"},
-	"orchestrator/orchestratortest/corpus":    {},
-	"orchestrator/orchestratortest/history":   {}, // it trusts nothing of what it checks
-	"orchestrator/orchestratortest/torture":   {"orchestrator", "orchestrator/orchestratortest/history"},
-	"commands":                                {"orchestrator", "tracing"},
-	"commands/VOCABULARY":                     {"commands", "orchestrator", "tracing"},
-	"commands/ralph":                          {"commands", "orchestrator", "orchestrator/bridge", "orchestrator/letter", "orchestrator/watchdog", "tracing"},
-	"commands/signal":                         {"commands", "orchestrator", "orchestrator/letter", "orchestrator/person", "tracing"},
-	"commands/surface":                        {"commands", "commands/surface/listener", "commands/surface/phone", "orchestrator", "orchestrator/person", "orchestrator/watchdog", "tracing"},
-	"commands/surface/listener":               {"commands", "orchestrator"},
-	"commands/surface/phone":                  {"commands", "commands/surface/listener", "orchestrator", "orchestrator/person", "tracing"},
-	"commands/surface/phone/browsertest":      {"orchestrator"},
+	"orchestrator/orchestratortest/powerloss":  {"orchestrator", "orchestrator/transport"},
+	"orchestrator/orchestratortest/corpus":     {},
+	"orchestrator/orchestratortest/statements": {"orchestrator/store"},
+	"orchestrator/store":                       {},
+	"orchestrator/store/postgres":              {},
+	"orchestrator/store/postgres/postgrestest": {},
+	"orchestrator/orchestratortest/history":    {}, // it trusts nothing of what it checks
+	"orchestrator/orchestratortest/torture":    {"orchestrator", "orchestrator/orchestratortest/history"},
+	"commands":                                 {"orchestrator", "tracing"},
+	"commands/VOCABULARY":                      {"commands", "orchestrator", "tracing"},
+	"commands/ralph":                           {"commands", "orchestrator", "orchestrator/bridge", "orchestrator/letter", "orchestrator/watchdog", "tracing"},
+	"commands/signal":                          {"commands", "orchestrator", "orchestrator/letter", "orchestrator/person", "tracing"},
+	"commands/surface":                         {"commands", "commands/surface/listener", "commands/surface/phone", "orchestrator", "orchestrator/person", "orchestrator/watchdog", "tracing"},
+	"commands/surface/listener":                {"commands", "orchestrator"},
+	"commands/surface/phone":                   {"commands", "commands/surface/listener", "orchestrator", "orchestrator/person", "tracing"},
+	"commands/surface/phone/browsertest":       {"orchestrator"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.
