@@ -25,7 +25,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test tools clients browsers format vet static unit phone screenshots bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test tools clients browsers database statements format vet static unit phone screenshots bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -36,7 +36,7 @@ build: tools ## build bin/mailroom
 demo: tools ## run the demo: agents, messages, a ladder climbed, the trace
 	$(GO) run ./cmd/mailroom demo
 
-test: tools clients browsers format vet static unit ## all checks and all tests, with the race detector
+test: tools clients browsers database format vet static unit ## all checks and all tests, with the race detector
 
 tools: ## install a C compiler and strace where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
@@ -67,6 +67,17 @@ browsers: ## install the browsers that the tests of the phone app drive
 	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends firefox-esr chromium dbus libnotify4; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED in browsers:" $$missing "not installed; CI will" >&2; }
+
+# Without it its tests are left out. CI must have it; others are told.
+database: ## install the PostgreSQL server that the tests start
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends postgresql; } || { \
+		[ -z "$$CI" ] && echo "NOT TESTED with PostgreSQL: it is not installed; CI will" >&2; }
+
+statements: ## collect the statements of the engine anew, for PostgreSQL to prepare; look at what git says that it lost
+	: >orchestrator/orchestratortest/statements/statements.sql
+	$(GO) test -p 1 -count 1 ./orchestrator ./orchestrator/bridge ./commands/admin ./commands/surface -statements
+	$(GO) test -count 1 ./cmd/mailroom -statements
 
 phone: ## build the phone app anew (commands/surface/phone/app to www); commit what it writes
 	cd $(PHONE)/app && npm ci --ignore-scripts --loglevel=error

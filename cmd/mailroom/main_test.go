@@ -21,6 +21,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/statements"
 	"mailroom/orchestrator/orchestratortest/torture"
 )
 
@@ -52,7 +53,7 @@ func (m withOwnFolder) Run() int {
 	}
 	defer os.RemoveAll(ownFolder)
 	os.Setenv("XDG_STATE_HOME", filepath.Join(ownFolder, "state"))
-	return m.M.Run()
+	return statements.Main(m.M)
 }
 
 // scripted is main with the guard on the tables that each card declares. A daemon runs several commands at once, which

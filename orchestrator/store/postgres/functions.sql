@@ -1,0 +1,31 @@
+-- The functions of SQLite that Mailroom's statements use, as far as they use them.
+
+-- strftime returns a time in the one form in which all are stored, whatever the format. Modifiers are such as '+3 seconds'.
+CREATE FUNCTION strftime(format text, at text, VARIADIC modifiers text[] DEFAULT '{}') RETURNS text STABLE LANGUAGE sql AS $$
+    SELECT to_char(
+        (CASE at WHEN 'now' THEN clock_timestamp() ELSE at::timestamptz END + coalesce((SELECT sum(m::interval) FROM unnest(modifiers) AS m), '0'))
+            AT TIME ZONE 'UTC',
+        'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
+-- json_extract follows a path of one step: '$.name' or '$."name"'.
+CREATE FUNCTION json_extract(document text, path text) RETURNS text IMMUTABLE LANGUAGE sql AS $$
+    SELECT document::json ->> trim(BOTH '"' FROM substr(path, 3))
+$$;
+
+CREATE FUNCTION json_valid(document text) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM document::json;
+    RETURN document IS NOT NULL;
+EXCEPTION WHEN invalid_text_representation THEN
+    RETURN false;
+END
+$$;
+
+CREATE FUNCTION json_object(VARIADIC pairs text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$
+    SELECT pg_catalog.json_object(pairs)::text
+$$;
+
+CREATE FUNCTION instr(content text, part text) RETURNS integer IMMUTABLE LANGUAGE sql AS $$
+    SELECT strpos(content, part)
+$$;

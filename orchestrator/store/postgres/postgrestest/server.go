@@ -1,0 +1,111 @@
+// Package postgrestest starts a PostgreSQL server for tests: Debian's, in a temporary folder, as a user that is not root.
+package postgrestest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// Start starts a server with an empty cluster, which ends with the test, and returns a connection string for its
+// superuser. It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
+func Start(t testing.TB) (dsn string) {
+	t.Helper()
+	bin, err := find()
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	// Not t.TempDir: its name, which holds the test's, can be too long for a socket, and only its owner can enter it.
+	folder, err := os.MkdirTemp("", "postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	s := server{bin, folder, nil}
+	if os.Getuid() == 0 { // as root PostgreSQL does not start
+		if s.as, err = nobody(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(folder, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := filepath.Join(folder, "data")
+	if err := s.run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.run("pg_ctl", "-D", data, "-w", "-l", filepath.Join(folder, "log"), "-o", "-c listen_addresses='' -k '"+folder+"'", "start"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop"); err != nil {
+			t.Error(err)
+		}
+	})
+	return "host=" + folder + " user=postgres dbname=postgres"
+}
+
+// find returns the folder with the newest server's programs.
+func find() (string, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if len(found) == 0 {
+		return "", errors.New("there is no PostgreSQL server: install Debian's package postgresql (`make database`)")
+	}
+	version := func(path string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+		return n
+	}
+	newest := slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
+	return filepath.Dir(newest), nil
+}
+
+func nobody() (*syscall.Credential, error) {
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+type server struct {
+	bin, folder string
+	as          *syscall.Credential // nil: as whom the test runs
+}
+
+// run runs one of PostgreSQL's programs to its end. It goes through a file, since a server that pg_ctl starts would
+// hold a pipe open.
+func (s server) run(program string, args ...string) error {
+	output, err := os.CreateTemp("", program)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(output.Name())
+	defer output.Close()
+	cmd := exec.Command(filepath.Join(s.bin, program), args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.folder, output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
+	if err := cmd.Run(); err != nil {
+		said, _ := os.ReadFile(output.Name())
+		log, _ := os.ReadFile(filepath.Join(s.folder, "log"))
+		return fmt.Errorf("%s: %w\n%s%s", program, err, said, log)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"mailroom/orchestrator/orchestratortest/statements"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+)
+
+// sqlites are statements that only SQLite is asked to run.
+var sqlites = regexp.MustCompile(`PRAGMA|pragma_|sqlite_|VACUUM|_inbox"|^BEGIN IMMEDIATE`)
+
+// TestStatements has a server prepare every statement of the engine.
+func TestStatements(t *testing.T) {
+	db := open(t)
+	all, err := statements.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range all {
+		if sqlites.MatchString(text) {
+			continue
+		}
+		sql, _ := Rewrite(reading(text))
+		if _, err := db.Prepare(t.Context(), "", sql); err != nil {
+			t.Errorf("%v\n%s\n%s", err, text, sql)
+		}
+	}
+}
+
+// reading returns what stands for a statement that changes temp.batch: the rows that it is about.
+func reading(text string) string {
+	text = strings.TrimPrefix(text, "INSERT INTO temp.batch (seq) ")
+	text = strings.Replace(text, "DELETE FROM temp.batch", "SELECT seq FROM temp.batch", 1)
+	return strings.Replace(text, "UPDATE temp.batch SET seq = ?", "SELECT ? FROM temp.batch", 1)
+}
+
+// TestFunctions compares functions.sql with what SQLite's functions return.
+func TestFunctions(t *testing.T) {
+	db := open(t)
+	for call, want := range map[string]string{
+		`strftime('%Y-%m-%dT%H:%M:%fZ', '2026-02-28T23:59:59.999Z', '+' || 2 || ' seconds')`: "2026-03-01T00:00:01.999Z",
+		`strftime('%Y-%m-%dT%H:%M:%fZ', '2026-03-01T00:00:01.000Z', '-1 day')`:               "2026-02-28T00:00:01.000Z",
+		`length(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))::text`:                                "24",
+		`json_extract('{"file": "a", "file.directory": "b"}', '$."file.directory"')`:         "b",
+		`json_extract('{"file": "a"}', '$.file')`:                                            "a",
+		`json_valid('{')::text`:                           "false",
+		`json_valid('{}')::text`:                          "true",
+		`json_object('a', 'b', 'c', '"d"')::json ->> 'c'`: `"d"`,
+		`instr('abc', 'c')::text`:                         "3",
+	} {
+		var got string
+		if err := db.QueryRow(t.Context(), `SELECT `+call).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", call, got, err, want)
+		}
+	}
+}
+
+// open connects to a server that has the tables.
+func open(t *testing.T) *pgx.Conn {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), postgrestest.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close(context.WithoutCancel(t.Context())) })
+	for _, file := range []string{"functions.sql", "schema.sql"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(t.Context(), string(text)); err != nil {
+			t.Fatal(file, err)
+		}
+	}
+	return db
+}
