@@ -1,7 +1,8 @@
 -- What is undelivered, by recipient.
 -- A recipient with a long tail here has nobody delivering to it, or a transport that fails: see retries_by_recipient.
 -- columns: recipient, pending, retry, leased, oldest_at, oldest_seconds
-SELECT recipient, sum(status = 'pending') AS pending, sum(status = 'retry') AS retry, sum(lease_token <> '') AS leased,
+SELECT recipient, count(*) FILTER (WHERE status = 'pending') AS pending, count(*) FILTER (WHERE status = 'retry') AS retry,
+       count(*) FILTER (WHERE lease_token <> '') AS leased,
        min(created_at) AS oldest_at,
        CAST(round((julianday(?1) - julianday(min(created_at))) * 86400) AS INTEGER) AS oldest_seconds
 FROM agent_message

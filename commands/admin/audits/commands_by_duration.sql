@@ -2,7 +2,7 @@
 -- Runs of a schedule that changed nothing leave no trace, so they are not counted.
 -- params: hours=24
 -- columns: name, runs, errors, mean_seconds, longest_seconds
-SELECT name, count(*) AS runs, sum(status = 'ERROR') AS errors,
+SELECT name, count(*) AS runs, count(*) FILTER (WHERE status = 'ERROR') AS errors,
        round(avg((julianday(ended_at) - julianday(started_at)) * 86400), 3) AS mean_seconds,
        round(max((julianday(ended_at) - julianday(started_at)) * 86400), 3) AS longest_seconds
 FROM command_trace

@@ -7,5 +7,5 @@ FROM (SELECT recipient, message_id, delivered_at, rowid AS place FROM agent_inbo
       UNION ALL
       SELECT i.recipient, i.message_id, i.delivered_at, i.rowid
       FROM reading_lease l JOIN agent_inbox i USING (message_id, recipient) LEFT JOIN agent_message m USING (message_id, recipient)
-      WHERE l.until <= ?1 AND i.read_at <> '' AND coalesce(m.read_at, '') = '')
+      WHERE l.until <= ?1 AND i.read_at <> '' AND coalesce(m.read_at, '') = '') AS unread
 ORDER BY delivered_at, place

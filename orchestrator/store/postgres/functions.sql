@@ -29,3 +29,8 @@ $$;
 CREATE FUNCTION instr(content text, part text) RETURNS integer IMMUTABLE LANGUAGE sql AS $$
     SELECT strpos(content, part)
 $$;
+
+-- julianday returns days, so that differences of times can be taken.
+CREATE FUNCTION julianday(at text) RETURNS numeric STABLE LANGUAGE sql AS $$
+    SELECT extract(epoch FROM at::timestamptz) / 86400 + 2440587.5
+$$;

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -34,6 +35,26 @@ func TestStatements(t *testing.T) {
 	}
 }
 
+// TestAudits has a server prepare every query that ships with the product.
+func TestAudits(t *testing.T) {
+	db := open(t)
+	folder := filepath.Join("..", "..", "..", "commands", "admin", "audits")
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(folder, file.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sql, _ := Rewrite(string(text))
+		if _, err := db.Prepare(t.Context(), "", sql); err != nil {
+			t.Errorf("%s: %v", file.Name(), err)
+		}
+	}
+}
+
 // reading returns what stands for a statement that changes temp.batch: the rows that it is about.
 func reading(text string) string {
 	text = strings.TrimPrefix(text, "INSERT INTO temp.batch (seq) ")
@@ -53,7 +74,8 @@ func TestFunctions(t *testing.T) {
 		`json_valid('{')::text`:                           "false",
 		`json_valid('{}')::text`:                          "true",
 		`json_object('a', 'b', 'c', '"d"')::json ->> 'c'`: `"d"`,
-		`instr('abc', 'c')::text`:                         "3",
+		`round((julianday('2026-03-01T00:00:01.500Z') - julianday('2026-02-28T23:59:00.000Z')) * 86400, 3)::text`: "61.500",
+		`instr('abc', 'c')::text`: "3",
 	} {
 		var got string
 		if err := db.QueryRow(t.Context(), `SELECT `+call).Scan(&got); err != nil || got != want {
