@@ -142,7 +142,7 @@ func checkDecode(t *testing.T, raw string, fold bool) (malformed bool) {
 	if !utf8.ValidString(got.Text) || strings.ContainsRune(got.Text, 0) {
 		t.Errorf("%q gave the text %q", raw, got.Text)
 	}
-	again, err := Marshal(got)
+	again, err := orchestrator.JSON(got)
 	if err != nil {
 		t.Fatalf("%q decodes to what is no JSON: %v", raw, err)
 	}
@@ -150,7 +150,7 @@ func checkDecode(t *testing.T, raw string, fold bool) (malformed bool) {
 	if err != nil {
 		t.Fatalf("%q gave %s, which is refused: %v", raw, again, err)
 	}
-	third, err := Marshal(back)
+	third, err := orchestrator.JSON(back)
 	if err != nil || string(third) != string(again) {
 		t.Errorf("%q gave %s, then %s", raw, again, third)
 	}

@@ -96,8 +96,8 @@ type object struct {
 }
 
 func (o *object) add(key string, value any) {
-	k, kerr := Marshal(key)
-	v, verr := Marshal(value)
+	k, kerr := orchestrator.JSON(key)
+	v, verr := orchestrator.JSON(value)
 	o.err = errors.Join(o.err, kerr, verr)
 	if o.b.Len() == 0 {
 		o.b.WriteByte('{')

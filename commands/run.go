@@ -22,11 +22,11 @@ type Answer struct {
 
 // MarshalJSON implements json.Marshaler.
 func (a Answer) MarshalJSON() ([]byte, error) {
-	body, err := Marshal(withLists(a.Result))
+	body, err := orchestrator.JSON(withLists(a.Result))
 	if err != nil {
 		return nil, err
 	}
-	action, err := Marshal(a.Action)
+	action, err := orchestrator.JSON(a.Action)
 	if err != nil {
 		return nil, err
 	}
@@ -71,17 +71,6 @@ type Named interface{ ActionName() string }
 // Unwritten is a result that must be taken back when it could not be written to whoever asked.
 type Unwritten interface {
 	Unwritten(ctx context.Context, env Env) error
-}
-
-// Marshal writes JSON without escaping <, > and &, and without a trailing newline.
-func Marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 type scheduledKey struct{}

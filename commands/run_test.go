@@ -26,11 +26,11 @@ func TestRunPutsSuccessAndActionFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Marshal(answer)
+	got, err := orchestrator.JSON(answer)
 	if want := `{"success":true,"action":"try","text":"<you & all>"}`; err != nil || string(got) != want {
 		t.Errorf("answers %s, %v; want %s", got, err, want)
 	}
-	empty, err := Marshal(Answer{Action: "try", Result: struct{}{}})
+	empty, err := orchestrator.JSON(Answer{Action: "try", Result: struct{}{}})
 	if want := `{"success":true,"action":"try"}`; err != nil || string(empty) != want {
 		t.Errorf("an empty result is %s, %v; want %s", empty, err, want)
 	}
@@ -182,7 +182,7 @@ func TestFailureIsDocument004s(t *testing.T) {
 		}),
 		`{"success":false,"error":"internal","message":"plain"}`: errors.New("plain"),
 	} {
-		if got, merr := Marshal(Failure{Err: err}); merr != nil || string(got) != want {
+		if got, merr := orchestrator.JSON(Failure{Err: err}); merr != nil || string(got) != want {
 			t.Errorf("%s, %v; want %s", got, merr, want)
 		}
 	}

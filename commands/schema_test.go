@@ -3,6 +3,8 @@ package commands
 import (
 	"encoding/json"
 	"testing"
+
+	"mailroom/orchestrator"
 )
 
 // TestSchemaAgreesWithTheDecoder compares the schema, which tools check by, with the decoder.
@@ -35,7 +37,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 
 func TestSchemaSaysWhatIsRequired(t *testing.T) {
 	t.Parallel()
-	got, err := Marshal(Define(vocabularyOf("try", goodCard), "try", nothing[needy]).Schema())
+	got, err := orchestrator.JSON(Define(vocabularyOf("try", goodCard), "try", nothing[needy]).Schema())
 	want := `{"type":"object","description":"Try something","properties":{"name":{"type":"string","description":"a name that must be there"}},"required":["name"],"additionalProperties":false}`
 	var g, w any
 	if err == nil {
@@ -44,8 +46,8 @@ func TestSchemaSaysWhatIsRequired(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(want), &w) != nil {
 		t.Fatal(err)
 	}
-	again, _ := Marshal(g)
-	expected, _ := Marshal(w)
+	again, _ := orchestrator.JSON(g)
+	expected, _ := orchestrator.JSON(w)
 	if string(again) != string(expected) {
 		t.Errorf("%s; want %s", got, want)
 	}

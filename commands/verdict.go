@@ -38,7 +38,7 @@ func TeamVerdict(q orchestrator.Asked, approve bool, why *string) (*orchestrator
 	if why != nil && strings.TrimSpace(*why) != "" {
 		summary += ": " + *why
 	}
-	payload, err := Marshal(body)
+	payload, err := orchestrator.JSON(body)
 	return &orchestrator.Verdict{Approve: approve, Type: body.Type, Payload: payload, Summary: Preview(summary)}, err
 }
 

@@ -62,7 +62,7 @@ func (t *tx) acknowledgeBecause(m *Message, evidence string) error {
 	if err := t.endAcknowledgement(m.ID); err != nil {
 		return err
 	}
-	if err := t.heard(m.Recipient); err != nil {
+	if err := t.heartbeat(m.Recipient); err != nil {
 		return err
 	}
 	e := t.event(tracing.Acknowledged, evidence)

@@ -148,7 +148,7 @@ func (t *tx) adoptRow(f *foreignRow) error {
 		t.ring.all = true
 	}
 	if err == nil && f.traced == "" {
-		err = t.heard(adoptedName(f.sender))
+		err = t.heartbeat(adoptedName(f.sender))
 	}
 	return err
 }
@@ -374,7 +374,7 @@ func adoptedPayload(v any) string {
 	if utf8.ValidString(text) && json.Valid([]byte(text)) {
 		return text
 	}
-	return string(quoted(text))
+	return string(JSONString(text))
 }
 
 func adoptedText(v any) any {

@@ -179,7 +179,7 @@ func (t *tx) addAgent(u AgentUpdate) (Agent, bool, error) {
 	if err := u.fits(&a, transport); err != nil {
 		return Agent{}, false, err
 	}
-	if err := t.r.settleFolder(&u, known, &a); err != nil {
+	if err := t.r.chooseFolder(&u, known, &a); err != nil {
 		return Agent{}, false, err
 	}
 	if err := t.r.mayReach(&a); err != nil {
@@ -256,9 +256,9 @@ func (r *Router) mayReach(a *Agent) error {
 	return nil
 }
 
-// settleFolder sets where an agent's commands run, which is one folder for all of them: that of the update which names
+// chooseFolder sets where an agent's commands run, which is one folder for all of them: that of the update which names
 // them. An update that would move a command which it does not name is refused.
-func (r *Router) settleFolder(u *AgentUpdate, known, a *Agent) error {
+func (r *Router) chooseFolder(u *AgentUpdate, known, a *Agent) error {
 	runs := func(a *Agent) bool {
 		transport, _ := r.transportOf(a.Deliver)
 		_, foldered := transport.(Foldered)

@@ -110,7 +110,7 @@ func (t *tx) alertUser(d *AlertDraft) (a Alert, pushed int, err error) {
 	if pushed, err = t.push(d.Devices, p, a.Priority, alertLife); err != nil {
 		return a, 0, err
 	}
-	return a, pushed, t.heard(d.Sender)
+	return a, pushed, t.heartbeat(d.Sender)
 }
 
 // mayTell refuses an alert too many: what comes in a loop must not ring a phone without end.

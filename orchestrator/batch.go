@@ -120,8 +120,8 @@ func (b *batch) allFailed() bool {
 	return true
 }
 
-// anyAnswers reports whether a request succeeded that says something even if it changed nothing: what it found, others
-// may have committed just now.
+// anyAnswers reports whether a caller will be told something that its request read. That may rest on another process's
+// commit which is not on the disk yet, so the batch is synced even if it changed nothing.
 func (b *batch) anyAnswers() bool {
 	for i, q := range b.requests {
 		if b.outcomes[i] == nil && !q.tx.quiet {

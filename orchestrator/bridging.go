@@ -1,7 +1,6 @@
 package orchestrator
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -147,15 +146,6 @@ func (c *conn) messageWithID(id string) (m Message, found bool, err error) {
 	return m, false, nil
 }
 
-// Compacted is a JSON text without space between its tokens. What is no JSON stays as it is.
-func Compacted(text json.RawMessage) []byte {
-	var b bytes.Buffer
-	if json.Compact(&b, text) != nil {
-		return text
-	}
-	return b.Bytes()
-}
-
 func (t *tx) takeIn(in TakenIn) (Reception, error) {
 	conf, err := t.config()
 	if err != nil {
@@ -212,7 +202,7 @@ func (t *tx) storeTakenIn(conf *config, in *TakenIn, placed bool) error {
 	if err := t.saidPresence(&in.Draft); err != nil {
 		return err
 	}
-	if err := t.heard(in.Sender); err != nil {
+	if err := t.heartbeat(in.Sender); err != nil {
 		return err
 	}
 	t.ring.add([]string{in.Recipient})

@@ -13,30 +13,31 @@ import (
 // MaxSilence is the longest limit to an agent's silence.
 const MaxSilence = 30 * day
 
-// heard notes that an agent did something: it sent, read, acknowledged or said what it does. An agent without a limit to
-// its silence costs nothing here, and one that does many things in one request costs once: it is noted at the end.
-func (t *tx) heard(name string) error {
+// heartbeat notes that an agent did something: it sent, read, acknowledged or said what it does. It is stored once, at the
+// end of the request, and not at all for an agent without a limit to its silence.
+func (t *tx) heartbeat(name string) error {
 	conf, err := t.config()
 	if err != nil {
 		return err
 	}
-	if a := conf.agents[name]; a != nil && a.SilentAfter > 0 && !slices.Contains(t.hearing, name) {
-		t.hearing = append(t.hearing, name)
+	if a := conf.agents[name]; a != nil && a.SilentAfter > 0 && !slices.Contains(t.heartbeats, name) {
+		t.heartbeats = append(t.heartbeats, name)
 	}
 	return nil
 }
 
-// noteHeard notes who was heard in this request, when its other changes are made: the presence decides, too.
-func (t *tx) noteHeard() error {
-	for _, name := range t.hearing {
-		if err := t.noteOneHeard(name); err != nil {
+// storeHeartbeats stores the heartbeats of this request. Its other changes must have been made: of what an agent says that it
+// does depends when its silence is reported.
+func (t *tx) storeHeartbeats() error {
+	for _, name := range t.heartbeats {
+		if err := t.storeHeartbeat(name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *tx) noteOneHeard(name string) error {
+func (t *tx) storeHeartbeat(name string) error {
 	conf, err := t.config()
 	if err != nil {
 		return err
@@ -121,15 +122,15 @@ func (t *tx) limitChanged(a *Agent) error {
 	return err
 }
 
-// hear is heard for an agent that found nothing when it looked for messages, which writes nothing otherwise. Asking is no
-// reason to fail, so it is not known to the agent when this cannot be written. It returns the agent's limit; 0 is none. Who
-// only looks, and marks nothing as read, need not be the agent: that is no sign of it.
-func (r *Router) hear(ctx context.Context, name string, marks bool) time.Duration {
+// heartbeat notes, in a transaction of its own, that an agent looked for messages and found none, and returns the limit to
+// its silence, 0 if it has none. A failure is only logged: the agent asked for something else. Without marks nothing is
+// noted: whoever looks without marking what is read need not be the agent.
+func (r *Router) heartbeat(ctx context.Context, name string, marks bool) time.Duration {
 	conf := r.config.last()
 	if !marks || conf == nil || conf.agents[name] == nil || conf.agents[name].SilentAfter == 0 {
 		return 0
 	}
-	err := r.write(ctx, func(t *tx) error { return t.heard(name) })
+	err := r.write(ctx, func(t *tx) error { return t.heartbeat(name) })
 	if err != nil && ctx.Err() == nil {
 		r.log.Warn("that an agent was heard of could not be noted", "agent", name, "error", err)
 	}

@@ -17,7 +17,7 @@ func IdleNotice(agent, session, reason string) (Draft, error) {
 		Reason json.RawMessage `json:"reason,omitempty"`
 	}{Type: IdleNotification, From: agent}
 	if reason != "" {
-		body.Reason = quoted(reason)
+		body.Reason = JSONString(reason)
 	}
 	payload, err := json.Marshal(body)
 	return Draft{Sender: agent, Type: IdleNotification, Payload: payload, SessionID: session}, err

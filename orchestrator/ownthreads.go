@@ -133,7 +133,7 @@ func (r *Router) ReadThread(ctx context.Context, o ThreadReading) (read ReadPost
 		if err := t.markPostsRead(o.Agent, read.Posts); err != nil {
 			return err
 		}
-		return t.heard(o.Agent)
+		return t.heartbeat(o.Agent)
 	})
 	return read, err
 }
@@ -164,7 +164,7 @@ func (r *Router) RenameThread(ctx context.Context, c ThreadChange, name string, 
 			return err
 		}
 		th.Name = name
-		return t.heard(foldName(c.By))
+		return t.heartbeat(foldName(c.By))
 	})
 	return th, renamed, err
 }

@@ -49,7 +49,7 @@ func (r *Router) ReadPlaced(ctx context.Context, agent, target string, limit int
 		if len(ms) == 0 {
 			return nil
 		}
-		return t.heard(agent)
+		return t.heartbeat(agent)
 	})
 	return ms, fresh, more, err
 }
@@ -79,7 +79,7 @@ func (r *Router) WaitPlaced(ctx context.Context, agent, target string, limit int
 			return ms, fresh, more, err
 		}
 		if now := r.now(); now.Sub(heard) >= silent/2 {
-			heard, silent = now, r.hear(ctx, agent, mark)
+			heard, silent = now, r.heartbeat(ctx, agent, mark)
 		}
 		left := deadline.Sub(r.now())
 		if left <= 0 {

@@ -111,7 +111,7 @@ func (t *tx) post(p *PostDraft) (posted Posted, err error) {
 		return posted, err
 	}
 	posted.Withheld = conf.withheldFrom(posted.Mentions)
-	return posted, t.heard(p.Sender)
+	return posted, t.heartbeat(p.Sender)
 }
 
 // answered is the message that a post answers, as its sender knows it.

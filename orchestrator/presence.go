@@ -63,7 +63,7 @@ func (j Joining) check() (_ Joining, err error) {
 	return j, err
 }
 
-// admitted joins an agent to a session, after it has registered the agent if that is allowed. The names must have been checked.
+// admitted joins an agent to a session, registering it first if that is allowed. The names must have been checked.
 func (t *tx) admitted(j Joining) (Presence, error) {
 	conf, err := t.acting(j.Agent, j.Register)
 	if err != nil {
@@ -175,7 +175,7 @@ func (t *tx) storePresence(p *Presence) error {
 		return err
 	}
 	t.wakeStarter(conf, p.Agent)
-	return t.heard(p.Agent)
+	return t.heartbeat(p.Agent)
 }
 
 const presenceColumns = `session_id, agent, display_name, description, status, since, joined_at, seen_at`

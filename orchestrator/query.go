@@ -1,9 +1,7 @@
 package orchestrator
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,26 +41,18 @@ type Row struct {
 
 // MarshalJSON keeps the order of the columns.
 func (row Row) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	b.WriteByte('{')
+	text := []byte{'{'}
 	for i, column := range row.Columns {
 		if i > 0 {
-			b.WriteByte(',')
+			text = append(text, ',')
 		}
-		if err := enc.Encode(column); err != nil {
+		value, err := JSON(row.Values[i])
+		if err != nil {
 			return nil, err
 		}
-		b.Truncate(b.Len() - 1) // the newline that Encode adds
-		b.WriteByte(':')
-		if err := enc.Encode(row.Values[i]); err != nil {
-			return nil, err
-		}
-		b.Truncate(b.Len() - 1)
+		text = append(append(append(text, JSONString(column)...), ':'), value...)
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return append(text, '}'), nil
 }
 
 // Query runs one SELECT for an audit and returns at most limit rows. It runs on a connection of its own that cannot

@@ -158,7 +158,7 @@ func (t *tx) askUser(d *QuestionDraft) (q Question, pushed int, err error) {
 	if pushed, err = t.push(d.Devices, p, q.Priority, d.TTL); err != nil {
 		return q, 0, err
 	}
-	return q, pushed, t.heard(d.Asker)
+	return q, pushed, t.heartbeat(d.Asker)
 }
 
 // checkAsker refuses what a message asks of which the sender was removed, though its name is in use again: the answer would go to

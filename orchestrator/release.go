@@ -36,7 +36,7 @@ func (r *Router) Release(ctx context.Context, id, by string) (m Message, release
 		if released, err = t.handBack(&m, by); err != nil {
 			return err
 		}
-		return t.heard(by)
+		return t.heartbeat(by)
 	})
 	return m, released, err
 }
@@ -133,5 +133,5 @@ func (t *tx) releaseSome(ids []string, agent, by string) (released []string, err
 			}
 		}
 	}
-	return released, t.heard(by)
+	return released, t.heartbeat(by)
 }

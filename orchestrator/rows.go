@@ -1,9 +1,7 @@
 package orchestrator
 
 import (
-	"bytes"
 	"encoding/json"
-	"strings"
 
 	"github.com/oklog/ulid/v2"
 
@@ -103,7 +101,7 @@ func scanMessage(row store.Row) Message {
 		Origin: row.Text(37), NotBefore: row.Text(38),
 	}
 	if !json.Valid(m.Payload) {
-		m.Payload = quoted(string(m.Payload)) // written by hand and not adopted yet
+		m.Payload = JSONString(string(m.Payload)) // written by hand and not adopted yet
 	}
 	if len(row) > 39 {
 		m.ArchivedAt = row.Text(39)
@@ -130,15 +128,6 @@ func (m *Message) TTLEnd() string {
 		return ""
 	}
 	return m.ExpiresAt
-}
-
-// quoted returns s as a JSON string; invalid UTF-8 becomes U+FFFD.
-func quoted(s string) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(strings.ToValidUTF8(s, "\uFFFD")) // a string always encodes
-	return bytes.TrimSpace(b.Bytes())
 }
 
 // Attempt is the number of the delivery attempt that would be, or is being, made.

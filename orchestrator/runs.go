@@ -137,7 +137,7 @@ func (t *tx) begin(ctx context.Context, a *Agent, run *Run, looked string) (*Beg
 	if _, err := t.takePresence(DefaultSession, a.Name, Working); err != nil {
 		return nil, err
 	}
-	if err := t.heard(a.Name); err != nil {
+	if err := t.heartbeat(a.Name); err != nil {
 		return nil, err
 	}
 	ctx = tracing.WithParent(ctx, tracing.Traceparent(m.traceID, m.spanID))

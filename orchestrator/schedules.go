@@ -72,7 +72,7 @@ func (c *conn) schedules() ([]Schedule, error) {
 				Enabled: row.Int(4) != 0, LastRunAt: row.Text(5), CreatedAt: row.Text(6),
 			}
 			if !json.Valid(s.Params) || !utf8.Valid(s.Params) { // shown as a text: they would make a list of schedules no JSON
-				s.Params, s.Problem = quoted(string(s.Params)), "it does not run: its params are not JSON"
+				s.Params, s.Problem = JSONString(string(s.Params)), "it does not run: its params are not JSON"
 			}
 			list = append(list, s)
 			return nil

@@ -135,7 +135,7 @@ func (t *tx) send(d *Draft) (sent Sent, refusal error, err error) {
 	if d.IdempotencyKey != "" || d.ID != "" {
 		first, found, err := t.firstSend(d)
 		if err == nil && found {
-			err = t.heard(d.Sender)
+			err = t.heartbeat(d.Sender)
 		}
 		if err != nil || found {
 			return first, nil, err
@@ -188,7 +188,7 @@ func (t *tx) sendTo(conf *config, d *Draft, recipients []string, isGroup, held b
 		err = t.keepResult(d, sent)
 	}
 	if err == nil {
-		err = t.heard(d.Sender)
+		err = t.heartbeat(d.Sender)
 	}
 	return sent, err
 }

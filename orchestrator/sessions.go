@@ -14,8 +14,8 @@ import (
 type Sessions struct {
 	r *Router
 
-	// looked has, for agents whose transport is not the inbox, up to when Look has found that nothing new was delivered to
-	// them, so that the deliveries of a week are not looked through each time.
+	// looked has, by agent, the time before which nothing was delivered that its session has not seen, so that Look need not
+	// scan older rows again. Agents whose transport is the inbox are not in it.
 	looked map[string]string
 }
 

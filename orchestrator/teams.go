@@ -227,7 +227,7 @@ func (t *tx) broadcast(d *Draft) (sent Sent, stopped []string, err error) {
 		return sent, stopped, err
 	}
 	if sent, err = t.insertAll(conf, d, recipients, true, false, 0); err == nil {
-		err = t.heard(d.Sender)
+		err = t.heartbeat(d.Sender)
 	}
 	return sent, stopped, err
 }

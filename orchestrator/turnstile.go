@@ -37,7 +37,7 @@ func newTurnstile(path string) *turnstile { return &turnstile{path: path + "-tur
 // enter waits for this process's turn, for at most bound, and returns the function that ends it. It never fails: when
 // the turn does not come in time it returns too, and leave then does nothing. From then on, until the process that
 // holds the turnstile up lets go, enter does not wait at all, so that one stopped process does not slow down each
-// single write of the others. To enter while inside is to stay inside; the first leave ends it.
+// single write of the others. Entering again while inside has no effect; the first leave ends the turn.
 func (t *turnstile) enter(bound time.Duration) (leave func()) {
 	t.mu.Lock()
 	if t.held {

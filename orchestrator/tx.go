@@ -51,7 +51,7 @@ type tx struct {
 	// with those of the requests beside it.
 	sends bool
 
-	// quiet says that nobody hears of the request unless it changed something, so that it need not wait for the disk.
+	// quiet is set by requests whose caller learns nothing if nothing changed; a batch of such requests skips the sync.
 	quiet bool
 
 	actor  string // lease owner and trace actor
@@ -62,7 +62,7 @@ type tx struct {
 
 	asUser bool // the request speaks for the user: an answer goes back
 
-	hearing []string // agents with a limit to their silence that did something, each once
+	heartbeats []string // agents with a limit to their silence that did something, each once
 
 	removed map[Status]int64 // by retention, for its report
 }
@@ -153,7 +153,7 @@ func (t *transaction) forRequest(w *writer, q *request) *tx {
 
 // finish writes who was heard of, and the command's span if the request changed anything. It is part of the request.
 func (t *tx) finish() error {
-	if err := t.noteHeard(); err != nil {
+	if err := t.storeHeartbeats(); err != nil {
 		return err
 	}
 	span := tracing.FromContext(t.ctx)

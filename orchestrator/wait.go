@@ -77,7 +77,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 	if ms, more, err = r.lookAndTake(ctx, &o); err != nil || len(ms) > 0 {
 		return ms, more, err
 	}
-	silent := r.hear(ctx, recipient, !o.Peek)
+	silent := r.heartbeat(ctx, recipient, !o.Peek)
 	if o.Timeout <= 0 {
 		return nil, false, nil
 	}
@@ -132,7 +132,7 @@ func (r *Router) waitOn(ctx context.Context, o *WaitOptions, rings, posts <-chan
 			}
 		case <-posts: // of any thread
 		case <-timer.C:
-			silent = r.hear(ctx, o.Recipient, !o.Peek)
+			silent = r.heartbeat(ctx, o.Recipient, !o.Peek)
 		case <-ctx.Done():
 			timer.Stop()
 			return nil, false, context.Cause(ctx)
@@ -209,7 +209,7 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 				return nil
 			}
 			if !o.Peek {
-				if err := t.heard(o.Recipient); err != nil {
+				if err := t.heartbeat(o.Recipient); err != nil {
 					return err
 				}
 			}

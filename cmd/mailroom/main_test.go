@@ -227,7 +227,7 @@ func lookup(ts *testscript.TestScript, path string) (string, bool) {
 	if s, ok := v.(string); ok {
 		return s, true
 	}
-	b, err := commands.Marshal(v)
+	b, err := orchestrator.JSON(v)
 	ts.Check(err)
 	return string(b), true
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/commands"
+	"mailroom/orchestrator"
 )
 
 // TestReadOnlyTools: a tool that says of itself that it only reads writes nothing but traces. The program runs under the guard
@@ -53,7 +53,7 @@ func toolParams(t *testing.T, args []string) string {
 			object[key] = json.RawMessage(text)
 		}
 	}
-	params, err := commands.Marshal(object)
+	params, err := orchestrator.JSON(object)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 )
 
 // Every vocabulary's answer says whether its size cut it short, to programs, to people and in coral's XML.
@@ -37,7 +38,7 @@ func TestEveryVocabularySaysThatThereIsMore(t *testing.T) {
 				t.Errorf("the XML begins with %.40s", tool.ToolText())
 			}
 			answer = m.run("reader", "default", command, "%s", c.params)
-			body, err := commands.Marshal(answer)
+			body, err := orchestrator.JSON(answer)
 			if err != nil || m.value(answer, "count") != "2" || strings.Contains(string(body), `"`+c.key+`":true`) {
 				t.Errorf("the rest: count %s, more of it: %v", m.value(answer, "count"), err)
 			}

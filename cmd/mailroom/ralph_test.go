@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 )
 
 // TestRalphIDsOfManyProcesses: fifty processes that send to one recipient at once make an id each, and in every second the
@@ -81,7 +82,7 @@ func TestRalphExamplesReturn(t *testing.T) {
 		}
 		delete(params, "replyTo")
 		params["to"] = json.RawMessage(`"reader"`)
-		text, err := commands.Marshal(params)
+		text, err := orchestrator.JSON(params)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -217,7 +217,7 @@ func (m *matrix) answerTo(agent, command, params, id string) string {
 	if failure != nil {
 		said = commands.Failure{Err: failure}
 	}
-	body, err := commands.Marshal(said)
+	body, err := orchestrator.JSON(said)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"filippo.io/age"
 
-	"mailroom/commands"
 	"mailroom/commands/signal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
@@ -149,7 +148,7 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 			id := ""
 			for _, key := range []string{"messageId", "message_id", "id"} {
 				var fields map[string]any
-				if body, _ := commands.Marshal(sent); json.Unmarshal(body, &fields) == nil && fields[key] != nil && id == "" {
+				if body, _ := orchestrator.JSON(sent); json.Unmarshal(body, &fields) == nil && fields[key] != nil && id == "" {
 					id = fmt.Sprint(fields[key])
 				}
 			}

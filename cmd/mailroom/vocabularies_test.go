@@ -64,7 +64,7 @@ func (m *matrix) run(as, session, command, params string, args ...any) commands.
 func (m *matrix) value(answer commands.Answer, key string) string {
 	m.t.Helper()
 	var fields map[string]any
-	body, err := commands.Marshal(answer)
+	body, err := orchestrator.JSON(answer)
 	if err != nil || json.Unmarshal(body, &fields) != nil || fields[key] == nil {
 		m.t.Fatalf("no %s in %s, %v", key, body, err)
 	}
@@ -106,7 +106,7 @@ var readers = []struct {
 
 func (m *matrix) shown(answer commands.Answer) string {
 	m.t.Helper()
-	body, err := commands.Marshal(answer)
+	body, err := orchestrator.JSON(answer)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func (d *demonstration) run(command string, params map[string]any, answer any) e
 	if params == nil {
 		params = map[string]any{}
 	}
-	raw, err := commands.Marshal(params)
+	raw, err := orchestrator.JSON(params)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (d *demonstration) run(command string, params map[string]any, answer any) e
 	if err != nil || answer == nil {
 		return err
 	}
-	text, err := commands.Marshal(got)
+	text, err := orchestrator.JSON(got)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ var closeThreadCommand = commands.Define(vocabulary, "close_thread", closeThread
 
 // closeThread ends a thread for good. What was posted stays, and mentions that are not read yet are still to be had.
 func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (ThreadResult, error) {
-	notice, err := commands.Marshal(struct {
+	notice, err := orchestrator.JSON(struct {
 		Content string `json:"content"` // no mentions: each of those who get it is shown as one
 	}{closed(env.Caller.Name, p.Summary)})
 	if err != nil {

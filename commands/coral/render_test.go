@@ -53,7 +53,7 @@ func (o *office) try(t *testing.T, as, command string, params any) (commands.Ans
 	if err != nil {
 		return commands.Answer{}, err
 	}
-	body, err := commands.Marshal(params)
+	body, err := orchestrator.JSON(params)
 	if err != nil {
 		return commands.Answer{}, err
 	}

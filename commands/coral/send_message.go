@@ -64,7 +64,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		e.Details = map[string]any{"parameter": "threadId"}
 		return SendMessageResult{}, e.WithHint("Name the thread, or direct:NAME, or the message to answer with reply_to")
 	}
-	said, err := commands.Marshal(p.Content)
+	said, err := orchestrator.JSON(p.Content)
 	if err != nil {
 		return SendMessageResult{}, err
 	}
@@ -118,7 +118,7 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 
 // payload is what stands in agent_message. Source: contract.md, "what stands in payload".
 func payload(content string, mentions []string) (json.RawMessage, error) {
-	body, err := commands.Marshal(struct {
+	body, err := orchestrator.JSON(struct {
 		Content  string   `json:"content"`
 		Mentions []string `json:"mentions"`
 	}{content, mentions})

@@ -96,7 +96,7 @@ func (r WaitForMentionsResult) Unwritten(ctx context.Context, env commands.Env) 
 // ToolText is the document's XML; with format json, the result as JSON.
 func (r WaitForMentionsResult) ToolText() string {
 	if r.format == "json" {
-		return marshaled(commands.Marshal(r))
+		return marshaled(orchestrator.JSON(r))
 	}
 	if r.TimedOut {
 		return "No new messages came for " + r.AgentID + " within the timeout of " + r.waited.String() + "."

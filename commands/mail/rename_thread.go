@@ -32,7 +32,7 @@ func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (
 	if err != nil {
 		return RenameThreadResult{}, err
 	}
-	notice, err := commands.Marshal(struct {
+	notice, err := orchestrator.JSON(struct {
 		Content string `json:"content"`
 	}{cmp.Or(by, "An administrator") + " renamed this thread: " + p.Name})
 	if err != nil {

@@ -112,7 +112,7 @@ func spelledOut(data json.RawMessage) string {
 	if !bytes.ContainsRune(data, '\\') || json.Unmarshal(data, &value) != nil {
 		return string(data)
 	}
-	plain, err := commands.Marshal(value)
+	plain, err := orchestrator.JSON(value)
 	if err != nil {
 		return string(data)
 	}

@@ -41,10 +41,10 @@ type Received struct {
 // MarshalJSON puts the keys that nobody here knows behind the others.
 func (r Received) MarshalJSON() ([]byte, error) {
 	type known Received
-	body, err := commands.Marshal(known(r))
+	body, err := orchestrator.JSON(known(r))
 	for _, m := range r.more {
 		var key []byte
-		if key, err = commands.Marshal(m.Key); err != nil {
+		if key, err = orchestrator.JSON(m.Key); err != nil {
 			break
 		}
 		body = append(append(append(bytes.TrimSuffix(body, []byte("}")), ','), key...), ':')

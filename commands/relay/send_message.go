@@ -85,7 +85,7 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 		Message string          `json:"message"`
 		Payload json.RawMessage `json:"payload,omitempty"`
 	}{p.Message, p.Payload}
-	payload, err := commands.Marshal(body)
+	payload, err := orchestrator.JSON(body)
 	if err == nil {
 		err = commands.CheckFits("payload", payload) // a message without one always fits
 	}

@@ -40,7 +40,7 @@ type RouteResult struct {
 func (r RouteResult) ActionName() string { return r.action }
 
 // MarshalJSON writes the action's own answer.
-func (r RouteResult) MarshalJSON() ([]byte, error) { return commands.Marshal(r.answer) }
+func (r RouteResult) MarshalJSON() ([]byte, error) { return orchestrator.JSON(r.answer) }
 
 var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", routeMessages)
 

@@ -245,7 +245,7 @@ func replyTo(m *orchestrator.Message, answer *person.Response) (reply orchestrat
 			Message string `json:"message"`
 		}{answer.Text}
 	}
-	d.Payload, err = commands.Marshal(body)
+	d.Payload, err = orchestrator.JSON(body)
 	return reply, err
 }
 
@@ -277,7 +277,7 @@ func verdict(m *orchestrator.Message, reply orchestrator.UserReply, approve bool
 
 // lost tells who asked that there is an answer which nobody can read.
 func lost(m *orchestrator.Message, question string, why error) orchestrator.UserReply {
-	payload, _ := commands.Marshal(map[string]any{ // strings always marshal
+	payload, _ := orchestrator.JSON(map[string]any{ // strings always marshal
 		"error": orchestrator.Unavailable, "message": "the user has answered, but the answer cannot be read: " + why.Error(),
 		"message_id": m.ID, "question_id": question,
 	})

@@ -60,7 +60,7 @@ func (w *web) command(rw http.ResponseWriter, r *http.Request) {
 		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
-	out, err := commands.Marshal(answer)
+	out, err := orchestrator.JSON(answer)
 	if err == nil && (ctx.Err() != nil || hungUp(ctx)) {
 		err = errGone
 	}
@@ -138,7 +138,7 @@ func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return commands.Marshal(map[string]any{
+	return orchestrator.JSON(map[string]any{
 		"openapi": "3.1.0",
 		"info": map[string]any{
 			"title": "Mailroom", "version": version, "description": "Messages between agents, around one SQLite table.",

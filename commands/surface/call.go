@@ -197,7 +197,7 @@ func (p *Program) paramsOf(c *cli.Context, d *commands.Definition) (json.RawMess
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", args[0]).
 			WithHint("`%s --help` shows what it takes; quote an argument that has spaces", d.CommandLine())
 	}
-	return commands.Marshal(values)
+	return orchestrator.JSON(values)
 }
 
 // positional lists the params that may stand as arguments, in order.
@@ -214,7 +214,7 @@ func positional(d *commands.Definition) (list []*commands.Param) {
 func (p *Program) flagValue(c *cli.Context, param *commands.Param) (json.RawMessage, error) {
 	switch param.Kind {
 	case commands.Boolean:
-		return commands.Marshal(c.Bool(param.Flag()))
+		return orchestrator.JSON(c.Bool(param.Flag()))
 	case commands.List:
 		return list(param, c.StringSlice(param.Flag()))
 	}
@@ -249,7 +249,7 @@ func list(param *commands.Param, words []string) (json.RawMessage, error) {
 			return nil, notUTF8(param)
 		}
 	}
-	return commands.Marshal(words)
+	return orchestrator.JSON(words)
 }
 
 // notUTF8 refuses a word of the command line that JSON could only carry by changing it.
@@ -276,9 +276,9 @@ func (p *Program) scalar(ctx context.Context, param *commands.Param, text string
 		return json.RawMessage(strconv.FormatInt(int64(d/1e9), 10)), nil
 	case commands.Integer, commands.Number, commands.Boolean:
 		if !json.Valid([]byte(text)) {
-			return commands.Marshal(text) // the decoder says what is wrong with it
+			return orchestrator.JSON(text) // the decoder says what is wrong with it
 		}
 		return json.RawMessage(text), nil
 	}
-	return commands.Marshal(text)
+	return orchestrator.JSON(text)
 }

@@ -114,7 +114,7 @@ type eventWriter struct {
 }
 
 func (o *eventWriter) event(e *orchestrator.MessageEvent) {
-	body, err := commands.Marshal(e)
+	body, err := orchestrator.JSON(e)
 	if err != nil {
 		o.err = err
 		return

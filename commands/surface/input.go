@@ -35,7 +35,7 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 	}
 	content = bytes.TrimSpace(content)
 	if len(content) == 0 && param.TextOrObject {
-		return commands.Marshal("") // the command says what it makes of that
+		return orchestrator.JSON("") // the command says what it makes of that
 	}
 	if len(content) == 0 {
 		return nil, badValue(name, fmt.Errorf("there is nothing to read"), "It must be JSON")
@@ -44,7 +44,7 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 		if !utf8.Valid(content) {
 			return nil, notUTF8(param)
 		}
-		return commands.Marshal(string(content))
+		return orchestrator.JSON(string(content))
 	}
 	if err := json.Unmarshal(content, new(json.RawMessage)); err != nil {
 		hint := orchestrator.QuotingHint(content)

@@ -164,7 +164,7 @@ func (t *toolServer) ready(ctx context.Context) error {
 }
 
 func toolResult(answer commands.Answer) (*mcp.CallToolResult, error) {
-	body, err := commands.Marshal(answer)
+	body, err := orchestrator.JSON(answer)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func toolResult(answer commands.Answer) (*mcp.CallToolResult, error) {
 }
 
 func toolFailure(err error) (*mcp.CallToolResult, error) {
-	body, merr := commands.Marshal(commands.Failure{Err: err})
+	body, merr := orchestrator.JSON(commands.Failure{Err: err})
 	if merr != nil {
 		return nil, merr
 	}

@@ -12,12 +12,12 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"mailroom/commands"
+	"mailroom/orchestrator"
 )
 
 // rpcError is an answer of JSON-RPC to a request that was not understood. Source: JSON-RPC 2.0, part 5.1.
 func rpcError(id json.RawMessage, code int, why string) []byte {
-	text, _ := commands.Marshal(why) // a text always marshals
+	text, _ := orchestrator.JSON(why) // a text always marshals
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, text)
 }
 

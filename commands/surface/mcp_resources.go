@@ -51,7 +51,7 @@ func (t *toolServer) resource(read func(context.Context, commands.Env, string) (
 		if err != nil {
 			return nil, err
 		}
-		body, err := commands.Marshal(content)
+		body, err := orchestrator.JSON(content)
 		if err != nil {
 			return nil, err
 		}

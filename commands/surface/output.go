@@ -54,7 +54,7 @@ func (o *printer) answer(a commands.Answer) error {
 		texter.Text(w)
 		return w.Err()
 	}
-	body, err := commands.Marshal(a.Result)
+	body, err := orchestrator.JSON(a.Result)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (o *printer) failure(err error) {
 }
 
 func (o *printer) line(v any) error {
-	b, err := commands.Marshal(v)
+	b, err := orchestrator.JSON(v)
 	if err != nil {
 		return err
 	}

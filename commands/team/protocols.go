@@ -39,7 +39,7 @@ func readContent(raw json.RawMessage) (content, error) {
 	if object := json.RawMessage(strings.TrimSpace(text)); slices.Contains(protocolTypes, typeOf(object)) {
 		return readProtocol(object)
 	}
-	payload, err := commands.Marshal(textBody{text})
+	payload, err := orchestrator.JSON(textBody{text})
 	return content{kind: textType, preview: text, payload: payload}, err
 }
 
@@ -50,7 +50,7 @@ type textBody struct {
 
 // readText reads a JSON string as strictly as a parameter that is a text.
 func readText(raw json.RawMessage) (string, error) {
-	object, err := commands.Marshal(map[string]json.RawMessage{"message": raw})
+	object, err := orchestrator.JSON(map[string]json.RawMessage{"message": raw})
 	if err != nil {
 		return "", err
 	}
@@ -116,7 +116,7 @@ func asking(kind orchestrator.RequestKind, preview string, body requestBody) con
 	return content{preview: preview, request: &orchestrator.TeamRequest{Kind: kind, Payload: func(id string) (json.RawMessage, error) {
 		numbered := body
 		numbered.RequestID = id
-		payload, err := commands.Marshal(numbered)
+		payload, err := orchestrator.JSON(numbered)
 		if err == nil {
 			err = commands.CheckFits("message", payload)
 		}

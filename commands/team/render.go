@@ -45,7 +45,7 @@ func rendered(m *orchestrator.Message) Message {
 	if c.Protocol != "" || typeOf(m.Payload) == orchestrator.IdleNotification {
 		r.Message = m.Payload
 	} else {
-		r.Message, _ = commands.Marshal(c.Text) // a string always marshals
+		r.Message, _ = orchestrator.JSON(c.Text) // a string always marshals
 		r.Payload = c.Data
 	}
 	if r.Summary == "" {

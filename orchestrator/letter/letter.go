@@ -228,11 +228,9 @@ func object(list []Member) json.RawMessage {
 
 // marshal writes what json can always encode, without HTML escapes.
 func marshal(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	text, err := orchestrator.JSON(v)
+	if err != nil {
 		panic(err) // texts and members that were read from JSON
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return text
 }

@@ -74,7 +74,7 @@ func Tell(ctx context.Context, r *orchestrator.Router, a Alert) (Told, error) {
 // body is what stands in the table of an alert.
 func body(content sealedAlert, encrypted bool, to readers, k *keys) (string, error) {
 	if !encrypted {
-		plain, err := marshal(content)
+		plain, err := orchestrator.JSON(content)
 		return string(plain), err
 	}
 	if len(to.recipients) == 0 {

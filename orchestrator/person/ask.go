@@ -121,7 +121,7 @@ func (q *Question) seal(r *orchestrator.Router, to readers) (orchestrator.Questi
 	}
 	secret := reply{Asker: q.Asker, Options: q.Options, MessageID: q.MessageID}
 	if !q.Encrypted {
-		body, err := marshal(content)
+		body, err := orchestrator.JSON(content)
 		d.Body = string(body)
 		return d, secret, err
 	}

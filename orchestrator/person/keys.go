@@ -196,7 +196,7 @@ func (k *keys) store(folder, id string, value any, place func(draft, name string
 	if err != nil {
 		return err
 	}
-	content, err := marshal(value)
+	content, err := orchestrator.JSON(value)
 	if err != nil {
 		return err
 	}

@@ -55,18 +55,9 @@ type sealedAlert struct {
 	CreatedAt string `json:"createdAt"`
 }
 
-// marshal writes JSON without escaping <, > and &: a push has room for little.
-func marshal(value any) ([]byte, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(value)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
-}
-
 // seal encrypts a value, as JSON, to recipients: one age file, in base64.
 func seal(value any, recipients []age.Recipient) (string, error) {
-	plain, err := marshal(value)
+	plain, err := orchestrator.JSON(value)
 	if err != nil {
 		return "", err
 	}

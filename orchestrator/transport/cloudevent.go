@@ -32,7 +32,7 @@ func encodeEvent(m *orchestrator.Message) ([]byte, error) {
 	if m.ID == "" {
 		return nil, errors.New("the message has no id, by which a repeat could be known")
 	}
-	var data, body bytes.Buffer
+	var data bytes.Buffer
 	if err := writeLine(&data, m); err != nil {
 		return nil, err
 	}
@@ -46,12 +46,11 @@ func encodeEvent(m *orchestrator.Message) ([]byte, error) {
 	if _, err := time.Parse(time.RFC3339, m.CreatedAt); err == nil {
 		e.Time = m.CreatedAt
 	}
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
+	body, err := orchestrator.JSON(e)
+	if err != nil {
 		return nil, fmt.Errorf("the message cannot be written as a CloudEvent: %w", err)
 	}
-	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
+	return body, nil
 }
 
 // safe writes a name that others chose so that it can stand in a header, a URI and the name of a type: letters, digits,

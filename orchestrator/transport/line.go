@@ -67,18 +67,7 @@ func writeLine(b *bytes.Buffer, m *orchestrator.Message) error {
 
 // startOfLine is how the line of a message begins.
 func startOfLine(id string) []byte {
-	return append([]byte(`{"message_id":`), quoted(id)...)
-}
-
-// quoted is an id as it stands in a line.
-func quoted(id string) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(id) != nil {
-		return nil // a string can always be encoded
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return append([]byte(`{"message_id":`), orchestrator.JSONString(id)...)
 }
 
 // block is the lines of an attempt, ready to be written at once.
@@ -122,7 +111,7 @@ type search struct {
 // the next writer would end it. ctx is looked at between lines.
 func searchLine(ctx context.Context, r io.Reader, id string) (s search, err error) {
 	reader := bufio.NewReaderSize(r, 256<<10)
-	needle := quoted(id)
+	needle := orchestrator.JSONString(id)
 	for at := int64(0); ; {
 		text, err := reader.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {

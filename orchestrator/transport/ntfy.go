@@ -120,7 +120,7 @@ func (n *Ntfy) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 // send makes the request.
 func (n *Ntfy) send(ctx context.Context, what notification, topic *url.URL, token string, t *terms) (status int, err error) {
 	what.Topic = strings.TrimPrefix(topic.Path, "/")
-	body, err := encodeJSON(what)
+	body, err := orchestrator.JSON(what)
 	if err != nil {
 		return 0, err
 	}

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdh"
 	"crypto/sha256"
@@ -215,7 +214,7 @@ func encodePush(p *orchestrator.Push) (full, short []byte, err error) {
 	if p.Kind == orchestrator.PushEnded {
 		content.Status = p.Status
 	}
-	if short, err = encodeJSON(content); err != nil {
+	if short, err = orchestrator.JSON(content); err != nil {
 		return nil, nil, err
 	}
 	if p.Kind == orchestrator.PushEnded || p.Kind == orchestrator.PushTest {
@@ -226,19 +225,8 @@ func encodePush(p *orchestrator.Push) (full, short []byte, err error) {
 	} else {
 		content.Text = json.RawMessage(p.Body)
 	}
-	full, err = encodeJSON(content)
+	full, err = orchestrator.JSON(content)
 	return full, short, err
-}
-
-// encodeJSON is v as JSON, with <, > and & as they are.
-func encodeJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // urgency is how much of a device's battery a message is worth.

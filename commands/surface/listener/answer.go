@@ -31,7 +31,7 @@ func Handle(mux *http.ServeMux, path string, methods Methods) {
 
 // WriteFailure answers in document 004's form.
 func WriteFailure(rw http.ResponseWriter, status int, err error) {
-	body, merr := commands.Marshal(commands.Failure{Err: err})
+	body, merr := orchestrator.JSON(commands.Failure{Err: err})
 	if merr != nil {
 		body = []byte(`{"success":false,"error":"internal"}`)
 	}

@@ -93,7 +93,7 @@ func (p *Phone) run(rw http.ResponseWriter, r *http.Request, do func(*http.Reque
 func (p *Phone) reply(rw http.ResponseWriter, r *http.Request, result any, err error) {
 	var body []byte
 	if err == nil {
-		body, err = commands.Marshal(result)
+		body, err = orchestrator.JSON(result)
 	}
 	if err != nil {
 		p.fail(rw, r, err)

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"mailroom/commands"
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 )
@@ -139,7 +138,7 @@ func (a reply) check(q orchestrator.Question) (string, error) {
 	case a.Ciphertext != nil:
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is not encrypted, so nobody could open the answer")
 	}
-	clear, err := commands.Marshal(a)
+	clear, err := orchestrator.JSON(a)
 	return string(clear), err
 }
 
