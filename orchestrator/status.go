@@ -130,7 +130,7 @@ func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err e
 }
 
 // foreignBacklogs selects what others wrote, by what it may mean. ?1 is the clock.
-const foreignBacklogs = `SELECT recipient, status, traced_status, count(*), sum(held <> 0),
+const foreignBacklogs = `SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0),
 	    coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''),
 	    coalesce(min(nullif(next_attempt_at, '')), '')
 	FROM agent_message WHERE (` + foreign + `) GROUP BY recipient, status, traced_status`
