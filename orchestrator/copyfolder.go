@@ -32,7 +32,7 @@ var copyFolderName = sync.OnceValue(func() *regexp.Regexp {
 
 // newCopyFolder makes a folder for copies, for a purpose (backup, restore) in a folder.
 func newCopyFolder(folder, purpose string) (*copyFolder, error) {
-	for range 10 {
+	for range 1000 { // others may clean up without a pause
 		path, err := os.MkdirTemp(folder, ".mailroom-"+purpose+"-*") // mode 0700
 		if err != nil {
 			return nil, err
