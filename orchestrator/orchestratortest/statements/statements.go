@@ -30,8 +30,9 @@ func All() ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(text), ";\n"), ";\n"), err
 }
 
-// Main runs the tests of a package, for its TestMain, and returns the status to exit with. It fails if one of them prepared
-// a statement that is not in the file.
+// Main runs the tests of a package, for its TestMain, and returns the status to exit with. It says which statements they
+// prepared that are not in the file. That is no failure, since it can depend on the time that something took: TestComplete
+// fails for a statement of which no form is in the file.
 func Main(m *testing.M) int {
 	before, err := All()
 	if err != nil {
@@ -64,9 +65,8 @@ func Main(m *testing.M) int {
 			return 1
 		}
 	default:
-		fmt.Printf("FAIL: %d statements are not in orchestratortest/statements/statements.sql (run `make statements`):\n%s\n",
+		fmt.Printf("%d statements are not in orchestratortest/statements/statements.sql (add them with -statements):\n%s\n",
 			len(missing), strings.Join(missing, "\n"))
-		return max(code, 1)
 	}
 	return code
 }
