@@ -243,6 +243,7 @@ SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host 
 SELECT device_id, name, kind, state, recipient, created_at, approved_at, revoked_at, seen_at, push_host, push_problem, pushed_at, push_outcome FROM signal_devices ORDER BY created_at, device_id;
 SELECT device_id, name, kind, state, recipient, created_at, approved_at, revoked_at, seen_at, push_host, push_problem, pushed_at, push_outcome FROM signal_devices WHERE device_id = ?;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORDER BY id DESC LIMIT 1;
+SELECT error FROM message_trace WHERE message_id = ? AND event = 'created' ORDER BY id LIMIT 1;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1;
 SELECT event, count(*) FROM message_trace WHERE id > ? AND actor = ? GROUP BY event;
 SELECT fingerprint FROM bridge_problems WHERE path = ?;
@@ -412,6 +413,7 @@ UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?;
 UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?;
 UPDATE agent_message SET acknowledged_at = ? WHERE message_id = ? AND recipient = ?;
 UPDATE agent_message SET delivery_marks = '' WHERE seq = ?;
+UPDATE agent_message SET delivery_marks = ? WHERE message_id = ?;
 UPDATE agent_message SET delivery_marks = ? WHERE seq = ?;
 UPDATE agent_message SET ended_at = '' WHERE seq = ?;
 UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT seq FROM temp.batch);
