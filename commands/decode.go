@@ -76,8 +76,7 @@ func DecodeObject[P any](parameter string, raw json.RawMessage) (p P, err error)
 
 func (p *Param) defaultJSON() json.RawMessage {
 	if p.Kind == String {
-		quoted, _ := orchestrator.JSON(p.Default)
-		return quoted
+		return orchestrator.JSONString(p.Default)
 	}
 	return json.RawMessage(p.Default)
 }

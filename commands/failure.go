@@ -96,15 +96,14 @@ type object struct {
 }
 
 func (o *object) add(key string, value any) {
-	k, kerr := orchestrator.JSON(key)
-	v, verr := orchestrator.JSON(value)
-	o.err = errors.Join(o.err, kerr, verr)
+	v, err := orchestrator.JSON(value)
+	o.err = errors.Join(o.err, err)
 	if o.b.Len() == 0 {
 		o.b.WriteByte('{')
 	} else {
 		o.b.WriteByte(',')
 	}
-	o.b.Write(k)
+	o.b.Write(orchestrator.JSONString(key))
 	o.b.WriteByte(':')
 	o.b.Write(v)
 }

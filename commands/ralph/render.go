@@ -42,15 +42,14 @@ type Received struct {
 func (r Received) MarshalJSON() ([]byte, error) {
 	type known Received
 	body, err := orchestrator.JSON(known(r))
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range r.more {
-		var key []byte
-		if key, err = orchestrator.JSON(m.Key); err != nil {
-			break
-		}
-		body = append(append(append(bytes.TrimSuffix(body, []byte("}")), ','), key...), ':')
+		body = append(append(append(bytes.TrimSuffix(body, []byte("}")), ','), orchestrator.JSONString(m.Key)...), ':')
 		body = append(append(body, m.Value...), '}')
 	}
-	return body, err
+	return body, nil
 }
 
 // render brings a message of any vocabulary into the document's form.

@@ -17,8 +17,7 @@ import (
 
 // rpcError is an answer of JSON-RPC to a request that was not understood. Source: JSON-RPC 2.0, part 5.1.
 func rpcError(id json.RawMessage, code int, why string) []byte {
-	text, _ := orchestrator.JSON(why) // a text always marshals
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, text)
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, orchestrator.JSONString(why))
 }
 
 // judge says what is wrong with a message, "" if nothing is, and returns the id for an answer to it: null if it has none.
