@@ -22,6 +22,9 @@ type Card struct {
 	Body string `yaml:"-" json:"-"` // Markdown
 }
 
+// OnlyReads reports whether the command declares no table that it writes.
+func (c *Card) OnlyReads() bool { return len(c.Tables.Write) == 0 }
+
 // Tables are the tables that a command may touch, besides the standing ones: agents, removed_agents, groups, group_members,
 // settings, command_trace and message_trace. A test runs every command under SQLite's authorizer and holds it to them.
 type Tables struct {

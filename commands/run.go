@@ -142,7 +142,7 @@ func (d *Definition) end(ctx context.Context, env Env, span *tracing.Span, err e
 	}
 	env.Router.EndSpan(ctx, span, err, func() bool {
 		card, cerr := d.Card()
-		return d.looksOnly || cerr == nil && len(card.Tables.Write) == 0
+		return d.looksOnly || cerr == nil && card.OnlyReads()
 	})
 }
 

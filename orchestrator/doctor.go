@@ -111,7 +111,7 @@ func (d *doctor) add(check, level, says, do string) {
 
 func (d *doctor) file() {
 	info, err := os.Stat(d.r.path)
-	if d.r.found.Load() && d.r.missing() || orphanedWAL(d.r.path) {
+	if d.r.gone() {
 		err := d.r.noDatabase()
 		d.add("file", "problem", err.Message, err.Hint)
 		return

@@ -273,7 +273,7 @@ func prepareFile(c *conn) error {
 // createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops
 // no lock. It makes none where there was one before that this router found, or where the -wal of one is left.
 func (r *Router) createEmpty() error {
-	if r.found.Load() && r.missing() || orphanedWAL(r.path) {
+	if r.gone() {
 		return r.noDatabase()
 	}
 	if _, err := os.Stat(r.path); !errors.Is(err, fs.ErrNotExist) {

@@ -294,4 +294,7 @@ func (r *Router) missing() bool {
 }
 
 // NoneYet reports whether there is no database at the path, and nothing shows that there was one.
-func (r *Router) NoneYet() bool { return r.missing() && !r.found.Load() && !orphanedWAL(r.path) }
+func (r *Router) NoneYet() bool { return r.missing() && !r.gone() }
+
+// gone reports whether a database that was at the path is not there any more: this router found it before, or its -wal is left.
+func (r *Router) gone() bool { return r.found.Load() && r.missing() || orphanedWAL(r.path) }

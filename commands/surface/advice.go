@@ -163,7 +163,7 @@ func (o offer) onlyShows(line string) bool {
 		return false
 	}
 	card, err := d.Card()
-	return err == nil && len(card.Tables.Write) == 0
+	return err == nil && card.OnlyReads()
 }
 
 // word matches a word of a line for a shell, as hints have them.

@@ -106,7 +106,7 @@ func (t *toolServer) describe(d *commands.Definition, card *commands.Card, name 
 	closed := false
 	return &mcp.Tool{
 		Name: name, Description: card.Description + ".", InputSchema: d.ToolSchema(), OutputSchema: output,
-		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: len(card.Tables.Write) == 0, OpenWorldHint: &closed},
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: card.OnlyReads(), OpenWorldHint: &closed},
 	}
 }
 
