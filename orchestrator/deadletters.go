@@ -88,7 +88,8 @@ func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message,
 }
 
 // ReplayAll replays every dead letter that the filter selects, oldest first, up to its limit. Those that
-// cannot be replayed, since nobody knows their recipient or sender, are left as they are and counted in skipped. What was replayed before an error is returned with it.
+// cannot be replayed, since nobody knows their recipient or sender, are left as they are and counted in skipped. What was
+// replayed before an error is returned with it.
 func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []Message, skipped int, err error) {
 	var ids []string
 	err = r.read(ctx, func(c *conn) error {

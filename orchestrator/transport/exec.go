@@ -26,7 +26,8 @@ import (
 // MAILROOM_MESSAGE_TYPE, MAILROOM_THREAD_ID, MAILROOM_REPLY_TO, MAILROOM_PRIORITY (-9 to 9), MAILROOM_ATTEMPT (from 1)
 // and TRACEPARENT are those of the first message, MAILROOM_MESSAGE_IDS lists the ids, a line each, and MAILROOM_BATCH
 // counts them. MAILROOM_AGENT and MAILROOM_RECIPIENT name the agent, MAILROOM_AGENT_SINCE says when it was added, and
-// MAILROOM_DB names the database, so that `mailroom` within the command acts as the agent. The variables are cut at program.MaxValue; standard input is not.
+// MAILROOM_DB names the database, so that `mailroom` within the command acts as the agent. The variables are cut at program.MaxValue; standard
+// input is not.
 //
 // A command that runs when its agent approves a shutdown is ended in the same way. The request has arrived, then; what
 // else it was about is tried later.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Rewrite returns a statement as PostgreSQL reads it, and which of the caller's arguments, counted from 1, its
+// rewrite returns a statement as PostgreSQL reads it, and which of the caller's arguments, counted from 1, its
 // parameters $1, $2, ... take. It changes what differs in writing only:
 //
 //   - ? and ?N become $1, $2, ... in the order of their first appearance, since PostgreSQL refuses a parameter that the
@@ -17,10 +17,10 @@ import (
 //   - An empty BLOB, which is greater than any text, becomes the greatest text.
 //   - IS and IS NOT between two values become IS NOT DISTINCT FROM and IS DISTINCT FROM.
 //   - rowid, the order of insertion, becomes the column pos.
-//   - temp.batch, the rows at hand, becomes the array that its argument, of number [Batch], holds.
+//   - temp.batch, the rows at hand, becomes the array that its argument, of number batchArgument, holds.
 //
 // What is quoted or a comment stays as it is.
-func Rewrite(text string) (sql string, arguments []int) {
+func rewrite(text string) (sql string, arguments []int) {
 	var out strings.Builder
 	r := rewriter{numbers: map[int]int{}}
 	var before token // comments left out
@@ -75,7 +75,7 @@ func (r *rewriter) replace(before token, tokens []token) (text string, n int) {
 	case words[0] == "ROWID":
 		return "pos", 1
 	case words[0] == "TEMP" && words[1] == "." && words[2] == "BATCH":
-		batch := "unnest(" + r.number(Batch) + "::bigint[]) AS "
+		batch := "unnest(" + r.number(batchArgument) + "::bigint[]) AS "
 		if len(tokens) > 3 && tokens[3].kind == name && !following[strings.ToUpper(tokens[3].text)] {
 			return batch + tokens[3].text + "(seq)", 4
 		}
@@ -103,8 +103,8 @@ func (r *rewriter) number(n int) string {
 	return "$" + strconv.Itoa(r.numbers[n])
 }
 
-// Batch is the number, among the arguments that Rewrite returns, of the array of the rows at hand.
-const Batch = 0
+// batchArgument is the number, among the arguments that rewrite returns, of the array of the rows at hand.
+const batchArgument = 0
 
 // truths are the words behind IS that PostgreSQL has there, too.
 var truths = map[string]bool{"NULL": true, "TRUE": true, "FALSE": true, "DISTINCT": true}

@@ -28,13 +28,13 @@ func TestRewrite(t *testing.T) {
 		{`a IS NULL AND b IS NOT NULL AND c IS TRUE`, `a IS NULL AND b IS NOT NULL AND c IS TRUE`, nil},
 		{`a IS DISTINCT FROM b OR a IS NOT DISTINCT FROM b`, `a IS DISTINCT FROM b OR a IS NOT DISTINCT FROM b`, nil},
 		{`SELECT i.rowid ORDER BY rowid`, `SELECT i.pos ORDER BY pos`, nil},
-		{`a = ? AND seq IN (SELECT seq FROM temp.batch)`, `a = $1 AND seq IN (SELECT seq FROM unnest($2::bigint[]) AS batch(seq))`, []int{1, Batch}},
-		{`FROM temp.batch b JOIN m`, `FROM unnest($1::bigint[]) AS b(seq) JOIN m`, []int{Batch}},
-		{`FROM temp.batch WHERE batch.seq = 1`, `FROM unnest($1::bigint[]) AS batch(seq) WHERE batch.seq = 1`, []int{Batch}},
+		{`a = ? AND seq IN (SELECT seq FROM temp.batch)`, `a = $1 AND seq IN (SELECT seq FROM unnest($2::bigint[]) AS batch(seq))`, []int{1, batchArgument}},
+		{`FROM temp.batch b JOIN m`, `FROM unnest($1::bigint[]) AS b(seq) JOIN m`, []int{batchArgument}},
+		{`FROM temp.batch WHERE batch.seq = 1`, `FROM unnest($1::bigint[]) AS batch(seq) WHERE batch.seq = 1`, []int{batchArgument}},
 	} {
-		got, arguments := Rewrite(test.text)
+		got, arguments := rewrite(test.text)
 		if got != test.want || !slices.Equal(arguments, test.arguments) {
-			t.Errorf("Rewrite(%q):\n got %q %v\nwant %q %v", test.text, got, arguments, test.want, test.arguments)
+			t.Errorf("rewrite(%q):\n got %q %v\nwant %q %v", test.text, got, arguments, test.want, test.arguments)
 		}
 	}
 }
@@ -44,5 +44,5 @@ func FuzzRewrite(f *testing.F) {
 	for _, seed := range []string{`SELECT 'a`, `x'`, `--`, `/*`, `?99999999999999999999`, "temp.batch", "IS", "\"", "é ?"} {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, text string) { Rewrite(text) })
+	f.Fuzz(func(t *testing.T, text string) { rewrite(text) })
 }

@@ -36,7 +36,7 @@ func schema(sqlite string) string {
 	for _, rule := range columns {
 		text = rule.from.ReplaceAllString(text, rule.to)
 	}
-	text, _ = Rewrite(text)
+	text, _ = rewrite(text)
 	for _, table := range inserted {
 		text = strings.Replace(text, "CREATE TABLE "+table+" (", "CREATE TABLE "+table+" (\n    "+pos+",", 1)
 	}

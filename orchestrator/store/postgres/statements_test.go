@@ -28,7 +28,7 @@ func TestStatements(t *testing.T) {
 		if sqlites.MatchString(text) {
 			continue
 		}
-		sql, _ := Rewrite(reading(text))
+		sql, _ := rewrite(reading(text))
 		if _, err := db.Prepare(t.Context(), "", sql); err != nil {
 			t.Errorf("%v\n%s\n%s", err, text, sql)
 		}
@@ -48,7 +48,7 @@ func TestAudits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sql, _ := Rewrite(string(text))
+		sql, _ := rewrite(string(text))
 		if _, err := db.Prepare(t.Context(), "", sql); err != nil {
 			t.Errorf("%s: %v", file.Name(), err)
 		}
