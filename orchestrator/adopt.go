@@ -383,3 +383,13 @@ func adoptedText(v any) any {
 	}
 	return strings.ToValidUTF8(strings.ReplaceAll(store.Text(v), "\x00", ""), "\uFFFD")
 }
+
+// adoptedNotBefore brings a not_before that somebody wrote into our form, and within our bounds. What makes no sense, or lies
+// behind the end that a ttl sets, is none.
+func (f *foreignRow) adoptedNotBefore(clock time.Time, expires string) string {
+	at, ok := adoptTime(f.notBefore)
+	if !ok || f.adoptedTTL() != nil && at >= expires {
+		return ""
+	}
+	return min(at, stamp(clock.Add(MaxNotBefore)))
+}

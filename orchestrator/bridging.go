@@ -135,17 +135,6 @@ func (r *Router) MovePlaced(ctx context.Context, id, target, was, mark string) e
 	})
 }
 
-// messageWithID finds a message by its own id, in the archive too.
-func (c *conn) messageWithID(id string) (m Message, found bool, err error) {
-	for _, from := range []string{messageColumns + ` FROM agent_message`, archivedColumns + ` FROM agent_message_archive`} {
-		ms, err := c.messages(`SELECT `+from+` WHERE message_id = ?`, id)
-		if err != nil || len(ms) > 0 {
-			return append(ms, m)[0], len(ms) > 0, err
-		}
-	}
-	return m, false, nil
-}
-
 func (t *tx) takeIn(in TakenIn) (Reception, error) {
 	conf, err := t.config()
 	if err != nil {

@@ -8,12 +8,9 @@ import (
 	"mailroom/tracing"
 )
 
-// clearBatch is the most rows that one transaction of retention touches, and clearPause the pause between two of them:
-// senders never wait long, and the WAL stays small. Source: engine.md, "Growth".
-const (
-	clearBatch = 500
-	clearPause = 2 * time.Millisecond
-)
+// clearBatch is the most rows that one transaction of retention touches: senders never wait long, and the WAL stays small.
+// Source: engine.md, "Growth".
+const clearBatch = 500
 
 // ClearOptions say what retention removes.
 type ClearOptions struct {
@@ -127,15 +124,6 @@ func (r *Router) inBatches(ctx context.Context, step func(t *tx) (int64, error),
 			return nil
 		}
 		pause(ctx, clearPause)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -69,4 +70,17 @@ func adoptTime(s string) (adopted string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// clearPause is how long a job that works through many rows pauses between two of its transactions, so that others get their turn.
+const clearPause = 2 * time.Millisecond
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"fmt"
 
 	"mailroom/orchestrator/store"
 )
@@ -56,4 +57,11 @@ func (r *Router) stillDamaged(ctx context.Context) error {
 	}
 	r.damage.CompareAndSwap(met, nil)
 	return nil
+}
+
+// recovery says how to get from a damaged file back to a backup, as commands for a shell. The file is kept with its -wal
+// under a name of its own, for what came after the backup.
+func recovery(path string) string {
+	return fmt.Sprintf("Stop what uses it, then: `mv %[1]s %[1]s.damaged; mv %[1]s-wal %[1]s.damaged-wal; "+
+		"mailroom --db %[1]s restore BACKUP`, with the last good backup. Of what came after it, `sqlite3 %[1]s.damaged .recover` saves what can be read", shellWord(path))
 }

@@ -30,25 +30,3 @@ func (c *conn) deletedMessage(id string) (m Message, at string, err error) {
 		}, id)
 	return m, at, err
 }
-
-// explainDeleted explains a message of which only the trace is left. Error: not_found.
-func (c *conn) explainDeleted(id string) ([]Reason, error) {
-	m, at, err := c.deletedMessage(id)
-	if err != nil {
-		return nil, err
-	}
-	if at == "" {
-		_, err := c.mustFind(id)
-		return nil, err
-	}
-	why := Reason{
-		MessageID: id, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, Gone: true, LastError: m.Error,
-		Where: "nowhere: it was deleted at " + at, Rule: "retention deletes what has ended for long enough",
-		Fix: "Nothing; `mailroom trace " + id + "` tells its story",
-	}
-	n, err := c.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id)
-	if why.Attempts = int(n); err == nil {
-		why.Receipts, err = c.receipts(&m)
-	}
-	return []Reason{why}, err
-}

@@ -10,42 +10,6 @@ import (
 
 //go:generate go run makeconfusables.go
 
-// checkDisplayName refuses a name under which an agent could be taken for another: one with characters that are not seen, with
-// letters of several scripts in a word, one that is reserved, or one that looks like another agent's name or like what another is
-// called in the session. An agent may be called by its own name.
-func checkDisplayName(j *Joining, conf *config, present []Presence) error {
-	name := *j.DisplayName
-	if err := checkPlain("the display name", name); err != nil || name == "" {
-		return err
-	}
-	look := lookOf(name)
-	if look.small == "" {
-		return Errorf(InvalidParams, "the display name is blank").WithHint("Choose one that can be seen, or leave it out to be called %s", j.Agent)
-	}
-	if err := checkScripts(name); err != nil || look.like(j.Agent) {
-		return err
-	}
-	taken := func(as string) error {
-		return Errorf(InvalidParams, "%q %s", name, as).WithHint("Choose a name that is not taken for it")
-	}
-	for _, reserved := range reservedNames {
-		if look.like(reserved) {
-			return taken("is, or looks like, " + reserved + ", which is reserved")
-		}
-	}
-	for _, other := range conf.names {
-		if other != j.Agent && look.like(other) {
-			return taken("is, or looks like, the name of another agent, " + other)
-		}
-	}
-	for _, p := range present {
-		if p.Agent != j.Agent && p.DisplayName != "" && look.like(p.DisplayName) {
-			return taken("is, or looks like, what another agent, " + p.Agent + ", is called in this session")
-		}
-	}
-	return nil
-}
-
 // look is the form in which names are compared: two that are alike can be taken for each other. It is Unicode's compatible form
 // (NFKC) without regard to case and to the width of gaps, in which each character that looks like ASCII letters or digits is
 // replaced by these: once after capitals were made small, and once before, since В looks like B and в like nothing that is

@@ -244,3 +244,36 @@ func (r *Router) MembersOf(ctx context.Context, recipient string) ([]string, err
 	names, _ := conf.members(recipient)
 	return names, nil
 }
+
+// withRole picks those of the agents that have the role which a recipient names.
+func (conf *config) withRole(names []string, recipient string) (with []string) {
+	role := strings.TrimPrefix(recipient, RolePrefix)
+	for _, name := range names {
+		if a := conf.agents[name]; a != nil && foldRole(a.Role) == role {
+			with = append(with, name)
+		}
+	}
+	return with
+}
+
+// nobodyIn is the error for a recipient that stands for several agents, and has none.
+func (conf *config) nobodyIn(recipient string) error {
+	role, is := strings.CutPrefix(recipient, RolePrefix)
+	if !is {
+		return Errorf(InvalidParams, "the group %s has no members", recipient).WithHint("Add some with `mailroom group add %s AGENT`", recipient)
+	}
+	var known []string
+	for _, name := range conf.names {
+		if has := foldRole(conf.agents[name].Role); has != "" && !slices.Contains(known, has) {
+			known = append(known, has)
+		}
+	}
+	slices.Sort(known)
+	e := Errorf(UnknownRecipient, "no agent has the role %q", Clip(role))
+	if len(known) == 0 {
+		return e.WithHint("No agent has a role yet; `mailroom agent add NAME --role %s` gives one", Clip(role))
+	}
+	shown := known[:min(len(known), 20)]
+	e.Details = map[string]any{"roles": shown}
+	return e.WithHint("The roles are: %s", strings.Join(shown, ", "))
+}

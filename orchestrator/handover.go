@@ -2,8 +2,6 @@ package orchestrator
 
 import (
 	"slices"
-
-	"mailroom/tracing"
 )
 
 // maxHandOver is how many messages handOver takes at most.
@@ -57,22 +55,4 @@ func interruptsFirst(m *Message) int {
 		return 0
 	}
 	return 1
-}
-
-// handOne delivers one message, marks it as read, and brings m up to date.
-func (t *tx) handOne(m *Message, inbox SetTransport) error {
-	if err := inbox.DeliverRead(t.run, m.seq, t.now); err != nil {
-		return err
-	}
-	if _, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, read: true, event: tracing.Delivered}); err != nil {
-		return err
-	}
-	if m.Status == Retry {
-		m.RetryCount++
-	}
-	m.Status, m.NextAttemptAt, m.Error = Delivered, "", ""
-	m.DeliveredAt, m.EndedAt, m.ReadAt = t.now, t.now, t.now
-	e := t.event(tracing.Read, "")
-	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
-	return tracing.Record(t, e)
 }

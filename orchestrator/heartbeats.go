@@ -10,9 +10,6 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// MaxSilence is the longest limit to an agent's silence.
-const MaxSilence = 30 * day
-
 // heartbeat notes that an agent did something: it sent, read, acknowledged or said what it does. It is stored once, at the
 // end of the request, and not at all for an agent without a limit to its silence.
 func (t *tx) heartbeat(name string) error {

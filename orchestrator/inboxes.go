@@ -2,10 +2,8 @@ package orchestrator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
@@ -114,19 +112,6 @@ func (b *inboxBatch) run(only string) error {
 func (b *inboxBatch) empty() error {
 	b.taken = map[string]int{}
 	return b.setBatch()
-}
-
-// setTransport returns the agent's transport if that is a table, else nil.
-func (r *Router) setTransport(a *Agent) SetTransport {
-	scheme, _, _ := strings.Cut(a.Deliver, ":")
-	set, _ := r.transports[scheme].(SetTransport)
-	return set
-}
-
-// inbox returns the transport by which a recipient reads, nil if this program has none.
-func (r *Router) inbox() SetTransport {
-	set, _ := r.transports["inbox"].(SetTransport)
-	return set
 }
 
 // takeShare puts what is due to one recipient into the set, at most limit rows.
@@ -238,29 +223,6 @@ func (t *tx) deliverSet(set SetTransport) (fault, err error) {
 	})
 }
 
-// changeRows is apart for fn that changes rows: fault is a failure that lies in them. Any other ends the request.
-func (t *tx) changeRows(fn func() error) (fault, err error) {
-	isFault := false
-	failure, err := t.apart(func() error {
-		err := fn()
-		isFault = err != nil && t.rowsFault(err)
-		return err
-	})
-	if err == nil && !isFault {
-		return nil, failure
-	}
-	return failure, err
-}
-
-// rowsFault reports whether a set-based delivery failed because of its rows, and not because of the disk or a lock.
-func (t *tx) rowsFault(err error) bool {
-	if t.raw.AutoCommit() || isBusy(err) {
-		return false
-	}
-	var own *Error
-	return !errors.As(databaseError(t.r.path, err), &own)
-}
-
 func (b *inboxBatch) deliverParts(conf *config, rows []setRow) error {
 	seqs := make([]int64, len(rows))
 	for i := range rows {
@@ -350,4 +312,22 @@ func (b *inboxBatch) failUnknown(recipient string) error {
 		}
 	}
 	return nil
+}
+
+// handOne delivers one message, marks it as read, and brings m up to date.
+func (t *tx) handOne(m *Message, inbox SetTransport) error {
+	if err := inbox.DeliverRead(t.run, m.seq, t.now); err != nil {
+		return err
+	}
+	if _, err := t.changeStatus(bySeq(m.seq), change{to: Delivered, attempted: true, read: true, event: tracing.Delivered}); err != nil {
+		return err
+	}
+	if m.Status == Retry {
+		m.RetryCount++
+	}
+	m.Status, m.NextAttemptAt, m.Error = Delivered, "", ""
+	m.DeliveredAt, m.EndedAt, m.ReadAt = t.now, t.now, t.now
+	e := t.event(tracing.Read, "")
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
 }

@@ -145,6 +145,23 @@ func makeTables(c *conn) error {
 	return seed(c)
 }
 
+// seed writes what a new database begins with.
+func seed(c *conn) error {
+	now := stamp(time.Now())
+	for _, s := range presetSchedules {
+		if _, err := c.Exec(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?)`,
+			s.Name, s.Spec, s.Command, string(s.Params), now); err != nil {
+			return err
+		}
+	}
+	for _, g := range presetGroups {
+		if _, err := c.Exec(`INSERT INTO groups (name, created_at) VALUES (?, ?)`, g, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // migrate brings the database to schemaVersion in one transaction. Many processes may call it at once on a new file:
 // the first to get the write lock does the work, the others find it done. made is told the id of a database that this made
 // of an empty file, before anybody else can see it.

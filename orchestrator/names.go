@@ -1,13 +1,31 @@
 package orchestrator
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
 
 // maxName is the longest agent or group name, in bytes.
 const maxName = 57
+
+// Operator is the name of whoever types in a shell of this machine without saying as whom. It has an inbox as agents have,
+// is always there and belongs to no group or team. It is no proof of a person: who can open the file can act as it. Over the
+// network nobody does: no token speaks as it.
+const Operator = "operator"
+
+// User is the name of the person who runs the agents. It is no agent: nobody acts under it, and it belongs to no group,
+// but anybody can write to it. Its transport, `person`, turns a message into a question or an alert for that
+// person's devices. Source: signal.md, "Life of a question".
+const User = "user"
+
+// builtIns say of the names that are always there, and are no agents, who is behind them.
+var builtIns = map[string]string{
+	Operator: "whoever types in a shell of this machine",
+	User:     "the person who runs the agents, on a phone",
+}
+
+// IsBuiltIn reports whether a name is that of the operator or the user, who are always there and are no agents.
+func IsBuiltIn(name string) bool { return builtIns[name] != "" }
 
 // reservedNames cannot be agents: their views would clash with tables, or they mean something else.
 var reservedNames = []string{"agent", Everyone, User, Operator, SystemSender}
@@ -48,17 +66,18 @@ func checkNewName(kind, name string) (string, error) {
 	return folded, nil
 }
 
+// noMember refuses a built-in name as a part of a group, a session or a thread.
+func noMember(name, of string) *Error {
+	return Errorf(InvalidParams, "%s is %s, and takes part in no %s", name, builtIns[name], of).WithHint("Write to %s by its name", name)
+}
+
+// noAgentsName begins the advice about a message whose recipient nobody can add.
+const noAgentsName = "No agent can have that name"
+
 // canBeAgent reports whether an agent can be added with a name.
 func canBeAgent(name string) bool {
 	_, err := checkNewName("agent", name)
 	return err == nil
-}
-
-func article(noun string) string {
-	if strings.ContainsRune("aeiou", rune(noun[0])) {
-		return "an"
-	}
-	return "a"
 }
 
 func isName(s string) bool {
@@ -90,11 +109,6 @@ func (e *Error) unknown(name string, known []string) *Error {
 	return e
 }
 
-// whoThereIs is the hint for the name of an agent that was looked up in vain.
-func whoThereIs(name string, conf *config) string {
-	return cmp.Or(didYouMean(name, conf.names), "`mailroom agent list` shows who there is")
-}
-
 // addIt is the hint for a name that may be one that is not known yet.
 func addIt(name string) string {
 	if slices.Contains(reservedNames, foldName(name)) {
@@ -104,14 +118,6 @@ func addIt(name string) string {
 		return noAgentsName
 	}
 	return "Add the agent with `mailroom agent add " + name + "`"
-}
-
-// Clip shortens what somebody else wrote, for a message: to 64 bytes, and dots.
-func Clip(s string) string {
-	if len(s) > 64 {
-		return strings.ToValidUTF8(s[:64], "") + "..."
-	}
-	return s
 }
 
 // Nearest returns up to three of known that are close enough to name to be what was meant, nearest first.

@@ -2,9 +2,6 @@ package orchestrator
 
 import "time"
 
-// MaxNotBefore is how far ahead a sender may put the delivery of a message.
-const MaxNotBefore = 30 * day
-
 // wantedLater is the condition for live rows that their sender wants delivered later: until then next_attempt_at says the same
 // as not_before. They hold back nobody, and are no rungs. It must stand to the letter, like live.
 const wantedLater = live + " AND not_before <> '' AND next_attempt_at = not_before"
@@ -39,14 +36,4 @@ func (m *Message) dueSince() string { return max(m.CreatedAt, m.NotBefore) }
 // isWantedLater reports whether a message waits since its sender wants it delivered later.
 func (m *Message) isWantedLater(now string) bool {
 	return m.NotBefore != "" && m.NextAttemptAt == m.NotBefore && m.NotBefore > now
-}
-
-// adoptedNotBefore brings a not_before that somebody wrote into our form, and within our bounds. What makes no sense, or lies
-// behind the end that a ttl sets, is none.
-func (f *foreignRow) adoptedNotBefore(clock time.Time, expires string) string {
-	at, ok := adoptTime(f.notBefore)
-	if !ok || f.adoptedTTL() != nil && at >= expires {
-		return ""
-	}
-	return min(at, stamp(clock.Add(MaxNotBefore)))
 }

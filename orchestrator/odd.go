@@ -27,20 +27,3 @@ func countIn(v any, most int64) int {
 func (conf *config) oddName(table, column string, v any) {
 	conf.odd = append(conf.odd, fmt.Sprintf("a row of %s has %q for its %s, which is no name: it is passed over", table, Clip(store.Text(v)), column))
 }
-
-// maxOdd is how many odd rows the doctor names one by one.
-const maxOdd = 10
-
-// odd names what is passed over in the configuration.
-func (d *doctor) odd(conf *config) {
-	for i, says := range conf.odd {
-		if i == maxOdd {
-			d.add("configuration", "problem", fmt.Sprintf("%d more of the kind", len(conf.odd)-maxOdd), "")
-			break
-		}
-		d.add("configuration", "problem", says, "Somebody wrote it by hand: mend it there")
-	}
-	if len(conf.odd) == 0 {
-		d.add("configuration", "ok", "every agent, group and setting can be read", "")
-	}
-}

@@ -31,14 +31,6 @@ type Outside struct {
 	Folder string `json:"folder,omitempty"`
 }
 
-// NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted for
-// how long that is so.
-const (
-	NotTrusted     = "this database is not trusted, so it runs no commands and no schedules, writes no files and calls nobody"
-	NotTrustedHint = "`mailroom trust --show` lists what it would do, `mailroom trust` lets it"
-	UntilTrusted   = "until somebody runs `mailroom trust` on this machine"
-)
-
 // TrustState reports whether the database is trusted. Errors: those of the database.
 func (r *Router) TrustState(ctx context.Context) (s TrustState, err error) {
 	err = r.read(ctx, func(c *conn) error {

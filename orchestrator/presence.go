@@ -8,9 +8,6 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// DefaultSession is the session of those who name none.
-const DefaultSession = "default"
-
 // Presence is the part that an agent takes in a session.
 type Presence struct {
 	Session     string         `json:"session"`
@@ -23,16 +20,6 @@ type Presence struct {
 
 	seenAt string // when it last took part, to the day
 }
-
-// PresenceStatus is what an agent was last known to do in a session.
-type PresenceStatus string
-
-// The presences. A stopped agent takes no part in broadcasts until it joins anew.
-const (
-	Working PresenceStatus = "working"
-	Idle    PresenceStatus = "idle"
-	Stopped PresenceStatus = "stopped"
-)
 
 // Joining says how an agent joins a session. A nil field leaves what is there.
 type Joining struct {
@@ -214,4 +201,40 @@ func (c *conn) presences(session string) (list []Presence, err error) {
 		return nil
 	}, session)
 	return list, err
+}
+
+// checkDisplayName refuses a name under which an agent could be taken for another: one with characters that are not seen, with
+// letters of several scripts in a word, one that is reserved, or one that looks like another agent's name or like what another is
+// called in the session. An agent may be called by its own name.
+func checkDisplayName(j *Joining, conf *config, present []Presence) error {
+	name := *j.DisplayName
+	if err := checkPlain("the display name", name); err != nil || name == "" {
+		return err
+	}
+	look := lookOf(name)
+	if look.small == "" {
+		return Errorf(InvalidParams, "the display name is blank").WithHint("Choose one that can be seen, or leave it out to be called %s", j.Agent)
+	}
+	if err := checkScripts(name); err != nil || look.like(j.Agent) {
+		return err
+	}
+	taken := func(as string) error {
+		return Errorf(InvalidParams, "%q %s", name, as).WithHint("Choose a name that is not taken for it")
+	}
+	for _, reserved := range reservedNames {
+		if look.like(reserved) {
+			return taken("is, or looks like, " + reserved + ", which is reserved")
+		}
+	}
+	for _, other := range conf.names {
+		if other != j.Agent && look.like(other) {
+			return taken("is, or looks like, the name of another agent, " + other)
+		}
+	}
+	for _, p := range present {
+		if p.Agent != j.Agent && p.DisplayName != "" && look.like(p.DisplayName) {
+			return taken("is, or looks like, what another agent, " + p.Agent + ", is called in this session")
+		}
+	}
+	return nil
 }

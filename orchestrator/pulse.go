@@ -1,7 +1,6 @@
 package orchestrator
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"mailroom/orchestrator/store"
 )
 
 // pulse shows other processes that this one lives: a lock on one byte of the turnstile's file, which the kernel drops
@@ -115,35 +112,4 @@ func (p *pulse) close() {
 		unix.Close(p.fd)
 	}
 	p.open, p.closed, p.byte = false, true, 0
-}
-
-// endDeadLeases lets the leases run out whose holders are known to be dead, so that tidy takes their rows back, and ends
-// those of readers whose process has ended.
-func (r *Router) endDeadLeases(ctx context.Context) error {
-	if !r.pulse.due(r.now()) {
-		return nil
-	}
-	if _, err := r.endDeadReaders(ctx, ""); err != nil {
-		return err
-	}
-	var dead []string
-	err := r.read(ctx, func(c *conn) error {
-		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+leased, func(row store.Row) error {
-			if token := row.Text(0); r.pulse.gone(token) {
-				dead = append(dead, token)
-			}
-			return nil
-		})
-	})
-	if err != nil || len(dead) == 0 {
-		return err
-	}
-	return r.write(ctx, func(t *tx) error {
-		for _, token := range dead {
-			if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+leased+` AND lease_token = ?2`, t.clockText, token); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

@@ -295,3 +295,9 @@ func (t *tx) pushedTo(c *claim, out *outcome) error {
 	_, err := t.Exec(`UPDATE signal_devices SET pushed_at = ?, push_outcome = ? WHERE device_id = ?`, t.now, what, c.agent.Name[len(DevicePrefix):])
 	return err
 }
+
+// pushesOf are the pushes of a question or alert, in their order.
+func (c *conn) pushesOf(id string) ([]Message, error) {
+	return c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+pushType+`'
+		AND sender = '`+SystemSender+`' ORDER BY seq`, id)
+}

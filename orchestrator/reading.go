@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -62,9 +63,6 @@ func (t *tx) unread(o *WaitOptions) (ms []Message, more bool, err error) {
 	return ms, more, err
 }
 
-// readingOrder is the order in which a reader gets its messages.
-const readingOrder = ` ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq`
-
 // unreadMessages picks what is to be read first by the little that decides it, and only then fetches the messages: a
 // large inbox must not be sorted with its payloads. more says that there are others.
 func (t *tx) unreadMessages(o *WaitOptions) (ms []Message, more bool, err error) {
@@ -85,22 +83,6 @@ func optional(n *int) any {
 		return nil
 	}
 	return *n
-}
-
-// markRead sets, or with at "" takes back, the time at which a message was read, and notes it.
-func (t *tx) markRead(m *Message, at string, event tracing.EventName, why string) error {
-	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID, m.Recipient); err != nil {
-		return err
-	}
-	if _, err := t.Exec(`
-		UPDATE `+m.table()+` SET read_at = ?1,
-		       review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END
-		WHERE message_id = ?2 AND recipient = ?3`, at, m.ID, m.Recipient); err != nil {
-		return err
-	}
-	e := t.event(event, why)
-	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
-	return tracing.Record(t, e)
 }
 
 // notWritten is why a message that was handed out is unread again, though nobody gave it back.

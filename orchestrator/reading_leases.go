@@ -31,25 +31,6 @@ type ReadingLease struct {
 	host   string     // where it has that number
 }
 
-// checkLease refuses a lease that could not be kept, and finds out which process it is bound to.
-func (o *WaitOptions) checkLease() error {
-	if o.Lease.PID > 0 {
-		o.Lease.reader = process.Of(o.Lease.PID)
-		o.Lease.host = hostOf(o.Lease.reader)
-	}
-	switch {
-	case o.Lease.For == 0:
-		return nil
-	case o.Lease.For < MinReadingLease || o.Lease.For > MaxReadingLease:
-		return Errorf(InvalidParams, "lease: %s is not between %s and %s", o.Lease.For, FormatDuration(MinReadingLease), FormatDuration(MaxReadingLease))
-	case o.Peek:
-		return Errorf(InvalidParams, "lease: messages that are only looked at are not taken").WithHint("Leave the lease out, or mark what you get as read")
-	case o.Posts:
-		return Errorf(InvalidParams, "lease: posts of threads have none; one cursor for each thread says what was read")
-	}
-	return nil
-}
-
 // ShownUntil is when the message, which was handed out under a lease, comes back unless it is acknowledged; "" when it was
 // handed out for good.
 func (m *Message) ShownUntil() string { return m.shownUntil }
@@ -252,4 +233,20 @@ func deadOf(list []shown) (dead []shown) {
 		}
 	}
 	return dead
+}
+
+// markRead sets, or with at "" takes back, the time at which a message was read, and notes it.
+func (t *tx) markRead(m *Message, at string, event tracing.EventName, why string) error {
+	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID, m.Recipient); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`
+		UPDATE `+m.table()+` SET read_at = ?1,
+		       review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END
+		WHERE message_id = ?2 AND recipient = ?3`, at, m.ID, m.Recipient); err != nil {
+		return err
+	}
+	e := t.event(event, why)
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
 }

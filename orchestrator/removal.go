@@ -262,65 +262,11 @@ func (t *tx) withdrawQuestions(name string) error {
 	return nil
 }
 
-// RemovedAgents lists the names that were removed and not added again, with their former roles.
-func (r *Router) RemovedAgents(ctx context.Context) (list []AgentStanding, err error) {
-	err = r.read(ctx, func(c *conn) error {
-		list = nil
-		return c.query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row store.Row) error {
-			list = append(list, AgentStanding{
-				Agent: Agent{Name: row.Text(0), Role: row.Text(1), Groups: []string{}}, Status: Removed, StatusSince: row.Text(2),
-				RemovedBy: row.Text(3),
-			})
-			return nil
-		})
-	})
-	return list, err
-}
-
-// removedAt returns when a name was removed that nobody has now; "" is never.
-func (c *conn) removedAt(name string) (string, error) {
-	at, _, err := c.text(`SELECT removed_at FROM removed_agents WHERE name = ?`, name)
-	return at, err
-}
-
-// nobody says of a name that no agent has why that is, for an event or an explanation.
-func (c *conn) nobody(name string) (string, error) {
-	at, err := c.removedAt(name)
-	if at != "" {
-		return wasRemoved(name, at), err
+// giveUpName removes the agent that has a built-in name in the tables, also from groups. The mail is that of the name, and
+// stays.
+func (t *tx) giveUpName(conf *config, name string) error {
+	if len(conf.taken[name]) == 0 {
+		return Errorf(InvalidParams, "%s is always there: it is %s", name, builtIns[name]).WithHint("It cannot be removed")
 	}
-	return fmt.Sprintf("nobody is known as %q", name), err
-}
-
-func wasRemoved(name, at string) string {
-	return fmt.Sprintf("the agent %q was removed at %s", name, at)
-}
-
-// removedAgent is the error for the name of an agent that was removed. what begins its message and says whose name it is;
-// it may be empty.
-func removedAgent(code Code, what, name, at string) *Error {
-	return Errorf(code, "%s%s", what, wasRemoved(name, at)).WithHint("`mailroom agent add %s` brings it back", name).unknown(name, nil)
-}
-
-// unknownAgent is the error for the name of an agent that nobody has, or has any more. what is as for removedAgent.
-func (c *conn) unknownAgent(code Code, what, name string, conf *config) error {
-	return c.orRemoved(name, what, Errorf(code, "%snobody is known as %q", what, name).unknown(name, conf.names).
-		WithHint("%s", strings.TrimSpace(didYouMean(name, conf.names)+" "+addIt(name))))
-}
-
-// noAgent is the error for the name of an agent that was looked up.
-func (c *conn) noAgent(name string, conf *config) error {
-	return c.orRemoved(name, "", Errorf(NotFound, "there is no agent %q", name).WithHint("%s", whoThereIs(name, conf)))
-}
-
-// orRemoved returns an error about a name that nobody has, or in its place one that says that the agent was removed.
-func (c *conn) orRemoved(name, what string, unknown *Error) error {
-	at, err := c.removedAt(name)
-	switch {
-	case err != nil:
-		return err
-	case at != "":
-		return removedAgent(unknown.Code, what, name, at)
-	}
-	return unknown
+	return t.forget(name)
 }

@@ -2,28 +2,11 @@ package orchestrator
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"mailroom/orchestrator/store"
 )
-
-// Asked is a team's request as it stands before the one who was asked.
-type Asked struct {
-	RequestID string
-	Kind      RequestKind
-}
-
-// Verdict is what an agent says to a team's request.
-type Verdict struct {
-	Approve bool
-
-	// The message that goes to the one who asked: an answer as a teammate would have written it.
-	Type    string
-	Payload json.RawMessage // compact JSON
-	Summary string
-}
 
 // reply is what the router has found out about a draft that answers a message.
 type reply struct {

@@ -1,21 +1,13 @@
 package orchestrator
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
-
-// reviewBatch bounds the rows that one transaction reviews.
-const reviewBatch = 500
-
-// maxLease is the longest lease that can be given: the longest delivery timeout and its grace.
-const maxLease = time.Hour + leaseGrace
-
-// leaseGrace is how much longer than the delivery timeout a lease lasts, so that the worker itself is the first to call
-// an attempt too long.
-const leaseGrace = 30 * time.Second
 
 // untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
 // time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
@@ -140,15 +132,6 @@ func (t *tx) clampLeases(conf *config) error {
 		}
 	}
 	return nil
-}
-
-// usualLease is how long a lease on a message to an agent lasts unless the run says otherwise; nil is an agent that nobody knows.
-func (conf *config) usualLease(agent *Agent) time.Duration {
-	timeout := conf.settings.DeliveryTimeout
-	if agent != nil {
-		timeout = agent.timeout(&conf.settings)
-	}
-	return min(max(timeout, time.Second), maxLease-leaseGrace) + leaseGrace // a row of agents may be written by hand
 }
 
 // unaskedCrashes times the setting delivery.crashes_per_rung is how many deliveries of a message may die before it is
@@ -302,7 +285,33 @@ func (t *tx) lapse(m *Message, reason string) error {
 	return t.bounce(m, Expired, reason, m.RetryCount)
 }
 
-// secondsUpTo turns seconds into a duration that is at most limit.
-func secondsUpTo(seconds int64, limit time.Duration) time.Duration {
-	return time.Duration(min(seconds, int64(limit/time.Second))) * time.Second
+// endDeadLeases lets the leases run out whose holders are known to be dead, so that tidy takes their rows back, and ends
+// those of readers whose process has ended.
+func (r *Router) endDeadLeases(ctx context.Context) error {
+	if !r.pulse.due(r.now()) {
+		return nil
+	}
+	if _, err := r.endDeadReaders(ctx, ""); err != nil {
+		return err
+	}
+	var dead []string
+	err := r.read(ctx, func(c *conn) error {
+		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+leased, func(row store.Row) error {
+			if token := row.Text(0); r.pulse.gone(token) {
+				dead = append(dead, token)
+			}
+			return nil
+		})
+	})
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	return r.write(ctx, func(t *tx) error {
+		for _, token := range dead {
+			if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+leased+` AND lease_token = ?2`, t.clockText, token); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -189,3 +189,9 @@ func (c *conn) fetch(query string, limit, maxBytes int, args ...any) (ms []Messa
 	}
 	return ms, false, nil
 }
+
+// reviewBatch bounds the rows that one transaction reviews.
+const reviewBatch = 500
+
+// readingOrder is the order in which a reader gets its messages.
+const readingOrder = ` ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq`

@@ -10,50 +10,6 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Doorbell is the schedule spec that stands for "whenever anybody sends, and whenever something is due".
-const Doorbell = "@doorbell"
-
-// Schedule is a command that `mailroom serve` runs by itself.
-type Schedule struct {
-	Name      string          `json:"name"`
-	Spec      string          `json:"spec"` // a cron expression in local time, @every 1s, @daily, ..., or Doorbell
-	Command   string          `json:"command"`
-	Params    json.RawMessage `json:"params"`
-	Enabled   bool            `json:"enabled"`
-	LastRunAt string          `json:"last_run_at"` // "" for never; runs more often than every minute are not recorded
-	CreatedAt string          `json:"created_at"`
-	Problem   string          `json:"problem,omitempty"` // why no daemon can run it
-}
-
-// presetSchedules stand in a new database. Source: contract, "The ladder and retention".
-var presetSchedules = []Schedule{
-	{Name: "deliver_all", Spec: "@every 1s", Command: "deliver_all", Params: json.RawMessage(`{"wait":false}`)},
-	{Name: "deliver_on_doorbell", Spec: Doorbell, Command: "deliver_all", Params: json.RawMessage(`{"wait":false}`)},
-	{Name: "clear_old", Spec: "0 3 * * *", Command: "clear_old", Params: json.RawMessage(`{}`)},
-	{Name: "clear_traces", Spec: "30 3 * * *", Command: "clear_traces", Params: json.RawMessage(`{}`)},
-	{Name: "checkpoint", Spec: "@every 5m", Command: "checkpoint", Params: json.RawMessage(`{}`)},
-}
-
-// presetGroups exist empty in a new database. Source: contract, "Who is known".
-var presetGroups = []string{"builders", "council", "intelligence"}
-
-// seed writes what a new database begins with.
-func seed(c *conn) error {
-	now := stamp(time.Now())
-	for _, s := range presetSchedules {
-		if _, err := c.Exec(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?)`,
-			s.Name, s.Spec, s.Command, string(s.Params), now); err != nil {
-			return err
-		}
-	}
-	for _, g := range presetGroups {
-		if _, err := c.Exec(`INSERT INTO groups (name, created_at) VALUES (?, ?)`, g, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Schedules lists the schedules by name.
 func (r *Router) Schedules(ctx context.Context) (list []Schedule, err error) {
 	err = r.read(ctx, func(c *conn) error {

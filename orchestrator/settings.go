@@ -101,8 +101,6 @@ var settingList = []Setting{
 		}},
 }
 
-const day = 24 * time.Hour
-
 func local(s Setting) Setting {
 	s.Local = true
 	return s
@@ -162,38 +160,6 @@ func parseLadder(v string) ([]time.Duration, error) {
 		return nil, fmt.Errorf("%d durations are more than 20", len(rungs))
 	}
 	return rungs, nil
-}
-
-// ParseDuration reads Go's durations (30s, 1h30m), days (7d) and bare numbers of seconds (300).
-func ParseDuration(s string) (time.Duration, error) {
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/int64(time.Second) {
-		return time.Duration(n) * time.Second, nil
-	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.ParseInt(days, 10, 32); err == nil && n >= 0 && n <= 36500 {
-			return time.Duration(n) * day, nil
-		}
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is not a duration such as 30s, 5m, 12h, 7d", s)
-	}
-	return d, nil
-}
-
-// FormatDuration writes a duration the way ParseDuration reads it.
-func FormatDuration(d time.Duration) string {
-	if d >= day && d%day == 0 {
-		return strconv.FormatInt(int64(d/day), 10) + "d"
-	}
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // settingsFrom applies stored values over the defaults. A stored value that this version cannot read keeps its default, and

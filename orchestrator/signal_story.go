@@ -51,12 +51,6 @@ func (c *conn) madeOf(message string) (string, error) {
 	return cmp.Or(id, "a question or an alert that was deleted since"), err
 }
 
-// pushesOf are the pushes of a question or alert, in their order.
-func (c *conn) pushesOf(id string) ([]Message, error) {
-	return c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+pushType+`'
-		AND sender = '`+SystemSender+`' ORDER BY seq`, id)
-}
-
 // explainSignal explains a question or an alert, and each of its pushes.
 func (c *conn) explainSignal(r *Router, conf *config, ms []Message, daemons int) (reasons []Reason, err error) {
 	head := &ms[0]

@@ -101,3 +101,18 @@ func (c *conn) addSilence(s *AgentStanding, conf *config, now string) error {
 		return nil
 	}, s.Name)
 }
+
+// RemovedAgents lists the names that were removed and not added again, with their former roles.
+func (r *Router) RemovedAgents(ctx context.Context) (list []AgentStanding, err error) {
+	err = r.read(ctx, func(c *conn) error {
+		list = nil
+		return c.query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row store.Row) error {
+			list = append(list, AgentStanding{
+				Agent: Agent{Name: row.Text(0), Role: row.Text(1), Groups: []string{}}, Status: Removed, StatusSince: row.Text(2),
+				RemovedBy: row.Text(3),
+			})
+			return nil
+		})
+	})
+	return list, err
+}

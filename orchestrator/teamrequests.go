@@ -9,15 +9,6 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// RequestKind is what a member of a team asks another for. Source: document 001, "Structured Protocol Messages".
-type RequestKind string
-
-// The kinds of requests: that a teammate shuts down, and that it approves a plan.
-const (
-	Shutdown     RequestKind = "shutdown"
-	PlanApproval RequestKind = "plan_approval"
-)
-
 // A request is open until its responder has approved or rejected it. One whose message was cancelled, expired or failed
 // reached nobody: it is void, though its status may still say open, until the message is replayed.
 const (

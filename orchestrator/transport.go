@@ -167,3 +167,6 @@ type RetryAfter struct {
 func (e *RetryAfter) Error() string { return e.Err.Error() }
 
 func (e *RetryAfter) Unwrap() error { return e.Err }
+
+// waitsForDevice is what a message to the user does that has nobody to show it to.
+const waitsForDevice = "waits for a device"

@@ -25,6 +25,14 @@ import (
 // databaseID is the row of settings that tells databases apart. Copies have the same, wherever they are.
 const databaseID = "database.id"
 
+// NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted for
+// how long that is so.
+const (
+	NotTrusted     = "this database is not trusted, so it runs no commands and no schedules, writes no files and calls nobody"
+	NotTrustedHint = "`mailroom trust --show` lists what it would do, `mailroom trust` lets it"
+	UntilTrusted   = "until somebody runs `mailroom trust` on this machine"
+)
+
 // Trust is where a user keeps which databases were made or trusted on this machine.
 type Trust struct {
 	// Folder holds a file per database. It is made when the first comes, with mode 0700. "" is no folder: nothing can be

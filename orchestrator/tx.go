@@ -321,3 +321,26 @@ func (t *tx) setBatch(seqs ...int64) error {
 	}
 	return nil
 }
+
+// changeRows is apart for fn that changes rows: fault is a failure that lies in them. Any other ends the request.
+func (t *tx) changeRows(fn func() error) (fault, err error) {
+	isFault := false
+	failure, err := t.apart(func() error {
+		err := fn()
+		isFault = err != nil && t.rowsFault(err)
+		return err
+	})
+	if err == nil && !isFault {
+		return nil, failure
+	}
+	return failure, err
+}
+
+// rowsFault reports whether a set-based delivery failed because of its rows, and not because of the disk or a lock.
+func (t *tx) rowsFault(err error) bool {
+	if t.raw.AutoCommit() || isBusy(err) {
+		return false
+	}
+	var own *Error
+	return !errors.As(databaseError(t.r.path, err), &own)
+}

@@ -9,11 +9,6 @@ import (
 	"mailroom/tracing"
 )
 
-// User is the name of the person who runs the agents. It is no agent: nobody acts under it, and it belongs to no group,
-// but anybody can write to it. Its transport, `person`, turns a message into a question or an alert for that
-// person's devices. Source: signal.md, "Life of a question".
-const User = "user"
-
 // userSchemes are the transports to the user and the user's devices, which no agent can have.
 var userSchemes = []string{"person", "push", "ntfy"}
 
@@ -110,9 +105,6 @@ func (t *tx) reportLost(q *Question, failure error) error {
 	}
 	return t.tell(&Draft{Recipient: q.Asker, Type: "error_report", Payload: payload, ThreadID: q.ThreadID})
 }
-
-// waitsForDevice is what a message to the user does that has nobody to show it to.
-const waitsForDevice = "waits for a device"
 
 // hasDevice reports whether the user has a device that shows what is sealed.
 func (c *conn) hasDevice() (bool, error) {

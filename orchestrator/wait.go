@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/store"
 )
 
@@ -281,47 +282,6 @@ func (r *Router) anythingFor(ctx context.Context, recipient string) (there, held
 	return there, held, err
 }
 
-// nextDue returns when the next retry of a recipient ("" is everybody) is due, or the next review or lease, whichever
-// comes first, or when to look again whether the process of another reader runs; the zero time when nothing is planned.
-func (r *Router) nextDue(ctx context.Context, recipient string) (at time.Time, err error) {
-	err = r.read(ctx, func(c *conn) error {
-		var next string
-		if recipient == "" {
-			conf, failure := r.config.load(c)
-			if failure != nil {
-				return failure
-			}
-			going := goesSomewhere
-			if conf.untrusted != "" {
-				going = staysInside
-			}
-			next, _, err = c.text(`
-				SELECT min(at) FROM (
-				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + later + ` AND ` + going + `
-				    UNION ALL SELECT min(next_attempt_at) FROM agent_message WHERE ` + wantedLater + ` AND held = 0 AND lease_token = '' AND ` + going + `
-				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
-				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE ` + leased + `
-				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''
-				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
-				    UNION ALL SELECT min(expires_at) FROM signal_questions WHERE status = 'pending'
-				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> '') AS due`)
-		} else {
-			next, _, err = c.text(`
-				SELECT min(at) FROM (
-				    SELECT min(next_attempt_at) AS at FROM agent_message
-				    WHERE `+live+` AND recipient = ?1 AND next_attempt_at > ?2 AND lease_token = '' AND held = 0 AND delivery_marks = ''
-				    UNION ALL SELECT min(until) FROM reading_lease WHERE recipient = ?1 AND until > ''
-				    UNION ALL SELECT ?3 WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1 AND pid > 0)) AS due`,
-				recipient, stamp(r.now()), stamp(r.now().Add(deadReaderPoll)))
-		}
-		if at = parseStamp(next); at.IsZero() && next != "" && next <= stamp(r.now()) {
-			at = time.Unix(0, 0) // written by hand: it hides the others, so that something may be due
-		}
-		return err
-	})
-	return at, err
-}
-
 // deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read. It
 // takes the usual share, and behind says that more may be due; or, unless first is nil, the rows that first names.
 func (t *tx) deliverForReading(recipient string, first []int64) (behind bool, err error) {
@@ -349,4 +309,23 @@ func (t *tx) deliverForReading(recipient string, first []int64) (behind bool, er
 		return false, err
 	}
 	return batch.more, batch.deliver(conf)
+}
+
+// checkLease refuses a lease that could not be kept, and finds out which process it is bound to.
+func (o *WaitOptions) checkLease() error {
+	if o.Lease.PID > 0 {
+		o.Lease.reader = process.Of(o.Lease.PID)
+		o.Lease.host = hostOf(o.Lease.reader)
+	}
+	switch {
+	case o.Lease.For == 0:
+		return nil
+	case o.Lease.For < MinReadingLease || o.Lease.For > MaxReadingLease:
+		return Errorf(InvalidParams, "lease: %s is not between %s and %s", o.Lease.For, FormatDuration(MinReadingLease), FormatDuration(MaxReadingLease))
+	case o.Peek:
+		return Errorf(InvalidParams, "lease: messages that are only looked at are not taken").WithHint("Leave the lease out, or mark what you get as read")
+	case o.Posts:
+		return Errorf(InvalidParams, "lease: posts of threads have none; one cursor for each thread says what was read")
+	}
+	return nil
 }

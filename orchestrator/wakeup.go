@@ -90,3 +90,44 @@ func (a *alarm) wait(ctx context.Context) time.Duration {
 	a.pause = min(2*a.pause, planAgain)
 	return a.pause
 }
+
+// nextDue returns when the next retry of a recipient ("" is everybody) is due, or the next review or lease, whichever
+// comes first, or when to look again whether the process of another reader runs; the zero time when nothing is planned.
+func (r *Router) nextDue(ctx context.Context, recipient string) (at time.Time, err error) {
+	err = r.read(ctx, func(c *conn) error {
+		var next string
+		if recipient == "" {
+			conf, failure := r.config.load(c)
+			if failure != nil {
+				return failure
+			}
+			going := goesSomewhere
+			if conf.untrusted != "" {
+				going = staysInside
+			}
+			next, _, err = c.text(`
+				SELECT min(at) FROM (
+				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + later + ` AND ` + going + `
+				    UNION ALL SELECT min(next_attempt_at) FROM agent_message WHERE ` + wantedLater + ` AND held = 0 AND lease_token = '' AND ` + going + `
+				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
+				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE ` + leased + `
+				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''
+				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
+				    UNION ALL SELECT min(expires_at) FROM signal_questions WHERE status = 'pending'
+				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> '') AS due`)
+		} else {
+			next, _, err = c.text(`
+				SELECT min(at) FROM (
+				    SELECT min(next_attempt_at) AS at FROM agent_message
+				    WHERE `+live+` AND recipient = ?1 AND next_attempt_at > ?2 AND lease_token = '' AND held = 0 AND delivery_marks = ''
+				    UNION ALL SELECT min(until) FROM reading_lease WHERE recipient = ?1 AND until > ''
+				    UNION ALL SELECT ?3 WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1 AND pid > 0)) AS due`,
+				recipient, stamp(r.now()), stamp(r.now().Add(deadReaderPoll)))
+		}
+		if at = parseStamp(next); at.IsZero() && next != "" && next <= stamp(r.now()) {
+			at = time.Unix(0, 0) // written by hand: it hides the others, so that something may be due
+		}
+		return err
+	})
+	return at, err
+}

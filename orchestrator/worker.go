@@ -107,12 +107,6 @@ func (r *Router) settleAndClaim(ctx context.Context, held *claim, outcomes []out
 	return next, report, err
 }
 
-// transportOf finds the transport of a target such as "jsonl:/path" and the address in it.
-func (r *Router) transportOf(target string) (Transport, string) {
-	scheme, address, _ := strings.Cut(target, ":")
-	return r.transports[scheme], address
-}
-
 // attempt tries to deliver a claim and returns one outcome per message. A message that carries marks is looked for
 // first, wherever an earlier attempt may have left it.
 func (r *Router) attempt(ctx context.Context, c *claim) []outcome {

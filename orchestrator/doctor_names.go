@@ -1,0 +1,89 @@
+package orchestrator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// odd names what is passed over in the configuration.
+func (d *doctor) odd(conf *config) {
+	for i, says := range conf.odd {
+		if i == maxOdd {
+			d.add("configuration", "problem", fmt.Sprintf("%d more of the kind", len(conf.odd)-maxOdd), "")
+			break
+		}
+		d.add("configuration", "problem", says, "Somebody wrote it by hand: mend it there")
+	}
+	if len(conf.odd) == 0 {
+		d.add("configuration", "ok", "every agent, group and setting can be read", "")
+	}
+}
+
+// maxOdd is how many odd rows the doctor names one by one.
+const maxOdd = 10
+
+// builtInNames tells of what has a built-in name in the tables, and of tokens for one.
+func (d *doctor) builtInNames(c *conn, conf *config) error {
+	found := false
+	for _, a := range conf.builtInAgents() {
+		n, err := c.number(`SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)`, a.Name, stamp(d.r.now()))
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			found = true
+			d.add("name "+a.Name, "problem", fmt.Sprintf("there are %s for %s, which nobody can use any more", plural(int(n), "token"), a.Name),
+				"`mailroom agent token "+a.Name+" --revoke`, and issue one for an agent of another name")
+		}
+		if a.Note == "" {
+			continue
+		}
+		found = true
+		do := "`mailroom agent add` another name for that agent, then `mailroom agent remove " + a.Name + "`: the mail stays, and `mailroom wait --recipient " + a.Name + "` reads it"
+		if a.Name == User {
+			do = "`mailroom agent add` another name for that agent, then `mailroom agent remove " + a.Name + "`"
+		}
+		if slices.Contains(conf.taken[a.Name], takenByGroup) {
+			do = "`mailroom group set` another name with the members of that group, then `mailroom group delete " + a.Name + "`"
+		}
+		d.add("name "+a.Name, "problem", a.Note, do)
+	}
+	if !found {
+		d.add("reserved names", "ok", "nobody else is called operator or user", "")
+	}
+	return nil
+}
+
+// recipients tells of undelivered messages to names that nobody has: those that an agent can be added with, and others, which
+// somebody wrote by hand.
+func (d *doctor) recipients(c *conn, conf *config) error {
+	const name = "unknown recipients"
+	written, err := c.texts(`SELECT DISTINCT recipient FROM agent_message WHERE ` + live)
+	if err != nil {
+		return err
+	}
+	possible, impossible := map[string]bool{}, map[string]bool{}
+	for _, recipient := range written {
+		recipient = adoptedName(recipient)
+		switch {
+		case conf.agents[recipient] != nil || strings.HasPrefix(recipient, DevicePrefix):
+		case canBeAgent(recipient):
+			possible[recipient] = true
+		default:
+			impossible[recipient] = true
+		}
+	}
+	if len(possible) > 0 {
+		d.add(name, "problem", fmt.Sprintf("undelivered messages wait for %s that nobody has", plural(len(possible), "name")),
+			"`mailroom status` shows them; `mailroom agent add NAME`, or `mailroom cancel ID`")
+	}
+	if len(impossible) > 0 {
+		d.add(name, "problem", fmt.Sprintf("undelivered messages wait for %s that no agent can have", plural(len(impossible), "name")),
+			"`mailroom status` shows them; `mailroom cancel ID` takes each message back")
+	}
+	if len(possible)+len(impossible) == 0 {
+		d.add(name, "ok", "none", "")
+	}
+	return nil
+}

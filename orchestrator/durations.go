@@ -1,0 +1,48 @@
+package orchestrator
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// ParseDuration reads Go's durations (30s, 1h30m), days (7d) and bare numbers of seconds (300).
+func ParseDuration(s string) (time.Duration, error) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/int64(time.Second) {
+		return time.Duration(n) * time.Second, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseInt(days, 10, 32); err == nil && n >= 0 && n <= 36500 {
+			return time.Duration(n) * day, nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is not a duration such as 30s, 5m, 12h, 7d", s)
+	}
+	return d, nil
+}
+
+// FormatDuration writes a duration the way ParseDuration reads it.
+func FormatDuration(d time.Duration) string {
+	if d >= day && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// secondsUpTo turns seconds into a duration that is at most limit.
+func secondsUpTo(seconds int64, limit time.Duration) time.Duration {
+	return time.Duration(min(seconds, int64(limit/time.Second))) * time.Second
+}
