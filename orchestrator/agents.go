@@ -57,3 +57,10 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 	found.Groups, found.Note = conf.groupsOf(a.Name), conf.takenNote(a.Name)
 	return found, nil
 }
+
+// wakeStarter rings for an agent whose session may have to be started: what was sent rang too early.
+func (t *tx) wakeStarter(conf *config, recipient string) {
+	if a := conf.agents[recipient]; a != nil && a.StartCommand != "" {
+		t.ring.add([]string{recipient})
+	}
+}

@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"mailroom/tracing"
@@ -43,33 +42,6 @@ func parseStamp(s string) time.Time {
 		return time.Time{}
 	}
 	return t
-}
-
-// foreignLayouts are the forms in which other programs write times into the table: SQLite's CURRENT_TIMESTAMP and its
-// relatives, RFC 3339, and what Python's isoformat and str give. A time without a zone is UTC, as SQLite's are.
-var foreignLayouts = []string{
-	"2006-01-02T15:04:05.999999999Z07:00",
-	"2006-01-02 15:04:05.999999999Z07:00",
-	"2006-01-02T15:04:05.999999999Z0700",
-	"2006-01-02 15:04:05.999999999Z0700",
-	"2006-01-02 15:04:05.999999999 Z07:00",
-	"2006-01-02 15:04:05.999999999 Z0700",
-	"2006-01-02T15:04:05.999999999",
-	"2006-01-02 15:04:05.999999999",
-	"2006-01-02T15:04",
-	"2006-01-02 15:04",
-	"2006-01-02",
-}
-
-// adoptTime turns a foreign time into ours. ok is false when s is none that can be read.
-func adoptTime(s string) (adopted string, ok bool) {
-	s = strings.TrimSpace(s)
-	for _, layout := range foreignLayouts {
-		if t, err := time.Parse(layout, s); err == nil && t.Year() >= 1 && t.Year() <= 9999 {
-			return stamp(t), true
-		}
-	}
-	return "", false
 }
 
 // clearPause is how long a job that works through many rows pauses between two of its transactions, so that others get their turn.

@@ -10,9 +10,6 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// configVersion is the row of settings whose value changes whenever agents, groups or settings do.
-const configVersion = "config.version"
-
 // config is what the engine must know for every message: who there is, and the settings. It is read anew only when its
 // version changed, and never modified once loaded, so that it may be shared.
 type config struct {

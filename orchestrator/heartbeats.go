@@ -4,73 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"mailroom/orchestrator/store"
 )
-
-// heartbeat notes that an agent did something: it sent, read, acknowledged or said what it does. It is stored once, at the
-// end of the request, and not at all for an agent without a limit to its silence.
-func (t *tx) heartbeat(name string) error {
-	conf, err := t.config()
-	if err != nil {
-		return err
-	}
-	if a := conf.agents[name]; a != nil && a.SilentAfter > 0 && !slices.Contains(t.heartbeats, name) {
-		t.heartbeats = append(t.heartbeats, name)
-	}
-	return nil
-}
-
-// storeHeartbeats stores the heartbeats of this request. Its other changes must have been made: of what an agent says that it
-// does depends when its silence is reported.
-func (t *tx) storeHeartbeats() error {
-	for _, name := range t.heartbeats {
-		if err := t.storeHeartbeat(name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *tx) storeHeartbeat(name string) error {
-	conf, err := t.config()
-	if err != nil {
-		return err
-	}
-	a := conf.agents[name]
-	if a == nil || a.SilentAfter == 0 {
-		return nil // not any more
-	}
-	p, err := t.latestPresence(name)
-	if err != nil {
-		return err
-	}
-	t.traced = true
-	_, err = t.Exec(`
-		INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?, ?, ?)
-		ON CONFLICT (agent) DO UPDATE SET heard_at = excluded.heard_at, silent_at = excluded.silent_at, told_at = ''`,
-		name, t.now, a.silentAt(p.Status, t.clock))
-	return err
-}
-
-// silentAt is when the silence of an agent that was heard at a time is reported. Only who works can be silent.
-func (a *Agent) silentAt(status PresenceStatus, heard time.Time) string {
-	if status == Idle || status == Stopped {
-		return ""
-	}
-	return stamp(heard.Add(time.Duration(a.SilentAfter) * time.Second))
-}
-
-// latestPresence is the part that an agent took up last, in any session; zero when it takes part in none.
-func (c *conn) latestPresence(agent string) (p Presence, err error) {
-	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`, func(row store.Row) error {
-		p = scanPresence(row)
-		return nil
-	}, agent)
-	return p, err
-}
 
 // watchChanged follows an update of an agent that was known before; known is what it was.
 func (t *tx) watchChanged(known, a *Agent) error {
@@ -100,15 +37,15 @@ func (t *tx) limitChanged(a *Agent) error {
 	if err != nil {
 		return err
 	}
-	p, err := t.latestPresence(a.Name)
-	if err != nil || !found && p.Status != Working {
+	status, _, err := t.latestStatus(a.Name)
+	if err != nil || !found && status != Working {
 		return err // it may never have been started
 	}
 	heard := parseStamp(heardAt)
 	if !found || heard.After(t.clock) {
 		heardAt, heard = t.now, t.clock
 	}
-	at := a.silentAt(p.Status, heard)
+	at := a.silentAt(status, heard)
 	if at != "" && at <= t.clockText {
 		_, err = t.Exec(`UPDATE heartbeats SET silent_at = ? WHERE agent = ? AND told_at = ''`, at, a.Name)
 		return err
@@ -176,7 +113,7 @@ func (t *tx) reportOneSilent(s silence) error {
 	if a == nil {
 		return nil
 	}
-	p, err := t.latestPresence(s.agent)
+	status, _, err := t.latestStatus(s.agent)
 	if err != nil {
 		return err
 	}
@@ -185,7 +122,7 @@ func (t *tx) reportOneSilent(s silence) error {
 		return err
 	}
 	payload := map[string]any{
-		"agent": s.agent, "silent_since": s.heardAt, "silent_after_seconds": a.SilentAfter, "status": p.Status,
+		"agent": s.agent, "silent_since": s.heardAt, "silent_after_seconds": a.SilentAfter, "status": status,
 		"message": fmt.Sprintf("nothing was heard of %s for more than %s", s.agent, FormatDuration(time.Duration(a.SilentAfter)*time.Second)),
 	}
 	if last != "" {

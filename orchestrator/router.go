@@ -225,25 +225,6 @@ func (r *Router) ready(c *conn, until time.Time) error {
 	return c.script("PRAGMA temp_store = MEMORY; CREATE TEMP TABLE batch (seq INTEGER PRIMARY KEY)")
 }
 
-// patience is how the engine waits for a lock that another program holds: jittered, growing from 1 ms to 50 ms, until
-// a certain time.
-func patience(ctx context.Context, until time.Time) backoff.BackOffContext {
-	b := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(time.Millisecond),
-		backoff.WithMaxInterval(50*time.Millisecond),
-		backoff.WithMaxElapsedTime(max(time.Until(until), time.Nanosecond)), // 0 would be for ever
-	)
-	return backoff.WithContext(b, ctx)
-}
-
-// retryable keeps a busy error for another try and ends on every other.
-func retryable(err error) error {
-	if err == nil || isBusy(err) {
-		return err
-	}
-	return backoff.Permanent(err)
-}
-
 // EndSpan writes the end of a command's span. A failure to write it does not fail the command: the changes that matter
 // carried the span with them in their own transactions. A scheduled run that changed nothing leaves no row; the span of
 // a command that only reads, or that could not have the database, is written if that is possible at once.

@@ -207,11 +207,11 @@ func (s *Sessions) End(ctx context.Context, b *Begun, e RunEnd) error {
 }
 
 func (t *tx) endRun(b *Begun, e RunEnd) error {
-	p, err := t.latestPresence(b.Agent.Name)
+	status, _, err := t.latestStatus(b.Agent.Name)
 	if err != nil {
 		return err
 	}
-	if e.Asked || p.Status == Stopped {
+	if e.Asked || status == Stopped {
 		e.Failed = false
 	} else if !e.Failed {
 		idle, err := t.readNothing(b)

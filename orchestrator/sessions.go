@@ -76,12 +76,12 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 // lookAt is Look for one agent; last is when something was delivered last.
 func (s *Sessions) lookAt(c *conn, conf *config, a *Agent, last string) (one Session, err error) {
 	one = Session{Agent: a.Name, Command: a.StartCommand != ""}
-	p, err := c.latestPresence(a.Name)
+	status, since, err := c.latestStatus(a.Name)
 	if err != nil {
 		return one, err
 	}
-	if p.Status == Stopped {
-		one.Stopped = p.Since
+	if status == Stopped {
+		one.Stopped = since
 	}
 	run, err := c.lastRun(a.Name)
 	if err != nil || !one.Command {
@@ -115,8 +115,8 @@ type wish struct {
 // wish decides whether the session of an agent that does not run is to be started. looked is up to when it is known that
 // nothing new was delivered through another transport than the inbox.
 func (c *conn) wish(conf *config, a *Agent, run *Run, looked string, now time.Time) (w wish, err error) {
-	p, err := c.latestPresence(a.Name)
-	if err != nil || p.Status == Stopped {
+	status, _, err := c.latestStatus(a.Name)
+	if err != nil || status == Stopped {
 		return w, err
 	}
 	var left bool

@@ -239,11 +239,6 @@ func (r *Router) SetSetting(ctx context.Context, key, value string) (Setting, er
 	})
 }
 
-// storeSetting sets the row ?1 of settings to ?2, at ?3.
-const storeSetting = `
-	INSERT INTO settings (key, value, updated_at) VALUES (?1, ?2, ?3)
-	ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`
-
 func (t *tx) storeSetting(key, value string) error {
 	_, err := t.Exec(storeSetting, key, value, t.now)
 	return err

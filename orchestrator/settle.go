@@ -178,13 +178,6 @@ func (t *tx) settleDelivered(m *Message, out *outcome) error {
 	return err
 }
 
-// wakeStarter rings for an agent whose session may have to be started: what was sent rang too early.
-func (t *tx) wakeStarter(conf *config, recipient string) {
-	if a := conf.agents[recipient]; a != nil && a.StartCommand != "" {
-		t.ring.add([]string{recipient})
-	}
-}
-
 // giveBack ends the lease on a message whose attempt did not come to an end. It costs no rung.
 func (t *tx) giveBack(m *Message, out *outcome) error {
 	t.ring.all = true
@@ -231,4 +224,21 @@ func (o *outcome) text() string {
 		return "delivered"
 	}
 	return o.reason
+}
+
+// awaitDevice keeps a message to the user from further attempts until a device is approved. One that is active in the table
+// all the same was approved meanwhile, or is not approved on this machine: that is looked at again.
+func (t *tx) awaitDevice(m *Message, out *outcome) error {
+	there, err := t.hasDevice()
+	if err != nil {
+		return err
+	}
+	if there {
+		return t.postpone(m, out)
+	}
+	if err := t.note(bySeq(m.seq), tracing.Held, out.reason); err != nil {
+		return err
+	}
+	_, err = t.Exec(`UPDATE agent_message SET held = 1, next_attempt_at = '', `+noLease+` WHERE seq = ?1`, m.seq)
+	return err
 }

@@ -68,11 +68,9 @@ func (c *conn) standings(r *Router, agents []Agent) ([]AgentStanding, error) {
 	list := make([]AgentStanding, len(agents))
 	for i, a := range agents {
 		s := AgentStanding{Agent: a}
-		p, err := c.latestPresence(a.Name)
-		if err != nil {
+		if s.Status, s.StatusSince, err = c.latestStatus(a.Name); err != nil {
 			return nil, err
 		}
-		s.Status, s.StatusSince = p.Status, p.Since
 		if err := c.addSilence(&s, conf, now); err != nil {
 			return nil, err
 		}

@@ -22,9 +22,6 @@ import (
 // (commands that start agents), RunnableSchedules, and StartPairing. Agents that get nothing until then are withheld, see judge.
 // Wherever else it is asked, that saves a look for what would not be done, or tells somebody.
 
-// databaseID is the row of settings that tells databases apart. Copies have the same, wherever they are.
-const databaseID = "database.id"
-
 // NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted for
 // how long that is so.
 const (

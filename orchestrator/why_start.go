@@ -9,7 +9,7 @@ func (c *conn) explainStart(r *Router, conf *config, m *Message, why *Reason) er
 	if m.Status != Delivered || m.ReadAt != "" || a == nil || a.StartCommand == "" || m.isPost() {
 		return nil
 	}
-	p, err := c.latestPresence(a.Name)
+	status, since, err := c.latestStatus(a.Name)
 	if err != nil {
 		return err
 	}
@@ -22,8 +22,8 @@ func (c *conn) explainStart(r *Router, conf *config, m *Message, why *Reason) er
 	case conf.untrusted != "":
 		why.Rule += says + "is not started: this database is not trusted, since " + conf.untrusted
 		why.Fix = NotTrustedHint
-	case p.Status == Stopped:
-		why.Rule += says + "is not started, since the agent has stopped at " + p.Since
+	case status == Stopped:
+		why.Rule += says + "is not started, since the agent has stopped at " + since
 		why.Fix = "Whatever " + a.Name + " sends itself brings it back"
 	case run != nil && run.State == RunEnded && !a.readsInbox() && m.seq <= run.through && m.DeliveredAt <= run.StartedAt:
 		why.Rule += fmt.Sprintf("%swas started at %s, when it was there, and has ended (%s)", says, run.StartedAt, run.Outcome)

@@ -390,11 +390,11 @@ SELECT seq, message_id, sender, recipient, status, traced_status, CASE WHEN octe
 SELECT seq, recipient FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) ORDER BY seq;
 SELECT seq, recipient, status, traced_status FROM agent_message WHERE (traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'') AND (status IN ('pending','retry') AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient), ?1) > 0 ORDER BY CASE WHEN traced_status IS status THEN created_at ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?2) END, seq;
 SELECT session_id FROM presence WHERE agent = ? AND status = 'working';
-SELECT session_id, agent, display_name, description, status, since, joined_at, seen_at FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1;
 SELECT session_id, agent, display_name, description, status, since, joined_at, seen_at FROM presence WHERE session_id = ? AND agent = ?;
 SELECT session_id, agent, display_name, description, status, since, joined_at, seen_at FROM presence WHERE session_id = ? ORDER BY joined_at, agent;
 SELECT state FROM signal_devices WHERE device_id = ?;
 SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts FROM agent_runs WHERE agent = ?;
+SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1;
 SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.error, coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id, a.thread_id, ''), coalesce(m.seq, a.seq, 0), coalesce(m.ended_at, a.ended_at, '') FROM message_trace t LEFT JOIN agent_message m ON m.message_id = t.message_id LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id WHERE t.id > ? ORDER BY t.id LIMIT +?;
 SELECT thread_id, read_seq FROM thread_participants WHERE agent = ?;
 SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads WHERE thread_id = ?;
