@@ -62,16 +62,12 @@ func (a *Agent) timeout(s *Settings) time.Duration {
 	return s.DeliveryTimeout
 }
 
-// addBuiltIns adds those whom messages can reach though they are no agents: the operator, the user, and the devices that are
-// pushed to.
-func (conf *config) addBuiltIns(devices []*Agent) {
+// addBuiltIns adds those who are always there though they are no agents: the operator and the user.
+func (conf *config) addBuiltIns() {
 	conf.agents[Operator] = &Agent{Name: Operator, Deliver: "inbox"}
 	conf.agents[User] = &Agent{Name: User, Deliver: "person:", TimeoutSeconds: 30}
 	for name, who := range builtIns {
 		conf.agents[name].BuiltIn, conf.agents[name].Role = true, who
-	}
-	for _, d := range devices {
-		conf.agents[d.Name] = d
 	}
 }
 

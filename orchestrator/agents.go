@@ -50,7 +50,7 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 		return Agent{}, err
 	}
 	a := conf.agents[foldName(name)]
-	if a == nil || a.isDevice() {
+	if a == nil || r.partOf(a.Name) != nil {
 		return Agent{}, r.read(ctx, func(c *conn) error { return c.noAgent(foldName(name), conf) })
 	}
 	found := *a

@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"mailroom/orchestrator/store"
@@ -133,52 +132,34 @@ func (t *tx) expireQuestions() (more bool, err error) {
 	return len(list) == expiredQuestions, nil
 }
 
-// Unreturned lists the answered questions that a message asked and whose answers have not gone back to its sender: the
-// first 100, by id, behind the id after.
-func (r *Router) Unreturned(ctx context.Context, after string) (list []Question, err error) {
-	err = r.read(ctx, func(c *conn) error {
-		list = nil
-		return c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
-			func(row store.Row) error {
-				list = append(list, scanQuestion(row))
-				return nil
-			}, after)
-	})
-	return list, err
-}
-
-// unreturned is the condition for answers that have to go back to the senders of messages.
-const unreturned = `status = 'answered' AND message_id <> '' AND returned_at = ''`
-
-// unreturned reports whether there are such.
-func (c *conn) unreturned() (bool, error) {
-	n, err := c.number(`SELECT EXISTS (SELECT 1 FROM signal_questions WHERE ` + unreturned + `)`)
-	return n != 0, err
-}
-
-// returnTrouble is what keeps answers from going back.
-type returnTrouble struct {
-	sync.Mutex
-	Trouble
-}
-
-// returnAnswers sends answers back, if there are any. What fails is tried again with the next run, and logged once.
-func (r *Router) returnAnswers(ctx context.Context) {
-	back, ok := r.transports["person"].(Returning)
-	if !ok {
-		return
-	}
-	r.returning.Lock()
-	defer r.returning.Unlock()
-	found := false
-	err := r.read(ctx, func(c *conn) (err error) {
-		found, err = c.unreturned()
+// withdrawQuestions takes back what a name has asked the user and nobody has answered, and answers that it has not read, or that
+// have not gone back to it: they are for nobody else.
+func (t *tx) withdrawQuestions(name string) error {
+	var open []Question
+	err := t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE asker = ? AND status = 'pending'`, func(row store.Row) error {
+		open = append(open, scanQuestion(row))
+		return nil
+	}, name)
+	if err != nil {
 		return err
-	})
-	if err == nil && found {
-		err = back.Return(ctx, r)
 	}
-	if ctx.Err() == nil && r.returning.Changed(err) && err != nil {
-		r.log.Error("answers of the user could not be sent back; each run tries again", "error", err)
+	for i := range open {
+		if err := t.endQuestion(&open[i], QuestionCancelled, "", "the agent "+name+" was removed"); err != nil {
+			return err
+		}
 	}
+	answered, err := t.texts(`SELECT question_id FROM signal_questions WHERE asker = ? AND status = 'answered'
+		AND (read_at = '' OR message_id <> '' AND returned_at = '')`, name)
+	if err != nil {
+		return err
+	}
+	for _, id := range answered {
+		if _, err := t.Exec(`UPDATE signal_questions SET status = 'cancelled', answer = '' WHERE question_id = ?`, id); err != nil {
+			return err
+		}
+		if err := t.noteSignal(id, tracing.Cancelled, string(QuestionAnswered), string(QuestionCancelled), "the agent "+name+" was removed before it read the answer"); err != nil {
+			return err
+		}
+	}
+	return nil
 }

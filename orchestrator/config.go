@@ -32,6 +32,7 @@ type config struct {
 }
 
 type configCache struct {
+	parts    []*Part
 	judge    func(*config) // sees each configuration that was read, before anybody else does
 	mu       sync.Mutex
 	conf     *config
@@ -65,7 +66,7 @@ func (cache *configCache) load(c *conn) (*config, error) {
 	if have := cache.known(version); have != nil {
 		return have, nil
 	}
-	fresh, err := readConfig(c, version)
+	fresh, err := readConfig(c, version, cache.parts)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func (cache *configCache) last() *config {
 	return cache.conf
 }
 
-func readConfig(c *conn, version string) (*config, error) {
+func readConfig(c *conn, version string, parts []*Part) (*config, error) {
 	conf := &config{version: version, stored: map[string]string{}, agents: map[string]*Agent{}, groups: map[string][]string{}, taken: map[string][]string{}}
 	err := c.query(`SELECT key, value FROM settings`, func(row store.Row) error {
 		conf.stored[row.Text(0)] = row.Text(1)
@@ -130,11 +131,19 @@ func readConfig(c *conn, version string) (*config, error) {
 			conf.odd = append(conf.odd, fmt.Sprintf("the setting %s cannot be read (%v): its default holds, %s", def.Key, err, def.Default))
 		}
 	}
-	devices, err := readDevices(c)
-	if err != nil {
-		return nil, err
+	conf.addBuiltIns()
+	for _, p := range parts {
+		if p.Recipients == nil {
+			continue
+		}
+		list, err := p.Recipients(c)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range list {
+			conf.agents[a.Name] = a
+		}
 	}
-	conf.addBuiltIns(devices)
 	err = c.query(`SELECT `+agentColumns+` FROM agents ORDER BY name`, func(row store.Row) error {
 		if _, ok := nameIn(row[0]); !ok {
 			conf.oddName("agents", "name", row[0])

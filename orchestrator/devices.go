@@ -223,6 +223,12 @@ func (r *Router) RevokeDevice(ctx context.Context, id string) (Device, error) {
 	})
 }
 
+// hasDevice reports whether the user has a device that shows what is sealed.
+func (c *conn) hasDevice() (bool, error) {
+	n, err := c.number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind = '` + DeviceApp + `')`)
+	return n != 0, err
+}
+
 // endUnreadable takes back the questions that no device is left to read: who asked would wait in vain.
 func (t *tx) endUnreadable() error {
 	var list []Question

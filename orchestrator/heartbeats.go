@@ -14,8 +14,11 @@ func (t *tx) watchChanged(known, a *Agent) error {
 	if known == nil {
 		return nil
 	}
-	if known.StartCommand != a.StartCommand || known.Folder != a.Folder {
-		if err := t.startChanged(a.Name); err != nil {
+	for _, p := range t.r.parts {
+		if p.AgentChanged == nil {
+			continue
+		}
+		if err := p.AgentChanged(t, known, a); err != nil {
 			return err
 		}
 	}

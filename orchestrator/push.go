@@ -1,8 +1,6 @@
 package orchestrator
 
 import (
-	"crypto/ecdh"
-	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -11,71 +9,6 @@ import (
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
-
-// DevicePrefix begins the recipient of a push, before the id of the device. No agent has such a name.
-const DevicePrefix = "device:"
-
-// pushType is the message_type of a push. A push is sent by the system, so that nobody is told when it fails: a question
-// waits in the app, too.
-const pushType = "push"
-
-// PushKind is what a push is about.
-type PushKind string
-
-// The kinds of pushes.
-const (
-	PushQuestion PushKind = "question"
-	PushAlert    PushKind = "alert"
-	PushEnded    PushKind = "ended" // a question needs no answer any more
-	PushTest     PushKind = "test"
-)
-
-// Push is the payload of a push.
-type Push struct {
-	Kind      PushKind `json:"kind"`
-	ID        string   `json:"id"`               // of the question or alert
-	Status    string   `json:"status,omitempty"` // of a question that ended
-	Encrypted bool     `json:"encrypted,omitempty"`
-	Body      string   `json:"body,omitempty"` // encrypted: an age file in base64; otherwise JSON. Not for those who cannot read it
-}
-
-// PushSecret is what an attempt at a device has as its Secret, in JSON.
-type PushSecret struct {
-	Endpoint     string   `json:"endpoint"`
-	P256dh       string   `json:"p256dh"` // base64url
-	Auth         string   `json:"auth"`   // base64url
-	VAPIDPrivate string   `json:"vapid_private"`
-	VAPIDPublic  string   `json:"vapid_public"`
-	Subscriber   string   `json:"subscriber"` // https URL
-	Hosts        []string `json:"hosts"`      // push hosts that were added by hand
-	AllowPrivate bool     `json:"allow_private"`
-}
-
-// NtfySecret is what an attempt at an ntfy topic has as its Secret, in JSON.
-type NtfySecret struct {
-	URL          string   `json:"url"`
-	Token        string   `json:"token"`      // that the server wants; "" is none
-	Key          string   `json:"key"`        // of the tokens of its buttons, hex
-	SignalURL    string   `json:"signal_url"` // where the app is; "" is nowhere
-	Hosts        []string `json:"hosts"`
-	AllowPrivate bool     `json:"allow_private"`
-}
-
-// CheckPushKeys says what is wrong with the keys of a subscription, as a browser gives them: a point of the curve P-256 and
-// 16 bytes, both in base64url. Errors are invalid_params, and show nothing of the keys.
-func CheckPushKeys(p256dh, auth string) error {
-	point, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(p256dh, "="))
-	if err == nil {
-		_, err = ecdh.P256().NewPublicKey(point)
-	}
-	if err != nil {
-		return Errorf(InvalidParams, "p256dh is no public key of the curve P-256 in base64url")
-	}
-	if secret, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(auth, "=")); err != nil || len(secret) != 16 {
-		return Errorf(InvalidParams, "auth is not 16 bytes in base64url")
-	}
-	return nil
-}
 
 // pushTimeout bounds one attempt at a device, in seconds: a request, and another one when the first was too large.
 const pushTimeout = 30
@@ -95,7 +28,7 @@ func readDevices(c *conn) (list []*Agent, err error) {
 }
 
 // pushSecret is the Secret of an attempt at a device.
-func (t *tx) pushSecret(device string) (string, error) {
+func (t *tx) pushSecret(recipient string) (string, error) {
 	conf, err := t.config()
 	if err != nil {
 		return "", err
@@ -105,7 +38,7 @@ func (t *tx) pushSecret(device string) (string, error) {
 		WHERE device_id = ?`, func(row store.Row) error {
 		kind, endpoint, key, auth = row.Text(0), row.Text(1), row.Text(2), row.Text(3)
 		return nil
-	}, device)
+	}, recipient[len(DevicePrefix):])
 	if err != nil {
 		return "", err
 	}
@@ -119,7 +52,7 @@ func (t *tx) pushSecret(device string) (string, error) {
 			return "", err
 		}
 		secret = PushSecret{
-			Endpoint: endpoint, P256dh: key, Auth: auth, VAPIDPrivate: private, VAPIDPublic: public, Subscriber: s.subscriber(),
+			Endpoint: endpoint, P256dh: key, Auth: auth, VAPIDPrivate: private, VAPIDPublic: public, Subscriber: subscriber(s.SignalURL),
 			Hosts: s.PushHosts, AllowPrivate: s.AllowPrivatePush,
 		}
 	}
@@ -233,11 +166,11 @@ func (t *tx) pushAgain(q *Question) error {
 }
 
 // deviceGone notes that a device cannot be pushed to any more, and forgets what was to be pushed to it: it waits in the app.
-// It reports false when the device has subscribed anew meanwhile.
-func (t *tx) deviceGone(c *claim, reason string) (gone bool, err error) {
-	device := c.agent.Name[len(DevicePrefix):]
-	secret, err := t.pushSecret(device)
-	if err != nil || secret != c.secret {
+// It reports false when the device has subscribed anew since the secret that was tried.
+func (t *tx) deviceGone(recipient, tried, reason string) (gone bool, err error) {
+	device := recipient[len(DevicePrefix):]
+	secret, err := t.pushSecret(recipient)
+	if err != nil || secret != tried {
 		return false, err
 	}
 	if _, err := t.Exec(`UPDATE signal_devices SET push_problem = ? WHERE device_id = ?`, t.now+" "+reason, device); err != nil {
@@ -256,21 +189,18 @@ func (t *tx) deviceGone(c *claim, reason string) (gone bool, err error) {
 	return true, t.configChanged()
 }
 
-// pushIsOver cancels a push of a question whose attempt failed while the question ended: the device is told, or will be, what
-// became of it, and nothing else after that.
-func (t *tx) pushIsOver(c *claim, m *Message, out *outcome) (bool, error) {
+// pushIsOver says that the question of a push has ended: its device is told, or will be, what became of it, and nothing else
+// after that. "" is that it has not, and of other pushes.
+func (t *tx) pushIsOver(m *Message) (why string, err error) {
 	var p Push
-	if !c.agent.isDevice() || json.Unmarshal(m.Payload, &p) != nil || p.Kind != PushQuestion {
-		return false, nil
+	if json.Unmarshal(m.Payload, &p) != nil || p.Kind != PushQuestion {
+		return "", nil
 	}
 	q, found, err := t.questionBy(`question_id = ?`, p.ID)
 	if err != nil || !found || q.Status == QuestionPending {
-		return false, err
+		return "", err
 	}
-	_, err = t.changeStatus(bySeq(m.seq), change{
-		to: Cancelled, event: tracing.Cancelled, failure: "the question was " + string(q.Status) + " during the attempt: " + out.reason, detail: out.detail,
-	})
-	return true, err
+	return "the question was " + string(q.Status), nil
 }
 
 // dropPushes cancels what waits to be pushed to a device.
@@ -283,16 +213,9 @@ func (t *tx) dropPushes(device, why string) error {
 	return err
 }
 
-// isDevice reports whether a recipient is a device.
-func (a *Agent) isDevice() bool { return strings.HasPrefix(a.Name, DevicePrefix) }
-
 // pushedTo notes what came of the last attempt at a device.
-func (t *tx) pushedTo(c *claim, out *outcome) error {
-	what := "delivered"
-	if !out.delivered {
-		what = out.reason
-	}
-	_, err := t.Exec(`UPDATE signal_devices SET pushed_at = ?, push_outcome = ? WHERE device_id = ?`, t.now, what, c.agent.Name[len(DevicePrefix):])
+func (t *tx) pushedTo(recipient, outcome string) error {
+	_, err := t.Exec(`UPDATE signal_devices SET pushed_at = ?, push_outcome = ? WHERE device_id = ?`, t.now, outcome, recipient[len(DevicePrefix):])
 	return err
 }
 
@@ -300,4 +223,13 @@ func (t *tx) pushedTo(c *claim, out *outcome) error {
 func (c *conn) pushesOf(id string) ([]Message, error) {
 	return c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+pushType+`'
 		AND sender = '`+SystemSender+`' ORDER BY seq`, id)
+}
+
+// subscriber is whom push services are told to ask in case of trouble: the app's address, if it has a public one.
+// Source: RFC 8292, part 2.1.
+func subscriber(signalURL string) string {
+	if strings.HasPrefix(signalURL, "https://") {
+		return signalURL
+	}
+	return "https://mailroom.invalid"
 }

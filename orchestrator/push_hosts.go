@@ -167,11 +167,3 @@ func parseSignalURL(value string) (string, error) {
 	}
 	return strings.ToLower(u.Scheme + "://" + u.Host), nil
 }
-
-// subscriber is whom push services are told to ask in case of trouble. Source: RFC 8292, part 2.1.
-func (s *Settings) subscriber() string {
-	if strings.HasPrefix(s.SignalURL, "https://") {
-		return s.SignalURL
-	}
-	return "https://mailroom.invalid"
-}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -54,7 +53,7 @@ func (t *tx) removeAgent(o *AgentRemoval) (failed int, err error) {
 		return 0, t.giveUpName(conf, o.Name)
 	}
 	a := conf.agents[o.Name]
-	if a == nil || a.isDevice() {
+	if a == nil || t.r.partOf(o.Name) != nil {
 		return 0, t.noAgent(o.Name, conf)
 	}
 	undelivered, err := t.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND recipient = ?`, o.Name)
@@ -83,7 +82,15 @@ func (t *tx) removeAgent(o *AgentRemoval) (failed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return failed + withdrawn, t.withdrawQuestions(o.Name)
+	for _, p := range t.r.parts {
+		if p.AgentRemoved == nil {
+			continue
+		}
+		if err := p.AgentRemoved(t, o.Name); err != nil {
+			return 0, err
+		}
+	}
+	return failed + withdrawn, nil
 }
 
 // refuseRemoval is the error for an agent that has mail, and says what helps for each kind of it.
@@ -228,38 +235,6 @@ func (t *tx) endReading(id, name string) (int, error) {
 		}
 	}
 	return 1, t.bounce(&ms[0], DeliveryFailed, reason, ms[0].RetryCount)
-}
-
-// withdrawQuestions takes back what a name has asked the user and nobody has answered, and answers that it has not read, or that
-// have not gone back to it: they are for nobody else.
-func (t *tx) withdrawQuestions(name string) error {
-	var open []Question
-	err := t.query(`SELECT `+questionColumns+` FROM signal_questions WHERE asker = ? AND status = 'pending'`, func(row store.Row) error {
-		open = append(open, scanQuestion(row))
-		return nil
-	}, name)
-	if err != nil {
-		return err
-	}
-	for i := range open {
-		if err := t.endQuestion(&open[i], QuestionCancelled, "", "the agent "+name+" was removed"); err != nil {
-			return err
-		}
-	}
-	answered, err := t.texts(`SELECT question_id FROM signal_questions WHERE asker = ? AND status = 'answered'
-		AND (read_at = '' OR message_id <> '' AND returned_at = '')`, name)
-	if err != nil {
-		return err
-	}
-	for _, id := range answered {
-		if _, err := t.Exec(`UPDATE signal_questions SET status = 'cancelled', answer = '' WHERE question_id = ?`, id); err != nil {
-			return err
-		}
-		if err := t.noteSignal(id, tracing.Cancelled, string(QuestionAnswered), string(QuestionCancelled), "the agent "+name+" was removed before it read the answer"); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // giveUpName removes the agent that has a built-in name in the tables, also from groups. The mail is that of the name, and

@@ -60,6 +60,7 @@ type Router struct {
 	pulse   *pulse
 	readers readers
 	config  configCache
+	parts   []*Part // what the records add to the engine
 
 	found atomic.Bool // there was a database at path, and no empty file: where it is gone, none is made
 
@@ -78,9 +79,8 @@ type Router struct {
 // connections and processes that it has for them. Each transport has its own: commands that take their time delay no file.
 const maxWorkers = 256
 
-// Open prepares a Router. It touches the disk only as far as needed to refuse a path that cannot be a database; the
-// file itself is opened by the first command that needs it, and made by the first that writes, or by Create.
-func Open(ctx context.Context, o Options) (*Router, error) {
+// openWith prepares a Router whose engine has these parts.
+func openWith(o Options, parts []*Part) (*Router, error) {
 	if strings.ContainsRune(o.Path, 0) || o.Path == "" {
 		return nil, Errorf(InvalidParams, "the path of the database is empty or holds a NUL").WithHint("Name a file with --db")
 	}
@@ -97,7 +97,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 	}
 	r := &Router{
 		path: path, instance: o.Instance, now: o.Now, transports: o.Transports, log: o.Log, bell: o.Bell, trust: o.Trust,
-		closeEar: func() {}, closeRinger: func() {}, busy: o.BusyTimeout, delivering: map[string]int{}, seats: map[string]chan struct{}{},
+		parts: parts, closeEar: func() {}, closeRinger: func() {}, busy: o.BusyTimeout, delivering: map[string]int{}, seats: map[string]chan struct{}{},
 	}
 	for scheme := range o.Transports {
 		r.seats[scheme] = make(chan struct{}, maxWorkers)
@@ -121,7 +121,7 @@ func Open(ctx context.Context, o Options) (*Router, error) {
 		r.bell, r.closeEar, r.closeRinger = bell, bell.close, bell.ringer.close
 	}
 	r.found.Store(statErr == nil && info.Size() > 0)
-	r.config.judge = r.judge
+	r.config.parts, r.config.judge = parts, r.judge
 	r.writer = &writer{r: r, turn: newTurnstile(path)}
 	r.pulse = newPulse(path)
 	r.readers = readers{r: r, places: make(chan struct{}, mostOpen), freed: make(chan struct{}, maxReaders)}
@@ -136,14 +136,6 @@ func (r *Router) Instance() string { return r.instance }
 
 // Now reads the router's clock.
 func (r *Router) Now() time.Time { return r.now() }
-
-// Beside opens another database, of the caller's own, with the same transports, clock and log. It is not asked whether it is
-// trusted, and nothing is kept of it.
-func (r *Router) Beside(ctx context.Context, path string) (*Router, error) {
-	return Open(ctx, Options{
-		Path: path, Instance: r.instance, Now: r.now, Transports: r.transports, Log: r.log, BusyTimeout: r.busy,
-	})
-}
 
 // Drain waits for deliveries under way. No new ones may be asked for meanwhile.
 func (r *Router) Drain() { r.workers.Wait() }

@@ -296,9 +296,12 @@ func (t *tx) storeEnd(b *Begun, e RunEnd) error {
 	})
 }
 
-// startChanged forgets the failures of an agent whose start command was changed.
-func (t *tx) startChanged(agent string) error {
-	_, err := t.Exec(`UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ? AND state IN ('failed','given_up')`, agent)
+// startChanged forgets the failures of an agent whose start command, or the folder in which it runs, was changed.
+func (t *tx) startChanged(before, after *Agent) error {
+	if before.StartCommand == after.StartCommand && before.Folder == after.Folder {
+		return nil
+	}
+	_, err := t.Exec(`UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ? AND state IN ('failed','given_up')`, after.Name)
 	return err
 }
 

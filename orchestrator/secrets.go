@@ -16,8 +16,8 @@ func (c *conn) secretOf(agent string) (secret string, err error) {
 
 // secretFor is what an attempt at a recipient has as its Secret.
 func (t *tx) secretFor(a *Agent) (string, error) {
-	if a.isDevice() {
-		return t.pushSecret(a.Name[len(DevicePrefix):])
+	if p := t.r.partOf(a.Name); p != nil {
+		return p.Secret(t, a.Name)
 	}
 	return t.secretOf(a.Name)
 }

@@ -9,6 +9,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
+// sessionsPart has sessions follow the changes of agents.
+func sessionsPart() *Part {
+	return &Part{Name: "sessions", AgentChanged: (*tx).startChanged}
+}
+
 // Sessions says which sessions of agents are to be started, and notes what becomes of them. Look and Begin must not be
 // called concurrently; Started and End may.
 type Sessions struct {

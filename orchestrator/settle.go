@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"mailroom/tracing"
@@ -94,8 +93,8 @@ func (t *tx) settle(c *claim, outcomes []outcome) (s settlement, err error) {
 			return s, err
 		}
 	}
-	if c.agent.isDevice() {
-		return s, t.pushedTo(c, &outcomes[len(outcomes)-1])
+	if p := t.r.partOf(c.agent.Name); p != nil {
+		return s, p.Tried(t, c.agent.Name, outcomes[len(outcomes)-1].text())
 	}
 	s.disabled, err = t.disableGone(c, outcomes)
 	return s, err
@@ -103,6 +102,7 @@ func (t *tx) settle(c *claim, outcomes []outcome) (s settlement, err error) {
 
 // settleOne ends the lease on one message of a claim.
 func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error {
+	part := t.r.partOf(c.agent.Name)
 	held, err := t.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+live, m.seq, c.token)
 	switch {
 	case err != nil:
@@ -112,9 +112,9 @@ func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error 
 	case out.delivered:
 		s.delivered++
 		return t.settleDelivered(m, out)
-	case out.gone && c.agent.isDevice():
+	case out.gone && part != nil:
 		over := *out // the request may be run again
-		if over.permanent, err = t.deviceGone(c, out.reason); err != nil {
+		if over.permanent, err = part.Gone(t, c.agent.Name, c.secret, out.reason); err != nil {
 			return err
 		}
 		out = &over
@@ -132,8 +132,10 @@ func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error 
 		s.putOff++
 		return t.awaitDevice(m, out)
 	}
-	if over, err := t.pushIsOver(c, m, out); err != nil || over {
-		return err
+	if part != nil {
+		if over, err := t.cancelPointless(part, m, out); err != nil || over {
+			return err
+		}
 	}
 	retryAt, err := t.attemptFailed(m, out)
 	if err != nil {
@@ -141,6 +143,18 @@ func (t *tx) settleOne(c *claim, m *Message, out *outcome, s *settlement) error 
 	}
 	s.failed = append(s.failed, failedAttempt(m, out.code, out.reason, retryAt))
 	return nil
+}
+
+// cancelPointless cancels a message of which an attempt failed, if its recipient's part says that it needs no other.
+func (t *tx) cancelPointless(part *Part, m *Message, out *outcome) (over bool, err error) {
+	why, err := part.Pointless(t, m)
+	if err != nil || why == "" {
+		return false, err
+	}
+	_, err = t.changeStatus(bySeq(m.seq), change{
+		to: Cancelled, event: tracing.Cancelled, failure: why + " during the attempt: " + out.reason, detail: out.detail,
+	})
+	return true, err
 }
 
 // What the trace says of a message that not the agent's own transport delivered, or not this attempt.
@@ -166,7 +180,7 @@ func (t *tx) settleDelivered(m *Message, out *outcome) error {
 	}
 	done := change{
 		to: Delivered, attempted: true, event: tracing.Delivered, failure: how, detail: out.detail,
-		final: m.Recipient == User || strings.HasPrefix(m.Recipient, DevicePrefix),
+		final: m.Recipient == User || t.r.partOf(m.Recipient) != nil,
 	}
 	if _, err := t.changeStatus(bySeq(m.seq), done); err != nil {
 		return err
@@ -201,6 +215,23 @@ func (t *tx) postpone(m *Message, out *outcome) error {
 		out.detail = "" // the trace has enough of them
 	}
 	return t.release(m, out, "put off until "+next+": "+out.reason, `next_attempt_at = ?2, error_message = ?3, `, []any{next, out.reason})
+}
+
+// awaitDevice keeps a message to the user from further attempts until a device is approved. One that is active in the table
+// all the same was approved meanwhile, or is not approved on this machine: that is looked at again.
+func (t *tx) awaitDevice(m *Message, out *outcome) error {
+	there, err := t.userHasDevice()
+	if err != nil {
+		return err
+	}
+	if there {
+		return t.postpone(m, out)
+	}
+	if err := t.note(bySeq(m.seq), tracing.Held, out.reason); err != nil {
+		return err
+	}
+	_, err = t.Exec(`UPDATE agent_message SET held = 1, next_attempt_at = '', `+noLease+` WHERE seq = ?1`, m.seq)
+	return err
 }
 
 // timesPutOff counts how often the recipient of a message has asked to be tried later.

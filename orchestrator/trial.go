@@ -59,7 +59,7 @@ func (r *Router) TryDevices(ctx context.Context) ([]Trial, error) {
 	}
 	var devices []Agent
 	for _, a := range conf.agents {
-		if a.isDevice() {
+		if r.partOf(a.Name) != nil {
 			devices = append(devices, *a)
 		}
 	}
@@ -180,7 +180,7 @@ func (t *tx) insertTest(agent *Agent, conf *config) (*Message, error) {
 		return nil, err
 	}
 	d := Draft{Sender: SystemSender, Recipient: agent.Name, Type: TestMessage, Payload: testPayload, Summary: "a test of the way to " + agent.Name}
-	if agent.isDevice() {
+	if t.r.partOf(agent.Name) != nil {
 		if d.Type, d.Payload, err = testPush(id); err != nil {
 			return nil, err
 		}

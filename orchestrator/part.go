@@ -1,0 +1,59 @@
+package orchestrator
+
+import "strings"
+
+// Part is what a kind of record (questions, sessions, ...) adds to the engine, as data: the engine calls the functions of
+// every part, and knows none of the records. Every field may be left out. parts lists them all.
+type Part struct {
+	Name string
+
+	// Prefix begins the names of its recipients: those who can be delivered to, and are no agents.
+	Prefix string
+
+	// Recipients lists its recipients. It is called whenever the configuration is read.
+	Recipients func(c *conn) ([]*Agent, error)
+
+	// Secret returns what an attempt at one of its recipients has as its Secret. It is called in the transaction that claims.
+	Secret func(t *tx, recipient string) (string, error)
+
+	// Tried is told what came of the last attempt at one of its recipients, in the transaction that settles it.
+	Tried func(t *tx, recipient, outcome string) error
+
+	// Gone is told, in the transaction that settles, that an attempt found the address of one of its recipients gone for good.
+	// It reports false if the recipient has another one by now, which shows in its Secret: then the message is tried again.
+	Gone func(t *tx, recipient, secret, reason string) (bool, error)
+
+	// Pointless says why a message to one of its recipients, at which an attempt failed, needs no other; "" is that it does.
+	// It is called in the transaction that settles.
+	Pointless func(t *tx, m *Message) (why string, err error)
+
+	// HasDevice reports whether the user has a device that could show a message. It is called in the transaction that
+	// sends a message to the user, and in the one that settles such a one.
+	HasDevice func(c *conn) (bool, error)
+
+	// AgentChanged follows the update of an agent that was known before, in its transaction.
+	AgentChanged func(t *tx, before, after *Agent) error
+
+	// AgentRemoved follows the removal of an agent, in its transaction: nobody has the name any more, and its mail is given up.
+	AgentRemoved func(t *tx, name string) error
+}
+
+// partOf returns the part that a recipient belongs to; nil is that of an agent, the operator or the user.
+func (r *Router) partOf(recipient string) *Part {
+	for _, p := range r.parts {
+		if p.Prefix != "" && strings.HasPrefix(recipient, p.Prefix) {
+			return p
+		}
+	}
+	return nil
+}
+
+// userHasDevice reports whether the user has a device that could show a message.
+func (t *tx) userHasDevice() (bool, error) {
+	for _, p := range t.r.parts {
+		if p.HasDevice != nil {
+			return p.HasDevice(t.conn)
+		}
+	}
+	return false, nil
+}
