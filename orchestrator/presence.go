@@ -165,13 +165,6 @@ func (t *tx) storePresence(p *Presence) error {
 	return t.heartbeat(p.Agent)
 }
 
-// wakeStarter rings for an agent whose session may have to be started: what was sent rang too early.
-func (t *tx) wakeStarter(conf *config, recipient string) {
-	if a := conf.agents[recipient]; a != nil && a.StartCommand != "" {
-		t.ring.add([]string{recipient})
-	}
-}
-
 const presenceColumns = `session_id, agent, display_name, description, status, since, joined_at, seen_at`
 
 func scanPresence(row store.Row) Presence {

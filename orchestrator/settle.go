@@ -256,20 +256,3 @@ func (o *outcome) text() string {
 	}
 	return o.reason
 }
-
-// awaitDevice keeps a message to the user from further attempts until a device is approved. One that is active in the table
-// all the same was approved meanwhile, or is not approved on this machine: that is looked at again.
-func (t *tx) awaitDevice(m *Message, out *outcome) error {
-	there, err := t.hasDevice()
-	if err != nil {
-		return err
-	}
-	if there {
-		return t.postpone(m, out)
-	}
-	if err := t.note(bySeq(m.seq), tracing.Held, out.reason); err != nil {
-		return err
-	}
-	_, err = t.Exec(`UPDATE agent_message SET held = 1, next_attempt_at = '', `+noLease+` WHERE seq = ?1`, m.seq)
-	return err
-}
