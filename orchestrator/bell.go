@@ -21,3 +21,6 @@ type Bell interface {
 	// The error is context.Cause(ctx) when ctx has ended already; there is no other.
 	Listen(ctx context.Context, recipient string) (rings <-chan bool, stop func(), err error)
 }
+
+// anyThread is the name by which the bell rings for posts, whatever their thread: those who wait for them take part in many.
+const anyThread = ThreadPrefix

@@ -6,9 +6,6 @@ import (
 	"slices"
 )
 
-// IdleNotification is the type of the message that tells a team's lead of the end of a member's turn. Source: document 001.
-const IdleNotification = "idle_notification"
-
 // IdleNotice makes the message that tells of the end of an agent's turn, without its recipient. reason may be empty.
 func IdleNotice(agent, session, reason string) (Draft, error) {
 	body := struct {

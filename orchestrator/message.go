@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"strings"
 
 	"mailroom/tracing"
 )
@@ -24,6 +25,10 @@ const SystemSender = "system"
 
 // Everyone is the group that every known agent belongs to. No agent or stored group can have the name.
 const Everyone = "all"
+
+// ThreadPrefix stands before the id of a thread where that is the recipient of a post. No agent and no group can have
+// such a name, so that nothing is ever delivered there.
+const ThreadPrefix = "thread:"
 
 // Message is one row of agent_message, or of its archive. Times are RFC 3339 text as stored; "" is "not yet".
 type Message struct {
@@ -79,8 +84,17 @@ type Message struct {
 	shownAt, shownUntil string // the lease under which it was handed out just now
 }
 
+// isPost reports whether m is a thread's own copy of a post.
+func (m *Message) isPost() bool { return strings.HasPrefix(m.Recipient, ThreadPrefix) }
+
 // Traceparent returns the command that sent the message as a W3C Trace Context header; "" when it is not known.
 func (m *Message) Traceparent() string { return tracing.Traceparent(m.TraceID, m.SpanID) }
+
+// ThreadClosed is the message_type of the notice that a thread was closed.
+const ThreadClosed = "thread_closed"
+
+// IdleNotification is the type of the message that tells a team's lead of the end of a member's turn. Source: document 001.
+const IdleNotification = "idle_notification"
 
 // Priorities are the words for priorities, from the lowest.
 var Priorities = []string{"low", "normal", "high", "urgent"}

@@ -228,6 +228,3 @@ func (t *tx) insertThreadRow(conf *config, d *Draft, hops int) (id string, err e
 	t.ring.add([]string{anyThread})
 	return id, nil
 }
-
-// isPost reports whether m is a thread's own copy of a post.
-func (m *Message) isPost() bool { return strings.HasPrefix(m.Recipient, ThreadPrefix) }

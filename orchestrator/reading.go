@@ -1,7 +1,9 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
@@ -75,6 +77,32 @@ func (t *tx) unreadMessages(o *WaitOptions) (ms []Message, more bool, err error)
 		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`) AS m`+readingOrder+` LIMIT +?2`, o.Limit, maxRead,
 		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
 		o.Filter.Sender)
+}
+
+// withUnreadPosts adds unread posts to what a wait takes, as far as its limits allow, and notes that they were read.
+func (t *tx) withUnreadPosts(o *WaitOptions, ms []Message, more bool) ([]Message, bool, error) {
+	room := maxRead
+	for i := range ms {
+		room -= len(ms[i].Payload)
+	}
+	if len(ms) >= o.Limit || room <= 0 {
+		there, err := t.hasUnreadPosts(o.Recipient)
+		return ms, more || there, err
+	}
+	posts, others, err := t.fetch(`SELECT 0, m.seq`+unreadPosts+` ORDER BY m.seq LIMIT +?2`, o.Limit-len(ms), room, o.Recipient, o.Limit-len(ms)+1)
+	if err != nil || len(posts) == 0 {
+		return ms, more, err
+	}
+	if !o.Peek {
+		if err := t.markPostsRead(o.Recipient, posts); err != nil {
+			return nil, false, err
+		}
+	}
+	ms = append(ms, posts...)
+	slices.SortStableFunc(ms, func(a, b Message) int {
+		return cmp.Or(interruptsFirst(&a)-interruptsFirst(&b), b.Priority-a.Priority, cmp.Compare(a.seq, b.seq))
+	})
+	return ms, more || others, nil
 }
 
 // optional is the SQL NULL for a number that is not given.

@@ -10,10 +10,6 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ThreadPrefix stands before the id of a thread where that is the recipient of a post. No agent and no group can have
-// such a name, so that nothing is ever delivered there.
-const ThreadPrefix = "thread:"
-
 // ThreadStatus is open or closed.
 type ThreadStatus string
 
@@ -212,9 +208,6 @@ func (r *Router) RemoveParticipant(ctx context.Context, c ThreadChange, agent st
 	})
 	return th, err
 }
-
-// ThreadClosed is the message_type of the notice that a thread was closed.
-const ThreadClosed = "thread_closed"
 
 // Closing is the end of a thread, with a notice of the type ThreadClosed.
 type Closing struct {

@@ -1,15 +1,10 @@
 package orchestrator
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"mailroom/orchestrator/store"
 )
-
-// anyThread is the name by which the bell rings for posts, whatever their thread: those who wait for them take part in many.
-const anyThread = ThreadPrefix
 
 // unreadPosts are the posts, as m, in the threads of the agent ?1, that are newer than the last that it read there, that it
 // did not write, and of which it gets no copy. What retention has archived counts as read. The notice that a thread was closed
@@ -32,32 +27,6 @@ func (r *Router) anyUnreadPosts(ctx context.Context, agent string) (there bool, 
 		return err
 	})
 	return there, err
-}
-
-// withUnreadPosts adds unread posts to what a wait takes, as far as its limits allow, and notes that they were read.
-func (t *tx) withUnreadPosts(o *WaitOptions, ms []Message, more bool) ([]Message, bool, error) {
-	room := maxRead
-	for i := range ms {
-		room -= len(ms[i].Payload)
-	}
-	if len(ms) >= o.Limit || room <= 0 {
-		there, err := t.hasUnreadPosts(o.Recipient)
-		return ms, more || there, err
-	}
-	posts, others, err := t.fetch(`SELECT 0, m.seq`+unreadPosts+` ORDER BY m.seq LIMIT +?2`, o.Limit-len(ms), room, o.Recipient, o.Limit-len(ms)+1)
-	if err != nil || len(posts) == 0 {
-		return ms, more, err
-	}
-	if !o.Peek {
-		if err := t.markPostsRead(o.Recipient, posts); err != nil {
-			return nil, false, err
-		}
-	}
-	ms = append(ms, posts...)
-	slices.SortStableFunc(ms, func(a, b Message) int {
-		return cmp.Or(interruptsFirst(&a)-interruptsFirst(&b), b.Priority-a.Priority, cmp.Compare(a.seq, b.seq))
-	})
-	return ms, more || others, nil
 }
 
 // markPostsRead moves an agent's cursors past the posts, and notes in them where the cursors were.
