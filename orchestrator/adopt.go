@@ -44,8 +44,8 @@ func (t *tx) adoptAfter(after int64) (more bool, last int64, err error) {
 			}
 		}
 		if more = len(rows) == adoptBatch; adopted > 0 || !more {
-			if last >= alarmedNumber {
-				err = t.renumber()
+			if last >= AlarmedNumber {
+				err = t.driver.renumber()
 			}
 			return more, last, err
 		}
@@ -294,7 +294,7 @@ const foreignTo = `SELECT seq, recipient, status, traced_status FROM agent_messa
 
 // foreignTo lists, by their times of creation, what will be live rows of a recipient once they are adopted, beside what a
 // look-up of its live rows finds.
-func (c *conn) foreignTo(recipient string, clock time.Time) (seqs []int64, err error) {
+func (c *Conn) foreignTo(recipient string, clock time.Time) (seqs []int64, err error) {
 	err = c.query(foreignTo+` ORDER BY `+adoptedOrder, func(row store.Row) error {
 		f := foreignRow{recipient: row.Text(1), status: row.Text(2), traced: row.Text(3)}
 		if status, _ := f.meaning(); (status == Pending || status == Retry) && adoptedName(f.recipient) == recipient {
@@ -340,7 +340,7 @@ func (conf *config) canHold(name string) bool {
 }
 
 // adoptAhead brings a message into the form that adoption will give it, if that is still to come and it will be live then.
-func (c *conn) adoptAhead(m *Message, conf *config, clock time.Time) error {
+func (c *Conn) adoptAhead(m *Message, conf *config, clock time.Time) error {
 	return c.query(`SELECT traced_status, `+messageColumns+` FROM agent_message WHERE seq = ? AND (`+foreign+`)`, func(row store.Row) error {
 		f := foreignRow{status: row.Text(7), traced: row.Text(0)}
 		if status, _ := f.meaning(); status == Pending || status == Retry {

@@ -229,10 +229,7 @@ func (t *tx) makeRoomFor(name string) error {
 	if _, err := checkNewName("agent", name); err != nil {
 		return err
 	}
-	if err := t.takeOverInbox(name); err != nil {
-		return err
-	}
-	if err := t.createInboxView(name); err != nil {
+	if err := t.driver.makeInboxView(name, t.now); err != nil {
 		return err
 	}
 	removed, err := t.removedAt(name)
@@ -371,28 +368,4 @@ func (t *tx) releaseRows(which, set, name, why string) error {
 	}
 	_, err := t.Exec(`UPDATE agent_message SET `+set+` WHERE `+which, name)
 	return err
-}
-
-// takeOverInbox makes room for the view of an agent's inbox where a program that knows only the command document has a table
-// of that name: what stands in it becomes unread mail of the agent. Error: conflict for a table of another kind.
-func (t *tx) takeOverInbox(name string) error {
-	there, err := t.number(`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND lower(name) = ?`, name+"_inbox")
-	if err != nil || there == 0 {
-		return err
-	}
-	columns, err := t.texts(`SELECT lower(name) FROM pragma_table_info(?) ORDER BY 1`, name+"_inbox")
-	if err != nil {
-		return err
-	}
-	if !slices.Equal(columns, []string{"message_id", "payload"}) {
-		return Errorf(Conflict, "the database has a table %s_inbox of its own, which is no inbox of (message_id, payload)", name).
-			WithHint("Rename that table, or choose another name for the agent")
-	}
-	if _, err := t.Exec(`
-		INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at)
-		SELECT ?1, coalesce(message_id, 'inbox-' || rowid), CAST(payload AS TEXT), ?2 FROM "`+name+`_inbox" WHERE true ORDER BY rowid
-		ON CONFLICT (message_id, recipient) DO NOTHING`, name, t.now); err != nil {
-		return err
-	}
-	return t.script(`DROP TABLE "` + name + `_inbox"`)
 }

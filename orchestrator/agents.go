@@ -34,7 +34,7 @@ func (r *Router) Agents(ctx context.Context) ([]Agent, error) {
 // MustKnow refuses the name of an agent that nobody has. Error: unknown_recipient, with the nearest known names.
 func (r *Router) MustKnow(ctx context.Context, name string) error {
 	name = foldName(name)
-	return r.read(ctx, func(c *conn) error {
+	return r.read(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err == nil && conf.agents[name] == nil {
 			err = c.unknownAgent(UnknownRecipient, "", name, conf)
@@ -51,7 +51,7 @@ func (r *Router) Agent(ctx context.Context, name string) (Agent, error) {
 	}
 	a := conf.agents[foldName(name)]
 	if a == nil || r.partOf(a.Name) != nil {
-		return Agent{}, r.read(ctx, func(c *conn) error { return c.noAgent(foldName(name), conf) })
+		return Agent{}, r.read(ctx, func(c *Conn) error { return c.noAgent(foldName(name), conf) })
 	}
 	found := *a
 	found.Groups, found.Note = conf.groupsOf(a.Name), conf.takenNote(a.Name)

@@ -124,7 +124,7 @@ func (t *tx) mayTell(sender string) error {
 
 // Alert returns an alert. Error: not_found.
 func (r *Router) Alert(ctx context.Context, id string) (a Alert, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		found := false
 		err := c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE alert_id = ?`, func(row store.Row) error {
 			a, found = scanAlert(row), true
@@ -144,7 +144,7 @@ func (r *Router) Alerts(ctx context.Context, since time.Time, limit int) (list [
 	if !since.IsZero() {
 		from = stamp(since)
 	}
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list, err = c.alerts(limit, `created_at >= ?2 ORDER BY created_at DESC`, from)
 		return err
 	})
@@ -152,7 +152,7 @@ func (r *Router) Alerts(ctx context.Context, since time.Time, limit int) (list [
 }
 
 // alerts returns those that fulfil a condition, whose parameter is ?2, in an order that an index has.
-func (c *conn) alerts(limit int, where, arg string) (list []Alert, err error) {
+func (c *Conn) alerts(limit int, where, arg string) (list []Alert, err error) {
 	list = []Alert{}
 	err = c.query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+where+` LIMIT +?1`,
 		func(row store.Row) error {
@@ -193,7 +193,7 @@ const (
 // SignalsFor returns what a device shows: the pending questions, oldest first and at most 200, and the newest 50 alerts.
 // What was sealed before the device was approved is left out, since it cannot read it.
 func (r *Router) SignalsFor(ctx context.Context, d Device) (questions []Question, alerts []Alert, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		questions = []Question{}
 		// Each asker has its turn, so that one with many questions hides nobody's.
 		err := c.query(`SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn
@@ -214,7 +214,7 @@ func (r *Router) SignalsFor(ctx context.Context, d Device) (questions []Question
 }
 
 // alertsFor are the newest alerts that a device can read: those in clear, and those that were sealed since its approval.
-func (c *conn) alertsFor(approvedAt string) ([]Alert, error) {
+func (c *Conn) alertsFor(approvedAt string) ([]Alert, error) {
 	clear, err := c.alerts(shownAlerts, `encrypted = 0 AND created_at >= ?2 ORDER BY created_at DESC`, "")
 	if err != nil {
 		return nil, err

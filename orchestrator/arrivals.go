@@ -75,7 +75,7 @@ type unread struct {
 }
 
 func (r *Router) unreadOf(ctx context.Context, recipient string) (u unread, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		return c.query(`
 			SELECT count(*), coalesce(max(seq), 0) FROM (
 			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2 AND i.read_at = ''

@@ -19,7 +19,7 @@ type Attempts struct {
 // counts nothing and only says where the trace ends. It reads each row of the trace once, by its key, so that it may be
 // asked often. A Last that is smaller than after comes from a database that was restored meanwhile; nothing is counted then.
 func (r *Router) AttemptsAfter(ctx context.Context, after int64) (a Attempts, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		if a.Last, err = c.number(`SELECT coalesce(max(id), 0) FROM message_trace`); err != nil || after < 0 || a.Last <= after {
 			return err
 		}

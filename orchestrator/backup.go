@@ -17,35 +17,35 @@ type Backup struct {
 	Messages int64 // rows of agent_message in it
 }
 
-// BackupTo writes a consistent copy of the database to a file, while others go on sending: one read snapshot, a file in a
+// Backup writes a consistent copy of the database to a file, while others go on sending: one read snapshot, a file in a
 // temporary folder beside the target that is made with mode 0600, synced, and renamed. An existing target is refused with
 // conflict unless overwrite is set. What killed runs left there is removed first.
-func (r *Router) BackupTo(ctx context.Context, file string, overwrite bool) (Backup, error) {
+func (s *sqliteStore) Backup(ctx context.Context, file string, overwrite bool) (Backup, error) {
 	target, err := filepath.Abs(file)
 	if err != nil {
 		return Backup{}, err
 	}
 	if info, err := os.Stat(target); err == nil && !overwrite {
-		if os.SameFile(info, mustStat(r.path)) {
+		if os.SameFile(info, mustStat(s.path)) {
 			return Backup{}, Errorf(InvalidParams, "%s is the database itself", target)
 		}
 		return Backup{}, Errorf(Conflict, "%s exists already", target).WithHint("Name another file, or replace it with --overwrite")
 	}
-	if err := r.read(ctx, func(*conn) error { return nil }); err != nil {
+	if err := s.Read(ctx, func(*Conn) error { return nil }); err != nil {
 		return Backup{}, err
 	}
-	if info, err := os.Stat(target); err == nil && os.SameFile(info, mustStat(r.path)) {
+	if info, err := os.Stat(target); err == nil && os.SameFile(info, mustStat(s.path)) {
 		return Backup{}, Errorf(InvalidParams, "%s is the database itself", target)
 	}
 	if span := tracing.FromContext(ctx); span != nil {
 		span.Set(tracing.AttrDirectory, filepath.Dir(target)) // where the doctor looks for what killed backups left
 	}
-	temp, place, err := r.openCopy(filepath.Dir(target), "backup")
+	temp, place, err := s.openCopy(filepath.Dir(target), "backup")
 	if err != nil {
 		return Backup{}, fileError("the backup cannot be written", err)
 	}
 	defer place.remove()
-	if err := vacuumInto(temp, r.path, readerDSN(r.path, false), "the backup cannot be written"); err != nil {
+	if err := vacuumInto(temp, s.path, readerDSN(s.path, false), "the backup cannot be written"); err != nil {
 		return Backup{}, err
 	}
 	b := Backup{File: target}
@@ -67,10 +67,10 @@ func (r *Router) BackupTo(ctx context.Context, file string, overwrite bool) (Bac
 
 // openCopy opens the empty file for a copy of the database in a folder of its own, and removes what killed runs
 // left, there and beside the database.
-func (r *Router) openCopy(folder, purpose string) (*os.File, *copyFolder, error) {
-	r.sweep(filepath.Dir(r.path))
-	if folder != filepath.Dir(r.path) {
-		r.sweep(folder)
+func (s *sqliteStore) openCopy(folder, purpose string) (*os.File, *copyFolder, error) {
+	s.sweep(filepath.Dir(s.path))
+	if folder != filepath.Dir(s.path) {
+		s.sweep(folder)
 	}
 	place, err := newCopyFolder(folder, purpose)
 	if err != nil {

@@ -28,6 +28,9 @@ func openWithTwo(t *testing.T) *Router {
 	return r
 }
 
+// fileOf returns the database file that a router has open.
+func fileOf(r *Router) *sqliteStore { return r.store.(*sqliteStore) }
+
 // yieldUntil lets others run until something has come about.
 func yieldUntil(t *testing.T, what string, reached func() bool) {
 	t.Helper()
@@ -42,7 +45,7 @@ func yieldUntil(t *testing.T, what string, reached func() bool) {
 }
 
 // awaitQueue returns when so many requests wait.
-func awaitQueue(t *testing.T, w *writer, n int) {
+func awaitQueue(t *testing.T, w *Writer, n int) {
 	t.Helper()
 	yieldUntil(t, fmt.Sprintf("%d requests wait", n), func() bool { return w.waiting() >= n })
 }
@@ -63,11 +66,11 @@ func together(t *testing.T, r *Router, requests ...*request) []error {
 	outcomes := make([]chan error, len(requests))
 	for i, q := range requests {
 		outcomes[i] = make(chan error, 1)
-		if q.ctx == nil {
-			q.ctx = context.Background()
+		if q.Ctx == nil {
+			q.Ctx = context.Background()
 		}
-		go func() { outcomes[i] <- r.writer.submit(q) }()
-		awaitQueue(t, r.writer, i+1)
+		go func() { outcomes[i] <- r.submit(q.Ctx, q) }()
+		awaitQueue(t, fileOf(r).writer, i+1)
 	}
 	close(leave)
 	<-first
@@ -79,8 +82,8 @@ func together(t *testing.T, r *Router, requests ...*request) []error {
 }
 
 // sendRequest sends n messages and then returns failure.
-func sendRequest(n int, failure error) *request {
-	return &request{sends: true, fn: func(t *tx) error {
+func sendRequest(r *Router, n int, failure error) *request {
+	return &request{r: r, sends: true, fn: func(t *tx) error {
 		for range n {
 			d, err := Draft{Sender: "a", Recipient: "b"}.check()
 			if err != nil {
@@ -97,7 +100,7 @@ func sendRequest(n int, failure error) *request {
 // checkTraces checks that every message has one created event, in the order of sending, and that there is no other.
 func checkTraces(t *testing.T, r *Router, messages int) {
 	t.Helper()
-	err := r.read(t.Context(), func(c *conn) error {
+	err := r.read(t.Context(), func(c *Conn) error {
 		sent, err := c.texts(`SELECT message_id FROM agent_message ORDER BY seq`)
 		if err != nil {
 			return err
@@ -127,8 +130,8 @@ func TestFailureInABatchIsItsOwn(t *testing.T) {
 			t.Run(fmt.Sprintf("place %d, %d rows", place, wrote), func(t *testing.T) {
 				t.Parallel()
 				r := openWithTwo(t)
-				requests := []*request{sendRequest(1, nil), sendRequest(2, nil), sendRequest(1, nil)}
-				requests = slices.Insert(requests, place, sendRequest(wrote, errOwn))
+				requests := []*request{sendRequest(r, 1, nil), sendRequest(r, 2, nil), sendRequest(r, 1, nil)}
+				requests = slices.Insert(requests, place, sendRequest(r, wrote, errOwn))
 				for i, err := range together(t, r, requests...) {
 					if i == place && !errors.Is(err, errOwn) || i != place && err != nil {
 						t.Errorf("request %d: %v", i, err)
@@ -144,20 +147,20 @@ func TestFailureInABatchIsItsOwn(t *testing.T) {
 func TestFailureAfterTracing(t *testing.T) {
 	t.Parallel()
 	r := openWithTwo(t)
-	traces := &request{sends: true, fn: func(t *tx) error {
+	traces := &request{r: r, sends: true, fn: func(t *tx) error {
 		if err := t.traceCreated(); err != nil {
 			return err
 		}
 		return errOwn
 	}}
-	other := sendRequest(1, nil)
-	other.ctx = WithInstance(context.Background(), "another")
-	errs := together(t, r, sendRequest(1, nil), traces, sendRequest(1, errOwn), other)
+	other := sendRequest(r, 1, nil)
+	other.Ctx = WithInstance(context.Background(), "another")
+	errs := together(t, r, sendRequest(r, 1, nil), traces, sendRequest(r, 1, errOwn), other)
 	if errs[0] != nil || !errors.Is(errs[1], errOwn) || !errors.Is(errs[2], errOwn) || errs[3] != nil {
 		t.Errorf("outcomes %v", errs)
 	}
 	checkTraces(t, r, 2)
-	err := r.read(t.Context(), func(c *conn) error {
+	err := r.read(t.Context(), func(c *Conn) error {
 		actors, err := c.texts(`SELECT actor FROM message_trace WHERE event = 'created' ORDER BY id`)
 		if err == nil && !slices.Equal(actors, []string{r.instance, "another"}) {
 			err = fmt.Errorf("actors %q", actors)
@@ -174,7 +177,7 @@ func TestFailureAfterTracing(t *testing.T) {
 func TestFailingDiskIsRemembered(t *testing.T) {
 	t.Parallel()
 	r := openWithTwo(t)
-	wal := r.writer.wal
+	wal := fileOf(r).backend.wal
 	whole := wal.file
 	broken, err := os.Open(r.path + "-wal")
 	if err != nil {
@@ -210,18 +213,19 @@ func TestFailingDiskIsRemembered(t *testing.T) {
 func TestOneSyncForSeveralCommits(t *testing.T) {
 	t.Parallel()
 	r := openWithTwo(t)
-	wal := r.writer.wal
-	first, second := wal.committed(), wal.committed()
-	if err := second.sync(); err != nil {
+	wal := fileOf(r).backend.wal
+	w := fileOf(r).backend
+	first, second := wal.committed(w), wal.committed(w)
+	if err := second.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	if err := wal.file.Close(); err != nil { // from now on a sync fails
 		t.Fatal(err)
 	}
-	if err := first.sync(); err != nil {
+	if err := first.Sync(); err != nil {
 		t.Errorf("the first commit was synced with the second: %v", err)
 	}
-	if err := wal.committed().sync(); err == nil {
+	if err := wal.committed(w).Sync(); err == nil {
 		t.Error("a later commit needs a sync of its own")
 	}
 }
@@ -231,13 +235,13 @@ func TestOneSyncForSeveralCommits(t *testing.T) {
 func TestNextBatchDuringASync(t *testing.T) {
 	t.Parallel()
 	r := openWithTwo(t)
-	w := r.writer
+	w := fileOf(r).backend
 	before := w.wal.last.Load()
 	w.wal.mu.Lock() // the disk takes its time
 
 	inside, leave := make(chan struct{}), make(chan struct{})
 	answers := make(chan error, overlapFrom+1)
-	first := sendRequest(1, nil)
+	first := sendRequest(r, 1, nil)
 	send := first.fn
 	first.fn = func(t *tx) error {
 		close(inside)
@@ -245,15 +249,15 @@ func TestNextBatchDuringASync(t *testing.T) {
 		return send(t)
 	}
 	submit := func(q *request) {
-		q.ctx = context.Background()
-		answers <- w.submit(q)
+		q.Ctx = context.Background()
+		answers <- r.submit(q.Ctx, q)
 	}
 	go submit(first)
 	<-inside
 	for range overlapFrom {
-		go submit(sendRequest(1, nil))
+		go submit(sendRequest(r, 1, nil))
 	}
-	awaitQueue(t, w, overlapFrom)
+	awaitQueue(t, fileOf(r).writer, overlapFrom)
 	close(leave)
 	yieldUntil(t, "the second batch does not wait for the first one's sync", func() bool { return w.wal.last.Load() >= before+2 })
 	if len(answers) > 0 {
@@ -276,18 +280,18 @@ func TestAnswersAreSynced(t *testing.T) {
 	if _, err := r.Send(t.Context(), draft); err != nil {
 		t.Fatal(err)
 	}
-	before := r.writer.wal.synced
+	before := fileOf(r).backend.wal.synced
 	if sent, err := r.Send(t.Context(), draft); err != nil || !sent.Idempotent {
 		t.Fatalf("the repeat: %+v, %v", sent, err)
 	}
-	if r.writer.wal.synced == before {
+	if fileOf(r).backend.wal.synced == before {
 		t.Error("the repeat was answered without a sync")
 	}
-	before = r.writer.wal.synced
+	before = fileOf(r).backend.wal.synced
 	if _, err := r.DeliverAll(t.Context(), DeliverOptions{Recipient: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	if r.writer.wal.synced != before {
+	if fileOf(r).backend.wal.synced != before {
 		t.Error("a delivery run that found nothing waited for the disk")
 	}
 }
@@ -315,7 +319,7 @@ func TestLogTurnedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mode string
-	err = r.read(t.Context(), func(c *conn) (err error) {
+	err = r.read(t.Context(), func(c *Conn) (err error) {
 		mode, _, err = c.text("PRAGMA journal_mode")
 		return err
 	})

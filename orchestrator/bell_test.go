@@ -112,7 +112,7 @@ func TestRingsReachWhomTheyName(t *testing.T) {
 // TestRingNamesFewOrAll: what a batch rings for is bounded.
 func TestRingNamesFewOrAll(t *testing.T) {
 	t.Parallel()
-	var r ring
+	var r Ring
 	for i := range maxNames {
 		r.add([]string{fmt.Sprint("agent", i), "agent0"})
 	}

@@ -38,7 +38,7 @@ type Reception struct {
 func (r *Router) TakeIn(ctx context.Context, in TakenIn) (got Reception, err error) {
 	in.Sender, in.Recipient, in.Payload = foldName(in.Sender), foldName(in.Recipient), Compacted(in.Payload)
 	known := false
-	err = r.read(ctx, func(c *conn) error { // most files of a folder were taken in long ago
+	err = r.read(ctx, func(c *Conn) error { // most files of a folder were taken in long ago
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func (in *TakenIn) check() (err error) {
 }
 
 // takenIn looks for the message of a file.
-func (c *conn) takenIn(conf *config, in *TakenIn) (got Reception, known bool, err error) {
+func (c *Conn) takenIn(conf *config, in *TakenIn) (got Reception, known bool, err error) {
 	m, known, err := c.messageWithID(in.ID)
 	if err != nil || !known {
 		return got, false, err
@@ -94,7 +94,7 @@ func (c *conn) takenIn(conf *config, in *TakenIn) (got Reception, known bool, er
 
 // checkCopy refuses a file whose message was delivered as a file below another root, unless it is the one that the message
 // came with: that root may have been moved here, and then no other file is left for the recipient.
-func (c *conn) checkCopy(m *Message, in *TakenIn) error {
+func (c *Conn) checkCopy(m *Message, in *TakenIn) error {
 	scheme, _, _ := strings.Cut(in.Target, ":")
 	for target := range m.marksOf() {
 		if !strings.HasPrefix(target, scheme+":") {
@@ -244,7 +244,7 @@ func (r *Router) EachPlaced(ctx context.Context, agent, target string, f func(pa
 			}
 			var page []Placed
 			n := 0
-			err := r.look(ctx, func(c *conn) error {
+			err := r.look(ctx, func(c *Conn) error {
 				return c.query(placedQuery(table), func(row store.Row) error {
 					p := Placed{table: table, seq: row.Int(0), ID: row.Text(1), marks: row.Text(2)}
 					n, after = n+1, p.seq
@@ -309,7 +309,7 @@ type BridgeProblem struct {
 
 // BridgeProblems lists the problems that are there, by path.
 func (r *Router) BridgeProblems(ctx context.Context) (list []BridgeProblem, err error) {
-	err = r.look(ctx, func(c *conn) error {
+	err = r.look(ctx, func(c *Conn) error {
 		list = []BridgeProblem{}
 		return c.query(`SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path`, func(row store.Row) error {
 			list = append(list, BridgeProblem{row.Text(0), row.Text(1), row.Text(2), row.Text(3)})

@@ -29,7 +29,7 @@ func lockedRouter(t *testing.T) (r *Router, lock func()) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.writer.c.script("PRAGMA busy_timeout = 0"); err != nil {
+	if err := fileOf(r).backend.c.script("PRAGMA busy_timeout = 0"); err != nil {
 		t.Fatal(err)
 	}
 	return r, func() {
@@ -99,9 +99,9 @@ func TestWaitedForTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, lock := lockedRouter(t)
 		lock()
-		b := &batch{requests: []*request{{ctx: context.Background()}}, outcomes: make([]error, 1)}
+		b := &Batch{w: fileOf(r).writer, requests: []*Request{{Ctx: context.Background()}}, outcomes: make([]error, 1)}
 		until := time.Now().Add(time.Second) // as much as the turnstile has left of it
-		if err := r.writer.takeTurn(b, until); !isBusy(err) || time.Now().After(until) {
+		if err := fileOf(r).backend.takeTurn(b, until); !isBusy(err) || time.Now().After(until) {
 			t.Errorf("%v, %s after the time was up", err, time.Since(until))
 		}
 	})
@@ -112,21 +112,21 @@ func TestWaitedForTheTurn(t *testing.T) {
 func TestPatientUntil(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		within := func(d time.Duration) *request {
+		within := func(d time.Duration) *Request {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			t.Cleanup(cancel)
-			return &request{ctx: ctx}
+			return &Request{Ctx: ctx}
 		}
 		for name, c := range map[string]struct {
-			requests []*request
+			requests []*Request
 			want     time.Duration
 		}{
-			"no end":   {[]*request{within(time.Second), {ctx: t.Context()}}, 10 * time.Second},
-			"the last": {[]*request{within(time.Second), within(3 * time.Second), within(0)}, 3 * time.Second},
-			"too long": {[]*request{within(time.Hour)}, 10 * time.Second},
-			"over":     {[]*request{within(0)}, 0},
+			"no end":   {[]*Request{within(time.Second), {Ctx: t.Context()}}, 10 * time.Second},
+			"the last": {[]*Request{within(time.Second), within(3 * time.Second), within(0)}, 3 * time.Second},
+			"too long": {[]*Request{within(time.Hour)}, 10 * time.Second},
+			"over":     {[]*Request{within(0)}, 0},
 		} {
-			b := batch{requests: c.requests}
+			b := Batch{requests: c.requests}
 			if got := time.Until(b.patientUntil(10 * time.Second)); got != c.want {
 				t.Errorf("%s: %s, want %s", name, got, c.want)
 			}

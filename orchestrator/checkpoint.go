@@ -10,11 +10,11 @@ import (
 // vacuumStep is how many free pages go back to the file system in one transaction.
 const vacuumStep = 500
 
-// shrink gives free pages back to the file system in small steps, then folds the WAL into the database.
-func (r *Router) shrink(ctx context.Context) error {
+// Shrink gives free pages back to the file system in small steps, then folds the WAL into the database.
+func (s *sqliteStore) Shrink(ctx context.Context) error {
 	for {
 		var free int64
-		err := r.write(ctx, func(t *tx) (err error) {
+		err := s.write(ctx, func(t *Transaction) (err error) {
 			// Stepped to the end as a query: run as a statement, the driver frees a single page.
 			if err = t.query("PRAGMA incremental_vacuum(500)", func(store.Row) error { return nil }); err != nil {
 				return err
@@ -32,7 +32,7 @@ func (r *Router) shrink(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	_, err := r.checkpoint("TRUNCATE")
+	_, err := s.checkpoint("TRUNCATE")
 	return err
 }
 
@@ -43,25 +43,30 @@ type Checkpointed struct {
 	Complete  bool // false: readers or writers were in the way; the next one goes on
 }
 
-// Checkpoint folds the WAL into the database. Beyond the setting wal.limit, or with truncate, it also empties the file;
-// SQLite does the rest by itself every thousand pages. It never waits for others, so that no sender waits for it.
-func (r *Router) Checkpoint(ctx context.Context, truncate bool) (Checkpointed, error) {
-	conf, err := r.configuration(ctx)
-	if err != nil {
-		return Checkpointed{}, err
-	}
-	done := Checkpointed{WALBefore: r.walSize()}
+// Checkpoint folds the WAL into the database. When it is larger than limit, in bytes, or with truncate, it also empties the
+// file; SQLite does the rest by itself every thousand pages. It never waits for others, so that no sender waits for it.
+func (s *sqliteStore) Checkpoint(truncate bool, limit int64) (done Checkpointed, err error) {
+	done.WALBefore = s.logSize()
 	mode := "PASSIVE"
-	if truncate || done.WALBefore > conf.settings.WALLimit {
+	if truncate || done.WALBefore > limit {
 		mode = "TRUNCATE"
 	}
-	done.Complete, err = r.checkpoint(mode)
-	done.WALAfter = r.walSize()
+	done.Complete, err = s.checkpoint(mode)
+	done.WALAfter = s.logSize()
 	return done, err
 }
 
-func (r *Router) walSize() int64 {
-	info, err := os.Stat(r.path + "-wal")
+// Size returns the bytes of the file and its WAL, and those of the WAL.
+func (s *sqliteStore) Size() (all, log int64) {
+	log = s.logSize()
+	if info, err := os.Stat(s.path); err == nil {
+		all = info.Size()
+	}
+	return all + log, log
+}
+
+func (s *sqliteStore) logSize() int64 {
+	info, err := os.Stat(s.path + "-wal")
 	if err != nil {
 		return 0
 	}
@@ -70,10 +75,10 @@ func (r *Router) walSize() int64 {
 
 // checkpoint runs on a connection of its own with no busy timeout: one open cursor elsewhere and a patient checkpoint
 // would stall every sender.
-func (r *Router) checkpoint(mode string) (complete bool, err error) {
-	c, err := openConn(fileURI(r.path, map[string][]string{"mode": {"rw"}, "_busy_timeout": {"0"}, "_sync": {"FULL"}, "_mutex": {"no"}}))
+func (s *sqliteStore) checkpoint(mode string) (complete bool, err error) {
+	c, err := openConn(fileURI(s.path, map[string][]string{"mode": {"rw"}, "_busy_timeout": {"0"}, "_sync": {"FULL"}, "_mutex": {"no"}}))
 	if err != nil {
-		return false, databaseError(r.path, err)
+		return false, databaseError(s.path, err)
 	}
 	defer c.close()
 	err = c.query("PRAGMA wal_checkpoint("+mode+")", func(row store.Row) error {
@@ -83,5 +88,5 @@ func (r *Router) checkpoint(mode string) (complete bool, err error) {
 	if isBusy(err) {
 		return false, nil
 	}
-	return complete, databaseError(r.path, err)
+	return complete, databaseError(s.path, err)
 }

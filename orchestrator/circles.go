@@ -34,7 +34,7 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 			return nil, err
 		}
 		if conf.agents[name] == nil {
-			return nil, r.read(ctx, func(c *conn) error {
+			return nil, r.read(ctx, func(c *Conn) error {
 				return c.unknownAgent(UnknownRecipient, waiter+" cannot wait: ", name, conf)
 			})
 		}
@@ -44,7 +44,7 @@ func (r *Router) awaited(ctx context.Context, waiter string, o *WaitOptions) (na
 		return names, nil
 	}
 	var ms []Message
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		ms, err = c.mustFindOwn(conf, o.ReplyTo, waiter)
 		return err
 	})
@@ -87,7 +87,7 @@ func (r *Router) declareWait(ctx context.Context, o *WaitOptions, names []string
 			}
 			ids = append(ids, id)
 			if _, err := t.Exec(`INSERT INTO waits (id, waiter, waits_for, instance, since, until, filtered, posts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-				id, o.Recipient, name, r.pulse.token(t.actor), t.now, until, own.filtered, own.posts); err != nil {
+				id, o.Recipient, name, r.store.Token(t.actor), t.now, until, own.filtered, own.posts); err != nil {
 				return err
 			}
 		}
@@ -139,7 +139,7 @@ func (t *tx) checkCircle(waiter string, own *edges) error {
 func (t *tx) endDeadWaits() (removed int64, err error) {
 	instances, err := t.texts(`SELECT DISTINCT instance FROM waits`)
 	for _, instance := range instances {
-		if err == nil && t.r.pulse.gone(instance) {
+		if err == nil && t.r.store.Gone(instance) {
 			var n int64
 			n, err = t.Exec(`DELETE FROM waits WHERE instance = ?`, instance)
 			removed += n

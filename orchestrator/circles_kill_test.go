@@ -45,7 +45,7 @@ func TestKilledWaiterRefusesNobody(t *testing.T) {
 		t.Fatalf("the helper said %q", h.out.Text())
 	}
 	waits := func() (n int64) {
-		if err := r.read(t.Context(), func(c *conn) error { n, err = c.number(`SELECT count(*) FROM waits`); return err }); err != nil {
+		if err := r.read(t.Context(), func(c *Conn) error { n, err = c.number(`SELECT count(*) FROM waits`); return err }); err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -112,7 +112,7 @@ func (t *tx) lease(c *claim) error {
 	if err != nil {
 		return err
 	}
-	c.token = t.r.pulse.token(token)
+	c.token = t.r.store.Token(token)
 	seqs := make([]int64, len(c.messages))
 	for i := range c.messages {
 		seqs[i] = c.messages[i].seq

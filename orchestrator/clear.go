@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"mailroom/tracing"
@@ -40,7 +39,7 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 	if age == 0 {
 		age = conf.settings.KeepEnded
 	}
-	before := r.size()
+	before, _ := r.size()
 	if err := r.tidyAll(ctx); err != nil {
 		return cleared, err
 	}
@@ -83,7 +82,8 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 			return cleared, err
 		}
 	}
-	cleared.FreedBytes = max(0, before-r.size())
+	after, _ := r.size()
+	cleared.FreedBytes = max(0, before-after)
 	return cleared, nil
 }
 
@@ -93,7 +93,7 @@ func (r *Router) clearArchived(ctx context.Context, cutoff string) (deleted int6
 }
 
 func (r *Router) countEnded(ctx context.Context, cutoff string) (n int64, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		n, err = c.number(`SELECT (SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?1)
 			+ (SELECT count(*)`+closedPosts+`)`, cutoff)
 		return err
@@ -151,7 +151,7 @@ func (t *tx) clearBatch() error {
 		}
 		t.removed[status] += count
 	}
-	if err := t.renumberArchived(); err != nil {
+	if err := t.driver.renumberArchived(); err != nil {
 		return err
 	}
 	keys, err := t.keysIn("agent_message")
@@ -272,14 +272,4 @@ func (t *tx) clearMessageTraces(cutoff string) (ids, rows int64, err error) {
 		ids = clearBatch // there are more
 	}
 	return ids, rows, err
-}
-
-// size is what the database takes on disk, its WAL included.
-func (r *Router) size() (bytes int64) {
-	for _, suffix := range []string{"", "-wal"} {
-		if info, err := os.Stat(r.path + suffix); err == nil {
-			bytes += info.Size()
-		}
-	}
-	return bytes
 }

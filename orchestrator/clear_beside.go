@@ -114,7 +114,7 @@ func (r *Router) clearRows(ctx context.Context, table, over, cutoff string) (n i
 
 // numbers runs a query of one column of numbers.
 func (r *Router) numbers(ctx context.Context, query string, args ...any) (list []int64, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		return c.query(query, func(row store.Row) error {
 			list = append(list, row.Int(0))
 			return nil

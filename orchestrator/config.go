@@ -44,21 +44,47 @@ func (t *tx) config() (*config, error) {
 	if t.conf != nil {
 		return t.conf, nil
 	}
-	conf, err := t.r.config.load(t.conn)
+	conf, err := t.r.config.load(t.Conn)
 	t.conf = conf
 	return conf, err
 }
 
+// read calls fn with a connection whose statements all see the same state of the database, see Store.Read. It fails in place of
+// running on tables that a newer program has made unfit for this one.
+func (r *Router) read(ctx context.Context, fn func(c *Conn) error) error {
+	return r.store.Read(ctx, r.onOurTables(fn))
+}
+
+// look is read without a snapshot: fn runs one statement, or several that need not see the same state.
+func (r *Router) look(ctx context.Context, fn func(c *Conn) error) error {
+	return r.store.Look(ctx, r.onOurTables(fn))
+}
+
+// glance is a look that does not ask whether this program may still use the tables: fn does, by loading the configuration.
+func (r *Router) glance(ctx context.Context, fn func(c *Conn) error) error {
+	return r.store.Look(ctx, fn)
+}
+
+// onOurTables wraps fn, so that it fails in place of running on tables that a newer program has made unfit for this one.
+func (r *Router) onOurTables(fn func(c *Conn) error) func(c *Conn) error {
+	return func(c *Conn) error {
+		if _, err := r.config.admit(c); err != nil {
+			return err
+		}
+		return fn(c)
+	}
+}
+
 // configuration returns the configuration as a reader sees it now.
 func (r *Router) configuration(ctx context.Context) (conf *config, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		conf, err = r.config.load(c)
 		return err
 	})
 	return conf, err
 }
 
-func (cache *configCache) load(c *conn) (*config, error) {
+func (cache *configCache) load(c *Conn) (*config, error) {
 	version, err := cache.admit(c)
 	if err != nil {
 		return nil, err
@@ -79,7 +105,7 @@ func (cache *configCache) load(c *conn) (*config, error) {
 
 // admit returns the version of the configuration as a connection sees it. It refuses tables that a newer program has made
 // unfit for this one, however long the connection has been open: a migration changes that version, too.
-func (cache *configCache) admit(c *conn) (version string, err error) {
+func (cache *configCache) admit(c *Conn) (version string, err error) {
 	if version, _, err = c.text(`SELECT value FROM settings WHERE key = '` + configVersion + `'`); err != nil {
 		return "", err
 	}
@@ -87,11 +113,11 @@ func (cache *configCache) admit(c *conn) (version string, err error) {
 }
 
 // admitAt does what admit does, with a version of the configuration that was read already.
-func (cache *configCache) admitAt(c *conn, version string) error {
+func (cache *configCache) admitAt(c *Conn, version string) error {
 	if admitted := cache.admitted.Load(); admitted != nil && *admitted == version {
 		return nil
 	}
-	if _, err := checkVersion(c); err != nil {
+	if err := c.admit(); err != nil {
 		return err
 	}
 	cache.admitted.Store(&version)
@@ -115,7 +141,7 @@ func (cache *configCache) last() *config {
 	return cache.conf
 }
 
-func readConfig(c *conn, version string, parts []*Part) (*config, error) {
+func readConfig(c *Conn, version string, parts []*Part) (*config, error) {
 	conf := &config{version: version, stored: map[string]string{}, agents: map[string]*Agent{}, groups: map[string][]string{}, taken: map[string][]string{}}
 	err := c.query(`SELECT key, value FROM settings`, func(row store.Row) error {
 		conf.stored[row.Text(0)] = row.Text(1)
@@ -169,7 +195,7 @@ func readConfig(c *conn, version string, parts []*Part) (*config, error) {
 	return conf, conf.readGroups(c)
 }
 
-func (conf *config) readGroups(c *conn) error {
+func (conf *config) readGroups(c *Conn) error {
 	return c.query(`SELECT g.name, m.agent, m.position FROM groups g LEFT JOIN group_members m ON m.group_name = g.name
 		ORDER BY g.name, m.position`, func(row store.Row) error {
 		name, ok := nameIn(row[0])

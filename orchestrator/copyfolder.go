@@ -98,14 +98,14 @@ func eachAbandoned(folder string, f func(path string)) error {
 }
 
 // sweep removes what killed processes left in a folder while they made copies of a database.
-func (r *Router) sweep(folder string) {
+func (s *sqliteStore) sweep(folder string) {
 	err := eachAbandoned(folder, func(path string) {
 		if err := os.RemoveAll(path); err != nil {
-			r.log.Warn("what a killed backup or restore left cannot be removed", "path", path, "error", err)
+			s.log.Warn("what a killed backup or restore left cannot be removed", "path", path, "error", err)
 		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.log.Debug("a folder was not looked through for what killed backups left", "folder", folder, "error", err)
+		s.log.Debug("a folder was not looked through for what killed backups left", "folder", folder, "error", err)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestCopyFoldersBesideSweepers(t *testing.T) {
 				case <-done:
 					return
 				default:
-					r.sweep(folder)
+					fileOf(r).sweep(folder)
 				}
 			}
 		})

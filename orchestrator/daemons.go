@@ -48,14 +48,14 @@ func (r *Router) Leave(ctx context.Context) error {
 
 // Daemons lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
 func (r *Router) Daemons(ctx context.Context) (list []Daemon, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list, err = c.daemons(r.now())
 		return err
 	})
 	return list, err
 }
 
-func (c *conn) daemons(now time.Time) ([]Daemon, error) {
+func (c *Conn) daemons(now time.Time) ([]Daemon, error) {
 	host, _ := os.Hostname()
 	list := []Daemon{}
 	err := c.query(`SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at`,

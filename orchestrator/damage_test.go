@@ -13,19 +13,19 @@ func TestDamageMetByAWrite(t *testing.T) {
 	t.Parallel()
 	r := openWithTwo(t)
 	err := r.write(t.Context(), func(*tx) error { return sqlite3.Error{Code: sqlite3.ErrCorrupt} })
-	if CodeOf(err) != Unavailable || r.damage.Load() == nil {
-		t.Fatalf("%v; remembered: %v", err, r.damage.Load())
+	if CodeOf(err) != Unavailable || fileOf(r).damage.Load() == nil {
+		t.Fatalf("%v; remembered: %v", err, fileOf(r).damage.Load())
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.stillDamaged(gone); err == nil {
+	if err := fileOf(r).stillDamaged(gone); err == nil {
 		t.Error("in order, says a check that nobody waited for")
 	}
-	r.checking.Store(true) // somebody else's check is under way
+	fileOf(r).checking.Store(true) // somebody else's check is under way
 	if err := r.Ready(t.Context()); CodeOf(err) != Unavailable {
 		t.Errorf("ready while the check is under way: %v", err)
 	}
-	r.checking.Store(false)
+	fileOf(r).checking.Store(false)
 	if err := r.Ready(t.Context()); err != nil {
 		t.Errorf("a file that is whole: %v", err)
 	}

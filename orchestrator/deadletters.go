@@ -23,7 +23,7 @@ const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
 
 // DeadLetters lists messages that failed or expired, newest first, and how many there are in all.
 func (r *Router) DeadLetters(ctx context.Context, f DeadLetterFilter) (ms []Message, total int64, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		args, err := f.args(r, c)
 		if err != nil {
 			return err
@@ -38,7 +38,7 @@ func (r *Router) DeadLetters(ctx context.Context, f DeadLetterFilter) (ms []Mess
 }
 
 // args are the parameters of deadLetters.
-func (f *DeadLetterFilter) args(r *Router, c *conn) ([]any, error) {
+func (f *DeadLetterFilter) args(r *Router, c *Conn) ([]any, error) {
 	after := int64(math.MinInt64)
 	if f.Own {
 		conf, err := r.config.load(c)
@@ -92,7 +92,7 @@ func (r *Router) Replay(ctx context.Context, id, by string) (replayed []Message,
 // replayed before an error is returned with it.
 func (r *Router) ReplayAll(ctx context.Context, f DeadLetterFilter) (replayed []Message, skipped int, err error) {
 	var ids []string
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		args, err := f.args(r, c)
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ func (t *tx) noteDeleted(from string) error {
 
 // deletedMessage returns what the trace kept of a message when retention deleted it, and when that was; only the id, and
 // "", if it was not.
-func (c *conn) deletedMessage(id string) (m Message, at string, err error) {
+func (c *Conn) deletedMessage(id string) (m Message, at string, err error) {
 	m.ID = id
 	err = c.query(`SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1`,
 		func(row store.Row) error {

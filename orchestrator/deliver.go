@@ -182,7 +182,7 @@ func (r *Router) checkRecipient(ctx context.Context, name string) error {
 // so that it can be asked every second. untrusted says why the database does nothing outside of itself.
 func (r *Router) anythingDue(ctx context.Context) (found bool, untrusted string, err error) {
 	now := r.now()
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func (r *Router) anythingDue(ctx context.Context) (found bool, untrusted string,
 // eachDue calls f with everybody who has something that may be taken now, until it returns false. It walks from
 // recipient to recipient along the index of live rows. What has to wait for something else, a delivery under way or another
 // address, is not to be taken: nobody makes a run for it.
-func (c *conn) eachDue(ctx context.Context, conf *config, now string, f func(recipient string) bool) error {
+func (c *Conn) eachDue(ctx context.Context, conf *config, now string, f func(recipient string) bool) error {
 	something := `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + claimable + `)`
 	if conf.untrusted != "" {
 		something = `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + claimable + ` AND delivery_marks = '')`
@@ -233,12 +233,12 @@ func (c *conn) eachDue(ctx context.Context, conf *config, now string, f func(rec
 
 // nextRecipient returns the least name from one on that has live rows; by hand, somebody may have written an empty one. A BLOB,
 // which is greater than every name and would be the next for ever, is none: its row is adopted first.
-func (c *conn) nextRecipient(from string) (string, bool, error) {
+func (c *Conn) nextRecipient(from string) (string, bool, error) {
 	return c.text(`SELECT recipient FROM agent_message WHERE `+live+` AND recipient >= ? AND recipient < x'' ORDER BY recipient LIMIT 1`, from)
 }
 
 // dueRecipients lists who has something that may be taken now.
-func (c *conn) dueRecipients(ctx context.Context, conf *config, now string) (names []string, err error) {
+func (c *Conn) dueRecipients(ctx context.Context, conf *config, now string) (names []string, err error) {
 	err = c.eachDue(ctx, conf, now, func(recipient string) bool {
 		names = append(names, recipient)
 		return true

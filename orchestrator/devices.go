@@ -104,7 +104,7 @@ func newSignalID(prefix string, now time.Time) (string, error) {
 
 // Devices lists the devices, oldest first; revoked ones too.
 func (r *Router) Devices(ctx context.Context) (list []Device, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list = []Device{}
 		return c.query(`SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`, func(row store.Row) error {
 			list = append(list, scanDevice(row))
@@ -114,7 +114,7 @@ func (r *Router) Devices(ctx context.Context) (list []Device, err error) {
 	return list, err
 }
 
-func (c *conn) device(id string) (d Device, err error) {
+func (c *Conn) device(id string) (d Device, err error) {
 	found := false
 	err = c.query(`SELECT `+deviceColumns+` FROM signal_devices WHERE device_id = ?`, func(row store.Row) error {
 		d, found = scanDevice(row), true
@@ -133,7 +133,7 @@ func (r *Router) DeviceOfToken(ctx context.Context, token string) (d Device, err
 	if !strings.HasPrefix(token, deviceTokenPrefix) || len(token) > 128 {
 		return d, refused
 	}
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		id, found, err := c.text(`SELECT device_id FROM signal_subscriptions WHERE token_hash = ?`, hashToken(token))
 		if err == nil && !found {
 			err = refused
@@ -224,7 +224,7 @@ func (r *Router) RevokeDevice(ctx context.Context, id string) (Device, error) {
 }
 
 // hasDevice reports whether the user has a device that shows what is sealed.
-func (c *conn) hasDevice() (bool, error) {
+func (c *Conn) hasDevice() (bool, error) {
 	n, err := c.number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind = '` + DeviceApp + `')`)
 	return n != 0, err
 }

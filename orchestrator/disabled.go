@@ -104,7 +104,7 @@ func (t *tx) releaseToReader(recipient string) error {
 }
 
 // keptFrom looks whether releaseToReader would release anything.
-func (c *conn) keptFrom(agent *Agent) (bool, error) {
+func (c *Conn) keptFrom(agent *Agent) (bool, error) {
 	n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+putOff+` AND lease_token = '' AND recipient = ?1)`, agent.Name)
 	return n != 0, err
 }

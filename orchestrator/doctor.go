@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"mailroom/orchestrator/store"
 )
@@ -23,48 +21,20 @@ type Finding struct {
 // is asked to try the agents' transports with test messages; see TryTransports.
 func (r *Router) Doctor(ctx context.Context, try bool) []Finding {
 	d := &doctor{r: r}
-	d.file()
-	d.fileSystem()
-	locked := r.exists() && d.locked(ctx)
+	check, ok := r.store.(Checker)
+	if ok {
+		check.CheckPlace(d.add)
+	}
+	locked := r.store.Exists() && ok && check.CheckLock(ctx, d.add)
 	d.content(ctx)
 	switch {
-	case !try || !r.exists():
+	case !try || !r.store.Exists():
 	case locked:
 		d.add("trials", "problem", "no test message was sent: it could not be written", "")
 	default:
 		d.trials(ctx)
 	}
 	return d.findings
-}
-
-// lockPatience is how long the doctor waits for the write lock: many times what a writer has it for.
-const lockPatience = 2 * time.Second
-
-// locked reports whether nobody can write the database since a program holds its lock, and which one that is.
-func (d *doctor) locked(ctx context.Context) bool {
-	short, cancel := context.WithTimeout(ctx, lockPatience)
-	defer cancel()
-	looked := errors.New("looked")
-	err := d.r.write(short, func(*tx) error { return looked })
-	if errors.Is(err, looked) {
-		d.add("lock", "ok", "nobody keeps others from writing", "")
-	}
-	if CodeOf(err) != Busy || ctx.Err() != nil {
-		return false // what else keeps from writing, the other checks name
-	}
-	var who, pids []string
-	for _, pid := range lockers(d.r.path) {
-		pids = append(pids, strconv.Itoa(pid))
-		who = append(who, fmt.Sprintf("process %d (%q)", pid, processName(pid)))
-	}
-	says := "nobody could write the database for " + FormatDuration(lockPatience) + ": "
-	if pids == nil {
-		d.add("lock", "problem", says+"another program holds its lock", "`fuser -v "+shellWord(d.r.path)+"` shows who has it open; end the one that is in a transaction")
-		return true
-	}
-	d.add("lock", "problem", says+"its lock is held by "+strings.Join(who, " and "),
-		"`ps -fp "+strings.Join(pids, ",")+"` shows what that is. Let it end its transaction, or end it: what it has not committed is undone")
-	return true
 }
 
 // trials sends each agent a test message.
@@ -105,33 +75,29 @@ func (d *doctor) add(check, level, says, do string) {
 }
 
 func (d *doctor) content(ctx context.Context) {
-	if !d.r.exists() {
+	if !d.r.store.Exists() {
 		return
 	}
-	err := d.r.read(ctx, func(c *conn) error {
-		problems, err := c.texts(`PRAGMA integrity_check(10)`)
-		if err != nil {
-			return err
-		}
-		if len(problems) == 1 && problems[0] == "ok" {
-			d.add("integrity", "ok", "SQLite finds the file whole", "")
-		} else {
-			d.add("integrity", "problem", strings.Join(problems, "; "), recovery(d.r.path))
+	check, ok := d.r.store.(Checker)
+	err := d.r.read(ctx, func(c *Conn) error {
+		if ok {
+			if err := check.CheckTables(c, d.add); err != nil {
+				return err
+			}
 		}
 		if err := d.trust(c); err != nil {
-			return err
-		}
-		if err := d.settings(c); err != nil {
 			return err
 		}
 		return d.messages(c)
 	})
 	var own *Error
-	switch {
-	case err == nil:
-	case isDamaged(err) && errors.As(err, &own):
-		d.add("database", "problem", fmt.Sprintf("%s: %v", own.Message, own.Err), recovery(d.r.path))
-	default:
+	if ok && errors.As(err, &own) {
+		if do := check.Recovery(err); do != "" {
+			d.add("database", "problem", fmt.Sprintf("%s: %v", own.Message, own.Err), do)
+			return
+		}
+	}
+	if err != nil {
 		d.failed("database", "", err)
 	}
 }
@@ -150,7 +116,7 @@ func (d *doctor) failed(check, says string, err error) {
 }
 
 // trust says whether the database may act outside of itself, and whether that makes a difference.
-func (d *doctor) trust(c *conn) error {
+func (d *doctor) trust(c *Conn) error {
 	if d.r.trust == nil {
 		return nil
 	}
@@ -171,25 +137,8 @@ func (d *doctor) trust(c *conn) error {
 	return err
 }
 
-func (d *doctor) settings(c *conn) error {
-	mode, _, err := c.text(`PRAGMA journal_mode`)
-	if err != nil {
-		return err
-	}
-	if mode != "wal" && mode != "off" && mode != "memory" {
-		d.add("journal", "problem", "the journal mode is "+mode+": readers and writers block each other", "sqlite3 "+shellWord(d.r.path)+" 'PRAGMA journal_mode=WAL'")
-	} else {
-		d.add("journal", "ok", "write-ahead log", "")
-	}
-	if wal := d.r.walSize(); wal > 256<<20 {
-		d.add("wal size", "problem", fmt.Sprintf("the write-ahead log has %d MB: some reader keeps it from being folded", wal>>20),
-			"`mailroom checkpoint --truncate`; if it stays, end the program that holds a read transaction")
-	}
-	return nil
-}
-
 // messages looks for what an operator should know about the rows.
-func (d *doctor) messages(c *conn) error {
+func (d *doctor) messages(c *Conn) error {
 	now := stamp(d.r.now())
 	conf, err := d.r.config.load(c)
 	if err != nil {
@@ -263,7 +212,7 @@ func (d *doctor) target(a *Agent, target string) error {
 }
 
 // agents checks that every agent's transport exists and takes its address.
-func (d *doctor) agents(c *conn, conf *config) error {
+func (d *doctor) agents(c *Conn, conf *config) error {
 	bad := 0
 	for _, name := range conf.names {
 		if conf.untrusted != "" {

@@ -24,7 +24,7 @@ func (d *doctor) odd(conf *config) {
 const maxOdd = 10
 
 // builtInNames tells of what has a built-in name in the tables, and of tokens for one.
-func (d *doctor) builtInNames(c *conn, conf *config) error {
+func (d *doctor) builtInNames(c *Conn, conf *config) error {
 	found := false
 	for _, a := range conf.builtInAgents() {
 		n, err := c.number(`SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)`, a.Name, stamp(d.r.now()))
@@ -57,7 +57,7 @@ func (d *doctor) builtInNames(c *conn, conf *config) error {
 
 // recipients tells of undelivered messages to names that nobody has: those that an agent can be added with, and others, which
 // somebody wrote by hand.
-func (d *doctor) recipients(c *conn, conf *config) error {
+func (d *doctor) recipients(c *Conn, conf *config) error {
 	const name = "unknown recipients"
 	written, err := c.texts(`SELECT DISTINCT recipient FROM agent_message WHERE ` + live)
 	if err != nil {

@@ -75,23 +75,35 @@ func (f *walFile) release() {
 
 // commit is one commit that may not be on the disk yet.
 type commit struct {
+	by     *backend
 	wal    *walFile
 	number int64
 }
 
-// committed notes a commit. Call it before leadership passes on, and sync once on what it returns.
-func (f *walFile) committed() *commit {
+// committed notes a commit. Call it before leadership passes on, and Sync once on what it returns.
+func (f *walFile) committed(by *backend) *commit {
 	f.users.Add(1)
-	return &commit{f, f.last.Add(1)}
+	return &commit{by, f, f.last.Add(1)}
 }
 
-// sync returns when the commit is on the disk, and all before it. Commits that wait at the same time share one sync.
-func (c *commit) sync() error {
-	f := c.wal
+// Sync returns when the commit is on the disk, and all before it. Commits that wait at the same time share one sync.
+func (c *commit) Sync() error {
+	if err := c.wal.sync(c.number); err != nil {
+		return notDurable(c.by.s.path, err)
+	}
+	if c.wal.at.moved() {
+		c.by.strayed.Store(true) // another leader may be using the connection
+		return movedMeanwhile(c.by.s.path)
+	}
+	return nil
+}
+
+// sync returns when the commit of that number is on the disk, and releases the file.
+func (f *walFile) sync(number int64) error {
 	defer f.release()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.synced >= c.number {
+	if f.synced >= number {
 		return nil
 	}
 	if err := failures.of(f.at); err != nil {
@@ -104,4 +116,14 @@ func (c *commit) sync() error {
 	}
 	f.synced = last
 	return nil
+}
+
+// notDurable is the outcome of a commit that others can see but the disk may not have.
+func notDurable(path string, err error) error {
+	return &Error{
+		Code: Unavailable, Err: err,
+		Message: "the disk that holds " + path + " reports an error; whether the change was kept is not known",
+		Hint: "Check the disk, start this program anew, and look with `mailroom trace` before you repeat; " +
+			"a repeat with the same idempotency key is safe",
+	}
 }

@@ -25,7 +25,7 @@ type MessageEvent struct {
 // agent that sees only events of messages that it sent or received; "" sees all. last is the id of the last event that
 // was looked at, from which to go on.
 func (r *Router) Events(ctx context.Context, after int64, concerning string, limit int) (list []MessageEvent, last int64, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list, last = nil, after
 		conf, err := r.config.load(c)
 		if err != nil {
@@ -57,7 +57,7 @@ func (r *Router) Events(ctx context.Context, after int64, concerning string, lim
 
 // LastEvent is the id of the newest event, 0 when there is none.
 func (r *Router) LastEvent(ctx context.Context) (id int64, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		id, err = c.number(`SELECT coalesce(max(id), 0) FROM message_trace`)
 		return err
 	})

@@ -147,7 +147,7 @@ const MostOpen = mostOpen
 
 // Read calls fn while it has a connection to read with.
 func (r *Router) Read(ctx context.Context, fn func()) error {
-	return r.read(ctx, func(*conn) error {
+	return r.read(ctx, func(*Conn) error {
 		fn()
 		return nil
 	})

@@ -8,7 +8,7 @@ import (
 
 // findMessages returns the rows that an id names: one message, or all of a send to a group, or a post and its mentions.
 // Rows that retention has archived are found too.
-func (c *conn) findMessages(id string) ([]Message, error) {
+func (c *Conn) findMessages(id string) ([]Message, error) {
 	ms, err := c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE message_id = ?`, id)
 	if err != nil || len(ms) > 0 && !ms[0].isPost() {
 		return ms, err
@@ -29,7 +29,7 @@ func (c *conn) findMessages(id string) ([]Message, error) {
 }
 
 // mustFind returns the messages that an id names; see findMessages. Error: not_found when there are none.
-func (c *conn) mustFind(id string) ([]Message, error) {
+func (c *Conn) mustFind(id string) ([]Message, error) {
 	ms, err := c.findMessages(id)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (c *conn) mustFind(id string) ([]Message, error) {
 // mustFindOwn returns what an id names to an agent that sent or received it. For anybody else there is no such message: an
 // error must not tell a stranger that an id is taken, or by whom. Of a send to a group a member finds its own message. "" finds
 // all. Error: not_found.
-func (c *conn) mustFindOwn(conf *config, id, by string) ([]Message, error) {
+func (c *Conn) mustFindOwn(conf *config, id, by string) ([]Message, error) {
 	ms, err := c.mustFind(id)
 	if err != nil || by == "" {
 		return ms, err
@@ -64,7 +64,7 @@ func noMessage(id string) error {
 
 // Find returns the messages that an id names; see findMessages. Error: not_found.
 func (r *Router) Find(ctx context.Context, id string) (ms []Message, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		ms, err = c.mustFind(id)
 		return err
 	})

@@ -53,7 +53,7 @@ func (r *Router) CheckSuccession(ctx context.Context, agent, since string) error
 	if since == "" {
 		return nil
 	}
-	return r.read(ctx, func(c *conn) error {
+	return r.read(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err == nil && conf.since(agent) > since {
 			err = Errorf(PermissionDenied, "this program was started for an agent %s that was removed; another has its name", agent)
@@ -85,4 +85,10 @@ func (conf *config) got(m *Message, agent string) bool {
 // owns reports whether an agent has sent or got a message.
 func (conf *config) owns(m *Message, agent string) bool {
 	return conf.sent(m, agent) || conf.got(m, agent)
+}
+
+// newest is the largest number that is believed of all messages that there are; 0 when there is none.
+func (c *Conn) newest() (int64, error) {
+	return c.number(`SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM agent_message WHERE seq <= ?1
+		UNION ALL SELECT max(seq) FROM agent_message_archive WHERE seq <= ?1) AS n`, MaxNumber)
 }

@@ -16,7 +16,7 @@ import (
 // dumpOf is what a database has of its messages, by payload in place of their random names, in the order of names.
 func dumpOf(t *testing.T, r *Router) (dump []string) {
 	t.Helper()
-	err := r.read(t.Context(), func(c *conn) error {
+	err := r.read(t.Context(), func(c *Conn) error {
 		for _, query := range []string{
 			`SELECT 'message', payload, * FROM agent_message`,
 			`SELECT 'inbox', payload, * FROM agent_inbox`,

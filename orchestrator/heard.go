@@ -53,7 +53,7 @@ func (t *tx) storeHeartbeat(name string) error {
 }
 
 // latestStatus is what an agent said last that it does, in any session, and since when; "" when it takes part in none.
-func (c *conn) latestStatus(agent string) (status PresenceStatus, since string, err error) {
+func (c *Conn) latestStatus(agent string) (status PresenceStatus, since string, err error) {
 	err = c.query(`SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`, func(row store.Row) error {
 		status, since = PresenceStatus(row.Text(0)), row.Text(1)
 		return nil

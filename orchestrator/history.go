@@ -33,7 +33,7 @@ func (r *Router) History(ctx context.Context, f HistoryFilter) (ms []Message, mo
 	if err != nil {
 		return nil, false, err
 	}
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
@@ -110,7 +110,7 @@ func (f *HistoryFilter) showsPosts() bool {
 // Copies returns for each of the messages that is a thread's own row of a post those by which the post reaches agents, in
 // the order of sending, and nothing for any other.
 func (r *Router) Copies(ctx context.Context, ms []Message) (copies [][]Message, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		copies = make([][]Message, len(ms))
 		for i := range ms {
 			if !ms[i].isPost() {
@@ -146,7 +146,7 @@ func boundary(name, text string) (string, error) {
 
 // Receipts tells what is known to have happened to each of the messages, in their order.
 func (r *Router) Receipts(ctx context.Context, ms []Message) (list [][]Receipt, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list = make([][]Receipt, len(ms))
 		for i := range ms {
 			if list[i], err = c.receipts(&ms[i]); err != nil {

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"fmt"
+	"slices"
 )
 
 // consumableInboxes is the version of the tables from which on the views of inboxes show only what is unread, and a DELETE
@@ -31,6 +32,38 @@ const inboxView = `
 
 func (c *conn) createInboxView(name string) error { return c.script(fmt.Sprintf(inboxView, name)) }
 
+// makeInboxView makes the view of an agent's inbox, at that time. Error: conflict, see takeOverInbox.
+func (c *conn) makeInboxView(name, at string) error {
+	if err := c.takeOverInbox(name, at); err != nil {
+		return err
+	}
+	return c.createInboxView(name)
+}
+
+// takeOverInbox makes room for the view of an agent's inbox where a program that knows only the command document has a table
+// of that name: what stands in it becomes unread mail of the agent. Error: conflict for a table of another kind.
+func (c *conn) takeOverInbox(name, at string) error {
+	there, err := c.number(`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND lower(name) = ?`, name+"_inbox")
+	if err != nil || there == 0 {
+		return err
+	}
+	columns, err := c.texts(`SELECT lower(name) FROM pragma_table_info(?) ORDER BY 1`, name+"_inbox")
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(columns, []string{"message_id", "payload"}) {
+		return Errorf(Conflict, "the database has a table %s_inbox of its own, which is no inbox of (message_id, payload)", name).
+			WithHint("Rename that table, or choose another name for the agent")
+	}
+	if _, err := c.Exec(`
+		INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at)
+		SELECT ?1, coalesce(message_id, 'inbox-' || rowid), CAST(payload AS TEXT), ?2 FROM "`+name+`_inbox" WHERE true ORDER BY rowid
+		ON CONFLICT (message_id, recipient) DO NOTHING`, name, at); err != nil {
+		return err
+	}
+	return c.script(`DROP TABLE "` + name + `_inbox"`)
+}
+
 // dropInboxView drops the view of an agent, and with it its triggers.
 func (c *conn) dropInboxView(name string) error {
 	return c.script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
@@ -38,15 +71,15 @@ func (c *conn) dropInboxView(name string) error {
 
 // renewInboxView gives an agent whose messages are handed out under a lease the present view of its inbox in place of an earlier
 // one, which knew of no leases.
-func (t *tx) renewInboxView(name string) error {
-	earlier, err := t.number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ? AND instr(sql, 'reading_lease') = 0`, name+"_inbox")
+func (c *conn) renewInboxView(name string) error {
+	earlier, err := c.number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ? AND instr(sql, 'reading_lease') = 0`, name+"_inbox")
 	if err != nil || earlier == 0 || !isName(name) {
 		return err
 	}
-	if err := t.dropInboxView(name); err != nil {
+	if err := c.dropInboxView(name); err != nil {
 		return err
 	}
-	return t.createInboxView(name)
+	return c.createInboxView(name)
 }
 
 // remakeInboxViews gives each agent that has a view of its inbox the present one.

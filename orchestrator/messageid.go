@@ -80,7 +80,7 @@ func firstFree(taken func(n int) (bool, error)) (int, error) {
 }
 
 // messageWithID finds a message by its own id, in the archive too.
-func (c *conn) messageWithID(id string) (m Message, found bool, err error) {
+func (c *Conn) messageWithID(id string) (m Message, found bool, err error) {
 	for _, from := range []string{messageColumns + ` FROM agent_message`, archivedColumns + ` FROM agent_message_archive`} {
 		ms, err := c.messages(`SELECT `+from+` WHERE message_id = ?`, id)
 		if err != nil || len(ms) > 0 {

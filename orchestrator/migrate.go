@@ -289,17 +289,17 @@ func prepareFile(c *conn) error {
 
 // createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops
 // no lock. It makes none where there was one before that this router found, or where the -wal of one is left.
-func (r *Router) createEmpty() error {
-	if r.gone() {
-		return r.noDatabase()
+func (s *sqliteStore) createEmpty() error {
+	if s.gone() {
+		return s.noDatabase()
 	}
-	if _, err := os.Stat(r.path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(r.path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(r.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if os.IsExist(err) {
 		return nil
 	}

@@ -39,49 +39,49 @@ func (p place) database() place { return place{path: p.path, file: p.file} }
 
 // openFile opens a connection to the database and notes which file that is, so that moved can tell. The first that finds
 // another file than was there before says so in the log: there is no telling that from the messages.
-func (r *Router) openFile(dsn string) (*conn, error) {
-	if err := r.anothersWAL(); err != nil {
+func (s *sqliteStore) openFile(dsn string) (*conn, error) {
+	if err := s.anothersWAL(); err != nil {
 		return nil, err
 	}
-	c, err := openFileBy(r.path, dsn, fileAt)
+	c, err := openFileBy(s.path, dsn, fileAt)
 	if err != nil {
 		return nil, err
 	}
 	if c.file == (fileID{}) {
 		return c, nil
 	}
-	r.mu.Lock()
-	before := r.file
-	r.file = c.file
-	r.mu.Unlock()
+	s.mu.Lock()
+	before := s.file
+	s.file = c.file
+	s.mu.Unlock()
 	if before != (fileID{}) && before != c.file {
-		r.log.Warn("the database was removed or replaced while it was open; from now on the file that is there now is used", "path", r.path)
+		s.log.Warn("the database was removed or replaced while it was open; from now on the file that is there now is used", "path", s.path)
 	}
 	return c, nil
 }
 
 // anothersWAL refuses a database that was put in the place of another whose -wal still stands there: SQLite cannot tell
 // that it belongs to another, and would mix the two.
-func (r *Router) anothersWAL() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.wal == nil || !r.wal.at.fileMoved() || r.wal.at.walMoved() || !walExists(r.path) || orphanedWAL(r.path) {
+func (s *sqliteStore) anothersWAL() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wal == nil || !s.wal.at.fileMoved() || s.wal.at.walMoved() || !walExists(s.path) || orphanedWAL(s.path) {
 		return nil
 	}
-	return Errorf(Unavailable, "the database %[1]s was replaced, but %[1]s-wal still belongs to the one that was there before", r.path).
-		WithHint("Put that one back; or stop what uses it, and move %[1]s-wal and %[1]s-shm away. To put a backup in place, use `mailroom restore`", r.path)
+	return Errorf(Unavailable, "the database %[1]s was replaced, but %[1]s-wal still belongs to the one that was there before", s.path).
+		WithHint("Put that one back; or stop what uses it, and move %[1]s-wal and %[1]s-shm away. To put a backup in place, use `mailroom restore`", s.path)
 }
 
 // keepWAL keeps the -wal that the writer has open, also when that is closed: for anothersWAL, and lest another file gets
 // its number. nil keeps none.
-func (r *Router) keepWAL(f *walFile) {
+func (s *sqliteStore) keepWAL(f *walFile) {
 	if f != nil {
 		f.users.Add(1)
 	}
-	r.mu.Lock()
-	before := r.wal
-	r.wal = f
-	r.mu.Unlock()
+	s.mu.Lock()
+	before := s.wal
+	s.wal = f
+	s.mu.Unlock()
 	if before != nil {
 		before.release()
 	}
@@ -178,11 +178,11 @@ func databaseRemoved(path string) *Error {
 }
 
 // movedAway is the outcome of a batch that was undone since the database has gone from its place.
-func (r *Router) movedAway() error {
-	if !r.exists() {
-		return r.noDatabase()
+func (s *sqliteStore) movedAway() error {
+	if !s.Exists() {
+		return s.noDatabase()
 	}
-	return Errorf(Unavailable, "the database %s, or its -wal, was removed or replaced while it was open; nothing was kept", r.path).
+	return Errorf(Unavailable, "the database %s, or its -wal, was removed or replaced while it was open; nothing was kept", s.path).
 		WithHint("Repeat the command: it goes to the file that is there now. To put a backup in place, use `mailroom restore`")
 }
 

@@ -33,7 +33,7 @@ type Outside struct {
 
 // TrustState reports whether the database is trusted. Errors: those of the database.
 func (r *Router) TrustState(ctx context.Context) (s TrustState, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
@@ -46,7 +46,7 @@ func (r *Router) TrustState(ctx context.Context) (s TrustState, err error) {
 }
 
 // outside lists what a database does outside of itself, and how others come into it.
-func (r *Router) outside(c *conn, conf *config) ([]Outside, error) {
+func (r *Router) outside(c *Conn, conf *config) ([]Outside, error) {
 	list := []Outside{}
 	add := func(what, name, does, folder string) {
 		if does != "" {
@@ -169,7 +169,7 @@ func (s *Schedule) isPreset() bool {
 // RunnableSchedules lists the schedules that a daemon may run. Of a database that is not trusted, for which untrusted says
 // why, those are the ones by which every new database delivers and keeps itself tidy.
 func (r *Router) RunnableSchedules(ctx context.Context) (list []Schedule, untrusted string, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ type MessageCopy struct {
 // sent it all of them. Error: not_found, also for the mail of others: an error tells a stranger nothing about an id.
 func (r *Router) OwnMessage(ctx context.Context, id, agent string) (view MessageView, err error) {
 	agent = foldName(agent)
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		view = MessageView{}
 		conf, err := r.config.load(c)
 		if err != nil {

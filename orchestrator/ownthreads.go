@@ -40,7 +40,7 @@ const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq >
 // changes nothing.
 func (r *Router) OwnThreads(ctx context.Context, agent string, status ThreadStatus, limit int) (list []ThreadOverview, more bool, err error) {
 	agent = foldName(agent)
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list, more = nil, false
 		var ids []string
 		var read, last []int64
@@ -66,7 +66,7 @@ func (r *Router) OwnThreads(ctx context.Context, agent string, status ThreadStat
 	return list, more, err
 }
 
-func (c *conn) overview(id, agent string, read, last int64) (o ThreadOverview, err error) {
+func (c *Conn) overview(id, agent string, read, last int64) (o ThreadOverview, err error) {
 	if o.Thread, _, err = c.thread(id); err != nil {
 		return o, err
 	}
@@ -104,7 +104,7 @@ type ReadPosts struct {
 // agent that takes no part.
 func (r *Router) ReadThread(ctx context.Context, o ThreadReading) (read ReadPosts, err error) {
 	o.Agent = foldName(o.Agent)
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		th, found, err := c.thread(o.Thread)
 		if err != nil {
 			return err

@@ -94,7 +94,7 @@ func (r *Router) Pair(ctx context.Context, p PairRequest) (d Device, token strin
 	}
 	right := false
 	// Who guesses at random takes no write lock.
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		n, err := c.number(`SELECT count(*) FROM signal_pairings WHERE selector = ?`, plain[:pairingSelector])
 		if err == nil && n == 0 {
 			err = refused
@@ -171,7 +171,7 @@ func (t *tx) addDevice(id string, p *PairRequest, token string) error {
 // VAPIDPublicKey returns the key by which push services know this database, base64url of an uncompressed point of P-256. It
 // is made when it is first asked for. Source: RFC 8292, part 3.2.
 func (r *Router) VAPIDPublicKey(ctx context.Context) (key string, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		key, _, err = c.text(`SELECT public_key FROM signal_keys WHERE name = 'vapid'`)
 		return err
 	})
@@ -219,7 +219,7 @@ func NtfyToken(key, question string, option int) string {
 // token; those of AnswerQuestion.
 func (r *Router) NtfyOption(ctx context.Context, question string, option int, token string) error {
 	var key string
-	err := r.read(ctx, func(c *conn) (err error) {
+	err := r.read(ctx, func(c *Conn) (err error) {
 		key, _, err = c.text(`SELECT s.p256dh FROM signal_subscriptions s JOIN signal_devices d USING (device_id) WHERE d.kind = 'ntfy' AND d.state = 'active'`)
 		return err
 	})

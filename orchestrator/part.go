@@ -11,7 +11,7 @@ type Part struct {
 	Prefix string
 
 	// Recipients lists its recipients. It is called whenever the configuration is read.
-	Recipients func(c *conn) ([]*Agent, error)
+	Recipients func(c *Conn) ([]*Agent, error)
 
 	// Secret returns what an attempt at one of its recipients has as its Secret. It is called in the transaction that claims.
 	Secret func(t *tx, recipient string) (string, error)
@@ -29,7 +29,7 @@ type Part struct {
 
 	// HasDevice reports whether the user has a device that could show a message. It is called in the transaction that
 	// sends a message to the user, and in the one that settles such a one.
-	HasDevice func(c *conn) (bool, error)
+	HasDevice func(c *Conn) (bool, error)
 
 	// AgentChanged follows the update of an agent that was known before, in its transaction.
 	AgentChanged func(t *tx, before, after *Agent) error
@@ -52,7 +52,7 @@ func (r *Router) partOf(recipient string) *Part {
 func (t *tx) userHasDevice() (bool, error) {
 	for _, p := range t.r.parts {
 		if p.HasDevice != nil {
-			return p.HasDevice(t.conn)
+			return p.HasDevice(t.Conn)
 		}
 	}
 	return false, nil

@@ -45,8 +45,8 @@ func TestFailedFileIsReplaced(t *testing.T) {
 	t.Parallel()
 	r := openWithTwo(t)
 	var log bytes.Buffer
-	r.log = slog.New(slog.NewTextHandler(&log, nil))
-	failures.add(r.writer.wal.at, errors.New("broken"))
+	fileOf(r).log = slog.New(slog.NewTextHandler(&log, nil))
+	failures.add(fileOf(r).backend.wal.at, errors.New("broken"))
 	if err := r.Ready(t.Context()); CodeOf(err) != Unavailable {
 		t.Fatalf("ready on a failed disk: %v", err)
 	}
@@ -78,7 +78,7 @@ func TestFailedFileIsReplaced(t *testing.T) {
 func TestCloseAfterAFailedBatch(t *testing.T) {
 	t.Parallel()
 	r := openWithTwo(t)
-	w := r.writer
+	w := fileOf(r).backend
 	broken := errors.New("broken")
 	inside, leave, closed := make(chan struct{}), make(chan struct{}), make(chan error)
 	go r.write(context.Background(), func(*tx) error {
@@ -91,9 +91,9 @@ func TestCloseAfterAFailedBatch(t *testing.T) {
 		failures.add(w.wal.at, broken)
 		return nil
 	})
-	awaitQueue(t, w, 1)
+	awaitQueue(t, fileOf(r).writer, 1)
 	go func() { closed <- r.Close() }()
-	awaitQueue(t, w, 2)
+	awaitQueue(t, fileOf(r).writer, 2)
 	close(leave)
 	if err := <-closed; CodeOf(err) != Unavailable || !errors.Is(err, broken) {
 		t.Errorf("closing: %v", err)
@@ -107,7 +107,7 @@ func TestCloseAfterAFailedBatch(t *testing.T) {
 func TestChangesInAReplacedDatabase(t *testing.T) {
 	t.Parallel()
 	r := openWithTwo(t)
-	changed, stop := r.detectChanges()
+	changed, stop := fileOf(r).detectChanges()
 	defer func() { stop() }()
 	if changed() {
 		t.Fatal("changed before anything was written")

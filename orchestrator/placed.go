@@ -16,7 +16,7 @@ const placedUnacknowledged = "status = 'delivered' AND acknowledged_at = '' AND 
 // returns them again until they are acknowledged. With mark, those that were not read before are marked as read, and fresh
 // lists them for Unread. Errors: those of the database.
 func (r *Router) ReadPlaced(ctx context.Context, agent, target string, limit int, mark bool) (ms, fresh []Message, more bool, err error) {
-	err = r.look(ctx, func(c *conn) error {
+	err = r.look(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err == nil {
 			ms, more, err = c.placedFor(conf, agent, target, limit)
@@ -53,7 +53,7 @@ func (r *Router) ReadPlaced(ctx context.Context, agent, target string, limit int
 	return ms, fresh, more, err
 }
 
-func (c *conn) placedFor(conf *config, agent, target string, limit int) ([]Message, bool, error) {
+func (c *Conn) placedFor(conf *config, agent, target string, limit int) ([]Message, bool, error) {
 	key, err := json.Marshal(target) // as addMark writes it; within a note, its quotes are escaped
 	if err != nil {
 		return nil, false, err

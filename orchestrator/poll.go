@@ -25,7 +25,7 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		return Backlog{}, err
 	}
 	b := Backlog{Recipient: recipient, Messages: []Message{}}
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err

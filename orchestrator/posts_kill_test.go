@@ -76,7 +76,7 @@ func TestKilledPosterLeavesWholePosts(t *testing.T) {
 		h.cmd.Wait()
 	}
 	posts := map[string]bool{}
-	err = r.read(t.Context(), func(c *conn) error {
+	err = r.read(t.Context(), func(c *Conn) error {
 		return c.query(`
 			SELECT m.multicast_id, count(*), sum(m.status = 'delivered'), sum(m.recipient LIKE 'thread:%'),
 			       sum((SELECT count(*) FROM message_trace t WHERE t.message_id = m.message_id))

@@ -174,7 +174,7 @@ func scanPresence(row store.Row) Presence {
 	}
 }
 
-func (c *conn) presenceOf(session, agent string) (p Presence, found bool, err error) {
+func (c *Conn) presenceOf(session, agent string) (p Presence, found bool, err error) {
 	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`, func(row store.Row) error {
 		p, found = scanPresence(row), true
 		return nil
@@ -187,14 +187,14 @@ func (r *Router) Presences(ctx context.Context, session string) (list []Presence
 	if session, err = CheckName("session", session); err != nil {
 		return nil, err
 	}
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list, err = c.presences(session)
 		return err
 	})
 	return list, err
 }
 
-func (c *conn) presences(session string) (list []Presence, err error) {
+func (c *Conn) presences(session string) (list []Presence, err error) {
 	list = []Presence{}
 	err = c.query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, func(row store.Row) error {
 		list = append(list, scanPresence(row))

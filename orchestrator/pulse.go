@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,11 +28,7 @@ type pulse struct {
 	fd     int
 	file   fileID
 	byte   int64 // that this process holds; 0 before the first lease, and where locks are not to be had
-	looked time.Time
 }
-
-// pulseEvery is how often a router looks for leases whose holder is dead.
-const pulseEvery = time.Second
 
 func newPulse(path string) *pulse { return &pulse{path: path + "-turnstile"} }
 
@@ -70,17 +65,6 @@ func (p *pulse) gone(token string) bool {
 	}
 	held, err := byteLocked(p.fd, at)
 	return err == nil && !held
-}
-
-// due reports whether it is time to look again, and notes that somebody does.
-func (p *pulse) due(now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if since := now.Sub(p.looked); since >= 0 && since < pulseEvery {
-		return false
-	}
-	p.looked = now
-	return true
 }
 
 // opened opens the file if need be, and makes sure that it is the one that others find.

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // A holder is gone once its file is closed, as the kernel does when it dies, and never before; of a holder that names no
@@ -45,20 +44,5 @@ func TestPulse(t *testing.T) {
 	}
 	if late := newPulse(path); late.gone(token) {
 		t.Error("a token of another file is known")
-	}
-}
-
-// A router looks once a second, and at once when the clock was set back.
-func TestPulseIsLookedAfterOnceASecond(t *testing.T) {
-	t.Parallel()
-	p := newPulse(filepath.Join(t.TempDir(), "mailroom.db"))
-	at := time.Now()
-	for _, step := range []struct {
-		after time.Duration
-		due   bool
-	}{{0, true}, {0, false}, {pulseEvery - 1, false}, {pulseEvery, true}, {-time.Hour, true}, {-time.Hour, false}} {
-		if got := p.due(at.Add(step.after)); got != step.due {
-			t.Errorf("after %v: due %t", step.after, got)
-		}
 	}
 }

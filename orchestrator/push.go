@@ -14,7 +14,7 @@ import (
 const pushTimeout = 30
 
 // readDevices reads the devices that can be pushed to, as recipients.
-func readDevices(c *conn) (list []*Agent, err error) {
+func readDevices(c *Conn) (list []*Agent, err error) {
 	err = c.query(`SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host <> '' AND push_problem = ''
 		ORDER BY device_id`, func(row store.Row) error {
 		id, scheme := row.Text(0), "push:"
@@ -220,7 +220,7 @@ func (t *tx) pushedTo(recipient, outcome string) error {
 }
 
 // pushesOf are the pushes of a question or alert, in their order.
-func (c *conn) pushesOf(id string) ([]Message, error) {
+func (c *Conn) pushesOf(id string) ([]Message, error) {
 	return c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+pushType+`'
 		AND sender = '`+SystemSender+`' ORDER BY seq`, id)
 }

@@ -59,30 +59,30 @@ func (row Row) MarshalJSON() ([]byte, error) {
 // write and whose authorizer allows nothing but reading tables and calling functions, so that no statement can attach,
 // create or change a file, or read credentials. Parameters are bound to ?1, ?2, ... Errors: invalid_params for a
 // statement that is wrong or not allowed, timeout of a minute as unavailable.
-func (r *Router) Query(ctx context.Context, statement string, limit int, params ...any) (Table, error) {
+func (s *sqliteStore) Query(ctx context.Context, statement string, limit int, params ...any) (Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
 		return Table{}, Errorf(InvalidParams, "the query holds a NUL or is not valid UTF-8")
 	}
 	// A pooled reader makes sure that the file exists and has this version's tables.
-	if err := r.read(ctx, func(*conn) error { return nil }); err != nil {
+	if err := s.Read(ctx, func(*Conn) error { return nil }); err != nil {
 		return Table{}, err
 	}
-	c, _, err := r.tryAnyReader()
+	c, _, err := s.tryAnyReader()
 	if err != nil {
-		return Table{}, databaseError(r.path, err)
+		return Table{}, databaseError(s.path, err)
 	}
 	defer c.close()
 	c.raw.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, maxCell)
-	r.mu.Lock()
-	watch := r.watch
-	r.mu.Unlock()
+	s.mu.Lock()
+	watch := s.watch
+	s.mu.Unlock()
 	c.raw.RegisterAuthorizer(func(op int, arg1, arg2, _ string) int {
 		return authorizeAudit(op, arg1, arg2, watch)
 	})
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	table, err := c.audit(ctx, statement, limit, params)
-	return table, databaseError(r.path, err)
+	return table, databaseError(s.path, err)
 }
 
 // authorizeAudit is the allow-list of Query.

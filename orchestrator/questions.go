@@ -188,7 +188,7 @@ func (t *tx) noteSignal(id string, name tracing.EventName, before, after, why st
 const ofMessage = `message_id = ? AND message_id <> ''`
 
 // questionBy finds a question.
-func (c *conn) questionBy(where string, args ...any) (q Question, found bool, err error) {
+func (c *Conn) questionBy(where string, args ...any) (q Question, found bool, err error) {
 	err = c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+where, func(row store.Row) error {
 		q, found = scanQuestion(row), true
 		return nil
@@ -198,14 +198,14 @@ func (c *conn) questionBy(where string, args ...any) (q Question, found bool, er
 
 // question returns a question as it is now: one whose time has passed has expired, be it written or not.
 func (t *tx) question(id string) (Question, error) {
-	q, err := t.conn.question(id)
+	q, err := t.Conn.question(id)
 	if err == nil && q.Status == QuestionPending && q.ExpiresAt <= t.clockText {
 		err = t.endQuestion(&q, QuestionExpired, "", "")
 	}
 	return q, err
 }
 
-func (c *conn) question(id string) (Question, error) {
+func (c *Conn) question(id string) (Question, error) {
 	q, found, err := c.questionBy(`question_id = ?`, id)
 	if err == nil && !found {
 		err = noQuestion(id)
@@ -226,7 +226,7 @@ func (conf *config) asked(q *Question, by string) bool {
 
 // Question returns a question. One whose time has passed has expired. Error: not_found.
 func (r *Router) Question(ctx context.Context, id string) (q Question, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		q, err = c.question(id)
 		return err
 	})
@@ -257,7 +257,7 @@ func (r *Router) OwnQuestion(ctx context.Context, id, by string) (q Question, er
 
 // QuestionOfMessage returns the question that a message to User asked. found is false when it has asked none.
 func (r *Router) QuestionOfMessage(ctx context.Context, id string) (q Question, found bool, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		q, found, err = c.questionBy(ofMessage, id)
 		return err
 	})
@@ -275,7 +275,7 @@ type QuestionFilter struct {
 // Questions lists questions, newest first.
 func (r *Router) Questions(ctx context.Context, f QuestionFilter) (list []Question, err error) {
 	now := stamp(r.now())
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list = []Question{}
 		conf, err := r.config.load(c)
 		if err != nil {

@@ -10,7 +10,7 @@ func questionsPart() *Part {
 		Tried:        (*tx).pushedTo,
 		Gone:         (*tx).deviceGone,
 		Pointless:    (*tx).pushIsOver,
-		HasDevice:    (*conn).hasDevice,
+		HasDevice:    (*Conn).hasDevice,
 		AgentRemoved: (*tx).withdrawQuestions,
 	}
 }

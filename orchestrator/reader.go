@@ -23,7 +23,7 @@ const readerPatience = 20 * time.Millisecond
 
 // readers is a small pool of connections that cannot write. Safe for concurrent use.
 type readers struct {
-	r      *Router
+	s      *sqliteStore
 	places chan struct{} // one for each connection that somebody reads with, or opens
 	freed  chan struct{} // a hint that one was given back
 
@@ -32,46 +32,35 @@ type readers struct {
 	closed bool // what is given back is closed
 }
 
-// read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
+// Read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
 // connection, must not write to a slow client while it has it, since an open snapshot keeps the WAL from being folded, and must
-// not read through the Router: all places to read could be taken by readers that wait for another. Error: busy when ctx ends
+// not read through the store: all places to read could be taken by readers that wait for another. Error: busy when ctx ends
 // before there is a place.
-func (r *Router) read(ctx context.Context, fn func(c *conn) error) error {
-	c, err := r.readers.take(ctx)
+func (s *sqliteStore) Read(ctx context.Context, fn func(c *Conn) error) error {
+	c, err := s.readers.take(ctx)
 	if err != nil {
-		return databaseError(r.path, err)
+		return databaseError(s.path, err)
 	}
 	if _, err := c.Exec("BEGIN"); err != nil {
-		r.readers.drop(c)
-		return databaseError(r.path, err)
+		s.readers.drop(c)
+		return databaseError(s.path, err)
 	}
-	defer r.readers.give(c)
-	return r.noteDamage(databaseError(r.path, r.onOurTables(fn)(c)))
+	defer s.readers.give(c)
+	return s.noteDamage(databaseError(s.path, fn(c.Conn)))
 }
 
-// onOurTables wraps fn, so that it fails in place of running on tables that a newer program has made unfit for this one.
-func (r *Router) onOurTables(fn func(c *conn) error) func(c *conn) error {
-	return func(c *conn) error {
-		if _, err := r.config.admit(c); err != nil {
-			return err
-		}
-		return fn(c)
-	}
+// Look is Read without a snapshot.
+func (s *sqliteStore) Look(ctx context.Context, fn func(c *Conn) error) error {
+	return s.look(ctx, func(c *conn) error { return fn(c.Conn) })
 }
 
-// look is read without a snapshot: fn runs one statement, or several that need not see the same state.
-func (r *Router) look(ctx context.Context, fn func(c *conn) error) error {
-	return r.glance(ctx, r.onOurTables(fn))
-}
-
-// glance is a look that does not ask whether this program may still use the tables: fn does, by loading the configuration.
-func (r *Router) glance(ctx context.Context, fn func(c *conn) error) error {
-	c, err := r.readers.take(ctx)
+func (s *sqliteStore) look(ctx context.Context, fn func(c *conn) error) error {
+	c, err := s.readers.take(ctx)
 	if err != nil {
-		return databaseError(r.path, err)
+		return databaseError(s.path, err)
 	}
-	defer r.readers.keep(c)
-	return r.noteDamage(databaseError(r.path, fn(c)))
+	defer s.readers.keep(c)
+	return s.noteDamage(databaseError(s.path, fn(c)))
 }
 
 // take waits for a place until ctx ends. One that is free is taken even if ctx has ended.
@@ -96,7 +85,7 @@ func (p *readers) take(ctx context.Context) (*conn, error) {
 	if c != nil {
 		return c, nil
 	}
-	c, err := p.r.openReader()
+	c, err := p.s.openReader()
 	if err != nil {
 		<-p.places
 	}
@@ -186,12 +175,12 @@ func (p *readers) close() error {
 // openReader opens a connection for reading. It makes no file: whoever reads at a path where there is none has mistyped
 // it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where nothing can be
 // written, a database that was closed cleanly is read as it stands.
-func (r *Router) openReader() (*conn, error) {
-	if r.missing() || orphanedWAL(r.path) {
-		return nil, r.noDatabase()
+func (s *sqliteStore) openReader() (*conn, error) {
+	if s.missing() || orphanedWAL(s.path) {
+		return nil, s.noDatabase()
 	}
-	c, version, err := r.tryAnyReader()
-	interrupted := sqliteCode(err) == sqlite3.ErrReadonly && journalExists(r.path)
+	c, version, err := s.tryAnyReader()
+	interrupted := sqliteCode(err) == sqlite3.ErrReadonly && journalExists(s.path)
 	if err != nil && !interrupted {
 		return nil, err
 	}
@@ -199,35 +188,35 @@ func (r *Router) openReader() (*conn, error) {
 		if c != nil {
 			c.close()
 		}
-		if err := r.writer.open(time.Now().Add(r.busy)); err != nil {
+		if err := s.backend.open(time.Now().Add(s.busy)); err != nil {
 			return nil, err
 		}
-		if c, _, err = r.tryReader(false); err != nil {
+		if c, _, err = s.tryReader(false); err != nil {
 			return nil, err
 		}
 	}
-	r.found.Store(true)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.watch != nil {
-		r.watch.attach(c)
+	s.found.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watch != nil {
+		s.watch.attach(c)
 	}
 	return c, nil
 }
 
-func (r *Router) noDatabase() *Error {
+func (s *sqliteStore) noDatabase() *Error {
 	switch {
-	case orphanedWAL(r.path):
-		return databaseMissing(r.path)
-	case r.found.Load():
-		return databaseRemoved(r.path)
+	case orphanedWAL(s.path):
+		return databaseMissing(s.path)
+	case s.found.Load():
+		return databaseRemoved(s.path)
 	}
-	return Errorf(Unavailable, "there is no database at %s", r.path).
+	return Errorf(Unavailable, "there is no database at %s", s.path).
 		WithHint("The first `mailroom agent add` makes it, and `mailroom init` one for the project in this folder; --db and MAILROOM_DB name another")
 }
 
-func (r *Router) tryReader(immutable bool) (*conn, int, error) {
-	c, err := r.openFile(readerDSN(r.path, immutable))
+func (s *sqliteStore) tryReader(immutable bool) (*conn, int, error) {
+	c, err := s.openFile(readerDSN(s.path, immutable))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -244,22 +233,22 @@ func (r *Router) tryReader(immutable bool) (*conn, int, error) {
 }
 
 // tryAnyReader opens a reader; where nothing can be written beside the database, one that takes the file as it stands.
-func (r *Router) tryAnyReader() (*conn, int, error) {
-	c, version, err := r.tryReader(false)
-	if err != nil && r.nothingCanBeWritten(err) && !walExists(r.path) {
-		c, version, err = r.tryReader(true)
+func (s *sqliteStore) tryAnyReader() (*conn, int, error) {
+	c, version, err := s.tryReader(false)
+	if err != nil && s.nothingCanBeWritten(err) && !walExists(s.path) {
+		c, version, err = s.tryReader(true)
 	}
 	return c, version, err
 }
 
 // nothingCanBeWritten tells a disk that is read-only or full from a passing failure. Only there may a file be read as it
 // stands: SQLite then neither locks it nor looks whether it changes.
-func (r *Router) nothingCanBeWritten(err error) bool {
+func (s *sqliteStore) nothingCanBeWritten(err error) bool {
 	switch sqliteCode(err) {
 	case sqlite3.ErrFull:
 		return true
 	case sqlite3.ErrCantOpen, sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrIoErr:
-		return unix.Access(filepath.Dir(r.path), unix.W_OK) != nil
+		return unix.Access(filepath.Dir(s.path), unix.W_OK) != nil
 	}
 	return false
 }
@@ -279,15 +268,15 @@ func walExists(path string) bool {
 // detectChanges watches for commits of any connection but its own, through SQLite's data_version: 5 us a look, with that
 // for a database that has moved. While the one in its place cannot be opened, everything counts as changed: whoever looks
 // then gets to know why.
-func (r *Router) detectChanges() (changed func() bool, stop func()) {
-	c, err := r.openReader()
+func (s *sqliteStore) detectChanges() (changed func() bool, stop func()) {
+	c, err := s.openReader()
 	if err != nil {
 		return func() bool { return true }, func() {}
 	}
 	last, _ := c.number("PRAGMA data_version")
 	changed = func() bool {
 		if c.moved() {
-			if other, err := r.openReader(); err == nil {
+			if other, err := s.openReader(); err == nil {
 				c.close()
 				c = other
 				last, _ = c.number("PRAGMA data_version")

@@ -83,7 +83,7 @@ func (s *shown) String() string {
 }
 
 // leases lists rows of reading_lease.
-func (c *conn) leases(where string, args ...any) (list []shown, err error) {
+func (c *Conn) leases(where string, args ...any) (list []shown, err error) {
 	err = c.query(`SELECT message_id, recipient, holder, session, pid, born, shown_at, until FROM reading_lease WHERE `+where, func(row store.Row) error {
 		list = append(list, shown{row.Text(0), row.Text(1), row.Text(2), row.Text(3), int(row.Int(4)), row.Text(5), row.Text(6), row.Text(7)})
 		return nil
@@ -93,7 +93,7 @@ func (c *conn) leases(where string, args ...any) (list []shown, err error) {
 
 // leaseOf returns the lease under which a message is out; nil when it is not. A row about a message that was read, or that
 // stands unread in the inbox, means nothing: somebody wrote it.
-func (c *conn) leaseOf(m *Message) (*shown, error) {
+func (c *Conn) leaseOf(m *Message) (*shown, error) {
 	if m.Status != Delivered || m.ReadAt != "" || m.AcknowledgedAt != "" {
 		return nil, nil
 	}
@@ -195,7 +195,7 @@ func (r *Router) endDeadReaders(ctx context.Context, recipient string) (ended bo
 	here := hostOf(process.Of(os.Getpid()))
 	const ofProcess = `pid > 0 AND host = ?1 AND (?2 = '' OR recipient = ?2)`
 	var dead []shown
-	err = r.look(ctx, func(c *conn) error {
+	err = r.look(ctx, func(c *Conn) error {
 		list, err := c.leases(ofProcess, here, recipient)
 		dead = deadOf(list)
 		return err

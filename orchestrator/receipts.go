@@ -15,7 +15,7 @@ type Receipt struct {
 }
 
 // receipts collects what is known to have happened to m, each with its evidence.
-func (c *conn) receipts(m *Message) ([]Receipt, error) {
+func (c *Conn) receipts(m *Message) ([]Receipt, error) {
 	list := []Receipt{}
 	add := func(what, at, evidence string) {
 		if at != "" {

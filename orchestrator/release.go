@@ -82,7 +82,7 @@ const releaseBatch = 100
 // is who asks: the agent, or "" for the administrator. What is read while it runs stays read. Error: unknown_recipient.
 func (r *Router) ReleaseAll(ctx context.Context, agent, by string) (released []string, err error) {
 	var ids []string
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err

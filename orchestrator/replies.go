@@ -54,7 +54,7 @@ func (t *tx) parentOf(conf *config, replyTo string) (p parent, err error) {
 
 // ownToAnswer returns the message that an agent would answer, as it knows it, and the thread in which that stands, if it does. For
 // those who neither sent nor got it, nor take part in the thread in which it was posted, there is none of that id. Error: not_found.
-func (c *conn) ownToAnswer(conf *config, id, by string) (m Message, th Thread, err error) {
+func (c *Conn) ownToAnswer(conf *config, id, by string) (m Message, th Thread, err error) {
 	unknown := Errorf(NotFound, "reply_to: %s has sent and got no message %q", by, Clip(id)).
 		WithHint("Name the id of a message that you got, or of a post in a thread of yours")
 	ms, err := c.findMessages(id)
@@ -182,7 +182,7 @@ func (t *tx) decides(re *reply, d *Draft) error {
 }
 
 // requestBy returns the request that a column of team_requests names.
-func (c *conn) requestBy(column, id string) (q requestOf, found bool, err error) {
+func (c *Conn) requestBy(column, id string) (q requestOf, found bool, err error) {
 	err = c.query(`SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, func(row store.Row) error {
 		q, found = scanRequest(row), true
 		return nil

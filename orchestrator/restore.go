@@ -28,59 +28,50 @@ type Restored struct {
 // with conflict while undelivered messages are there, since they would be gone. A token is valid afterwards only if it was
 // valid in both: one that was revoked since the backup, or went with its agent, does not come back. So it is with the
 // user's devices, and a question is open afterwards only if it was open in both: the key of its answer may be gone.
-func (r *Router) Restore(ctx context.Context, file string, force bool) (done Restored, err error) {
-	source, err := r.backupAt(file)
+func (s *sqliteStore) Restore(ctx context.Context, file string, force bool) (done Restored, err error) {
+	source, err := s.backupAt(file)
 	if err != nil {
 		return Restored{}, err
 	}
 	if done.Messages, err = checkBackup(source); err != nil {
 		return Restored{}, err
 	}
-	if !r.exists() {
-		if err := r.writer.open(time.Now().Add(r.busy)); err != nil {
+	if !s.Exists() {
+		if err := s.backend.open(time.Now().Add(s.busy)); err != nil {
 			return Restored{}, err
 		}
 	}
-	if _, _, damaged := r.presentContent(ctx); damaged != nil {
-		return Restored{}, r.replaceDamaged(damaged)
+	if _, _, damaged := s.presentContent(ctx); damaged != nil {
+		return Restored{}, s.replaceDamaged(damaged)
 	}
-	staged, err := r.stage(source)
+	staged, err := s.stage(source)
 	if err != nil {
 		return Restored{}, err
 	}
 	defer staged.remove()
-	until := time.Now().Add(r.busy)
-	leave := r.writer.turn.enter(r.busy)
+	until := time.Now().Add(s.busy)
+	leave := s.backend.turn.enter(s.busy)
 	defer leave()
-	x, err := r.beginReplacing(ctx, filepath.Join(staged.path, copyName), until)
+	x, err := s.beginReplacing(ctx, filepath.Join(staged.path, copyName), until)
 	if err != nil {
 		return Restored{}, err
 	}
 	// From here on nobody else can write: what is saved now is all that the backup replaces.
-	if done.Previous, err = r.savePrevious(ctx, force); err == nil {
-		done.Revoked, done.Devices, err = r.endWhatEnded(ctx, x.from)
+	if done.Previous, err = s.savePrevious(ctx, force); err == nil {
+		done.Revoked, done.Devices, err = s.endWhatEnded(ctx, x.from)
 	}
 	if err != nil {
 		x.abandon()
 		return Restored{}, err
 	}
 	if err := x.finish(); err != nil {
-		return Restored{}, databaseError(r.path, err)
+		return Restored{}, databaseError(s.path, err)
 	}
-	return done, r.write(ctx, func(t *tx) error {
-		if err := t.configChanged(); err != nil {
-			return err
-		}
-		conf, err := t.config()
-		if err == nil {
-			done.Untrusted = conf.untrusted
-		}
-		return err
-	})
+	return done, nil
 }
 
 // backupAt returns the full path of a backup that may be restored.
-func (r *Router) backupAt(file string) (source string, err error) {
+func (s *sqliteStore) backupAt(file string) (source string, err error) {
 	if source, err = filepath.Abs(file); err != nil {
 		return "", err
 	}
@@ -91,7 +82,7 @@ func (r *Router) backupAt(file string) (source string, err error) {
 	if !info.Mode().IsRegular() {
 		return "", Errorf(InvalidParams, "%s is not a regular file", source)
 	}
-	if os.SameFile(info, mustStat(r.path)) {
+	if os.SameFile(info, mustStat(s.path)) {
 		return "", Errorf(InvalidParams, "%s is the database itself", source)
 	}
 	return source, nil
@@ -99,8 +90,8 @@ func (r *Router) backupAt(file string) (source string, err error) {
 
 // stage copies a backup beside the database and brings the copy to this version of the tables. What is to be changed in it
 // is changed there: nobody must ever see the database with tokens that are not valid any more.
-func (r *Router) stage(source string) (staged *copyFolder, err error) {
-	temp, staged, err := r.openCopy(filepath.Dir(r.path), "restore")
+func (s *sqliteStore) stage(source string) (staged *copyFolder, err error) {
+	temp, staged, err := s.openCopy(filepath.Dir(s.path), "restore")
 	if err != nil {
 		return nil, fileError("the backup cannot be copied", err)
 	}
@@ -133,8 +124,8 @@ var endedMeanwhile = []struct{ list, end string }{
 
 // endWhatEnded ends in a backup what is not valid in the database any more: tokens, devices and questions. It removes its
 // waits, since the processes that waited then do so no more, and its pairing codes.
-func (r *Router) endWhatEnded(ctx context.Context, c *conn) (tokens, devices int64, err error) {
-	now := stamp(r.now())
+func (s *sqliteStore) endWhatEnded(ctx context.Context, c *conn) (tokens, devices int64, err error) {
+	now := stamp(s.now())
 	if err := c.script("BEGIN; DELETE FROM waits; DELETE FROM signal_pairings"); err != nil {
 		return 0, 0, err
 	}
@@ -145,7 +136,7 @@ func (r *Router) endWhatEnded(ctx context.Context, c *conn) (tokens, devices int
 	ended := make([]int64, len(endedMeanwhile))
 	for i, what := range endedMeanwhile {
 		var present []string
-		err := r.read(ctx, func(c *conn) error {
+		err := s.Read(ctx, func(c *Conn) error {
 			present, err = c.texts(what.list, now)
 			return err
 		})
@@ -174,8 +165,8 @@ func (r *Router) endWhatEnded(ctx context.Context, c *conn) (tokens, devices int
 
 // savePrevious copies what a restore is about to replace beside the database, and returns the name of the copy, "" when
 // there is nothing to save. Without force, undelivered messages are a conflict.
-func (r *Router) savePrevious(ctx context.Context, force bool) (file string, err error) {
-	total, waiting, err := r.presentContent(ctx)
+func (s *sqliteStore) savePrevious(ctx context.Context, force bool) (file string, err error) {
+	total, waiting, err := s.presentContent(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -186,14 +177,14 @@ func (r *Router) savePrevious(ctx context.Context, force bool) (file string, err
 	if total == 0 {
 		return "", nil
 	}
-	file = fmt.Sprintf("%s.before-restore-%s", r.path, r.now().UTC().Format("20060102T150405.000"))
-	_, err = r.BackupTo(ctx, file, false)
+	file = fmt.Sprintf("%s.before-restore-%s", s.path, s.now().UTC().Format("20060102T150405.000"))
+	_, err = s.Backup(ctx, file, false)
 	return file, err
 }
 
 // presentContent counts what a restore would replace. An error means that the database cannot even be read.
-func (r *Router) presentContent(ctx context.Context) (total, waiting int64, err error) {
-	err = r.read(ctx, func(c *conn) error {
+func (s *sqliteStore) presentContent(ctx context.Context) (total, waiting int64, err error) {
+	err = s.Read(ctx, func(c *Conn) error {
 		if total, err = c.number(`SELECT count(*) FROM agent_message`); err != nil {
 			return err
 		}
@@ -204,9 +195,9 @@ func (r *Router) presentContent(ctx context.Context) (total, waiting int64, err 
 }
 
 // replaceDamaged says how to get past a database that cannot be read: no transaction can replace it.
-func (r *Router) replaceDamaged(cause error) error {
+func (s *sqliteStore) replaceDamaged(cause error) error {
 	return &Error{Code: Unavailable, Message: "the database cannot be read, so it cannot be replaced in place", Err: cause,
-		Hint: recovery(r.path)}
+		Hint: recovery(s.path)}
 }
 
 // replacement copies a whole database over ours with SQLite's backup interface, in one write transaction.
@@ -217,15 +208,15 @@ type replacement struct {
 
 // beginReplacing takes the write lock of the database, waiting for it as every writer does, and holds it until the
 // replacement is finished or abandoned. Readers still see the database as it is.
-func (r *Router) beginReplacing(ctx context.Context, source string, until time.Time) (*replacement, error) {
+func (s *sqliteStore) beginReplacing(ctx context.Context, source string, until time.Time) (*replacement, error) {
 	x := &replacement{}
 	var err error
 	if x.from, err = openConn(writerDSN(source)); err != nil {
 		return nil, databaseError(source, err)
 	}
-	if x.to, err = openConn(writerDSN(r.path)); err != nil {
+	if x.to, err = openConn(writerDSN(s.path)); err != nil {
 		x.from.close()
-		return nil, databaseError(r.path, err)
+		return nil, databaseError(s.path, err)
 	}
 	err = backoff.Retry(func() error {
 		if x.backup, err = x.to.raw.Backup("main", x.from.raw, "main"); err != nil {
@@ -244,7 +235,7 @@ func (r *Router) beginReplacing(ctx context.Context, source string, until time.T
 	if err != nil {
 		x.from.close()
 		x.to.close()
-		return nil, databaseError(r.path, err)
+		return nil, databaseError(s.path, err)
 	}
 	return x, nil
 }

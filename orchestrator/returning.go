@@ -13,7 +13,7 @@ import (
 // Unreturned lists the answered questions that a message asked and whose answers have not gone back to its sender: the
 // first 100, by id, behind the id after.
 func (r *Router) Unreturned(ctx context.Context, after string) (list []Question, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list = nil
 		return c.query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
 			func(row store.Row) error {
@@ -28,7 +28,7 @@ func (r *Router) Unreturned(ctx context.Context, after string) (list []Question,
 const unreturned = `status = 'answered' AND message_id <> '' AND returned_at = ''`
 
 // unreturned reports whether there are such.
-func (c *conn) unreturned() (bool, error) {
+func (c *Conn) unreturned() (bool, error) {
 	n, err := c.number(`SELECT EXISTS (SELECT 1 FROM signal_questions WHERE ` + unreturned + `)`)
 	return n != 0, err
 }
@@ -48,7 +48,7 @@ func (r *Router) returnAnswers(ctx context.Context) {
 	r.returning.Lock()
 	defer r.returning.Unlock()
 	found := false
-	err := r.read(ctx, func(c *conn) (err error) {
+	err := r.read(ctx, func(c *Conn) (err error) {
 		found, err = c.unreturned()
 		return err
 	})

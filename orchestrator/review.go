@@ -1,17 +1,15 @@
 package orchestrator
 
 import (
-	"context"
 	"fmt"
 	"time"
 
-	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
 // untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
 // time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
-func (c *conn) untidy(conf *config, clock time.Time) (bool, error) {
+func (c *Conn) untidy(conf *config, clock time.Time) (bool, error) {
 	ahead := func(longest time.Duration) string { return stamp(clock.Add(longest)) }
 	n, err := c.number(`
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+foreign+`)
@@ -283,35 +281,4 @@ func (t *tx) lapse(m *Message, reason string) error {
 		return err
 	}
 	return t.bounce(m, Expired, reason, m.RetryCount)
-}
-
-// endDeadLeases lets the leases run out whose holders are known to be dead, so that tidy takes their rows back, and ends
-// those of readers whose process has ended.
-func (r *Router) endDeadLeases(ctx context.Context) error {
-	if !r.pulse.due(r.now()) {
-		return nil
-	}
-	if _, err := r.endDeadReaders(ctx, ""); err != nil {
-		return err
-	}
-	var dead []string
-	err := r.read(ctx, func(c *conn) error {
-		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+leased, func(row store.Row) error {
-			if token := row.Text(0); r.pulse.gone(token) {
-				dead = append(dead, token)
-			}
-			return nil
-		})
-	})
-	if err != nil || len(dead) == 0 {
-		return err
-	}
-	return r.write(ctx, func(t *tx) error {
-		for _, token := range dead {
-			if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+leased+` AND lease_token = ?2`, t.clockText, token); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

@@ -139,7 +139,7 @@ func (m *Message) Attempt() int {
 }
 
 // messages runs a query whose columns are messageColumns.
-func (c *conn) messages(query string, args ...any) (ms []Message, err error) {
+func (c *Conn) messages(query string, args ...any) (ms []Message, err error) {
 	err = c.query(query, func(row store.Row) error {
 		ms = append(ms, scanMessage(row))
 		return nil
@@ -153,7 +153,7 @@ const maxRead = 4 << 20
 // fetch returns the messages whose place a query gives as (archived, seq), in its order: at most limit of them, and no
 // more than maxBytes of payload, but at least one. more says that there are others. The query picks them by what is
 // small, so that nothing large is sorted.
-func (c *conn) fetch(query string, limit, maxBytes int, args ...any) (ms []Message, more bool, err error) {
+func (c *Conn) fetch(query string, limit, maxBytes int, args ...any) (ms []Message, more bool, err error) {
 	type place struct {
 		archived bool
 		seq      int64

@@ -47,7 +47,7 @@ func (r *Router) SessionOutput(agent string) string {
 }
 
 // lastRun returns nil when the agent was never started.
-func (c *conn) lastRun(agent string) (run *Run, err error) {
+func (c *Conn) lastRun(agent string) (run *Run, err error) {
 	err = c.query(`
 		SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts
 		FROM agent_runs WHERE agent = ?`, func(row store.Row) error {

@@ -12,14 +12,14 @@ import (
 
 // Schedules lists the schedules by name.
 func (r *Router) Schedules(ctx context.Context) (list []Schedule, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list, err = c.schedules()
 		return err
 	})
 	return list, err
 }
 
-func (c *conn) schedules() ([]Schedule, error) {
+func (c *Conn) schedules() ([]Schedule, error) {
 	list := []Schedule{}
 	err := c.query(`SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`,
 		func(row store.Row) error {
@@ -90,7 +90,7 @@ func (r *Router) ClaimRun(ctx context.Context, name string, at time.Time) (mine 
 
 // ConfigVersion changes whenever agents, groups, settings or schedules do.
 func (r *Router) ConfigVersion(ctx context.Context) (version string, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		version, _, err = c.text(`SELECT value FROM settings WHERE key = '` + configVersion + `'`)
 		return err
 	})

@@ -56,7 +56,7 @@ func (r *Router) SearchOwn(ctx context.Context, s Search) (found Found, err erro
 	size := 0
 	for range searchSteps {
 		var step searched
-		err := r.read(ctx, func(c *conn) error {
+		err := r.read(ctx, func(c *Conn) error {
 			conf, err := r.config.load(c)
 			if err == nil {
 				step, err = c.searchStep(conf, &s, found.Next.Before)
@@ -123,7 +123,7 @@ func (s *Search) sources() []searchSource {
 }
 
 // searchStep looks at what is older than a seq: searchStep rows of each source, or fewer if their payloads are large.
-func (c *conn) searchStep(conf *config, s *Search, before int64) (step searched, err error) {
+func (c *Conn) searchStep(conf *config, s *Search, before int64) (step searched, err error) {
 	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.former(s.Agent), conf.since(s.Agent)}
 	sources := s.sources()
 	for _, from := range sources {
@@ -184,7 +184,7 @@ func (s *Search) candidates(sources []searchSource) string {
 
 // allBefore reports whether a step has come to older messages alone: nothing behind them is newer, since times ascend, but for
 // single ones that were written by hand.
-func (c *conn) allBefore(since string, sources []searchSource, args []any) (bool, error) {
+func (c *Conn) allBefore(since string, sources []searchSource, args []any) (bool, error) {
 	for _, from := range sources {
 		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq >= ?9 AND seq < ?6 AND created_at >= ?5)`, args...)
 		if err != nil || n > 0 {

@@ -9,7 +9,7 @@ type Signer interface {
 }
 
 // secretOf returns the secret with which messages to an agent are signed, "" if it has none.
-func (c *conn) secretOf(agent string) (secret string, err error) {
+func (c *Conn) secretOf(agent string) (secret string, err error) {
 	secret, _, err = c.text(`SELECT secret FROM agent_secrets WHERE agent = ?`, agent)
 	return secret, err
 }

@@ -43,7 +43,7 @@ type Session struct {
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	var conf *config
 	var agents []*Agent
-	err = s.r.glance(ctx, func(c *conn) error { // one statement: where nobody has a command, this is all
+	err = s.r.glance(ctx, func(c *Conn) error { // one statement: where nobody has a command, this is all
 		conf, err = s.r.config.load(c)
 		return err
 	})
@@ -61,7 +61,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	if len(agents) == 0 {
 		return nil, nil
 	}
-	err = s.r.read(ctx, func(c *conn) error {
+	err = s.r.read(ctx, func(c *Conn) error {
 		last, _, err := c.text(`SELECT max(ended_at) FROM agent_message WHERE ended_at <> ''`)
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 }
 
 // lookAt is Look for one agent; last is when something was delivered last.
-func (s *Sessions) lookAt(c *conn, conf *config, a *Agent, last string) (one Session, err error) {
+func (s *Sessions) lookAt(c *Conn, conf *config, a *Agent, last string) (one Session, err error) {
 	one = Session{Agent: a.Name, Command: a.StartCommand != ""}
 	status, since, err := c.latestStatus(a.Name)
 	if err != nil {
@@ -119,7 +119,7 @@ type wish struct {
 
 // wish decides whether the session of an agent that does not run is to be started. looked is up to when it is known that
 // nothing new was delivered through another transport than the inbox.
-func (c *conn) wish(conf *config, a *Agent, run *Run, looked string, now time.Time) (w wish, err error) {
+func (c *Conn) wish(conf *config, a *Agent, run *Run, looked string, now time.Time) (w wish, err error) {
 	status, _, err := c.latestStatus(a.Name)
 	if err != nil || status == Stopped {
 		return w, err
@@ -172,7 +172,7 @@ const (
 
 // inboxMail reports whether anything stands unread in an agent's inbox, and whether something of it came after the last
 // start. It does not look through all that is unread, which an agent that is given up may have much of.
-func (c *conn) inboxMail(a *Agent, run *Run) (fresh, left bool, err error) {
+func (c *Conn) inboxMail(a *Agent, run *Run) (fresh, left bool, err error) {
 	if run == nil {
 		run = &Run{}
 	}
@@ -202,12 +202,12 @@ func deliveredSince(a *Agent, run *Run, looked string) []any {
 const firstDelivered = `SELECT m.ended_at ` + deliveredMail + ` ORDER BY m.ended_at LIMIT 1`
 
 // newMail reports whether something was delivered since the last start, and when the first of it was.
-func (c *conn) newMail(a *Agent, run *Run, looked string) (first string, found bool, err error) {
+func (c *Conn) newMail(a *Agent, run *Run, looked string) (first string, found bool, err error) {
 	return c.text(firstDelivered, deliveredSince(a, run, looked)...)
 }
 
 // unsettled reports whether a message that was delivered is not known to have been dealt with.
-func (c *conn) unsettled(seq int64) (bool, error) {
+func (c *Conn) unsettled(seq int64) (bool, error) {
 	n, err := c.number(`SELECT count(*) FROM agent_message WHERE seq = ? AND status = 'delivered' AND read_at = '' AND acknowledged_at = ''`, seq)
 	return n != 0, err
 }
@@ -226,7 +226,7 @@ const maxUnread = 1000
 
 // mailFor collects what a session is started for. What was left by runs that failed, and through another transport than
 // the inbox, is not counted again.
-func (c *conn) mailFor(a *Agent, run *Run, looked string) (m mail, err error) {
+func (c *Conn) mailFor(a *Agent, run *Run, looked string) (m mail, err error) {
 	from, args := deliveredMail, deliveredSince(a, run, looked)
 	if a.readsInbox() {
 		from, args = unreadMail, []any{a.Name}

@@ -235,7 +235,7 @@ func (t *tx) awaitDevice(m *Message, out *outcome) error {
 }
 
 // timesPutOff counts how often the recipient of a message has asked to be tried later.
-func (c *conn) timesPutOff(id string) (int64, error) {
+func (c *Conn) timesPutOff(id string) (int64, error) {
 	return c.number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'released' AND error LIKE 'put off until %'`, id)
 }
 

@@ -10,7 +10,7 @@ import (
 
 // signalNamed returns the question or alert that an id names, in the form in which stories tell of messages, and behind it
 // its pushes; nothing when there is none.
-func (c *conn) signalNamed(id string) (ms []Message, err error) {
+func (c *Conn) signalNamed(id string) (ms []Message, err error) {
 	err = c.query(`
 		SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FROM signal_questions WHERE question_id = ?1
 		UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts WHERE alert_id = ?1`, func(row store.Row) error {
@@ -28,7 +28,7 @@ func (c *conn) signalNamed(id string) (ms []Message, err error) {
 }
 
 // signalReceipts are what is known to have happened to a question or an alert.
-func (c *conn) signalReceipts(id string) (list []Receipt, err error) {
+func (c *Conn) signalReceipts(id string) (list []Receipt, err error) {
 	list = []Receipt{}
 	err = c.query(`
 		SELECT 'created', created_at, 'signal_questions.created_at' FROM signal_questions WHERE question_id = ?1
@@ -45,14 +45,14 @@ func (c *conn) signalReceipts(id string) (list []Receipt, err error) {
 }
 
 // madeOf is the id of the question or alert that a message to the user was made.
-func (c *conn) madeOf(message string) (string, error) {
+func (c *Conn) madeOf(message string) (string, error) {
 	id, _, err := c.text(`SELECT question_id FROM signal_questions WHERE message_id = ?1 AND message_id <> ''
 		UNION ALL SELECT alert_id FROM signal_alerts WHERE message_id = ?1 AND message_id <> ''`, message)
 	return cmp.Or(id, "a question or an alert that was deleted since"), err
 }
 
 // explainSignal explains a question or an alert, and each of its pushes.
-func (c *conn) explainSignal(r *Router, conf *config, ms []Message, daemons int) (reasons []Reason, err error) {
+func (c *Conn) explainSignal(r *Router, conf *config, ms []Message, daemons int) (reasons []Reason, err error) {
 	head := &ms[0]
 	why := Reason{MessageID: head.ID, Sender: head.Sender, Recipient: User, Status: head.Status}
 	if why.Receipts, err = c.signalReceipts(head.ID); err != nil {

@@ -13,7 +13,7 @@ import (
 func (r *Router) clearStaged(ctx context.Context, targets ...string) {
 	var conf *config
 	var recipients []string
-	err := r.read(ctx, func(c *conn) (err error) {
+	err := r.read(ctx, func(c *Conn) (err error) {
 		if conf, err = r.config.load(c); err == nil {
 			recipients, err = c.texts(`SELECT name FROM removed_agents`)
 		}
@@ -44,7 +44,7 @@ func (r *Router) clearStaged(ctx context.Context, targets ...string) {
 
 func (r *Router) clearStagedAt(ctx context.Context, staging Staging, address string, recipients []string) error {
 	return staging.ClearStaged(r.path, address, recipients, func() (needed []Message, err error) {
-		err = r.read(ctx, func(c *conn) error {
+		err = r.read(ctx, func(c *Conn) error {
 			return c.query(`SELECT message_id, recipient FROM agent_message
 				WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`, func(row store.Row) error {
 				needed = append(needed, Message{ID: row.Text(0), Recipient: row.Text(1)})
@@ -57,7 +57,7 @@ func (r *Router) clearStagedAt(ctx context.Context, staging Staging, address str
 
 // targetsOfEnded are the targets whose transports have left notes with undelivered messages that ended before cutoff.
 func (r *Router) targetsOfEnded(ctx context.Context, cutoff string) (targets []string, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		return c.query(`SELECT DISTINCT delivery_marks FROM agent_message
 			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, func(row store.Row) error {
 			targets = slices.AppendSeq(targets, maps.Keys((&Message{marks: row.Text(0)}).marksOf()))

@@ -29,7 +29,7 @@ func (r *Router) AgentStandings(ctx context.Context) (list []AgentStanding, err 
 	if err != nil {
 		return nil, err
 	}
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list, err = c.standings(r, agents)
 		return err
 	})
@@ -49,7 +49,7 @@ func (r *Router) AgentStanding(ctx context.Context, name string) (s AgentStandin
 	if err != nil || a.BuiltIn {
 		return AgentStanding{Agent: a}, err
 	}
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list, err := c.standings(r, []Agent{a})
 		if err == nil {
 			s = list[0]
@@ -59,7 +59,7 @@ func (r *Router) AgentStanding(ctx context.Context, name string) (s AgentStandin
 	return s, err
 }
 
-func (c *conn) standings(r *Router, agents []Agent) ([]AgentStanding, error) {
+func (c *Conn) standings(r *Router, agents []Agent) ([]AgentStanding, error) {
 	conf, err := r.config.load(c)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (c *conn) standings(r *Router, agents []Agent) ([]AgentStanding, error) {
 }
 
 // addSilence corrects what an agent says of itself by when it was last heard of.
-func (c *conn) addSilence(s *AgentStanding, conf *config, now string) error {
+func (c *Conn) addSilence(s *AgentStanding, conf *config, now string) error {
 	return c.query(`SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?`, func(row store.Row) error {
 		heard, silentAt, told := row.Text(0), row.Text(1), row.Text(2)
 		switch {
@@ -102,7 +102,7 @@ func (c *conn) addSilence(s *AgentStanding, conf *config, now string) error {
 
 // RemovedAgents lists the names that were removed and not added again, with their former roles.
 func (r *Router) RemovedAgents(ctx context.Context) (list []AgentStanding, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list = nil
 		return c.query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row store.Row) error {
 			list = append(list, AgentStanding{

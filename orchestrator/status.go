@@ -49,7 +49,7 @@ func (r *Router) Status(ctx context.Context) (State, error) {
 	if !next.IsZero() {
 		s.NextDueAt = max(stamp(next), stamp(r.now()))
 	}
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		for _, status := range []Status{Pending, Retry, Delivered, Failed, Lapsed, Cancelled} {
 			s.Totals[string(status)] = 0
 		}
@@ -78,13 +78,14 @@ func (r *Router) Status(ctx context.Context) (State, error) {
 		s.Daemons, err = c.daemons(r.now())
 		return err
 	})
-	s.Bytes, s.WALBytes = r.size()-r.walSize(), r.walSize()
+	s.Bytes, s.WALBytes = r.size()
+	s.Bytes -= s.WALBytes
 	return s, err
 }
 
 // backlogs reports every recipient that is known or for which something waits. What others wrote and nobody has adopted yet is
 // counted as adoption will make it.
-func (r *Router) backlogs(c *conn) (list []RecipientBacklog, unread int64, err error) {
+func (r *Router) backlogs(c *Conn) (list []RecipientBacklog, unread int64, err error) {
 	conf, err := r.config.load(c)
 	if err != nil {
 		return nil, 0, err
@@ -136,7 +137,7 @@ const foreignBacklogs = `SELECT recipient, status, traced_status, count(*), coun
 	FROM agent_message WHERE (` + foreign + `) GROUP BY recipient, status, traced_status`
 
 // foreignBacklogs reports what others wrote that will be live rows once it is adopted; a recipient may come more than once.
-func (c *conn) foreignBacklogs(conf *config, clock time.Time) (list []RecipientBacklog, err error) {
+func (c *Conn) foreignBacklogs(conf *config, clock time.Time) (list []RecipientBacklog, err error) {
 	err = c.query(foreignBacklogs, func(row store.Row) error {
 		f := foreignRow{recipient: row.Text(0), status: row.Text(1), traced: row.Text(2)}
 		b := RecipientBacklog{Recipient: adoptedName(f.recipient), OldestAt: row.Text(5), NextAt: row.Text(6)}

@@ -51,7 +51,7 @@ type CommandSpan struct {
 // Stories tells what happened to the message that an id names, or to each message of a send to a group, even after
 // retention has deleted the rows. Error: not_found.
 func (r *Router) Stories(ctx context.Context, id string) (stories []Story, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		stories = nil
 		ms, err := c.findMessages(id)
 		if err != nil {
@@ -116,7 +116,7 @@ func (r *Router) OwnStories(ctx context.Context, id, agent string) ([]Story, err
 	return own, nil
 }
 
-func (c *conn) story(m Message) (Story, error) {
+func (c *Conn) story(m Message) (Story, error) {
 	s := Story{Message: m, Receipts: []Receipt{}, Events: []StoryEvent{}, Commands: []CommandSpan{}}
 	err := c.query(`
 		SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error, detail

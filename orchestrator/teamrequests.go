@@ -59,7 +59,7 @@ func scanRequest(row store.Row) requestOf {
 }
 
 // openRequests lists what a responder was asked in a session and has not answered, oldest first.
-func (c *conn) openRequests(session, responder string) (list []requestOf, err error) {
+func (c *Conn) openRequests(session, responder string) (list []requestOf, err error) {
 	err = c.query(`
 		SELECT `+requestColumns+` FROM team_requests q
 		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.rowid`, func(row store.Row) error {

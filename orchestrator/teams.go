@@ -38,7 +38,7 @@ func (r *Router) Team(ctx context.Context, session string) (members []Member, er
 	if session, err = CheckName("session", session); err != nil {
 		return nil, err
 	}
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func (conf *config) team(session string) []string {
 }
 
 // partsIn returns the part that each agent takes in a session.
-func (c *conn) partsIn(session string) (map[string]Presence, error) {
+func (c *Conn) partsIn(session string) (map[string]Presence, error) {
 	list, err := c.presences(session)
 	parts := make(map[string]Presence, len(list))
 	for _, p := range list {
@@ -233,7 +233,7 @@ func (t *tx) broadcast(d *Draft) (sent Sent, stopped []string, err error) {
 }
 
 // stopped returns the agent if it has stopped in a session.
-func (c *conn) stopped(session, agent string) ([]string, error) {
+func (c *Conn) stopped(session, agent string) ([]string, error) {
 	p, _, err := c.presenceOf(session, agent)
 	if err != nil || p.Status != Stopped {
 		return nil, err
@@ -252,7 +252,7 @@ func (r *Router) TakePart(ctx context.Context, j Joining, began bool) (err error
 		return nil // it takes part in no session
 	}
 	settled := false
-	err = r.look(ctx, func(c *conn) error {
+	err = r.look(ctx, func(c *Conn) error {
 		p, found, err := c.presenceOf(j.Session, j.Agent)
 		settled = found && !(began && p.Status == Idle) && !p.unseen(r.now())
 		return err

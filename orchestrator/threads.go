@@ -291,7 +291,7 @@ func (t *tx) openThread(c *ThreadChange) (Thread, error) {
 }
 
 // thread returns a thread with those who take part, whatever its session.
-func (c *conn) thread(id string) (th Thread, found bool, err error) {
+func (c *Conn) thread(id string) (th Thread, found bool, err error) {
 	err = c.query(`
 		SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads WHERE thread_id = ?`,
 		func(row store.Row) error {
@@ -329,7 +329,7 @@ func (th *Thread) Names() []string {
 // say where they belong.
 func (r *Router) Threads(ctx context.Context, ids []string) (map[string]Thread, error) {
 	threads := map[string]Thread{}
-	err := r.read(ctx, func(c *conn) error {
+	err := r.read(ctx, func(c *Conn) error {
 		for _, id := range ids {
 			th, found, err := c.thread(id)
 			if err != nil {

@@ -91,7 +91,7 @@ func (r *Router) Authenticate(ctx context.Context, secret string) (token Token, 
 		return Token{}, refused
 	}
 	hash := hashToken(secret)
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		found := false
 		err := c.query(`SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, func(row store.Row) error {
 			token = scanToken(row)
@@ -124,7 +124,7 @@ func scanToken(row store.Row) Token {
 
 // Tokens lists the tokens of an agent, or of everybody for "", oldest first; expired and revoked ones too.
 func (r *Router) Tokens(ctx context.Context, agent string) (list []Token, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		list = []Token{}
 		return c.query(`SELECT `+tokenColumns+` FROM tokens WHERE ?1 = '' OR agent = ?1 ORDER BY created_at, hash`, func(row store.Row) error {
 			list = append(list, scanToken(row))

@@ -2,8 +2,8 @@ package orchestrator
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -15,7 +15,7 @@ import (
 // transaction is what the requests of one write transaction share. There is one clock reading for all of it, taken once
 // the write lock is held.
 type transaction struct {
-	*conn
+	*Transaction
 
 	// clock is the reading itself: leases and rungs are measured with it, so that a clock set forward and back strands
 	// nothing. now is what is stored: never earlier than what was stored last, so that a clock set back reorders nothing.
@@ -27,10 +27,6 @@ type transaction struct {
 	conf *config
 
 	created created
-
-	careful bool // failures are undone with savepoints
-	spoiled bool // a failure has left something behind: all of it must be rolled back
-	lost    bool // SQLite has rolled it back, or there was no number left for a row
 }
 
 // created are the new rows whose first events are not written yet.
@@ -44,7 +40,6 @@ type created struct {
 type tx struct {
 	*transaction
 	r   *Router
-	w   *writer
 	ctx context.Context
 
 	// sends says that the request does nothing but send. Then the events of its new rows are written later, together
@@ -57,7 +52,7 @@ type tx struct {
 	actor  string // lease owner and trace actor
 	spanID string
 	traced bool     // something was written for which the command's span must be there
-	ring   ring     // the bell after the commit
+	ring   Ring     // the bell after the commit
 	after  []func() // run after the commit
 
 	asUser bool // the request speaks for the user: an answer goes back
@@ -65,28 +60,6 @@ type tx struct {
 	heartbeats []string // agents with a limit to their silence that did something, each once
 
 	removed map[Status]int64 // by retention, for its report
-}
-
-// ring is whom to wake after a commit.
-type ring struct {
-	all   bool
-	names []string // recipients, each once
-}
-
-// maxNames bounds the recipients that a ring names; with more of them it wakes everybody.
-const maxNames = 16
-
-func (r *ring) add(recipients []string) {
-	for _, recipient := range recipients {
-		if r.all || slices.Contains(r.names, recipient) {
-			continue
-		}
-		if len(r.names) >= maxNames {
-			r.all = true
-			return
-		}
-		r.names = append(r.names, recipient)
-	}
 }
 
 type instanceKey struct{}
@@ -103,52 +76,111 @@ func WithInstance(ctx context.Context, instance string) context.Context {
 // maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
 const maxAhead = 3650 * day
 
-// newTransaction reads the clock, the last time stored, and whether the configuration, and with it the version of the
-// tables, is still the one that is known.
-func (w *writer) newTransaction(careful bool) (*transaction, error) {
-	t := &transaction{conn: w.c, clock: w.r.now(), careful: careful}
+// begin reads the clock, the last time stored, and whether the configuration, and with it the version of the tables, is still
+// the one that is known.
+func (r *Router) begin(under *Transaction) error {
+	t := &transaction{Transaction: under, clock: r.now()}
+	under.Shared = t
 	t.clockText = stamp(t.clock)
 	t.now, t.idTime = t.clockText, ulid.Timestamp(t.clock)
 	var last, version string
-	err := w.c.query(`
+	err := t.query(`
 		SELECT (SELECT at FROM message_trace ORDER BY id DESC LIMIT 1),
 		       (SELECT value FROM settings WHERE key = '`+configVersion+`')`, func(row store.Row) error {
 		last, version = row.Text(0), row.Text(1)
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if t.conf = w.r.config.known(version); t.conf == nil {
-		if err := w.r.config.admitAt(w.c, version); err != nil {
-			return nil, err
-		}
-	}
-	if w.renumber {
-		if err := t.renumber(); err != nil {
-			return nil, err
+	if t.conf = r.config.known(version); t.conf == nil {
+		if err := r.config.admitAt(t.Conn, version); err != nil {
+			return err
 		}
 	}
 	if last <= t.now {
-		return t, nil
+		return nil
 	}
 	if at := parseStamp(last); !at.IsZero() && at.Before(t.clock.Add(maxAhead)) {
 		t.now, t.idTime = last, ulid.Timestamp(at)
 	}
-	return t, nil
+	return nil
 }
 
-// forRequest returns the transaction as one request sees it.
-func (t *transaction) forRequest(w *writer, q *request) *tx {
-	own := &tx{transaction: t, r: w.r, w: w, ctx: q.ctx, sends: q.sends, actor: w.r.instance}
-	if instance, ok := q.ctx.Value(instanceKey{}).(string); ok {
-		own.actor = instance
+// traceRest writes the events of new rows that are not written yet, before the transaction is committed.
+func traceRest(under *Transaction) error { return under.Shared.(*transaction).traceCreated() }
+
+// request is one call of write.
+type request struct {
+	Request
+	r     *Router
+	fn    func(*tx) error
+	sends bool
+	tx    tx // of the present run
+}
+
+// write runs fn in a write transaction and returns when that is on disk. It may share the transaction with other
+// requests: an error of fn undoes what fn did and nothing else. fn may run more than once, so it must set, not add to,
+// what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
+// outcome is awaited. An error of fn is returned as it is.
+func (r *Router) write(ctx context.Context, fn func(*tx) error) error {
+	return r.submit(ctx, &request{r: r, fn: fn})
+}
+
+// writeSends is write for a request that does nothing but send messages.
+func (r *Router) writeSends(ctx context.Context, fn func(*tx) error) error {
+	return r.submit(ctx, &request{r: r, fn: fn, sends: true})
+}
+
+func (r *Router) submit(ctx context.Context, q *request) error {
+	q.Ctx, q.Work = ctx, q
+	return r.store.Write(&q.Request)
+}
+
+// Prepare writes the events of rows that the requests before this one have made, unless it does nothing but send itself.
+func (q *request) Prepare(under *Transaction) error {
+	if q.sends {
+		return nil
 	}
-	if span := tracing.FromContext(q.ctx); span != nil {
-		own.spanID = span.SpanID
+	return traceRest(under)
+}
+
+// Run runs fn, and writes who was heard of, and the command's span if the request changed anything.
+func (q *request) Run(under *Transaction) error {
+	t := &q.tx
+	*t = tx{transaction: under.Shared.(*transaction), r: q.r, ctx: q.Ctx, sends: q.sends, actor: q.r.instance}
+	if instance, ok := q.Ctx.Value(instanceKey{}).(string); ok {
+		t.actor = instance
+	}
+	if span := tracing.FromContext(q.Ctx); span != nil {
+		t.spanID = span.SpanID
 		span.Begin(t.clock)
 	}
-	return own
+	untraced, done := t.created, false
+	defer func() {
+		if !done {
+			t.conf, t.created = nil, untraced // what fn did is about to be undone
+		}
+	}()
+	err := q.fn(t)
+	if err == nil {
+		err = t.finish()
+	}
+	done = err == nil
+	return err
+}
+
+// Quiet reports whether the caller learns nothing if nothing changed.
+func (q *request) Quiet() bool { return q.tx.quiet }
+
+// Rings returns whom to wake.
+func (q *request) Rings() *Ring { return &q.tx.ring }
+
+// Durable runs what waited for the commit.
+func (q *request) Durable() {
+	for _, f := range q.tx.after {
+		f()
+	}
 }
 
 // finish writes who was heard of, and the command's span if the request changed anything. It is part of the request.
@@ -167,15 +199,17 @@ func (t *tx) finish() error {
 // newID makes an id: the prefix and a ULID that is greater than all made before by this process, also when the clock was
 // set back. The write lock is held, so that ids sort in the order of sending.
 func (t *tx) newID(prefix string) (string, error) {
-	id, err := ulid.New(t.idTime, t.w.entropy)
+	id, err := ulid.New(t.idTime, t.r.entropy)
 	if err != nil {
-		t.w.entropy = newEntropy() // the counter of this millisecond ran over
-		if id, err = ulid.New(t.idTime, t.w.entropy); err != nil {
+		t.r.entropy = newEntropy() // the counter of this millisecond ran over
+		if id, err = ulid.New(t.idTime, t.r.entropy); err != nil {
 			return "", err
 		}
 	}
 	return prefix + id.String(), nil
 }
+
+func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }
 
 // event fills in what all events of this request share.
 func (t *tx) event(name tracing.EventName, failure string) tracing.Event {
@@ -264,34 +298,12 @@ func (t *tx) changeStatus(rows selection, c change) (int64, error) {
 		WHERE `+rows.where, args...)
 }
 
-// errSpoiled ends a request whose transaction is about to be run again.
-var errSpoiled = errors.New("to be run again with savepoints")
-
-// apart runs fn so that its failure undoes what fn has done and nothing else. err ends the request. A transaction's first
-// run has no savepoints and hopes for the best, see writer.transaction.
+// apart runs fn so that its failure undoes what fn has done and nothing else. err ends the request.
 func (t *tx) apart(fn func() error) (failure, err error) {
-	if !t.careful {
-		before := t.writes
-		if failure = fn(); failure != nil && t.writes != before {
-			t.spoiled = true
-			return failure, errSpoiled
-		}
-		return failure, nil
-	}
-	if _, err := t.Exec("SAVEPOINT apart"); err != nil {
-		return nil, err
-	}
 	untraced := t.created
-	if failure = fn(); failure != nil {
-		if t.raw.AutoCommit() {
-			return failure, failure
-		}
+	if failure, err = t.Transaction.apart(fn); failure != nil {
 		t.conf, t.created = nil, untraced // fn may have changed the one and written the events of the other
-		if _, err := t.Exec("ROLLBACK TO apart"); err != nil {
-			return failure, err
-		}
 	}
-	_, err = t.Exec("RELEASE apart")
 	return failure, err
 }
 
@@ -338,9 +350,9 @@ func (t *tx) changeRows(fn func() error) (fault, err error) {
 
 // rowsFault reports whether a set-based delivery failed because of its rows, and not because of the disk or a lock.
 func (t *tx) rowsFault(err error) bool {
-	if t.raw.AutoCommit() || isBusy(err) {
+	if t.broken() {
 		return false
 	}
 	var own *Error
-	return !errors.As(databaseError(t.r.path, err), &own)
+	return !errors.As(t.r.store.Explain(err), &own)
 }

@@ -7,18 +7,18 @@ import (
 )
 
 // unknownAgent is the error for the name of an agent that nobody has, or has any more. what is as for removedAgent.
-func (c *conn) unknownAgent(code Code, what, name string, conf *config) error {
+func (c *Conn) unknownAgent(code Code, what, name string, conf *config) error {
 	return c.orRemoved(name, what, Errorf(code, "%snobody is known as %q", what, name).unknown(name, conf.names).
 		WithHint("%s", strings.TrimSpace(didYouMean(name, conf.names)+" "+addIt(name))))
 }
 
 // noAgent is the error for the name of an agent that was looked up.
-func (c *conn) noAgent(name string, conf *config) error {
+func (c *Conn) noAgent(name string, conf *config) error {
 	return c.orRemoved(name, "", Errorf(NotFound, "there is no agent %q", name).WithHint("%s", whoThereIs(name, conf)))
 }
 
 // orRemoved returns an error about a name that nobody has, or in its place one that says that the agent was removed.
-func (c *conn) orRemoved(name, what string, unknown *Error) error {
+func (c *Conn) orRemoved(name, what string, unknown *Error) error {
 	at, err := c.removedAt(name)
 	switch {
 	case err != nil:
@@ -36,7 +36,7 @@ func removedAgent(code Code, what, name, at string) *Error {
 }
 
 // nobody says of a name that no agent has why that is, for an event or an explanation.
-func (c *conn) nobody(name string) (string, error) {
+func (c *Conn) nobody(name string) (string, error) {
 	at, err := c.removedAt(name)
 	if at != "" {
 		return wasRemoved(name, at), err
@@ -45,7 +45,7 @@ func (c *conn) nobody(name string) (string, error) {
 }
 
 // removedAt returns when a name was removed that nobody has now; "" is never.
-func (c *conn) removedAt(name string) (string, error) {
+func (c *Conn) removedAt(name string) (string, error) {
 	at, _, err := c.text(`SELECT removed_at FROM removed_agents WHERE name = ?`, name)
 	return at, err
 }

@@ -16,13 +16,13 @@ const unreadPosts = ` FROM thread_participants p CROSS JOIN agent_message m ON m
 	  AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)`
 
 // hasUnreadPosts reports whether somebody has posted in a thread of an agent what it has not read.
-func (c *conn) hasUnreadPosts(agent string) (bool, error) {
+func (c *Conn) hasUnreadPosts(agent string) (bool, error) {
 	n, err := c.number(`SELECT EXISTS (SELECT 1`+unreadPosts+`)`, agent)
 	return n != 0, err
 }
 
 func (r *Router) anyUnreadPosts(ctx context.Context, agent string) (there bool, err error) {
-	err = r.look(ctx, func(c *conn) error {
+	err = r.look(ctx, func(c *Conn) error {
 		there, err = c.hasUnreadPosts(agent)
 		return err
 	})

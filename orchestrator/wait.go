@@ -233,7 +233,7 @@ func (r *Router) take(ctx context.Context, o *WaitOptions) (ms []Message, more b
 // walk along all of them, and so is not done while others wait to write. The result is not nil.
 func (r *Router) firstDue(ctx context.Context, o *WaitOptions) ([]int64, error) {
 	first := []int64{}
-	err := r.look(ctx, func(c *conn) error {
+	err := r.look(ctx, func(c *Conn) error {
 		return c.query(`SELECT seq FROM agent_message m WHERE `+takeable+selected+readingOrder+` LIMIT +?8`, func(row store.Row) error {
 			first = append(first, row.Int(0))
 			return nil
@@ -247,7 +247,7 @@ func (r *Router) firstDue(ctx context.Context, o *WaitOptions) ([]int64, error) 
 // lease. It is what a waiter does first when it wakes up, so it is one statement as long as the configuration is the one
 // that is known.
 func (r *Router) anythingFor(ctx context.Context, recipient string) (there, held bool, err error) {
-	err = r.glance(ctx, func(c *conn) error {
+	err = r.glance(ctx, func(c *Conn) error {
 		var version string
 		err := c.query(`
 			SELECT (SELECT value FROM settings WHERE key = '`+configVersion+`'),

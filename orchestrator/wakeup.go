@@ -94,7 +94,7 @@ func (a *alarm) wait(ctx context.Context) time.Duration {
 // nextDue returns when the next retry of a recipient ("" is everybody) is due, or the next review or lease, whichever
 // comes first, or when to look again whether the process of another reader runs; the zero time when nothing is planned.
 func (r *Router) nextDue(ctx context.Context, recipient string) (at time.Time, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		var next string
 		if recipient == "" {
 			conf, failure := r.config.load(c)

@@ -15,25 +15,25 @@ type observer func(op, table string)
 // works through SQLite's authorizer, whose callback fires when a statement is prepared: so it makes all connections
 // prepare theirs anew, and suits tests that run one command at a time, not production. Views and common table
 // expressions show as the tables behind them.
-func (r *Router) Watch(report func(op, table string)) (stop func()) {
-	r.setObserver(report)
-	return func() { r.setObserver(nil) }
+func (s *sqliteStore) Watch(report func(op, table string)) (stop func()) {
+	s.setObserver(report)
+	return func() { s.setObserver(nil) }
 }
 
-func (r *Router) setObserver(o observer) {
-	r.mu.Lock()
-	r.watch = o
-	r.mu.Unlock()
-	if r.writer.isOpen() {
+func (s *sqliteStore) setObserver(o observer) {
+	s.mu.Lock()
+	s.watch = o
+	s.mu.Unlock()
+	if s.backend.isOpen() {
 		// Within a request of its own, since nobody else uses the connection then.
-		r.write(context.Background(), func(t *tx) error {
-			o.attach(t.conn)
+		s.write(context.Background(), func(*Transaction) error {
+			o.attach(s.backend.c)
 			return errUndo
 		})
 	}
-	r.readers.mu.Lock()
-	defer r.readers.mu.Unlock()
-	for _, c := range r.readers.free {
+	s.readers.mu.Lock()
+	defer s.readers.mu.Unlock()
+	for _, c := range s.readers.free {
 		o.attach(c)
 	}
 }

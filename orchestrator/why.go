@@ -28,7 +28,7 @@ type Reason struct {
 // Why explains, for each message that an id names, where it is, which rule keeps it there, when the next attempt is, and
 // what would free it. Error: not_found.
 func (r *Router) Why(ctx context.Context, id string) (reasons []Reason, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		reasons = nil
 		conf, err := r.config.load(c)
 		if err != nil {
@@ -66,7 +66,7 @@ func (r *Router) Why(ctx context.Context, id string) (reasons []Reason, err erro
 	return reasons, err
 }
 
-func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason, error) {
+func (c *Conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason, error) {
 	m.Sender, m.Recipient = adoptedName(m.Sender), adoptedName(m.Recipient)
 	why := Reason{
 		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, NextAttemptAt: m.NextAttemptAt, LastError: m.Error,
@@ -130,7 +130,7 @@ func (c *conn) explain(r *Router, conf *config, m *Message, daemons int) (Reason
 }
 
 // explainDelivered says where a message is that was delivered, and how much is known of that.
-func (r *Router) explainDelivered(c *conn, conf *config, m *Message, why *Reason) error {
+func (r *Router) explainDelivered(c *Conn, conf *config, m *Message, why *Reason) error {
 	if m.isPost() {
 		why.Where = "in the thread " + m.ThreadID
 		why.Rule = "a post is delivered with its writing, and stays as long as its thread is open"
@@ -185,7 +185,7 @@ func (r *Router) explainDelivered(c *conn, conf *config, m *Message, why *Reason
 
 // whereTaken says where a message is that a transport took, and what is known of it and what to do as long as nothing has been
 // heard of its being read. through and whose are what tookIt returned; inInbox tells that it stands in the recipient's inbox.
-func (c *conn) whereTaken(m *Message, through, whose string, inInbox bool) (where, rule, fix string, err error) {
+func (c *Conn) whereTaken(m *Message, through, whose string, inInbox bool) (where, rule, fix string, err error) {
 	scheme, address, _ := strings.Cut(through, ":")
 	rule = "delivered; nothing has been heard of its being read"
 	switch scheme {
@@ -241,7 +241,7 @@ func (r *Router) explainByHand(m *Message, why *Reason) {
 // tookIt returns the transport that took a message of an agent, which may have been removed: its fallback if the trace
 // says so, its inbox if it stands there, and else the agent's own. whose tells a fallback from that. through is "" for a message
 // that none has taken: somebody wrote by hand that it is delivered.
-func (c *conn) tookIt(agent *Agent, m *Message) (through, whose string, err error) {
+func (c *Conn) tookIt(agent *Agent, m *Message) (through, whose string, err error) {
 	how, delivered, err := c.text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1`, m.ID)
 	if err != nil {
 		return "", "", err
@@ -265,7 +265,7 @@ func (c *conn) tookIt(agent *Agent, m *Message) (through, whose string, err erro
 }
 
 // explainDeleted explains a message of which only the trace is left. Error: not_found.
-func (c *conn) explainDeleted(id string) ([]Reason, error) {
+func (c *Conn) explainDeleted(id string) ([]Reason, error) {
 	m, at, err := c.deletedMessage(id)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 )
 
 // explainLive explains a message that the router still has to act on.
-func (c *conn) explainLive(r *Router, conf *config, m *Message, daemons int, why *Reason) error {
+func (c *Conn) explainLive(r *Router, conf *config, m *Message, daemons int, why *Reason) error {
 	if err := c.adoptAhead(m, conf, r.now()); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (r *Router) explainLease(conf *config, m *Message, deliver string, why *Rea
 }
 
 // explainLater explains a message that is not due yet.
-func (c *conn) explainLater(conf *config, m *Message, now time.Time, why *Reason) error {
+func (c *Conn) explainLater(conf *config, m *Message, now time.Time, why *Reason) error {
 	asked, err := c.timesPutOff(m.ID)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (c *conn) explainLater(conf *config, m *Message, now time.Time, why *Reason
 
 // explainOrder explains a message that is due, and waits for one that its sender sent before it; why stays as it is when there
 // is none.
-func (c *conn) explainOrder(r *Router, conf *config, m *Message, why *Reason) error {
+func (c *Conn) explainOrder(r *Router, conf *config, m *Message, why *Reason) error {
 	ahead, err := c.messages(`SELECT `+messageColumns+` FROM agent_message WHERE `+leased+` AND NOT (`+foreign+`) AND recipient = ? AND sender = ? AND seq <> ?
 		ORDER BY lease_until DESC LIMIT 1`, m.Recipient, m.Sender, m.seq)
 	if err != nil {

@@ -4,7 +4,7 @@ import "fmt"
 
 // explainStart adds to what is known of a message that was delivered and not read whether the recipient's session is
 // started for it.
-func (c *conn) explainStart(r *Router, conf *config, m *Message, why *Reason) error {
+func (c *Conn) explainStart(r *Router, conf *config, m *Message, why *Reason) error {
 	a := conf.agents[m.Recipient]
 	if m.Status != Delivered || m.ReadAt != "" || a == nil || a.StartCommand == "" || m.isPost() {
 		return nil

@@ -51,7 +51,7 @@ func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 
 // claimable looks whether a worker would find anything to claim for a recipient.
 func (r *Router) claimable(ctx context.Context, recipient string) (found bool, err error) {
-	err = r.read(ctx, func(c *conn) error {
+	err = r.read(ctx, func(c *Conn) error {
 		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+claimable+`)`, stamp(r.now()), recipient)
 		found = n != 0
 		return err

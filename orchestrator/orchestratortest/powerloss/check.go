@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -172,7 +171,7 @@ func (s *stage) recover(ctx context.Context) error {
 		return fmt.Errorf("opening: %w", err)
 	}
 	defer r.Close()
-	if _, err := os.Stat(s.load.database()); errors.Is(err, fs.ErrNotExist) { // the cut came before it was made
+	if r.NoneYet() { // the cut came before it was made, or while the file was empty
 		if _, err := r.Create(ctx); err != nil {
 			return fmt.Errorf("making: %w", err)
 		}

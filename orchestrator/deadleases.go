@@ -1,0 +1,54 @@
+package orchestrator
+
+import (
+	"context"
+	"time"
+
+	"mailroom/orchestrator/store"
+)
+
+// deadEvery is how often a router looks for leases whose holder is dead.
+const deadEvery = time.Second
+
+// deadDue reports whether it is time to look again, and notes that somebody does.
+func (r *Router) deadDue() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if since := now.Sub(r.lookedForDead); since >= 0 && since < deadEvery {
+		return false
+	}
+	r.lookedForDead = now
+	return true
+}
+
+// endDeadLeases lets the leases run out whose holders are known to be dead, so that tidy takes their rows back, and ends
+// those of readers whose process has ended.
+func (r *Router) endDeadLeases(ctx context.Context) error {
+	if !r.deadDue() {
+		return nil
+	}
+	if _, err := r.endDeadReaders(ctx, ""); err != nil {
+		return err
+	}
+	var dead []string
+	err := r.read(ctx, func(c *Conn) error {
+		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+leased, func(row store.Row) error {
+			if token := row.Text(0); r.store.Gone(token) {
+				dead = append(dead, token)
+			}
+			return nil
+		})
+	})
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	return r.write(ctx, func(t *tx) error {
+		for _, token := range dead {
+			if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+leased+` AND lease_token = ?2`, t.clockText, token); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,156 @@
+package orchestrator
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+
+	"mailroom/orchestrator/store"
+)
+
+// Conn is one connection to the database, for statements that are written once for every database. It is not safe for
+// concurrent use.
+//
+// Arguments are nil, bool, int, int64, *int64, float64, string, []byte or Status. A time.Time is never one: each driver would
+// write it its own way.
+type Conn struct {
+	driver driverConn
+	args   []driver.NamedValue
+
+	writes int // statements run that may have changed something that could be lost or undone; the driver counts them
+}
+
+// driverConn is a connection as its own database has it. Arguments are only valid during the call.
+type driverConn interface {
+	// exec runs one statement.
+	exec(query string, args []driver.NamedValue) (driver.Result, error)
+	// rows runs one statement that returns rows, of so many columns.
+	rows(query string, args []driver.NamedValue) (rows driver.Rows, columns int, err error)
+	// script runs statements that are separated by semicolons and take no arguments.
+	script(text string) error
+	// broken reports whether no transaction is open, or an error has ended it.
+	broken() bool
+	// admit refuses tables that a newer program has made unfit for this one, and a database that is another program's.
+	admit() error
+	// renumber gives rows whose numbers are beyond belief those that come next; renumberArchived does so with the rows of
+	// temp.batch whose number an archived message has.
+	renumber() error
+	renumberArchived() error
+	// makeInboxView makes the document's own view of an agent's inbox, at that time, and dropInboxView drops it. renewInboxView
+	// puts the present one in place of an earlier one. Error: conflict when something else has its name.
+	makeInboxView(agent, at string) error
+	dropInboxView(agent string) error
+	renewInboxView(agent string) error
+}
+
+// bind turns arguments into what a driver takes.
+func (c *Conn) bind(args []any) []driver.NamedValue {
+	c.args = c.args[:0]
+	for i, a := range args {
+		switch v := a.(type) {
+		case int:
+			a = int64(v)
+		case Status:
+			a = string(v)
+		case *int64:
+			if a = nil; v != nil {
+				a = *v
+			}
+		}
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+	}
+	return c.args
+}
+
+// Exec runs one statement and returns how many rows it changed. It has the shape that package tracing writes through.
+func (c *Conn) Exec(query string, args ...any) (int64, error) {
+	res, err := c.driver.exec(query, c.bind(args))
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// run is Exec for a statement of which nothing but its failure counts. It has the shape that a SetTransport writes through.
+func (c *Conn) run(query string, args ...any) error {
+	_, err := c.driver.exec(query, c.bind(args))
+	return err
+}
+
+// insertRow runs an INSERT of one row and returns the number that the database gave it.
+func (c *Conn) insertRow(query string, args ...any) (int64, error) {
+	res, err := c.driver.exec(query, c.bind(args))
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+// script runs statements that are separated by semicolons and take no arguments.
+func (c *Conn) script(text string) error { return c.driver.script(text) }
+
+// Somebody may write a row of any number by hand.
+const (
+	MaxNumber     = 1 << 53 // the largest that is believed
+	AlarmedNumber = 1 << 62 // from here on rows are numbered anew
+)
+
+// broken reports whether no transaction is open, or an error has ended it.
+func (c *Conn) broken() bool { return c.driver.broken() }
+
+// admit refuses tables that a newer program has made unfit for this one.
+func (c *Conn) admit() error { return c.driver.admit() }
+
+// query runs one statement and calls each with every row. The values are only valid during the call, but strings may be
+// kept. each may run other statements, not the same one.
+func (c *Conn) query(query string, each func(row store.Row) error, args ...any) (err error) {
+	rows, columns, err := c.driver.rows(query, c.bind(args))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := rows.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	row := make(store.Row, columns)
+	for {
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := each(row); err != nil {
+			return err
+		}
+	}
+}
+
+// text returns the first column of the first row as text; found is false when there is no row.
+func (c *Conn) text(query string, args ...any) (value string, found bool, err error) {
+	err = c.query(query, func(row store.Row) error {
+		if !found {
+			value, found = row.Text(0), true
+		}
+		return nil
+	}, args...)
+	return value, found, err
+}
+
+// number returns the first column of the first row as an integer, 0 when there is no row.
+func (c *Conn) number(query string, args ...any) (n int64, err error) {
+	err = c.query(query, func(row store.Row) error {
+		n = row.Int(0)
+		return nil
+	}, args...)
+	return n, err
+}
+
+// texts returns the first column of every row.
+func (c *Conn) texts(query string, args ...any) (values []string, err error) {
+	err = c.query(query, func(row store.Row) error {
+		values = append(values, row.Text(0))
+		return nil
+	}, args...)
+	return values, err
+}
