@@ -95,7 +95,7 @@ var shellOnly = []struct{ path, hint string }{
 	{"commands/surface/argv.go", ""}, {"commands/surface/call.go", ""}, {"commands/surface/cli.go", ""}, {"commands/surface/database.go", ""},
 	{"commands/surface/invoke.go", ""}, {"commands/surface/gate.go", "Start the daemon with --host"}, {"commands/surface/mcp_arrive.go", ""},
 	{"orchestrator/backup.go", ""}, {"orchestrator/restore.go", ""}, {"orchestrator/migrate.go", ""}, {"orchestrator/reader.go", ""},
-	{"orchestrator/router.go", ""}, {"orchestrator/bridge/", ""}, {"orchestrator/dialect.go", "Name another file with --db"},
+	{"orchestrator/sqlite.go", "Name a file with --db"}, {"orchestrator/bridge/", ""}, {"orchestrator/dialect.go", "Name another file with --db"},
 	{"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Say --as NAME"}, // --as is also of the MCP server
 }
 
