@@ -42,39 +42,19 @@ func (r *Router) clearPosts(ctx context.Context, cutoff string, done func(n int6
 	}
 }
 
-// beside are the rows beside the messages that mean nothing any more; ?1 is the cutoff.
-var beside = []struct {
-	table, over string
-	idle        bool // its cutoff is never later than the setting retention.ended: it is about what is going on
-}{
-	{table: "threads", over: `closed_at <> '' AND closed_at < ?1
-		AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.thread_id = threads.thread_id)
-		AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.thread_id = threads.thread_id)`},
-	{table: "thread_participants", over: `joined_at < ?1
-		AND NOT EXISTS (SELECT 1 FROM threads h WHERE h.thread_id = thread_participants.thread_id)`},
-	{table: "team_requests", over: `created_at < ?1 AND (answered_at <> '' AND answered_at < ?1
-		OR NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = team_requests.message_id)
-		AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = team_requests.message_id))`},
-	{table: "presence", idle: true, over: `seen_at < ?1
-		AND NOT EXISTS (SELECT 1 FROM presence o WHERE o.session_id = presence.session_id AND o.seen_at >= ?1)
-		AND NOT EXISTS (SELECT 1 FROM threads h WHERE h.session_id = presence.session_id AND (h.status = 'open' OR h.closed_at >= ?1))`},
-	{table: "signal_questions", over: `ended_at <> '' AND ended_at < ?1`},
-	{table: "signal_alerts", over: `created_at < ?1`},
-	{table: "signal_pairings", over: `expires_at < ?1`},
-	{table: "tokens", over: `(revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1)`},
-}
-
 // clearBeside deletes what is beside the messages and was over before cutoff, and returns how many rows that was.
 func (r *Router) clearBeside(ctx context.Context, cutoff, idle string) (n int64, err error) {
-	for _, b := range beside {
-		before := cutoff
-		if b.idle {
-			before = idle
-		}
-		deleted, err := r.clearRows(ctx, b.table, b.over, before)
-		n += deleted
-		if err != nil {
-			return n, err
+	for _, p := range r.parts {
+		for _, rows := range p.Over {
+			before := cutoff
+			if rows.Idle {
+				before = idle
+			}
+			deleted, err := r.clearRows(ctx, rows.Table, rows.Over, before)
+			n += deleted
+			if err != nil {
+				return n, err
+			}
 		}
 	}
 	return n, nil

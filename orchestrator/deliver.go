@@ -148,7 +148,7 @@ func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, er
 		return Delivery{}, err
 	}
 	if o.Recipient == "" {
-		r.returnAnswers(ctx)
+		r.doErrands(ctx)
 	}
 	start := func(recipient string) { r.startWorker(ctx, recipient, o, y) }
 	if err := r.deliverInboxes(ctx, o, y, start); err != nil {
@@ -188,10 +188,10 @@ func (r *Router) anythingDue(ctx context.Context) (found bool, untrusted string,
 			return err
 		}
 		untrusted = conf.untrusted
-		if found, err = c.untidy(conf, now); err != nil || found {
+		if found, err = r.untidy(c, conf, now); err != nil || found {
 			return err
 		}
-		if found, err = c.unreturned(); err != nil || found {
+		if found, err = r.errandDue(c); err != nil || found {
 			return err
 		}
 		return c.eachDue(ctx, conf, stamp(now), func(string) bool {
@@ -200,6 +200,28 @@ func (r *Router) anythingDue(ctx context.Context) (found bool, untrusted string,
 		})
 	})
 	return found, untrusted, err
+}
+
+// errandDue reports whether any part has an errand to do.
+func (r *Router) errandDue(c *Conn) (due bool, err error) {
+	for _, p := range r.parts {
+		if p.Errand == nil {
+			continue
+		}
+		if due, err = p.Errand.Due(c); err != nil || due {
+			return due, err
+		}
+	}
+	return false, nil
+}
+
+// doErrands does the errands of all parts.
+func (r *Router) doErrands(ctx context.Context) {
+	for _, p := range r.parts {
+		if p.Errand != nil {
+			p.Errand.Do(ctx, r)
+		}
+	}
 }
 
 // eachDue calls f with everybody who has something that may be taken now, until it returns false. It walks from

@@ -61,7 +61,7 @@ var ConversationStatements = struct{ Events, Unaccepted, OpenRequests, Waits, Cl
 		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`,
 	VoidRequests:   `UPDATE team_requests SET status = 'open' WHERE status = 'void' AND message_id = ?`,
 	OfAgent:        `SELECT 1 FROM presence JOIN thread_participants USING (agent) WHERE agent = ?`,
-	SessionThreads: `SELECT rowid FROM presence WHERE ` + beside[3].over,
+	SessionThreads: `SELECT rowid FROM presence WHERE ` + overPresence,
 	UnreadPosts:    `SELECT 0, m.seq` + unreadPosts + ` ORDER BY m.seq LIMIT +?2`,
 }
 

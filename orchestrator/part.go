@@ -1,6 +1,10 @@
 package orchestrator
 
-import "strings"
+import (
+	"context"
+	"strings"
+	"time"
+)
 
 // Part is what a kind of record (questions, sessions, ...) adds to the engine, as data: the engine calls the functions of
 // every part, and knows none of the records. Every field may be left out. parts lists them all.
@@ -36,6 +40,43 @@ type Part struct {
 
 	// AgentRemoved follows the removal of an agent, in its transaction: nobody has the name any more, and its mail is given up.
 	AgentRemoved func(t *tx, name string) error
+
+	// Chore is done when times have come that its rows have; nil is none.
+	Chore *Chore
+
+	// Errand is done by each delivery run to everybody; nil is none.
+	Errand *Errand
+
+	// Over are its rows that retention deletes, in this order.
+	Over []Rows
+}
+
+// Chore is what is to be done when a time has come that a row has. It is looked for with everything else that has a time, in
+// one statement, and done in a transaction before anything is delivered.
+type Chore struct {
+	Table   string
+	Where   string        // condition of the rows that have such a time
+	At      string        // the column that has it, in the form of stamp
+	Longest time.Duration // how far ahead it can lie; what lies further, since a clock was set back, is taken back to that
+
+	// Do does what is due. more says that a further transaction is needed.
+	Do func(t *tx) (more bool, err error)
+}
+
+// Errand is work that needs more than one transaction, or takes its time.
+type Errand struct {
+	// Due reports whether there is something to do. It is asked every second, and costs microseconds.
+	Due func(c *Conn) (bool, error)
+
+	// Do does it. It is called outside of any transaction, also by several goroutines at once.
+	Do func(ctx context.Context, r *Router)
+}
+
+// Rows are rows of a table that mean nothing any more once they are old.
+type Rows struct {
+	Table string
+	Over  string // condition for those that mean nothing any more; ?1 is the time before which that must have begun
+	Idle  bool   // that time is never later than the setting retention.ended says: they are about what is going on
 }
 
 // partOf returns the part that a recipient belongs to; nil is that of an agent, the operator or the user.

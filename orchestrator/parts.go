@@ -8,7 +8,7 @@ func Open(_ context.Context, o Options) (*Router, error) { return openWith(o, ne
 
 // newParts lists what the records add to the engine of one database, in the order in which it is called.
 func newParts() []*Part {
-	return []*Part{sessionsPart(), questionsPart()}
+	return []*Part{threadsPart(), teamsPart(), agentsPart(), sessionsPart(), questionsPart()}
 }
 
 // Beside opens another database, of the caller's own, with the same transports, clock and log. It is not asked whether it is

@@ -12,5 +12,12 @@ func questionsPart() *Part {
 		Pointless:    (*tx).pushIsOver,
 		HasDevice:    (*Conn).hasDevice,
 		AgentRemoved: (*tx).withdrawQuestions,
+		Chore:        &Chore{Table: "signal_questions", Where: "status = 'pending'", At: "expires_at", Longest: MaxTTL, Do: (*tx).expireQuestions},
+		Errand:       &Errand{Due: (*Conn).unreturned, Do: new(returner).returnAnswers},
+		Over: []Rows{
+			{Table: "signal_questions", Over: `ended_at <> '' AND ended_at < ?1`},
+			{Table: "signal_alerts", Over: `created_at < ?1`},
+			{Table: "signal_pairings", Over: `expires_at < ?1`},
+		},
 	}
 }

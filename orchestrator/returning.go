@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"mailroom/orchestrator/store"
-	"mailroom/tracing"
 	"slices"
 	"sync"
+
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
 )
 
 // Unreturned lists the answered questions that a message asked and whose answers have not gone back to its sender: the
@@ -33,20 +34,20 @@ func (c *Conn) unreturned() (bool, error) {
 	return n != 0, err
 }
 
-// returnTrouble is what keeps answers from going back.
-type returnTrouble struct {
-	sync.Mutex
+// returner sends answers back, and keeps what is in the way of that.
+type returner struct {
+	mu sync.Mutex // held while answers go back
 	Trouble
 }
 
 // returnAnswers sends answers back, if there are any. What fails is tried again with the next run, and logged once.
-func (r *Router) returnAnswers(ctx context.Context) {
+func (b *returner) returnAnswers(ctx context.Context, r *Router) {
 	back, ok := r.transports["person"].(Returning)
 	if !ok {
 		return
 	}
-	r.returning.Lock()
-	defer r.returning.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	found := false
 	err := r.read(ctx, func(c *Conn) (err error) {
 		found, err = c.unreturned()
@@ -55,7 +56,7 @@ func (r *Router) returnAnswers(ctx context.Context) {
 	if err == nil && found {
 		err = back.Return(ctx, r)
 	}
-	if ctx.Err() == nil && r.returning.Changed(err) && err != nil {
+	if ctx.Err() == nil && b.Changed(err) && err != nil {
 		r.log.Error("answers of the user could not be sent back; each run tries again", "error", err)
 	}
 }

@@ -9,29 +9,35 @@ import (
 
 // untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
 // time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
-func (c *Conn) untidy(conf *config, clock time.Time) (bool, error) {
+func (r *Router) untidy(c *Conn, conf *config, clock time.Time) (bool, error) {
 	ahead := func(longest time.Duration) string { return stamp(clock.Add(longest)) }
-	n, err := c.number(`
-		SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+foreign+`)
+	query := `
+		SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + foreign + `)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+leased+` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?3 AND `+unowned+`))
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+later+` AND next_attempt_at > ?4)
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE `+wantedLater+` AND next_attempt_at > ?5)
-		    OR EXISTS (SELECT 1 FROM signal_questions WHERE status = 'pending' AND (expires_at <= ?1 OR expires_at > ?6))
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + leased + ` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?3 AND ` + unowned + `))
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + later + ` AND next_attempt_at > ?4)
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + wantedLater + ` AND next_attempt_at > ?5)
 		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until <= ?1)
-		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until > ?7)
-		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?8)
-		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?9))`,
+		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until > ?6)
+		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?7)
+		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?8))`
+	args := []any{
 		stamp(clock),                       // ?1
 		ahead(maxLease),                    // ?2 leases on deliveries
 		ahead(conf.shortestLease),          // ?3 those that no process holds
 		ahead(conf.settings.highestRung()), // ?4 rungs of the ladder
 		ahead(MaxNotBefore),                // ?5 what senders want later
-		ahead(MaxTTL),                      // ?6 questions
-		ahead(MaxReadingLease),             // ?7 leases of readers
-		ahead(MaxNotBefore+MaxTTL),         // ?8 acknowledgements
-		ahead(conf.longestSilence),         // ?9 silences
-	)
+		ahead(MaxReadingLease),             // ?6 leases of readers
+		ahead(MaxNotBefore + MaxTTL),       // ?7 acknowledgements
+		ahead(conf.longestSilence),         // ?8 silences
+	}
+	for _, p := range r.parts {
+		if d := p.Chore; d != nil {
+			args = append(args, ahead(d.Longest))
+			query += fmt.Sprintf(` OR EXISTS (SELECT 1 FROM %s WHERE %s AND (%[3]s <= ?1 OR %[3]s > ?%d))`, d.Table, d.Where, d.At, len(args))
+		}
+	}
+	n, err := c.number(query, args...)
 	return n != 0, err
 }
 
@@ -44,7 +50,7 @@ func (t *tx) tidy() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if untidy, err := t.untidy(conf, t.clock); err != nil || !untidy {
+	if untidy, err := t.r.untidy(t.Conn, conf, t.clock); err != nil || !untidy {
 		return false, err
 	}
 	adopting, err := t.adopt()
@@ -62,11 +68,11 @@ func (t *tx) tidy() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	expiring, err := t.expireQuestions()
+	working, err := t.doChores()
 	if err != nil {
 		return false, err
 	}
-	reviewing, err := t.review() // pushes of what has expired are taken back by now
+	reviewing, err := t.review() // pushes of questions that have expired are taken back by now
 	if err != nil {
 		return false, err
 	}
@@ -75,7 +81,7 @@ func (t *tx) tidy() (more bool, err error) {
 		return false, err
 	}
 	missing, err := t.reportSilent()
-	return adopting || ending || returning || reviewing || telling || expiring || missing, err
+	return adopting || ending || returning || reviewing || telling || working || missing, err
 }
 
 // clampTimes takes times that lie further ahead than any can back to the furthest: of rungs, leases of both kinds,
@@ -104,10 +110,29 @@ func (t *tx) clampTimes() error {
 		WHERE due_at > ?2`, t.clockText, stamp(t.clock.Add(MaxNotBefore+MaxTTL))); err != nil {
 		return err
 	}
-	if _, err := t.Exec(`UPDATE signal_questions SET expires_at = ?1 WHERE status = 'pending' AND expires_at > ?1`, stamp(t.clock.Add(MaxTTL))); err != nil {
-		return err
+	for _, p := range t.r.parts {
+		if d := p.Chore; d != nil {
+			if _, err := t.Exec(`UPDATE `+d.Table+` SET `+d.At+` = ?1 WHERE `+d.Where+` AND `+d.At+` > ?1`, stamp(t.clock.Add(d.Longest))); err != nil {
+				return err
+			}
+		}
 	}
 	return t.clampSilences()
+}
+
+// doChores does what is due of the chores of all parts.
+func (t *tx) doChores() (more bool, err error) {
+	for _, p := range t.r.parts {
+		if p.Chore == nil {
+			continue
+		}
+		again, err := p.Chore.Do(t)
+		if err != nil {
+			return false, err
+		}
+		more = more || again
+	}
+	return more, nil
 }
 
 // clampLeases takes leases back to the longest that there could be: a run may say how long its attempts may take, so that is

@@ -50,8 +50,6 @@ type Router struct {
 	parts      []*Part                // what the records add to the engine
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
 
-	returning returnTrouble // one goroutine sends answers of the user back
-
 	mu            sync.Mutex
 	lookedForDead time.Time // leases of dead processes
 	workers       sync.WaitGroup

@@ -91,6 +91,16 @@ func (a *alarm) wait(ctx context.Context) time.Duration {
 	return a.pause
 }
 
+// choreTimes adds the first times of the chores of all parts to those that a statement selects.
+func (r *Router) choreTimes() (query string) {
+	for _, p := range r.parts {
+		if d := p.Chore; d != nil {
+			query += ` UNION ALL SELECT min(` + d.At + `) FROM ` + d.Table + ` WHERE ` + d.Where
+		}
+	}
+	return query
+}
+
 // nextDue returns when the next retry of a recipient ("" is everybody) is due, or the next review or lease, whichever
 // comes first, or when to look again whether the process of another reader runs; the zero time when nothing is planned.
 func (r *Router) nextDue(ctx context.Context, recipient string) (at time.Time, err error) {
@@ -113,8 +123,7 @@ func (r *Router) nextDue(ctx context.Context, recipient string) (at time.Time, e
 				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE ` + leased + `
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''
 				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
-				    UNION ALL SELECT min(expires_at) FROM signal_questions WHERE status = 'pending'
-				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> '') AS due`)
+				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> ''` + r.choreTimes() + `) AS due`)
 		} else {
 			next, _, err = c.text(`
 				SELECT min(at) FROM (
