@@ -182,7 +182,7 @@ func (t *tx) storeTakenIn(conf *config, in *TakenIn, placed bool) error {
 		if err != nil {
 			return err
 		}
-		row.hops = p.hops
+		row.hops = p.Hops + 1
 	}
 	row.expire(t, &conf.settings)
 	if err := t.insert(&row); err != nil {

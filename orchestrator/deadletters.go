@@ -144,8 +144,13 @@ func (t *tx) replay(m *Message) error {
 		return err
 	}
 	if conf.sent(m, m.Sender) { // a removed agent asks nothing any more
-		if err := t.reopenRequest(m.ID); err != nil {
-			return err
+		for _, p := range t.r.parts {
+			if p.Replayed == nil {
+				continue
+			}
+			if err := p.Replayed(t, m.ID); err != nil {
+				return err
+			}
 		}
 	}
 	due, next := t.clock, ""

@@ -87,6 +87,14 @@ type Message struct {
 // isPost reports whether m is a thread's own copy of a post.
 func (m *Message) isPost() bool { return strings.HasPrefix(m.Recipient, ThreadPrefix) }
 
+// postID returns the id of the post that m is, or by which it reaches an agent; "" for any other message.
+func (m *Message) postID() string {
+	if strings.HasPrefix(m.Group, ThreadPrefix) {
+		return m.MulticastID
+	}
+	return ""
+}
+
 // Traceparent returns the command that sent the message as a W3C Trace Context header; "" when it is not known.
 func (m *Message) Traceparent() string { return tracing.Traceparent(m.TraceID, m.SpanID) }
 

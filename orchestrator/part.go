@@ -35,6 +35,13 @@ type Part struct {
 	// sends a message to the user, and in the one that settles such a one.
 	HasDevice func(c *Conn) (bool, error)
 
+	// Replying is called for a draft that answers a message, in the transaction that sends it, before it is stored. It may
+	// change what is stored, or refuse it.
+	Replying func(t *tx, re *reply) error
+
+	// Replayed follows the replay of a dead letter, in its transaction.
+	Replayed func(t *tx, messageID string) error
+
 	// AgentChanged follows the update of an agent that was known before, in its transaction.
 	AgentChanged func(t *tx, before, after *Agent) error
 
@@ -77,6 +84,16 @@ type Rows struct {
 	Table string
 	Over  string // condition for those that mean nothing any more; ?1 is the time before which that must have begun
 	Idle  bool   // that time is never later than the setting retention.ended says: they are about what is going on
+}
+
+// reply is a draft that answers a message, about to be stored.
+type reply struct {
+	draft      Draft    // what is stored
+	to         Message  // what it answers: who sent and got that, when, and where it stands
+	recipients []string // of the draft, of which there is one unless isGroup
+	isGroup    bool
+	outside    string            // why it does not join the thread in which what it answers stands
+	stored     func(*Sent) error // called once it is stored; nil does nothing
 }
 
 // partOf returns the part that a recipient belongs to; nil is that of an agent, the operator or the user.

@@ -6,9 +6,10 @@ import "context"
 // file itself is opened by the first command that needs it, and made by the first that writes, or by Create.
 func Open(_ context.Context, o Options) (*Router, error) { return openWith(o, newParts()) }
 
-// newParts lists what the records add to the engine of one database, in the order in which it is called.
+// newParts lists what the records add to the engine of one database, in the order in which it is called. Teams come before
+// threads: what answers a team's request joins no thread.
 func newParts() []*Part {
-	return []*Part{threadsPart(), teamsPart(), agentsPart(), sessionsPart(), questionsPart()}
+	return []*Part{teamsPart(), threadsPart(), agentsPart(), sessionsPart(), questionsPart()}
 }
 
 // Beside opens another database, of the caller's own, with the same transports, clock and log. It is not asked whether it is

@@ -126,15 +126,18 @@ type answered struct {
 
 // answered finds the message that a post answers, as ownToAnswer does.
 func (t *tx) answered(conf *config, p *PostDraft) (a answered, err error) {
-	m, th, err := t.ownToAnswer(conf, p.ReplyTo, p.Sender)
+	m, err := t.ownToAnswer(conf, p.ReplyTo, p.Sender)
+	if err == nil {
+		err = t.checkHops(conf, &m)
+	}
 	if err != nil {
 		return a, err
 	}
-	parent, err := t.parentOf(conf, m.ID)
+	th, _, err := t.thread(m.ThreadID)
 	if err != nil {
 		return a, err
 	}
-	a = answered{writer: m.Sender, replyTo: cmp.Or(parent.postID, m.ID), hops: parent.hops}
+	a = answered{writer: m.Sender, replyTo: cmp.Or(m.postID(), m.ID), hops: m.Hops + 1}
 	if conf.sent(&m, p.Sender) && !m.isPost() {
 		a.writer = m.Recipient
 	}
@@ -173,6 +176,54 @@ func (t *tx) postDirectly(p *PostDraft, a *answered) (posted Posted, err error) 
 		}),
 		CreatedAt: sent.CreatedAt, Withheld: sent.Withheld, Outside: a.outside, RequestID: sent.RequestID, Presence: sent.Presence,
 	}, err
+}
+
+// joinThread makes an answer a post of the thread in which what it answers stands, if it can.
+func (t *tx) joinThread(re *reply) error {
+	d := &re.draft
+	if d.ThreadID != "" || d.Direct || re.to.ThreadID == "" {
+		return nil
+	}
+	th, found, err := t.thread(re.to.ThreadID)
+	if err != nil {
+		return err
+	}
+	if !found { // a word of the sender's, who groups messages by it
+		d.ThreadID = re.to.ThreadID
+		return nil
+	}
+	switch {
+	case !d.dueAt(t.clock).IsZero():
+		re.outside = "it is wanted later, and what is posted in a thread stands there at once"
+	case re.isGroup:
+		re.outside = d.Recipient + " is several agents, which take part in no thread together"
+	default:
+		re.outside = cmp.Or(th.shutsOut(d.Sender), th.shutsOut(re.recipients[0]))
+	}
+	if re.outside != "" {
+		return nil
+	}
+	conf, err := t.config()
+	if err != nil {
+		return err
+	}
+	d.ThreadID, d.ReplyTo = th.ID, cmp.Or(re.to.postID(), d.ReplyTo) // the others know the post by its id
+	if !d.SessionNamed {
+		d.SessionID = th.Session
+	}
+	d.post, err = t.insertThreadRow(conf, d, re.to.Hops+1)
+	return err
+}
+
+// shutsOut says why an answer from or to somebody cannot join the thread in which what it answers stands; "" when it can.
+func (th *Thread) shutsOut(agent string) string {
+	switch {
+	case th.Status != OpenThread:
+		return "the thread of the message answered was closed at " + th.ClosedAt
+	case !th.Has(agent):
+		return agent + " takes no part in the thread of the message answered"
+	}
+	return ""
 }
 
 // insertPost stores the thread's copy of a post, and one row for each of its mentions.

@@ -160,3 +160,23 @@ func TestRepliesJoinTheirThread(t *testing.T) {
 	}
 	want(t, "posts", f.rows(`SELECT count(*) FROM agent_message WHERE recipient LIKE 'thread:%'`)[0], "2")
 }
+
+// Whoever takes part in a thread can answer a post there that does not mention it. To others there is no such message.
+func TestPostsAreAnsweredByParticipants(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	th := f.thread("a", "b")
+	post := f.mustPost(th.ID, "a")
+	answer := func(sender string) (orchestrator.Sent, error) {
+		return f.Send(t.Context(), orchestrator.Draft{Sender: sender, Recipient: "a", ReplyTo: post.MessageID, RegisterSender: true})
+	}
+	sent, err := answer("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "joined", sent.Joined, th.ID)
+	_, err = answer("c")
+	wantCode(t, err, orchestrator.NotFound)
+	_, err = f.Post(t.Context(), orchestrator.PostDraft{Session: room, Sender: "c", ReplyTo: post.MessageID})
+	wantCode(t, err, orchestrator.NotFound)
+}

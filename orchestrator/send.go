@@ -193,30 +193,6 @@ func (t *tx) sendTo(conf *config, d *Draft, recipients []string, isGroup, held b
 	return sent, err
 }
 
-// insertReply stores a draft that answers a message: as a post if it joins a thread, and as the decision on a team's request if
-// it is one.
-func (t *tx) insertReply(conf *config, said *Draft, recipients []string, isGroup, held bool) (sent Sent, err error) {
-	d := *said // an idempotency key belongs to what was said
-	re, err := t.replying(conf, &d, recipients, isGroup)
-	if err == nil && re.thread != nil {
-		d.post, err = t.insertThreadRow(conf, &d, re.hops)
-	}
-	if err != nil {
-		return sent, err
-	}
-	if sent, err = t.insertAll(conf, &d, recipients, isGroup, held, re.hops); err != nil {
-		return sent, err
-	}
-	if d.ThreadID != said.ThreadID {
-		sent.Joined = d.ThreadID
-	}
-	sent.Outside = re.outside
-	if re.request != nil {
-		err = t.decide(re.request, re.approve, &sent)
-	}
-	return sent, err
-}
-
 // insertAll stores one row per recipient.
 func (t *tx) insertAll(conf *config, d *Draft, recipients []string, isGroup, held bool, hops int) (Sent, error) {
 	sent := Sent{

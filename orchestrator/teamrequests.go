@@ -71,6 +71,15 @@ func (c *Conn) openRequests(session, responder string) (list []requestOf, err er
 	return list, err
 }
 
+// requestBy returns the request that a column of team_requests names.
+func (c *Conn) requestBy(column, id string) (q requestOf, found bool, err error) {
+	err = c.query(`SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, func(row store.Row) error {
+		q, found = scanRequest(row), true
+		return nil
+	}, id)
+	return q, found, err
+}
+
 // AskTeammate sends a request to a teammate and opens it, in one transaction; only the teammate can answer it. Errors: as
 // SendToTeam; invalid_params for a broadcast; conflict when the sender's last request of the kind to this teammate is
 // still open, and for the shutdown of one that has stopped. A request to a name that nobody knows is kept as a dead
@@ -246,6 +255,70 @@ func hintOpen(responder string, open []requestOf) string {
 		list = append(list, q.id+" ("+q.kind.request()+" of "+q.requester+")")
 	}
 	return "Open to " + responder + ": " + strings.Join(list, ", ")
+}
+
+// answerByReply makes a draft that answers a team's request what a teammate would have sent. What says nothing of approval decides
+// nothing, unless its sender is asked to decide.
+func (t *tx) answerByReply(re *reply) error {
+	d := &re.draft
+	if d.Verdict == nil {
+		return nil
+	}
+	q, found, err := t.requestBy("message_id", d.ReplyTo)
+	if err != nil || !found {
+		return err
+	}
+	v, unclear := d.Verdict(Asked{q.id, q.kind})
+	refusal := q.refuses(d.Sender, d.Recipient)
+	switch {
+	case unclear != nil && refusal == nil:
+		return unclear
+	case unclear != nil || v == nil:
+		return nil
+	case refusal != nil:
+		return refusal
+	case !d.dueAt(t.clock).IsZero():
+		return Errorf(InvalidParams, "not_before: an answer to a team's request decides it at once").WithHint("Send it when it is to be decided")
+	}
+	d.Type, d.Payload, d.Summary, d.SessionID, d.Direct = v.Type, v.Payload, v.Summary, q.session, true
+	re.stored = func(sent *Sent) error { return t.decide(&q, v.Approve, sent) }
+	return nil
+}
+
+// refuses is why an agent cannot answer the request with a message to another; nil if it can.
+func (q *requestOf) refuses(sender, recipient string) error {
+	switch {
+	case q.responder != sender:
+		return Errorf(PermissionDenied, "%s was sent to %s; only its recipient can answer it", q.id, q.responder)
+	case !q.void && q.status != requestOpen:
+		return Errorf(Conflict, "%s was %s at %s", q.id, q.status, q.answeredAt)
+	case q.void:
+		return Errorf(Conflict, "%s is not open: its message %s reached nobody, or %s was removed since", q.id, q.messageID, q.requester).
+			WithHint("`mailroom why %s` says what became of it", q.messageID)
+	case q.requester != recipient:
+		return Errorf(InvalidParams, "to: %s was asked by %s, and the answer goes there", q.id, q.requester).
+			WithHint("Send it to %s", q.requester)
+	}
+	return nil
+}
+
+// decide notes how a request was answered, by the message that was just sent, and does what was asked.
+func (t *tx) decide(q *requestOf, approve bool, sent *Sent) error {
+	sent.RequestID, sent.Type = q.id, q.kind.response()
+	status := requestRejected
+	if approve {
+		status = requestApproved
+	}
+	if _, err := t.Exec(`UPDATE team_requests SET status = ?, answer_id = ?, answered_at = ? WHERE request_id = ?`,
+		status, sent.MessageID, t.now, q.id); err != nil || !approve {
+		return err
+	}
+	if q.kind == PlanApproval {
+		return t.endPlanMode(q.requester)
+	}
+	p, err := t.takePresence(q.session, q.responder, Stopped)
+	sent.Presence = p.Status
+	return err
 }
 
 // endPlanMode lets an agent act without having its plans approved.

@@ -3,7 +3,8 @@ package orchestrator
 // threadsPart adds threads to the engine.
 func threadsPart() *Part {
 	return &Part{
-		Name: "threads",
+		Name:     "threads",
+		Replying: (*tx).joinThread,
 		Over: []Rows{
 			{Table: "threads", Over: `closed_at <> '' AND closed_at < ?1
 		AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.thread_id = threads.thread_id)

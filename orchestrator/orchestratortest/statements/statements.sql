@@ -173,6 +173,7 @@ SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind = 'a
 SELECT EXISTS (SELECT 1 FROM signal_questions WHERE status = 'answered' AND message_id <> '' AND returned_at = '');
 SELECT EXISTS (SELECT 1 FROM thread_participants p CROSS JOIN agent_message m ON m.thread_id = p.thread_id WHERE p.agent = ?1 AND m.seq > p.read_seq AND m.recipient = 'thread:' || p.thread_id AND m.sender <> ?1 AND NOT (m.sender = 'system' AND m.message_type IS 'thread_closed') AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1) AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1));
 SELECT EXISTS (SELECT 1 FROM thread_participants p CROSS JOIN agent_message m ON m.thread_id = p.thread_id WHERE p.agent = ?1 AND m.seq > p.read_seq AND m.recipient = 'thread:' || p.thread_id AND m.sender <> ?1 AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1) AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1));
+SELECT EXISTS (SELECT 1 FROM threads JOIN thread_participants USING (thread_id) WHERE thread_id = ? AND agent = ?);
 SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?;
 SELECT alert_id FROM signal_alerts WHERE alert_id = ?;
 SELECT alert_id, sender, encrypted, body, priority, session_id, message_id, created_at FROM signal_alerts WHERE alert_id = ?;
