@@ -125,8 +125,9 @@ func (f *fixture) open() *orchestrator.Router {
 	r, err := orchestrator.Open(f.t.Context(), orchestrator.Options{
 		Path: f.path, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(), Trust: f.trust,
 		Transports: map[string]orchestrator.Transport{
-			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire, "push": f.wire, "ntfy": f.wire, "person": f.user, "gated": gated{f.wire}, "hung": hung{transport.JSONL{}}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
+			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire, "push": f.wire, "ntfy": f.wire, "gated": gated{f.wire}, "hung": hung{transport.JSONL{}}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
 		},
+		User: f.user.of,
 	})
 	if err != nil {
 		f.t.Fatal(err)

@@ -16,6 +16,6 @@ func newParts() []*Part {
 // trusted, and nothing is kept of it.
 func (r *Router) Beside(ctx context.Context, path string) (*Router, error) {
 	return Open(ctx, Options{
-		Path: path, Instance: r.instance, Now: r.now, Transports: r.transports, Log: r.log, BusyTimeout: r.busy,
+		Path: path, Instance: r.instance, Now: r.now, Transports: r.transports, User: r.user, Log: r.log, BusyTimeout: r.busy,
 	})
 }

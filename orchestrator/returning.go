@@ -54,7 +54,7 @@ func (b *returner) returnAnswers(ctx context.Context, r *Router) {
 		return err
 	})
 	if err == nil && found {
-		err = back.Return(ctx, r)
+		err = back.Return(ctx)
 	}
 	if ctx.Err() == nil && b.Changed(err) && err != nil {
 		r.log.Error("answers of the user could not be sent back; each run tries again", "error", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -23,6 +24,9 @@ type Options struct {
 	Now func() time.Time
 	// Transports by scheme ("inbox", "jsonl"). An agent whose scheme is missing here fails its deliveries.
 	Transports map[string]Transport
+	// User makes the transport to the user, whose scheme is "person": it stores what the user is asked and told in the
+	// database itself. nil: there is none, unless it is one of Transports.
+	User func(*Router) Transport
 	// Log gets what an operator should know. nil: slog.Default().
 	Log *slog.Logger
 	// Trust is where it is kept which databases may act outside of themselves. nil: every database may, since a Go program
@@ -42,6 +46,7 @@ type Router struct {
 	instance   string
 	now        func() time.Time
 	transports map[string]Transport
+	user       func(*Router) Transport // see Options.User
 	log        *slog.Logger
 	bell       Bell
 	trust      *Trust
@@ -64,10 +69,14 @@ const maxWorkers = 256
 // openWith prepares a Router whose engine has these parts.
 func openWith(o Options, parts []*Part) (*Router, error) {
 	r := &Router{
-		instance: o.Instance, now: o.Now, transports: o.Transports, log: o.Log, trust: o.Trust, parts: parts, busy: o.BusyTimeout,
+		instance: o.Instance, now: o.Now, transports: map[string]Transport{}, log: o.Log, trust: o.Trust, parts: parts, busy: o.BusyTimeout,
 		entropy: newEntropy(), delivering: map[string]int{}, seats: map[string]chan struct{}{},
 	}
-	for scheme := range o.Transports {
+	maps.Copy(r.transports, o.Transports)
+	if o.User != nil {
+		r.user, r.transports["person"] = o.User, o.User(r)
+	}
+	for scheme := range r.transports {
 		r.seats[scheme] = make(chan struct{}, maxWorkers)
 	}
 	if r.instance == "" {

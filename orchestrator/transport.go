@@ -86,7 +86,7 @@ type Slotted interface {
 type Returning interface {
 	// Return sends back what Router.Unreturned lists, as far as it can. It is called with every delivery run that finds
 	// something there, by one goroutine of a process at a time.
-	Return(ctx context.Context, r *Router) error
+	Return(ctx context.Context) error
 }
 
 // Slot is the right to make one attempt at a time.
@@ -111,7 +111,6 @@ type Attempt struct {
 	Timeout   time.Duration
 	Database  string    // path of the database
 	At        time.Time // when it begins, by the router's clock; zero outside of the router
-	Router    *Router   // for a transport into other tables of the database; nil outside of the router
 
 	Folder       string // where the agent's commands run; "" is here
 	Secret       string // with which messages to the agent are signed; "" when it has none

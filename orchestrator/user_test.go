@@ -19,11 +19,19 @@ type person struct {
 	back func(ctx context.Context, r *orchestrator.Router) error
 }
 
-func (p *person) Return(ctx context.Context, r *orchestrator.Router) error {
+// of is the transport of one router.
+func (p *person) of(r *orchestrator.Router) orchestrator.Transport { return personOf{p, r} }
+
+type personOf struct {
+	*person
+	r *orchestrator.Router
+}
+
+func (p personOf) Return(ctx context.Context) error {
 	if p.back == nil {
 		return nil
 	}
-	return p.back(ctx, r)
+	return p.back(ctx, p.r)
 }
 
 // A message to the user is delivered through the person's transport; one that asks needs a phone.

@@ -53,7 +53,7 @@ func config() surface.Config {
 	}
 }
 
-// transports are the ways in which a message leaves.
+// transports are the ways in which a message leaves, but for the one to the user.
 func transports() map[string]orchestrator.Transport {
 	return map[string]orchestrator.Transport{
 		"inbox":   transport.Inbox{},
@@ -61,7 +61,6 @@ func transports() map[string]orchestrator.Transport {
 		"dir":     transport.Dir{},
 		"exec":    transport.Exec{},
 		"webhook": new(transport.Webhook),
-		"person":  signal.User{},
 		"push":    new(transport.Push),
 		"ntfy":    new(transport.Ntfy),
 	}
@@ -73,6 +72,7 @@ var options orchestrator.Options
 func open(ctx context.Context, path string, log *slog.Logger) (*orchestrator.Router, error) {
 	o := options
 	o.Path, o.Instance, o.Transports, o.Log = path, os.Getenv("ORCHESTRATOR_INSTANCE_ID"), transports(), log
+	o.User = signal.NewUser
 	o.Trust = &orchestrator.Trust{}
 	if folder := surface.StateFolder(os.Getenv); folder != "" {
 		o.Trust.Folder = filepath.Join(folder, "trusted")

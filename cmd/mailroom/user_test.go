@@ -216,7 +216,7 @@ func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
 	if err := os.WriteFile(key, []byte("{"), 0o600); err != nil { // as when a descriptor or the disk is missing
 		t.Fatal(err)
 	}
-	if err := (signal.User{}).Return(t.Context(), m.router); orchestrator.CodeOf(err) != orchestrator.Unavailable {
+	if err := signal.NewUser(m.router).(orchestrator.Returning).Return(t.Context()); orchestrator.CodeOf(err) != orchestrator.Unavailable {
 		t.Errorf("the error is %v", err)
 	}
 	if n := m.count(`SELECT count(*) FROM agent_message WHERE sender = 'user'`); n != "0" {

@@ -16,6 +16,7 @@ import (
 	"mailroom/commands/ralph"
 	"mailroom/commands/relay"
 	"mailroom/commands/route"
+	"mailroom/commands/signal"
 	"mailroom/commands/team"
 	"mailroom/orchestrator"
 )
@@ -31,7 +32,7 @@ type matrix struct {
 func newMatrix(t *testing.T) *matrix {
 	log := slog.New(slog.DiscardHandler)
 	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
-		Path: filepath.Join(t.TempDir(), "mailroom.db"), Transports: transports(), Log: log, Bell: orchestrator.NewLocalBell(),
+		Path: filepath.Join(t.TempDir(), "mailroom.db"), Transports: transports(), User: signal.NewUser, Log: log, Bell: orchestrator.NewLocalBell(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -17,16 +17,19 @@ import (
 	"mailroom/orchestrator/person"
 )
 
-// User is the transport of the agent `user`: a message to that person, of any vocabulary, becomes an alert on the phone or,
-// when it asks, a question whose answer goes back to its sender in the form of that vocabulary. Its scheme is `person`.
+// NewUser makes the transport of the agent `user` of a database: a message to that person, of any vocabulary, becomes an alert
+// on the phone or, when it asks, a question whose answer goes back to its sender in the form of that vocabulary. Its scheme is
+// `person`.
 //
 // A message becomes one question or alert, however often it is delivered. Both are sealed for the devices; the message
 // itself stands in the table as every other does, and so does the answer that goes back. Source: signal.md, "Life of a
 // question".
-type User struct{}
+func NewUser(r *orchestrator.Router) orchestrator.Transport { return user{r} }
+
+type user struct{ router *orchestrator.Router }
 
 // Check accepts no address: there is one person.
-func (User) Check(address string) (string, error) {
+func (user) Check(address string) (string, error) {
 	if address != "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "there is one user, who has no address")
 	}
@@ -34,19 +37,19 @@ func (User) Check(address string) (string, error) {
 }
 
 // MaxBatch is 1: each message is something of its own to that person.
-func (User) MaxBatch() int { return 1 }
+func (user) MaxBatch() int { return 1 }
 
 // Deliver makes a question or an alert of a message.
-func (User) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+func (u user) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	m := &a.Messages[0]
 	if orchestrator.AsksUser(m.Type) {
-		q, err := questionOf(m, a.Router.Now())
+		q, err := questionOf(m, u.router.Now())
 		if err == nil {
-			_, err = person.Ask(ctx, a.Router, q)
+			_, err = person.Ask(ctx, u.router, q)
 		}
 		return []error{err}
 	}
-	told, err := person.Tell(ctx, a.Router, alertOf(m))
+	told, err := person.Tell(ctx, u.router, alertOf(m))
 	if err == nil && told.Devices == 0 { // it is kept, and told to nobody yet
 		err = orchestrator.ErrNoDevice
 	}
@@ -172,17 +175,17 @@ func priorityOf(m *orchestrator.Message) string {
 
 // Return sends the answers of questions that messages asked back to their senders. An answer that is forged opens its
 // question again; one that cannot be opened here, since its key is gone, is reported to who asked. What fails otherwise is
-// for the next run. One of a question that was
-// not asked by that message, whatever the table says, goes to nobody: permission_denied.
-func (User) Return(ctx context.Context, r *orchestrator.Router) error {
+// for the next run. One of a question that was not asked by that message, whatever the table says, goes to nobody:
+// permission_denied.
+func (u user) Return(ctx context.Context) error {
 	var failures []error
 	for after := ""; ; {
-		list, err := r.Unreturned(ctx, after)
+		list, err := u.router.Unreturned(ctx, after)
 		if err != nil || len(list) == 0 {
 			return errors.Join(append(failures, err)...)
 		}
 		for i := range list {
-			if err := giveBack(ctx, r, &list[i]); err != nil {
+			if err := giveBack(ctx, u.router, &list[i]); err != nil {
 				failures = append(failures, fmt.Errorf("%s: %w", list[i].ID, err))
 			}
 		}
