@@ -22,7 +22,34 @@ type Daemon struct {
 	Listening string `json:"listening"` // address of its HTTP endpoint; "" is none
 }
 
-// Beat records that this process is a running daemon. Call it at start and every Heartbeat.
+// Attend records that this process is a running daemon: before it returns, and then every Heartbeat until ctx ends. A failure is
+// logged once, until it changes or is over. Call wait after ctx has ended, and Leave after that.
+func (r *Router) Attend(ctx context.Context, listening string) (wait func()) {
+	var trouble Trouble
+	beat := func() {
+		if err := r.Beat(ctx, listening); ctx.Err() == nil && trouble.Changed(err) && err != nil {
+			r.log.Warn("this process could not be recorded as a daemon", "error", err)
+		}
+	}
+	beat()
+	ended := make(chan struct{})
+	GoSafe("heartbeat", r.log, func() {
+		defer close(ended)
+		ticker := time.NewTicker(Heartbeat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				beat()
+			}
+		}
+	})
+	return func() { <-ended }
+}
+
+// Beat records that this process is a running daemon. Attend does so every Heartbeat.
 func (r *Router) Beat(ctx context.Context, listening string) error {
 	host, _ := os.Hostname()
 	return r.write(ctx, func(t *tx) error {

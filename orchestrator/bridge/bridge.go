@@ -119,7 +119,7 @@ func Run(ctx context.Context, router *orchestrator.Router, o Options) (Counts, e
 	var beside sync.WaitGroup
 	for name, f := range map[string]func(){
 		"deliveries": func() { w.deliverAlways(ctx, wakeups) },
-		"heartbeat":  func() { w.beat(ctx) },
+		"heartbeat":  func() { router.Attend(ctx, "")() },
 		"beside":     func() { w.beside(ctx) },
 	} {
 		beside.Add(1)
@@ -310,22 +310,6 @@ func (w *watch) beside(ctx context.Context) {
 	}
 	if err := w.o.Beside(ctx); err != nil && ctx.Err() == nil {
 		w.log.Error("what runs beside the watch has ended", "error", err)
-	}
-}
-
-// beat records, until ctx ends, that the watch is there.
-func (w *watch) beat(ctx context.Context) {
-	ticker := time.NewTicker(orchestrator.Heartbeat)
-	defer ticker.Stop()
-	var trouble orchestrator.Trouble
-	for ctx.Err() == nil {
-		if err := w.router.Beat(ctx, ""); ctx.Err() == nil && trouble.Changed(err) && err != nil {
-			w.log.Warn("the watch could not be recorded", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
 	}
 }
 
