@@ -76,7 +76,7 @@ database: ## install the PostgreSQL server that the tests start
 
 statements: ## collect the statements of the engine anew, for PostgreSQL to prepare; look at what git says that it lost
 	: >orchestrator/orchestratortest/statements/statements.sql
-	$(GO) test -p 1 -count 1 ./orchestrator ./orchestrator/bridge ./commands/admin ./commands/surface -statements
+	$(GO) test -p 1 -count 1 ./orchestrator ./orchestrator/bridge ./commands/admin ./commands/surface/daemon ./commands/surface/mcp ./commands/surface/web -statements
 	$(GO) test -count 1 ./cmd/mailroom -statements
 
 phone: ## build the phone app anew (commands/surface/phone/app to www); commit what it writes

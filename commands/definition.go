@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -199,6 +200,17 @@ func (d *Definition) DatabaseAt(raw json.RawMessage) string {
 
 // Params returns the parameters in the order of their struct. The list is not to be changed.
 func (d *Definition) Params() []Param { return d.details().params }
+
+// Positional returns the parameters that may stand as arguments on the command line, in their order there.
+func (d *Definition) Positional() (list []*Param) {
+	for i := range d.Params() {
+		if d.Params()[i].Arg != "" {
+			list = append(list, &d.Params()[i])
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *Param) int { return strings.Compare(a.Arg, b.Arg) }) // "rest" sorts behind digits
+	return list
+}
 
 // UsesDatabase reports whether the command needs a router.
 func (d *Definition) UsesDatabase() bool { return !d.noDatabase }

@@ -37,7 +37,7 @@ func foreign(t *testing.T, program string, args ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), node, append([]string{program}, args...)...)
 }
 
-// TestConformanceOfServe: what a daemon serves keeps to the protocol, whatever its tools are. commands/surface runs the
+// TestConformanceOfServe: what a daemon serves keeps to the protocol, whatever its tools are. commands/surface/mcp runs the
 // whole suite against the same code.
 func TestConformanceOfServe(t *testing.T) {
 	t.Parallel()

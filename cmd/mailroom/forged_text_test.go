@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"mailroom/commands/surface"
+	"mailroom/commands/surface/cli"
 	"mailroom/orchestrator"
 )
 
@@ -28,7 +28,7 @@ type terminal struct {
 func (w terminal) run(width int, agent string, args ...string) string {
 	w.t.Helper()
 	var out bytes.Buffer
-	p := &surface.Program{
+	p := &cli.Program{
 		Config: config(), In: strings.NewReader(""), Out: &out, Err: &out, OutTerminal: true, ErrTerminal: true, Width: width,
 		Getenv: func(name string) string {
 			return map[string]string{"MAILROOM_DB": w.db, "MAILROOM_AGENT": agent, "NO_COLOR": "1", "HOME": filepath.Dir(w.db)}[name]

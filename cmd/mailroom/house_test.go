@@ -44,9 +44,14 @@ var mayImport = map[string][]string{
 	"commands/VOCABULARY":                      {"commands", "orchestrator", "tracing"},
 	"commands/ralph":                           {"commands", "orchestrator", "orchestrator/bridge", "orchestrator/letter", "orchestrator/watchdog", "tracing"},
 	"commands/signal":                          {"commands", "orchestrator", "orchestrator/letter", "orchestrator/person", "tracing"},
-	"commands/surface":                         {"commands", "commands/surface/listener", "commands/surface/phone", "orchestrator", "orchestrator/person", "orchestrator/watchdog", "tracing"},
+	"commands/surface":                         {"commands", "orchestrator"},
+	"commands/surface/cli":                     {"commands", "commands/surface", "commands/surface/daemon", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web", "orchestrator", "tracing"},
+	"commands/surface/daemon":                  {"commands", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web", "orchestrator", "orchestrator/person", "orchestrator/watchdog"},
+	"commands/surface/mcp":                     {"commands", "commands/surface", "commands/surface/web", "orchestrator", "tracing"},
+	"commands/surface/web":                     {"commands", "commands/surface", "commands/surface/listener", "orchestrator", "tracing"},
 	"commands/surface/listener":                {"commands", "orchestrator"},
 	"commands/surface/phone":                   {"commands", "commands/surface/listener", "orchestrator", "orchestrator/person", "tracing"},
+	"commands/surface/surfacetest":             {"commands", "commands/admin", "commands/coral", "commands/ralph", "commands/relay", "commands/route", "commands/team", "orchestrator", "orchestrator/transport"},
 	"commands/surface/phone/browsertest":       {"orchestrator"},
 }
 
@@ -107,8 +112,9 @@ func rule(folder string) string {
 	return folder
 }
 
-// TestImportsRunOneWay: cmd, then surface, then the vocabularies, then commands, then orchestrator, then the root and
-// tracing. Only cmd puts them together.
+// TestImportsRunOneWay: cmd, then the surfaces, then the vocabularies, then commands, then orchestrator, then the root and
+// tracing. Only cmd puts vocabularies, transports and the command line together; of the surfaces cli is above daemon, that above
+// mcp and phone, and those above web and listener.
 func TestImportsRunOneWay(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {

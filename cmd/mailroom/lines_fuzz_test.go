@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/commands/surface"
+	"mailroom/commands/surface/cli"
 	"mailroom/orchestrator/orchestratortest/corpus"
 )
 
@@ -50,7 +50,7 @@ func newSendDesk(t testing.TB) *sendDesk {
 // run runs one command line of the program within this process.
 func (d *sendDesk) run(in string, words ...string) (out string, status int) {
 	var answers, said bytes.Buffer
-	p := surface.Program{
+	p := cli.Program{
 		Config: config(), In: strings.NewReader(in), Out: &answers, Err: &said,
 		Getenv: func(string) string { return "" },
 	}
@@ -201,7 +201,7 @@ func TestCorporaAreLarge(t *testing.T) {
 	total := 0
 	for target, folder := range map[string]string{
 		"FuzzDecode": "commands", "FuzzName": "orchestrator", "FuzzJSONLHealing": "orchestrator/transport", "FuzzSendLines": "cmd/mailroom",
-		"FuzzJSONRPC": "commands/surface", "FuzzCommandBody": "commands/surface",
+		"FuzzJSONRPC": "commands/surface/web", "FuzzCommandBody": "commands/surface/web",
 	} {
 		inputs, err := corpus.Load(filepath.Join("..", "..", filepath.FromSlash(folder), corpus.File(target)))
 		if err != nil {

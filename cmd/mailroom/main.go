@@ -11,8 +11,6 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
-
 	"mailroom/commands"
 	"mailroom/commands/admin"
 	"mailroom/commands/coral"
@@ -21,7 +19,7 @@ import (
 	"mailroom/commands/relay"
 	"mailroom/commands/route"
 	"mailroom/commands/signal"
-	"mailroom/commands/surface"
+	"mailroom/commands/surface/cli"
 	"mailroom/commands/team"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/transport"
@@ -40,15 +38,14 @@ func run() int {
 	// A reader that went away must be an error of the write, not the end of the process: what the answer marked as read
 	// has to be unmarked. Notify, since a child process would inherit an ignored signal.
 	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return surface.Standard(config()).Run(ctx, os.Args)
+	return cli.Standard(config()).Run(ctx, os.Args)
 }
 
 // config is what the program is made of.
-func config() surface.Config {
-	return surface.Config{
+func config() cli.Config {
+	return cli.Config{
 		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), mail.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(), admin.Definitions()),
 		Open:      open,
-		Extra:     []func(*surface.Program) *cli.Command{surface.ServeCommand, surface.MCPCommand},
 		Version:   version(),
 	}
 }
@@ -74,7 +71,7 @@ func open(ctx context.Context, path string, log *slog.Logger) (*orchestrator.Rou
 	o.Path, o.Instance, o.Transports, o.Log = path, os.Getenv("ORCHESTRATOR_INSTANCE_ID"), transports(), log
 	o.User = signal.NewUser
 	o.Trust = &orchestrator.Trust{}
-	if folder := surface.StateFolder(os.Getenv); folder != "" {
+	if folder := cli.StateFolder(os.Getenv); folder != "" {
 		o.Trust.Folder = filepath.Join(folder, "trusted")
 	}
 	return orchestrator.Open(ctx, o)

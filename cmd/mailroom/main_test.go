@@ -19,7 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mailroom/commands"
-	"mailroom/commands/surface"
+	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/statements"
 	"mailroom/orchestrator/orchestratortest/torture"
@@ -298,7 +298,7 @@ func TestEveryCommandOwnsAScript(t *testing.T) {
 // TestWholeProgramIsDescribed: the description for HTTP has all commands of the program, whose answers have no key twice.
 func TestWholeProgramIsDescribed(t *testing.T) {
 	t.Parallel()
-	if _, err := surface.OpenAPI(config().Catalogue, "v1"); err != nil {
+	if _, err := web.OpenAPI(config().Catalogue, "v1"); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/commands/surface"
+	"mailroom/commands/surface/cli"
 )
 
 // toolsList is the whole answer to tools/list, as an agent's host gets it.
@@ -16,7 +16,7 @@ func toolsList(t *testing.T, vocabulary string) []byte {
 	t.Helper()
 	o := newOffice(t, "builder")
 	var out bytes.Buffer
-	p := surface.Standard(config())
+	p := cli.Standard(config())
 	p.Out, p.Err, p.Getenv = &out, io.Discard, func(string) string { return "" }
 	p.In = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}

@@ -17,7 +17,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"mailroom/commands/surface"
+	"mailroom/commands/surface/cli"
 )
 
 // dial gives a transport to the tools of an agent. vocabulary "" is all of them.
@@ -47,7 +47,7 @@ func inMemory(o *office) dial {
 	return func(agent, vocabulary string, admin bool) mcp.Transport {
 		in, toServer := io.Pipe()
 		fromServer, out := io.Pipe()
-		p := surface.Standard(config())
+		p := cli.Standard(config())
 		p.In, p.Out, p.Err, p.Getenv = in, out, io.Discard, func(string) string { return "" }
 		ended := make(chan int, 1)
 		go func() {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/commands/surface"
+	"mailroom/commands/surface/cli"
 )
 
 // TestReferenceIsComplete holds docs/reference.md, with every setting and every flag in a table each, to the program. With
@@ -107,7 +107,7 @@ var helpLine = regexp.MustCompile(`^  (--[a-z-]+).*?  +(\S.*)$`)
 func helpFlags(t *testing.T, part string, command ...string) (flags [][2]string) {
 	t.Helper()
 	var out bytes.Buffer
-	p := surface.Standard(config())
+	p := cli.Standard(config())
 	p.Out = &out
 	if status := p.Run(t.Context(), append(append([]string{"mailroom"}, command...), "--help")); status != 0 {
 		t.Fatalf("the help of %q: exit status %d", command, status)

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mailroom/commands/surface"
+	"mailroom/commands/surface/cli"
 )
 
 // serving is a `mailroom serve` in a process of its own.
@@ -143,7 +143,7 @@ func TestServeStoppedWhileStarting(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(errors.New("terminated signal received"))
-	p := surface.Standard(config())
+	p := cli.Standard(config())
 	p.Out, p.Err = io.Discard, io.Discard
 	if got := p.Run(ctx, []string{"mailroom", "--db", filepath.Join(t.TempDir(), "mailroom.db"), "serve"}); got != 0 {
 		t.Errorf("exit status %d; want 0", got)

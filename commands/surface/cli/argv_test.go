@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"mailroom/commands/surface/surfacetest"
+)
+
+func TestReadArgsSortsWords(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"try red":                             "try -- red",
+		"try red --yes more":                  "try --yes -- red more",
+		"try --output json red --thread-id x": "--output json try --thread-id x -- red",
+		"--thread-id x try":                   "try --thread-id x",
+		"--thread-id=x --db=y try red":        "--db=y try --thread-id=x -- red",
+		"try --batch-size -5 red":             "try --batch-size -5 -- red",
+		"try --payload -- red":                "try --payload -- -- red",
+		"try -- --yes red":                    "try -- --yes red",
+		"try -":                               "try -- -",
+		"TRY --as a":                          "--as a try",
+		"many-lines":                          "-- many-lines",
+		"many LINES --stdin":                  "many lines --stdin",
+		"help many lines":                     "--help many lines",
+		"try help":                            "try -- help",
+		"invoke try {} --output text":         "--output text invoke -- try {}",
+		"try try":                             "try -- try",
+		"try --yes=false --group a --group b": "try --yes=false --group a --group b",
+	} {
+		p := newProgram("")
+		got := p.readArgs(p.app(), "mailroom", strings.Fields(in)).argv()
+		surfacetest.Equal(t, in, strings.Join(got[1:], " "), want)
+	}
+}
+
+func TestFlagsBecomeParams(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                      `{"BATCH_SIZE":10,"timeout":30}`,
+		"red":                   `{"word":"red","BATCH_SIZE":10,"timeout":30}`,
+		"red a,b c":             `{"word":"red","REST":["a,b","c"],"BATCH_SIZE":10,"timeout":30}`,
+		"--word red a":          `{"word":"red","REST":["a"],"BATCH_SIZE":10,"timeout":30}`,
+		"--thread-id 7":         `{"threadId":"7","BATCH_SIZE":10,"timeout":30}`,
+		"--batch-size -5":       `{"BATCH_SIZE":-5,"timeout":30}`,
+		"--ratio 0.5 --yes":     `{"BATCH_SIZE":10,"ratio":0.5,"yes":true,"timeout":30}`,
+		"--group a,b --group c": `{"BATCH_SIZE":10,"group":["a,b","c"],"timeout":30}`,
+		`--payload {"n":1.10}`:  `{"BATCH_SIZE":10,"payload":{"n":1.10},"timeout":30}`,
+		"--payload -":           `{"BATCH_SIZE":10,"payload":["input"],"timeout":30}`,
+		"--timeout 2h":          `{"BATCH_SIZE":10,"timeout":7200}`,
+		"--timeout 30d --yes=1": `{"BATCH_SIZE":10,"yes":true,"timeout":2592000}`,
+		"--timeout 90":          `{"BATCH_SIZE":10,"timeout":90}`,
+		"-- green -x":           `{"word":"green","REST":["-x"],"BATCH_SIZE":10,"timeout":30}`,
+	} {
+		p := newProgram(`["input"]`)
+		if status := p.run(append([]string{"try"}, strings.Fields(in)...)...); status != 0 {
+			t.Errorf("try %s: exit status %d: %s", in, status, p.out)
+			continue
+		}
+		surfacetest.Equal(t, "try "+in, p.out.String(), `{"success":true,"action":"try","got":`+want+"}\n")
+	}
+}
+
+// TestMistakesAreAnswered holds each mistake to its exit status and to saying what is wrong, in JSON.
+func TestMistakesAreAnswered(t *testing.T) {
+	t.Parallel()
+	for in, says := range map[string]string{
+		"tyr":                                    "Did you mean try?",
+		"many line":                              "Did you mean lines?",
+		"many":                                   "Say which: lines",
+		"try --wrod red":                         "Did you mean --word?",
+		"try --zzzzzz":                           "`mailroom try --help` lists them",
+		"--zzzzzz":                               "mailroom has no flag --zzzzzz",
+		"try --word":                             "--word needs a value",
+		"try --word pink":                        `word: \"pink\" is none of red, green, blue`,
+		"try --yes=maybe":                        "invalid boolean value",
+		"try --batch-size ten":                   `BATCH_SIZE: \"ten\" is not a whole number`,
+		"try --batch-size 1001":                  "-9 to 1000",
+		"try --timeout 1.5s":                     "not a whole number of seconds",
+		"try --timeout soon":                     "timeout",
+		"try --payload {n:1}":                    "it is not JSON",
+		"try --payload @/nowhere":                "no such file",
+		"try --payload - --output yaml":          "neither json nor text",
+		"--as ../x try":                          "is not a name",
+		"invoke":                                 "invoke takes a name",
+		"invoke try {} {}":                       "invoke takes a name",
+		"invoke try []":                          "not a JSON object",
+		`invoke try {"word":"red","WORD":"red"}`: "given twice",
+		"many lines --text a --stdin":            "--text cannot stand beside --stdin",
+		"many lines --text a --atomic":           "--atomic goes with --stdin",
+		"many lines x":                           "too many arguments",
+	} {
+		p := newProgram("")
+		if status := p.run(strings.Fields(in)...); status != 64 {
+			t.Errorf("%s: exit status %d; want 64", in, status)
+		}
+		var answer map[string]any
+		if err := json.Unmarshal(p.out.Bytes(), &answer); err != nil || answer["success"] != false || !strings.Contains(p.out.String(), says) {
+			t.Errorf("%s answers %s; want %s", in, p.out, says)
+		}
+	}
+}
+
+func TestWordsThatAreNoUnicodeAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{{"try", "--thread-id", "a\xff"}, {"try", "--group", "a\xff"}, {"try", "--payload", "\"\xff\""}, {"try", "red", "\xff"}} {
+		p := newProgram("")
+		if status := p.run(words...); status != 64 || !strings.Contains(p.out.String(), "not valid UTF-8") {
+			t.Errorf("%q: exit status %d: %s", words, status, p.out)
+		}
+	}
+}
+
+func TestMistakesAnswerAsOutputAsks(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{"tyr --output text", "--output=text tyr", "try --zzzzzz --output text"} {
+		p := newProgram("")
+		if status := p.run(strings.Fields(in)...); status != 64 || p.out.Len() > 0 || !strings.HasPrefix(p.err.String(), "mailroom: ") {
+			t.Errorf("%s: exit status %d, output %q, error %q", in, status, p.out, p.err)
+		}
+	}
+}
+
+func TestStandardInputIsOneParameterOnly(t *testing.T) {
+	t.Parallel()
+	p := newProgram("1")
+	p.inputTaken = true
+	if status := p.run("try", "--payload", "-"); status != 64 || !strings.Contains(p.out.String(), "one parameter only") {
+		t.Errorf("exit status %d: %s", status, p.out)
+	}
+}
+
+func TestAFlagThatClashesPanics(t *testing.T) {
+	t.Parallel()
+	p := newProgram("")
+	defer func() {
+		if e := recover(); e == nil {
+			t.Error("a flag that is a global one too is accepted")
+		}
+	}()
+	app := p.app()
+	p.global["thread-id"] = true
+	for _, c := range app.Commands {
+		p.filled(c)
+	}
+}

@@ -1,0 +1,13 @@
+package cli
+
+import "testing"
+
+// BenchmarkCommandLine is what one command line costs beside its command: deriving the tree, reading the words, parsing.
+func BenchmarkCommandLine(b *testing.B) {
+	for b.Loop() {
+		p := newProgram("")
+		if status := p.run("try", "red", "--batch-size", "7"); status != 0 {
+			b.Fatal(p.out)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// runCommand runs one command of the catalogue with the flags and arguments of a command line.
+func (p *Program) runCommand(c *urfave.Context, d *commands.Definition) error {
+	if d.TakesBatch() && c.Bool("stdin") {
+		if err := onlyLines(c, d); err != nil {
+			return p.failWith(c, err)
+		}
+		return p.withEnv(c, d, nil, func(ctx context.Context, env commands.Env, out *printer) error {
+			return p.runLines(ctx, env, d, c.Bool("atomic"), out)
+		})
+	}
+	raw, err := p.paramsOf(c, d)
+	if err == nil && d.TakesBatch() && c.Bool("atomic") {
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "--atomic goes with --stdin")
+	}
+	if err != nil {
+		return p.failWith(c, err)
+	}
+	return p.call(c, d, raw)
+}
+
+// onlyLines refuses parameters beside --stdin, where each line has its own.
+func onlyLines(c *urfave.Context, d *commands.Definition) error {
+	for i := range d.Params() {
+		if flag := d.Params()[i].Flag(); c.IsSet(flag) {
+			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s cannot stand beside --stdin: the parameters are in the lines", flag)
+		}
+	}
+	if c.NArg() > 0 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%q cannot stand beside --stdin: the parameters are in the lines", c.Args().First())
+	}
+	return nil
+}
+
+// call runs one command and prints its answer.
+func (p *Program) call(c *urfave.Context, d *commands.Definition, raw json.RawMessage) error {
+	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env, out *printer) error {
+		ctx, finish := p.progress(ctx, out)
+		if out.text {
+			ctx = commands.WithNarrator(ctx, p.people(p.Out, p.OutTerminal))
+		}
+		answer, err := d.Run(ctx, env, raw)
+		finish()
+		if err != nil {
+			return err
+		}
+		return hand(ctx, env, out, answer)
+	})
+}
+
+// hand writes an answer. One that cannot be written takes back what it marked.
+func hand(ctx context.Context, env commands.Env, out *printer, answer commands.Answer) error {
+	err := out.answer(answer)
+	if err == nil {
+		return nil
+	}
+	if back, ok := answer.Result.(commands.Unwritten); ok {
+		err = errors.Join(err, back.Unwritten(context.WithoutCancel(ctx), env))
+	}
+	return notWritten(err)
+}
+
+// notWritten is the error of an answer that could not be written; nil stays nil.
+func notWritten(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the answer could not be written", Err: err}
+}
+
+// withEnv opens what a command needs, runs it, closes, and turns an error into its answer and exit status.
+func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.RawMessage, run func(context.Context, commands.Env, *printer) error) (err error) {
+	out := p.printer()
+	env := commands.Env{Catalogue: p.Catalogue}
+	if env.Log, err = p.logger(c); err != nil {
+		return p.failWith(c, err)
+	}
+	if env.Caller, err = p.caller(c); err != nil {
+		return p.failWith(c, err)
+	}
+	if d.UsesDatabase() {
+		path := d.DatabaseAt(raw)
+		if path != "" && c.IsSet("db") {
+			return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "--db does not go with %s, which says itself where the database is", d.CommandLine()))
+		}
+		if env.Router, err = p.open(c, path, env.Log); err != nil {
+			return p.failWith(c, err)
+		}
+	}
+	err = run(c.Context, env, out)
+	if env.Router != nil {
+		sayWhere(err, env.Router.Path())
+		if cerr := env.Router.Close(); cerr != nil && err == nil {
+			env.Log.Warn("closing the database", "error", cerr)
+		}
+	}
+	if err != nil {
+		return p.failWith(c, err)
+	}
+	return nil
+}
+
+func (p *Program) open(c *urfave.Context, path string, log *slog.Logger) (*orchestrator.Router, error) {
+	if path == "" {
+		var err error
+		if c.IsSet("db") && c.String("db") == "" {
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "--db is empty").WithHint("Name a file, or leave it out")
+		}
+		if path, err = p.databasePath(c.String("db")); err != nil {
+			return nil, err
+		}
+	}
+	return p.Open(c.Context, path, log)
+}
+
+// sayWhere adds the database to an error that says that a name is unknown: it may be known in another.
+func sayWhere(err error, path string) {
+	var e *orchestrator.Error
+	if !errors.As(err, &e) || (e.Code != orchestrator.UnknownSender && e.Code != orchestrator.UnknownRecipient) {
+		return
+	}
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details["database"] = path
+	e.Hint = strings.TrimSpace(e.Hint + " (looked in " + path + ")")
+}
+
+// failWith writes the answer of a command that failed; nil stays nil.
+func (p *Program) failWith(_ *urfave.Context, err error) error {
+	var done exit
+	if err == nil || errors.As(err, &done) {
+		return err
+	}
+	return exit(p.fail(err))
+}
+
+// fail writes the answer of a command that failed, in document 004's form, and returns the exit status.
+func (p *Program) fail(err error) int {
+	p.printer().failure(err)
+	return commands.ExitStatus(err)
+}
+
+// paramsOf turns flags and arguments into the JSON of the params. It only converts; the definition judges.
+func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition) (json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
+	given := c.LocalFlagNames()
+	for i := range d.Params() {
+		param := &d.Params()[i]
+		if !slices.Contains(given, param.Flag()) {
+			continue
+		}
+		value, err := p.flagValue(c, param)
+		if err != nil {
+			return nil, err
+		}
+		values[param.Name] = value
+	}
+	args := c.Args().Slice()
+	for _, param := range d.Positional() {
+		if len(args) == 0 {
+			break
+		}
+		if _, set := values[param.Name]; set {
+			continue
+		}
+		taken := args[:1]
+		if param.Arg == "rest" {
+			taken = args
+		}
+		value, err := p.argument(c.Context, param, taken)
+		if err != nil {
+			return nil, err
+		}
+		values[param.Name], args = value, args[len(taken):]
+	}
+	if len(args) > 0 {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", args[0]).
+			WithHint("`%s --help` shows what it takes; quote an argument that has spaces", d.CommandLine())
+	}
+	return orchestrator.JSON(values)
+}
+
+func (p *Program) flagValue(c *urfave.Context, param *commands.Param) (json.RawMessage, error) {
+	switch param.Kind {
+	case commands.Boolean:
+		return orchestrator.JSON(c.Bool(param.Flag()))
+	case commands.List:
+		return list(param, c.StringSlice(param.Flag()))
+	}
+	return p.scalar(c.Context, param, c.String(param.Flag()))
+}
+
+func (p *Program) argument(ctx context.Context, param *commands.Param, words []string) (json.RawMessage, error) {
+	if param.Kind == commands.List {
+		return list(param, words)
+	}
+	return p.scalar(ctx, param, strings.Join(words, " "))
+}
+
+// list turns words into a list. Names may stand in one word with commas or spaces between them, since no name holds one; mentions
+// with commas only, since a display name may hold spaces.
+func list(param *commands.Param, words []string) (json.RawMessage, error) {
+	switch param.NameOf {
+	case "":
+	case "mention":
+		names := []string{}
+		for name := range strings.SplitSeq(strings.Join(words, ","), ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				names = append(names, name)
+			}
+		}
+		words = names
+	default:
+		words = strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	for _, word := range words {
+		if !utf8.ValidString(word) {
+			return nil, notUTF8(param)
+		}
+	}
+	return orchestrator.JSON(words)
+}
+
+// notUTF8 refuses a word of the command line that JSON could only carry by changing it.
+func notUTF8(param *commands.Param) error {
+	return badValue(param.Name, errors.New("it is not valid UTF-8"), "")
+}
+
+// scalar turns the text of a flag or argument into JSON.
+func (p *Program) scalar(ctx context.Context, param *commands.Param, text string) (json.RawMessage, error) {
+	if !utf8.ValidString(text) && (param.Kind != commands.JSON || !strings.HasPrefix(text, "@")) {
+		return nil, notUTF8(param)
+	}
+	switch param.Kind {
+	case commands.JSON:
+		return p.jsonText(ctx, param, text)
+	case commands.Span:
+		d, err := orchestrator.ParseDuration(text)
+		if err != nil {
+			return nil, badValue(param.Name, err, "")
+		}
+		if d%1e9 != 0 {
+			return nil, badValue(param.Name, fmt.Errorf("%q is not a whole number of seconds", text), "")
+		}
+		return json.RawMessage(strconv.FormatInt(int64(d/1e9), 10)), nil
+	case commands.Integer, commands.Number, commands.Boolean:
+		if !json.Valid([]byte(text)) {
+			return orchestrator.JSON(text) // the decoder says what is wrong with it
+		}
+		return json.RawMessage(text), nil
+	}
+	return orchestrator.JSON(text)
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator"
+)
+
+// TestPanicsAreInternal: no panic ends the process with status 2, within a command or outside of it.
+func TestPanicsAreInternal(t *testing.T) {
+	t.Parallel()
+	const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for _, words := range []string{"serve --db x", "many lines --text bug"} {
+		p := newProgram("")
+		p.Open = func(context.Context, string, *slog.Logger) (*orchestrator.Router, error) { panic("boom") }
+		p.Getenv = func(name string) string { return map[string]string{"TRACEPARENT": traceparent}[name] }
+		if status := p.run(strings.Fields(words)...); status != 70 {
+			t.Errorf("%s: exit status %d; want 70", words, status)
+		}
+		for _, part := range []string{`"error":"internal"`, "boom", `"trace_id":"0af7651916cd43dd8448eb211c80319c"`} {
+			if !strings.Contains(p.out.String(), part) {
+				t.Errorf("%s answers %s; want %s in it", words, p.out, part)
+			}
+		}
+	}
+}
+
+func TestManNamesEverything(t *testing.T) {
+	t.Parallel()
+	p := newProgram("")
+	if status := p.run("man"); status != 0 {
+		t.Fatalf("exit status %d: %s", status, p.out)
+	}
+	for _, part := range []string{
+		".TH MAILROOM 1", ".SS try [WORD] [REST...]", "Tries something.", ".B \\-\\-thread\\-id", ".SS many lines", ".B \\-\\-log\\-level", "MAILROOM_DB", ".SH EXIT STATUS",
+	} {
+		if !strings.Contains(p.out.String(), part) {
+			t.Errorf("the man page lacks %q", part)
+		}
+	}
+}
+
+// FuzzReadArgs: words in any order are sorted without a panic, and none is lost or invented.
+func FuzzReadArgs(f *testing.F) {
+	for _, seed := range []string{"try red --yes", "--db x many lines --stdin", "try -- --yes", "help try", "try --word", "- -- -", "--=x", "try --word=a=b --output"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		words := strings.Fields(text)
+		p := newProgram("")
+		l := p.readArgs(p.app(), "mailroom", words)
+		sorted := l.argv()[1:]
+		count := map[string]int{}
+		for _, w := range sorted {
+			count[strings.ToLower(strings.ReplaceAll(w, "-", "_"))]++
+		}
+		for _, w := range words {
+			count[strings.ToLower(strings.ReplaceAll(w, "-", "_"))]--
+		}
+		for w, n := range count {
+			// the end of the flags may be put in or dropped, and the word help stands for its flag
+			if n != 0 && w != "__" && w != "help" && w != "__help" {
+				t.Errorf("%q becomes %q: %q is there %+d times more", words, sorted, w, n)
+			}
+		}
+	})
+}

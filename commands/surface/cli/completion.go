@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// completeWord in front of a command line asks for what can stand in place of its last word: one candidate a line, with
+// its description behind a tab. The completion scripts ask it, so that they never go stale.
+const completeWord = "__complete"
+
+var completionScripts = map[string]string{
+	"bash": `# bash completion for mailroom: put it into a file that your shell reads at its start
+_mailroom() {
+    local cur="${COMP_WORDS[COMP_CWORD]}" line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        line="${line%%$'\t'*}"
+        if [[ "$line" == "$cur"* ]]; then COMPREPLY+=("$line"); fi
+    done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o bashdefault -o default -F _mailroom mailroom
+`,
+	"zsh": `#compdef mailroom
+# zsh completion for mailroom: name it _mailroom in a folder of your fpath, or source it
+_mailroom() {
+    local -a candidates
+    candidates=("${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    candidates=("${(@)candidates%%$'\t'*}")
+    if [[ -n "${candidates[1]}" ]]; then compadd -- "${candidates[@]}"; else _files; fi
+}
+if [[ "${funcstack[1]}" == _mailroom ]]; then _mailroom "$@"; else compdef _mailroom mailroom; fi
+`,
+	"fish": `# fish completion for mailroom: put it into ~/.config/fish/completions/mailroom.fish
+function __mailroom_complete
+    set -l words (commandline -opc)
+    $words[1] __complete $words[2..-1] (commandline -ct) 2>/dev/null
+end
+complete -c mailroom -a '(__mailroom_complete)'
+`,
+}
+
+func (p *Program) completionCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "completion", Usage: "Print a completion script for bash, zsh or fish", ArgsUsage: "bash|zsh|fish",
+		Description: "Example:\n\n    source <(mailroom completion bash)",
+		HideHelp:    true, OnUsageError: usageError,
+		Action: func(c *urfave.Context) error {
+			script, ok := completionScripts[c.Args().First()]
+			if !ok || c.NArg() != 1 {
+				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "completion: %q is none of bash, zsh, fish", c.Args().First()))
+			}
+			_, err := io.WriteString(p.Out, script)
+			return p.failWith(c, notWritten(err))
+		},
+	}
+}
+
+// complete writes what can stand in place of the last of words.
+func (p *Program) complete(app *urfave.App, words []string) {
+	if len(words) == 0 {
+		return
+	}
+	last := len(words) - 1
+	before, current := p.readArgs(app, "mailroom", words[:last]), words[last]
+	for _, c := range p.candidates(app, before, current) {
+		if strings.HasPrefix(c.word, current) {
+			fmt.Fprintln(p.Out, strings.TrimSuffix(c.word+"\t"+c.about, "\t"))
+		}
+	}
+}
+
+type candidate struct{ word, about string }
+
+func (p *Program) candidates(app *urfave.App, before *line, current string) (list []candidate) {
+	if before.waiting != "" {
+		return p.flagValues(before)
+	}
+	if !strings.HasPrefix(current, "-") {
+		list = p.arguments(before)
+		if len(list) > 0 || before.current == nil {
+			return list
+		}
+	}
+	if before.current != nil {
+		list = flagCandidates(before.current.Flags)
+	}
+	return append(list, flagCandidates(app.Flags)...)
+}
+
+func flagCandidates(flags []urfave.Flag) (list []candidate) {
+	for _, f := range flags {
+		about := ""
+		if documented, ok := f.(urfave.DocGenerationFlag); ok {
+			about = strings.ReplaceAll(documented.GetUsage(), "`", "")
+		}
+		list = append(list, candidate{"--" + f.Names()[0], about})
+	}
+	return list
+}
+
+// flagValues are the values of the flag that waits for one.
+func (p *Program) flagValues(before *line) (list []candidate) {
+	switch before.waiting {
+	case "output":
+		return []candidate{{word: "json"}, {word: "text"}}
+	case "log-level":
+		return []candidate{{word: "debug"}, {word: "info"}, {word: "warn"}, {word: "error"}}
+	}
+	if d := p.definitions[before.current]; d != nil {
+		for i := range d.Params() {
+			if d.Params()[i].Flag() == before.waiting {
+				return oneOf(&d.Params()[i])
+			}
+		}
+	}
+	return nil
+}
+
+func oneOf(param *commands.Param) (list []candidate) {
+	for _, value := range param.OneOf {
+		list = append(list, candidate{word: value})
+	}
+	return list
+}
+
+// arguments are the words that can come next and are no flags.
+func (p *Program) arguments(before *line) (list []candidate) {
+	for _, c := range before.next {
+		list = append(list, candidate{c.Name, p.filled(c).Usage})
+	}
+	if before.current == nil || len(list) > 0 {
+		return list
+	}
+	place := len(before.arguments)
+	if d := p.definitions[before.current]; d != nil {
+		if params := d.Positional(); place < len(params) {
+			return oneOf(params[place])
+		}
+		return nil
+	}
+	switch {
+	case before.current.Name == "invoke" && place == 0:
+		for _, d := range p.Catalogue.All() {
+			list = append(list, candidate{d.Name, d.Summary()})
+		}
+	case before.current.Name == "completion" && place == 0:
+		list = []candidate{{word: "bash"}, {word: "zsh"}, {word: "fish"}}
+	}
+	return list
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"unicode/utf8"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// maxInput bounds what is read for one value; the decoder has tighter bounds, and says so.
+const maxInput = 8 << 20
+
+// jsonText reads a JSON value: itself, @FILE, or - for standard input. Where a text or an object is wanted, whatever opens
+// with no brace and is no JSON string is the text.
+func (p *Program) jsonText(ctx context.Context, param *commands.Param, text string) (json.RawMessage, error) {
+	name, content := param.Name, []byte(text)
+	var err error
+	switch {
+	case text == "-":
+		content, err = p.standardInput(ctx)
+	case len(text) > 0 && text[0] == '@':
+		content, err = readFile(text[1:])
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, interrupted(err)
+	}
+	if err != nil {
+		return nil, badValue(name, err, "")
+	}
+	content = bytes.TrimSpace(content)
+	if len(content) == 0 && param.TextOrObject {
+		return orchestrator.JSON("") // the command says what it makes of that
+	}
+	if len(content) == 0 {
+		return nil, badValue(name, fmt.Errorf("there is nothing to read"), "It must be JSON")
+	}
+	if param.TextOrObject && content[0] != '{' && (content[0] != '"' || !json.Valid(content)) {
+		if !utf8.Valid(content) {
+			return nil, notUTF8(param)
+		}
+		return orchestrator.JSON(string(content))
+	}
+	if err := json.Unmarshal(content, new(json.RawMessage)); err != nil {
+		hint := orchestrator.QuotingHint(content)
+		if param.Object && content[0] != '{' {
+			hint = `It is an object: '{"key": ...}'`
+		}
+		return nil, badValue(name, fmt.Errorf("it is not JSON: %w", err), hint)
+	}
+	return content, nil
+}
+
+// interrupted is the error of a command that was told to stop.
+func interrupted(err error) error {
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "interrupted", Err: err}
+}
+
+// badValue is the error for a parameter whose value could not be had.
+func badValue(name string, err error, hint string) error {
+	return &orchestrator.Error{
+		Code: orchestrator.InvalidParams, Message: name, Err: err, Hint: hint, Details: map[string]any{"parameter": name},
+	}
+}
+
+// standardInput reads all of standard input. It can be read once; a wait for somebody to type ends with ctx.
+func (p *Program) standardInput(ctx context.Context) ([]byte, error) {
+	if p.inputTaken {
+		return nil, fmt.Errorf("standard input can be one parameter only")
+	}
+	p.inputTaken = true
+	type outcome struct {
+		content []byte
+		err     error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() {
+			if e := recover(); e != nil {
+				done <- outcome{err: fmt.Errorf("panic while reading standard input: %v", e)}
+			}
+		}()
+		content, err := readBounded(p.In)
+		done <- outcome{content, err}
+	}()
+	select {
+	case o := <-done:
+		return o.content, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readBounded(f)
+}
+
+func readBounded(r io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err == nil && len(content) > maxInput {
+		err = fmt.Errorf("it has more than %d bytes", maxInput)
+	}
+	return content, err
+}

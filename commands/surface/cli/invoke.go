@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"encoding/json"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// invokeCommand runs any command of the catalogue by name, with its params as JSON.
+func (p *Program) invokeCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "invoke", Usage: "Run a command by name with its parameters as JSON", ArgsUsage: "NAME [JSON|@FILE|-]",
+		Description: "NAME may be written with - or _, with or without `orchestrator.` in front. Without JSON the parameters\n" +
+			"are {}; - reads them from standard input.\n\nExample:\n\n" +
+			`    mailroom invoke route-inter-agent-messages '{"ACTION":"poll","RECIPIENT":"code_developer","BATCH_SIZE":10}'`,
+		OnUsageError: usageError,
+		Action: func(c *urfave.Context) error {
+			if c.NArg() == 0 || c.NArg() > 2 {
+				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "invoke takes a name and one JSON object").
+					WithHint("`mailroom commands` lists the names"))
+			}
+			d, err := p.Catalogue.Lookup(c.Args().First())
+			if err != nil {
+				return p.failWith(c, err)
+			}
+			raw := json.RawMessage("{}")
+			if c.NArg() == 2 {
+				if raw, err = p.jsonText(c.Context, &commands.Param{Name: "parameters"}, c.Args().Get(1)); err != nil {
+					return p.failWith(c, err)
+				}
+			}
+			return p.call(c, d, raw)
+		},
+	}
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+)
+
+func (p *Program) manCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "man", Usage: "Print the man page", OnUsageError: usageError,
+		Description: "Example:\n\n    mailroom man > ~/.local/share/man/man1/mailroom.1",
+		Action: func(c *urfave.Context) error {
+			return p.failWith(c, notWritten(writeMan(p.Out, p.Catalogue)))
+		},
+	}
+}
+
+// writeMan writes the manual in roff, from the definitions and their cards.
+func writeMan(out io.Writer, catalogue *commands.Catalogue) error {
+	var b strings.Builder
+	b.WriteString(".TH MAILROOM 1 \"\" \"mailroom\" \"User Commands\"\n.SH NAME\nmailroom \\- messages between agents, around one SQLite table\n")
+	b.WriteString(".SH SYNOPSIS\n.B mailroom\nCOMMAND [\\-\\-flags] [ARGUMENTS]\n.br\n.B mailroom invoke\nNAME [JSON|@FILE|\\-]\n")
+	b.WriteString(".SH DATABASE\n\\-\\-db, then $MAILROOM_DB, then the nearest .mailroom/mailroom.db upwards from here, then $XDG_STATE_HOME/mailroom/mailroom.db.\n")
+	b.WriteString(".SH GLOBAL FLAGS\nThey may stand anywhere.\n")
+	for _, f := range globalFlags() {
+		flag := f.(urfave.DocGenerationFlag)
+		fmt.Fprintf(&b, ".TP\n.B \\-\\-%s\n%s\n", roff(f.Names()[0]), roff(strings.ReplaceAll(flag.GetUsage(), "`", "")))
+	}
+	b.WriteString(".SH COMMANDS\n")
+	for _, d := range catalogue.All() {
+		fmt.Fprintf(&b, ".SS %s %s\n%s\n", roff(strings.Join(d.Path, " ")), roff(argsUsage(d)), paragraphs(section(d.Help(), "Purpose")))
+		for i := range d.Params() {
+			param := &d.Params()[i]
+			fmt.Fprintf(&b, ".TP\n.B \\-\\-%s\n%s\n", roff(param.Flag()), roff(manUsage(param)))
+		}
+	}
+	b.WriteString(manEnvironment)
+	b.WriteString(".SH EXIT STATUS\n0 done, 1 delivery failed, 64 wrong parameters, 65 conflict or bad lines, 66 not known, 70 a bug, 75 database not to be had or nobody there to do it now, 77 not allowed. Never 2.\n")
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+const manEnvironment = `.SH ENVIRONMENT
+.TP
+.B MAILROOM_DB
+file of the database
+.TP
+.B MAILROOM_AGENT
+agent that asks, as with \-\-as
+.TP
+.B ORCHESTRATOR_INSTANCE_ID
+name of this process as lease owner and trace actor; otherwise HOST\-PID
+.TP
+.B TRACEPARENT
+W3C trace context of whoever calls: the parent of the command's span
+.TP
+.B NO_COLOR
+no colours
+`
+
+// paragraphs is Markdown prose in roff.
+func paragraphs(text string) string {
+	var b strings.Builder
+	for i, paragraph := range strings.Split(text, "\n\n") {
+		if i > 0 {
+			b.WriteString(".PP\n")
+		}
+		b.WriteString(roff(strings.ReplaceAll(paragraph, "`", "")) + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func manUsage(param *commands.Param) string {
+	usage := param.Desc
+	if bounds := param.Bounds(); bounds != "" {
+		usage += " (" + bounds + ")"
+	}
+	if param.Default != "" {
+		usage += "; default " + param.Default
+	}
+	return usage
+}
+
+// roff escapes what roff would take for a request.
+func roff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ").Replace(s)
+	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {
+		s = `\&` + s
+	}
+	return s
+}

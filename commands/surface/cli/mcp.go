@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/mcp"
+	"mailroom/orchestrator"
+)
+
+// mcpCommand serves tools to one agent on standard input and output.
+func (p *Program) mcpCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "mcp", Usage: "Serve an agent's tools over the Model Context Protocol, on standard input and output",
+		HideHelpCommand: true, OnUsageError: usageError,
+		Description: "Started by an agent's host. The agent is the one that --as names, and acts under no other name; without --as it\n" +
+			"is the administrator, who sends and reads as operator. With one vocabulary its tools have their own names, with several those of coral begin\n" +
+			"with coral_ and those of ralph with ralph_. The agent is registered when its host connects, and takes part in\n" +
+			"the session that --session names. Hosts start it in other folders than the project's, so name the database with --db: where\n" +
+			"none is, no tool makes it, and each answers what to do.\n\n" +
+			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",
+		Flags: []urfave.Flag{
+			&urfave.StringSliceFlag{Name: "vocabulary", Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
+			&urfave.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators", DisableDefaultText: true},
+		},
+		Action: func(c *urfave.Context) error {
+			aside := *p // standard output is the client's
+			aside.Out, aside.OutTerminal = p.Err, p.ErrTerminal
+			if c.NArg() > 0 {
+				return aside.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments: %q", c.Args().First()))
+			}
+			return aside.failWith(c, p.serveTools(c))
+		},
+	}
+}
+
+// serveTools serves until standard input ends.
+func (p *Program) serveTools(c *urfave.Context) error {
+	log, err := p.logger(c)
+	if err != nil {
+		return err
+	}
+	caller, err := p.caller(c)
+	if err == nil {
+		err = orchestrator.CheckActor(caller.Name)
+	}
+	if err != nil {
+		return err
+	}
+	caller.Admin, caller.Process = caller.Name == "" || c.Bool("admin"), os.Getpid()
+	vocabularies, err := p.vocabularies(strings.Join(c.StringSlice("vocabulary"), ","))
+	if err != nil {
+		return err
+	}
+	router, err := p.open(c, "", log)
+	if err != nil {
+		return err
+	}
+	env := commands.Env{Router: router, Caller: caller, Log: log, Catalogue: p.Catalogue}
+	err = mcp.NewServer(env, p.Version).Serve(c.Context, p.In, p.Out, vocabularies...)
+	return errors.Join(err, router.Close())
+}
+
+// vocabularies reads the list of names.
+func (p *Program) vocabularies(list string) (names []string, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	known := p.Catalogue.Vocabularies()
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.ToLower(strings.TrimSpace(name)); !slices.Contains(known, name) {
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "vocabulary: there is none with the name %q", orchestrator.Clip(name)).
+				WithHint("Known: %s", strings.Join(known, ", "))
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}

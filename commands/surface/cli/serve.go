@@ -1,0 +1,77 @@
+package cli
+
+import (
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/daemon"
+	"mailroom/commands/surface/phone"
+	"mailroom/commands/surface/web"
+	"mailroom/orchestrator"
+)
+
+// serveCommand is the daemon: it runs the schedules, wakes up at every ring of the bell, and answers health checks.
+func (p *Program) serveCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "serve", Usage: "Run the daemon: deliver, retry, clean up as scheduled, and start agents", HideHelpCommand: true, OnUsageError: usageError,
+		Description: "Runs until SIGTERM or SIGINT, finishes the deliveries under way and exits within 10 seconds. Several daemons\n" +
+			"on one database do no harm. `mailroom schedule list` shows what it runs. An agent that was added with --start is\n" +
+			"started when there are messages for it; its session goes on when the daemon stops.\n\n" +
+			"With --phone it serves the app by which questions reach a person. Phones want HTTPS: put a proxy in front, or give\n" +
+			"--phone-tls-cert and --phone-tls-key, and say under which address they come: `mailroom setting set signal.url\n" +
+			"https://NAME`. Other names are refused.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:8420",
+		Flags: []urfave.Flag{
+			&urfave.StringFlag{Name: "listen", Usage: "`ADDRESS` of the endpoints: /mcp, /v1, /healthz, /readyz and /metrics; port 0 picks a free one"},
+			&urfave.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
+			&urfave.StringFlag{Name: "tls-key", Usage: "`FILE` with its key, PEM"},
+			&urfave.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
+			&urfave.IntFlag{Name: "rate", Usage: "requests per second that one token may make", Value: 200},
+			&urfave.StringFlag{Name: "phone", Usage: "`ADDRESS` of the app for phones, a listener of its own; port 0 picks a free one"},
+			&urfave.StringFlag{Name: "phone-tls-cert", Usage: "`FILE` with the certificate of the app, PEM; without it a proxy with HTTPS stands in front"},
+			&urfave.StringFlag{Name: "phone-tls-key", Usage: "`FILE` with its key, PEM"},
+		},
+		Action: func(c *urfave.Context) error {
+			if c.NArg() > 0 {
+				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments: %q", c.Args().First()))
+			}
+			return p.failWith(c, p.serve(c))
+		},
+	}
+}
+
+// serve runs the daemon until it is asked to stop.
+func (p *Program) serve(c *urfave.Context) error {
+	log, err := p.logger(c)
+	if err != nil {
+		return err
+	}
+	router, err := p.open(c, "", log)
+	if err != nil {
+		return err
+	}
+	caller := commands.Caller{Admin: true, Session: orchestrator.DefaultSession}
+	return daemon.Run(c.Context, commands.Env{Router: router, Caller: caller, Log: log, Catalogue: p.Catalogue}, daemon.Options{
+		Web: web.Options{
+			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"), Hosts: c.StringSlice("host"),
+			RatePerSecond: c.Int("rate"), Version: p.Version,
+		},
+		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"), Key: c.String("phone-tls-key")},
+		Hello: p.printer().hello,
+	})
+}
+
+// hello writes the first line of a daemon.
+func (o *printer) hello(h daemon.Hello) error {
+	if !o.text {
+		return o.line(h)
+	}
+	w := o.p.people(o.p.Out, o.p.OutTerminal)
+	w.Printf("Serving %s as %s. Stop with Ctrl-C.\n", h.Database, h.Instance)
+	if h.Listening != "" {
+		w.Printf("Tools: %s/mcp, commands: /v1/commands/NAME, health: /healthz /readyz /metrics\n", h.Listening)
+	}
+	if h.Phone != "" {
+		w.Printf("App for phones: %s\n", h.Phone)
+	}
+	return w.Err()
+}

@@ -1,0 +1,298 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// reloadEvery is how often the scheduler looks whether the schedules were changed.
+const reloadEvery = time.Second
+
+// claimFrom is the period from which on only one of several daemons makes a run. More frequent ones are cheap, and a
+// claim would cost more than they do.
+const claimFrom = time.Minute
+
+// scheduler runs the commands of the table schedules.
+type scheduler struct {
+	env     commands.Env
+	metrics *metrics
+
+	cron      *cron.Cron
+	version   string
+	untrusted string               // why only the schedules of every database run; "": all run
+	running   map[string]*job      // by name
+	trouble   orchestrator.Trouble // with the reading of the schedules
+	jobs      sync.WaitGroup
+}
+
+// job is one schedule as it runs.
+type job struct {
+	s        *scheduler
+	ctx      context.Context
+	schedule orchestrator.Schedule
+	command  *commands.Definition
+	plan     cron.Schedule // nil for the doorbell
+	entry    cron.EntryID
+	running  chan struct{}        // holds the run under way; a schedule that was changed shares it with what it was
+	trouble  orchestrator.Trouble // with its runs; whoever holds running may use it
+	asked    chan struct{}        // holds the ring that waits for a run to begin
+}
+
+func newScheduler(env commands.Env, m *metrics) *scheduler {
+	log := cronLog{env.Log}
+	return &scheduler{
+		env: env, metrics: m, running: map[string]*job{},
+		// Recover stands within Skip, which would take a run that panicked for one that never ends.
+		cron: cron.New(cron.WithLogger(log), cron.WithChain(cron.SkipIfStillRunning(log), cron.Recover(log))),
+	}
+}
+
+// run runs the schedules until ctx ends, then waits for the runs under way. Error: that of the start, or one with
+// ErrOutdated when a newer program takes the database over.
+func (s *scheduler) run(ctx context.Context) error {
+	wakeups, stop, err := s.env.Router.Wakeups(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := s.load(ctx, true); err != nil {
+		return err
+	}
+	s.cron.Start()
+	reload := time.NewTicker(reloadEvery)
+	defer reload.Stop()
+	defer func() {
+		<-s.cron.Stop().Done()
+		s.jobs.Wait()
+	}()
+	s.ring() // what came while nobody listened
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wakeups:
+			s.ring()
+		case <-reload.C:
+			err := s.load(ctx, false)
+			if errors.Is(err, orchestrator.ErrOutdated) {
+				s.env.Log.Error("this daemon ends", "error", err)
+				return err
+			}
+			switch {
+			case !s.trouble.Changed(err):
+			case err != nil:
+				s.env.Log.Warn("the schedules cannot be read; the old ones go on", "error", err)
+			default:
+				s.env.Log.Info("the schedules can be read again")
+			}
+		}
+	}
+}
+
+// load reads the schedules if they have changed. Those that have not go on as they were, so that an `@every 1h` does not
+// begin anew whenever an agent is added; runs under way go on too, and one of a schedule that has changed ends before the
+// next begins. At the start, runs that were missed are made up.
+func (s *scheduler) load(ctx context.Context, start bool) error {
+	version, err := s.env.Router.ConfigVersion(ctx)
+	if err != nil || (!start && version == s.version) {
+		return err
+	}
+	list, untrusted, err := s.env.Router.RunnableSchedules(ctx)
+	if err != nil {
+		return err
+	}
+	if untrusted != "" && untrusted != s.untrusted {
+		s.env.Log.Warn(orchestrator.NotTrusted, "database", s.env.Router.Path(), "reason", untrusted, "do", orchestrator.NotTrustedHint)
+	}
+	s.untrusted = untrusted
+	s.version = version
+	before := s.running
+	s.running = map[string]*job{}
+	for _, schedule := range list {
+		switch old := before[schedule.Name]; {
+		case !schedule.Enabled:
+		case s.running[schedule.Name] != nil: // the name of this one, or of the other, is a BLOB
+			s.env.Log.Error("a schedule cannot run: another one has its name", "schedule", schedule.Name)
+		case old != nil && old.same(&schedule):
+			s.running[schedule.Name] = old
+			delete(before, schedule.Name)
+		default:
+			s.add(ctx, schedule, old, start)
+		}
+	}
+	for _, gone := range before {
+		if gone.plan != nil {
+			s.cron.Remove(gone.entry)
+		}
+	}
+	return nil
+}
+
+// same reports whether a schedule asks for what the job does already.
+func (j *job) same(other *orchestrator.Schedule) bool {
+	return j.schedule.Spec == other.Spec && j.schedule.Command == other.Command && string(j.schedule.Params) == string(other.Params)
+}
+
+// add takes up one schedule, in place of old if there was one. One that cannot run is logged and left out.
+func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old *job, start bool) {
+	j := &job{s: s, ctx: ctx, schedule: schedule, running: make(chan struct{}, 1), asked: make(chan struct{}, 1)}
+	if old != nil {
+		j.running = old.running
+	}
+	var err error
+	if j.command, j.plan, err = s.env.Catalogue.Runs(&schedule, s.env.Router.Now()); err != nil {
+		s.env.Log.Error("a schedule cannot run", "schedule", schedule.Name, "error", err)
+		return
+	}
+	s.running[schedule.Name] = j
+	if j.plan == nil {
+		return // the doorbell
+	}
+	j.entry = s.cron.Schedule(j.plan, j)
+	if start && j.missed(s.env.Router.Now()) {
+		s.env.Log.Info("making up for a missed run", "schedule", schedule.Name, "last_run_at", schedule.LastRunAt)
+		s.start(j, j.Run)
+	}
+}
+
+// missed reports whether a run was due while nothing ran. Only plans tied to the clock can miss one; @every cannot.
+func (j *job) missed(now time.Time) bool {
+	if _, every := j.plan.(cron.ConstantDelaySchedule); every {
+		return false
+	}
+	last, err := time.Parse(time.RFC3339, j.schedule.LastRunAt)
+	if err != nil {
+		if last, err = time.Parse(time.RFC3339, j.schedule.CreatedAt); err != nil {
+			return false
+		}
+	}
+	return !j.plan.Next(last.Local()).After(now)
+}
+
+// ring asks for a run of whatever is to run when something came, and waits for none. Rings that come before a run has
+// begun are one; those that come later make it run again.
+func (s *scheduler) ring() {
+	for _, j := range s.running {
+		if j.plan != nil {
+			continue
+		}
+		select {
+		case j.asked <- struct{}{}:
+			s.start(j, j.answer)
+		default:
+		}
+	}
+}
+
+// start does something for a job in the background.
+func (s *scheduler) start(j *job, do func()) {
+	s.jobs.Add(1)
+	orchestrator.GoSafe("schedule "+j.schedule.Name, s.env.Log, func() {
+		defer s.jobs.Done()
+		do()
+	})
+}
+
+// answer makes the run that a ring asked for, once the run before has ended.
+func (j *job) answer() {
+	select {
+	case j.running <- struct{}{}:
+	case <-j.ctx.Done():
+		return
+	}
+	defer func() { <-j.running }()
+	<-j.asked
+	j.perform()
+}
+
+// Run makes one run, unless one is under way; cron calls it.
+func (j *job) Run() {
+	select {
+	case j.running <- struct{}{}:
+	default:
+		return
+	}
+	defer func() { <-j.running }()
+	j.perform()
+}
+
+// perform makes one run, unless another daemon does. What fails at each run is logged once, until it changes or is over. The
+// caller holds running.
+func (j *job) perform() {
+	if j.ctx.Err() != nil {
+		return
+	}
+	log := j.s.env.Log.With("schedule", j.schedule.Name, "command", j.command.Name)
+	mine, err := j.claim()
+	if err == nil {
+		if !mine {
+			return
+		}
+		started := time.Now()
+		_, err = j.command.Run(commands.Scheduled(j.ctx), j.s.env, j.schedule.Params)
+		j.s.metrics.ran(j.command.Name, time.Since(started), err)
+		log.Debug("ran", "seconds", time.Since(started).Seconds(), "error", err)
+	}
+	switch {
+	case errors.Is(err, context.Canceled) || !j.trouble.Changed(err):
+	case err != nil:
+		log.Error("a scheduled run failed", "error", err)
+	default:
+		log.Info("a scheduled run works again")
+	}
+}
+
+// claim makes sure that only one of several daemons makes a run.
+func (j *job) claim() (mine bool, err error) {
+	if j.plan == nil {
+		return true, nil // the doorbell
+	}
+	now := j.s.env.Router.Now()
+	slot := now
+	if every, ok := j.plan.(cron.ConstantDelaySchedule); ok {
+		if every.Delay < claimFrom {
+			return true, nil
+		}
+		slot = now.Truncate(every.Delay)
+	} else {
+		slot = j.latestSlot(now)
+	}
+	return j.s.env.Router.ClaimRun(j.ctx, j.schedule.Name, slot)
+}
+
+// latestSlot is the time for which this run is made: the last one that the plan names, up to now. It looks back for
+// as long as the 29th of February can be away.
+func (j *job) latestSlot(now time.Time) time.Time {
+	from := now.Add(-time.Minute)
+	for _, back := range []time.Duration{time.Hour, 24 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour, 4 * 366 * 24 * time.Hour} {
+		if !j.plan.Next(from.Local()).After(now) {
+			break
+		}
+		from = now.Add(-back)
+	}
+	slot := j.plan.Next(from.Local())
+	for next := j.plan.Next(slot); !next.IsZero() && !next.After(now); next = j.plan.Next(next) {
+		slot = next
+	}
+	if slot.IsZero() || slot.After(now) {
+		return now
+	}
+	return slot
+}
+
+// cronLog hands what cron says on to the log.
+type cronLog struct{ log *slog.Logger }
+
+func (l cronLog) Info(msg string, kv ...any) { l.log.Debug("cron: "+msg, kv...) }
+
+func (l cronLog) Error(err error, msg string, kv ...any) {
+	l.log.Error("cron: "+msg, append(kv, "error", err)...)
+}

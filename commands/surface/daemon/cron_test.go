@@ -1,0 +1,278 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/surfacetest"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+)
+
+// A schedule tied to the clock runs when local time says so, and one with a period in its period.
+func TestSchedulesKeepTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
+		clearSchedules(t, r)
+		begin := time.Now()
+		nightly := begin.Local().Add(40 * time.Minute).Truncate(time.Minute)
+		addSchedule(t, r, "nightly", nightly.Format("4 15 * * *"))
+		addSchedule(t, r, "often", "@every 10s")
+		runs := make(chan string, 1000)
+		defer startScheduler(t, r, ticking(t, runs))()
+		often := 0
+		for mark := <-runs; mark != "nightly"; mark = <-runs {
+			often++
+		}
+		if now := time.Now(); !now.Equal(nightly) {
+			t.Errorf("the nightly schedule ran at %s; want %s", now, nightly)
+		}
+		if want := int(nightly.Sub(begin) / (10 * time.Second)); often < want-1 || often > want {
+			t.Errorf("%d runs every 10 s in %s", often, nightly.Sub(begin))
+		}
+	})
+}
+
+// gate holds the runs of one mark until it is opened.
+type gate struct {
+	mark   string
+	opened chan struct{}
+}
+
+func newGate(mark string) *gate { return &gate{mark: mark, opened: make(chan struct{})} }
+
+func (g *gate) pass(ctx context.Context, mark string) {
+	if mark == g.mark {
+		select {
+		case <-g.opened:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Rings that come while a run is under way are one run after it, and nothing else waits for it.
+func TestRingsDuringARun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bell := orchestrator.NewLocalBell()
+		r := surfacetest.OpenRouter(t, orchestrator.Options{Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: bell})
+		clearSchedules(t, r)
+		addSchedule(t, r, "bell", orchestrator.Doorbell)
+		runs, g := make(chan string, 1000), newGate("bell")
+		defer startScheduler(t, r, doing(t, func(ctx context.Context, _ commands.Env, mark string) error {
+			runs <- mark
+			g.pass(ctx, mark)
+			return nil
+		}))()
+		if mark := <-runs; mark != "bell" {
+			t.Fatalf("%s ran first", mark)
+		}
+		for range 3 {
+			bell.Ring()
+			synctest.Wait()
+		}
+		addSchedule(t, r, "often", "@every 1s")
+		for range 3 {
+			if mark := <-runs; mark != "often" {
+				t.Errorf("%s ran while the bell's run was under way", mark)
+			}
+		}
+		close(g.opened)
+		synctest.Wait()
+		if n := len(runs); n != 1 {
+			t.Fatalf("%d runs after three rings; want 1", n)
+		}
+		if mark := <-runs; mark != "bell" {
+			t.Errorf("%s ran", mark)
+		}
+	})
+}
+
+// A run that takes longer than its period is not joined by a second one, neither when its schedule is changed meanwhile.
+func TestRunsDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
+		clearSchedules(t, r)
+		addSchedule(t, r, "slow", "@every 1s")
+		runs, g := make(chan string, 1000), newGate("slow")
+		defer startScheduler(t, r, doing(t, func(ctx context.Context, _ commands.Env, mark string) error {
+			runs <- mark
+			g.pass(ctx, mark)
+			return nil
+		}))()
+		<-runs
+		<-time.After(5 * time.Second)
+		changed := orchestrator.Schedule{Name: "slow", Spec: "@every 2s", Command: "tick", Params: []byte(`{"mark":"changed"}`)}
+		if _, err := r.AddSchedule(t.Context(), changed); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(10 * time.Second)
+		if n := len(runs); n != 0 {
+			t.Errorf("%d runs beside the one under way: %s", n, <-runs)
+		}
+		close(g.opened)
+		for range 2 {
+			if mark := <-runs; mark != "changed" {
+				t.Errorf("%s ran after the change", mark)
+			}
+		}
+	})
+}
+
+// A run that panics is the end of that run alone.
+func TestRunThatPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
+		clearSchedules(t, r)
+		addSchedule(t, r, "often", "@every 1s")
+		addSchedule(t, r, "bell", orchestrator.Doorbell)
+		runs := make(chan string, 1000)
+		defer startScheduler(t, r, doing(t, func(_ context.Context, _ commands.Env, mark string) error {
+			runs <- mark
+			panic(mark)
+		}))()
+		for seen := map[string]int{}; seen["often"] < 3 || seen["bell"] < 2; {
+			seen[<-runs]++
+		}
+	})
+}
+
+// While the database is gone, the log says once of the schedules, and of each run, that it fails, and once that it works again.
+func TestLastingFailuresAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		folder := filepath.Join(t.TempDir(), "database")
+		r := openRouter(t, filepath.Join(folder, "mailroom.db"), nil)
+		clearSchedules(t, r)
+		addSchedule(t, r, "often", "@every 1s")
+		addSchedule(t, r, "claimed", "@every 1m")
+		var fails, runs atomic.Int32 // that failed; that worked afterwards
+		catalogue := doing(t, func(ctx context.Context, env commands.Env, mark string) error {
+			_, err := env.Router.Agents(ctx)
+			if err != nil {
+				fails.Add(1)
+			} else if fails.Load() > 0 {
+				runs.Add(1)
+			}
+			return err
+		})
+		var log bytes.Buffer
+		env := commands.Env{Router: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.NewTextHandler(&log, nil)), Catalogue: catalogue}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- newScheduler(env, newMetrics(r, "test", env.Log)).run(ctx) }()
+		<-time.After(5 * time.Second)
+		move := func(from, to string) {
+			t.Helper()
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(3 * time.Minute)
+		}
+		move(folder, folder+"-gone")
+		move(folder+"-gone", folder)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if fails.Load() < 100 || runs.Load() < 100 {
+			t.Errorf("%d runs failed, then %d did not", fails.Load(), runs.Load())
+		}
+		for says, times := range map[string]int{
+			"the schedules cannot be read": 1, "the schedules can be read again": 1, "a scheduled run failed": 2, "a scheduled run works again": 2,
+		} {
+			if n := strings.Count(log.String(), `msg="`+says); n != times {
+				t.Errorf("%d times: %s; want %d\n%s", n, says, times, &log)
+			}
+		}
+	})
+}
+
+// hanging is a transport that takes until its context ends.
+type hanging struct{ began chan struct{} }
+
+func (h hanging) Check(address string) (string, error) { return address, nil }
+func (h hanging) MaxBatch() int                        { return 1 }
+func (h hanging) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	close(h.began)
+	<-ctx.Done()
+	return []error{ctx.Err()}
+}
+
+// A recipient whose transport hangs delays nobody else's inbox. When the daemon stops, the message is given back and
+// costs no rung.
+func TestSlowTransportDelaysNoInbox(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := hanging{began: make(chan struct{})}
+		r := surfacetest.OpenRouter(t, orchestrator.Options{
+			Path:       filepath.Join(t.TempDir(), "mailroom.db"),
+			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "hang": h},
+		})
+		clearSchedules(t, r)
+		addSchedule(t, r, "bell", orchestrator.Doorbell)
+		for name, deliver := range map[string]string{"reader": "inbox", "stuck": "hang:x"} {
+			if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name, Deliver: &deliver}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send := func(to string) string {
+			sent, err := r.Send(t.Context(), orchestrator.Draft{Sender: "reader", Recipient: to, Type: "note"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sent.MessageID
+		}
+		delivered := make(chan string, 1000)
+		stop := startScheduler(t, r, doing(t, func(ctx context.Context, env commands.Env, _ string) error {
+			d, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{Background: true})
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			for _, s := range d.Summary {
+				if s.Delivered > 0 {
+					delivered <- s.Recipient
+				}
+			}
+			return nil
+		}))
+		stuck := send("stuck")
+		<-h.began
+		begin := time.Now()
+		for range 3 {
+			send("reader")
+			if to := <-delivered; to != "reader" {
+				t.Errorf("delivered to %s", to)
+			}
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("inboxes waited %s", took)
+		}
+		stop()
+		r.Drain()
+		if took := time.Since(begin); took == 0 || took >= exitWithin {
+			t.Errorf("stopping took %s", took)
+		}
+		state, err := r.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range state.Recipients {
+			if b.Recipient == "stuck" && (b.Pending != 1 || b.Retry != 0 || b.Leased != 0) {
+				t.Errorf("%s after the stop: %+v", stuck, b)
+			}
+		}
+	})
+}

@@ -1,0 +1,198 @@
+// Package daemon is what `mailroom serve` runs: the schedules, and beside them the endpoints, the app for phones, the starts of
+// agents, and what tells whether all that is well.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/mcp"
+	"mailroom/commands/surface/phone"
+	"mailroom/commands/surface/web"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/watchdog"
+)
+
+// exitWithin is how long a daemon may take to stop, counted from the signal: an attempt under way has 6 s to end, then it
+// is given back.
+const exitWithin = 9 * time.Second
+
+// Options say where a daemon can be reached.
+type Options struct {
+	Web   web.Options   // without an address there are no endpoints; what else is served the daemon fills in
+	Phone phone.Options // without an address there is no app for phones
+	Hello func(Hello) error
+}
+
+// Hello is what a daemon tells Options.Hello once it can be reached. An error ends it.
+type Hello struct {
+	Listening string `json:"listening"` // address of its endpoints; "" has none
+	Phone     string `json:"phone"`     // address of the app for phones; "" has none
+	Database  string `json:"database"`
+	Instance  string `json:"instance"`
+	PID       int    `json:"pid"`
+}
+
+// Run runs a daemon on the router of env, which it closes, until ctx ends or the scheduler cannot go on. It then stops within
+// exitWithin, whatever a delivery under way does. env.Caller is who runs the schedules. Errors: those of the start; one with
+// ErrOutdated when a newer program takes the database over.
+func Run(ctx context.Context, env commands.Env, o Options) error {
+	d := &daemon{env: env, log: env.Log, router: env.Router, o: o}
+	if _, err := d.router.Create(ctx); err != nil {
+		d.router.Close()
+		return err
+	}
+	d.metrics = newMetrics(d.router, o.Web.Version, d.log)
+	return d.run(ctx)
+}
+
+// listen opens the endpoints and the listener for phones, if there are to be any. ctx ends the requests under way.
+func (d *daemon) listen(ctx context.Context) (err error) {
+	o := d.o.Web
+	switch {
+	case o.RatePerSecond < 1:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "rate: %d is out of bounds: at least 1", o.RatePerSecond)
+	case o.Address != "":
+		d.web, err = web.Listen(ctx, d.env, d.endpoints())
+	case o.Cert != "" || o.Key != "" || len(o.Hosts) > 0:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tls-cert, tls-key and host say nothing without listen")
+	}
+	if err != nil {
+		return err
+	}
+	switch app := d.o.Phone; {
+	case app.Address != "":
+		d.phone, err = phone.Listen(ctx, d.router, d.log, app)
+	case app.Cert != "" || app.Key != "":
+		return orchestrator.Errorf(orchestrator.InvalidParams, "phone-tls-cert and phone-tls-key say nothing without phone")
+	}
+	return err
+}
+
+// endpoints are those of a daemon beside the ones of package web: tools, and how it is.
+func (d *daemon) endpoints() web.Options {
+	o := d.o.Web
+	o.Open = map[string]http.Handler{"/healthz": http.HandlerFunc(healthy)}
+	o.Local = map[string]http.Handler{"/readyz": readiness(d.router, d.log), "/metrics": d.metrics.handler()}
+	o.WithToken = mcp.NewServer(d.env, o.Version).Handlers()
+	return o
+}
+
+// daemon is a running `mailroom serve`.
+type daemon struct {
+	log     *slog.Logger
+	router  *orchestrator.Router
+	env     commands.Env
+	o       Options
+	metrics *metrics
+	web     *web.Server
+	phone   *phone.Phone
+}
+
+// run serves until the context ends, or until the scheduler cannot go on.
+func (d *daemon) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := d.listen(ctx); err != nil {
+		d.hangUp()
+		d.router.Close()
+		return err
+	}
+	hello := d.hello()
+	unattend := d.router.Attend(ctx, hello.Listening)
+	if err := d.o.Hello(hello); err != nil {
+		cancel()
+		unattend()
+		return errors.Join(err, d.close())
+	}
+	d.noticeNames(ctx)
+	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening, "phone", hello.Phone)
+	ended := make(chan error, 1)
+	orchestrator.GoSafe("daemon", d.log, func() {
+		failure := errors.New("the daemon panicked; standard error has the stack")
+		defer func() {
+			cancel()
+			ended <- failure
+		}()
+		unwatch := watchdog.Start(ctx, d.router, d.log)
+		unsweep := person.Start(ctx, d.router, d.log)
+		err := newScheduler(d.env, d.metrics).run(ctx)
+		if ctx.Err() != nil && err != nil {
+			d.log.Info("asked to stop while it was starting", "error", err)
+			err = nil
+		}
+		cancel()
+		unattend()
+		unwatch()
+		unsweep()
+		failure = errors.Join(err, d.close())
+	})
+	<-ctx.Done()
+	d.log.Info("stopping: finishing what is claimed")
+	deadline := time.NewTimer(exitWithin)
+	defer deadline.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-deadline.C:
+		d.log.Error("a delivery does not end; its lease will run out and the message is due again")
+		return nil
+	}
+}
+
+// hello says where the daemon can be reached.
+func (d *daemon) hello() Hello {
+	hello := Hello{Database: d.router.Path(), Instance: d.router.Instance(), PID: os.Getpid()}
+	if d.web != nil {
+		hello.Listening = d.web.Address
+	}
+	if d.phone != nil {
+		hello.Phone = d.phone.Address
+	}
+	return hello
+}
+
+// close waits for deliveries under way, signs the daemon off and closes what it has open.
+func (d *daemon) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
+	defer cancel()
+	d.hangUp()
+	d.router.Drain()
+	if err := d.router.Leave(ctx); err != nil {
+		d.log.Warn("the daemon could not be signed off", "error", err)
+	}
+	return d.router.Close()
+}
+
+// hangUp closes what is listened on.
+func (d *daemon) hangUp() {
+	var closing sync.WaitGroup
+	for name, end := range map[string]func(){"close endpoints": d.web.Close, "close phone": d.phone.Close} {
+		closing.Add(1)
+		orchestrator.GoSafe(name, d.log, func() {
+			defer closing.Done()
+			end()
+		})
+	}
+	closing.Wait()
+}
+
+// noticeNames says of the names that are always there if somebody else has one of them from before they were reserved.
+func (d *daemon) noticeNames(ctx context.Context) {
+	list, err := d.router.BuiltIns(ctx)
+	if err != nil {
+		d.log.Warn("it is not known whether somebody has a reserved name", "error", err)
+	}
+	for _, a := range list {
+		if a.Note != "" {
+			d.log.Warn(a.Note, "do", "mailroom doctor")
+		}
+	}
+}

@@ -1,0 +1,10 @@
+package daemon
+
+import (
+	"os"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/statements"
+)
+
+func TestMain(m *testing.M) { os.Exit(statements.Main(m)) }

@@ -1,0 +1,195 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	vm "github.com/VictoriaMetrics/metrics"
+
+	"mailroom/orchestrator"
+)
+
+// stateAge is how old the state may be that a scrape reports, and stateWithin how long the scrape waits for it.
+const (
+	stateAge    = time.Second
+	stateWithin = 5 * time.Second
+)
+
+// metrics are what a daemon tells Prometheus: gauges read from the database at the time of a scrape, and counts of what
+// this daemon did.
+type metrics struct {
+	version string
+	router  *orchestrator.Router
+	own     *vm.Set
+	seen    *glance[sight]
+	slots   chan struct{} // bounds the scrapes at a time
+}
+
+// scrapesAtOnce and scrapeWithin bound what scrapes may take.
+const (
+	scrapesAtOnce = 4
+	scrapeWithin  = 10 * time.Second
+)
+
+// sight is what a scrape sees of the database.
+type sight struct {
+	state    orchestrator.State
+	attempts orchestrator.Attempts // since this daemon began
+}
+
+func newMetrics(router *orchestrator.Router, version string, log *slog.Logger) *metrics {
+	vm.ExposeMetadata(true)
+	return &metrics{
+		version: version, router: router, own: vm.NewSet(), slots: make(chan struct{}, scrapesAtOnce),
+		seen: &glance[sight]{name: "metrics", log: log, look: looker(router), keep: stateAge, within: stateWithin},
+	}
+}
+
+// handler answers scrapes.
+func (m *metrics) handler() http.Handler {
+	return http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case m.slots <- struct{}{}:
+			defer func() { <-m.slots }()
+		default:
+			http.Error(w, "too many scrapes at once", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		m.write(w)
+	}), scrapeWithin, "the scrape took too long")
+}
+
+// looker returns a look at the database that counts attempts from now on. It must not run twice at once.
+func looker(router *orchestrator.Router) func(context.Context) (sight, error) {
+	total := orchestrator.Attempts{Last: -1} // unless the trace can be read now, its end at the first look is the beginning
+	if begin, err := router.AttemptsAfter(context.Background(), -1); err == nil {
+		total.Last = begin.Last
+	}
+	return func(ctx context.Context) (sight, error) {
+		state, err := router.Status(ctx)
+		if err != nil {
+			return sight{}, err
+		}
+		more, err := router.AttemptsAfter(ctx, total.Last)
+		if err != nil {
+			return sight{}, err
+		}
+		total.Delivered += more.Delivered
+		total.Failed += more.Failed
+		total.GivenUp += more.GivenUp
+		total.Last = more.Last
+		return sight{state, total}, nil
+	}
+}
+
+// ran counts one scheduled run.
+func (m *metrics) ran(command string, took time.Duration, err error) {
+	outcome := "ok"
+	if err != nil {
+		outcome = string(orchestrator.CodeOf(err))
+	}
+	m.own.GetOrCreateCounter(fmt.Sprintf(`mailroom_scheduled_runs_total{command=%q,outcome=%q}`, command, outcome)).Inc()
+	m.own.GetOrCreateFloatCounter(fmt.Sprintf(`mailroom_scheduled_run_seconds_sum{command=%q}`, command)).Add(took.Seconds())
+	m.own.GetOrCreateCounter(fmt.Sprintf(`mailroom_scheduled_run_seconds_count{command=%q}`, command)).Inc()
+}
+
+// write writes all metrics in Prometheus' text format.
+func (m *metrics) write(w io.Writer) {
+	family(w, "mailroom_build_info", "gauge", "Always 1.").value(1, "version", m.version)
+	m.own.WritePrometheus(w)
+	vm.WriteProcessMetrics(w)
+	up := family(w, "mailroom_database_up", "gauge", "1 when the database could be read for this scrape.")
+	seen, err := m.seen.get(context.Background())
+	if err != nil {
+		up.value(0)
+		return
+	}
+	up.value(1)
+	attempts := family(w, "mailroom_delivery_attempts_total", "counter", "Attempts of this daemon to deliver a message, by what came of them.")
+	attempts.value(float64(seen.attempts.Delivered), "outcome", "delivered")
+	attempts.value(float64(seen.attempts.Failed), "outcome", "failed")
+	family(w, "mailroom_given_up_total", "counter", "Messages that this daemon made dead letters.").value(float64(seen.attempts.GivenUp))
+	messages := family(w, "mailroom_messages", "gauge", "Rows of agent_message by status, and those that are archived; a status that is none of ours counts as (other).")
+	for status, n := range foldStatuses(seen.state.Totals) {
+		messages.value(float64(n), "status", status)
+	}
+	m.writeBacklog(w, seen.state.Recipients)
+	family(w, "mailroom_unread", "gauge", "Messages that stand unread in inboxes.").value(float64(seen.state.Unread))
+	family(w, "mailroom_overdue", "gauge", "Undelivered messages that wait for longer than the setting overdue.after.").value(float64(seen.state.Overdue))
+	bytes := family(w, "mailroom_database_bytes", "gauge", "Size of the database and of its write-ahead log.")
+	bytes.value(float64(seen.state.Bytes), "file", "database")
+	bytes.value(float64(seen.state.WALBytes), "file", "wal")
+	family(w, "mailroom_daemons", "gauge", "Daemons on this database.").value(float64(len(seen.state.Daemons)))
+}
+
+// writeBacklog reports what waits. Only agents have a label of their own: anybody may write any recipient into the
+// table, and each label is kept for as long as Prometheus keeps anything.
+func (m *metrics) writeBacklog(w io.Writer, recipients []orchestrator.RecipientBacklog) {
+	backlog := family(w, "mailroom_backlog", "gauge", "Undelivered messages by recipient and status, pending or retry; names that nobody has are counted as (unknown).")
+	var unknown orchestrator.RecipientBacklog
+	oldest := time.Duration(0)
+	for _, b := range recipients {
+		if at, err := time.Parse(time.RFC3339, b.OldestAt); err == nil {
+			oldest = max(oldest, m.router.Now().Sub(at))
+		}
+		if !b.Known {
+			unknown.Pending += b.Pending
+			unknown.Retry += b.Retry
+			continue
+		}
+		backlog.value(float64(b.Pending), "recipient", b.Recipient, "status", "pending")
+		backlog.value(float64(b.Retry), "recipient", b.Recipient, "status", "retry")
+	}
+	backlog.value(float64(unknown.Pending), "recipient", "(unknown)", "status", "pending")
+	backlog.value(float64(unknown.Retry), "recipient", "(unknown)", "status", "retry")
+	family(w, "mailroom_oldest_undelivered_seconds", "gauge", "Age of the oldest undelivered message.").value(oldest.Seconds())
+}
+
+// familyWriter writes the values of one metric.
+type familyWriter struct {
+	w    io.Writer
+	name string
+}
+
+// family writes the head of a metric.
+func family(w io.Writer, name, kind, help string) familyWriter {
+	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+	return familyWriter{w, name}
+}
+
+// value writes one value. labels are names and values by turns.
+func (f familyWriter) value(v float64, labels ...string) {
+	fmt.Fprint(f.w, f.name)
+	for i := 0; i < len(labels); i += 2 {
+		opening := ","
+		if i == 0 {
+			opening = "{"
+		}
+		fmt.Fprintf(f.w, "%s%s=%q", opening, labels[i], labels[i+1])
+	}
+	if len(labels) > 0 {
+		fmt.Fprint(f.w, "}")
+	}
+	fmt.Fprintf(f.w, " %v\n", v)
+}
+
+// foldStatuses keeps the statuses that mean something. Whatever else others wrote into the table, be it no text at all,
+// is no label.
+func foldStatuses(totals map[string]int64) map[string]int64 {
+	folded := map[string]int64{"(other)": 0}
+	for status, n := range totals {
+		switch orchestrator.Status(status) {
+		case orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed,
+			orchestrator.Cancelled, "archived":
+		default:
+			status = "(other)"
+		}
+		folded[status] += n
+	}
+	return folded
+}

@@ -1,0 +1,79 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// arrival is the coming of the one agent whose host has started `mailroom mcp`: it is registered, and takes part in its
+// session, from when the host connects. It is safe for concurrent use.
+type arrival struct {
+	env commands.Env // its caller is the agent
+
+	first sync.Once
+	mu    sync.Mutex
+	done  bool
+}
+
+// arrivalPatience is how long a host that connects waits for it. What does not succeed by then the first call of a tool does.
+const arrivalPatience = 2 * time.Second
+
+// greet is a middleware that lets the agent arrive with its host's first request, be that to initialize or, in newer versions
+// of the protocol, any.
+func (a *arrival) greet(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		a.first.Do(func() {
+			ctx, cancel := context.WithTimeout(ctx, arrivalPatience)
+			defer cancel()
+			if err := a.ready(ctx); err != nil {
+				a.env.Log.Warn("the agent is not registered yet", "agent", a.env.Caller.Name, "error", err)
+			}
+		})
+		return next(ctx, method, req)
+	}
+}
+
+// ready lets the agent arrive unless it has. A database that is missing is not made, since a host may have started us in
+// any folder; the error says so.
+func (a *arrival) ready(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.done {
+		return nil
+	}
+	if _, err := a.env.Router.Agents(ctx); err != nil {
+		return withMissing(err, a.env.Router)
+	}
+	a.done = true
+	name := a.env.Caller.Name
+	if name == "" || orchestrator.IsBuiltIn(name) {
+		return nil
+	}
+	_, err := a.env.Router.Join(ctx, orchestrator.Joining{Session: a.env.Caller.Session, Agent: name, Register: true})
+	switch orchestrator.CodeOf(err) {
+	case orchestrator.Busy, orchestrator.Unavailable:
+		a.done = err == nil
+	}
+	if err != nil { // each tool says it for itself, and some do not need it
+		a.env.Log.Warn("the agent cannot join its session", "agent", name, "session", a.env.Caller.Session, "error", err)
+	}
+	return nil
+}
+
+// withMissing tells a model what there is to do about a database that is not there: it cannot make one with a tool.
+func withMissing(err error, router *orchestrator.Router) error {
+	var e *orchestrator.Error
+	if !router.NoneYet() || !errors.As(err, &e) {
+		return err
+	}
+	told := *e
+	return told.WithHint("Tell the person who runs you: `mailroom init` in the project's folder makes one, or the host must start "+
+		"`mailroom mcp` with --db and the file of another. When %s is there, call again", router.Path())
+}

@@ -1,0 +1,234 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/surfacetest"
+)
+
+// taken is an answer that marked something, and says when it was taken back.
+type taken struct {
+	Done bool `json:"done"`
+	back chan struct{}
+}
+
+func (r taken) Unwritten(context.Context, commands.Env) error {
+	r.back <- struct{}{}
+	return nil
+}
+
+// taker is a tool that has taken something at the very moment at which its client goes away.
+type taker struct {
+	env           commands.Env
+	started, back chan struct{}
+}
+
+func newTaker(e *endpoints) *taker {
+	k := &taker{env: e.Env, started: make(chan struct{}, 1), back: make(chan struct{}, 2)}
+	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(ctx context.Context, _ commands.Env, _ struct{}) (taken, error) {
+		k.started <- struct{}{}
+		<-ctx.Done()
+		return taken{true, k.back}, nil
+	})
+	k.env.Catalogue = commands.NewCatalogue([]*commands.Definition{try.Definition})
+	return k
+}
+
+// message is one of the protocol's as an HTTP request.
+func (e *endpoints) message(ctx context.Context, token, path, body string) *http.Request {
+	e.T.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.Address+path, strings.NewReader(body))
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	surfacetest.Bearer(token)(r)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	return r
+}
+
+const callTry = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"try","arguments":{}}}`
+
+// post sends a message and reads the answer to its end.
+func (e *endpoints) post(token, path, body string) (status int, answer string) {
+	e.T.Helper()
+	res, err := http.DefaultClient.Do(e.message(e.T.Context(), token, path, body))
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	defer res.Body.Close()
+	read, err := io.ReadAll(res.Body)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	return res.StatusCode, string(read)
+}
+
+// TestClientGone: whatever a call has taken when its client goes away or calls it off is taken back.
+func TestClientGone(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*endpoints, *taker){
+		"the HTTP request ends": func(e *endpoints, k *taker) {
+			ctx, cancel := context.WithCancel(e.T.Context())
+			ended, r := make(chan error, 1), e.message(ctx, e.Token("a", false), "/mcp", callTry)
+			go func() {
+				_, err := http.DefaultClient.Do(r)
+				ended <- err
+			}()
+			<-k.started
+			cancel()
+			<-ended
+		},
+		"cancelled over HTTP": func(e *endpoints, k *taker) {
+			token, answered := e.Token("a", false), make(chan string, 1)
+			go func() {
+				_, answer := e.post(token, "/mcp", callTry)
+				answered <- answer
+			}()
+			<-k.started
+			// Another's notification, one for another request, and one at another endpoint call off nothing.
+			e.post(e.Token("b", false), "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+			e.post(token, "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7"}}`)
+			e.post(token, "/mcp/test", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+			select {
+			case <-answered:
+				e.T.Error("a notification that was not for it ended the call")
+			default:
+			}
+			if status, _ := e.post(token, "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`); status != http.StatusAccepted {
+				e.T.Errorf("the notification: %d", status)
+			}
+			<-answered
+		},
+		"cancelled over pipes": func(e *endpoints, k *taker) {
+			s, _ := piped(e.T, NewServer(k.env, "v1").offering(false), "a", nil)
+			ctx, cancel := context.WithCancel(e.T.Context())
+			go func() {
+				<-k.started
+				cancel()
+			}()
+			if _, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "try"}); err == nil {
+				e.T.Error("a call that was called off has an answer")
+			}
+		},
+		"the pipe is closed": func(e *endpoints, k *taker) {
+			s, hangUp := piped(e.T, NewServer(k.env, "v1").offering(false), "a", nil)
+			go s.CallTool(e.T.Context(), &sdk.CallToolParams{Name: "try"})
+			<-k.started
+			hangUp()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEndpoints(t, "a", "b")
+			k := newTaker(e)
+			e.serve(k.env, NewServer(k.env, "v1").Handlers())
+			leave(e, k)
+			<-k.back
+			if len(k.back) > 0 {
+				t.Error("it was taken back twice")
+			}
+		})
+	}
+}
+
+// TestAnswerNotTaken: a message whose answer could not be written is unread, and the next who asks gets it.
+func TestAnswerNotTaken(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a", "b")
+	b := e.tools("/mcp/relay", "b", false, nil)
+	handlers := NewServer(e.Env, "v1").Handlers()
+	handlers["/unwritable"] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		handlers["/mcp/relay"].ServeHTTP(unwritable{rw}, r)
+	})
+	e.serve(e.Env, handlers)
+	for name, lose := range map[string]func(call string){
+		"HTTP": func(call string) {
+			e.post(e.Token("a", false), "/unwritable", call)
+		},
+		"pipes": func(call string) {
+			in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` +
+				"\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + call + "\n")
+			stay, hangUp := io.Pipe()
+			out := &breaking{word: "fragile", hangUp: hangUp}
+			serveStream(t.Context(), slog.New(slog.DiscardHandler), NewServer(e.Env, "v1").offering(false, "relay"), commands.Caller{Name: "a", Session: "default"}, io.MultiReader(in, stay), out)
+		},
+	} {
+		done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"fragile `+name+`"}`)
+		lose(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}`)
+		e.await("1", `SELECT count(*) FROM message_trace WHERE event = 'released' AND message_id =
+			(SELECT message_id FROM agent_message WHERE payload LIKE ?)`, "%"+name+"%")
+		if text := done(t, e.tools("/mcp/relay", "a", false, nil), "get_messages", `{}`); !strings.Contains(text, "fragile "+name) {
+			t.Errorf("%s: the next who asks gets %s", name, text)
+		}
+	}
+}
+
+// unwritable is the answer to a client that is no longer there.
+type unwritable struct{ http.ResponseWriter }
+
+func (unwritable) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// breaking is a pipe that breaks when a word is to be written into it.
+type breaking struct {
+	word   string
+	hangUp *io.PipeWriter
+}
+
+func (w *breaking) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(w.word)) {
+		w.hangUp.Close()
+		return 0, io.ErrClosedPipe
+	}
+	return len(p), nil
+}
+
+// TestWaiterGone: a wait in the database whose client has gone takes nothing; another waiter of the agent gets it.
+func TestWaiterGone(t *testing.T) {
+	t.Parallel()
+	const wait = `{"timeoutMs":60000,"waitFor":"b"}`
+	for _, way := range []string{"http", "pipes", "closed"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			e := newEndpoints(t, "a", "b")
+			b := e.tools("/mcp/relay", "b", false, nil)
+			var s *sdk.ClientSession
+			var hangUp func()
+			if way == "http" {
+				s = e.tools("/mcp/coral", "a", false, nil)
+			} else {
+				s, hangUp = piped(t, NewServer(e.Env, "v1").offering(false, "coral"), "a", nil)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "wait_for_mentions", Arguments: json.RawMessage(wait)})
+				ended <- err
+			}()
+			e.await("1", `SELECT count(*) FROM waits`)
+			if way == "closed" {
+				hangUp()
+			}
+			cancel()
+			if err := <-ended; err == nil {
+				t.Fatal("the wait has an answer")
+			}
+			e.await("0", `SELECT count(*) FROM waits`)
+			done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"still here"}`)
+			if text := done(t, e.tools("/mcp/coral", "a", false, nil), "wait_for_mentions", wait); !strings.Contains(text, "still here") {
+				t.Errorf("another waiter gets %s", text)
+			}
+		})
+	}
+}

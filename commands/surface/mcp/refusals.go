@@ -1,0 +1,118 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"mailroom/orchestrator"
+)
+
+// rpcError is an answer of JSON-RPC to a request that was not understood. Source: JSON-RPC 2.0, part 5.1.
+func rpcError(id json.RawMessage, code int, why string) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, orchestrator.JSONString(why))
+}
+
+// judge says what is wrong with a message, "" if nothing is, and returns the id for an answer to it: null if it has none.
+func judge(message []byte) (id json.RawMessage, code int, why string) {
+	id = json.RawMessage("null")
+	var m struct {
+		IDs idValues `json:"id"`
+	}
+	if !json.Valid(message) {
+		return id, jsonrpc.CodeParseError, "the message is not JSON"
+	}
+	if json.Unmarshal(message, &m) == nil && len(m.IDs) > 1 {
+		return id, jsonrpc.CodeInvalidRequest, "the id is given twice"
+	}
+	odd := false
+	if len(m.IDs) == 1 {
+		switch first := m.IDs[0][0]; {
+		case first == '"':
+			id = m.IDs[0]
+		case first == '-' || '0' <= first && first <= '9': // the SDK makes whole numbers of all
+			id = m.IDs[0]
+			n, err := strconv.ParseFloat(string(id), 64)
+			odd = err != nil || n != math.Trunc(n) || math.Abs(n) >= 1<<53
+		default:
+			odd = true
+		}
+	}
+	if odd {
+		return id, jsonrpc.CodeInvalidRequest, "the id is no whole number below 2^53, and no text"
+	}
+	if _, err := jsonrpc.DecodeMessage(message); err != nil {
+		return id, jsonrpc.CodeInvalidRequest, "that is no JSON-RPC message; a batch is none either: send each message by itself"
+	}
+	return id, 0, ""
+}
+
+// idValues are the values of all keys of an object that are id in whatever case: encoding/json takes them one by one.
+type idValues []json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *idValues) UnmarshalJSON(value []byte) error {
+	*v = append(*v, bytes.Clone(value))
+	return nil
+}
+
+// spokenRefusals is a writer that turns what the SDK says in plain text of a request with an id into an answer of JSON-RPC.
+type spokenRefusals struct {
+	http.ResponseWriter
+	id    json.RawMessage
+	plain bool
+}
+
+// answerRefusals is a writer that does so for a request, whose body stays to be read; nil if it has been answered already.
+func answerRefusals(rw http.ResponseWriter, r *http.Request) http.ResponseWriter {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err != nil || r.Method != http.MethodPost {
+		return rw
+	}
+	id, code, why := judge(body)
+	if why != "" {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(http.StatusBadRequest)
+		rw.Write(rpcError(id, code, why))
+		return nil
+	}
+	if string(id) == "null" {
+		return rw
+	}
+	return &spokenRefusals{ResponseWriter: rw, id: id}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *spokenRefusals) WriteHeader(status int) {
+	if w.plain = status == http.StatusBadRequest && strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain"); w.plain {
+		w.Header().Set("Content-Type", "application/json")
+		return // Write knows more
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer. What is wrong is one call of it.
+func (w *spokenRefusals) Write(p []byte) (int, error) {
+	if !w.plain {
+		return w.ResponseWriter.Write(p)
+	}
+	w.plain = false
+	status, code := http.StatusBadRequest, jsonrpc.CodeInvalidRequest
+	if bytes.HasPrefix(p, []byte("JSON RPC not handled")) { // the SDK's error for a method that it does not know
+		status, code = http.StatusOK, jsonrpc.CodeMethodNotFound // the request is well formed, and this is its answer
+	}
+	w.ResponseWriter.WriteHeader(status)
+	_, err := w.ResponseWriter.Write(rpcError(w.id, code, strings.TrimSpace(string(p))))
+	return len(p), err
+}
+
+// Unwrap lets a response controller reach what is below.
+func (w *spokenRefusals) Unwrap() http.ResponseWriter { return w.ResponseWriter }

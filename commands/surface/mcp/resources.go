@@ -1,0 +1,134 @@
+package mcp
+
+import (
+	"context"
+	"net/url"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// addResources offers what can be read without changing anything: an inbox, a thread, the trace of a message.
+func (s *Server) addResources(server *sdk.Server) {
+	for _, r := range []struct {
+		name, uri, about string
+		read             func(ctx context.Context, env commands.Env, id string) (any, error)
+	}{
+		{"inbox", inboxURI + "{agent}", "Unread messages of an agent; reading them here leaves them unread", readInbox},
+		{"thread", "mailroom://thread/{id}", "Messages of a thread that you take part in, or that you sent or got, oldest first", readThread},
+		{"trace", "mailroom://trace/{message_id}", "What happened to a message", readTrace},
+	} {
+		server.AddResourceTemplate(&sdk.ResourceTemplate{
+			Name: r.name, URITemplate: r.uri, Description: r.about, MIMEType: "application/json",
+		}, s.resource(r.read))
+	}
+}
+
+// resource reads one resource for whoever asks.
+func (s *Server) resource(read func(context.Context, commands.Env, string) (any, error)) sdk.ResourceHandler {
+	return func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		x := exchangeOf(ctx)
+		ctx, done, err := x.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		if err := s.ready(ctx); err != nil {
+			return nil, err
+		}
+		env := s.env
+		env.Caller = x.caller
+		if err := s.env.Router.CheckSuccession(ctx, x.caller.Name, x.caller.Since); err != nil {
+			return nil, err
+		}
+		content, err := read(ctx, env, lastSegment(req.Params.URI))
+		if orchestrator.CodeOf(err) == orchestrator.NotFound && err != nil {
+			return nil, sdk.ResourceNotFoundError(req.Params.URI)
+		}
+		if err != nil {
+			return nil, err
+		}
+		body, err := orchestrator.JSON(content)
+		if err != nil {
+			return nil, err
+		}
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{
+			URI: req.Params.URI, MIMEType: "application/json", Text: string(body),
+		}}}, nil
+	}
+}
+
+// lastSegment is what stands behind the last slash of a resource's URI.
+func lastSegment(uri string) string {
+	last := uri[strings.LastIndex(uri, "/")+1:]
+	if plain, err := url.PathUnescape(last); err == nil {
+		return plain
+	}
+	return last
+}
+
+// messagesAtOnce is the most messages that a resource shows.
+const messagesAtOnce = 100
+
+// inboxOf returns whose inbox a name means. Only the agent itself and administrators may see it.
+func inboxOf(caller commands.Caller, name string) (string, error) {
+	if caller.Admin {
+		return name, nil
+	}
+	return commands.ActAs(caller, strings.ToLower(name))
+}
+
+// readInbox shows what an agent has not read.
+func readInbox(ctx context.Context, env commands.Env, agent string) (any, error) {
+	agent, err := inboxOf(env.Caller, agent)
+	if err != nil {
+		return nil, err
+	}
+	ms, more, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: messagesAtOnce, Peek: true})
+	return map[string]any{"agent": agent, "messages": notNil(ms), "has_more": more}, err
+}
+
+// readThread shows what was said in a thread: all of it to administrators, to its participants what was posted, and to
+// everybody what they sent or got. Any vocabulary can name any thread, so that naming one gives no part in it.
+func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
+	threads, err := env.Router.Threads(ctx, []string{id})
+	if err != nil {
+		return nil, err
+	}
+	th, known := threads[id]
+	part := known && (env.Caller.Admin || th.Has(env.Caller.Name))
+	f := orchestrator.HistoryFilter{ThreadID: id, Limit: messagesAtOnce, OldestFirst: true}
+	if !env.Caller.Admin {
+		f.Party, f.Posts = env.Caller.Name, part
+	}
+	ms, more, err := env.Router.History(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if !part && len(ms) == 0 {
+		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no part in a thread %q", orchestrator.Clip(id))
+	}
+	return map[string]any{"thread_id": id, "messages": notNil(ms), "has_more": more}, nil
+}
+
+// readTrace shows what happened to a message to its sender, its recipient and administrators.
+func readTrace(ctx context.Context, env commands.Env, id string) (any, error) {
+	var stories []orchestrator.Story
+	var err error
+	if env.Caller.Admin {
+		stories, err = env.Router.Stories(ctx, id)
+	} else {
+		stories, err = env.Router.OwnStories(ctx, id, env.Caller.Name)
+	}
+	return map[string]any{"stories": stories}, err
+}
+
+func notNil(ms []orchestrator.Message) []orchestrator.Message {
+	if ms == nil {
+		return []orchestrator.Message{}
+	}
+	return ms
+}

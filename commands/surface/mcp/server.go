@@ -1,0 +1,208 @@
+// Package mcp serves commands as tools over the Model Context Protocol: on standard input and output to one agent, and over HTTP to
+// whoever shows a token to package web.
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands"
+	"mailroom/commands/surface"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// patience is how long one call of a tool may wait: hosts give a call about a minute. Source: agents.md, "MCP".
+const patience = 55 * time.Second
+
+// progressEvery is how often a client that asked for progress hears of a call that takes its time.
+const progressEvery = 5 * time.Second
+
+// Server offers commands as tools. It is safe for concurrent use.
+type Server struct {
+	env      commands.Env // its caller is that of each call
+	version  string
+	patience time.Duration
+	every    time.Duration
+	arrival  *arrival // of the one agent that is served, on standard input and output; nil over HTTP, where many are
+}
+
+// NewServer returns a server of the catalogue's commands. Serve and Handlers say to whom.
+func NewServer(env commands.Env, version string) *Server {
+	return &Server{env: env, version: version, patience: patience, every: progressEvery}
+}
+
+// offering makes what answers clients with the right: the tools of surface.NewOffer, and what can be read.
+func (s *Server) offering(admin bool, vocabularies ...string) *sdk.Server {
+	options := &sdk.ServerOptions{
+		Instructions: instructions(vocabularies),
+		// Which tools there are never changes, so nobody need listen for it.
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}, Logger: s.env.Log,
+		// What is answered depends on who asks: nobody between may serve it to another.
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+	}
+	inboxes := &subscriptions{env: s.env, ready: s.ready}
+	if s.arrival != nil {
+		options.SubscribeHandler, options.UnsubscribeHandler = inboxes.subscribe, inboxes.unsubscribe
+	}
+	server := sdk.NewServer(&sdk.Implementation{Name: "mailroom", Title: "Mailroom", Version: s.version}, options)
+	inboxes.tell = func(uri string) {
+		server.ResourceUpdated(context.Background(), &sdk.ResourceUpdatedNotificationParams{URI: uri})
+	}
+	offer := surface.NewOffer(s.env.Catalogue, commands.Caller{Admin: admin, Remote: s.arrival == nil}, vocabularies...)
+	for _, tool := range offer.Tools {
+		server.AddTool(describe(tool), s.call(tool.Command, offer))
+	}
+	s.addResources(server)
+	if s.arrival != nil {
+		server.AddReceivingMiddleware(s.arrival.greet)
+	}
+	server.AddReceivingMiddleware(withCodes, withNames(offer))
+	return server
+}
+
+// instructions are what a model is told of the tools as a whole.
+func instructions(vocabularies []string) string {
+	if surface.SignalAlone(vocabularies) {
+		return "Questions and alerts to the person for whom you work, who gets them on a phone. Ask (ask_question) what only that person can decide, then " +
+			"get the answer (get_response with wait_seconds, again until answered is true or status says that there will be none). " +
+			"Tell with send_alert what needs no answer."
+	}
+	return "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again. " +
+		"Answer one with reply_to and its id. " +
+		"Where your messages lie as files in a folder, they are shown until you acknowledge them."
+}
+
+// describe makes a tool out of the definition of its command. A definition of which it cannot panics: that is a mistake in the
+// program, which a test finds.
+func describe(tool surface.Tool) *sdk.Tool {
+	d := tool.Command
+	card, err := d.Card()
+	output, oerr := d.ToolResultSchema()
+	if err := errors.Join(err, oerr); err != nil {
+		panic(fmt.Sprintf("command %s: %v", d.Name, err))
+	}
+	closed := false
+	return &sdk.Tool{
+		Name: tool.Name, Description: card.Description + ".", InputSchema: d.ToolSchema(), OutputSchema: output,
+		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: card.OnlyReads(), OpenWorldHint: &closed},
+	}
+}
+
+// call runs a command for one call of its tool. A failure is a result that says so, in document 004's form, since the
+// model that called is to read it.
+func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandler {
+	return func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		x := exchangeOf(ctx)
+		ctx, done, err := x.begin(ctx)
+		if err != nil {
+			return toolFailure(err)
+		}
+		defer done()
+		if d.UsesDatabase() {
+			if err := s.ready(ctx); err != nil {
+				return toolFailure(err)
+			}
+		}
+		env := s.env
+		env.Caller = x.caller
+		ctx = tracing.WithParent(commands.WithPatience(ctx, s.patience), metaText(req, "traceparent"))
+		stop := s.reportProgress(ctx, req)
+		answer, err := d.Run(ctx, env, req.Params.Arguments)
+		stop()
+		if err != nil {
+			return toolFailure(offer.Advised(err, d, req.Params.Arguments))
+		}
+		if x.mayHave != nil {
+			if err := x.mayHave(ctx, answer); err != nil {
+				surface.TakeBack(ctx, env, answer)
+				return toolFailure(err)
+			}
+		}
+		result, err := toolResult(answer)
+		if err == nil {
+			err = context.Cause(ctx) // whoever called it off does not read the answer
+		}
+		if err != nil {
+			surface.TakeBack(ctx, env, answer)
+			return nil, err
+		}
+		if _, ok := answer.Result.(commands.Unwritten); ok {
+			x.undoable(result, func() { surface.TakeBack(ctx, env, answer) })
+		}
+		return result, nil
+	}
+}
+
+// ready is asked before anything that needs the database.
+func (s *Server) ready(ctx context.Context) error {
+	if s.arrival == nil {
+		return nil
+	}
+	return s.arrival.ready(ctx)
+}
+
+func toolResult(answer commands.Answer) (*sdk.CallToolResult, error) {
+	body, err := orchestrator.JSON(answer)
+	if err != nil {
+		return nil, err
+	}
+	text := string(body)
+	if texter, ok := answer.Result.(commands.ToolTexter); ok {
+		text = texter.ToolText()
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, StructuredContent: json.RawMessage(body)}, nil
+}
+
+func toolFailure(err error) (*sdk.CallToolResult, error) {
+	body, merr := orchestrator.JSON(commands.Failure{Err: err})
+	if merr != nil {
+		return nil, merr
+	}
+	// No structured content: clients hold it against the schema of an answer, and would show that mismatch instead.
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(body)}}, IsError: true}, nil
+}
+
+// metaText returns a text of a request's _meta. Source for traceparent there: SEP-414.
+func metaText(req *sdk.CallToolRequest, key string) string {
+	text, _ := req.Params.Meta[key].(string)
+	return text
+}
+
+// reportProgress tells a client that asked for it that its call is still under way, until stop is called.
+func (s *Server) reportProgress(ctx context.Context, req *sdk.CallToolRequest) (stop func()) {
+	token := req.Params.GetProgressToken()
+	if token == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	orchestrator.GoSafe("progress", s.env.Log, func() {
+		defer close(ended)
+		ticker := time.NewTicker(s.every)
+		defer ticker.Stop()
+		started := time.Now()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				seconds := time.Since(started).Seconds()
+				if req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+					ProgressToken: token, Progress: seconds, Message: fmt.Sprintf("waiting for %.0f s", seconds),
+				}) != nil {
+					return
+				}
+			}
+		}
+	})
+	return func() {
+		cancel()
+		<-ended
+	}
+}

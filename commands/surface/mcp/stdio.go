@@ -1,0 +1,111 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands"
+	"mailroom/commands/surface"
+)
+
+// Serve serves tools of the named vocabularies, of all when none is named, to the caller of the server's Env, until in ends or
+// ctx does, which are no errors. The caller is registered, and takes part in its session, when its host connects.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, vocabularies ...string) error {
+	alone := *s
+	alone.arrival = &arrival{env: s.env}
+	return serveStream(ctx, s.env.Log, alone.offering(s.env.Caller.Admin, vocabularies...), s.env.Caller, in, out)
+}
+
+// serveStream serves one client until in ends or ctx does.
+func serveStream(ctx context.Context, log *slog.Logger, s *sdk.Server, caller commands.Caller, in io.Reader, out io.Writer) error {
+	gone, leave := context.WithCancel(ctx)
+	defer leave()
+	x := &exchange{caller: caller, gone: gone}
+	answers := &lockedWriter{out: out}
+	messages := onlyMessages(log, in, answers)
+	defer messages.Close()
+	transport := &watchedTransport{
+		Transport: &sdk.IOTransport{Reader: messages, Writer: answers, MaxLineLength: surface.MaxLine + 1}, x: x, leave: leave,
+	}
+	err := s.Run(withExchange(ctx, x), transport)
+	leave()
+	x.end()
+	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) {
+		return nil
+	}
+	return err
+}
+
+// watchedTransport tells the exchange which answers were written, and when the client has gone.
+type watchedTransport struct {
+	sdk.Transport
+	x     *exchange
+	leave func()
+}
+
+// Connect implements sdk.Transport.
+func (t *watchedTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+	c, err := t.Transport.Connect(ctx)
+	return &watchedConnection{Connection: c, t: t, answered: make(chan struct{}, 1)}, err
+}
+
+type watchedConnection struct {
+	sdk.Connection
+	t        *watchedTransport
+	open     openCalls
+	answered chan struct{} // a hint that one was
+}
+
+// lastWords is how long calls under way may go on when standard input has ended: whoever pipes some requests in still reads
+// the answers. What cannot be written then is taken back.
+const lastWords = time.Second
+
+// Read implements sdk.Connection.
+func (c *watchedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := c.Connection.Read(ctx)
+	c.open.heard(m)
+	if err != nil {
+		c.finish(ctx)
+		c.t.leave()
+	}
+	return m, err
+}
+
+// finish waits for the answers to what was asked.
+func (c *watchedConnection) finish(ctx context.Context) {
+	patience := time.NewTimer(lastWords)
+	defer patience.Stop()
+	for c.open.count() > 0 {
+		select {
+		case <-c.answered:
+		case <-patience.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Write implements sdk.Connection.
+func (c *watchedConnection) Write(ctx context.Context, m jsonrpc.Message) (err error) {
+	answer, ok := m.(*jsonrpc.Response)
+	if !ok {
+		return c.Connection.Write(ctx, m)
+	}
+	wanted := c.open.answer(answer.ID)
+	if wanted {
+		err = c.Connection.Write(ctx, &jsonrpc.Response{ID: answer.ID, Result: answer.Result, Error: withCode(answer.Error, jsonrpc.CodeInvalidRequest)})
+	}
+	c.t.x.settle(answer.Result, wanted && err == nil)
+	select {
+	case c.answered <- struct{}{}:
+	default:
+	}
+	return err
+}

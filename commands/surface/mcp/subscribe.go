@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// inboxURI is what the address of every inbox begins with.
+const inboxURI = "mailroom://inbox/"
+
+// maxSubscriptions bounds what one client subscribes to: an agent has one inbox, and an administrator few that it watches.
+const maxSubscriptions = 32
+
+// subscriptions are the inboxes of whose arrivals one client wants to hear. They need a session that lasts, as on standard
+// input and output; over HTTP each request stands alone here, and nobody could be told. It is safe for concurrent use.
+type subscriptions struct {
+	env   commands.Env
+	ready func(context.Context) error
+	tell  func(uri string)
+
+	mu   sync.Mutex
+	ends map[string]func() // by URI
+}
+
+// subscribe begins to tell of what arrives, until unsubscribe or the end of the session.
+func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
+	uri := req.Params.URI
+	if !strings.HasPrefix(uri, inboxURI) {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "only an inbox tells of changes").WithHint("Subscribe to %sNAME", inboxURI)
+	}
+	x := exchangeOf(ctx)
+	agent, err := inboxOf(x.caller, lastSegment(uri))
+	if err == nil {
+		err = s.ready(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ends[uri] != nil {
+		return nil
+	}
+	if len(s.ends) >= maxSubscriptions {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "there are %d subscriptions already", maxSubscriptions).WithHint("End one first")
+	}
+	ctx, done, err := x.begin(context.WithoutCancel(ctx)) // ends with the client, not with this request
+	if err != nil {
+		return err
+	}
+	arrivals, stop, err := s.env.Router.Arrivals(ctx, agent)
+	if err != nil {
+		done()
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	orchestrator.GoSafe("subscription to "+uri, s.env.Log, func() {
+		defer close(ended)
+		defer done()
+		defer stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-arrivals:
+				s.tell(uri)
+			}
+		}
+	})
+	if s.ends == nil {
+		s.ends = map[string]func(){}
+	}
+	s.ends[uri] = func() {
+		cancel()
+		<-ended
+	}
+	return nil
+}
+
+func (s *subscriptions) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) error {
+	s.mu.Lock()
+	end := s.ends[req.Params.URI]
+	delete(s.ends, req.Params.URI)
+	s.mu.Unlock()
+	if end != nil {
+		end()
+	}
+	return nil
+}

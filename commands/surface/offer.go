@@ -1,0 +1,265 @@
+package surface
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// Offer is what is offered to a caller over MCP or HTTP. Errors advise the caller in terms of it, since there may be no shell.
+type Offer struct {
+	Tools  []Tool
+	all    []*commands.Definition // what there is in a shell
+	remote bool                   // the caller is on another machine, where some parameters are refused
+}
+
+// Tool is a command with its name in an offer.
+type Tool struct {
+	Command *commands.Definition
+	Name    string
+}
+
+// NewOffer returns what is offered to a caller: of the named vocabularies, of all when none is named, what its right covers.
+// With one vocabulary the tools have their document's own names; else some carry its prefix. Beside it are the few that every
+// reader needs.
+func NewOffer(catalogue *commands.Catalogue, caller commands.Caller, vocabularies ...string) Offer {
+	o := Offer{all: catalogue.All(), remote: caller.Remote}
+	for _, d := range o.all {
+		card, err := d.Card()
+		if err != nil || !d.Remote() || card.Rights != "self" && !caller.Admin || !served(d, vocabularies) {
+			continue
+		}
+		name := d.Name
+		if len(vocabularies) == 1 {
+			name = d.Tool
+		}
+		o.Tools = append(o.Tools, Tool{d, name})
+	}
+	return o
+}
+
+// served reports whether a command is among the tools of the vocabularies.
+func served(d *commands.Definition, vocabularies []string) bool {
+	return len(vocabularies) == 0 || slices.Contains(vocabularies, d.Vocabulary().Name) || d.IsBesideAny() && !SignalAlone(vocabularies)
+}
+
+// SignalAlone reports whether only questions to the person are served: nobody has messages to read then.
+func SignalAlone(vocabularies []string) bool {
+	return len(vocabularies) == 1 && vocabularies[0] == "signal"
+}
+
+// Advised returns the error of a call with the advice that its caller can follow.
+func (o Offer) Advised(err error, d *commands.Definition, arguments json.RawMessage) error {
+	var e *orchestrator.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	told := *e
+	switch {
+	case e.Unknown != "":
+		return told.WithHint("%s", o.aboutUnknown(d, e))
+	case e.Code == orchestrator.InvalidParams:
+		if other := o.meant(d, arguments); other != "" {
+			return told.WithHint("These are parameters of %s: call that", other)
+		}
+	}
+	return o.WithoutShell(err)
+}
+
+// WithoutShell returns an error whose hint has names of the offer in place of lines for a shell. What a hint says of a command
+// that is not offered is left out. If nothing else is left, the hint is for the person, unless it is only about what there is
+// to see. What is not permitted here may be done in a shell, so that hint stays as it is.
+func (o Offer) WithoutShell(err error) error {
+	var e *orchestrator.Error
+	if !errors.As(err, &e) || e.Code == orchestrator.PermissionDenied || !strings.Contains(e.Hint, "`mailroom ") {
+		return err
+	}
+	told := *e
+	var kept []string
+	shows, refused := true, false
+	for _, part := range sentences(e.Hint) {
+		allOffered := true
+		part = quoted().ReplaceAllStringFunc(part, func(line string) string {
+			if !strings.HasPrefix(line, "`mailroom ") {
+				return line
+			}
+			line = strings.Trim(line, "`")
+			name, onlyThere := o.nameOf(line)
+			allOffered = allOffered && name != ""
+			shows = shows && o.onlyShows(line)
+			refused = refused || onlyThere
+			return name
+		})
+		if allOffered {
+			kept = append(kept, part)
+		}
+	}
+	switch {
+	case kept != nil:
+		return told.WithHint("%s", strings.TrimRight(strings.Join(kept, ""), ".; "))
+	case refused:
+		return told.WithHint("Only somebody on the daemon's machine can do that. %s", e.Hint)
+	case shows:
+		return told.WithHint("")
+	}
+	return told.WithHint("Tell the person who runs you: %s", e.Hint)
+}
+
+// quoted matches what stands in backquotes.
+var quoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`[^`]*`") })
+
+// sentences takes a hint apart behind each ". " and "; " that does not stand in backquotes.
+func sentences(hint string) (parts []string) {
+	for hint != "" {
+		end, code := len(hint), false
+		for i := range len(hint) {
+			if hint[i] == '`' {
+				code = !code
+			}
+			if rest := hint[i:]; !code && (strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, "; ")) {
+				end = i + 2
+				break
+			}
+		}
+		parts, hint = append(parts, hint[:end]), hint[end:]
+	}
+	return parts
+}
+
+// nameOf returns the name of the command that a line for a shell runs, with its parameters in parentheses; "" if it is not
+// offered. onlyThere tells that it is, but not with these parameters.
+func (o Offer) nameOf(line string) (name string, onlyThere bool) {
+	d, rest := o.commandOf(line)
+	i := slices.IndexFunc(o.Tools, func(t Tool) bool { return t.Command == d })
+	if i < 0 {
+		return "", false
+	}
+	given, onlyThere := o.parametersOf(d, rest)
+	if onlyThere {
+		return "", true
+	}
+	if name = o.Tools[i].Name; given != nil {
+		name += " (" + strings.Join(given, ", ") + ")"
+	}
+	return name, false
+}
+
+// commandOf returns the command that a line for a shell runs, and what follows its name; nil if none of the catalogue.
+func (o Offer) commandOf(line string) (d *commands.Definition, rest string) {
+	longest := 0
+	for _, other := range o.all {
+		start := other.CommandLine()
+		if behind, is := strings.CutPrefix(line+" ", start+" "); is && len(start) > longest {
+			d, rest, longest = other, behind, len(start)
+		}
+	}
+	return d, rest
+}
+
+// onlyShows reports whether the command that a line for a shell runs changes nothing.
+func (o Offer) onlyShows(line string) bool {
+	d, _ := o.commandOf(line)
+	if d == nil {
+		return false
+	}
+	card, err := d.Card()
+	return err == nil && card.OnlyReads()
+}
+
+// word matches a word of a line for a shell, as hints have them.
+var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`) })
+
+// parametersOf returns the parameters that stand behind a command's name in a line for a shell, each as "name: value".
+// onlyThere tells that one of them is refused to whoever calls.
+func (o Offer) parametersOf(d *commands.Definition, rest string) (given []string, onlyThere bool) {
+	arguments, words := d.Positional(), word().FindAllString(rest, -1)
+	for i := 0; i < len(words); i++ {
+		var p *commands.Param
+		flag, value, has := strings.Cut(words[i], "=")
+		if flag, is := strings.CutPrefix(flag, "--"); is {
+			if n := slices.IndexFunc(d.Params(), func(p commands.Param) bool { return p.Flag() == flag }); n >= 0 {
+				p = &d.Params()[n]
+			}
+			switch {
+			case p != nil && p.Kind == commands.Boolean && !has:
+				value, has = "true", true
+			case !has && i+1 < len(words):
+				i++
+				value, has = words[i], true
+			}
+		} else if value, has = words[i], true; len(arguments) > 0 {
+			if p = arguments[0]; p.Arg != "rest" {
+				arguments = arguments[1:]
+			}
+		}
+		if p == nil {
+			continue // a flag of the program, such as --db
+		}
+		value = strings.Trim(value, `"'`)
+		onlyThere = onlyThere || o.remote && value != "..." && p.OnlyHere(value)
+		if has {
+			given = append(given, p.Name+": "+value)
+		} else {
+			given = append(given, p.Name)
+		}
+	}
+	return given, onlyThere
+}
+
+// aboutUnknown is what an agent can do about a name that nobody has.
+func (o Offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) string {
+	var advice []string
+	if near, _ := e.Details["near"].([]string); len(near) > 0 {
+		advice = append(advice, "Did you mean "+strings.Join(near, " or ")+"?")
+	}
+	for _, other := range o.Tools {
+		if other.Command.IsListOfAgents() {
+			advice = append(advice, other.Name+" shows who is known.")
+			break
+		}
+	}
+	for _, p := range d.Params() {
+		if p.Name == "hold_unknown" && e.Code == orchestrator.UnknownRecipient {
+			advice = append(advice, "If "+orchestrator.Clip(e.Unknown)+" is still to come, send again with hold_unknown: the message waits until then.")
+		}
+	}
+	if add, _ := o.nameOf("mailroom agent add"); add != "" {
+		return strings.Join(append(advice, add+" adds an agent"), " ")
+	}
+	return strings.Join(append(advice, "Only the person who runs you adds agents"), " ")
+}
+
+// meant returns the tool of another vocabulary that has the same name in its document, if the parameters are its own: where
+// several are served, some carry a prefix, of which a model that knows the document need not know.
+func (o Offer) meant(d *commands.Definition, arguments json.RawMessage) string {
+	var given map[string]json.RawMessage
+	if json.Unmarshal(arguments, &given) != nil || takesAll(d, given) {
+		return ""
+	}
+	for _, other := range o.Tools {
+		if other.Command != d && other.Command.Tool == d.Tool && takesAll(other.Command, given) {
+			return other.Name
+		}
+	}
+	return ""
+}
+
+// takesAll reports whether a command has a parameter for every key.
+func takesAll(d *commands.Definition, given map[string]json.RawMessage) bool {
+	known := map[string]bool{}
+	for _, p := range d.Params() {
+		known[p.Name] = true
+	}
+	for key := range given {
+		if !known[key] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,6 +1,0 @@
-package surface
-
-import "golang.org/x/sys/unix"
-
-// peerClosed is the event of a connection whose other end has closed it.
-const peerClosed = unix.POLLRDHUP

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package surface
-
-// peerClosed: elsewhere only a connection that is down in both directions is known to be closed.
-const peerClosed = 0

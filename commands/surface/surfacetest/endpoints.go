@@ -1,0 +1,175 @@
+package surfacetest
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/transport"
+)
+
+// Endpoints are a client of what is served at an address, and the database behind it, with a clock that can be set and a log that
+// can be searched. Its methods are safe for concurrent use.
+type Endpoints struct {
+	T       testing.TB
+	Router  *orchestrator.Router
+	Env     commands.Env // for whatever serves the database
+	Folder  string       // the database's
+	Address string       // http://127.0.0.1:PORT, once something is served
+
+	mu      sync.Mutex
+	log     bytes.Buffer
+	forward time.Duration // of the database's clock, before the real one
+}
+
+// New opens a new database with some agents in it, until the test ends. The test serves it, and says where in Address.
+func New(t testing.TB, agents ...string) *Endpoints {
+	t.Helper()
+	e := &Endpoints{T: t, Folder: t.TempDir()}
+	log := slog.New(slog.NewJSONHandler(e, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
+		Path: filepath.Join(e.Folder, "mailroom.db"), Instance: "test", Now: e.now, Log: log, Bell: orchestrator.NewLocalBell(),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	for _, name := range agents {
+		if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.Router, e.Env = r, commands.Env{Router: r, Log: log, Catalogue: Catalogue()}
+	return e
+}
+
+// On returns the endpoints of a database that is open already, without a clock and a log of its own.
+func On(t testing.TB, r *orchestrator.Router) *Endpoints {
+	return &Endpoints{T: t, Router: r, Env: commands.Env{Router: r, Log: slog.New(slog.DiscardHandler), Catalogue: Catalogue()}}
+}
+
+// Write appends to the log.
+func (e *Endpoints) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.log.Write(p)
+}
+
+// Logged returns what was logged since TakeLog.
+func (e *Endpoints) Logged() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.log.String()
+}
+
+// TakeLog returns what was logged, and forgets it.
+func (e *Endpoints) TakeLog() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.log.Reset()
+	return e.log.String()
+}
+
+func (e *Endpoints) now() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Now().Add(e.forward)
+}
+
+// Step sets the database's clock forward.
+func (e *Endpoints) Step(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forward += d
+}
+
+// Token issues a token for an agent.
+func (e *Endpoints) Token(agent string, admin bool) string {
+	e.T.Helper()
+	secret, _, err := e.Router.IssueToken(e.T.Context(), agent, admin, 0)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	return secret
+}
+
+// Request makes a request, and reads the whole answer; change alters it before it is sent.
+func (e *Endpoints) Request(method, path, body string, change func(*http.Request)) (status int, header http.Header, answer string) {
+	e.T.Helper()
+	req, err := http.NewRequestWithContext(e.T.Context(), method, e.Address+path, bytes.NewBufferString(body))
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if change != nil {
+		change(req)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	defer res.Body.Close()
+	read, err := io.ReadAll(res.Body)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	return res.StatusCode, res.Header, string(read)
+}
+
+// Get makes a request without a token.
+func (e *Endpoints) Get(path, host string) (status int, body string) {
+	e.T.Helper()
+	status, _, body = e.Request(http.MethodGet, path, "", func(r *http.Request) { r.Host = host })
+	return status, body
+}
+
+// Run runs a command over HTTP with a token.
+func (e *Endpoints) Run(token, command, params string) (status int, answer string) {
+	e.T.Helper()
+	status, _, answer = e.Request(http.MethodPost, "/v1/commands/"+command, params, Bearer(token))
+	return status, answer
+}
+
+// Bearer shows a token with a request.
+func Bearer(token string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+}
+
+// MCPClient makes a request one of a client of MCP, and then changes it.
+func MCPClient(change func(*http.Request)) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set("MCP-Protocol-Version", "2025-11-25")
+		if change != nil {
+			change(r)
+		}
+	}
+}
+
+// Set adds headers to a request; pairs are names and values by turns.
+func Set(pairs ...string) func(*http.Request) {
+	return func(r *http.Request) {
+		for i := 0; i < len(pairs); i += 2 {
+			r.Header.Add(pairs[i], pairs[i+1])
+		}
+	}
+}
+
+// Both changes a request in several ways.
+func Both(changes ...func(*http.Request)) func(*http.Request) {
+	return func(r *http.Request) {
+		for _, change := range changes {
+			change(r)
+		}
+	}
+}

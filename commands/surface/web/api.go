@@ -1,0 +1,139 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/commands/surface"
+	"mailroom/commands/surface/listener"
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// commandsPath is where commands are run over HTTP.
+const commandsPath = "/v1/commands/"
+
+// description answers with the description of the commands.
+func (w *Server) description(rw http.ResponseWriter, _ *http.Request) {
+	body, err := OpenAPI(w.env.Catalogue, w.options.Version)
+	if err != nil {
+		listener.WriteFailure(rw, http.StatusInternalServerError, err)
+		return
+	}
+	listener.WriteJSON(rw, http.StatusOK, body)
+}
+
+// command runs one command for the token that asks. The answer is the command line's, with a status in place of its exit
+// status.
+func (w *Server) command(rw http.ResponseWriter, r *http.Request) {
+	d, err := w.env.Catalogue.Lookup(r.PathValue("name"))
+	if err == nil {
+		err = remote(d)
+	}
+	if err != nil {
+		w.refuse(rw, r, err)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if kind, _, merr := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || (len(body) > 0 && (merr != nil || kind != "application/json")) {
+		listener.WriteFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json").
+			WithHint("POST the parameters as a JSON object, with Content-Type: application/json"))
+		return
+	}
+	env := w.env
+	env.Caller = CallerOf(r.Context())
+	ctx := tracing.WithParent(r.Context(), r.Header.Get("Traceparent"))
+	answer, err := d.Run(ctx, env, body)
+	if err != nil {
+		w.refuse(rw, r, err)
+		return
+	}
+	if err := MayHave(ctx, answer); err != nil {
+		surface.TakeBack(ctx, env, answer)
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+		return
+	}
+	out, err := orchestrator.JSON(answer)
+	if err == nil {
+		err = Gone(ctx)
+	}
+	if err == nil {
+		err = listener.WriteJSON(rw, http.StatusOK, out)
+	}
+	if err != nil {
+		surface.TakeBack(ctx, env, answer)
+	}
+}
+
+// refuse answers with the error of a command.
+func (w *Server) refuse(rw http.ResponseWriter, r *http.Request, err error) {
+	err = surface.NewOffer(w.env.Catalogue, CallerOf(r.Context())).WithoutShell(err)
+	listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+}
+
+// remote refuses what can only be done where the files are.
+func remote(d *commands.Definition) error {
+	if !d.Remote() {
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s runs only on the command line of the daemon's machine", d.Name)
+	}
+	return nil
+}
+
+// OpenAPI describes the commands as they are served over HTTP, in version 3.1 of the OpenAPI Specification.
+func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
+	paths := map[string]any{}
+	var errs []error
+	for _, d := range catalogue.All() {
+		if !d.Remote() {
+			continue
+		}
+		card, err := d.Card()
+		output, oerr := d.ResultSchema()
+		if errs = append(errs, err, oerr); errors.Join(err, oerr) != nil {
+			continue
+		}
+		paths[commandsPath+d.Name] = map[string]any{"post": map[string]any{
+			"operationId": strings.ReplaceAll(d.Name, "-", "_"), "summary": d.Summary(), "description": d.Help(), "tags": []string{d.Vocabulary().Name},
+			"x-mailroom-rights": card.Rights,
+			"requestBody":       map[string]any{"content": jsonContent(d.Schema())},
+			"parameters": []any{map[string]any{
+				"name": "session", "in": "query", "description": "session that teams and threads belong to; default", "schema": map[string]any{"type": "string"},
+			}},
+			"responses": map[string]any{
+				"200":     map[string]any{"description": "done", "content": jsonContent(output)},
+				"default": map[string]any{"description": "refused or failed", "content": jsonContent(map[string]any{"$ref": "#/components/schemas/Failure"})},
+			},
+		}}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return orchestrator.JSON(map[string]any{
+		"openapi": "3.1.0",
+		"info": map[string]any{
+			"title": "Mailroom", "version": version, "description": "Messages between agents, around one SQLite table.",
+			"license": map[string]any{"name": "MIT", "identifier": "MIT"},
+		},
+		"servers":  []any{map[string]any{"url": "/"}},
+		"security": []any{map[string]any{"token": []string{}}},
+		"paths":    paths,
+		"components": map[string]any{
+			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer", "description": "mailroom agent token NAME"}},
+			"schemas": map[string]any{"Failure": map[string]any{
+				"type": "object", "required": []string{"success", "error", "message"},
+				"properties": map[string]any{
+					"success": map[string]any{"const": false}, "error": map[string]any{"type": "string", "description": "code"},
+					"message": map[string]any{"type": "string"}, "hint": map[string]any{"type": "string", "description": "what to do next"},
+				},
+			}},
+		},
+	})
+}
+
+func jsonContent(schema any) map[string]any {
+	return map[string]any{"application/json": map[string]any{"schema": schema}}
+}

@@ -1,0 +1,414 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"mailroom/commands/surface/surfacetest"
+	"mailroom/commands/surface/web"
+	"mailroom/orchestrator"
+)
+
+// Whoever shows no valid token is told so, in one way, and changes nothing.
+func TestWithoutAToken(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, web.Options{}, "ann", "bob")
+	f.web.LimitFailures(rate.Inf)
+	good := f.Token("ann", true)
+	revoked, expired := f.Token("bob", false), ""
+	if _, err := f.Router.RevokeTokens(t.Context(), "bob"); err != nil {
+		t.Fatal(err)
+	}
+	expired, _, err := f.Router.IssueToken(t.Context(), "bob", false, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body := f.Run(expired, "get_messages", `{}`); status != 200 {
+		t.Fatalf("the token before it expires: %d %s", status, body)
+	}
+	f.Step(time.Minute)
+	before := f.rows()
+	last := byte('A')
+	if good[len(good)-1] == last {
+		last = 'B'
+	}
+	for name, change := range map[string]func(*http.Request){
+		"none": nil, "two": set("Authorization", "Bearer "+good, "Authorization", "Bearer "+good),
+		"basic": set("Authorization", "Basic "+good), "no scheme": set("Authorization", good), "empty": set("Authorization", ""),
+		"one character": bearer(good[:len(good)-1] + string(last)), "one less": bearer(good[:len(good)-1]), "one more": bearer(good + "A"),
+		"case": bearer(strings.ToUpper(good)), "two in one": bearer(good + ", " + good), "only the prefix": bearer("mailroom_"),
+		"long": bearer("mailroom_" + strings.Repeat("A", 8000)), "quoted": bearer(`"` + good + `"`), "not a text": bearer("mailroom_\xff\xfe"),
+		"a pattern": bearer("mailroom_%"), "a quote": bearer("mailroom_' OR 1=1 --"), "revoked": bearer(revoked), "expired": bearer(expired),
+		"of a proxy":  set("Proxy-Authorization", "Bearer "+good),
+		"in a cookie": set("Cookie", "Authorization=Bearer "+good, "X-Mailroom-Agent", "ann", "X-Forwarded-User", "ann", "X-Forwarded-For", "127.0.0.1"),
+	} {
+		for _, at := range [][2]string{
+			{"POST", "/v1/commands/send"}, {"POST", "/v1/commands/nosuch"}, {"GET", "/v1/openapi.json"}, {"GET", "/v1/events"},
+			{"POST", "/mcp"}, {"POST", "/mcp/relay"}, {"GET", "/mcp"}, {"POST", "/v1/commands/send?token=" + good}, {"POST", "/v1/commands/send?access_token=" + good},
+		} {
+			body := ""
+			if at[0] == "POST" {
+				body = `{"recipient":"bob","message_type":"note"}`
+			}
+			status, header, answer := f.Request(at[0], at[1], body, change)
+			code, hint := failure(answer)
+			if status != 401 || code != "unauthenticated" || !strings.Contains(hint, "agent token") || header.Get("WWW-Authenticate") == "" {
+				t.Errorf("%s, %s %s: %d %s", name, at[0], at[1], status, answer)
+			}
+			if strings.Contains(answer, good[12:]) {
+				t.Errorf("%s: the answer repeats the token", name)
+			}
+		}
+	}
+	if after := f.rows(); after != before {
+		t.Errorf("requests without a token have changed %d rows", after-before)
+	}
+}
+
+// A token that is revoked ends what is under way with it, and gets no message that came since.
+func TestRevokedWhileConnected(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, web.Options{}, "ann", "bob")
+	send := func() {
+		t.Helper()
+		if _, err := f.Router.Send(t.Context(), orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, wait := range map[string]func(token string) (int, string){
+		"command": func(token string) (int, string) { return f.Run(token, "wait", `{"timeout":300}`) },
+		"tool":    func(token string) (int, string) { return f.tool(token, "/mcp", "get_messages", `{"wait_seconds":300}`) },
+	} {
+		token := f.Token("bob", false)
+		f.until(func() bool { return f.web.UnderWay() == 0 })
+		type result struct {
+			status int
+			body   string
+		}
+		answered := make(chan result, 1)
+		go func() {
+			defer close(answered)
+			status, body := wait(token)
+			answered <- result{status, body}
+		}()
+		f.until(func() bool { return f.web.UnderWay() == 1 })
+		if _, err := f.Router.RevokeTokens(t.Context(), "bob"); err != nil {
+			t.Fatal(err)
+		}
+		send()
+		got := <-answered
+		if !strings.Contains(got.body, "unauthenticated") || (name == "command" && got.status != 401) {
+			t.Errorf("%s: a wait whose token was revoked got %d %s", name, got.status, got.body)
+		}
+		if status, body := f.Run(token, "wait", `{}`); status != 401 {
+			t.Errorf("%s: the same connection afterwards: %d %s", name, status, body)
+		}
+		if status, body := f.Run(f.Token("bob", false), "get_messages", `{}`); status != 200 || !strings.Contains(body, `"count":1`) {
+			t.Errorf("%s: with a new token: %d %s; want the message", name, status, body)
+		}
+	}
+	token := f.Token("bob", false)
+	stream := f.stream(token, "")
+	stream.comment(t)
+	if _, err := f.Router.RevokeTokens(t.Context(), "bob"); err != nil {
+		t.Fatal(err)
+	}
+	send()
+	if e, ok := stream.next(); ok {
+		t.Errorf("a stream whose token was revoked goes on with %v", e)
+	}
+}
+
+// forgery is a command that is not its caller's to run.
+type forgery struct{ token, command, params string }
+
+// forgeries are those of ann, who is no administrator, and of boss, who is.
+func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
+	rows := []forgery{
+		{ann, "send", `{"sender":"bob","recipient":"boss","message_type":"note"}`},
+		{ann, "send", `{"SENDER":"BOB","recipient":"boss","message_type":"note"}`},
+		{boss, "send", `{"sender":"bob","recipient":"ann","message_type":"note"}`},
+		{ann, "deliver_all", `{"delivery_timeout_seconds":1}`}, {ann, "deliver_all", `{"recipient":"bob","delivery_timeout_seconds":1}`},
+		{ann, "wait", `{"recipient":"bob","timeout":0}`},
+		{boss, "wait", `{"recipient":"bob","timeout":0}`},
+		{ann, "send_message", `{"message":"x","source":"bob","target":"boss","message_type":"PING"}`},
+		{ann, "get_messages", `{"sessionId":"bob"}`},
+		{ann, "get_messages", `{"sessionId":"BOB"}`},
+		{ann, "get_messages", `{"sessionId":"bob","markAsRead":false}`},
+		{ann, "get_sent_messages", `{"source":"bob"}`},
+		{ann, "coral_register_agent", `{"agentId":"bob","agentName":"me"}`},
+		{ann, "coral_create_thread", `{"threadName":"t","creatorId":"bob"}`},
+		{ann, "coral_send_message", `{"threadId":"` + thread + `","senderId":"bob","content":"x"}`},
+		{ann, "coral_send_message", `{"threadId":"` + thread + `","content":"x"}`},
+		{ann, "coral_wait_for_mentions", `{"agentId":"bob","timeoutMs":0}`},
+		{ann, "coral_add_participant", `{"threadId":"` + thread + `","participantId":"ann"}`},
+		{ann, "coral_remove_participant", `{"threadId":"` + thread + `","participantId":"bob"}`},
+		{ann, "coral_close_thread", `{"threadId":"` + thread + `"}`},
+		{ann, "ralph_send", `{"from":"bob","to":"boss","type":"note"}`},
+		{boss, "ralph_inbox", `{"agent":"bob"}`},
+		{ann, "ralph_ack", `{"id":"` + message + `"}`},
+		{boss, "ralph_ack", `{"id":"` + message + `","agent":"bob"}`},
+		{ann, "acknowledge", `{"message_id":"` + message + `"}`},
+		{ann, "cancel", `{"message_id":"` + message + `"}`},
+		{ann, "dead_letters_replay", `{"all":true,"sender":"bob"}`},
+		{boss, "backup", `{"file":"` + f.Folder + `/copy.db"}`},
+		{boss, "restore", `{"file":"` + f.Folder + `/mailroom.db"}`},
+		{boss, "init", `{"folder":"` + f.Folder + `"}`}, {boss, "demo", `{}`},
+		{boss, "schedule_add", `{"name":"x","spec":"@daily","command":"backup","params":{"file":"/tmp/x"}}`},
+		{boss, "agent_add", `{"name":"eve","deliver":"jsonl:` + f.Folder + `/eve"}`},
+		{boss, "agent_add", `{"name":"bob","fallback":"jsonl:` + f.Folder + `/bob"}`},
+		{boss, "agent_add", `{"name":"bob","start":"rm -rf /"}`},
+		{boss, "agent_add", `{"name":"bob","deliver":"webhook:http://127.0.0.1:1/","allow_private":true}`},
+		{boss, "setting_set", `{"key":"signal.allow_private","value":"on"}`},
+		{boss, "schedule_add", `{"name":"x","spec":"@daily","command":"setting_set","params":{"key":"signal.allow_private","value":"on"}}`},
+	}
+	for _, d := range surfacetest.Catalogue().All() {
+		if card, err := d.Card(); err != nil || card.Rights != "self" {
+			rows = append(rows, forgery{ann, d.Name, `{}`})
+		}
+	}
+	return rows
+}
+
+// An agent on another machine is not shown what may hold keys: files, commands and addresses of others.
+func TestAgentsOfOthersAreConcealed(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, web.Options{}, "ann", "bob", "boss")
+	secret := f.Folder + "/key-k3y.jsonl"
+	start := "run --key k3y"
+	if _, _, err := f.Router.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "bob", Deliver: new("jsonl:" + secret), StartCommand: &start, Folder: "/k3y"}); err != nil {
+		t.Fatal(err)
+	}
+	for token, sees := range map[string]bool{f.Token("ann", false): false, f.Token("bob", false): true, f.Token("boss", true): true} {
+		for command, params := range map[string]string{"agent_list": `{}`, "agent_show": `{"name":"bob"}`} {
+			status, body := f.Run(token, command, params)
+			if status != 200 || !strings.Contains(body, "jsonl") || strings.Contains(body, "k3y") != sees {
+				t.Errorf("%s, who may see it: %v: %d %s", command, sees, status, body)
+			}
+		}
+	}
+}
+
+// Nobody speaks or reads under another's name, and nobody does what is for administrators without their right.
+func TestUnderAnothersName(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, web.Options{}, "ann", "bob", "boss")
+	thread, err := f.Router.CreateThread(t.Context(), orchestrator.ThreadDraft{Session: "default", Name: "n", Creator: "bob", Participants: []string{"boss"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := f.Router.Send(t.Context(), orchestrator.Draft{Sender: "boss", Recipient: "bob", Type: "note", ThreadID: "secret", Payload: []byte(`"for bob"`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann, boss := f.Token("ann", false), f.Token("boss", true)
+	rows := f.forgeries(ann, boss, thread.ID, sent.MessageID)
+	hidden := []string{"acknowledge", "cancel", "ralph_ack"} // a stranger's id, and such a thread's, does not exist for them
+	before := f.rows()
+	for _, row := range rows {
+		status, body := f.Run(row.token, row.command, row.params)
+		code, _ := failure(body)
+		isHidden := row.token == ann && (slices.Contains(hidden, row.command) || strings.Contains(row.params, thread.ID) && !strings.Contains(row.params, "senderId"))
+		if isHidden != (status == 404 && code == "not_found") || !isHidden && (status != 403 || code != "permission_denied") {
+			t.Errorf("POST %s %s: %d %s", row.command, row.params, status, body)
+		}
+		_, body = f.tool(row.token, "/mcp", row.command, row.params)
+		if !strings.Contains(body, `permission_denied`) && !strings.Contains(body, `unknown tool`) && !(isHidden && strings.Contains(body, `not_found`)) {
+			t.Errorf("tool %s %s: %s", row.command, row.params, body)
+		}
+	}
+	if after := f.rows(); after-before > int64(2*len(rows)) { // a span for each that failed
+		t.Errorf("what was refused has written %d rows for %d requests", after-before, 2*len(rows))
+	}
+	entries, err := filepath.Glob(f.Folder + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range entries {
+		if !strings.HasPrefix(filepath.Base(path), "mailroom.db") {
+			t.Errorf("%s was written", path)
+		}
+	}
+	for _, query := range []string{"SELECT * FROM tokens", "SELECT hash FROM tokens", "ATTACH 'x' AS y", "SELECT load_extension('x')", "PRAGMA table_info(tokens)", "DELETE FROM agents"} {
+		if status, body := f.Run(boss, "sql", fmt.Sprintf(`{"query":%q}`, query)); status == 200 {
+			t.Errorf("sql %s: %s", query, body)
+		}
+	}
+	f.checkStillWorks(ann, boss)
+}
+
+// checkStillWorks: what the names themselves may do, they can.
+func (f *fort) checkStillWorks(ann, boss string) {
+	f.T.Helper()
+	for _, row := range []struct{ token, command, params, want string }{
+		{ann, "send", `{"sender":"ann","recipient":"boss","message_type":"note"}`, `"sender":"ann"`},
+		{ann, "get_messages", `{"sessionId":"ann"}`, `"count":0`},
+		{boss, "get_sent_messages", `{"source":"boss"}`, `for bob`},
+		{boss, "agent_add", `{"name":"eve","deliver":"inbox","fallback":""}`, `"created":true`},
+		{boss, "status", `{}`, `"success":true`},
+	} {
+		if status, body := f.Run(row.token, row.command, row.params); status != 200 || !strings.Contains(body, row.want) {
+			f.T.Errorf("%s %s: %d %s", row.command, row.params, status, body)
+		}
+	}
+}
+
+// Who names a thread of others in a message of its own does not get to see it.
+func TestThreadOfOthers(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, web.Options{}, "ann", "bob", "eve")
+	for _, d := range []orchestrator.Draft{
+		{Sender: "ann", Recipient: "bob", Type: "note", ThreadID: "plans", Payload: []byte(`"the plan"`)},
+		{Sender: "eve", Recipient: "ann", Type: "note", ThreadID: "plans", Payload: []byte(`"hello"`)},
+	} {
+		if _, err := f.Router.Send(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(agent string) string {
+		_, _, body := f.Request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"mailroom://thread/plans"}}`,
+			mcpClient(bearer(f.Token(agent, false))))
+		return body
+	}
+	if body := read("eve"); strings.Contains(body, "the plan") || !strings.Contains(body, "hello") {
+		t.Errorf("eve reads %s", body)
+	}
+	if body := read("ann"); !strings.Contains(body, "the plan") || !strings.Contains(body, "hello") || !strings.Contains(body, `"cacheScope":"private"`) {
+		t.Errorf("ann reads %s", body)
+	}
+}
+
+// trick is a request that ann sends, and what comes of it.
+type trick struct {
+	method, path, body string
+	change             func(*http.Request)
+	status             int
+	code               string
+}
+
+const goodSend = `{"recipient":"bob","message_type":"note"}`
+
+// tricks are requests that no honest client sends, and beside them some that one does.
+func tricks(port string) []trick {
+	return slices.Concat(hostTricks(port), pathTricks(), methodTricks(), headerTricks(), bodyTricks())
+}
+
+func hostTricks(port string) []trick {
+	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+	return []trick{
+		{"POST", "/v1/commands/send", goodSend, nil, 200, ""},
+		{"POST", "/v1/commands/SEND", goodSend, set("Sec-Fetch-Site", "same-origin", "Origin", "http://127.0.0.1:"+port), 200, ""},
+		{"POST", "/v1/commands/send", goodSend, set("X-Forwarded-For", "10.1.2.3", "X-Mailroom-Agent", "bob", "X-Forwarded-User", "bob"), 200, ""},
+		{"POST", "/v1/commands/send", goodSend, host("mail.example"), 200, ""},
+		{"POST", "/v1/commands/send", goodSend, host("MAIL.example:443"), 200, ""},
+		{"POST", "/v1/commands/send", goodSend, host("LocalHost:1"), 200, ""},
+		{"POST", "/v1/commands/send", goodSend, host("evil.example"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, host("evil.example:" + port), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, host("127.0.0.1.evil.example"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, host("127.0.0.1:80@evil.example"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, host("localhost:evil"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, host("mail.example.evil.example"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, host("mail.example."), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, host("192.0.2.1"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, host("[[::1"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, host("]127.0.0.1["), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, set("Origin", "null"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, set("Origin", "http://evil.example"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, set("Origin", "http://127.0.0.1:1"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, set("Origin", "http://127.0.0.1:"+port, "Origin", "http://evil.example"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, set("Origin", ""), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, set("Sec-Fetch-Site", "cross-site"), 403, "permission_denied"},
+		{"POST", "/v1/commands/send", goodSend, set("Sec-Fetch-Site", "same-site"), 403, "permission_denied"},
+		{"GET", "/v1/events", "", set("Sec-Fetch-Site", "cross-site"), 403, "permission_denied"},
+		{"GET", "/metrics", "", set("Sec-Fetch-Site", "cross-site"), 403, "permission_denied"},
+		{"GET", "/readyz", "", set("Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site"), 403, "permission_denied"},
+	}
+}
+
+func pathTricks() []trick {
+	return []trick{
+		{"POST", "/mcp/..", goodSend, nil, 404, "not_found"}, {"POST", "/mcp//relay", goodSend, nil, 404, "not_found"},
+		{"POST", "/mcp/%2e%2e/", goodSend, nil, 404, "not_found"}, {"POST", "/mcp/%2e%2e/healthz", goodSend, nil, 404, "not_found"},
+		{"POST", "/mcp%2frelay", goodSend, nil, 404, "not_found"}, {"POST", "/mcp/nosuch", goodSend, nil, 404, "not_found"},
+		{"POST", "/mcp/relay/", goodSend, nil, 404, "not_found"}, {"POST", "/mcp/RELAY", goodSend, nil, 404, "not_found"}, {"POST", "/mcp/", goodSend, nil, 404, "not_found"},
+		{"GET", "/v1/commands/../healthz", "", nil, 404, "not_found"}, {"GET", "/v1/commands/../../healthz", "", nil, 404, "not_found"},
+		{"POST", "/v1/commands/", goodSend, nil, 404, "not_found"}, {"POST", "/v1/commands/send/", goodSend, nil, 404, "not_found"},
+		{"POST", "/v1//commands/send", goodSend, nil, 404, "not_found"}, {"POST", "/./v1/commands/send", goodSend, nil, 404, "not_found"},
+		{"POST", "//evil.example/..", goodSend, nil, 404, "not_found"},
+		{"POST", "/v1/commands/agent%2fadd", goodSend, nil, 404, "unknown_command"}, {"POST", "/v1/commands/sen%00d", goodSend, nil, 404, "unknown_command"},
+		{"POST", "/v1/commands/sendd", goodSend, nil, 404, "unknown_command"}, {"POST", "/v1/commands/" + strings.Repeat("x", 5000), goodSend, nil, 404, "unknown_command"},
+		{"POST", "/v1/commands/%2e%2e", goodSend, nil, 404, "not_found"},
+	}
+}
+
+func methodTricks() []trick {
+	return []trick{
+		{"GET", "/v1/commands/send", "", nil, 405, "invalid_params"}, {"PUT", "/v1/commands/send", goodSend, nil, 405, "invalid_params"},
+		{"HEAD", "/v1/commands/send", "", nil, 405, ""}, {"POST", "/v1/events", goodSend, nil, 405, "invalid_params"},
+		{"DELETE", "/v1/openapi.json", "", nil, 405, "invalid_params"}, {"POST", "/healthz", goodSend, nil, 405, "invalid_params"},
+		{"PATCH", "/metrics", goodSend, nil, 405, "invalid_params"}, {"TRACE", "/v1/commands/send", "", nil, 405, "invalid_params"},
+		{"QUITEALONGMETHOD", "/v1/commands/send", "", nil, 405, "invalid_params"},
+	}
+}
+
+func headerTricks() []trick {
+	return []trick{
+		{"POST", "/v1/commands/send", goodSend, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 415, "invalid_params"},
+		{"POST", "/v1/commands/send", goodSend, func(r *http.Request) { r.Header.Del("Content-Type") }, 415, "invalid_params"},
+		{"POST", "/v1/commands/send", goodSend, func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") }, 415, "invalid_params"},
+		{"POST", "/v1/commands/send", goodSend, set("Content-Encoding", "gzip"), 415, "invalid_params"},
+		{"POST", "/v1/commands/send", "\x1f\x8b\x08\x00", nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send?session=a&session=b", goodSend, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send?session=%zz", goodSend, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send?session=..%2fx", goodSend, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send?session=%00", goodSend, nil, 400, "invalid_params"},
+	}
+}
+
+func bodyTricks() []trick {
+	deep := `{"recipient":"bob","message_type":"note","payload":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`
+	return []trick{
+		{"POST", "/v1/commands/send", `{"recipient":"bob","recipient":"ann","message_type":"note"}`, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send", `{"recipient":"bob","RECIPIENT":"ann","message_type":"note"}`, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send", `{"recipient":"bob\u0000","message_type":"note"}`, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send", "{\"recipient\":\"bob\x00\",\"message_type\":\"note\"}", nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send", "{\"recipient\":\"b\xffb\",\"message_type\":\"note\"}", nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send", goodSend + goodSend, nil, 400, "invalid_params"}, {"POST", "/v1/commands/send", `[` + goodSend + `]`, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send", `{"recipient":"bob","message_type":"note","priority":1e999}`, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send", `{"recipient":"bob","message_type":"note","priority":` + strings.Repeat("9", 100_000) + `}`, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send", deep, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send", `{"recipient":"bob","message_type":"note","__proto__":{"admin":true}}`, nil, 400, "invalid_params"},
+	}
+}
+
+// Headers, paths, methods and bodies that no honest client sends.
+func TestTricks(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, web.Options{Hosts: []string{"mail.example"}}, "ann", "bob")
+	token := f.Token("ann", false)
+	port := f.Address[strings.LastIndex(f.Address, ":")+1:]
+	for _, row := range tricks(port) {
+		status, _, body := f.Request(row.method, row.path, row.body, both(bearer(token), orNothing(row.change)))
+		code, hint := failure(body)
+		if status != row.status || code != row.code {
+			t.Errorf("%s %s %.80q: %d %.300s; want %d %s", row.method, row.path, row.body, status, body, row.status, row.code)
+		}
+		if (status == 404 || status == 405 || status == 415) && hint == "" && row.method != "HEAD" {
+			t.Errorf("%s %s: no hint in %s", row.method, row.path, body)
+		}
+	}
+}
+
+func orNothing(change func(*http.Request)) func(*http.Request) {
+	if change == nil {
+		return func(*http.Request) {}
+	}
+	return change
+}

@@ -1,0 +1,135 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/listener"
+	"mailroom/orchestrator"
+)
+
+// Bounds of a stream of events.
+const (
+	eventsAtOnce    = 500              // that one look takes
+	streamsPerToken = 8                // each looks into the trace at every change
+	eventsEvery     = time.Second      // how long a change may go unseen for which no bell rings
+	stillThere      = 15 * time.Second // between comments, so that neither side takes the other for gone
+)
+
+// events streams what happens to the messages that the caller sent or received, all messages for an administrator, as
+// server-sent events: the id is message_trace.id, the event its name, the data one JSON object. A client that names the
+// last id it has seen, in the header Last-Event-ID or the query parameter after, gets all that came since; otherwise it
+// gets what happens from now on.
+func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
+	caller := askerOf(ctx)
+	last, err := w.startOfEvents(r)
+	if err != nil {
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+		return
+	}
+	if !w.streams.Enter(caller.token, streamsPerToken) {
+		listener.TooMany(rw, "too many streams of events with this token")
+		return
+	}
+	defer w.streams.Leave(caller.token)
+	rings, stop, err := w.env.Router.Wakeups(ctx)
+	if err != nil {
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+		return
+	}
+	defer stop()
+	concerning := caller.Name
+	if caller.Admin {
+		concerning = ""
+	}
+	rw.Header().Set("Content-Type", "text/event-stream")
+	rw.Header().Set("Cache-Control", "no-store")
+	out := &eventWriter{rw: rw, control: http.NewResponseController(rw)}
+	out.comment("from", last)
+	ticker := time.NewTicker(eventsEvery)
+	defer ticker.Stop()
+	quietSince := time.Now()
+	for out.err == nil {
+		list, seen, err := w.env.Router.Events(ctx, last, concerning, eventsAtOnce)
+		if err == nil {
+			err = caller.stillValid(ctx)
+		}
+		if err != nil {
+			w.env.Log.Debug("a stream of events ended", "error", err)
+			return
+		}
+		for i := range list {
+			out.event(&list[i])
+		}
+		full := seen-last >= eventsAtOnce
+		last = seen
+		if len(list) > 0 {
+			quietSince = time.Now()
+		} else if time.Since(quietSince) > stillThere {
+			out.comment("still there", last)
+			quietSince = time.Now()
+		}
+		if full {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-rings:
+		case <-ticker.C:
+		}
+	}
+}
+
+// startOfEvents is the id after which a stream begins.
+func (w *Server) startOfEvents(r *http.Request) (int64, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = r.URL.Query().Get("after")
+	}
+	newest, err := w.env.Router.LastEvent(r.Context())
+	if text == "" || err != nil {
+		return newest, err
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 0 {
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "Last-Event-ID: %q is no id of an event", orchestrator.Clip(text)).
+			WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
+	}
+	if id > newest {
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "Last-Event-ID: %d is behind the newest event, %d: it is of another database", id, newest).
+			WithHint("Begin anew, without an id")
+	}
+	return id, nil
+}
+
+// eventWriter writes server-sent events, and remembers the first error.
+type eventWriter struct {
+	rw      http.ResponseWriter
+	control *http.ResponseController
+	err     error
+}
+
+func (o *eventWriter) event(e *orchestrator.MessageEvent) {
+	body, err := orchestrator.JSON(e)
+	if err != nil {
+		o.err = err
+		return
+	}
+	o.write("id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Event, body)
+}
+
+func (o *eventWriter) comment(text string, last int64) { o.write(": %s %d\n\n", text, last) }
+
+func (o *eventWriter) write(format string, args ...any) {
+	if o.err != nil {
+		return
+	}
+	if _, o.err = fmt.Fprintf(o.rw, format, args...); o.err == nil {
+		o.err = o.control.Flush()
+	}
+}

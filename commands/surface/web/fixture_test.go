@@ -1,0 +1,91 @@
+package web_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime"
+	"testing"
+
+	"mailroom/commands/surface/mcp"
+	"mailroom/commands/surface/surfacetest"
+	"mailroom/commands/surface/web"
+)
+
+var (
+	bearer    = surfacetest.Bearer
+	set       = surfacetest.Set
+	both      = surfacetest.Both
+	mcpClient = surfacetest.MCPClient
+)
+
+const commandsPath = "/v1/commands/"
+
+// fort is the endpoints of a new database, with every vocabulary and with what a daemon serves beside commands.
+type fort struct {
+	*surfacetest.Endpoints
+	web *web.Server
+}
+
+// newFort serves a new database with some agents in it.
+func newFort(t testing.TB, o web.Options, agents ...string) *fort {
+	t.Helper()
+	f := &fort{Endpoints: surfacetest.New(t, agents...)}
+	if o.Address == "" {
+		o.Address = "127.0.0.1:0"
+	}
+	if o.RatePerSecond == 0 {
+		o.RatePerSecond = 100_000
+	}
+	o.Version = "v1.2.3"
+	well := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") })
+	o.Open = map[string]http.Handler{"/healthz": well}
+	o.Local = map[string]http.Handler{"/readyz": well, "/metrics": well}
+	o.WithToken = mcp.NewServer(f.Env, o.Version).Handlers()
+	var err error
+	if f.web, err = web.Listen(t.Context(), f.Env, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.web.Close)
+	f.Address = f.web.Address
+	return f
+}
+
+// until asks until something holds.
+func (f *fort) until(holds func() bool) {
+	f.T.Helper()
+	for !holds() {
+		if f.T.Context().Err() != nil {
+			f.T.Fatal("it never holds")
+		}
+		runtime.Gosched()
+	}
+}
+
+// tool calls a tool over MCP, and returns the whole answer.
+func (f *fort) tool(token, path, name, args string) (status int, answer string) {
+	f.T.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args)
+	status, _, answer = f.Request(http.MethodPost, path, body, mcpClient(bearer(token)))
+	return status, answer
+}
+
+// failure reads the code and the hint of a refusal.
+func failure(body string) (code, hint string) {
+	var f struct{ Error, Message, Hint string }
+	if json.Unmarshal([]byte(body), &f) != nil || f.Message == "" {
+		return "", ""
+	}
+	return f.Error, f.Hint
+}
+
+// rows counts what is in the tables that a command could change.
+func (f *fort) rows() (n int64) {
+	f.T.Helper()
+	table, err := f.Router.Query(f.T.Context(), `SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*) FROM agents) +
+		(SELECT count(*) FROM message_trace) + (SELECT count(*) FROM command_trace) + (SELECT count(*) FROM settings)`, 1)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return table.Rows[0].Values[0].(int64)
+}

@@ -1,0 +1,232 @@
+package web
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/listener"
+	"mailroom/orchestrator"
+)
+
+// guard refuses what no honest client sends: a Host or an Origin of somewhere else, as a page in a browser does whose name
+// was rebound to this address, and a path that leads astray.
+func (w *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case !w.knownHost(r.Host):
+			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
+				WithHint("Start the daemon with --host NAME for each name that it is reached by"))
+		case !sameOrigin(r):
+			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "a page of another origin may not ask here"))
+		case listener.Astray(r):
+			nothingAt(rw, r)
+		default:
+			next.ServeHTTP(rw, r)
+		}
+	})
+}
+
+// nothingAt answers where no endpoint is.
+func nothingAt(rw http.ResponseWriter, r *http.Request) {
+	listener.WriteFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s", orchestrator.Clip(r.URL.Path)).
+		WithHint("POST /v1/commands/NAME runs a command, GET /v1/openapi.json describes them, /mcp serves tools"))
+}
+
+// knownHost reports whether a Host header names this daemon.
+func (w *Server) knownHost(header string) bool {
+	host := listener.HostOf(header)
+	if listener.IsLoopback(host) {
+		return true
+	}
+	for _, name := range w.options.Hosts {
+		if strings.EqualFold(name, host) {
+			return true
+		}
+	}
+	if w.Loopback {
+		return false
+	}
+	own, err := os.Hostname()
+	return net.ParseIP(host) != nil || (err == nil && strings.EqualFold(own, host))
+}
+
+// sameOrigin reports whether a request comes from no page in a browser, or from one of this daemon's own.
+func sameOrigin(r *http.Request) bool {
+	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		if site != "same-origin" && site != "none" {
+			return false
+		}
+	}
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
+		return true
+	}
+	origin, err := url.Parse(origins[0])
+	return len(origins) == 1 && err == nil && strings.EqualFold(origin.Host, r.Host)
+}
+
+// local serves whoever is on this machine, and elsewhere whoever shows a token.
+func (w *Server) local(next http.Handler) http.Handler {
+	withToken := w.authenticated(next)
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err == nil && listener.IsLoopback(host) && w.Loopback && listener.IsLoopback(listener.HostOf(r.Host)) && !handedOn(r) {
+			next.ServeHTTP(rw, r)
+			return
+		}
+		withToken.ServeHTTP(rw, r)
+	})
+}
+
+// proxyHeaders are what proxies put on the requests that they hand on.
+var proxyHeaders = []string{
+	"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server",
+	"X-Real-IP", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "Fly-Client-IP",
+}
+
+// handedOn reports whether a request came through a proxy: it is then somebody else's, though it comes from this machine. That
+// such a header is there decides, whatever it says, since who asks may have written it.
+func handedOn(r *http.Request) bool {
+	return slices.ContainsFunc(proxyHeaders, func(name string) bool { return len(r.Header.Values(name)) > 0 })
+}
+
+// asker is who sent a request, and the token that says so.
+type asker struct {
+	commands.Caller
+	router        *orchestrator.Router
+	secret, token string // and the token's id
+}
+
+type askerKey struct{}
+
+func askerOf(ctx context.Context) asker {
+	a, _ := ctx.Value(askerKey{}).(asker)
+	return a
+}
+
+// CallerOf returns who sent a request that showed a token: the token's agent, in the session that the URL names.
+func CallerOf(ctx context.Context) commands.Caller { return askerOf(ctx).Caller }
+
+// stillValid reports by its error that the token was revoked, or ran out, while the request was under way.
+func (a asker) stillValid(ctx context.Context) error {
+	_, err := a.router.Authenticate(ctx, a.secret)
+	return err
+}
+
+// MayHave refuses an answer with messages to whoever asked with a token that is not valid any more: they may have waited for
+// long. ctx is that of a request that showed a token.
+func MayHave(ctx context.Context, answer commands.Answer) error {
+	if _, ok := answer.Result.(commands.Unwritten); !ok {
+		return nil
+	}
+	return askerOf(ctx).stillValid(ctx)
+}
+
+// authenticated serves who shows a valid token, if there is room, and reads the body. The token is the caller, whatever
+// else the request says. Source: contract, "Who is asking".
+func (w *Server) authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		a, err := w.authenticate(rw, r)
+		if err != nil {
+			return
+		}
+		if !w.rates.Enter(a.token, max(1, cap(w.slots)/4)) {
+			listener.TooMany(rw, "too many requests under way with this token")
+			return
+		}
+		select {
+		case w.slots <- struct{}{}:
+			defer func() {
+				w.rates.Leave(a.token)
+				<-w.slots
+			}()
+		default:
+			w.rates.Leave(a.token)
+			rw.Header().Set("Retry-After", "1")
+			listener.WriteFailure(rw, http.StatusServiceUnavailable, orchestrator.Errorf(orchestrator.Busy, "%d requests are under way, which is the limit", cap(w.slots)).
+				WithHint("Wait a second"))
+			return
+		}
+		release, ok := w.readBody(rw, r)
+		defer release()
+		if !ok {
+			return
+		}
+		ctx, stop := whileThere(context.WithValue(r.Context(), askerKey{}, a), w.options.bounds.Peer)
+		defer stop()
+		next.ServeHTTP(rw, r.WithContext(ctx))
+	})
+}
+
+// authenticate finds out who asks. On an error it has answered.
+func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker, err error) {
+	a.router = w.env.Router
+	a.secret, err = listener.BearerOf(r, "Send `Authorization: Bearer TOKEN`; `mailroom agent token NAME` issues one")
+	var token orchestrator.Token
+	if err == nil {
+		token, err = a.router.Authenticate(r.Context(), a.secret)
+	}
+	switch {
+	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated:
+		if !w.failures.Allow() {
+			return a, listener.TooMany(rw, "too many requests without a valid token")
+		}
+		rw.Header().Set("WWW-Authenticate", `Bearer realm="mailroom"`)
+	case err == nil && !w.rates.Allow(token.ID):
+		return a, listener.TooMany(rw, "too many requests with this token")
+	case err == nil:
+		a.Caller = commands.Caller{Name: token.Agent, Admin: token.Admin, Remote: true}
+		a.token = token.ID
+		a.Session, err = sessionOf(r)
+	}
+	if err != nil {
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+	}
+	return a, err
+}
+
+// sessionOf reads the session that the URL names.
+func sessionOf(r *http.Request) (string, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the query of the URL cannot be read: %s", orchestrator.Clip(err.Error()))
+	}
+	switch sessions := query["session"]; {
+	case len(sessions) > 1:
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "session: it is given twice")
+	case len(sessions) == 1 && sessions[0] != "":
+		return orchestrator.CheckName("session", sessions[0])
+	}
+	return orchestrator.DefaultSession, nil
+}
+
+// Bounds of the memory that bodies may take, in bytes. A body is held, several times over, while its request waits.
+const (
+	maxBodies = 64 << 20 // of all large ones under way
+	smallBody = 16 << 10 // what counts for nothing
+)
+
+// readBody reads the whole body, so that a slow one holds nothing but its own request, and what follows may take its time.
+// ok is false when it has answered. Call release when the request ends.
+func (w *Server) readBody(rw http.ResponseWriter, r *http.Request) (release func(), ok bool) {
+	weight := r.ContentLength
+	if weight < 0 || weight > MaxBody {
+		weight = MaxBody
+	}
+	if weight <= smallBody {
+		return func() {}, listener.ReadAll(rw, r, MaxBody)
+	}
+	if !w.bodies.TryAcquire(weight) {
+		rw.Header().Set("Retry-After", "1")
+		listener.WriteFailure(rw, http.StatusServiceUnavailable, orchestrator.Errorf(orchestrator.Busy, "the requests under way have %d bytes, which is the limit", maxBodies).
+			WithHint("Wait a second"))
+		return func() {}, false
+	}
+	return func() { w.bodies.Release(weight) }, listener.ReadAll(rw, r, MaxBody)
+}

@@ -1,0 +1,73 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+type peerKey struct{}
+
+// withPeer keeps a connection with what comes over it. It has the shape of http.Server.ConnContext.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	return context.WithValue(ctx, peerKey{}, c)
+}
+
+// hungUp reports whether whoever sent a request has closed the connection. net/http notices that by itself, but not any
+// more once a client has sent as much as a byte behind its request.
+func hungUp(ctx context.Context) (gone bool) {
+	c, ok := ctx.Value(peerKey{}).(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) {
+		state := []unix.PollFd{{Fd: int32(fd), Events: peerClosed}}
+		n, err := unix.Poll(state, 0)
+		gone = err == nil && n > 0 && state[0].Revents&(peerClosed|unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0
+	})
+	return gone || err != nil
+}
+
+// Gone returns an error if whoever sent the request is not there any more: ctx, which is the request's or derived from it, has
+// ended, or the connection is closed.
+func Gone(ctx context.Context) error {
+	if ctx.Err() == nil && hungUp(ctx) {
+		return errors.New("whoever asked has gone")
+	}
+	return ctx.Err()
+}
+
+// whileThere returns a context that ends, too, when whoever sent the request hangs up, for which it looks every so often.
+// Call stop at its end.
+func whileThere(parent context.Context, every time.Duration) (ctx context.Context, stop func()) {
+	ctx, leave := context.WithCancel(parent)
+	var look *time.Timer
+	set := make(chan struct{}) // look is
+	look = time.AfterFunc(every, func() {
+		<-set
+		switch {
+		case ctx.Err() != nil:
+		case hungUp(ctx):
+			leave()
+		default:
+			look.Reset(every)
+		}
+	})
+	close(set)
+	return ctx, func() {
+		leave()
+		look.Stop()
+	}
+}

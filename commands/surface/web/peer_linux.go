@@ -1,0 +1,6 @@
+package web
+
+import "golang.org/x/sys/unix"
+
+// peerClosed is the event of a connection whose other end has closed it.
+const peerClosed = unix.POLLRDHUP

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package web
+
+// peerClosed: elsewhere only a connection that is down in both directions is known to be closed.
+const peerClosed = 0

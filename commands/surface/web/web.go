@@ -1,0 +1,119 @@
+// Package web serves a daemon's endpoints over HTTP: commands, their description, and a stream of events, to whoever shows a
+// token. It guards the endpoints of others, too, such as those of package mcp.
+package web
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/listener"
+	"mailroom/orchestrator"
+)
+
+// MaxBody is how many bytes the body of a request may have: the largest message, and room for the rest.
+const MaxBody = orchestrator.MaxPayload + 512<<10
+
+// bounds are how much clients may ask at once, and how long they may take.
+type bounds struct {
+	listener.Bounds
+	Requests int           // under way at the same time, waits included; a token may have a quarter of them
+	Peer     time.Duration // between two looks whether who asked is still there
+}
+
+var usualBounds = bounds{Bounds: listener.Usual, Requests: 4096, Peer: time.Second}
+
+// Options say where and how the endpoints are served, and what else is served beside those of this package.
+type Options struct {
+	Address       string   // 127.0.0.1:PORT; port 0 picks a free one
+	Cert, Key     string   // files, PEM; both or neither
+	Hosts         []string // names under which clients reach a daemon that listens beyond loopback
+	RatePerSecond int      // requests that one token may make
+	Version       string   // of the program, for the description
+
+	// Handlers by path. Those of Open and Local are asked with GET; those of WithToken with any method, and CallerOf tells them
+	// who asks.
+	Open      map[string]http.Handler // for everybody
+	Local     map[string]http.Handler // for whoever is on this machine, and elsewhere for whoever shows a token
+	WithToken map[string]http.Handler // for whoever shows a token
+
+	bounds bounds // left out: usualBounds
+}
+
+// Server is what serves the endpoints.
+type Server struct {
+	*listener.Server
+	env      commands.Env // its caller is set for each request
+	options  Options
+	handler  http.Handler
+	slots    chan struct{}
+	rates    listener.Rates
+	failures *rate.Limiter       // requests without a valid token
+	bodies   *semaphore.Weighted // bytes of large bodies under way
+	streams  listener.Rates      // of events
+}
+
+// Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params, unavailable.
+func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
+	if o.bounds == (bounds{}) {
+		o.bounds = usualBounds
+	}
+	server, err := listener.Open(ctx, listener.Options{
+		Name: "endpoints", Address: o.Address, AddressFlag: "listen", Cert: o.Cert, Key: o.Key, CertFlag: "tls-cert", KeyFlag: "tls-key",
+		Bounds: o.bounds.Bounds, Connections: listener.Share(2), ConnContext: withPeer, Log: env.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &Server{
+		Server: server, env: env, options: o, slots: make(chan struct{}, o.bounds.Requests),
+		rates: listener.Rates{PerSecond: o.RatePerSecond}, failures: rate.NewLimiter(20, 100),
+		bodies: semaphore.NewWeighted(maxBodies),
+	}
+	w.warn()
+	w.handler = listener.Patient(o.bounds.Bounds, w.guard(w.routes()))
+	w.Serve(w.handler)
+	return w, nil
+}
+
+// warn says what is risky about the address.
+func (w *Server) warn() {
+	if !w.Loopback && w.options.Cert == "" {
+		w.env.Log.Warn("tokens and messages travel unencrypted: give --tls-cert and --tls-key, or put a proxy with TLS in front", "listen", w.options.Address)
+	}
+}
+
+// routes are the endpoints.
+func (w *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for path, h := range w.options.Open {
+		handle(mux, "GET", path, h)
+	}
+	for path, h := range w.options.Local {
+		handle(mux, "GET", path, w.local(h))
+	}
+	for path, h := range w.options.WithToken {
+		mux.Handle(path, w.authenticated(h))
+	}
+	handle(mux, "POST", commandsPath+"{name}", w.authenticated(http.HandlerFunc(w.command)))
+	handle(mux, "GET", "/v1/openapi.json", w.authenticated(http.HandlerFunc(w.description)))
+	handle(mux, "GET", "/v1/events", w.authenticated(http.HandlerFunc(w.events)))
+	mux.HandleFunc("/", nothingAt)
+	return mux
+}
+
+// handle serves a path for one method, and refuses the others.
+func handle(mux *http.ServeMux, method, path string, h http.Handler) {
+	listener.Handle(mux, path, listener.Methods{method: h})
+}
+
+// Close ends the endpoints; nil has none.
+func (w *Server) Close() {
+	if w != nil {
+		w.Server.Close()
+	}
+}
