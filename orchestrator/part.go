@@ -48,6 +48,10 @@ type Part struct {
 	// AgentRemoved follows the removal of an agent, in its transaction: nobody has the name any more, and its mail is given up.
 	AgentRemoved func(t *tx, name string) error
 
+	// SessionEnded follows the end of a session that was started for an agent, in the transaction that notes it. outcome says
+	// how it ended.
+	SessionEnded func(t *tx, agent, outcome string) error
+
 	// Chore is done when times have come that its rows have; nil is none.
 	Chore *Chore
 

@@ -176,7 +176,20 @@ func (t *tx) runLost(agent string, run *Run, output string) error {
 		string(run.State), t.now, run.Outcome, agent); err != nil {
 		return err
 	}
-	return t.turnsOver(agent, run.Outcome)
+	return t.sessionEnded(agent, run.Outcome)
+}
+
+// sessionEnded has the parts follow the end of an agent's session.
+func (t *tx) sessionEnded(agent, outcome string) error {
+	for _, p := range t.r.parts {
+		if p.SessionEnded == nil {
+			continue
+		}
+		if err := p.SessionEnded(t, agent, outcome); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Started notes the process of a run. Without it, the loss of the process that watches the run counts as if it had never
@@ -287,7 +300,7 @@ func (t *tx) storeEnd(b *Begun, e RunEnd) error {
 		string(state), t.now, e.Outcome, failures, next, b.Agent.Name); err != nil {
 		return err
 	}
-	if err := t.turnsOver(b.Agent.Name, e.Outcome); err != nil || state != RunGivenUp {
+	if err := t.sessionEnded(b.Agent.Name, e.Outcome); err != nil || state != RunGivenUp {
 		return err
 	}
 	return t.tellManager("agent_failed", b.Agent.Name, map[string]any{
