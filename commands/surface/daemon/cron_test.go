@@ -211,6 +211,23 @@ func (h hanging) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	return []error{ctx.Err()}
 }
 
+// delivering is a vocabulary of one command that delivers, and tells a channel to whom.
+func delivering(t *testing.T, delivered chan<- string) *commands.Catalogue {
+	t.Helper()
+	return doing(t, func(ctx context.Context, env commands.Env, _ string) error {
+		d, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{Background: true})
+		if err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+		for _, s := range d.Summary {
+			if s.Delivered > 0 {
+				delivered <- s.Recipient
+			}
+		}
+		return nil
+	})
+}
+
 // A recipient whose transport hangs delays nobody else's inbox. When the daemon stops, the message is given back and
 // costs no rung.
 func TestSlowTransportDelaysNoInbox(t *testing.T) {
@@ -236,18 +253,7 @@ func TestSlowTransportDelaysNoInbox(t *testing.T) {
 			return sent.MessageID
 		}
 		delivered := make(chan string, 1000)
-		stop := startScheduler(t, r, doing(t, func(ctx context.Context, env commands.Env, _ string) error {
-			d, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{Background: true})
-			if err != nil && ctx.Err() == nil {
-				t.Error(err)
-			}
-			for _, s := range d.Summary {
-				if s.Delivered > 0 {
-					delivered <- s.Recipient
-				}
-			}
-			return nil
-		}))
+		stop := startScheduler(t, r, delivering(t, delivered))
 		stuck := send("stuck")
 		<-h.began
 		begin := time.Now()

@@ -176,18 +176,19 @@ func (refusing) Deliver(_ context.Context, a orchestrator.Attempt) []error {
 	return errs
 }
 
-// What others write into the table becomes no label, be it a name, a status, or no text at all; nor does a token.
-func TestMetrics(t *testing.T) {
-	t.Parallel()
-	r := surfacetest.OpenRouter(t, orchestrator.Options{
-		Path: filepath.Join(t.TempDir(), "mailroom.db"), Transports: map[string]orchestrator.Transport{"no": refusing{}},
-	})
-	for name, deliver := range map[string]string{"a": "no:where", "b": "no:where"} {
-		if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name, Deliver: &deliver}); err != nil {
+// addAgents adds agents to whom nothing can be delivered.
+func addAgents(t *testing.T, r *orchestrator.Router, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name, Deliver: new("no:where")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e := listenTo(t, r)
+}
+
+// oddTraffic sends messages that cannot be delivered, and writes others into the table as another program may.
+func oddTraffic(t *testing.T, r *orchestrator.Router) {
+	t.Helper()
 	for range 2 {
 		if _, err := r.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"}); err != nil {
 			t.Fatal(err)
@@ -209,6 +210,17 @@ func TestMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// What others write into the table becomes no label, be it a name, a status, or no text at all; nor does a token.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	r := surfacetest.OpenRouter(t, orchestrator.Options{
+		Path: filepath.Join(t.TempDir(), "mailroom.db"), Transports: map[string]orchestrator.Transport{"no": refusing{}},
+	})
+	addAgents(t, r, "a", "b")
+	e := listenTo(t, r)
+	oddTraffic(t, r)
 	token := e.Token("a", false)
 	if status, body := e.Run(token, "agent_list", `{}`); status != 200 {
 		t.Fatal(status, body)

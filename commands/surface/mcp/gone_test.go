@@ -75,60 +75,63 @@ func (e *endpoints) post(token, path, body string) (status int, answer string) {
 	return res.StatusCode, string(read)
 }
 
+// waysToLeave are how a client can go in the middle of a call of the taker.
+var waysToLeave = map[string]func(*endpoints, *taker){
+	"the HTTP request ends": func(e *endpoints, k *taker) {
+		ctx, cancel := context.WithCancel(e.T.Context())
+		ended, r := make(chan error, 1), e.message(ctx, e.Token("a", false), "/mcp", callTry)
+		go func() {
+			_, err := http.DefaultClient.Do(r)
+			ended <- err
+		}()
+		<-k.started
+		cancel()
+		<-ended
+	},
+	"cancelled over HTTP": func(e *endpoints, k *taker) {
+		token, answered := e.Token("a", false), make(chan string, 1)
+		go func() {
+			_, answer := e.post(token, "/mcp", callTry)
+			answered <- answer
+		}()
+		<-k.started
+		// Another's notification, one for another request, and one at another endpoint call off nothing.
+		e.post(e.Token("b", false), "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+		e.post(token, "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7"}}`)
+		e.post(token, "/mcp/test", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+		select {
+		case <-answered:
+			e.T.Error("a notification that was not for it ended the call")
+		default:
+		}
+		if status, _ := e.post(token, "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`); status != http.StatusAccepted {
+			e.T.Errorf("the notification: %d", status)
+		}
+		<-answered
+	},
+	"cancelled over pipes": func(e *endpoints, k *taker) {
+		s, _ := piped(e.T, NewServer(k.env, "v1").offering(false), "a", nil)
+		ctx, cancel := context.WithCancel(e.T.Context())
+		go func() {
+			<-k.started
+			cancel()
+		}()
+		if _, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "try"}); err == nil {
+			e.T.Error("a call that was called off has an answer")
+		}
+	},
+	"the pipe is closed": func(e *endpoints, k *taker) {
+		s, hangUp := piped(e.T, NewServer(k.env, "v1").offering(false), "a", nil)
+		go s.CallTool(e.T.Context(), &sdk.CallToolParams{Name: "try"})
+		<-k.started
+		hangUp()
+	},
+}
+
 // TestClientGone: whatever a call has taken when its client goes away or calls it off is taken back.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
-	for name, leave := range map[string]func(*endpoints, *taker){
-		"the HTTP request ends": func(e *endpoints, k *taker) {
-			ctx, cancel := context.WithCancel(e.T.Context())
-			ended, r := make(chan error, 1), e.message(ctx, e.Token("a", false), "/mcp", callTry)
-			go func() {
-				_, err := http.DefaultClient.Do(r)
-				ended <- err
-			}()
-			<-k.started
-			cancel()
-			<-ended
-		},
-		"cancelled over HTTP": func(e *endpoints, k *taker) {
-			token, answered := e.Token("a", false), make(chan string, 1)
-			go func() {
-				_, answer := e.post(token, "/mcp", callTry)
-				answered <- answer
-			}()
-			<-k.started
-			// Another's notification, one for another request, and one at another endpoint call off nothing.
-			e.post(e.Token("b", false), "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
-			e.post(token, "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7"}}`)
-			e.post(token, "/mcp/test", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
-			select {
-			case <-answered:
-				e.T.Error("a notification that was not for it ended the call")
-			default:
-			}
-			if status, _ := e.post(token, "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`); status != http.StatusAccepted {
-				e.T.Errorf("the notification: %d", status)
-			}
-			<-answered
-		},
-		"cancelled over pipes": func(e *endpoints, k *taker) {
-			s, _ := piped(e.T, NewServer(k.env, "v1").offering(false), "a", nil)
-			ctx, cancel := context.WithCancel(e.T.Context())
-			go func() {
-				<-k.started
-				cancel()
-			}()
-			if _, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "try"}); err == nil {
-				e.T.Error("a call that was called off has an answer")
-			}
-		},
-		"the pipe is closed": func(e *endpoints, k *taker) {
-			s, hangUp := piped(e.T, NewServer(k.env, "v1").offering(false), "a", nil)
-			go s.CallTool(e.T.Context(), &sdk.CallToolParams{Name: "try"})
-			<-k.started
-			hangUp()
-		},
-	} {
+	for name, leave := range waysToLeave {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEndpoints(t, "a", "b")

@@ -199,8 +199,13 @@ func TestInboxSubscription(t *testing.T) {
 	ask(`"result"`, "resources/unsubscribe", uri)
 	send("third")
 	ask("third", "tools/call", getMessages)
+}
 
-	// A client of the newest protocol, whose library says nothing of when its subscription stands.
+// TestInboxSubscriptionOfTheNewestProtocol: the same with a client whose library says nothing of when its subscription stands.
+func TestInboxSubscriptionOfTheNewestProtocol(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a", "b")
+	b := e.tools("/mcp/relay", "b", false, nil)
 	heard := make(chan string, 1)
 	newest, _ := piped(t, stdioServer(e.Env, "a", "relay"), "a", &sdk.ClientOptions{
 		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) {
@@ -214,7 +219,7 @@ func TestInboxSubscription(t *testing.T) {
 		t.Fatal(err)
 	}
 	for {
-		send("again")
+		done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"again"}`)
 		select {
 		case got := <-heard:
 			if got != inboxURI+"a" {

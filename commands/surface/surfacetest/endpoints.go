@@ -144,32 +144,3 @@ func (e *Endpoints) Run(token, command, params string) (status int, answer strin
 func Bearer(token string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
 }
-
-// MCPClient makes a request one of a client of MCP, and then changes it.
-func MCPClient(change func(*http.Request)) func(*http.Request) {
-	return func(r *http.Request) {
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		r.Header.Set("MCP-Protocol-Version", "2025-11-25")
-		if change != nil {
-			change(r)
-		}
-	}
-}
-
-// Set adds headers to a request; pairs are names and values by turns.
-func Set(pairs ...string) func(*http.Request) {
-	return func(r *http.Request) {
-		for i := 0; i < len(pairs); i += 2 {
-			r.Header.Add(pairs[i], pairs[i+1])
-		}
-	}
-}
-
-// Both changes a request in several ways.
-func Both(changes ...func(*http.Request)) func(*http.Request) {
-	return func(r *http.Request) {
-		for _, change := range changes {
-			change(r)
-		}
-	}
-}

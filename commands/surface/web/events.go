@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -24,32 +25,39 @@ const (
 // last id it has seen, in the header Last-Event-ID or the query parameter after, gets all that came since; otherwise it
 // gets what happens from now on.
 func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
-	ctx := r.Context()
-	caller := askerOf(ctx)
+	ctx, token := r.Context(), askerOf(r.Context()).token
 	last, err := w.startOfEvents(r)
 	if err != nil {
 		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
-	if !w.streams.Enter(caller.token, streamsPerToken) {
+	if !w.streams.Enter(token, streamsPerToken) {
 		listener.TooMany(rw, "too many streams of events with this token")
 		return
 	}
-	defer w.streams.Leave(caller.token)
+	defer w.streams.Leave(token)
 	rings, stop, err := w.env.Router.Wakeups(ctx)
 	if err != nil {
 		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
 	defer stop()
-	concerning := caller.Name
-	if caller.Admin {
-		concerning = ""
-	}
 	rw.Header().Set("Content-Type", "text/event-stream")
 	rw.Header().Set("Cache-Control", "no-store")
 	out := &eventWriter{rw: rw, control: http.NewResponseController(rw)}
 	out.comment("from", last)
+	if err := w.follow(ctx, out, rings, last); err != nil {
+		w.env.Log.Debug("a stream of events ended", "error", err)
+	}
+}
+
+// follow writes what happens behind the event last, until ctx ends or out cannot be written, which are no errors.
+func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan struct{}, last int64) error {
+	caller := askerOf(ctx)
+	concerning := caller.Name
+	if caller.Admin {
+		concerning = ""
+	}
 	ticker := time.NewTicker(eventsEvery)
 	defer ticker.Stop()
 	quietSince := time.Now()
@@ -59,8 +67,7 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 			err = caller.stillValid(ctx)
 		}
 		if err != nil {
-			w.env.Log.Debug("a stream of events ended", "error", err)
-			return
+			return err
 		}
 		for i := range list {
 			out.event(&list[i])
@@ -78,11 +85,12 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-rings:
 		case <-ticker.C:
 		}
 	}
+	return nil
 }
 
 // startOfEvents is the id after which a stream begins.

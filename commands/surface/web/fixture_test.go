@@ -12,12 +12,7 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-var (
-	bearer    = surfacetest.Bearer
-	set       = surfacetest.Set
-	both      = surfacetest.Both
-	mcpClient = surfacetest.MCPClient
-)
+var bearer = surfacetest.Bearer
 
 const commandsPath = "/v1/commands/"
 
@@ -88,4 +83,33 @@ func (f *fort) rows() (n int64) {
 		f.T.Fatal(err)
 	}
 	return table.Rows[0].Values[0].(int64)
+}
+
+// mcpClient makes a request one of a client of MCP, and then changes it.
+func mcpClient(change func(*http.Request)) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set("MCP-Protocol-Version", "2025-11-25")
+		if change != nil {
+			change(r)
+		}
+	}
+}
+
+// set adds headers to a request; pairs are names and values by turns.
+func set(pairs ...string) func(*http.Request) {
+	return func(r *http.Request) {
+		for i := 0; i < len(pairs); i += 2 {
+			r.Header.Add(pairs[i], pairs[i+1])
+		}
+	}
+}
+
+// both changes a request in several ways.
+func both(changes ...func(*http.Request)) func(*http.Request) {
+	return func(r *http.Request) {
+		for _, change := range changes {
+			change(r)
+		}
+	}
 }
