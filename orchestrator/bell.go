@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"time"
 )
 
 // Bell wakes those who wait for messages. A ring says "look again" and nothing more: it may be heard once for many
@@ -21,6 +22,9 @@ type Bell interface {
 	// The error is context.Cause(ctx) when ctx has ended already; there is no other.
 	Listen(ctx context.Context, recipient string) (rings <-chan bool, stop func(), err error)
 }
+
+// slowPoll is how long whoever listens for rings waits at most before it looks again by itself, were a ring to be lost.
+const slowPoll = time.Minute
 
 // anyThread is the name by which the bell rings for posts, whatever their thread: those who wait for them take part in many.
 const anyThread = ThreadPrefix

@@ -30,6 +30,10 @@ const Everyone = "all"
 // such a name, so that nothing is ever delivered there.
 const ThreadPrefix = "thread:"
 
+// TestMessage is the message_type of what TryTransports sends. Such a message says that nothing is to be done about it, and
+// starts no agent.
+const TestMessage = "transport_test"
+
 // Message is one row of agent_message, or of its archive. Times are RFC 3339 text as stored; "" is "not yet".
 type Message struct {
 	ID             string          `json:"message_id"`

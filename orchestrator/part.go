@@ -45,6 +45,9 @@ type Part struct {
 	// AgentChanged follows the update of an agent that was known before, in its transaction.
 	AgentChanged func(t *tx, before, after *Agent) error
 
+	// Forget removes an agent from its records, in the transaction that removes the agent: nobody else takes its part in them.
+	Forget func(t *tx, name string) error
+
 	// AgentRemoved follows the removal of an agent, in its transaction: nobody has the name any more, and its mail is given up.
 	AgentRemoved func(t *tx, name string) error
 

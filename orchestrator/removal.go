@@ -125,12 +125,11 @@ func (t *tx) refuseRemoval(name string, undelivered, unread int64) error {
 		WithHint("%s; or give them up, which tells their senders: `mailroom agent remove %s --force`", strings.Join(helps, "; "), name)
 }
 
-// keepRemoved notes that an agent was removed, and forgets which keys it has sent with, what it has asked teammates and whose
-// acknowledgements it waits for.
+// keepRemoved notes that an agent was removed, and forgets which keys it has sent with and whose acknowledgements it waits
+// for.
 func (t *tx) keepRemoved(a *Agent, by string) error {
 	for _, statement := range []string{
 		`DELETE FROM idempotency WHERE sender = ?`,
-		`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND requester = ?`,
 		`DELETE FROM acknowledgement_due WHERE EXISTS
 			(SELECT 1 FROM agent_message m WHERE m.message_id = acknowledgement_due.message_id AND m.sender = ?)`,
 	} {
@@ -145,24 +144,22 @@ func (t *tx) keepRemoved(a *Agent, by string) error {
 	return err
 }
 
-// forget removes an agent, its part in groups, sessions and threads, its inbox view and its tokens. A thread that nobody
-// takes part in any more is closed: nobody else could, and its posts would never age. Nobody else can answer what the agent
-// was asked.
+// forget removes an agent, its part in groups, sessions and the records of all parts, its inbox view and its tokens.
 func (t *tx) forget(name string) error {
-	if _, err := t.Exec(`
-		UPDATE threads SET status = 'closed', summary = 'its last participant was removed', closed_at = ?2
-		WHERE status = 'open' AND thread_id IN (SELECT thread_id FROM thread_participants WHERE agent = ?1)
-		  AND NOT EXISTS (SELECT 1 FROM thread_participants p WHERE p.thread_id = threads.thread_id AND p.agent <> ?1)`, name, t.now); err != nil {
-		return err
+	for _, p := range t.r.parts {
+		if p.Forget == nil {
+			continue
+		}
+		if err := p.Forget(t, name); err != nil {
+			return err
+		}
 	}
 	if err := t.endReadingLeasesOf(name, "the agent "+name+" was removed; unread again"); err != nil {
 		return err
 	}
 	for _, statement := range []string{
 		`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`, `DELETE FROM presence WHERE agent = ?`,
-		`DELETE FROM thread_participants WHERE agent = ?`, `DELETE FROM agent_secrets WHERE agent = ?`,
-		`DELETE FROM agent_runs WHERE agent = ?`, `DELETE FROM heartbeats WHERE agent = ?`,
-		`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND responder = ?`,
+		`DELETE FROM agent_secrets WHERE agent = ?`, `DELETE FROM heartbeats WHERE agent = ?`,
 	} {
 		if _, err := t.Exec(statement, name); err != nil {
 			return err

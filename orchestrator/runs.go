@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -289,11 +287,9 @@ func (t *tx) storeEnd(b *Begun, e RunEnd) error {
 	state, next, failures := RunEnded, "", int64(0)
 	if e.Failed {
 		failures = run.Failures + 1
-		var policy backoff.BackOff = &ladder{rungs: conf.settings.StartLadder, maxRetries: len(conf.settings.StartLadder), retries: int(failures) - 1}
-		if wait := policy.NextBackOff(); wait != backoff.Stop {
-			state, next = RunFailed, stamp(t.clock.Add(wait))
-		} else {
-			state = RunGivenUp
+		state = RunGivenUp
+		if waits := conf.settings.StartLadder; failures <= int64(len(waits)) {
+			state, next = RunFailed, stamp(t.clock.Add(waits[max(failures, 1)-1]))
 		}
 	}
 	if _, err := t.Exec(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?`,
@@ -315,6 +311,12 @@ func (t *tx) startChanged(before, after *Agent) error {
 		return nil
 	}
 	_, err := t.Exec(`UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ? AND state IN ('failed','given_up')`, after.Name)
+	return err
+}
+
+// forgetRuns forgets what is known of the session of an agent that is removed.
+func (t *tx) forgetRuns(agent string) error {
+	_, err := t.Exec(`DELETE FROM agent_runs WHERE agent = ?`, agent)
 	return err
 }
 

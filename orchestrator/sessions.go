@@ -11,7 +11,7 @@ import (
 
 // sessionsPart has sessions follow the changes of agents.
 func sessionsPart() *Part {
-	return &Part{Name: "sessions", AgentChanged: (*tx).startChanged}
+	return &Part{Name: "sessions", AgentChanged: (*tx).startChanged, Forget: (*tx).forgetRuns}
 }
 
 // Sessions says which sessions of agents are to be started, and notes what becomes of them. Look and Begin must not be

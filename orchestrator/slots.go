@@ -56,7 +56,3 @@ func (r *Router) workersOf(ctx context.Context, recipient string) (allowed int, 
 	}
 	return 1, r.seats[scheme]
 }
-
-// SlotFolder is where the slots of a database are, and what sessions print: files beside it, which stay. The slots must
-// not be removed while a command runs.
-func SlotFolder(database string) string { return database + "-slots" }

@@ -5,10 +5,24 @@ func teamsPart() *Part {
 	return &Part{
 		Name:         "teams",
 		Replying:     (*tx).answerByReply,
+		Forget:       (*tx).voidAsked,
+		AgentRemoved: (*tx).voidAsking,
 		Replayed:     (*tx).reopenRequest,
 		SessionEnded: (*tx).turnsOver,
 		Over: []Rows{{Table: "team_requests", Over: `created_at < ?1 AND (answered_at <> '' AND answered_at < ?1
 		OR NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = team_requests.message_id)
 		AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = team_requests.message_id))`}},
 	}
+}
+
+// voidAsked ends the requests to an agent that is removed: nobody else can answer them.
+func (t *tx) voidAsked(agent string) error {
+	_, err := t.Exec(`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND responder = ?`, agent)
+	return err
+}
+
+// voidAsking ends the requests of an agent that was removed: their answers are for nobody else.
+func (t *tx) voidAsking(agent string) error {
+	_, err := t.Exec(`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND requester = ?`, agent)
+	return err
 }

@@ -95,6 +95,10 @@ type Slot interface{ Release() }
 // ErrNoSlot reports that as many attempts are under way as the recipient allows.
 var ErrNoSlot = errors.New("as many attempts are under way as the agent allows")
 
+// SlotFolder is where the slots of a database are, and what sessions print: files beside it, which stay. The slots must
+// not be removed while a command runs.
+func SlotFolder(database string) string { return database + "-slots" }
+
 // Lingerer is a Transport that may need a while to come back once its context has ended.
 type Lingerer interface {
 	// Linger is how long Deliver may take then. It is 2 s for other transports, and at most 20 s: the lease lasts 30 s

@@ -12,10 +12,6 @@ import (
 	"mailroom/tracing"
 )
 
-// TestMessage is the message_type of what TryTransports sends. Such a message says that nothing is to be done about it, and
-// starts no agent.
-const TestMessage = "transport_test"
-
 // testPayload is what stands in it.
 var testPayload = json.RawMessage(`{"message":"A test of the way to you, sent by mailroom doctor. There is nothing to do about it.","test":true}`)
 

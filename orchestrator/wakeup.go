@@ -27,11 +27,7 @@ func (r *Router) Wakeups(ctx context.Context) (wakeups <-chan struct{}, stop fun
 }
 
 // A rung or a lease that is set rings no bell, so the plan is looked at every planAgain; that costs some ten microseconds.
-// Nothing may be heard of a row for slowPoll at most, were a ring to be lost.
-const (
-	planAgain = time.Second
-	slowPoll  = time.Minute
-)
+const planAgain = time.Second
 
 // firstPause is slept before the next wake-up when what is due stays due: a retry whose attempt is under way, or one
 // that waits behind such an attempt. It doubles up to planAgain.
