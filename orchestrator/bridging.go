@@ -176,13 +176,14 @@ func (t *tx) storeTakenIn(conf *config, in *TakenIn, placed bool) error {
 	row := insertion{draft: &in.Draft, id: in.ID, recipient: in.Recipient, status: Pending, failure: how, maxRetries: conf.settings.MaxRetries}
 	if in.ReplyTo != "" {
 		p, err := t.parentOf(conf, in.ReplyTo)
-		if CodeOf(err) == NotFound {
-			in.ReplyTo, err = "", nil // Origin has it
-		}
-		if err != nil {
+		switch {
+		case CodeOf(err) == NotFound:
+			in.ReplyTo = "" // Origin has it
+		case err != nil:
 			return err
+		default:
+			row.hops = p.Hops + 1
 		}
-		row.hops = p.Hops + 1
 	}
 	row.expire(t, &conf.settings)
 	if err := t.insert(&row); err != nil {
