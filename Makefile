@@ -74,10 +74,11 @@ database: ## install the PostgreSQL server that the tests start
 		apt-get update -q && apt-get install -qy --no-install-recommends postgresql; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED with PostgreSQL: it is not installed; CI will" >&2; }
 
-statements: ## collect the statements of the engine anew, for PostgreSQL to prepare; look at what git says that it lost
+statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
 	: >orchestrator/orchestratortest/statements/statements.sql
 	$(GO) test -p 1 -count 1 ./orchestrator ./orchestrator/bridge ./commands/admin ./commands/surface/daemon ./commands/surface/mcp ./commands/surface/web -statements
 	$(GO) test -count 1 ./cmd/mailroom -statements
+	$(GO) test -count 1 -run '^TestPlans$$' ./orchestrator/orchestratortest/statements -update
 
 phone: ## build the phone app anew (commands/surface/phone/app to www); commit what it writes
 	cd $(PHONE)/app && npm ci --ignore-scripts --loglevel=error

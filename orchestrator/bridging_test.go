@@ -164,19 +164,6 @@ func TestEachPlacedElsewhere(t *testing.T) {
 	}
 }
 
-// TestEachPlacedPlans: looking for what stands in a folder reads nothing else.
-func TestEachPlacedPlans(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "a")
-	db := openPlain(t, f.path)
-	for table, query := range orchestrator.PlacedQueries() {
-		plan := planOf(t, db, query, []any{"b", 0, 1})
-		if !strings.Contains(plan, table+"_placed (recipient=? AND rowid>?)") || strings.Contains(plan, "TEMP B-TREE") {
-			t.Errorf("%s\nplan:\n%s", query, plan)
-		}
-	}
-}
-
 // TestTakeInDuringDelivery: a transport has put the file there and the delivery is not settled yet, or is about to put it
 // there. The file is the recipient's, whatever the note says.
 func TestTakeInDuringDelivery(t *testing.T) {

@@ -1,7 +1,6 @@
 package orchestrator_test
 
 import (
-	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
@@ -49,6 +48,7 @@ func TestHistory(t *testing.T) {
 	}{
 		{orchestrator.HistoryFilter{ThreadID: "t", OldestFirst: true}, "1 2 4 6 6'"},
 		{orchestrator.HistoryFilter{ThreadID: "t"}, "6' 6 4 2 1"},
+		{orchestrator.HistoryFilter{ThreadID: "t", Sender: "a"}, "4 1"},
 		{orchestrator.HistoryFilter{Sender: "a"}, "4 3' 3 1"},
 		{orchestrator.HistoryFilter{Target: "b"}, "6 5 4 3 1"},
 		{orchestrator.HistoryFilter{Target: "team"}, "6' 6 3' 3"},
@@ -140,55 +140,4 @@ func TestEvents(t *testing.T) {
 	want(t, "events of b, archived", told("b"), ofB+", archived ab t, archived bc")
 	last, err := f.LastEvent(t.Context())
 	want(t, "the last", fmt.Sprint(last, err), f.rows(`SELECT max(id) FROM message_trace`)[0]+" <nil>")
-}
-
-// What is asked often about threads, teams, waits, tokens and the past uses its indexes, and sorts nothing that grows
-// with the table.
-func TestConversationPlans(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "a")
-	db := openPlain(t, f.path)
-	for query, indexes := range map[string][]string{
-		orchestrator.HistoryQuery(orchestrator.HistoryFilter{ThreadID: "t", OldestFirst: true}):                          {"agent_message_thread (thread_id=?)", "agent_message_archive_thread (thread_id=?)"},
-		orchestrator.HistoryQuery(orchestrator.HistoryFilter{ThreadID: "t", Sender: "a"}):                                {"agent_message_thread (thread_id=?)", "agent_message_archive_thread (thread_id=?)"},
-		orchestrator.HistoryQuery(orchestrator.HistoryFilter{ThreadID: "t", Party: "a", Posts: true, OldestFirst: true}): {"agent_message_thread (thread_id=?)", "agent_message_archive_thread (thread_id=?)"},
-		orchestrator.HistoryQuery(orchestrator.HistoryFilter{Sender: "a"}):                                               {"agent_message_past (sender=?)", "agent_message_archive_sender (sender=?)", "agent_message_live"},
-		orchestrator.HistoryQuery(orchestrator.HistoryFilter{Target: "a"}):                                               {""}, // by seq, up to the limit
-
-		orchestrator.ConversationStatements.Events:         {"SEARCH t USING INTEGER PRIMARY KEY", "sqlite_autoindex_agent_message_1 (message_id=?)", "agent_message_archive_message (message_id=?)"},
-		orchestrator.ConversationStatements.Unaccepted:     {"acknowledgement_due_at (due_at<?)"},
-		orchestrator.ConversationStatements.OpenRequests:   {"team_requests_responder (responder=?)"},
-		orchestrator.ConversationStatements.Waits:          {"waits_waiter (waiter=?)"},
-		orchestrator.ConversationStatements.ClosedPosts:    {"threads_closed (closed_at<?)", "agent_message_thread (thread_id=?)"},
-		orchestrator.ConversationStatements.VoidRequests:   {"team_requests_message (message_id=?)"},
-		orchestrator.ConversationStatements.OfAgent:        {"presence_agent (agent=?)", "thread_participants_agent (agent=?)"},
-		orchestrator.ConversationStatements.SessionThreads: {"threads_session (session_id=?)", "sqlite_autoindex_presence_1 (session_id=?)"},
-		orchestrator.ConversationStatements.UnreadPosts:    {"thread_participants_agent (agent=?)", "m USING INDEX agent_message_thread (thread_id=? AND rowid>?)", "c USING INDEX agent_message_multicast (multicast_id=?)", "c USING INDEX agent_message_archive_multicast (multicast_id=?)"},
-		orchestrator.ConversationStatements.Token:          {"sqlite_autoindex_tokens_1 (hash=?)"},
-		orchestrator.ConversationStatements.Participants:   {"sqlite_autoindex_thread_participants_1 (thread_id=?)", "sqlite_autoindex_presence_1 (session_id=? AND agent=?)"},
-	} {
-		plan := explainAll(t, db, query)
-		for _, index := range indexes {
-			if !strings.Contains(plan, index) {
-				t.Errorf("%s\nplan:\n%swant %s", query, plan, index)
-			}
-		}
-		// Only the places of what somebody sent and nobody got yet are sorted.
-		if sorts := strings.Count(plan, "TEMP B-TREE"); strings.Contains(query, "UNION ALL") && sorts > strings.Count(query, "agent_message_live") {
-			t.Errorf("%s\nsorts:\n%s", query, plan)
-		}
-	}
-}
-
-// explainAll is explain for a statement with any number of parameters.
-func explainAll(t *testing.T, db *sql.DB, query string) (plan string) {
-	t.Helper()
-	n := strings.Count(query, "?")
-	for i := 20; i > 0; i-- {
-		if strings.Contains(query, fmt.Sprint("?", i)) {
-			n = i
-			break
-		}
-	}
-	return planOf(t, db, query, make([]any, n))
 }

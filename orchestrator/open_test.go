@@ -2,7 +2,6 @@ package orchestrator_test
 
 import (
 	"context"
-	"database/sql"
 	"os"
 	"path/filepath"
 	"slices"
@@ -217,81 +216,4 @@ func TestLockedDatabase(t *testing.T) {
 	}
 	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 0)
 	f.send("a", "b")
-}
-
-// The hot statements use their indexes, so that they cost the same with ten thousand finished rows and five million.
-func TestQueryPlans(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "a")
-	db := openPlain(t, f.path)
-	for query, index := range map[string]string{
-		orchestrator.HotStatements.Due:       "agent_message_live (recipient=?)",
-		orchestrator.HotStatements.Next:      "agent_message_live (recipient>? AND recipient<?)",
-		orchestrator.HotStatements.Untraced:  "agent_message_untraced",
-		orchestrator.HotStatements.ForeignTo: "agent_message_untraced",
-		orchestrator.HotStatements.Review:    "agent_message_review (review_at<?)",
-		orchestrator.HotStatements.Leased:    "agent_message_leased",
-		orchestrator.HotStatements.Lapsed:    "agent_message_leased",
-		orchestrator.HotStatements.Ended:     "agent_message_ended (ended_at<?)",
-		orchestrator.HotStatements.Retry:     "agent_message_later",
-		orchestrator.HotStatements.Wanted:    "agent_message_wanted_later",
-		orchestrator.HotStatements.PutOff:    "agent_message_put_off (recipient=? AND sender=? AND priority=? AND next_attempt_at>?)",
-	} {
-		plan := explain(t, db, query)
-		if !strings.Contains(plan, index) || strings.Contains(plan, "SCAN m\n") || strings.Contains(plan, "TEMP B-TREE") {
-			t.Errorf("%s\nplan:\n%swant %s", query, plan, index)
-		}
-	}
-	if plan := explain(t, db, orchestrator.HotStatements.ForeignBacklogs); !strings.Contains(plan, "agent_message_untraced") { // it sorts few rows
-		t.Errorf("%s\nplan:\n%s", orchestrator.HotStatements.ForeignBacklogs, plan)
-	}
-	for query, index := range map[string]string{
-		`SELECT 1 FROM signal_questions WHERE ` + orchestrator.SignalStatements.OfMessage:                                                                      "signal_questions_message (message_id=?)",
-		`SELECT 1 FROM signal_alerts WHERE ` + orchestrator.SignalStatements.OfMessage:                                                                         "signal_alerts_message (message_id=?)",
-		`SELECT 1 FROM signal_questions WHERE ` + orchestrator.SignalStatements.Unreturned + ` AND question_id > ? AND question_id < x'' ORDER BY question_id`: "signal_questions_unreturned (question_id>? AND question_id<?)",
-		`SELECT count(*) FROM signal_questions WHERE asker = ? AND status = 'pending'`:                                                                         "signal_questions_open (asker=?)",
-		orchestrator.SignalStatements.List(orchestrator.QuestionFilter{Asker: "a"}):                                                                            "signal_questions_asker (asker=?)",
-		orchestrator.SignalStatements.List(orchestrator.QuestionFilter{}):                                                                                      "SCAN signal_questions USING INDEX sqlite_autoindex_signal_questions_1",
-		`SELECT 1 FROM signal_alerts WHERE encrypted = 0 AND created_at >= ? ORDER BY created_at DESC LIMIT +?`:                                                "signal_alerts_clear (created_at>?)",
-		`SELECT 1 FROM signal_alerts WHERE encrypted <> 0 AND sealed_at >= ? ORDER BY sealed_at DESC LIMIT +?`:                                                 "signal_alerts_sealed (sealed_at>?)",
-		`SELECT 1 FROM signal_questions WHERE status = 'pending' AND expires_at <= ? ORDER BY expires_at LIMIT +?`:                                             "signal_questions_pending (expires_at<?)",
-		`SELECT 1 FROM reading_lease WHERE until <= ? ORDER BY until LIMIT +?`:                                                                                 "reading_lease_until (until<?)",
-		`SELECT min(until) FROM reading_lease WHERE recipient = ? AND until > ''`:                                                                              "reading_lease_recipient (recipient=? AND until>?)",
-		`SELECT EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ? AND until <= ?)`:                                                                       "reading_lease_recipient (recipient=? AND until<?)",
-	} {
-		if plan := explain(t, db, query); !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
-			t.Errorf("%s\nplan:\n%swant %s", query, plan, index)
-		}
-	}
-	if plan := explain(t, db, orchestrator.HotStatements.Due); !strings.Contains(plan, "agent_message_put_off (recipient=? AND sender=?") {
-		t.Errorf("what was put off is not looked up by its index:\n%s", plan)
-	}
-}
-
-func explain(t *testing.T, db *sql.DB, query string) (plan string) {
-	t.Helper()
-	args := []any{"x", "x", 1}
-	if !strings.Contains(query, "?1") {
-		args = args[:strings.Count(query, "?")]
-	}
-	return planOf(t, db, query, args)
-}
-
-// planOf is what SQLite plans for a statement with these arguments, a line for each step.
-func planOf(t *testing.T, db *sql.DB, query string, args []any) (plan string) {
-	t.Helper()
-	rows, err := db.Query("EXPLAIN QUERY PLAN "+query, args...)
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, parent, unused int
-		var detail string
-		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-			t.Fatal(err)
-		}
-		plan += detail + "\n"
-	}
-	return plan
 }

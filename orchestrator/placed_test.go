@@ -3,7 +3,6 @@ package orchestrator_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -74,16 +73,4 @@ func TestReadPlaced(t *testing.T) {
 	want(t, "heard of when it looks", heard(), 0)
 	read("reading", 1, true, true, low)
 	want(t, "heard of when it reads", heard(), 1)
-}
-
-// What was placed is found without going through all messages of an agent.
-func TestPlacedInOrderPlan(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "a")
-	plan := explainAll(t, openPlain(t, f.path), orchestrator.PlacedStatements.InOrder)
-	for _, index := range []string{"agent_message_placed (recipient=?", "agent_message_archive_placed (recipient=?"} {
-		if !strings.Contains(plan, index) {
-			t.Errorf("plan:\n%swant %s", plan, index)
-		}
-	}
 }

@@ -13,27 +13,6 @@ import (
 	"mailroom/tracing"
 )
 
-// What is looked up at every wake-up, and with every act of an agent that has a limit, costs no walk through a table.
-func TestSessionPlans(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "a")
-	db := openPlain(t, f.path)
-	for query, index := range map[string]string{
-		orchestrator.SessionStatements.Silent:    "heartbeats_silent (silent_at<?)",
-		orchestrator.SessionStatements.Latest:    "presence_agent (agent=?)",
-		orchestrator.SessionStatements.Unread:    "agent_inbox_unread (recipient=?)",
-		orchestrator.SessionStatements.Delivered: "agent_message_ended (ended_at>?)",
-		orchestrator.SessionStatements.Working:   "presence_agent (agent=?)",
-		orchestrator.SessionStatements.LastSent:  "agent_message_past (sender=?)",
-	} {
-		plan := explainAll(t, db, query)
-		sorts := query != orchestrator.SessionStatements.Latest && strings.Contains(plan, "TEMP B-TREE") // the sessions of one agent are few
-		if !strings.Contains(plan, index) || sorts {
-			t.Errorf("%s\nplan:\n%swant %s", query, plan, index)
-		}
-	}
-}
-
 // sessions looks at the one agent that has a start command.
 func (f *fixture) session(s *orchestrator.Sessions) orchestrator.Session {
 	f.t.Helper()

@@ -1,0 +1,104 @@
+package statements_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// growing finds the tables that have a row for each message, question or act, and what a statement calls them.
+var growing = regexp.MustCompile(`\b(agent_message|agent_message_archive|agent_inbox|dead_letter|message_trace|command_trace|` +
+	`acknowledgement_due|idempotency|reading_lease|threads|team_requests|signal_questions|signal_alerts|heartbeats)\b(?: AS)?(?: (\w+))?`)
+
+// few finds the indexes of the rows that wait for something, which are few however many others there are.
+var few = regexp.MustCompile(`INDEX (agent_message_(live|later|wanted_later|put_off|review|leased|untraced)|agent_inbox_unread|` +
+	`heartbeats_silent|signal_questions_(pending|open|unreturned)|team_requests_responder)$`)
+
+var (
+	walk  = regexp.MustCompile(`^ *SCAN (\w+)`)
+	sorts = regexp.MustCompile(`USE TEMP B-TREE|AUTOMATIC`)
+)
+
+// costlySteps returns the steps that walk through all rows of a growing table, and those that sort or index rows for one
+// use of a statement on such a table.
+func costlySteps(text string, steps []string) (costly []string) {
+	names := map[string]bool{}
+	for _, found := range growing.FindAllStringSubmatch(text, -1) {
+		names[found[1]], names[found[2]] = true, true
+	}
+	for _, step := range steps {
+		if found := walk.FindStringSubmatch(step); found != nil {
+			inner := slices.ContainsFunc(steps, func(s string) bool { return strings.HasSuffix(s, "CO-ROUTINE "+found[1]) })
+			if names[found[1]] && !inner && !few.MatchString(step) {
+				costly = append(costly, step)
+			}
+		} else if len(names) > 0 && sorts.MatchString(step) {
+			costly = append(costly, step)
+		}
+	}
+	return costly
+}
+
+// allowed reports whether mayCost lets a statement have so many costly steps, and notes which of its parts say so.
+func allowed(text string, steps int, needed map[string]bool) (ok bool) {
+	for part, most := range mayCost {
+		if steps <= most && strings.Contains(text+";", part) {
+			needed[part], ok = true, true
+		}
+	}
+	return ok
+}
+
+// mayCost has parts of the statements that may have costly steps, as they stand in statements.sql, and how many steps.
+var mayCost = map[string]int{
+	// Lists for people walk from the newest row on, up to their limit, if no index is for the filter.
+	`<= ?7) AND (recipient = ?3 OR multicast_target = ?3) UNION ALL`: 2,
+	`<= ?7) AND (+sender = ?9 AND +seq > ?10 OR`:                     2,
+	`FROM agent_message WHERE status IN ('failed','expired')`:        2,
+	`FROM signal_questions WHERE TRUE ORDER BY question_id`:          1,
+	`FROM signal_questions WHERE TRUE AND created_at`:                1,
+	`FROM signal_questions WHERE TRUE AND status = 'pending'`:        1,
+	`FROM signal_questions WHERE TRUE AND (status = 'expired'`:       1,
+
+	// Status, doctor, backup, restore and clear_old look at all there is; so do the removal of an agent and the return of
+	// all that one has read.
+	`SELECT recipient, sum(pending), sum(retry)`:                        2,
+	`SELECT coalesce(status, 'pending'), count(*)`:                      2,
+	`SELECT count(*) FROM agent_message;`:                               1,
+	`SELECT count(*) FROM agent_message_archive;`:                       1,
+	`SELECT count(*) FROM agent_message m WHERE traced_status <> ''`:    1,
+	`SELECT count(*) FROM heartbeats WHERE told_at <> ''`:               1,
+	`FROM command_trace WHERE name = 'backup'`:                          3,
+	`UPDATE reading_lease SET until = ?, pid = 0`:                       1,
+	`FROM agent_message WHERE status IS NOT 'delivered' AND (lease_tok`: 1,
+	`DELETE FROM agent_inbox WHERE recipient = ?;`:                      1,
+	`DELETE FROM acknowledgement_due WHERE EXISTS`:                      1,
+	`i.read_at <> '' UNION SELECT message_id FROM reading_lease WHERE`:  2,
+
+	// These read little of what they walk through: the last row, what is being read now.
+	`SELECT (SELECT at FROM message_trace ORDER BY id DESC LIMIT 1)`: 1,
+	`FROM reading_lease WHERE pid > 0 AND host = ?1`:                 1,
+
+	// What waits for one agent, from one sender or in one thread is sorted, for the most urgent or the oldest of it.
+	`ORDER BY CASE action WHEN 'interrupt'`:                                       1,
+	`ORDER BY CASE m.action WHEN 'interrupt'`:                                     1,
+	`status IN ('pending','retry') AND recipient = ? ORDER BY seq`:                1,
+	`m INDEXED BY agent_message_live WHERE recipient = ?1`:                        1,
+	`m INDEXED BY agent_message_live WHERE (?4 = '' OR message_type = ?4)`:        1,
+	`status IN ('pending','retry') AND recipient = ?1 ORDER BY CASE WHEN traced_`: 1,
+	`AND recipient = ? AND sender = ? AND seq <> ? ORDER BY lease_until`:          1,
+	`FROM thread_participants p CROSS JOIN agent_message m`:                       1,
+	`FROM thread_participants p JOIN threads t`:                                   1,
+
+	// So is what was found, or what is under way: the rows of one batch, of one step of a search, of other programs.
+	`IN (SELECT seq FROM temp.batch)`:                       1,
+	`m NOT INDEXED WHERE true AND seq >= ?9 AND seq < ?6`:   1,
+	`SELECT DISTINCT lease_token`:                           1,
+	`SELECT DISTINCT delivery_marks`:                        1,
+	`GROUP BY recipient, status, traced_status`:             1,
+	`IS NOT TRUE AND instr(lower(recipient), ?1) > 0`:       1,
+	`row_number() OVER (PARTITION BY asker ORDER BY rowid)`: 1,
+	`SELECT event, count(*) FROM message_trace WHERE id >`:  1,
+	`WHERE reply_to IN (?1, ?3)`:                            2,
+	`FROM command_trace WHERE span_id IN`:                   1,
+}
