@@ -113,6 +113,16 @@ func (r *Router) partOf(recipient string) *Part {
 	return nil
 }
 
+// chores lists those of all parts.
+func (r *Router) chores() (list []*Chore) {
+	for _, p := range r.parts {
+		if p.Chore != nil {
+			list = append(list, p.Chore)
+		}
+	}
+	return list
+}
+
 // userHasDevice reports whether the user has a device that could show a message.
 func (t *tx) userHasDevice() (bool, error) {
 	for _, p := range t.r.parts {

@@ -7,11 +7,10 @@ import (
 	"mailroom/tracing"
 )
 
-// untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
-// time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
-func (r *Router) untidy(c *Conn, conf *config, clock time.Time) (bool, error) {
-	ahead := func(longest time.Duration) string { return stamp(clock.Add(longest)) }
-	query := `
+// untidyQuery is the statement of untidy. It is made once: it is asked often, and long.
+func (r *Router) untidyQuery() string {
+	r.untidyOnce.Do(func() {
+		r.untidyText = `
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + foreign + `)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + leased + ` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?3 AND ` + unowned + `))
@@ -21,6 +20,17 @@ func (r *Router) untidy(c *Conn, conf *config, clock time.Time) (bool, error) {
 		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until > ?6)
 		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?7)
 		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?8))`
+		for i, d := range r.chores() {
+			r.untidyText += fmt.Sprintf(` OR EXISTS (SELECT 1 FROM %s WHERE %s AND (%[3]s <= ?1 OR %[3]s > ?%d))`, d.Table, d.Where, d.At, 9+i)
+		}
+	})
+	return r.untidyText
+}
+
+// untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
+// time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
+func (r *Router) untidy(c *Conn, conf *config, clock time.Time) (bool, error) {
+	ahead := func(longest time.Duration) string { return stamp(clock.Add(longest)) }
 	args := []any{
 		stamp(clock),                       // ?1
 		ahead(maxLease),                    // ?2 leases on deliveries
@@ -31,13 +41,10 @@ func (r *Router) untidy(c *Conn, conf *config, clock time.Time) (bool, error) {
 		ahead(MaxNotBefore + MaxTTL),       // ?7 acknowledgements
 		ahead(conf.longestSilence),         // ?8 silences
 	}
-	for _, p := range r.parts {
-		if d := p.Chore; d != nil {
-			args = append(args, ahead(d.Longest))
-			query += fmt.Sprintf(` OR EXISTS (SELECT 1 FROM %s WHERE %s AND (%[3]s <= ?1 OR %[3]s > ?%d))`, d.Table, d.Where, d.At, len(args))
-		}
+	for _, d := range r.chores() {
+		args = append(args, ahead(d.Longest)) // ?9 and up
 	}
-	n, err := c.number(query, args...)
+	n, err := c.number(r.untidyQuery(), args...)
 	return n != 0, err
 }
 
@@ -110,11 +117,9 @@ func (t *tx) clampTimes() error {
 		WHERE due_at > ?2`, t.clockText, stamp(t.clock.Add(MaxNotBefore+MaxTTL))); err != nil {
 		return err
 	}
-	for _, p := range t.r.parts {
-		if d := p.Chore; d != nil {
-			if _, err := t.Exec(`UPDATE `+d.Table+` SET `+d.At+` = ?1 WHERE `+d.Where+` AND `+d.At+` > ?1`, stamp(t.clock.Add(d.Longest))); err != nil {
-				return err
-			}
+	for _, d := range t.r.chores() {
+		if _, err := t.Exec(`UPDATE `+d.Table+` SET `+d.At+` = ?1 WHERE `+d.Where+` AND `+d.At+` > ?1`, stamp(t.clock.Add(d.Longest))); err != nil {
+			return err
 		}
 	}
 	return t.clampSilences()
@@ -122,11 +127,8 @@ func (t *tx) clampTimes() error {
 
 // doChores does what is due of the chores of all parts.
 func (t *tx) doChores() (more bool, err error) {
-	for _, p := range t.r.parts {
-		if p.Chore == nil {
-			continue
-		}
-		again, err := p.Chore.Do(t)
+	for _, d := range t.r.chores() {
+		again, err := d.Do(t)
 		if err != nil {
 			return false, err
 		}

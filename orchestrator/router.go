@@ -53,6 +53,8 @@ type Router struct {
 	busy       time.Duration
 	config     configCache
 	parts      []*Part                // what the records add to the engine
+	untidyOnce sync.Once              // makes untidyText
+	untidyText string                 // see untidyQuery
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
 
 	mu            sync.Mutex

@@ -89,10 +89,8 @@ func (a *alarm) wait(ctx context.Context) time.Duration {
 
 // choreTimes adds the first times of the chores of all parts to those that a statement selects.
 func (r *Router) choreTimes() (query string) {
-	for _, p := range r.parts {
-		if d := p.Chore; d != nil {
-			query += ` UNION ALL SELECT min(` + d.At + `) FROM ` + d.Table + ` WHERE ` + d.Where
-		}
+	for _, d := range r.chores() {
+		query += ` UNION ALL SELECT min(` + d.At + `) FROM ` + d.Table + ` WHERE ` + d.Where
 	}
 	return query
 }
