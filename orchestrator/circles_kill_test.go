@@ -1,4 +1,4 @@
-package orchestrator
+package orchestrator_test
 
 import (
 	"bufio"
@@ -8,17 +8,17 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // helpWait waits for a, as b, until it is killed.
 func helpWait(path string, _ *bufio.Scanner) {
-	r, err := openPosting(path)
-	if err != nil {
-		fmt.Println(err)
-		return
+	r, err := openBare(path)
+	if err == nil {
+		_, _, err = r.Wait(context.Background(), orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 	}
-	fmt.Println("waiting")
-	_, _, err = r.Wait(context.Background(), WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 	fmt.Println(err)
 }
 
@@ -30,40 +30,18 @@ func TestKilledWaiterRefusesNobody(t *testing.T) {
 		t.Skip("no lock tells whether a process lives; its wait counts until its timeout")
 	}
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	r, err := openPosting(path)
-	if err != nil {
-		t.Fatal(err)
+	f := &fixture{Router: openAt(t, path), t: t, path: path} // by the clock of the other process
+	f.add(orchestrator.AgentUpdate{Name: "a"})
+	f.add(orchestrator.AgentUpdate{Name: "b"})
+	waiter := helper.Start(t, "wait", path)
+	f.untilRows(short(t), countWaits, 1)
+	if !f.refusesBeside("a", "b") {
+		t.Fatal("not refused beside a process that waits")
 	}
-	t.Cleanup(func() { r.Close() })
-	for _, name := range []string{"a", "b"} {
-		if _, _, err := r.AddAgent(t.Context(), AgentUpdate{Name: name}); err != nil {
-			t.Fatal(err)
-		}
+	waiter.Kill()
+	wantRows(t, f.rows(`SELECT waiter, waits_for FROM waits`), "b a")
+	if f.refusesBeside("a", "b") {
+		t.Error("refused beside a process that was killed")
 	}
-	h := startHelper(t, "wait", path)
-	if !h.out.Scan() || h.out.Text() != "waiting" {
-		t.Fatalf("the helper said %q", h.out.Text())
-	}
-	waits := func() (n int64) {
-		if err := r.read(t.Context(), func(c *Conn) error { n, err = c.number(`SELECT count(*) FROM waits`); return err }); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	for waits() == 0 {
-	}
-	if _, err := r.declareWait(t.Context(), &WaitOptions{Recipient: "a", Timeout: time.Hour}, []string{"b"}); CodeOf(err) != Conflict {
-		t.Fatalf("beside a process that waits: %v", err)
-	}
-	h.cmd.Process.Kill()
-	h.cmd.Wait()
-	if n := waits(); n != 1 {
-		t.Fatalf("the killed process left %d waits", n)
-	}
-	if _, err := r.declareWait(t.Context(), &WaitOptions{Recipient: "a", Timeout: time.Hour}, []string{"b"}); err != nil {
-		t.Errorf("beside a process that was killed: %v", err)
-	}
-	if n := waits(); n != 1 {
-		t.Errorf("%d waits are noted; want that of a", n)
-	}
+	wantRows(t, f.rows(countWaits), "0")
 }

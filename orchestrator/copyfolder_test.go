@@ -10,7 +10,7 @@ import (
 // lock; whoever made it then makes another.
 func TestCopyFoldersBesideSweepers(t *testing.T) {
 	t.Parallel()
-	r := openWithTwo(t)
+	s := makeStore(t)
 	folder := t.TempDir()
 	var makers, sweepers sync.WaitGroup
 	done := make(chan struct{})
@@ -21,7 +21,7 @@ func TestCopyFoldersBesideSweepers(t *testing.T) {
 				case <-done:
 					return
 				default:
-					fileOf(r).sweep(folder)
+					s.sweep(folder)
 				}
 			}
 		})

@@ -1,23 +1,48 @@
-package orchestrator
+package orchestrator_test
 
 import (
+	"bufio"
+	"fmt"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// A router looks once a second, and at once when the clock was set back.
+// helpLive lives until it is killed.
+func helpLive(_ string, in *bufio.Scanner) { in.Scan() }
+
+// A router looks once a second for leases of dead processes, and at once when the clock was set back.
 func TestDeadAreLookedForOnceASecond(t *testing.T) {
 	t.Parallel()
-	at := time.Now()
-	r := &Router{now: func() time.Time { return at }}
-	began := at
-	for _, step := range []struct {
-		after time.Duration
-		due   bool
-	}{{0, true}, {0, false}, {deadEvery - 1, false}, {deadEvery, true}, {-time.Hour, true}, {-time.Hour, false}} {
-		at = began.Add(step.after)
-		if got := r.deadDue(); got != step.due {
-			t.Errorf("after %v: due %t", step.after, got)
+	f := newFixture(t, "a", "b")
+	step := func(after time.Duration, looks bool) {
+		t.Helper()
+		id, reader := f.send("a", "b"), helper.Start(t, "live", "")
+		ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{
+			Recipient: "b", Limit: 1, Lease: orchestrator.ReadingLease{For: time.Hour, PID: reader.ID()},
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
+		wantTaken(t, ms, id)
+		reader.Kill()
+		f.clock.advance(after)
+		f.deliver()
+		leased := "1"
+		if looks {
+			leased = "0"
+		}
+		want(t, fmt.Sprintf("leases of the dead %s after the last look", after), f.rows(`SELECT count(*) FROM reading_lease`)[0], leased)
+		f.sql(`DELETE FROM reading_lease`)
+		f.takeFor("b", 0)
 	}
+	f.deliver()
+	step(0, false)
+	step(time.Second-1, false)
+	step(1, true)
+	step(time.Second, true)
+	step(-time.Hour, true)
+	step(0, false)
 }

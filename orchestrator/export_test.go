@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// RealInbox is transport.Inbox, which imports this package, so that only its external tests can fill it in.
-var RealInbox Transport
-
 // SetPresence notes what an agent that is known does in a session, as the acts of a team do.
 func (r *Router) SetPresence(ctx context.Context, j Joining, status PresenceStatus) (p Presence, err error) {
 	err = r.write(ctx, func(t *tx) error {

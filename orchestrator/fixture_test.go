@@ -14,8 +14,6 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-func init() { orchestrator.RealInbox = transport.Inbox{} }
-
 // clock is a clock that only moves when it is told to.
 type clock struct {
 	mu sync.Mutex
@@ -106,6 +104,7 @@ type fixture struct {
 	wire  *scripted // scheme "wire", and those of devices
 	user  *person   // scheme "person"
 	path  string
+	bell  orchestrator.Bell   // of a bubble
 	trust *orchestrator.Trust // of what is opened from now on
 }
 
@@ -143,14 +142,15 @@ func (f *fixture) open() *orchestrator.Router {
 // bubbleFixture opens a database within a bubble of synctest, whose clock it goes by. The test closes it there.
 func bubbleFixture(t *testing.T) *fixture {
 	t.Helper()
+	bell := orchestrator.NewLocalBell()
 	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
-		Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
+		Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: bell, Log: slog.New(slog.DiscardHandler),
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{Router: r, t: t}
+	return &fixture{Router: r, t: t, path: r.Path(), bell: bell}
 }
 
 func (f *fixture) add(u orchestrator.AgentUpdate) orchestrator.Agent {

@@ -6,17 +6,19 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestFileWithoutAnIdentity: on a file system that gives a file another number at every look, a database is opened all
 // the same, and has not moved as far as anybody knows.
 func TestFileWithoutAnIdentity(t *testing.T) {
 	t.Parallel()
-	r := openWithTwo(t)
+	s := makeStore(t)
 	looks := uint64(0)
-	c, err := openFileBy(r.path, readerDSN(r.path, false), func(string) (fileID, error) {
+	c, err := openFileBy(s.path, readerDSN(s.path, false), func(string) (fileID, error) {
 		looks++
 		return fileID{1, looks}, nil
 	})
@@ -43,33 +45,33 @@ func putAway(t *testing.T, path string) {
 // can be used at once. The log says once that the engine has changed over.
 func TestFailedFileIsReplaced(t *testing.T) {
 	t.Parallel()
-	r := openWithTwo(t)
 	var log bytes.Buffer
-	fileOf(r).log = slog.New(slog.NewTextHandler(&log, nil))
-	failures.add(fileOf(r).backend.wal.at, errors.New("broken"))
-	if err := r.Ready(t.Context()); CodeOf(err) != Unavailable {
+	s := openStore(t, filepath.Join(t.TempDir(), "a.db"), slog.New(slog.NewTextHandler(&log, nil)))
+	if _, err := s.Create(); err != nil {
+		t.Fatal(err)
+	}
+	failures.add(s.backend.wal.at, errors.New("broken"))
+	if err := s.Ready(t.Context()); CodeOf(err) != Unavailable {
 		t.Fatalf("ready on a failed disk: %v", err)
 	}
-	putAway(t, r.path)
-	if err := r.Ready(t.Context()); CodeOf(err) != Unavailable {
+	putAway(t, s.path)
+	if err := s.Ready(t.Context()); CodeOf(err) != Unavailable {
 		t.Fatalf("the first write after it was put away: %v", err)
 	}
-	other := openWithTwo(t)
+	other := makeStore(t)
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(other.path, r.path); err != nil {
+	if err := os.Rename(other.path, s.path); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := r.Ready(t.Context()); err != nil {
+		if err := s.Ready(t.Context()); err != nil {
 			t.Fatalf("the file in its place: %v", err)
 		}
-		if _, err := r.Status(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		wantTexts(t, s, `SELECT message_id FROM agent_inbox`)
 	}
-	if got := strings.Count(log.String(), "level=WARN"); got != 1 || !strings.Contains(log.String(), r.path) {
+	if got := strings.Count(log.String(), "level=WARN"); got != 1 || !strings.Contains(log.String(), s.path) {
 		t.Errorf("the log:\n%s\nwant one warning", log.String())
 	}
 }
@@ -77,24 +79,21 @@ func TestFailedFileIsReplaced(t *testing.T) {
 // TestCloseAfterAFailedBatch: a writer is closed also when the batch of its last request failed, and says both.
 func TestCloseAfterAFailedBatch(t *testing.T) {
 	t.Parallel()
-	r := openWithTwo(t)
-	w := fileOf(r).backend
-	broken := errors.New("broken")
-	inside, leave, closed := make(chan struct{}), make(chan struct{}), make(chan error)
-	go r.write(context.Background(), func(*tx) error {
-		close(inside)
-		<-leave
-		return errUndo
-	})
-	<-inside
-	go r.write(context.Background(), func(t *tx) error {
+	s := makeStore(t)
+	w := s.backend
+	broken, closed := errors.New("broken"), make(chan error)
+	leave := occupy(s)
+	queue(s, job(func(*Transaction) error {
 		failures.add(w.wal.at, broken)
 		return nil
-	})
-	awaitQueue(t, fileOf(r).writer, 1)
-	go func() { closed <- r.Close() }()
-	awaitQueue(t, fileOf(r).writer, 2)
-	close(leave)
+	}))
+	go func() { closed <- s.Close() }()
+	for refusal := error(nil); CodeOf(refusal) != Unavailable; { // nothing is taken once the last request waits
+		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		refusal = s.write(soon, writeOne)
+		cancel()
+	}
+	leave()
 	if err := <-closed; CodeOf(err) != Unavailable || !errors.Is(err, broken) {
 		t.Errorf("closing: %v", err)
 	}
@@ -106,24 +105,20 @@ func TestCloseAfterAFailedBatch(t *testing.T) {
 // TestChangesInAReplacedDatabase: what watches for commits goes over to the file that is there now.
 func TestChangesInAReplacedDatabase(t *testing.T) {
 	t.Parallel()
-	r := openWithTwo(t)
-	changed, stop := fileOf(r).detectChanges()
+	s := makeStore(t)
+	changed, stop := s.detectChanges()
 	defer func() { stop() }()
 	if changed() {
 		t.Fatal("changed before anything was written")
 	}
-	putAway(t, r.path)
+	putAway(t, s.path)
 	for range 2 {
 		if !changed() {
 			t.Error("a database that has gone is no change")
 		}
 	}
-	other, err := Open(t.Context(), Options{Path: r.path, Bell: NewLocalBell()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { other.Close() })
-	if _, err := other.Create(t.Context()); err != nil {
+	other := openStore(t, s.path, s.log)
+	if _, err := other.Create(); err != nil {
 		t.Fatal(err)
 	}
 	if !changed() {
@@ -132,7 +127,7 @@ func TestChangesInAReplacedDatabase(t *testing.T) {
 	if changed() {
 		t.Error("changed again, before anything was written to the new one")
 	}
-	if err := other.write(t.Context(), func(t *tx) error { return t.configChanged() }); err != nil {
+	if err := other.write(t.Context(), writeOne); err != nil {
 		t.Fatal(err)
 	}
 	if !changed() {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // helpHold enters, says so, and leaves at the next line.
@@ -68,12 +70,12 @@ func TestTurnstileLetsOneProcessInAtATime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
 	const processes = 4
-	var helpers []*helper
+	var helpers []*helper.Process
 	for range processes {
-		helpers = append(helpers, startHelper(t, "turnstile count", path))
+		helpers = append(helpers, helper.Start(t, "turnstile count", path))
 	}
 	for _, h := range helpers {
-		h.expect("counted")
+		h.Expect("counted")
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -87,9 +89,9 @@ func TestTurnstileLetsOneProcessInAtATime(t *testing.T) {
 func TestTurnstileGoesOnWithoutAStoppedHolder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
-	holder := startHelper(t, "turnstile hold", path)
-	holder.expect("inside")
-	holder.stop()
+	holder := helper.Start(t, "turnstile hold", path)
+	holder.Expect("inside")
+	holder.Stop()
 
 	turn := newTurnstile(path)
 	defer turn.close()
@@ -108,9 +110,9 @@ func TestTurnstileGoesOnWithoutAStoppedHolder(t *testing.T) {
 		t.Fatal("a second call waits on the same open file, or got in by it")
 	}
 
-	holder.resume()
-	holder.say("leave")
-	holder.expect("outside")
+	holder.Resume()
+	holder.Say("leave")
+	holder.Expect("outside")
 	<-abandoned
 	if !isFree(t, path) {
 		t.Fatal("the abandoned helper kept the turnstile")
@@ -128,13 +130,13 @@ func TestTurnstileGoesOnWithoutAStoppedHolder(t *testing.T) {
 func TestTurnstileWaitsForTheOneInside(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
-	holder := startHelper(t, "turnstile hold", path)
-	holder.expect("inside")
+	holder := helper.Start(t, "turnstile hold", path)
+	holder.Expect("inside")
 	turn := newTurnstile(path)
 	defer turn.close()
 	entered := make(chan func())
 	go func() { entered <- turn.enter(time.Hour) }()
-	holder.say("leave")
+	holder.Say("leave")
 	leave := <-entered
 	if !turn.inside() {
 		t.Fatal("waited, and did not get in")
@@ -145,11 +147,9 @@ func TestTurnstileWaitsForTheOneInside(t *testing.T) {
 func TestTurnstileOfAKilledProcessIsFree(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
-	holder := startHelper(t, "turnstile hold", path)
-	holder.expect("inside")
-	if err := holder.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	holder := helper.Start(t, "turnstile hold", path)
+	holder.Expect("inside")
+	holder.Kill()
 	turn := newTurnstile(path)
 	defer turn.close()
 	leave := turn.enter(time.Hour)

@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 
 	"orchestrator/orchestratortest/powerloss":  {"orchestrator", "orchestrator/transport"},
 	"orchestrator/orchestratortest/corpus":     {},
+	"orchestrator/orchestratortest/helper":     {},
 	"orchestrator/orchestratortest/statements": {"orchestrator/store"},
 	"orchestrator/store":                       {},
 	"orchestrator/store/postgres":              {},
