@@ -76,7 +76,7 @@ func openSending(ctx context.Context, p senderParams) (sending, error) {
 
 type mailroomSending struct {
 	ctx  context.Context
-	r    *orchestrator.Router
+	r    *orchestrator.Engine
 	name string
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // openMailroom opens a database as the product does: with its transports and its bell.
-func openMailroom(ctx context.Context, path string) (*orchestrator.Router, error) {
+func openMailroom(ctx context.Context, path string) (*orchestrator.Engine, error) {
 	return orchestrator.Open(ctx, orchestrator.Options{
 		Path:       path,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},

@@ -23,7 +23,8 @@ import (
 
 // Env is what a handler may touch.
 type Env struct {
-	Router    *orchestrator.Router // nil for a command that needs no database
+	Ledger    *orchestrator.Router // the database; nil for a command that needs none
+	Engine    *orchestrator.Engine // that delivers from it
 	Caller    Caller
 	Log       *slog.Logger
 	Catalogue *Catalogue
@@ -146,7 +147,7 @@ func (t Typed[P, R]) Kind(k tracing.Kind) Typed[P, R] {
 	return t
 }
 
-// NeedsNoDatabase marks a command that runs without one; its Env.Router is nil.
+// NeedsNoDatabase marks a command that runs without one; its Env.Ledger is nil.
 func (t Typed[P, R]) NeedsNoDatabase() Typed[P, R] {
 	t.noDatabase = true
 	return t

@@ -105,8 +105,8 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 
 // permit refuses a command that only administrators may run, and a caller that acts for an agent whose name another has now.
 func (d *Definition) permit(ctx context.Context, env Env) error {
-	if env.Router != nil {
-		err := env.Router.CheckSuccession(ctx, env.Caller.Name, env.Caller.Since)
+	if env.Ledger != nil {
+		err := env.Ledger.CheckSuccession(ctx, env.Caller.Name, env.Caller.Since)
 		if orchestrator.CodeOf(err) == orchestrator.PermissionDenied { // of any other error the command itself tells
 			return err
 		}
@@ -130,17 +130,17 @@ func (d *Definition) begin(ctx context.Context, env Env) (context.Context, *trac
 	span.Scheduled, _ = ctx.Value(scheduledKey{}).(bool)
 	span.Set(tracing.AttrSystem, "mailroom")
 	span.Set(tracing.AttrOperation, d.Name)
-	if env.Router != nil {
-		span.Begin(env.Router.Now())
+	if env.Ledger != nil {
+		span.Begin(env.Ledger.Now())
 	}
 	return ctx, span
 }
 
 func (d *Definition) end(ctx context.Context, env Env, span *tracing.Span, err error) {
-	if env.Router == nil {
+	if env.Ledger == nil {
 		return
 	}
-	env.Router.EndSpan(ctx, span, err, func() bool {
+	env.Ledger.EndSpan(ctx, span, err, func() bool {
 		card, cerr := d.Card()
 		return d.looksOnly || cerr == nil && card.OnlyReads()
 	})
@@ -153,8 +153,8 @@ func (d *Definition) guarded(ctx context.Context, env Env, run func() (any, erro
 			result, err = nil, fmt.Errorf("panic in %s: %v\n%s", d.Name, p, debug.Stack())
 		}
 	}()
-	if Guard != nil && env.Router != nil {
-		release := Guard(d, env.Router)
+	if Guard != nil && env.Ledger != nil {
+		release := Guard(d, env.Ledger)
 		defer func() {
 			if gerr := release(); gerr != nil && err == nil {
 				result, err = nil, gerr

@@ -87,7 +87,7 @@ func TestUnacknowledgedIsToldOnce(t *testing.T) {
 			}
 			want(t, "notes", notes(), c.notes)
 			f.clock.advance(100 * within)
-			f.Router = f.open() // after a restart
+			f.Engine = f.open() // after a restart
 			want(t, "notes after a restart", notes(), c.notes)
 			want(t, "what is still expected", f.rows(`SELECT count(*) FROM acknowledgement_due`)[0], "0")
 			if c.notes == 1 {

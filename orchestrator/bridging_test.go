@@ -23,7 +23,7 @@ func TestTakeInOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
 	f.addWired("b")
-	routers := []*orchestrator.Router{f.Router, f.open(), f.open()}
+	routers := []*orchestrator.Engine{f.Engine, f.open(), f.open()}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	stored := 0

@@ -30,7 +30,7 @@ func TestKilledWaiterRefusesNobody(t *testing.T) {
 		t.Skip("no lock tells whether a process lives; its wait counts until its timeout")
 	}
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	f := &fixture{Router: openAt(t, path), t: t, path: path} // by the clock of the other process
+	f := &fixture{Engine: openAt(t, path), t: t, path: path} // by the clock of the other process
 	f.add(orchestrator.AgentUpdate{Name: "a"})
 	f.add(orchestrator.AgentUpdate{Name: "b"})
 	waiter := helper.Start(t, "wait", path)

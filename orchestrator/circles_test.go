@@ -16,7 +16,7 @@ import (
 )
 
 // openAll opens the file n times, as n processes that hear one bell would.
-func (f *fixture) openAll(n int) (routers []*orchestrator.Router) {
+func (f *fixture) openAll(n int) (routers []*orchestrator.Engine) {
 	f.t.Helper()
 	bell := orchestrator.NewLocalBell()
 	for i := range n {
@@ -45,7 +45,7 @@ type waited struct {
 }
 
 // wait starts a wait for somebody. It ends with a message, or with ctx.
-func wait(ctx context.Context, r *orchestrator.Router, ended chan<- waited, agent string, names ...string) {
+func wait(ctx context.Context, r *orchestrator.Engine, ended chan<- waited, agent string, names ...string) {
 	go func() {
 		ms, _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: 10, Timeout: time.Hour, For: names})
 		ended <- waited{agent, ms, err}
@@ -136,7 +136,7 @@ func TestAskingInTurnIsNoCircle(t *testing.T) {
 	f := newFixture(t, "a", "b")
 	routers, ctx := f.openAll(2), short(t)
 	failed := make(chan error, 2)
-	play := func(r *orchestrator.Router, self, other string, serves bool) {
+	play := func(r *orchestrator.Engine, self, other string, serves bool) {
 		for i := range 300 {
 			if serves || i > 0 {
 				if _, err := r.Send(ctx, orchestrator.Draft{Sender: self, Recipient: other}); err != nil {
@@ -198,7 +198,7 @@ func (f *fixture) refuses(agent, other string) bool {
 	defer cancel()
 	before := f.rows(`SELECT count(*) FROM waits WHERE instance = 'killed'`)[0]
 	ended := make(chan waited, 1)
-	wait(ctx, f.Router, ended, agent, other)
+	wait(ctx, f.Engine, ended, agent, other)
 	for {
 		select {
 		case w := <-ended:
@@ -342,7 +342,7 @@ func (f *fixture) refusesBeside(agent, other string) bool {
 	ctx, cancel := context.WithCancel(short(f.t))
 	defer cancel()
 	ended := make(chan waited, 1)
-	wait(ctx, f.Router, ended, agent, other)
+	wait(ctx, f.Engine, ended, agent, other)
 	for {
 		select {
 		case w := <-ended:

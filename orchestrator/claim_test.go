@@ -248,7 +248,7 @@ func TestWaitersShareMessages(t *testing.T) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for range 4 {
-		r := f.Router
+		r := f.Engine
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				ms, _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour})

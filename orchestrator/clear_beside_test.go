@@ -86,7 +86,7 @@ func TestRequestsGo(t *testing.T) {
 	}
 	f.take("lead")
 	f.clock.advance(time.Hour)
-	if _, err := f.reply(f.Router, orchestrator.PlanApproval, answered.RequestID, true, "lead", "dev"); err != nil {
+	if _, err := f.reply(f.Engine, orchestrator.PlanApproval, answered.RequestID, true, "lead", "dev"); err != nil {
 		t.Fatal(err)
 	}
 	f.take("dev")
@@ -96,7 +96,7 @@ func TestRequestsGo(t *testing.T) {
 	f.clock.advance(time.Hour)
 	f.clear(orchestrator.ClearOptions{})
 	wantRows(t, f.rows(`SELECT request_id FROM team_requests`), waiting.RequestID)
-	if _, err := f.reply(f.Router, orchestrator.PlanApproval, waiting.RequestID, true, "lead", "tester"); err != nil {
+	if _, err := f.reply(f.Engine, orchestrator.PlanApproval, waiting.RequestID, true, "lead", "tester"); err != nil {
 		t.Errorf("an old request that is open still: %v", err)
 	}
 	f.clock.advance(98 * 24 * time.Hour)

@@ -11,30 +11,30 @@ import (
 const deadEvery = time.Second
 
 // deadDue reports whether it is time to look again, and notes that somebody does.
-func (r *Router) deadDue() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.now()
-	if since := now.Sub(r.lookedForDead); since >= 0 && since < deadEvery {
+func (e *Engine) deadDue() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	if since := now.Sub(e.lookedForDead); since >= 0 && since < deadEvery {
 		return false
 	}
-	r.lookedForDead = now
+	e.lookedForDead = now
 	return true
 }
 
 // endDeadLeases lets the leases run out whose holders are known to be dead, so that tidy takes their rows back, and ends
 // those of readers whose process has ended.
-func (r *Router) endDeadLeases(ctx context.Context) error {
-	if !r.deadDue() {
+func (e *Engine) endDeadLeases(ctx context.Context) error {
+	if !e.deadDue() {
 		return nil
 	}
-	if _, err := r.endDeadReaders(ctx, ""); err != nil {
+	if _, err := e.endDeadReaders(ctx, ""); err != nil {
 		return err
 	}
 	var dead []string
-	err := r.read(ctx, func(c *Conn) error {
+	err := e.read(ctx, func(c *Conn) error {
 		return c.query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+leased, func(row store.Row) error {
-			if token := row.Text(0); r.store.Gone(token) {
+			if token := row.Text(0); e.store.Gone(token) {
 				dead = append(dead, token)
 			}
 			return nil
@@ -43,7 +43,7 @@ func (r *Router) endDeadLeases(ctx context.Context) error {
 	if err != nil || len(dead) == 0 {
 		return err
 	}
-	return r.write(ctx, func(t *tx) error {
+	return e.write(ctx, func(t *tx) error {
 		for _, token := range dead {
 			if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+leased+` AND lease_token = ?2`, t.clockText, token); err != nil {
 				return err

@@ -131,34 +131,34 @@ func (y *tally) delivery() Delivery {
 // DeliverAll delivers everything that is due: first to inboxes, set-based and exactly once, then through the other
 // transports, each recipient by itself so that a slow one delays nobody. It may run in many processes at once. A failed
 // attempt is part of the result and not an error. Errors: unknown_recipient, and those of the database.
-func (r *Router) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, error) {
+func (e *Engine) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, error) {
 	o.Recipient = foldName(o.Recipient)
-	if err := r.checkRecipient(ctx, o.Recipient); err != nil {
+	if err := e.checkRecipient(ctx, o.Recipient); err != nil {
 		return Delivery{}, err
 	}
-	if err := r.endDeadLeases(ctx); err != nil {
+	if err := e.endDeadLeases(ctx); err != nil {
 		return Delivery{}, err
 	}
 	y := newTally()
-	work, untrusted, err := r.anythingDue(ctx)
+	work, untrusted, err := e.anythingDue(ctx)
 	if y.untrusted = untrusted; err != nil || !work {
 		return y.delivery(), err
 	}
-	if err := r.tidyAll(ctx); err != nil {
+	if err := e.tidyAll(ctx); err != nil {
 		return Delivery{}, err
 	}
 	if o.Recipient == "" {
-		r.doErrands(ctx)
+		e.doErrands(ctx)
 	}
-	start := func(recipient string) { r.startWorker(ctx, recipient, o, y) }
-	if err := r.deliverInboxes(ctx, o, y, start); err != nil {
+	start := func(recipient string) { e.startWorker(ctx, recipient, o, y) }
+	if err := e.deliverInboxes(ctx, o, y, start); err != nil {
 		return y.delivery(), err
 	}
 	if !o.Background {
 		y.workers.Wait()
 		// What failed on the way may have sent reports to inboxes.
 		if y.started.Load() && o.Recipient == "" {
-			if err := r.deliverInboxes(ctx, o, y, func(string) {}); err != nil {
+			if err := e.deliverInboxes(ctx, o, y, func(string) {}); err != nil {
 				return y.delivery(), err
 			}
 		}
@@ -288,33 +288,33 @@ func (r *Router) tidyAll(ctx context.Context) error {
 
 // startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of this
 // process are at it already. A worker that has claimed something starts the next, if more may be claimed.
-func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOptions, y *tally) {
-	allowed, seats := r.workersOf(ctx, recipient)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.delivering[recipient] >= allowed {
+func (e *Engine) startWorker(ctx context.Context, recipient string, o DeliverOptions, y *tally) {
+	allowed, seats := e.workersOf(ctx, recipient)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.delivering[recipient] >= allowed {
 		return
 	}
-	r.delivering[recipient]++
+	e.delivering[recipient]++
 	y.started.Store(true)
 	y.workers.Add(1)
-	r.workers.Add(1)
-	GoSafe("delivery to "+recipient, r.log, func() {
+	e.workers.Add(1)
+	GoSafe("delivery to "+recipient, e.log, func() {
 		defer y.workers.Done()
-		defer r.workers.Done()
+		defer e.workers.Done()
 		if seats != nil {
 			seats <- struct{}{}
 			defer func() { <-seats }()
 		}
 		defer func() {
-			r.mu.Lock()
-			if r.delivering[recipient]--; r.delivering[recipient] == 0 {
-				delete(r.delivering, recipient)
+			e.mu.Lock()
+			if e.delivering[recipient]--; e.delivering[recipient] == 0 {
+				delete(e.delivering, recipient)
 			}
-			r.mu.Unlock()
+			e.mu.Unlock()
 		}()
-		if err := r.deliverTo(ctx, recipient, o, y); err != nil && !errors.Is(err, context.Canceled) {
-			r.log.Error("delivery stopped; the next run goes on", "recipient", recipient, "error", err)
+		if err := e.deliverTo(ctx, recipient, o, y); err != nil && !errors.Is(err, context.Canceled) {
+			e.log.Error("delivery stopped; the next run goes on", "recipient", recipient, "error", err)
 			y.databaseFault(err)
 		}
 	})
@@ -322,17 +322,17 @@ func (r *Router) startWorker(ctx context.Context, recipient string, o DeliverOpt
 
 // callHelp starts another worker for a recipient whose transport makes several attempts at a time, if there is something
 // for it.
-func (r *Router) callHelp(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
-	allowed, _ := r.workersOf(ctx, recipient)
-	r.mu.Lock()
-	enough := r.delivering[recipient] >= allowed
-	r.mu.Unlock()
+func (e *Engine) callHelp(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
+	allowed, _ := e.workersOf(ctx, recipient)
+	e.mu.Lock()
+	enough := e.delivering[recipient] >= allowed
+	e.mu.Unlock()
 	if enough {
 		return nil
 	}
-	more, err := r.claimable(ctx, recipient)
+	more, err := e.claimable(ctx, recipient)
 	if err == nil && more {
-		r.startWorker(ctx, recipient, o, y)
+		e.startWorker(ctx, recipient, o, y)
 	}
 	return err
 }

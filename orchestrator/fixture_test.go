@@ -98,7 +98,7 @@ func failing(reason string) func(context.Context, orchestrator.Attempt) []error 
 
 // fixture is a router on a real file, with a clock and a scripted transport of the test's own.
 type fixture struct {
-	*orchestrator.Router
+	*orchestrator.Engine
 	t     *testing.T
 	clock *clock
 	wire  *scripted // scheme "wire", and those of devices
@@ -111,7 +111,7 @@ type fixture struct {
 func newFixture(t *testing.T, agents ...string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: newClock(), wire: &scripted{}, user: &person{scripted: &scripted{}}, path: filepath.Join(t.TempDir(), "mailroom.db")}
-	f.Router = f.open()
+	f.Engine = f.open()
 	for _, name := range agents {
 		f.add(orchestrator.AgentUpdate{Name: name})
 	}
@@ -119,7 +119,7 @@ func newFixture(t *testing.T, agents ...string) *fixture {
 }
 
 // open opens the file once more, as another process would.
-func (f *fixture) open() *orchestrator.Router {
+func (f *fixture) open() *orchestrator.Engine {
 	f.t.Helper()
 	r, err := orchestrator.Open(f.t.Context(), orchestrator.Options{
 		Path: f.path, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(), Trust: f.trust,
@@ -150,7 +150,7 @@ func bubbleFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{Router: r, t: t, path: r.Path(), bell: bell}
+	return &fixture{Engine: r, t: t, path: r.Path(), bell: bell}
 }
 
 func (f *fixture) add(u orchestrator.AgentUpdate) orchestrator.Agent {

@@ -168,12 +168,12 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	answered, open, own := f.mustAsk(orchestrator.Shutdown, "a", "b"), f.mustAsk(orchestrator.PlanApproval, "a", "b"), f.mustAsk(orchestrator.PlanApproval, "b", "a")
 	f.deliver()
 	f.take("b")
-	if _, err := f.reply(f.Router, orchestrator.Shutdown, answered.RequestID, false, "b", "a"); err != nil {
+	if _, err := f.reply(f.Engine, orchestrator.Shutdown, answered.RequestID, false, "b", "a"); err != nil {
 		t.Fatal(err)
 	}
 	unread := f.mustAsk(orchestrator.Shutdown, "a", "b")
 	answer := func(asked orchestrator.TeamSent, kind orchestrator.RequestKind) error {
-		_, err := f.reply(f.Router, kind, asked.RequestID, true, "b", "a")
+		_, err := f.reply(f.Engine, kind, asked.RequestID, true, "b", "a")
 		return err
 	}
 	stranger := func(when string) {

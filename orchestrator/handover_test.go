@@ -58,7 +58,7 @@ func TestHandOverToNobody(t *testing.T) {
 		f.add(orchestrator.AgentUpdate{Name: "a"})
 		f.add(orchestrator.AgentUpdate{Name: "b"})
 		ended := make(chan waited, 1)
-		wait(t.Context(), f.Router, ended, "b")
+		wait(t.Context(), f.Engine, ended, "b")
 		synctest.Wait()
 		f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, traced_status, next_attempt_at) VALUES ('m', 'a', 'b', '1', 'pending', '');
 			DELETE FROM agents WHERE name = 'b'; UPDATE settings SET value = 'another' WHERE key = 'config.version'`)

@@ -129,12 +129,12 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 // Who waits is heard of for as long as it does.
 func TestAWaitIsASignOfLife(t *testing.T) {
 	t.Parallel()
-	for name, wait := range map[string]func(t *testing.T, r *orchestrator.Router, timeout time.Duration) error{
-		"for its inbox": func(t *testing.T, r *orchestrator.Router, timeout time.Duration) error {
+	for name, wait := range map[string]func(t *testing.T, r *orchestrator.Engine, timeout time.Duration) error{
+		"for its inbox": func(t *testing.T, r *orchestrator.Engine, timeout time.Duration) error {
 			_, _, err := r.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "a", Limit: 1, Timeout: timeout})
 			return err
 		},
-		"for its folder": func(t *testing.T, r *orchestrator.Router, timeout time.Duration) error {
+		"for its folder": func(t *testing.T, r *orchestrator.Engine, timeout time.Duration) error {
 			_, _, _, err := r.WaitPlaced(t.Context(), "a", "wire:a", 1, true, timeout)
 			return err
 		},
@@ -146,13 +146,13 @@ func TestAWaitIsASignOfLife(t *testing.T) {
 	}
 }
 
-func waitIsHeard(t *testing.T, wait func(t *testing.T, r *orchestrator.Router, timeout time.Duration) error) {
+func waitIsHeard(t *testing.T, wait func(t *testing.T, r *orchestrator.Engine, timeout time.Duration) error) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbleFixture(t)
 		defer f.Close()
 		f.addLimited("a")
 		waited := make(chan error, 1)
-		go func() { waited <- wait(t, f.Router, 10*limit) }()
+		go func() { waited <- wait(t, f.Engine, 10*limit) }()
 		<-time.After(10*limit - time.Second)
 		wantRows(t, f.timeouts())
 		if err := <-waited; err != nil {

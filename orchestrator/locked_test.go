@@ -20,7 +20,7 @@ import (
 const shortBusy = 100 * time.Millisecond
 
 // lockable opens a database with the agents a and b of which another program takes the write lock when lock is called.
-func lockable(t *testing.T, bell orchestrator.Bell) (r *orchestrator.Router, lock func()) {
+func lockable(t *testing.T, bell orchestrator.Bell) (r *orchestrator.Engine, lock func()) {
 	t.Helper()
 	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
 		Path: filepath.Join(t.TempDir(), "a.db"), Bell: bell, BusyTimeout: shortBusy, Log: slog.New(slog.DiscardHandler),
@@ -50,13 +50,13 @@ func lockable(t *testing.T, bell orchestrator.Bell) (r *orchestrator.Router, loc
 // about a failed command does not wait for the database a second time.
 func TestBusyAfterOneTimeout(t *testing.T) {
 	t.Parallel()
-	for name, command := range map[string]func(ctx context.Context, r *orchestrator.Router, bell orchestrator.Bell, lock func()) error{
-		"send": func(ctx context.Context, r *orchestrator.Router, _ orchestrator.Bell, lock func()) error {
+	for name, command := range map[string]func(ctx context.Context, r *orchestrator.Engine, bell orchestrator.Bell, lock func()) error{
+		"send": func(ctx context.Context, r *orchestrator.Engine, _ orchestrator.Bell, lock func()) error {
 			lock()
 			_, err := r.Send(ctx, orchestrator.Draft{Sender: "a", Recipient: "b"})
 			return err
 		},
-		"wait that names whom it waits for": func(ctx context.Context, r *orchestrator.Router, bell orchestrator.Bell, lock func()) error {
+		"wait that names whom it waits for": func(ctx context.Context, r *orchestrator.Engine, bell orchestrator.Bell, lock func()) error {
 			ended := make(chan error)
 			go func() {
 				_, _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "a", Timeout: time.Hour, Limit: 1, For: []string{"b"}})

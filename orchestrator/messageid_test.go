@@ -70,7 +70,7 @@ func TestMadeIDsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")
 	const messages = 1200
-	routers := []*orchestrator.Router{f.Router, f.open()}
+	routers := []*orchestrator.Engine{f.Engine, f.open()}
 	ids := make([]string, messages)
 	var wg sync.WaitGroup
 	for worker := range 8 {
@@ -150,7 +150,7 @@ func TestSendWithPresence(t *testing.T) {
 func TestOwnIDAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b", "c")
-	routers := []*orchestrator.Router{f.Router, f.open()}
+	routers := []*orchestrator.Engine{f.Engine, f.open()}
 	fresh := make([]bool, 20)
 	var wg sync.WaitGroup
 	for i := range fresh {

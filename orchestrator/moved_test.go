@@ -73,7 +73,7 @@ func TestReplacedDatabase(t *testing.T) {
 	}
 }
 
-func addAB(t *testing.T, r *orchestrator.Router) {
+func addAB(t *testing.T, r *orchestrator.Engine) {
 	t.Helper()
 	for _, name := range []string{"a", "b"} {
 		if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name}); err != nil {
@@ -82,7 +82,7 @@ func addAB(t *testing.T, r *orchestrator.Router) {
 	}
 }
 
-func mustSend(t *testing.T, r *orchestrator.Router, payload string) {
+func mustSend(t *testing.T, r *orchestrator.Engine, payload string) {
 	t.Helper()
 	if _, err := r.Send(t.Context(), draftOf(payload)); err != nil {
 		t.Fatalf("sending %s: %v", payload, err)
@@ -94,7 +94,7 @@ func draftOf(payload string) orchestrator.Draft {
 }
 
 // refusedSend fails unless a send is refused with a text that has a part.
-func refusedSend(t *testing.T, r *orchestrator.Router, payload, part string) {
+func refusedSend(t *testing.T, r *orchestrator.Engine, payload, part string) {
 	t.Helper()
 	_, err := r.Send(t.Context(), draftOf(payload))
 	wantCode(t, err, orchestrator.Unavailable)
@@ -332,7 +332,7 @@ func TestMissingDatabase(t *testing.T) {
 	other := openAt(t, path)
 	refused := func(place string) {
 		t.Helper()
-		for what, r := range map[string]*orchestrator.Router{"another process": other, "the one that had it open": r} {
+		for what, r := range map[string]*orchestrator.Engine{"another process": other, "the one that had it open": r} {
 			for range 2 {
 				_, err := r.Send(t.Context(), draftOf("two"))
 				wantCode(t, err, orchestrator.Unavailable)

@@ -26,7 +26,7 @@ var grammar = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,56}$`)
 
 // nameDesk is where names are tried: a router with an agent a, and another connection that sees every write.
 type nameDesk struct {
-	*orchestrator.Router
+	*orchestrator.Engine
 	plain *sql.DB
 }
 
@@ -41,7 +41,7 @@ func newNameDesk(t testing.TB) *nameDesk {
 	if _, _, err := router.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	d := &nameDesk{Router: router, plain: openPlain(t, path)}
+	d := &nameDesk{Engine: router, plain: openPlain(t, path)}
 	d.plain.SetMaxOpenConns(1) // data_version is about the one connection that is asked
 	return d
 }

@@ -37,7 +37,7 @@ func FuzzOddValues(f *testing.F) {
 // oddRun is one run. What is good in it is called so, and must not be harmed; all other rows are fair game.
 type oddRun struct {
 	*fixture
-	routers []*orchestrator.Router // as of several processes
+	routers []*orchestrator.Engine // as of several processes
 	db      *sql.DB                // by which odd values are written
 	tables  []oddTable
 	script  []byte // what is written
@@ -94,7 +94,7 @@ func (o *oddRun) run(ctx context.Context) {
 }
 
 // sendGood sends a message that must arrive once.
-func (o *oddRun) sendGood(ctx context.Context, r *orchestrator.Router, recipient string, lane int) {
+func (o *oddRun) sendGood(ctx context.Context, r *orchestrator.Engine, recipient string, lane int) {
 	// The lock keeps what is noted in the order of sending.
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,7 +109,7 @@ func (o *oddRun) sendGood(ctx context.Context, r *orchestrator.Router, recipient
 }
 
 // engine does once what goes on all the time.
-func (o *oddRun) engine(ctx context.Context, r *orchestrator.Router) {
+func (o *oddRun) engine(ctx context.Context, r *orchestrator.Engine) {
 	done := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
 			o.t.Errorf("%s: %v", what, err)

@@ -25,7 +25,7 @@ type goodThings struct {
 // newOddRun makes a database with at least one row in every table, so that there is something to write over.
 func newOddRun(t *testing.T, script []byte) *oddRun {
 	f := newFixture(t, "good_sender", "good_reader", "good_taker", "odd1", "odd3", "gone")
-	o := &oddRun{fixture: f, routers: []*orchestrator.Router{f.Router, f.open()}, db: openPlain(t, f.path), script: script,
+	o := &oddRun{fixture: f, routers: []*orchestrator.Engine{f.Engine, f.open()}, db: openPlain(t, f.path), script: script,
 		sent: map[string][]string{}}
 	o.db.SetMaxOpenConns(1)
 	f.addWired("good_wire")
@@ -141,7 +141,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 }
 
 // postGood posts what must stand in the thread once.
-func (o *oddRun) postGood(ctx context.Context, r *orchestrator.Router) {
+func (o *oddRun) postGood(ctx context.Context, r *orchestrator.Engine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p, err := r.Post(ctx, orchestrator.PostDraft{Session: room, Thread: o.good.thread.ID, Sender: "good_sender", Type: goodType,
@@ -248,7 +248,7 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		fine("closing a thread", err)
 	}
 	for _, id := range o.texts(`SELECT request_id FROM team_requests LIMIT 10`) {
-		_, err = o.reply(o.Router, orchestrator.Shutdown, id, true, "odd3", "odd1")
+		_, err = o.reply(o.Engine, orchestrator.Shutdown, id, true, "odd3", "odd1")
 		fine("answering a teammate", err)
 	}
 	for _, name := range []string{"good_reader", "odd1", "odd2", "odd3", "gone", "user"} {

@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-func openAt(t *testing.T, path string) *orchestrator.Router {
+func openAt(t *testing.T, path string) *orchestrator.Engine {
 	t.Helper()
 	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
 		Path: path, Bell: orchestrator.NewLocalBell(), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},

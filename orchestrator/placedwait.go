@@ -12,33 +12,33 @@ const placedAgain = time.Second
 // WaitPlaced is ReadPlaced for an agent that may wait. It delivers what is due to the agent on the way; when nothing is
 // placed it waits until something is, or the timeout ends: no messages and no error is a wait that timed out. Asking with
 // mark is a sign of the agent, whatever is found. Errors: busy; context.Cause(ctx) when ctx ended.
-func (r *Router) WaitPlaced(ctx context.Context, agent, target string, limit int, mark bool, timeout time.Duration) (
+func (e *Engine) WaitPlaced(ctx context.Context, agent, target string, limit int, mark bool, timeout time.Duration) (
 	ms, fresh []Message, more bool, err error) {
-	deadline := r.now().Add(timeout)
+	deadline := e.now().Add(timeout)
 	var rings <-chan bool
 	var heard time.Time
 	var silent time.Duration
 	for {
-		due, _, err := r.anythingDue(ctx)
+		due, _, err := e.anythingDue(ctx)
 		if err == nil && due {
-			_, err = r.DeliverAll(ctx, DeliverOptions{Recipient: agent})
+			_, err = e.DeliverAll(ctx, DeliverOptions{Recipient: agent})
 		}
 		if err == nil {
-			ms, fresh, more, err = r.ReadPlaced(ctx, agent, target, limit, mark)
+			ms, fresh, more, err = e.ReadPlaced(ctx, agent, target, limit, mark)
 		}
 		if err != nil || len(ms) > 0 {
 			return ms, fresh, more, err
 		}
-		if now := r.now(); now.Sub(heard) >= silent/2 {
-			heard, silent = now, r.heartbeat(ctx, agent, mark)
+		if now := e.now(); now.Sub(heard) >= silent/2 {
+			heard, silent = now, e.heartbeat(ctx, agent, mark)
 		}
-		left := deadline.Sub(r.now())
+		left := deadline.Sub(e.now())
 		if left <= 0 {
 			return nil, nil, false, nil
 		}
 		if rings == nil {
 			var stop func()
-			if rings, stop, err = r.bell.Listen(ctx, agent); err != nil {
+			if rings, stop, err = e.bell.Listen(ctx, agent); err != nil {
 				return nil, nil, false, err
 			}
 			defer stop()

@@ -19,7 +19,7 @@ func TestHelperProcess(t *testing.T) {
 }
 
 // openBare opens a database for another process.
-func openBare(path string) (*orchestrator.Router, error) {
+func openBare(path string) (*orchestrator.Engine, error) {
 	return orchestrator.Open(context.Background(), orchestrator.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell()})
 }
 
@@ -49,7 +49,7 @@ func helpPost(path string, in *bufio.Scanner) {
 func TestKilledPosterLeavesWholePosts(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	f := &fixture{Router: openAt(t, path), t: t, path: path}
+	f := &fixture{Engine: openAt(t, path), t: t, path: path}
 	for _, name := range []string{"a", "b", "c"} {
 		f.add(orchestrator.AgentUpdate{Name: name})
 	}

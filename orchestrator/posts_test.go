@@ -119,7 +119,7 @@ func TestPostStandsOnceInHistory(t *testing.T) {
 }
 
 // fixturePost posts what mentions nobody, through a router of the test's choice.
-func (f *fixture) fixturePost(r *orchestrator.Router, thread string) {
+func (f *fixture) fixturePost(r *orchestrator.Engine, thread string) {
 	f.t.Helper()
 	if _, err := r.Post(f.t.Context(), orchestrator.PostDraft{Session: room, Thread: thread, Sender: "a", Type: "post",
 		Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }}); err != nil {

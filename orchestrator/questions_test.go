@@ -151,7 +151,7 @@ func TestFirstAnswerWins(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 40 {
 		all.Go(func() {
-			r := f.Router
+			r := f.Engine
 			if i%2 == 1 {
 				r = other
 			}
@@ -266,7 +266,7 @@ func TestWaitQuestion(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		f := &fixture{Router: r, t: t}
+		f := &fixture{Engine: r, t: t}
 		f.add(orchestrator.AgentUpdate{Name: "builder"})
 		d, _ := f.paired("phone")
 		if _, err := f.ActivateDevice(t.Context(), d.ID, d.Recipient); err != nil {

@@ -238,7 +238,7 @@ func TestRequestsOfARemovedAgent(t *testing.T) {
 	f.deliver()
 	f.remove("b")
 	f.add(orchestrator.AgentUpdate{Name: "b", PlanModeRequired: new(true)})
-	_, err := f.reply(f.Router, orchestrator.PlanApproval, request.RequestID, true, "c", "b")
+	_, err := f.reply(f.Engine, orchestrator.PlanApproval, request.RequestID, true, "c", "b")
 	wantCode(t, err, orchestrator.Conflict)
 	f.clock.advance(time.Hour)
 	f.deliver()

@@ -52,7 +52,7 @@ func TestRestoreRevivesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "revoked", done.Revoked, 3)
-	for _, r := range []*orchestrator.Router{f.Router, other} {
+	for _, r := range []*orchestrator.Engine{f.Engine, other} {
 		for agent, secret := range secrets {
 			if _, err := r.Authenticate(t.Context(), secret); (err == nil) != (agent == "d") {
 				t.Errorf("the token of %s: %v", agent, err)

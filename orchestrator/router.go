@@ -56,30 +56,17 @@ type Router struct {
 	untidyOnce sync.Once              // makes untidyText
 	untidyText string                 // see untidyQuery
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
-
-	mu            sync.Mutex
-	lookedForDead time.Time // leases of dead processes
-	workers       sync.WaitGroup
-	delivering    map[string]int           // workers of this process by the recipient that they deliver to
-	seats         map[string]chan struct{} // by scheme: bounds the workers that deliver through a transport at the same time
 }
-
-// maxWorkers bounds the workers of one process that deliver through one transport at the same time, and so the files,
-// connections and processes that it has for them. Each transport has its own: commands that take their time delay no file.
-const maxWorkers = 256
 
 // openWith prepares a Router whose engine has these parts.
 func openWith(o Options, parts []*Part) (*Router, error) {
 	r := &Router{
 		instance: o.Instance, now: o.Now, transports: map[string]Transport{}, log: o.Log, trust: o.Trust, parts: parts, busy: o.BusyTimeout,
-		entropy: newEntropy(), delivering: map[string]int{}, seats: map[string]chan struct{}{},
+		entropy: newEntropy(),
 	}
 	maps.Copy(r.transports, o.Transports)
 	if o.User != nil {
 		r.user, r.transports["person"] = o.User, o.User(r)
-	}
-	for scheme := range r.transports {
-		r.seats[scheme] = make(chan struct{}, maxWorkers)
 	}
 	if r.instance == "" {
 		host, _ := os.Hostname()
@@ -115,14 +102,8 @@ func (r *Router) Instance() string { return r.instance }
 // Now reads the router's clock.
 func (r *Router) Now() time.Time { return r.now() }
 
-// Drain waits for deliveries under way. No new ones may be asked for meanwhile.
-func (r *Router) Drain() { r.workers.Wait() }
-
-// Close waits for deliveries under way, then closes the database. Nothing may be called afterwards.
-func (r *Router) Close() error {
-	r.workers.Wait()
-	return r.store.Close()
-}
+// Close closes the database. Nothing may be called afterwards.
+func (r *Router) Close() error { return r.store.Close() }
 
 // Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
 func (r *Router) Create(ctx context.Context) (created bool, err error) { return r.store.Create() }

@@ -195,7 +195,7 @@ func TestIdempotencyOfEarlierVersions(t *testing.T) {
 func TestIdempotencyAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")
-	routers := []*orchestrator.Router{f.Router, f.open()}
+	routers := []*orchestrator.Engine{f.Engine, f.open()}
 	ids := make([]string, 50)
 	var wg sync.WaitGroup
 	for i := range ids {

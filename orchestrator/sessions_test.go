@@ -325,7 +325,7 @@ func TestDeliveriesWakeWatchdogs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			f := &fixture{Router: r, t: t}
+			f := &fixture{Engine: r, t: t}
 			f.addSession(deliver)
 			f.send("b", "a")
 			wakeups, stop, err := r.Wakeups(t.Context())

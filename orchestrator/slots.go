@@ -41,8 +41,8 @@ func (r *Router) slotsTaken(agent *Agent) bool {
 
 // workersOf is how many workers may deliver to a recipient at the same time, and what bounds those of its transport. More
 // than one are of use only where a transport says how many attempts it makes at a time.
-func (r *Router) workersOf(ctx context.Context, recipient string) (allowed int, seats chan struct{}) {
-	conf, err := r.configuration(ctx)
+func (e *Engine) workersOf(ctx context.Context, recipient string) (allowed int, seats chan struct{}) {
+	conf, err := e.configuration(ctx)
 	if err != nil {
 		return 1, nil
 	}
@@ -51,8 +51,8 @@ func (r *Router) workersOf(ctx context.Context, recipient string) (allowed int, 
 		return 1, nil
 	}
 	scheme, _, _ := strings.Cut(agent.Deliver, ":")
-	if _, slotted := r.transports[scheme].(Slotted); slotted {
-		return max(agent.Concurrency, 1), r.seats[scheme]
+	if _, slotted := e.transports[scheme].(Slotted); slotted {
+		return max(agent.Concurrency, 1), e.seats[scheme]
 	}
-	return 1, r.seats[scheme]
+	return 1, e.seats[scheme]
 }

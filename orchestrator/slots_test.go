@@ -82,7 +82,7 @@ func TestSlotsBoundAttempts(t *testing.T) {
 				return []error{nil}
 			})
 			var all sync.WaitGroup
-			for _, r := range []*orchestrator.Router{f.Router, f.open(), f.open(), f.open()} {
+			for _, r := range []*orchestrator.Engine{f.Engine, f.open(), f.open(), f.open()} {
 				all.Go(func() {
 					if _, err := r.DeliverAll(t.Context(), orchestrator.DeliverOptions{}); err != nil {
 						t.Error(err)

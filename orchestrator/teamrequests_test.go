@@ -44,7 +44,7 @@ func (f *fixture) mustAsk(kind orchestrator.RequestKind, from, to string) orches
 }
 
 // reply answers a request.
-func (f *fixture) reply(r *orchestrator.Router, kind orchestrator.RequestKind, id string, approve bool, from, to string, change ...func(*orchestrator.Draft)) (orchestrator.TeamSent, error) {
+func (f *fixture) reply(r *orchestrator.Engine, kind orchestrator.RequestKind, id string, approve bool, from, to string, change ...func(*orchestrator.Draft)) (orchestrator.TeamSent, error) {
 	d := orchestrator.Draft{Sender: from, Recipient: to, Type: string(kind) + "_response", SessionID: session, Payload: json.RawMessage(`{"approve":true}`)}
 	for _, c := range change {
 		c(&d)
@@ -124,7 +124,7 @@ func askAndRead(f *fixture, kind orchestrator.RequestKind) string {
 func answeredState(approve bool) func(f *fixture, kind orchestrator.RequestKind) string {
 	return func(f *fixture, kind orchestrator.RequestKind) string {
 		id := f.mustAsk(kind, "lead", "dev").RequestID
-		if _, err := f.reply(f.Router, kind, id, approve, "dev", "lead"); err != nil {
+		if _, err := f.reply(f.Engine, kind, id, approve, "dev", "lead"); err != nil {
 			f.t.Fatal(err)
 		}
 		return id
@@ -145,38 +145,38 @@ var requestSteps = []struct {
 	codes map[string]orchestrator.Code
 }{
 	{"approve", func(f *fixture, kind orchestrator.RequestKind, id string) error {
-		_, err := f.reply(f.Router, kind, id, true, "dev", "lead")
+		_, err := f.reply(f.Engine, kind, id, true, "dev", "lead")
 		return err
 	}, answerCodes},
 	{"reject", func(f *fixture, kind orchestrator.RequestKind, id string) error {
-		_, err := f.reply(f.Router, kind, id, false, "dev", "lead")
+		_, err := f.reply(f.Engine, kind, id, false, "dev", "lead")
 		return err
 	}, answerCodes},
 	{"answer by another", func(f *fixture, kind orchestrator.RequestKind, id string) error {
-		_, err := f.reply(f.Router, kind, id, true, "tester", "lead")
+		_, err := f.reply(f.Engine, kind, id, true, "tester", "lead")
 		return err
 	}, map[string]orchestrator.Code{"*": orchestrator.NotFound}},
 	{"answer by who asked", func(f *fixture, kind orchestrator.RequestKind, id string) error {
-		_, err := f.reply(f.Router, kind, id, true, "lead", "dev")
+		_, err := f.reply(f.Engine, kind, id, true, "lead", "dev")
 		return err
 	}, map[string]orchestrator.Code{"*": orchestrator.PermissionDenied, "unknown": orchestrator.NotFound}},
 	{"answer to another", func(f *fixture, kind orchestrator.RequestKind, id string) error {
-		_, err := f.reply(f.Router, kind, id, true, "dev", "tester")
+		_, err := f.reply(f.Engine, kind, id, true, "dev", "tester")
 		return err
 	}, map[string]orchestrator.Code{
 		"*": orchestrator.Conflict, "unknown": orchestrator.NotFound, "open": orchestrator.InvalidParams,
 		"delivered and read": orchestrator.InvalidParams, "archived": orchestrator.InvalidParams,
 	}},
 	{"answer to all", func(f *fixture, kind orchestrator.RequestKind, id string) error {
-		_, err := f.reply(f.Router, kind, id, true, "dev", orchestrator.Teammates)
+		_, err := f.reply(f.Engine, kind, id, true, "dev", orchestrator.Teammates)
 		return err
 	}, map[string]orchestrator.Code{"*": orchestrator.InvalidParams}},
 	{"answer of the other kind", func(f *fixture, kind orchestrator.RequestKind, id string) error {
-		_, err := f.reply(f.Router, other(kind), id, true, "dev", "lead")
+		_, err := f.reply(f.Engine, other(kind), id, true, "dev", "lead")
 		return err
 	}, map[string]orchestrator.Code{"*": orchestrator.InvalidParams, "unknown": orchestrator.NotFound}},
 	{"answer in another session", func(f *fixture, kind orchestrator.RequestKind, id string) error {
-		_, err := f.reply(f.Router, kind, id, true, "dev", "lead", func(d *orchestrator.Draft) { d.SessionID = "elsewhere" })
+		_, err := f.reply(f.Engine, kind, id, true, "dev", "lead", func(d *orchestrator.Draft) { d.SessionID = "elsewhere" })
 		return err
 	}, answerCodes},
 	{"ask again", func(f *fixture, kind orchestrator.RequestKind, id string) error {
@@ -321,7 +321,7 @@ func TestOfConcurrentRequestsOneOpens(t *testing.T) {
 func TestApprovedShutdownStops(t *testing.T) {
 	t.Parallel()
 	f := newTeam(t)
-	sent, err := f.reply(f.Router, orchestrator.Shutdown, f.mustAsk(orchestrator.Shutdown, "lead", "dev").RequestID, true, "dev", "lead")
+	sent, err := f.reply(f.Engine, orchestrator.Shutdown, f.mustAsk(orchestrator.Shutdown, "lead", "dev").RequestID, true, "dev", "lead")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestApprovedShutdownStops(t *testing.T) {
 		"a message to nobody": func() error { _, err := f.say("dev", "nobody"); return err },
 		"a message to itself": func() error { _, err := f.say("dev", "dev"); return err },
 		"an unknown request": func() error {
-			_, err := f.reply(f.Router, orchestrator.Shutdown, "req-none", true, "dev", "lead")
+			_, err := f.reply(f.Engine, orchestrator.Shutdown, "req-none", true, "dev", "lead")
 			return err
 		},
 		"a request to nobody":  func() error { _, err := f.ask(orchestrator.PlanApproval, "dev", "nobody"); return err },
@@ -377,12 +377,12 @@ func TestRequestToNobodyOpensWithItsReplay(t *testing.T) {
 	errors.As(err, &refusal)
 	id := f.rows(`SELECT request_id FROM team_requests`)[0]
 	f.add(orchestrator.AgentUpdate{Name: "newcomer"})
-	_, err = f.reply(f.Router, orchestrator.PlanApproval, id, true, "newcomer", "dev")
+	_, err = f.reply(f.Engine, orchestrator.PlanApproval, id, true, "newcomer", "dev")
 	wantCode(t, err, orchestrator.Conflict)
 	if _, err := f.Replay(t.Context(), refusal.MessageID, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.reply(f.Router, orchestrator.PlanApproval, id, true, "newcomer", "dev"); err != nil {
+	if _, err := f.reply(f.Engine, orchestrator.PlanApproval, id, true, "newcomer", "dev"); err != nil {
 		t.Error(err)
 	}
 }
@@ -402,7 +402,7 @@ func TestVoidRequestsAreNotOpen(t *testing.T) {
 	}
 	f.mustAsk(orchestrator.PlanApproval, "dev", "lead")
 	wantRows(t, statuses(), "void", "void", "open")
-	_, err = f.reply(f.Router, orchestrator.PlanApproval, first.RequestID, true, "lead", "dev")
+	_, err = f.reply(f.Engine, orchestrator.PlanApproval, first.RequestID, true, "lead", "dev")
 	wantCode(t, err, orchestrator.Conflict)
 	f.take("lead")
 	if _, err := f.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "lead", Force: true}); err != nil {

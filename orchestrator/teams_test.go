@@ -73,7 +73,7 @@ func TestOneIdleNotificationATurn(t *testing.T) {
 func TestTeamsOfSessionsAreApart(t *testing.T) {
 	t.Parallel()
 	f := newTeam(t)
-	if _, err := f.reply(f.Router, orchestrator.Shutdown, f.mustAsk(orchestrator.Shutdown, "lead", "dev").RequestID, true, "dev", "lead"); err != nil {
+	if _, err := f.reply(f.Engine, orchestrator.Shutdown, f.mustAsk(orchestrator.Shutdown, "lead", "dev").RequestID, true, "dev", "lead"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ session, members, recipients string }{
@@ -113,7 +113,7 @@ func TestRejectedShutdownAndEmptyBroadcast(t *testing.T) {
 	f := newTeam(t)
 	for _, approve := range []bool{false, true} {
 		for _, name := range []string{"dev", "tester"} {
-			if _, err := f.reply(f.Router, orchestrator.Shutdown, f.mustAsk(orchestrator.Shutdown, "lead", name).RequestID, approve, name, "lead"); err != nil {
+			if _, err := f.reply(f.Engine, orchestrator.Shutdown, f.mustAsk(orchestrator.Shutdown, "lead", name).RequestID, approve, name, "lead"); err != nil {
 				t.Fatal(err)
 			}
 			want(t, name+"'s presence", f.presence(name), map[bool]string{false: "working", true: "stopped"}[approve])
@@ -135,7 +135,7 @@ func TestApprovedPlanEndsPlanMode(t *testing.T) {
 		left    string
 	}{{false, "dev,lead"}, {true, "lead"}} {
 		id := f.mustAsk(orchestrator.PlanApproval, "dev", "lead").RequestID
-		if _, err := f.reply(f.Router, orchestrator.PlanApproval, id, c.approve, "lead", "dev"); err != nil {
+		if _, err := f.reply(f.Engine, orchestrator.PlanApproval, id, c.approve, "lead", "dev"); err != nil {
 			t.Fatal(err)
 		}
 		wantRows(t, f.rows(required), c.left)

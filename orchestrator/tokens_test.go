@@ -22,7 +22,7 @@ func TestTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, r := range map[string]*orchestrator.Router{"this process": f.Router, "another": other} {
+		for name, r := range map[string]*orchestrator.Engine{"this process": f.Engine, "another": other} {
 			if known, err := r.Authenticate(t.Context(), secret); err != nil || known != token || known.Agent != agent || known.Admin != admin {
 				t.Fatalf("%s knows %+v, %v; want %+v", name, known, err, token)
 			}
@@ -32,7 +32,7 @@ func TestTokens(t *testing.T) {
 	_, why := f.Authenticate(t.Context(), "")
 	refused := func(what, secret string) {
 		t.Helper()
-		for _, r := range []*orchestrator.Router{f.Router, other} {
+		for _, r := range []*orchestrator.Engine{f.Engine, other} {
 			token, err := r.Authenticate(t.Context(), secret)
 			wantCode(t, err, orchestrator.Unauthenticated)
 			if token != (orchestrator.Token{}) {

@@ -14,7 +14,7 @@ import (
 )
 
 // openWith opens a file as a program of a user does, who keeps what is trusted in a folder.
-func openWith(t *testing.T, path, folder string) *orchestrator.Router {
+func openWith(t *testing.T, path, folder string) *orchestrator.Engine {
 	t.Helper()
 	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
 		Path: path, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(), Trust: &orchestrator.Trust{Folder: folder},
@@ -28,14 +28,14 @@ func openWith(t *testing.T, path, folder string) *orchestrator.Router {
 }
 
 // made makes a database, with whatever one has on the machine where it is made.
-func made(t *testing.T, r *orchestrator.Router) {
+func made(t *testing.T, r *orchestrator.Engine) {
 	t.Helper()
 	if _, err := r.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func reasonOf(t *testing.T, r *orchestrator.Router) string {
+func reasonOf(t *testing.T, r *orchestrator.Engine) string {
 	t.Helper()
 	s, err := r.TrustState(t.Context())
 	if err != nil {
@@ -169,8 +169,8 @@ func TestTrustThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// stranger is a database that came from elsewhere, opened by two processes of this user, the second as f.Router.
-func stranger(t *testing.T) (f *fixture, first *orchestrator.Router) {
+// stranger is a database that came from elsewhere, opened by two processes of this user, the second as f.Engine.
+func stranger(t *testing.T) (f *fixture, first *orchestrator.Engine) {
 	t.Helper()
 	f = newFixture(t, "a", "b")
 	f.addWired("out")
@@ -180,7 +180,7 @@ func stranger(t *testing.T) (f *fixture, first *orchestrator.Router) {
 	f.add(orchestrator.AgentUpdate{Name: "b", Fallback: &fallback})
 	f.sql(`UPDATE agents SET disabled = 'since then' WHERE name = 'spare'`)
 	f.trust = &orchestrator.Trust{Folder: t.TempDir()}
-	first, f.Router = f.open(), f.open()
+	first, f.Engine = f.open(), f.open()
 	return f, first
 }
 
@@ -278,7 +278,7 @@ func TestRestoredFromElsewhereIsNotTrusted(t *testing.T) {
 	made(t, r)
 	made(t, other)
 	for _, c := range []struct {
-		of      *orchestrator.Router
+		of      *orchestrator.Engine
 		trusted bool
 	}{{r, true}, {other, false}} {
 		backup := filepath.Join(t.TempDir(), "backup.db")

@@ -25,9 +25,9 @@ const stallGrace = 2 * time.Second
 // Where the transport bounds the attempts of its recipient, the worker has one of its slots all the while, and does
 // nothing when there is none: whoever holds it delivers, too. So it looks once more when it has given its slot back: what
 // was sent after its last claim may have found the slot taken.
-func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
+func (e *Engine) deliverTo(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
 	for looked := false; ; looked = true {
-		slot, err := r.takeSlot(ctx, recipient)
+		slot, err := e.takeSlot(ctx, recipient)
 		if errors.Is(err, ErrNoSlot) {
 			return nil
 		}
@@ -35,7 +35,7 @@ func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 			return fmt.Errorf("no slot for the commands of %s can be had: %w", recipient, err)
 		}
 		o.slot = slot
-		claims, err := r.deliverClaims(ctx, recipient, o, y)
+		claims, err := e.deliverClaims(ctx, recipient, o, y)
 		if slot == nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (r *Router) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 		if err != nil || ctx.Err() != nil || looked && claims == 0 {
 			return err
 		}
-		if more, err := r.claimable(ctx, recipient); err != nil || !more {
+		if more, err := e.claimable(ctx, recipient); err != nil || !more {
 			return err
 		}
 	}
@@ -60,11 +60,11 @@ func (r *Router) claimable(ctx context.Context, recipient string) (found bool, e
 }
 
 // deliverClaims delivers to one recipient until nothing is due, and returns how many claims it took.
-func (r *Router) deliverClaims(ctx context.Context, recipient string, o DeliverOptions, y *tally) (claims int, err error) {
+func (e *Engine) deliverClaims(ctx context.Context, recipient string, o DeliverOptions, y *tally) (claims int, err error) {
 	var held *claim
 	var outcomes []outcome
 	for ; ; claims++ {
-		next, report, err := r.settleAndClaim(ctx, held, outcomes, recipient, o)
+		next, report, err := e.settleAndClaim(ctx, held, outcomes, recipient, o)
 		if err != nil {
 			return claims, err
 		}
@@ -74,10 +74,10 @@ func (r *Router) deliverClaims(ctx context.Context, recipient string, o DeliverO
 		if next == nil {
 			return claims, nil
 		}
-		if err := r.callHelp(ctx, recipient, o, y); err != nil {
-			r.log.Warn("no look for more could be taken", "recipient", recipient, "error", err)
+		if err := e.callHelp(ctx, recipient, o, y); err != nil {
+			e.log.Warn("no look for more could be taken", "recipient", recipient, "error", err)
 		}
-		held, outcomes = next, r.attempt(ctx, next)
+		held, outcomes = next, e.attempt(ctx, next)
 	}
 }
 

@@ -66,7 +66,7 @@ func transports() map[string]orchestrator.Transport {
 // options are those of every database; tests step the clock of processes with them.
 var options orchestrator.Options
 
-func open(ctx context.Context, path string, log *slog.Logger) (*orchestrator.Router, error) {
+func open(ctx context.Context, path string, log *slog.Logger) (*orchestrator.Engine, error) {
 	o := options
 	o.Path, o.Instance, o.Transports, o.Log = path, os.Getenv("ORCHESTRATOR_INSTANCE_ID"), transports(), log
 	o.User = signal.NewUser

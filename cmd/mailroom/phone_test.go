@@ -100,7 +100,7 @@ func runPhone(name, verb string, args []string) error {
 	return errors.New("usage: phone NAME pair|subscribe|read|answer ...")
 }
 
-func pairPhone(ctx context.Context, r *orchestrator.Router, name, url string) error {
+func pairPhone(ctx context.Context, r *orchestrator.Engine, name, url string) error {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func pairPhone(ctx context.Context, r *orchestrator.Router, name, url string) er
 }
 
 // read returns what a question or an alert says, in JSON.
-func (p *pocket) read(ctx context.Context, r *orchestrator.Router, id string) (string, error) {
+func (p *pocket) read(ctx context.Context, r *orchestrator.Engine, id string) (string, error) {
 	body, encrypted := "", false
 	if strings.HasPrefix(id, "a-") {
 		a, err := r.Alert(ctx, id)
@@ -154,7 +154,7 @@ func (p *pocket) read(ctx context.Context, r *orchestrator.Router, id string) (s
 }
 
 // answer answers a question as the app does: a number is the index of an option.
-func (p *pocket) answer(ctx context.Context, r *orchestrator.Router, id, what string) error {
+func (p *pocket) answer(ctx context.Context, r *orchestrator.Engine, id, what string) error {
 	said := map[string]any{"text": what}
 	signed := "text:" + what
 	if n, err := strconv.Atoi(what); err == nil {

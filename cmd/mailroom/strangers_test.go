@@ -211,7 +211,7 @@ func (m *matrix) answerTo(agent, command, params, id string) string {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	env := commands.Env{Router: m.router, Caller: commands.Caller{Name: agent, Session: "default"}, Log: m.log, Catalogue: config().Catalogue}
+	env := commands.Env{Ledger: m.router.Router, Engine: m.router, Caller: commands.Caller{Name: agent, Session: "default"}, Log: m.log, Catalogue: config().Catalogue}
 	answer, failure := d.Run(m.t.Context(), env, json.RawMessage(fmt.Sprintf(params, id)))
 	said := any(answer)
 	if failure != nil {

@@ -37,7 +37,7 @@ func newPhone(m *matrix) *phoneOf {
 	}
 	d, _, err := m.router.Pair(m.t.Context(), orchestrator.PairRequest{Code: code, Name: "pocket", Recipient: key.Recipient().String()})
 	if err == nil {
-		d, err = person.Approve(m.t.Context(), m.router, d.Fingerprint)
+		d, err = person.Approve(m.t.Context(), m.router.Router, d.Fingerprint)
 	}
 	if err != nil {
 		m.t.Fatal(err)
@@ -216,7 +216,7 @@ func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
 	if err := os.WriteFile(key, []byte("{"), 0o600); err != nil { // as when a descriptor or the disk is missing
 		t.Fatal(err)
 	}
-	if err := signal.NewUser(m.router).(orchestrator.Returning).Return(t.Context()); orchestrator.CodeOf(err) != orchestrator.Unavailable {
+	if err := signal.NewUser(m.router.Router).(orchestrator.Returning).Return(t.Context()); orchestrator.CodeOf(err) != orchestrator.Unavailable {
 		t.Errorf("the error is %v", err)
 	}
 	if n := m.count(`SELECT count(*) FROM agent_message WHERE sender = 'user'`); n != "0" {

@@ -25,7 +25,7 @@ import (
 // in different sessions, so that the session has to be shown.
 type matrix struct {
 	t      *testing.T
-	router *orchestrator.Router
+	router *orchestrator.Engine
 	log    *slog.Logger
 }
 
@@ -53,7 +53,7 @@ func (m *matrix) run(as, session, command, params string, args ...any) commands.
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	env := commands.Env{Router: m.router, Caller: commands.Caller{Name: as, Session: session, Admin: as == ""}, Log: m.log, Catalogue: config().Catalogue}
+	env := commands.Env{Ledger: m.router.Router, Engine: m.router, Caller: commands.Caller{Name: as, Session: session, Admin: as == ""}, Log: m.log, Catalogue: config().Catalogue}
 	answer, err := d.Run(m.t.Context(), env, json.RawMessage(fmt.Sprintf(params, args...)))
 	if err != nil {
 		m.t.Fatalf("%s %s: %v", command, params, err)

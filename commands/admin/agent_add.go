@@ -47,13 +47,13 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 		d := p.SilentAfter.Duration()
 		u.SilentAfter = &d
 	}
-	agent, created, err := env.Router.AddAgent(ctx, u)
+	agent, created, err := env.Ledger.AddAgent(ctx, u)
 	if err != nil {
 		return AgentResult{}, err
 	}
 	r := AgentResult{Agent: agent, Created: created}
 	if p.Start != nil || p.SilentAfter != nil {
-		if r.Note, err = env.Router.Untold(ctx, agent.Name); err != nil {
+		if r.Note, err = env.Ledger.Untold(ctx, agent.Name); err != nil {
 			env.Log.Warn("it could not be looked up who is told of an agent", "agent", agent.Name, "error", err) // it was added
 		}
 	}

@@ -25,14 +25,14 @@ type AgentListResult struct {
 var agentListCommand = commands.Define(vocabulary, "agent list", agentList).ListsAgents()
 
 func agentList(ctx context.Context, env commands.Env, p AgentListParams) (AgentListResult, error) {
-	agents, err := env.Router.AgentStandings(ctx)
+	agents, err := env.Ledger.AgentStandings(ctx)
 	for i := range agents {
 		conceal(env.Caller, &agents[i])
 	}
 	if err != nil || !p.All {
 		return AgentListResult{Agents: agents}, err
 	}
-	removed, err := env.Router.RemovedAgents(ctx)
+	removed, err := env.Ledger.RemovedAgents(ctx)
 	return AgentListResult{Agents: append(agents, removed...)}, err
 }
 

@@ -25,14 +25,14 @@ var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove
 
 func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (AgentRemoveResult, error) {
 	r := AgentRemoveResult{Name: p.Name}
-	agent, err := env.Router.AgentStanding(ctx, p.Name)
+	agent, err := env.Ledger.AgentStanding(ctx, p.Name)
 	if err != nil {
 		return r, err
 	}
 	if agent.Run != nil && agent.Run.State == orchestrator.RunRunning {
 		r.SessionPID = agent.Run.PID
 	}
-	r.DeadLetters, err = env.Router.RemoveAgent(ctx, orchestrator.AgentRemoval{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
+	r.DeadLetters, err = env.Ledger.RemoveAgent(ctx, orchestrator.AgentRemoval{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
 	return r, err
 }
 

@@ -23,13 +23,13 @@ type AgentShowResult struct {
 var agentShowCommand = commands.Define(vocabulary, "agent show", agentShow)
 
 func agentShow(ctx context.Context, env commands.Env, p AgentNameParams) (AgentShowResult, error) {
-	agent, err := env.Router.AgentStanding(ctx, p.Name)
+	agent, err := env.Ledger.AgentStanding(ctx, p.Name)
 	if err != nil {
 		return AgentShowResult{}, err
 	}
 	conceal(env.Caller, &agent)
 	r := AgentShowResult{Agent: agent}
-	state, err := env.Router.Status(ctx)
+	state, err := env.Ledger.Status(ctx)
 	for _, b := range state.Recipients {
 		if b.Recipient == agent.Name {
 			b.Disabled = agent.Disabled

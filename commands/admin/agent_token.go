@@ -37,20 +37,20 @@ func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (Agen
 	}
 	switch {
 	case p.Revoke:
-		n, err := env.Router.RevokeTokens(ctx, p.Name)
+		n, err := env.Ledger.RevokeTokens(ctx, p.Name)
 		r.Revoked = &n
 		return r, err
 	case p.List:
-		tokens, err := env.Router.Tokens(ctx, p.Name)
+		tokens, err := env.Ledger.Tokens(ctx, p.Name)
 		r.Tokens = tokens
 		return r, err
 	}
-	secret, token, err := env.Router.IssueToken(ctx, p.Name, p.Admin, p.Expires.Duration())
+	secret, token, err := env.Ledger.IssueToken(ctx, p.Name, p.Admin, p.Expires.Duration())
 	if err != nil {
 		return r, err
 	}
 	r.Token, r.ID, r.Admin, r.ExpiresAt = secret, token.ID, token.Admin, token.ExpiresAt
-	_, err = env.Router.Agent(ctx, p.Name)
+	_, err = env.Ledger.Agent(ctx, p.Name)
 	if r.Known = new(err == nil); orchestrator.CodeOf(err) == orchestrator.NotFound {
 		err = nil
 	}

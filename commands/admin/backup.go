@@ -23,6 +23,6 @@ var backupCommand = commands.Define(vocabulary, "backup", backup).HereOnly()
 
 // backup may run while others send: the copy is one consistent state.
 func backup(ctx context.Context, env commands.Env, p BackupParams) (BackupResult, error) {
-	b, err := env.Router.BackupTo(ctx, p.File, p.Overwrite)
+	b, err := env.Ledger.BackupTo(ctx, p.File, p.Overwrite)
 	return BackupResult(b), err
 }

@@ -29,7 +29,7 @@ func startLoad(f *fixture) *load {
 	f.t.Helper()
 	l := &load{f: f, stop: make(chan struct{})}
 	l.grown = sync.NewCond(&l.mu)
-	routers := []*orchestrator.Router{f.router, f.open("second", nil)}
+	routers := []*orchestrator.Engine{f.router, f.open("second", nil)}
 	for i := range senders {
 		l.wg.Add(1)
 		go l.send(routers[i%len(routers)])
@@ -38,7 +38,7 @@ func startLoad(f *fixture) *load {
 	return l
 }
 
-func (l *load) send(r *orchestrator.Router) {
+func (l *load) send(r *orchestrator.Engine) {
 	defer l.wg.Done()
 	for {
 		select {
@@ -158,7 +158,7 @@ func TestBackupUnderLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r, err := a.run(t.Context(), copied, 10, nil); err != nil || len(r.Rows) > 0 {
+			if r, err := a.run(t.Context(), copied.Router, 10, nil); err != nil || len(r.Rows) > 0 {
 				t.Errorf("backup %d: %s: %v %v", i, name, r.Rows, err)
 			}
 		}

@@ -21,6 +21,6 @@ type CheckpointResult struct {
 var checkpointCommand = commands.Define(vocabulary, "checkpoint", checkpoint)
 
 func checkpoint(ctx context.Context, env commands.Env, p CheckpointParams) (CheckpointResult, error) {
-	c, err := env.Router.Checkpoint(ctx, p.Truncate)
+	c, err := env.Ledger.Checkpoint(ctx, p.Truncate)
 	return CheckpointResult(c), err
 }

@@ -25,6 +25,6 @@ func clearTraces(ctx context.Context, env commands.Env, p ClearTracesParams) (Cl
 	if p.OlderThanDays != nil {
 		age = time.Duration(*p.OlderThanDays) * 24 * time.Hour
 	}
-	messages, spans, err := env.Router.ClearTraces(ctx, age)
+	messages, spans, err := env.Ledger.ClearTraces(ctx, age)
 	return ClearTracesResult{MessageTraces: messages, CommandTraces: spans}, err
 }

@@ -39,9 +39,9 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 				return r, err
 			}
 		}
-		ms, r.Skipped, err = env.Router.ReplayAll(ctx, filter)
+		ms, r.Skipped, err = env.Ledger.ReplayAll(ctx, filter)
 	} else {
-		ms, err = env.Router.Replay(ctx, p.MessageID, env.Caller.Name)
+		ms, err = env.Ledger.Replay(ctx, p.MessageID, env.Caller.Name)
 	}
 	for i := range ms {
 		r.Replayed = append(r.Replayed, ms[i].ID)

@@ -38,11 +38,11 @@ func demo(ctx context.Context, env commands.Env, _ NoParams) (DemoResult, error)
 	if err != nil {
 		return DemoResult{}, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "no temporary folder can be made", Err: err}
 	}
-	router, err := env.Router.Beside(ctx, filepath.Join(folder, "mailroom.db"))
+	router, err := env.Engine.Beside(ctx, filepath.Join(folder, "mailroom.db"))
 	if err != nil {
 		return DemoResult{}, err
 	}
-	env.Router = router
+	env.Ledger, env.Engine = router.Router, router
 	// The commands that it runs have no watcher of their own: it tells itself what they do.
 	quiet, stop := context.WithCancelCause(tracing.WithParent(context.Background(), tracing.FromContext(ctx).Traceparent()))
 	defer stop(nil)
@@ -238,7 +238,7 @@ func (d *demonstration) waitUntil(at string) error {
 	if err != nil {
 		return nil // due now
 	}
-	timer := time.NewTimer(due.Sub(d.env.Router.Now()))
+	timer := time.NewTimer(due.Sub(d.env.Ledger.Now()))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -294,7 +294,7 @@ func (d *demonstration) waiting() error {
 			}
 			sent <- err
 		}()
-		_, err = d.env.Router.Send(d.quiet, orchestrator.Draft{Sender: "orchestrator", Recipient: "code_developer",
+		_, err = d.env.Ledger.Send(d.quiet, orchestrator.Draft{Sender: "orchestrator", Recipient: "code_developer",
 			Type: "dependency_unblocked", Payload: []byte(`{"task_id":"TASK-31-2","unblocked_by":"TASK-31-1"}`)})
 	})
 	var got mail
@@ -303,7 +303,7 @@ func (d *demonstration) waiting() error {
 		return err
 	}
 	for _, m := range got.Messages {
-		late := d.env.Router.Now().Sub(parseTime(m.CreatedAt)).Round(time.Millisecond)
+		late := d.env.Ledger.Now().Sub(parseTime(m.CreatedAt)).Round(time.Millisecond)
 		d.say("0.3 s later somebody sends %s, and %s after that code_developer has it: %s", m.Type, late, m.Payload)
 	}
 	return nil

@@ -23,7 +23,7 @@ var doctorCommand = commands.Define(vocabulary, "doctor", doctor).LooksOnly()
 
 // doctor goes on after a check that fails. Without trials it reads only.
 func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
-	r := DoctorResult{Healthy: true, Database: env.Router.Path(), Findings: append(env.Router.Doctor(ctx, p.Try), brokenSchedules(ctx, env)...)}
+	r := DoctorResult{Healthy: true, Database: env.Ledger.Path(), Findings: append(env.Ledger.Doctor(ctx, p.Try), brokenSchedules(ctx, env)...)}
 	for _, f := range r.Findings {
 		r.Healthy = r.Healthy && f.Level != "problem"
 	}

@@ -74,7 +74,7 @@ type fixture struct {
 	path      string
 	clock     *clock // nil: real time
 	catalogue *commands.Catalogue
-	router    *orchestrator.Router
+	router    *orchestrator.Engine
 }
 
 // newFixture makes one. c may be nil, for real time; more are transports besides the real ones.
@@ -89,7 +89,7 @@ func newFixture(t *testing.T, c *clock, more map[string]orchestrator.Transport) 
 }
 
 // open opens the file as a process called instance would. more are transports besides the real ones.
-func (f *fixture) open(instance string, more map[string]orchestrator.Transport) *orchestrator.Router {
+func (f *fixture) open(instance string, more map[string]orchestrator.Transport) *orchestrator.Engine {
 	f.t.Helper()
 	transports := map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}}
 	for scheme, t := range more {
@@ -114,13 +114,13 @@ func (f *fixture) open(instance string, more map[string]orchestrator.Transport) 
 }
 
 // try runs a command on a router as the administrator.
-func (f *fixture) try(r *orchestrator.Router, command, params string) (commands.Answer, error) {
+func (f *fixture) try(r *orchestrator.Engine, command, params string) (commands.Answer, error) {
 	f.t.Helper()
 	d, err := f.catalogue.Lookup(command)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	env := commands.Env{Router: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: f.catalogue}
+	env := commands.Env{Ledger: r.Router, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: f.catalogue}
 	return d.Run(f.t.Context(), env, json.RawMessage(params))
 }
 

@@ -22,7 +22,7 @@ var groupAddCommand = commands.Define(vocabulary, "group add", groupAdd)
 
 // groupAdd leaves who is a member already where it stands; repeating it changes nothing.
 func groupAdd(ctx context.Context, env commands.Env, p GroupMembersParams) (GroupMembersResult, error) {
-	change, err := env.Router.AddToGroup(ctx, p.Name, p.Members)
+	change, err := env.Ledger.AddToGroup(ctx, p.Name, p.Members)
 	return GroupMembersResult{change.Group}, err
 }
 

@@ -21,7 +21,7 @@ type GroupDeleteResult struct {
 var groupDeleteCommand = commands.Define(vocabulary, "group delete", groupDelete)
 
 func groupDelete(ctx context.Context, env commands.Env, p GroupDeleteParams) (GroupDeleteResult, error) {
-	group, err := env.Router.DeleteGroup(ctx, p.Name)
+	group, err := env.Ledger.DeleteGroup(ctx, p.Name)
 	return GroupDeleteResult{group}, err
 }
 

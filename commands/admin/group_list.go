@@ -16,7 +16,7 @@ type GroupListResult struct {
 var groupListCommand = commands.Define(vocabulary, "group list", groupList)
 
 func groupList(ctx context.Context, env commands.Env, _ NoParams) (GroupListResult, error) {
-	groups, err := env.Router.Groups(ctx)
+	groups, err := env.Ledger.Groups(ctx)
 	return GroupListResult{Groups: groups}, err
 }
 

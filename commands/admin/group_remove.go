@@ -9,6 +9,6 @@ import (
 var groupRemoveCommand = commands.Define(vocabulary, "group remove", groupRemove)
 
 func groupRemove(ctx context.Context, env commands.Env, p GroupMembersParams) (GroupMembersResult, error) {
-	change, err := env.Router.RemoveFromGroup(ctx, p.Name, p.Members)
+	change, err := env.Ledger.RemoveFromGroup(ctx, p.Name, p.Members)
 	return GroupMembersResult{change.Group}, err
 }

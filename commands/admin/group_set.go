@@ -25,7 +25,7 @@ var groupSetCommand = commands.Define(vocabulary, "group set", groupSet)
 
 // groupSet replaces the members; repeating it changes nothing.
 func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSetResult, error) {
-	change, err := env.Router.SetGroup(ctx, p.Name, p.Members)
+	change, err := env.Ledger.SetGroup(ctx, p.Name, p.Members)
 	r := GroupSetResult{Group: change.Group}
 	if change.Before != nil {
 		r.Replaced = &change.Before

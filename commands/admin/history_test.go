@@ -138,7 +138,7 @@ func (h *history) morning(folder string) {
 }
 
 // stall: a process is caught in a delivery until its lease has run out, and another takes over.
-func (h *history) stall(stuck *orchestrator.Router, shut *gate) {
+func (h *history) stall(stuck *orchestrator.Engine, shut *gate) {
 	h.at("10:20:00")
 	h.label("m8-crash", h.send("architect", "press", "job", ""))
 	if _, err := stuck.DeliverAll(h.t.Context(), orchestrator.DeliverOptions{Background: true}); err != nil {

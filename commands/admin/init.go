@@ -27,17 +27,17 @@ var initCommand = commands.Define(vocabulary, "init", initProject).HereOnly().Wi
 
 // initProject makes the database of a project, which every mailroom command below that folder finds by itself.
 func initProject(ctx context.Context, env commands.Env, _ InitParams) (InitResult, error) {
-	created, err := env.Router.Create(ctx)
+	created, err := env.Ledger.Create(ctx)
 	if err != nil {
 		return InitResult{}, err
 	}
-	ignore := filepath.Join(filepath.Dir(env.Router.Path()), ".gitignore")
+	ignore := filepath.Join(filepath.Dir(env.Ledger.Path()), ".gitignore")
 	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
 		if err := os.WriteFile(ignore, []byte("*\n"), 0o600); err != nil {
 			env.Log.Warn("the folder could not be kept out of version control", "error", err)
 		}
 	}
-	return InitResult{Database: env.Router.Path(), Created: created}, nil
+	return InitResult{Database: env.Ledger.Path(), Created: created}, nil
 }
 
 // Text says it in a sentence.

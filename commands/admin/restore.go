@@ -27,6 +27,6 @@ var restoreCommand = commands.Define(vocabulary, "restore", restore).HereOnly()
 
 // restore is one transaction: other processes need not be stopped.
 func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreResult, error) {
-	r, err := env.Router.Restore(ctx, p.File, p.Force)
+	r, err := env.Ledger.Restore(ctx, p.File, p.Force)
 	return RestoreResult(r), err
 }

@@ -25,7 +25,7 @@ var scheduleAddCommand = commands.Define(vocabulary, "schedule add", scheduleAdd
 
 // scheduleAdd checks the spec, the command and its parameters before it stores anything.
 func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (ScheduleAddResult, error) {
-	if _, err := commands.ParseSpec(p.Spec, env.Router.Now()); err != nil {
+	if _, err := commands.ParseSpec(p.Spec, env.Ledger.Now()); err != nil {
 		return ScheduleAddResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "spec", Err: err,
 			Hint:    "Five fields (minute hour day month weekday), @every 10m, @hourly, @daily, or @doorbell",
 			Details: map[string]any{"parameter": "spec"}}
@@ -37,7 +37,7 @@ func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (Sc
 	if err := d.Check(p.Params); err != nil {
 		return ScheduleAddResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "params of " + d.Name, Err: err}
 	}
-	s, err := env.Router.AddSchedule(ctx, orchestrator.Schedule{Name: p.Name, Spec: p.Spec, Command: d.Name, Params: p.Params})
+	s, err := env.Ledger.AddSchedule(ctx, orchestrator.Schedule{Name: p.Name, Spec: p.Spec, Command: d.Name, Params: p.Params})
 	return ScheduleAddResult{Schedule: s}, err
 }
 

@@ -22,7 +22,7 @@ func scheduleList(ctx context.Context, env commands.Env, _ NoParams) (ScheduleLi
 
 // schedules lists the schedules, and says of one that no daemon can run why that is.
 func schedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedule, error) {
-	list, err := env.Router.Schedules(ctx)
+	list, err := env.Ledger.Schedules(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func schedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedule, 
 		if list[i].Problem != "" {
 			continue
 		}
-		_, _, err := env.Catalogue.Runs(&list[i], env.Router.Now())
+		_, _, err := env.Catalogue.Runs(&list[i], env.Ledger.Now())
 		var own *orchestrator.Error
 		switch {
 		case errors.As(err, &own):

@@ -19,7 +19,7 @@ type ScheduleRemoveResult struct {
 var scheduleRemoveCommand = commands.Define(vocabulary, "schedule remove", scheduleRemove)
 
 func scheduleRemove(ctx context.Context, env commands.Env, p ScheduleRemoveParams) (ScheduleRemoveResult, error) {
-	return ScheduleRemoveResult(p), env.Router.RemoveSchedule(ctx, p.Name)
+	return ScheduleRemoveResult(p), env.Ledger.RemoveSchedule(ctx, p.Name)
 }
 
 // Text says it in a sentence.

@@ -15,5 +15,5 @@ type SettingGetParams struct {
 var settingGetCommand = commands.Define(vocabulary, "setting get", settingGet)
 
 func settingGet(ctx context.Context, env commands.Env, p SettingGetParams) (orchestrator.Setting, error) {
-	return env.Router.Setting(ctx, p.Key)
+	return env.Ledger.Setting(ctx, p.Key)
 }

@@ -15,7 +15,7 @@ type SettingListResult struct {
 var settingListCommand = commands.Define(vocabulary, "setting list", settingList)
 
 func settingList(ctx context.Context, env commands.Env, _ NoParams) (SettingListResult, error) {
-	list, err := env.Router.Settings(ctx)
+	list, err := env.Ledger.Settings(ctx)
 	return SettingListResult{Settings: list}, err
 }
 

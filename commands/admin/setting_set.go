@@ -22,7 +22,7 @@ func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (orch
 		return orchestrator.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or say default for the default; not both")
 	}
 	if env.Caller.Remote {
-		setting, err := env.Router.Setting(ctx, p.Key)
+		setting, err := env.Ledger.Setting(ctx, p.Key)
 		if err != nil {
 			return setting, err
 		}
@@ -30,5 +30,5 @@ func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (orch
 			return setting, commands.OnlyHere("key", p.Key, "mailroom setting set "+p.Key)
 		}
 	}
-	return env.Router.SetSetting(ctx, p.Key, p.Value)
+	return env.Ledger.SetSetting(ctx, p.Key, p.Value)
 }

@@ -48,13 +48,13 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, erro
 		if err != nil {
 			return r, err
 		}
-		return audit.run(ctx, env.Router, p.Limit, p.Params)
+		return audit.run(ctx, env.Ledger, p.Limit, p.Params)
 	}
 	params := make([]any, len(p.Params))
 	for i, v := range p.Params {
 		params[i] = v
 	}
-	return tableOf(env.Router.Query(ctx, p.Query, p.Limit, params...))
+	return tableOf(env.Ledger.Query(ctx, p.Query, p.Limit, params...))
 }
 
 // tableOf makes a result of what a query gave. SQLite knows infinite numbers (9e999) and JSON does not: they become text.

@@ -15,7 +15,7 @@ type StatusResult struct{ orchestrator.State }
 var statusCommand = commands.Define(vocabulary, "status", status)
 
 func status(ctx context.Context, env commands.Env, _ NoParams) (StatusResult, error) {
-	state, err := env.Router.Status(ctx)
+	state, err := env.Ledger.Status(ctx)
 	return StatusResult{state}, err
 }
 

@@ -25,7 +25,7 @@ type TraceResult struct {
 var traceCommand = commands.Define(vocabulary, "trace", trace)
 
 func trace(ctx context.Context, env commands.Env, p MessageIDParams) (TraceResult, error) {
-	stories, err := env.Router.Stories(ctx, p.MessageID)
+	stories, err := env.Ledger.Stories(ctx, p.MessageID)
 	return TraceResult{Stories: stories}, err
 }
 

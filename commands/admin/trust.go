@@ -29,12 +29,12 @@ func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult,
 	case p.Remove && (p.Show || p.List):
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "remove: it does not go with show and list, which change nothing")
 	case p.Show || p.List:
-		r.TrustState, err = env.Router.TrustState(ctx)
+		r.TrustState, err = env.Ledger.TrustState(ctx)
 	default:
-		r.TrustState, err = env.Router.SetTrusted(ctx, !p.Remove)
+		r.TrustState, err = env.Ledger.SetTrusted(ctx, !p.Remove)
 	}
 	if err == nil && p.List {
-		r.Databases, err = env.Router.TrustedDatabases()
+		r.Databases, err = env.Ledger.TrustedDatabases()
 	}
 	return r, err
 }

@@ -17,7 +17,7 @@ type WhyResult struct {
 var whyCommand = commands.Define(vocabulary, "why", why)
 
 func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, error) {
-	reasons, err := env.Router.Why(ctx, p.MessageID)
+	reasons, err := env.Ledger.Why(ctx, p.MessageID)
 	return WhyResult{Reasons: reasons}, err
 }
 

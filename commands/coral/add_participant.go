@@ -23,7 +23,7 @@ var addParticipantCommand = commands.Define(vocabulary, "add_participant", addPa
 
 // addParticipant is idempotent.
 func addParticipant(ctx context.Context, env commands.Env, p AddParticipantParams) (AddParticipantResult, error) {
-	th, added, err := env.Router.AddParticipant(ctx, change(env, p.ThreadID), p.ParticipantID)
+	th, added, err := env.Ledger.AddParticipant(ctx, change(env, p.ThreadID), p.ParticipantID)
 	if err != nil {
 		return AddParticipantResult{}, err
 	}

@@ -24,7 +24,7 @@ func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (Th
 	if err != nil {
 		return ThreadResult{}, err
 	}
-	th, err := env.Router.CloseThread(ctx, change(env, p.ThreadID), orchestrator.Closing{Summary: p.Summary, Notice: orchestrator.Notice{Type: orchestrator.ThreadClosed, Payload: notice}})
+	th, err := env.Ledger.CloseThread(ctx, change(env, p.ThreadID), orchestrator.Closing{Summary: p.Summary, Notice: orchestrator.Notice{Type: orchestrator.ThreadClosed, Payload: notice}})
 	if err != nil {
 		return ThreadResult{}, err
 	}

@@ -36,7 +36,7 @@ func createThread(ctx context.Context, env commands.Env, p CreateThreadParams) (
 	if err != nil {
 		return ThreadResult{}, err
 	}
-	th, err := env.Router.CreateThread(ctx, orchestrator.ThreadDraft{
+	th, err := env.Ledger.CreateThread(ctx, orchestrator.ThreadDraft{
 		Session: env.Caller.Session, Name: p.ThreadName, Creator: creator, Participants: p.ParticipantIDs, Register: env.Caller.Name != "",
 	})
 	if err != nil {

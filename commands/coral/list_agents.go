@@ -38,11 +38,11 @@ var listAgentsCommand = commands.Define(vocabulary, "list_agents", listAgents).L
 
 // listAgents changes nothing.
 func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (ListAgentsResult, error) {
-	presences, err := env.Router.Presences(ctx, env.Caller.Session)
+	presences, err := env.Ledger.Presences(ctx, env.Caller.Session)
 	if err != nil {
 		return ListAgentsResult{}, err
 	}
-	known, err := env.Router.Agents(ctx)
+	known, err := env.Ledger.Agents(ctx)
 	if err != nil {
 		return ListAgentsResult{}, err
 	}
@@ -77,7 +77,7 @@ func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (List
 		}
 		r.Agents = append(r.Agents, shown)
 	}
-	builtIns, err := env.Router.BuiltIns(ctx)
+	builtIns, err := env.Ledger.BuiltIns(ctx)
 	for _, a := range builtIns {
 		r.Agents = append(r.Agents, Agent{AgentID: a.Name, AgentName: a.Name, BuiltIn: true, Description: a.Role})
 	}

@@ -31,7 +31,7 @@ func registerAgent(ctx context.Context, env commands.Env, p RegisterAgentParams)
 	if err != nil {
 		return RegisterAgentResult{}, err
 	}
-	presence, err := env.Router.Join(ctx, orchestrator.Joining{
+	presence, err := env.Ledger.Join(ctx, orchestrator.Joining{
 		Session: env.Caller.Session, Agent: id, DisplayName: p.AgentName, Description: p.Description,
 		Register: env.Caller.Name != "" || env.Caller.Admin,
 	})

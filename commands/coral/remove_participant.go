@@ -22,7 +22,7 @@ var removeParticipantCommand = commands.Define(vocabulary, "remove_participant",
 
 // removeParticipant keeps what was sent to the agent, read or not.
 func removeParticipant(ctx context.Context, env commands.Env, p RemoveParticipantParams) (RemoveParticipantResult, error) {
-	th, err := env.Router.RemoveParticipant(ctx, change(env, p.ThreadID), p.ParticipantID)
+	th, err := env.Ledger.RemoveParticipant(ctx, change(env, p.ThreadID), p.ParticipantID)
 	if err != nil {
 		return RemoveParticipantResult{}, err
 	}

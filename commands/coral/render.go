@@ -73,11 +73,11 @@ func render(ctx context.Context, env commands.Env, reader string, ms []orchestra
 			wanted = append(wanted, id)
 		}
 	}
-	threads, err := env.Router.Threads(ctx, wanted)
+	threads, err := env.Ledger.Threads(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
-	presences, err := env.Router.Presences(ctx, env.Caller.Session)
+	presences, err := env.Ledger.Presences(ctx, env.Caller.Session)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 // office is a database on a real file, asked through the commands of the vocabulary.
 type office struct {
 	catalogue *commands.Catalogue
-	router    *orchestrator.Router
+	router    *orchestrator.Engine
 }
 
 func newOffice(t *testing.T, agents ...string) *office {
@@ -57,7 +57,7 @@ func (o *office) try(t *testing.T, as, command string, params any) (commands.Ans
 	if err != nil {
 		return commands.Answer{}, err
 	}
-	env := commands.Env{Router: o.router, Caller: commands.Caller{Name: as, Session: "default"}, Log: slog.New(slog.DiscardHandler)}
+	env := commands.Env{Ledger: o.router.Router, Engine: o.router, Caller: commands.Caller{Name: as, Session: "default"}, Log: slog.New(slog.DiscardHandler)}
 	return d.Run(t.Context(), env, body)
 }
 

@@ -68,7 +68,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	posted, err := env.Router.Post(ctx, orchestrator.PostDraft{
+	posted, err := env.Ledger.Post(ctx, orchestrator.PostDraft{
 		Session: env.Caller.Session, Thread: p.ThreadID, Sender: sender, Mentions: mentions, Type: messageType,
 		Payload:  func(mentions []string) (json.RawMessage, error) { return payload(p.Content, mentions) },
 		Register: env.Caller.Name != "", ReplyTo: p.ReplyTo, Verdict: commands.VerdictIn(said),
@@ -99,7 +99,7 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	sent, err := env.Router.Send(ctx, orchestrator.Draft{
+	sent, err := env.Ledger.Send(ctx, orchestrator.Draft{
 		Sender: sender, Recipient: to, Type: messageType, Payload: body, SessionID: env.Caller.Session, RegisterSender: env.Caller.Name != "",
 		ReplyTo: p.ReplyTo, Direct: true, Verdict: commands.VerdictIn(body),
 	})

@@ -57,7 +57,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	if err := p.filter(&o.Filter); err != nil {
 		return WaitForMentionsResult{}, err
 	}
-	if r.messages, r.More, err = env.Router.Wait(ctx, o); err != nil {
+	if r.messages, r.More, err = env.Ledger.Wait(ctx, o); err != nil {
 		return WaitForMentionsResult{}, err
 	}
 	r.Count, r.TimedOut = len(r.messages), len(r.messages) == 0
@@ -65,7 +65,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 		return r, nil
 	}
 	if r.Threads, err = render(ctx, env, agent, r.messages); err != nil {
-		if back := env.Router.Unread(context.WithoutCancel(ctx), r.messages); back != nil {
+		if back := env.Ledger.Unread(context.WithoutCancel(ctx), r.messages); back != nil {
 			env.Log.Error("messages were marked as read and could not be shown", "agent", agent, "error", back)
 		}
 		return WaitForMentionsResult{}, err
@@ -90,7 +90,7 @@ func (p *WaitForMentionsParams) filter(f *orchestrator.Filter) error {
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (r WaitForMentionsResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Router.Unread(ctx, r.messages)
+	return env.Ledger.Unread(ctx, r.messages)
 }
 
 // ToolText is the document's XML; with format json, the result as JSON.

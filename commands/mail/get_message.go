@@ -39,7 +39,7 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 	if err != nil {
 		return GetMessageResult{}, err
 	}
-	view, err := env.Router.OwnMessage(ctx, p.MessageID, agent)
+	view, err := env.Ledger.OwnMessage(ctx, p.MessageID, agent)
 	if err != nil {
 		return GetMessageResult{}, err
 	}

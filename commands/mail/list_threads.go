@@ -63,7 +63,7 @@ func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Li
 	if err != nil {
 		return ListThreadsResult{}, err
 	}
-	list, more, err := env.Router.OwnThreads(ctx, agent, orchestrator.ThreadStatus(p.Status), p.Limit)
+	list, more, err := env.Ledger.OwnThreads(ctx, agent, orchestrator.ThreadStatus(p.Status), p.Limit)
 	if err != nil {
 		return ListThreadsResult{}, err
 	}

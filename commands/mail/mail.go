@@ -32,7 +32,7 @@ func ownerOf(ctx context.Context, env commands.Env, named string) (string, error
 	if err != nil {
 		return "", err
 	}
-	return agent, env.Router.MustKnow(ctx, agent)
+	return agent, env.Ledger.MustKnow(ctx, agent)
 }
 
 // ownerOrAll is ownerOf for a command in which an administrator who names nobody, "", sees the mail of all.

@@ -42,7 +42,7 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 	if o.After, err = place(p.Continue); err != nil {
 		return ReadThreadResult{}, err
 	}
-	read, err := env.Router.ReadThread(ctx, o)
+	read, err := env.Ledger.ReadThread(ctx, o)
 	if err != nil {
 		return ReadThreadResult{}, err
 	}
@@ -75,7 +75,7 @@ func place(text string) (int64, error) {
 
 // Unwritten makes the posts unread again when the answer that carries them could not be written.
 func (r ReadThreadResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Router.Unread(ctx, r.marked)
+	return env.Ledger.Unread(ctx, r.marked)
 }
 
 // Text shows each post.

@@ -42,13 +42,13 @@ func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseRes
 	}
 	by := env.Caller.Name
 	if p.All {
-		released, err := env.Router.ReleaseAll(ctx, agent, by)
+		released, err := env.Ledger.ReleaseAll(ctx, agent, by)
 		return ReleaseResult{Agent: agent, Count: len(released), Released: append([]string{}, released[:min(len(released), maxNamed)]...)}, err
 	}
 	if by == "" {
 		by = agent // the administrator may say whose it must be
 	}
-	m, released, err := env.Router.Release(ctx, p.MessageID, by)
+	m, released, err := env.Ledger.Release(ctx, p.MessageID, by)
 	if err != nil {
 		return ReleaseResult{}, err
 	}

@@ -38,7 +38,7 @@ func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (
 	if err != nil {
 		return RenameThreadResult{}, err
 	}
-	th, renamed, err := env.Router.RenameThread(ctx, orchestrator.ThreadChange{Session: env.Caller.Session, Thread: p.ThreadID, By: by},
+	th, renamed, err := env.Ledger.RenameThread(ctx, orchestrator.ThreadChange{Session: env.Caller.Session, Thread: p.ThreadID, By: by},
 		p.Name, orchestrator.Notice{Type: renamedType, Payload: notice})
 	return RenameThreadResult{renamed, renderThread(&th)}, err
 }

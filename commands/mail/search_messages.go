@@ -67,7 +67,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 		_, says := excerpt(m, p.Text)
 		return says
 	}
-	found, err := env.Router.SearchOwn(ctx, s)
+	found, err := env.Ledger.SearchOwn(ctx, s)
 	if err != nil {
 		return SearchMessagesResult{}, err
 	}

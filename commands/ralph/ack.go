@@ -39,7 +39,7 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 			return AckResult{}, err
 		}
 	}
-	m, err := env.Router.Acknowledge(ctx, p.ID, by)
+	m, err := env.Ledger.Acknowledge(ctx, p.ID, by)
 	var refused *orchestrator.Error
 	if errors.As(err, &refused) && refused.Code == orchestrator.Conflict && (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
 		refused.WithHint("If its file is in the inbox folder already, its delivery is just being noted: try again in a moment")
@@ -48,7 +48,7 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 		return AckResult{}, err
 	}
 	r := AckResult{ID: m.ID, Agent: m.Recipient, AcknowledgedAt: m.AcknowledgedAt}
-	agent, err := env.Router.Agent(ctx, m.Recipient)
+	agent, err := env.Ledger.Agent(ctx, m.Recipient)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
 		return r, nil // removed since
 	}

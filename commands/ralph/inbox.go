@@ -38,7 +38,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 		return InboxResult{}, err
 	}
 	wait := commands.Patience(ctx, p.Wait.Duration())
-	agent, err := env.Router.Agent(ctx, name)
+	agent, err := env.Ledger.Agent(ctx, name)
 	if err == nil {
 		if _, ok := folderOf(&agent); ok && p.Lease > 0 {
 			return InboxResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "lease: what lies in the folder of %s is shown until it is acknowledged", agent.Name).
@@ -49,7 +49,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // it may be about to register itself
 		return InboxResult{}, err
 	}
-	ms, more, err := env.Router.Wait(ctx, orchestrator.WaitOptions{
+	ms, more, err := env.Ledger.Wait(ctx, orchestrator.WaitOptions{
 		Recipient: name, Timeout: wait, Limit: p.Limit, Register: env.Caller.Name != "", Peek: !p.MarkAsRead,
 		Lease: commands.Lease(env.Caller, "ralph inbox", p.Lease),
 	})
@@ -66,7 +66,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 // inboxOfFolder shows what lies in an agent's inbox folder, as far as the router knows: what was delivered there and is not
 // acknowledged.
 func inboxOfFolder(ctx context.Context, env commands.Env, agent *orchestrator.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
-	ms, fresh, more, err := env.Router.WaitPlaced(ctx, agent.Name, agent.Deliver, p.Limit, p.MarkAsRead, wait)
+	ms, fresh, more, err := env.Engine.WaitPlaced(ctx, agent.Name, agent.Deliver, p.Limit, p.MarkAsRead, wait)
 	if err != nil {
 		return InboxResult{}, err
 	}
@@ -85,7 +85,7 @@ func showInbox(agent string, ms []orchestrator.Message, more bool) InboxResult {
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (r InboxResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Router.Unread(ctx, r.taken)
+	return env.Ledger.Unread(ctx, r.taken)
 }
 
 // Text shows each message.

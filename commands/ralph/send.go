@@ -48,7 +48,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	if err != nil {
 		return SendResult{}, err
 	}
-	sent, err := env.Router.Send(ctx, draft)
+	sent, err := env.Ledger.Send(ctx, draft)
 	if err != nil {
 		return SendResult{}, err
 	}
@@ -96,15 +96,15 @@ func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err er
 // checkRoute refuses a message that does not go the way of its type, where somebody wants that. Names that nobody knows
 // are left to the router, which keeps what was said as a dead letter.
 func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender string) error {
-	setting, err := env.Router.Setting(ctx, "ralph.strict_routes")
+	setting, err := env.Ledger.Setting(ctx, "ralph.strict_routes")
 	if err != nil || !p.StrictRoutes && setting.Value != "on" {
 		return err
 	}
-	agents, err := env.Router.Agents(ctx)
+	agents, err := env.Ledger.Agents(ctx)
 	if err != nil {
 		return err
 	}
-	to, err := env.Router.MembersOf(ctx, p.To)
+	to, err := env.Ledger.MembersOf(ctx, p.To)
 	if err != nil {
 		return err
 	}

@@ -30,17 +30,17 @@ var watchCommand = commands.Define(vocabulary, "watch", watch).Kind(tracing.Cons
 func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, error) {
 	o := bridge.Options{
 		Root: p.Root, Name: p.Name, Log: env.Log,
-		Beside: func(ctx context.Context) error { return watchdog.Run(ctx, env.Router, env.Log) },
+		Beside: func(ctx context.Context) error { return watchdog.Run(ctx, env.Ledger, env.Log) },
 	}
 	run := bridge.Once
 	if !p.Once {
 		run = bridge.Run
 		commands.Narrate(ctx, func(w *commands.Text) { w.Printf("Watching %s. Stop with Ctrl-C.\n", p.Root) })
 	}
-	counts, err := run(ctx, env.Router, o)
+	counts, err := run(ctx, env.Engine, o)
 	r := WatchResult{Root: p.Root, Counts: counts}
 	if err == nil && p.Once && counts.Problems > 0 {
-		r.Found, err = env.Router.BridgeProblems(ctx)
+		r.Found, err = env.Ledger.BridgeProblems(ctx)
 		r.Found = r.Found[:min(20, len(r.Found))]
 	}
 	return r, err

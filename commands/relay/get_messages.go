@@ -46,7 +46,7 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 		Lease: commands.Lease(env.Caller, "get_messages", p.Lease),
 	}
 	o.Filter.MinPriority, o.Filter.MaxPriority = priorityBounds(p.Priority)
-	ms, more, err := env.Router.Wait(ctx, o)
+	ms, more, err := env.Ledger.Wait(ctx, o)
 	if err != nil {
 		return GetMessagesResult{}, err
 	}
@@ -66,7 +66,7 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 	if sessionID == "" || sessionID == env.Caller.Name {
 		return commands.ActAs(env.Caller, sessionID)
 	}
-	agent, err := env.Router.Agent(ctx, sessionID)
+	agent, err := env.Ledger.Agent(ctx, sessionID)
 	if err == nil {
 		return commands.ActAs(env.Caller, agent.Name)
 	}
@@ -74,7 +74,7 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 	if !errors.As(err, &unknown) || unknown.Code != orchestrator.NotFound {
 		return "", err
 	}
-	present, perr := env.Router.Presences(ctx, sessionID)
+	present, perr := env.Ledger.Presences(ctx, sessionID)
 	if perr != nil {
 		return "", perr
 	}
@@ -104,7 +104,7 @@ func priorityBounds(word string) (low, high *int) {
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (r GetMessagesResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Router.Unread(ctx, r.taken)
+	return env.Ledger.Unread(ctx, r.taken)
 }
 
 // Text shows each message.

@@ -62,7 +62,7 @@ func getSentMessages(ctx context.Context, env commands.Env, p GetSentMessagesPar
 
 // history lists messages of the past with their receipts.
 func history(ctx context.Context, env commands.Env, f orchestrator.HistoryFilter) (SentMessagesResult, error) {
-	ms, more, err := env.Router.History(ctx, f)
+	ms, more, err := env.Ledger.History(ctx, f)
 	if err != nil {
 		return SentMessagesResult{}, err
 	}
@@ -70,11 +70,11 @@ func history(ctx context.Context, env commands.Env, f orchestrator.HistoryFilter
 }
 
 func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Message, more bool) (SentMessagesResult, error) {
-	receipts, err := env.Router.Receipts(ctx, ms)
+	receipts, err := env.Ledger.Receipts(ctx, ms)
 	if err != nil {
 		return SentMessagesResult{}, err
 	}
-	copies, err := env.Router.Copies(ctx, ms)
+	copies, err := env.Ledger.Copies(ctx, ms)
 	if err != nil {
 		return SentMessagesResult{}, err
 	}
@@ -97,7 +97,7 @@ func copiesOf(ctx context.Context, env commands.Env, ms []orchestrator.Message) 
 	if len(ms) == 0 {
 		return nil, nil
 	}
-	receipts, err := env.Router.Receipts(ctx, ms)
+	receipts, err := env.Ledger.Receipts(ctx, ms)
 	if err != nil {
 		return nil, err
 	}

@@ -24,12 +24,12 @@ type Other struct {
 var listGroupsCommand = commands.Define(vocabulary, "list_groups", listGroups).ListsAgents()
 
 func listGroups(ctx context.Context, env commands.Env, _ struct{}) (ListGroupsResult, error) {
-	groups, err := env.Router.Groups(ctx)
+	groups, err := env.Ledger.Groups(ctx)
 	if err != nil {
 		return ListGroupsResult{}, err
 	}
 	r := ListGroupsResult{Groups: groups, Others: []Other{}}
-	builtIns, err := env.Router.BuiltIns(ctx)
+	builtIns, err := env.Ledger.BuiltIns(ctx)
 	for _, a := range builtIns {
 		r.Others = append(r.Others, Other{a.Name, a.Role})
 	}

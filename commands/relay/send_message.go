@@ -56,7 +56,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	sent, err := env.Router.Send(ctx, draft)
+	sent, err := env.Ledger.Send(ctx, draft)
 	if err != nil {
 		return SendMessageResult{}, err
 	}

@@ -24,7 +24,7 @@ var acknowledgeCommand = commands.Define(vocabulary, "acknowledge", acknowledge)
 
 // acknowledge is idempotent: a repeat answers with the first time.
 func acknowledge(ctx context.Context, env commands.Env, p AcknowledgeParams) (AcknowledgeResult, error) {
-	m, err := env.Router.Acknowledge(ctx, p.MessageID, env.Caller.Name)
+	m, err := env.Ledger.Acknowledge(ctx, p.MessageID, env.Caller.Name)
 	if err != nil {
 		return AcknowledgeResult{}, err
 	}

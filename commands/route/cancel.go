@@ -22,7 +22,7 @@ var cancelCommand = commands.Define(vocabulary, "cancel", cancel)
 
 // cancel takes back what was not delivered yet.
 func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult, error) {
-	ms, err := env.Router.Cancel(ctx, p.MessageID, env.Caller.Name)
+	ms, err := env.Ledger.Cancel(ctx, p.MessageID, env.Caller.Name)
 	if err != nil {
 		return CancelResult{}, err
 	}

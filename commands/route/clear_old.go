@@ -35,7 +35,7 @@ func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOld
 			o.OlderThan = time.Millisecond // everything that has ended; 0 means the setting
 		}
 	}
-	cleared, err := env.Router.ClearOld(ctx, o)
+	cleared, err := env.Ledger.ClearOld(ctx, o)
 	if err != nil {
 		return ClearOldResult{}, err
 	}

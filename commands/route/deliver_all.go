@@ -44,7 +44,7 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 		return DeliverAllResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "delivery_timeout_seconds: only an administrator says how long others' attempts may take").
 			WithHint("Leave it out, or name yourself as the recipient")
 	}
-	d, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{
+	d, err := env.Engine.DeliverAll(ctx, orchestrator.DeliverOptions{
 		Recipient: p.Recipient, Timeout: p.Timeout.Duration(), ClaimSize: p.BatchSize, Background: !p.Wait,
 	})
 	if err != nil {

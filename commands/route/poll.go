@@ -42,7 +42,7 @@ var pollCommand = commands.Define(vocabulary, "poll", poll)
 
 // poll lists and changes nothing.
 func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, error) {
-	backlog, err := env.Router.Poll(ctx, p.Recipient, p.BatchSize)
+	backlog, err := env.Ledger.Poll(ctx, p.Recipient, p.BatchSize)
 	if err != nil {
 		return PollResult{}, err
 	}

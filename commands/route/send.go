@@ -59,13 +59,13 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	if err != nil {
 		return SendResult{}, err
 	}
-	sent, err := env.Router.Send(ctx, draft)
+	sent, err := env.Ledger.Send(ctx, draft)
 	if err != nil {
 		return SendResult{}, err
 	}
 	r := sendResult(&draft, &sent)
 	if commands.Narrated(ctx) {
-		daemons, err := env.Router.Daemons(ctx)
+		daemons, err := env.Ledger.Daemons(ctx)
 		r.noDaemon = err == nil && len(daemons) == 0
 	}
 	return r, nil
@@ -121,7 +121,7 @@ func sendBatch(ctx context.Context, env commands.Env, ps []SendParams, atomic bo
 		return results, errs
 	}
 	drafts = drafts[:len(places)]
-	sent, failures := env.Router.SendBatch(ctx, drafts, atomic)
+	sent, failures := env.Ledger.SendBatch(ctx, drafts, atomic)
 	for j, i := range places {
 		if errs[i] = failures[j]; errs[i] == nil {
 			results[i] = sendResult(&drafts[j], &sent[j])

@@ -44,7 +44,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
 	}
-	ms, more, err := env.Router.Wait(ctx, o)
+	ms, more, err := env.Ledger.Wait(ctx, o)
 	if err != nil {
 		return WaitResult{}, err
 	}
@@ -58,7 +58,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (r WaitResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Router.Unread(ctx, r.Messages)
+	return env.Ledger.Unread(ctx, r.Messages)
 }
 
 // Text shows each message with its payload.

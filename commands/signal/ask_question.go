@@ -38,7 +38,7 @@ func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (As
 	if err != nil {
 		return AskQuestionResult{}, err
 	}
-	asked, err := person.Ask(ctx, env.Router, person.Question{
+	asked, err := person.Ask(ctx, env.Ledger, person.Question{
 		Asker: source, Register: env.Caller.Name != "", Question: p.Question, Options: p.Options, Context: p.Context, Priority: p.Priority,
 		Encrypted: p.Encrypt, SessionID: env.Caller.Session, ThreadID: p.ThreadID, InReplyTo: p.InReplyTo, ProjectID: p.ProjectID, TTL: p.TTL.Duration(),
 	})

@@ -42,7 +42,7 @@ func noteOf(ctx context.Context, env commands.Env, unused []string, devices, pus
 	if len(unused) > 0 {
 		notes = append(notes, "Not used, since the table calls them active and nobody approved them on this machine: "+strings.Join(unused, ", "))
 	}
-	untrusted, err := env.Router.Untrusted(ctx)
+	untrusted, err := env.Ledger.Untrusted(ctx)
 	if err != nil {
 		env.Log.Warn("it could not be looked up whether anything is pushed", "error", err) // it was stored
 	}

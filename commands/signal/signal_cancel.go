@@ -21,7 +21,7 @@ type CancelResult struct {
 var cancelCommand = commands.Define(vocabulary, "signal cancel", cancel)
 
 func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult, error) {
-	q, err := person.Cancel(ctx, env.Router, p.QuestionID, env.Caller.Name)
+	q, err := person.Cancel(ctx, env.Ledger, p.QuestionID, env.Caller.Name)
 	return CancelResult{q.ID, string(q.Status)}, err
 }
 

@@ -45,11 +45,11 @@ var deviceListCommand = commands.Define(vocabulary, "signal device list", device
 
 // deviceList changes nothing.
 func deviceList(ctx context.Context, env commands.Env, _ struct{}) (DeviceListResult, error) {
-	devices, err := env.Router.Devices(ctx)
+	devices, err := env.Ledger.Devices(ctx)
 	if err != nil {
 		return DeviceListResult{}, err
 	}
-	approved, err := person.Approved(env.Router, devices)
+	approved, err := person.Approved(env.Ledger, devices)
 	r := DeviceListResult{Devices: make([]Device, len(devices))}
 	for i := range devices {
 		r.Devices[i] = shown(&devices[i], slices.Contains(approved, devices[i].ID))

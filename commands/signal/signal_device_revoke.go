@@ -16,6 +16,6 @@ var deviceRevokeCommand = commands.Define(vocabulary, "signal device revoke", de
 
 // deviceRevoke leaves the device what it has read already.
 func deviceRevoke(ctx context.Context, env commands.Env, p DeviceRevokeParams) (DeviceResult, error) {
-	d, err := person.Revoke(ctx, env.Router, p.ID)
+	d, err := person.Revoke(ctx, env.Ledger, p.ID)
 	return DeviceResult{shown(&d, false)}, err
 }

@@ -23,7 +23,7 @@ var doctorCommand = commands.Define(vocabulary, "signal doctor", doctor).LooksOn
 
 // doctor goes on after a check that fails.
 func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
-	r := DoctorResult{Healthy: true, Findings: person.Doctor(ctx, env.Router, p.Try)}
+	r := DoctorResult{Healthy: true, Findings: person.Doctor(ctx, env.Ledger, p.Try)}
 	for _, f := range r.Findings {
 		r.Healthy = r.Healthy && f.Level != "problem"
 	}

@@ -63,7 +63,7 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 			return ListResult{}, err
 		}
 	}
-	questions, err := env.Router.Questions(ctx, orchestrator.QuestionFilter{Asker: of, Own: of == env.Caller.Name, Status: orchestrator.QuestionStatus(p.Status), Limit: p.Limit})
+	questions, err := env.Ledger.Questions(ctx, orchestrator.QuestionFilter{Asker: of, Own: of == env.Caller.Name, Status: orchestrator.QuestionStatus(p.Status), Limit: p.Limit})
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -98,7 +98,7 @@ const maxPushes = 100
 
 // pushes tells how a question was pushed. The pushes that say that it has ended are left out.
 func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) {
-	rows, _, err := env.Router.History(ctx, orchestrator.HistoryFilter{
+	rows, _, err := env.Ledger.History(ctx, orchestrator.HistoryFilter{
 		ThreadID: id, Sender: orchestrator.SystemSender, Type: "push", OldestFirst: true, Limit: maxPushes,
 	})
 	list := []Pushed{}

@@ -32,7 +32,7 @@ var pairCommand = commands.Define(vocabulary, "signal pair", pair).HereOnly()
 
 // pair makes a code that is good once and for five minutes. The phone is a device when it was approved.
 func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, error) {
-	address, err := env.Router.SignalURL(ctx)
+	address, err := env.Ledger.SignalURL(ctx)
 	if err != nil {
 		return PairResult{}, err
 	}
@@ -51,7 +51,7 @@ func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, erro
 		defer picture.Close()
 	}
 	r := PairResult{PNG: p.PNG}
-	if r.Code, r.ExpiresAt, err = env.Router.StartPairing(ctx); err == nil {
+	if r.Code, r.ExpiresAt, err = env.Ledger.StartPairing(ctx); err == nil {
 		r.URL = address + "/pair#c=" + r.Code
 		err = draw(picture, r.URL)
 	}

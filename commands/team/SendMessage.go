@@ -92,13 +92,13 @@ func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.
 	switch {
 	case c.request != nil:
 		c.request.Draft = draft
-		return env.Router.AskTeammate(ctx, *c.request)
+		return env.Ledger.AskTeammate(ctx, *c.request)
 	case c.answer != nil:
 		c.answer.Draft = draft
-		return env.Router.AnswerTeammate(ctx, *c.answer)
+		return env.Ledger.AnswerTeammate(ctx, *c.answer)
 	}
 	draft.Verdict = commands.VerdictIfClear(draft.Payload)
-	return env.Router.SendToTeam(ctx, draft)
+	return env.Ledger.SendToTeam(ctx, draft)
 }
 
 // uuid matches what looks like a UUID, with or without dashes.
@@ -113,7 +113,7 @@ func refuseUUID(ctx context.Context, env commands.Env, to string) error {
 	}
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "to: %q looks like a UUID; teammates are addressed by name, never by id", to)
 	e.Details = map[string]any{"parameter": "to"}
-	members, err := env.Router.Team(ctx, env.Caller.Session)
+	members, err := env.Ledger.Team(ctx, env.Caller.Session)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type Arrivals struct {
 // arrivals takes an agent's unread messages. If the command fails afterwards, it owes Unwritten.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	a := Arrivals{Messages: []Message{}}
-	ms, more, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: maxArrivals, Register: true})
+	ms, more, err := env.Ledger.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: maxArrivals, Register: true})
 	if err != nil {
 		return a, err
 	}
@@ -57,12 +57,12 @@ func attend(ctx context.Context, env commands.Env, agent string) (Arrivals, erro
 }
 
 func takePart(ctx context.Context, env commands.Env, agent string, began bool) error {
-	return env.Router.TakePart(ctx, orchestrator.Joining{Session: env.Caller.Session, Agent: agent, Register: true}, began)
+	return env.Ledger.TakePart(ctx, orchestrator.Joining{Session: env.Caller.Session, Agent: agent, Register: true}, began)
 }
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (a Arrivals) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Router.Unread(ctx, a.taken)
+	return env.Ledger.Unread(ctx, a.taken)
 }
 
 // text shows the messages, if there are any.

@@ -38,7 +38,7 @@ func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, erro
 		return IdleResult{}, err
 	}
 	notice.Summary, notice.RegisterSender = commands.Preview(agent+" is idle"+after(&p.Reason)), true
-	ended, err := env.Router.EndTurn(ctx, p.Lead, notice)
+	ended, err := env.Ledger.EndTurn(ctx, p.Lead, notice)
 	if err != nil {
 		return IdleResult{}, err
 	}

@@ -30,7 +30,7 @@ func members(ctx context.Context, env commands.Env, _ NoParams) (MembersResult, 
 		return MembersResult{}, err
 	}
 	// Only now, since what came for the caller may have made it working.
-	list, err := env.Router.Team(ctx, env.Caller.Session)
+	list, err := env.Ledger.Team(ctx, env.Caller.Session)
 	if err != nil {
 		return MembersResult{}, errors.Join(err, a.Unwritten(context.WithoutCancel(ctx), env))
 	}

@@ -44,7 +44,7 @@ const rescan = 10 * time.Second
 
 // watch is one run over one root.
 type watch struct {
-	router *orchestrator.Router
+	router *orchestrator.Engine
 	o      Options
 	log    *slog.Logger
 	root   string // absolute, links resolved
@@ -72,7 +72,7 @@ type watch struct {
 
 // Once takes in what is there, acknowledges what was removed and delivers what is due, and returns when that is done.
 // Errors: invalid_params for a root that cannot be one; those of the database.
-func Once(ctx context.Context, router *orchestrator.Router, o Options) (Counts, error) {
+func Once(ctx context.Context, router *orchestrator.Engine, o Options) (Counts, error) {
 	w, err := begin(ctx, router, o)
 	if err != nil {
 		return Counts{}, err
@@ -102,7 +102,7 @@ func (w *watch) lookAgain(ctx context.Context) error {
 
 // Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a daemon.
 // Errors: those of the start, as of Once; one with ErrOutdated when a newer program takes the database over.
-func Run(ctx context.Context, router *orchestrator.Router, o Options) (Counts, error) {
+func Run(ctx context.Context, router *orchestrator.Engine, o Options) (Counts, error) {
 	w, err := begin(ctx, router, o)
 	if err != nil {
 		return Counts{}, err
@@ -155,7 +155,7 @@ func (w *watch) trouble(ctx context.Context, says string, err error) {
 }
 
 // begin checks the root, and makes sure that the watch's own agent is known.
-func begin(ctx context.Context, router *orchestrator.Router, o Options) (*watch, error) {
+func begin(ctx context.Context, router *orchestrator.Engine, o Options) (*watch, error) {
 	w := &watch{
 		router: router, o: o, log: o.Log, waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1),
 		seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{}, places: map[string]letter.Identity{},

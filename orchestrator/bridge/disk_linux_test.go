@@ -20,7 +20,7 @@ func TestReadOnlyRoot(t *testing.T) {
 	o := newOffice(t)
 	o.root = orchestratortest.SmallDisk(t, 1)
 	must(t, unix.Mount("", o.root, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	_, err := bridge.Once(t.Context(), o.Router, o.options())
+	_, err := bridge.Once(t.Context(), o.Engine, o.options())
 	want(t, "code", orchestrator.CodeOf(err), orchestrator.InvalidParams)
 }
 
@@ -61,7 +61,7 @@ func TestFullDatabase(t *testing.T) {
 	o := newOffice(t)
 	must(t, o.Close())
 	o.db = filepath.Join(disk, "mailroom.db")
-	o.Router = open(t, o.db, o.log)
+	o.Engine = open(t, o.db, o.log)
 	for _, agent := range []string{"pm", "developer:", "qa"} {
 		o.add(agent)
 	}
@@ -77,7 +77,7 @@ func TestFullDatabase(t *testing.T) {
 	must(t, filler.Close())
 	o.write(note("m1", "pm", "developer"), "developer", "m1.json")
 	o.write(note("m2", "pm", "qa"), "qa", "m2.json")
-	if counts, err := bridge.Once(t.Context(), o.Router, o.options()); err == nil {
+	if counts, err := bridge.Once(t.Context(), o.Engine, o.options()); err == nil {
 		t.Errorf("on a full disk: %+v", counts)
 	}
 	want(t, "files that wait", o.exists("developer", "m1.json") && o.exists("qa", "m2.json"), true)

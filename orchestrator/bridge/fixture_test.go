@@ -68,14 +68,14 @@ func (b *logbook) told(text string) (n int) {
 
 // office is a database and a root of inbox folders.
 type office struct {
-	*orchestrator.Router
+	*orchestrator.Engine
 	t    *testing.T
 	db   string
 	root string
 	log  *logbook
 }
 
-func open(t *testing.T, db string, log slog.Handler) *orchestrator.Router {
+func open(t *testing.T, db string, log slog.Handler) *orchestrator.Engine {
 	t.Helper()
 	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
 		Path: db, Log: slog.New(log),
@@ -91,7 +91,7 @@ func newOffice(t *testing.T, agents ...string) *office {
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	o := &office{t: t, db: filepath.Join(folder, "mailroom.db"), root: filepath.Join(folder, "messages"), log: newLogbook()}
-	o.Router = open(t, o.db, o.log)
+	o.Engine = open(t, o.db, o.log)
 	t.Cleanup(func() { must(t, o.Close()) })
 	for _, name := range agents {
 		o.add(name)
@@ -118,7 +118,7 @@ func (o *office) options() bridge.Options {
 // once makes one pass.
 func (o *office) once() bridge.Counts {
 	o.t.Helper()
-	counts, err := bridge.Once(o.t.Context(), o.Router, o.options())
+	counts, err := bridge.Once(o.t.Context(), o.Engine, o.options())
 	must(o.t, err)
 	return counts
 }

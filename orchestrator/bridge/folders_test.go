@@ -122,7 +122,7 @@ func TestExamplesPassUnchanged(t *testing.T) {
 	}
 	options := o.options()
 	options.Name = "guard" // so that the status update is a message like any other
-	got, err := bridge.Once(t.Context(), o.Router, options)
+	got, err := bridge.Once(t.Context(), o.Engine, options)
 	must(t, err)
 	want(t, "counts", got, bridge.Counts{TakenIn: len(files), Delivered: len(files)})
 	for path, text := range files {

@@ -169,7 +169,7 @@ func TestSwappedFolder(t *testing.T) {
 			cancel()
 		}
 	}
-	_, err := bridge.Run(ctx, o.Router, options)
+	_, err := bridge.Run(ctx, o.Engine, options)
 	must(t, err)
 	want(t, "unacknowledged", o.unacknowledged(), 0)
 }

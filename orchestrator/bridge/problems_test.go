@@ -330,7 +330,7 @@ func TestAnotherRoot(t *testing.T) {
 	want(t, "told of the root that is read", o.log.told("no agent reads below this root"), 0)
 	options := o.options()
 	options.Root = t.TempDir()
-	_, err := bridge.Once(t.Context(), o.Router, options)
+	_, err := bridge.Once(t.Context(), o.Engine, options)
 	must(t, err)
 	want(t, "told", o.log.told("elsewhere=qa reads below "+o.root), 1)
 }

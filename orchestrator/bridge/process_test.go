@@ -209,7 +209,7 @@ func (o *office) watch(rescan time.Duration) *watching {
 	}
 	result := make(chan bridge.Counts, 1)
 	go func() {
-		counts, err := bridge.Run(ctx, o.Router, options)
+		counts, err := bridge.Run(ctx, o.Engine, options)
 		if err != nil {
 			o.t.Errorf("the watch: %v", err)
 		}

@@ -38,7 +38,7 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 			cancel()
 		}
 	}
-	counts, err := bridge.Run(ctx, o.Router, options)
+	counts, err := bridge.Run(ctx, o.Engine, options)
 	must(t, err)
 	want(t, "acknowledged", counts.Acknowledged, 0)
 	o.wantRows(`SELECT count(*) FROM agent_message WHERE acknowledged_at = ''`, "5")

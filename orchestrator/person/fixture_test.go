@@ -25,7 +25,7 @@ import (
 
 // office is a router on a real file with a clock of the test's own.
 type office struct {
-	*orchestrator.Router
+	*orchestrator.Engine
 	t    *testing.T
 	path string
 
@@ -45,7 +45,7 @@ func newOffice(t *testing.T) *office {
 	if _, err := r.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	o.Router = r
+	o.Engine = r
 	return o
 }
 

@@ -40,7 +40,7 @@ func (d *dyingDir) Deliver(ctx context.Context, a orchestrator.Attempt) []error 
 
 // leftovers is a database whose agent builder gets its messages as files.
 type leftovers struct {
-	*orchestrator.Router
+	*orchestrator.Engine
 	t    *testing.T
 	now  time.Time
 	dir  dyingDir
@@ -50,7 +50,7 @@ type leftovers struct {
 func newLeftovers(t *testing.T) *leftovers {
 	l := &leftovers{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), root: realTempDir(t)}
 	var err error
-	l.Router, err = orchestrator.Open(t.Context(), orchestrator.Options{
+	l.Engine, err = orchestrator.Open(t.Context(), orchestrator.Options{
 		Path: filepath.Join(t.TempDir(), "m.db"), Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
 		Now:        func() time.Time { return l.now },
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "dir": &l.dir},

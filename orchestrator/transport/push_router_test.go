@@ -19,7 +19,7 @@ import (
 // A phoneOffice is a database with a phone and an ntfy topic, whose push service answers with a status and to come back
 // after 77 s. Its clock is its own.
 type phoneOffice struct {
-	*orchestrator.Router
+	*orchestrator.Engine
 	t      *testing.T
 	phone  *pushService
 	topic  *ntfyServer
@@ -36,7 +36,7 @@ func newPhoneOffice(t *testing.T) *phoneOffice {
 		w.WriteHeader(int(o.status.Load()))
 	})
 	var err error
-	o.Router, err = orchestrator.Open(t.Context(), orchestrator.Options{
+	o.Engine, err = orchestrator.Open(t.Context(), orchestrator.Options{
 		Path: filepath.Join(t.TempDir(), "m.db"), Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
 		Now: func() time.Time { return time.Date(2025, 10, 26, 10, 30, 0, 0, time.UTC) },
 		Transports: map[string]orchestrator.Transport{

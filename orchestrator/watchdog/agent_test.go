@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // openDatabase opens a database as another process would.
-func openDatabase(path string) *orchestrator.Router {
+func openDatabase(path string) *orchestrator.Engine {
 	r, err := orchestrator.Open(context.Background(), orchestrator.Options{
 		Path: path, Log: slog.New(slog.DiscardHandler),
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "exec": transport.Exec{}},
@@ -66,7 +66,7 @@ func playWatchdog(path string) {
 		}
 	}()
 	fmt.Println("ready")
-	check(watchdog.Run(ctx, r, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))))
+	check(watchdog.Run(ctx, r.Router, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))))
 	os.Exit(0)
 }
 

@@ -38,7 +38,7 @@ func (c *clock) advance(d time.Duration) {
 
 // fixture is a database whose agents' sessions do what the test says.
 type fixture struct {
-	*orchestrator.Router
+	*orchestrator.Engine
 	t       *testing.T
 	folder  string
 	path    string
@@ -63,7 +63,7 @@ func newFixture(t *testing.T, c *clock) *fixture {
 		c.at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		o.Now = c.now
 	}
-	if f.Router, err = orchestrator.Open(t.Context(), o); err != nil {
+	if f.Engine, err = orchestrator.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })

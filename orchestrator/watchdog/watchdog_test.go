@@ -363,7 +363,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	}
 	defer impatient.Close()
 	f.addActor("builder")
-	f.watch(func(w *watchdog.Watchdog) { w.Router = impatient })
+	f.watch(func(w *watchdog.Watchdog) { w.Router = impatient.Router })
 	f.send("builder")
 	a := f.next()
 	f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs`)

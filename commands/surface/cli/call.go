@@ -101,14 +101,15 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		if path != "" && c.IsSet("db") {
 			return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "--db does not go with %s, which says itself where the database is", d.CommandLine()))
 		}
-		if env.Router, err = p.open(c, path, env.Log); err != nil {
+		if env.Engine, err = p.open(c, path, env.Log); err != nil {
 			return p.failWith(c, err)
 		}
+		env.Ledger = env.Engine.Router
 	}
 	err = run(c.Context, env, out)
-	if env.Router != nil {
-		sayWhere(err, env.Router.Path())
-		if cerr := env.Router.Close(); cerr != nil && err == nil {
+	if env.Engine != nil {
+		sayWhere(err, env.Engine.Path())
+		if cerr := env.Engine.Close(); cerr != nil && err == nil {
 			env.Log.Warn("closing the database", "error", cerr)
 		}
 	}
@@ -118,7 +119,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	return nil
 }
 
-func (p *Program) open(c *urfave.Context, path string, log *slog.Logger) (*orchestrator.Router, error) {
+func (p *Program) open(c *urfave.Context, path string, log *slog.Logger) (*orchestrator.Engine, error) {
 	if path == "" {
 		var err error
 		if c.IsSet("db") && c.String("db") == "" {

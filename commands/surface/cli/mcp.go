@@ -61,7 +61,7 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
-	env := commands.Env{Router: router, Caller: caller, Log: log, Catalogue: p.Catalogue}
+	env := commands.Env{Ledger: router.Router, Engine: router, Caller: caller, Log: log, Catalogue: p.Catalogue}
 	err = mcp.NewServer(env, p.Version).Serve(c.Context, p.In, p.Out, vocabularies...)
 	return errors.Join(err, router.Close())
 }

@@ -58,7 +58,7 @@ func newScheduler(env commands.Env, m *metrics) *scheduler {
 // run runs the schedules until ctx ends, then waits for the runs under way. Error: that of the start, or one with
 // ErrOutdated when a newer program takes the database over.
 func (s *scheduler) run(ctx context.Context) error {
-	wakeups, stop, err := s.env.Router.Wakeups(ctx)
+	wakeups, stop, err := s.env.Ledger.Wakeups(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,16 +101,16 @@ func (s *scheduler) run(ctx context.Context) error {
 // begin anew whenever an agent is added; runs under way go on too, and one of a schedule that has changed ends before the
 // next begins. At the start, runs that were missed are made up.
 func (s *scheduler) load(ctx context.Context, start bool) error {
-	version, err := s.env.Router.ConfigVersion(ctx)
+	version, err := s.env.Ledger.ConfigVersion(ctx)
 	if err != nil || (!start && version == s.version) {
 		return err
 	}
-	list, untrusted, err := s.env.Router.RunnableSchedules(ctx)
+	list, untrusted, err := s.env.Ledger.RunnableSchedules(ctx)
 	if err != nil {
 		return err
 	}
 	if untrusted != "" && untrusted != s.untrusted {
-		s.env.Log.Warn(orchestrator.NotTrusted, "database", s.env.Router.Path(), "reason", untrusted, "do", orchestrator.NotTrustedHint)
+		s.env.Log.Warn(orchestrator.NotTrusted, "database", s.env.Ledger.Path(), "reason", untrusted, "do", orchestrator.NotTrustedHint)
 	}
 	s.untrusted = untrusted
 	s.version = version
@@ -148,7 +148,7 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old
 		j.running = old.running
 	}
 	var err error
-	if j.command, j.plan, err = s.env.Catalogue.Runs(&schedule, s.env.Router.Now()); err != nil {
+	if j.command, j.plan, err = s.env.Catalogue.Runs(&schedule, s.env.Ledger.Now()); err != nil {
 		s.env.Log.Error("a schedule cannot run", "schedule", schedule.Name, "error", err)
 		return
 	}
@@ -157,7 +157,7 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old
 		return // the doorbell
 	}
 	j.entry = s.cron.Schedule(j.plan, j)
-	if start && j.missed(s.env.Router.Now()) {
+	if start && j.missed(s.env.Ledger.Now()) {
 		s.env.Log.Info("making up for a missed run", "schedule", schedule.Name, "last_run_at", schedule.LastRunAt)
 		s.start(j, j.Run)
 	}
@@ -255,7 +255,7 @@ func (j *job) claim() (mine bool, err error) {
 	if j.plan == nil {
 		return true, nil // the doorbell
 	}
-	now := j.s.env.Router.Now()
+	now := j.s.env.Ledger.Now()
 	slot := now
 	if every, ok := j.plan.(cron.ConstantDelaySchedule); ok {
 		if every.Delay < claimFrom {
@@ -265,7 +265,7 @@ func (j *job) claim() (mine bool, err error) {
 	} else {
 		slot = j.latestSlot(now)
 	}
-	return j.s.env.Router.ClaimRun(j.ctx, j.schedule.Name, slot)
+	return j.s.env.Ledger.ClaimRun(j.ctx, j.schedule.Name, slot)
 }
 
 // latestSlot is the time for which this run is made: the last one that the plan names, up to now. It looks back for

@@ -160,7 +160,7 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 		addSchedule(t, r, "claimed", "@every 1m")
 		var fails, runs atomic.Int32 // that failed; that worked afterwards
 		catalogue := doing(t, func(ctx context.Context, env commands.Env, mark string) error {
-			_, err := env.Router.Agents(ctx)
+			_, err := env.Ledger.Agents(ctx)
 			if err != nil {
 				fails.Add(1)
 			} else if fails.Load() > 0 {
@@ -169,10 +169,10 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 			return err
 		})
 		var log bytes.Buffer
-		env := commands.Env{Router: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.NewTextHandler(&log, nil)), Catalogue: catalogue}
+		env := commands.Env{Ledger: r.Router, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.NewTextHandler(&log, nil)), Catalogue: catalogue}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- newScheduler(env, newMetrics(r, "test", env.Log)).run(ctx) }()
+		go func() { ended <- newScheduler(env, newMetrics(r.Router, "test", env.Log)).run(ctx) }()
 		<-time.After(5 * time.Second)
 		move := func(from, to string) {
 			t.Helper()
@@ -215,7 +215,7 @@ func (h hanging) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 func delivering(t *testing.T, delivered chan<- string) *commands.Catalogue {
 	t.Helper()
 	return doing(t, func(ctx context.Context, env commands.Env, _ string) error {
-		d, err := env.Router.DeliverAll(ctx, orchestrator.DeliverOptions{Background: true})
+		d, err := env.Engine.DeliverAll(ctx, orchestrator.DeliverOptions{Background: true})
 		if err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}

@@ -40,16 +40,16 @@ type Hello struct {
 	PID       int    `json:"pid"`
 }
 
-// Run runs a daemon on the router of env, which it closes, until ctx ends or the scheduler cannot go on. It then stops within
+// Run runs a daemon on the engine of env, which it closes, until ctx ends or the scheduler cannot go on. It then stops within
 // exitWithin, whatever a delivery under way does. env.Caller is who runs the schedules. Errors: those of the start; one with
 // ErrOutdated when a newer program takes the database over.
 func Run(ctx context.Context, env commands.Env, o Options) error {
-	d := &daemon{env: env, log: env.Log, router: env.Router, o: o}
-	if _, err := d.router.Create(ctx); err != nil {
-		d.router.Close()
+	d := &daemon{env: env, log: env.Log, engine: env.Engine, o: o}
+	if _, err := d.engine.Create(ctx); err != nil {
+		d.engine.Close()
 		return err
 	}
-	d.metrics = newMetrics(d.router, o.Web.Version, d.log)
+	d.metrics = newMetrics(d.engine.Router, o.Web.Version, d.log)
 	return d.run(ctx)
 }
 
@@ -69,7 +69,7 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 	}
 	switch app := d.o.Phone; {
 	case app.Address != "":
-		d.phone, err = phone.Listen(ctx, d.router, d.log, app)
+		d.phone, err = phone.Listen(ctx, d.engine.Router, d.log, app)
 	case app.Cert != "" || app.Key != "":
 		return orchestrator.Errorf(orchestrator.InvalidParams, "phone-tls-cert and phone-tls-key say nothing without phone")
 	}
@@ -80,7 +80,7 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 func (d *daemon) endpoints() web.Options {
 	o := d.o.Web
 	o.Open = map[string]http.Handler{"/healthz": http.HandlerFunc(healthy)}
-	o.Local = map[string]http.Handler{"/readyz": readiness(d.router, d.log), "/metrics": d.metrics.handler()}
+	o.Local = map[string]http.Handler{"/readyz": readiness(d.engine.Router, d.log), "/metrics": d.metrics.handler()}
 	o.WithToken = mcp.NewServer(d.env, o.Version).Handlers()
 	return o
 }
@@ -88,7 +88,7 @@ func (d *daemon) endpoints() web.Options {
 // daemon is a running `mailroom serve`.
 type daemon struct {
 	log     *slog.Logger
-	router  *orchestrator.Router
+	engine  *orchestrator.Engine
 	env     commands.Env
 	o       Options
 	metrics *metrics
@@ -102,11 +102,11 @@ func (d *daemon) run(ctx context.Context) error {
 	defer cancel()
 	if err := d.listen(ctx); err != nil {
 		d.hangUp()
-		d.router.Close()
+		d.engine.Close()
 		return err
 	}
 	hello := d.hello()
-	unattend := d.router.Attend(ctx, hello.Listening)
+	unattend := d.engine.Attend(ctx, hello.Listening)
 	if err := d.o.Hello(hello); err != nil {
 		cancel()
 		unattend()
@@ -121,8 +121,8 @@ func (d *daemon) run(ctx context.Context) error {
 			cancel()
 			ended <- failure
 		}()
-		unwatch := watchdog.Start(ctx, d.router, d.log)
-		unsweep := person.Start(ctx, d.router, d.log)
+		unwatch := watchdog.Start(ctx, d.engine.Router, d.log)
+		unsweep := person.Start(ctx, d.engine.Router, d.log)
 		err := newScheduler(d.env, d.metrics).run(ctx)
 		if ctx.Err() != nil && err != nil {
 			d.log.Info("asked to stop while it was starting", "error", err)
@@ -149,7 +149,7 @@ func (d *daemon) run(ctx context.Context) error {
 
 // hello says where the daemon can be reached.
 func (d *daemon) hello() Hello {
-	hello := Hello{Database: d.router.Path(), Instance: d.router.Instance(), PID: os.Getpid()}
+	hello := Hello{Database: d.engine.Path(), Instance: d.engine.Instance(), PID: os.Getpid()}
 	if d.web != nil {
 		hello.Listening = d.web.Address
 	}
@@ -164,11 +164,11 @@ func (d *daemon) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
 	defer cancel()
 	d.hangUp()
-	d.router.Drain()
-	if err := d.router.Leave(ctx); err != nil {
+	d.engine.Drain()
+	if err := d.engine.Leave(ctx); err != nil {
 		d.log.Warn("the daemon could not be signed off", "error", err)
 	}
-	return d.router.Close()
+	return d.engine.Close()
 }
 
 // hangUp closes what is listened on.
@@ -186,7 +186,7 @@ func (d *daemon) hangUp() {
 
 // noticeNames says of the names that are always there if somebody else has one of them from before they were reserved.
 func (d *daemon) noticeNames(ctx context.Context) {
-	list, err := d.router.BuiltIns(ctx)
+	list, err := d.engine.BuiltIns(ctx)
 	if err != nil {
 		d.log.Warn("it is not known whether somebody has a reserved name", "error", err)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // listenOn serves a router's endpoints until the test ends.
-func listenOn(t *testing.T, r *orchestrator.Router, address string) (*surfacetest.Endpoints, error) {
+func listenOn(t *testing.T, r *orchestrator.Engine, address string) (*surfacetest.Endpoints, error) {
 	t.Helper()
 	e := surfacetest.On(t, r)
 	return e, listen(e, address)
@@ -29,8 +29,8 @@ func listenOn(t *testing.T, r *orchestrator.Router, address string) (*surfacetes
 
 // listen serves endpoints as a daemon does, until the test ends.
 func listen(e *surfacetest.Endpoints, address string) error {
-	d := &daemon{env: e.Env, log: e.Env.Log, router: e.Router, o: Options{Web: web.Options{Address: address, RatePerSecond: 10_000, Version: "v1.2.3"}}}
-	d.metrics = newMetrics(d.router, d.o.Web.Version, d.log)
+	d := &daemon{env: e.Env, log: e.Env.Log, engine: e.Router, o: Options{Web: web.Options{Address: address, RatePerSecond: 10_000, Version: "v1.2.3"}}}
+	d.metrics = newMetrics(d.engine.Router, d.o.Web.Version, d.log)
 	w, err := web.Listen(e.T.Context(), e.Env, d.endpoints())
 	if err == nil {
 		e.T.Cleanup(w.Close)
@@ -39,7 +39,7 @@ func listen(e *surfacetest.Endpoints, address string) error {
 	return err
 }
 
-func listenTo(t *testing.T, r *orchestrator.Router) *surfacetest.Endpoints {
+func listenTo(t *testing.T, r *orchestrator.Engine) *surfacetest.Endpoints {
 	t.Helper()
 	e, err := listenOn(t, r, "127.0.0.1:0")
 	if err != nil {
@@ -177,7 +177,7 @@ func (refusing) Deliver(_ context.Context, a orchestrator.Attempt) []error {
 }
 
 // addAgents adds agents to whom nothing can be delivered.
-func addAgents(t *testing.T, r *orchestrator.Router, names ...string) {
+func addAgents(t *testing.T, r *orchestrator.Engine, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name, Deliver: new("no:where")}); err != nil {
@@ -187,7 +187,7 @@ func addAgents(t *testing.T, r *orchestrator.Router, names ...string) {
 }
 
 // oddTraffic sends messages that cannot be delivered, and writes others into the table as another program may.
-func oddTraffic(t *testing.T, r *orchestrator.Router) {
+func oddTraffic(t *testing.T, r *orchestrator.Engine) {
 	t.Helper()
 	for range 2 {
 		if _, err := r.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"}); err != nil {

@@ -59,13 +59,13 @@ func (f *fakeTime) set(at time.Time) {
 	f.at = at
 }
 
-func openRouter(t *testing.T, path string, now func() time.Time) *orchestrator.Router {
+func openRouter(t *testing.T, path string, now func() time.Time) *orchestrator.Engine {
 	t.Helper()
 	return surfacetest.OpenRouter(t, orchestrator.Options{Path: path, Now: now})
 }
 
 // clearSchedules leaves only what the test adds.
-func clearSchedules(t *testing.T, r *orchestrator.Router) {
+func clearSchedules(t *testing.T, r *orchestrator.Engine) {
 	t.Helper()
 	if _, err := r.Create(t.Context()); err != nil {
 		t.Fatal(err)
@@ -82,12 +82,12 @@ func clearSchedules(t *testing.T, r *orchestrator.Router) {
 }
 
 // startScheduler runs a scheduler until the test ends.
-func startScheduler(t *testing.T, r *orchestrator.Router, catalogue *commands.Catalogue) (stop func()) {
+func startScheduler(t *testing.T, r *orchestrator.Engine, catalogue *commands.Catalogue) (stop func()) {
 	t.Helper()
-	env := commands.Env{Router: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue}
+	env := commands.Env{Ledger: r.Router, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- newScheduler(env, newMetrics(r, "test", slog.New(slog.DiscardHandler))).run(ctx) }()
+	go func() { done <- newScheduler(env, newMetrics(r.Router, "test", slog.New(slog.DiscardHandler))).run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -98,7 +98,7 @@ func startScheduler(t *testing.T, r *orchestrator.Router, catalogue *commands.Ca
 	return stop
 }
 
-func addSchedule(t *testing.T, r *orchestrator.Router, name, spec string) {
+func addSchedule(t *testing.T, r *orchestrator.Engine, name, spec string) {
 	t.Helper()
 	if _, err := r.AddSchedule(t.Context(), orchestrator.Schedule{Name: name, Spec: spec, Command: "tick", Params: []byte(`{"mark":"` + name + `"}`)}); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestOddSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	s := newScheduler(commands.Env{Router: r, Caller: commands.Caller{Admin: true}, Log: log, Catalogue: ticking(t, make(chan string, 100))}, newMetrics(r, "test", log))
+	s := newScheduler(commands.Env{Ledger: r.Router, Engine: r, Caller: commands.Caller{Admin: true}, Log: log, Catalogue: ticking(t, make(chan string, 100))}, newMetrics(r.Router, "test", log))
 	if err := s.load(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -219,8 +219,8 @@ func TestSchedulesAreReadAgain(t *testing.T) {
 func TestLatestSlot(t *testing.T) {
 	t.Parallel()
 	r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
-	env := commands.Env{Router: r, Log: slog.New(slog.DiscardHandler), Catalogue: ticking(t, make(chan string, 1))}
-	s := newScheduler(env, newMetrics(r, "test", slog.New(slog.DiscardHandler)))
+	env := commands.Env{Ledger: r.Router, Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: ticking(t, make(chan string, 1))}
+	s := newScheduler(env, newMetrics(r.Router, "test", slog.New(slog.DiscardHandler)))
 	at := func(text string) time.Time {
 		when, err := time.ParseInLocation("2006-01-02 15:04:05", text, time.Local)
 		if err != nil {

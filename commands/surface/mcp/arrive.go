@@ -48,15 +48,15 @@ func (a *arrival) ready(ctx context.Context) error {
 	if a.done {
 		return nil
 	}
-	if _, err := a.env.Router.Agents(ctx); err != nil {
-		return withMissing(err, a.env.Router)
+	if _, err := a.env.Ledger.Agents(ctx); err != nil {
+		return withMissing(err, a.env.Ledger)
 	}
 	a.done = true
 	name := a.env.Caller.Name
 	if name == "" || orchestrator.IsBuiltIn(name) {
 		return nil
 	}
-	_, err := a.env.Router.Join(ctx, orchestrator.Joining{Session: a.env.Caller.Session, Agent: name, Register: true})
+	_, err := a.env.Ledger.Join(ctx, orchestrator.Joining{Session: a.env.Caller.Session, Agent: name, Register: true})
 	switch orchestrator.CodeOf(err) {
 	case orchestrator.Busy, orchestrator.Unavailable:
 		a.done = err == nil

@@ -41,7 +41,7 @@ func (s *Server) resource(read func(context.Context, commands.Env, string) (any,
 		}
 		env := s.env
 		env.Caller = x.caller
-		if err := s.env.Router.CheckSuccession(ctx, x.caller.Name, x.caller.Since); err != nil {
+		if err := s.env.Ledger.CheckSuccession(ctx, x.caller.Name, x.caller.Since); err != nil {
 			return nil, err
 		}
 		content, err := read(ctx, env, lastSegment(req.Params.URI))
@@ -87,14 +87,14 @@ func readInbox(ctx context.Context, env commands.Env, agent string) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	ms, more, err := env.Router.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: messagesAtOnce, Peek: true})
+	ms, more, err := env.Ledger.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: messagesAtOnce, Peek: true})
 	return map[string]any{"agent": agent, "messages": notNil(ms), "has_more": more}, err
 }
 
 // readThread shows what was said in a thread: all of it to administrators, to its participants what was posted, and to
 // everybody what they sent or got. Any vocabulary can name any thread, so that naming one gives no part in it.
 func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
-	threads, err := env.Router.Threads(ctx, []string{id})
+	threads, err := env.Ledger.Threads(ctx, []string{id})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
 	if !env.Caller.Admin {
 		f.Party, f.Posts = env.Caller.Name, part
 	}
-	ms, more, err := env.Router.History(ctx, f)
+	ms, more, err := env.Ledger.History(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +119,9 @@ func readTrace(ctx context.Context, env commands.Env, id string) (any, error) {
 	var stories []orchestrator.Story
 	var err error
 	if env.Caller.Admin {
-		stories, err = env.Router.Stories(ctx, id)
+		stories, err = env.Ledger.Stories(ctx, id)
 	} else {
-		stories, err = env.Router.OwnStories(ctx, id, env.Caller.Name)
+		stories, err = env.Ledger.OwnStories(ctx, id, env.Caller.Name)
 	}
 	return map[string]any{"stories": stories}, err
 }

@@ -54,7 +54,7 @@ func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest
 	if err != nil {
 		return err
 	}
-	arrivals, stop, err := s.env.Router.Arrivals(ctx, agent)
+	arrivals, stop, err := s.env.Ledger.Arrivals(ctx, agent)
 	if err != nil {
 		done()
 		return err

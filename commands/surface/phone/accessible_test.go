@@ -62,7 +62,7 @@ func TestAccessible(t *testing.T) {
 	tb.accessible("approval")
 
 	d := m.device()
-	if d, err = person.Approve(t.Context(), m.Router, d.Fingerprint); err != nil {
+	if d, err = person.Approve(t.Context(), m.Engine.Router, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("No open questions.")

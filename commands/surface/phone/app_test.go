@@ -35,7 +35,7 @@ func TestPairingByLink(t *testing.T) {
 	if shown := eval[string](tb, `document.querySelector(".fingerprint").innerText`); shown != d.Fingerprint {
 		t.Errorf("the phone shows %s, the machine has %s", shown, d.Fingerprint)
 	}
-	if _, err := person.Approve(t.Context(), m.Router, d.Fingerprint); err != nil {
+	if _, err := person.Approve(t.Context(), m.Engine.Router, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("No open questions.")

@@ -63,7 +63,7 @@ func (q quitting) Run() int {
 
 // machine is a database with the listener for phones on it.
 type machine struct {
-	*orchestrator.Router
+	*orchestrator.Engine
 	t      *testing.T
 	file   string // the database
 	listen *phone.Phone
@@ -76,7 +76,7 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{Router: router, t: t, file: file}
+	m := &machine{Engine: router, t: t, file: file}
 	m.up("127.0.0.1:0")
 	t.Cleanup(func() {
 		m.down()
@@ -90,7 +90,7 @@ func newMachine(t *testing.T) *machine {
 // up opens the listener at an address, and down closes it.
 func (m *machine) up(address string) {
 	m.t.Helper()
-	listen, err := phone.Listen(context.WithoutCancel(m.t.Context()), m.Router, slog.New(slog.DiscardHandler), phone.Options{Address: address})
+	listen, err := phone.Listen(context.WithoutCancel(m.t.Context()), m.Engine.Router, slog.New(slog.DiscardHandler), phone.Options{Address: address})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func (m *machine) pair() (*tab, orchestrator.Device) {
 	tb.press("Pair this device")
 	tb.sees("Approve this device")
 	d := m.device()
-	if d, err = person.Approve(m.t.Context(), m.Router, d.Fingerprint); err != nil {
+	if d, err = person.Approve(m.t.Context(), m.Engine.Router, d.Fingerprint); err != nil {
 		m.t.Fatal(err)
 	}
 	tb.sees("No open questions.")

@@ -79,7 +79,7 @@ func newHome(t testing.TB, o Options, change func(*Phone)) *home {
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
-	if h.Phone, err = open(t.Context(), r, log, o); err != nil {
+	if h.Phone, err = open(t.Context(), r.Router, log, o); err != nil {
 		t.Fatal(err)
 	}
 	h.strangers, h.codes = rate.NewLimiter(rate.Inf, 0), rate.NewLimiter(rate.Inf, 0)

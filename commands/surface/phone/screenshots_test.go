@@ -30,7 +30,7 @@ func TestScreenshots(t *testing.T) {
 	tb.sees("Approve this device")
 	tb.picture("pairing")
 	d := m.device()
-	if d, err = person.Approve(t.Context(), m.Router, d.Fingerprint); err != nil {
+	if d, err = person.Approve(t.Context(), m.Engine.Router, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("No open questions.")

@@ -105,7 +105,7 @@ func TestApple(t *testing.T) {
 	if d.Name != "iPhone" {
 		t.Errorf("the device is called %q", d.Name)
 	}
-	if _, err := person.Approve(t.Context(), m.Router, d.Fingerprint); err != nil {
+	if _, err := person.Approve(t.Context(), m.Engine.Router, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("This device rings only for installed apps.")

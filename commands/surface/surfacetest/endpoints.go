@@ -19,7 +19,7 @@ import (
 // can be searched. Its methods are safe for concurrent use.
 type Endpoints struct {
 	T       testing.TB
-	Router  *orchestrator.Router
+	Router  *orchestrator.Engine
 	Env     commands.Env // for whatever serves the database
 	Folder  string       // the database's
 	Address string       // http://127.0.0.1:PORT, once something is served
@@ -47,13 +47,13 @@ func New(t testing.TB, agents ...string) *Endpoints {
 			t.Fatal(err)
 		}
 	}
-	e.Router, e.Env = r, commands.Env{Router: r, Log: log, Catalogue: Catalogue()}
+	e.Router, e.Env = r, commands.Env{Ledger: r.Router, Engine: r, Log: log, Catalogue: Catalogue()}
 	return e
 }
 
 // On returns the endpoints of a database that is open already, without a clock and a log of its own.
-func On(t testing.TB, r *orchestrator.Router) *Endpoints {
-	return &Endpoints{T: t, Router: r, Env: commands.Env{Router: r, Log: slog.New(slog.DiscardHandler), Catalogue: Catalogue()}}
+func On(t testing.TB, r *orchestrator.Engine) *Endpoints {
+	return &Endpoints{T: t, Router: r, Env: commands.Env{Ledger: r.Router, Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: Catalogue()}}
 }
 
 // Write appends to the log.

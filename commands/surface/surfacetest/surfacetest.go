@@ -61,7 +61,7 @@ func Catalogue() *commands.Catalogue {
 }
 
 // OpenRouter opens a database until the test ends, without a log and with a bell of the process's own.
-func OpenRouter(t testing.TB, o orchestrator.Options) *orchestrator.Router {
+func OpenRouter(t testing.TB, o orchestrator.Options) *orchestrator.Engine {
 	t.Helper()
 	o.Log, o.Instance = slog.New(slog.DiscardHandler), t.Name()
 	if o.Bell == nil {

@@ -36,7 +36,7 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer w.streams.Leave(token)
-	rings, stop, err := w.env.Router.Wakeups(ctx)
+	rings, stop, err := w.env.Ledger.Wakeups(ctx)
 	if err != nil {
 		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
@@ -62,7 +62,7 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 	defer ticker.Stop()
 	quietSince := time.Now()
 	for out.err == nil {
-		list, seen, err := w.env.Router.Events(ctx, last, concerning, eventsAtOnce)
+		list, seen, err := w.env.Ledger.Events(ctx, last, concerning, eventsAtOnce)
 		if err == nil {
 			err = caller.stillValid(ctx)
 		}
@@ -99,7 +99,7 @@ func (w *Server) startOfEvents(r *http.Request) (int64, error) {
 	if text == "" {
 		text = r.URL.Query().Get("after")
 	}
-	newest, err := w.env.Router.LastEvent(r.Context())
+	newest, err := w.env.Ledger.LastEvent(r.Context())
 	if text == "" || err != nil {
 		return newest, err
 	}

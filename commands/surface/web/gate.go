@@ -166,7 +166,7 @@ func (w *Server) authenticated(next http.Handler) http.Handler {
 
 // authenticate finds out who asks. On an error it has answered.
 func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker, err error) {
-	a.router = w.env.Router
+	a.router = w.env.Ledger
 	a.secret, err = listener.BearerOf(r, "Send `Authorization: Bearer TOKEN`; `mailroom agent token NAME` issues one")
 	var token orchestrator.Token
 	if err == nil {

@@ -107,7 +107,7 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transpor
 	return <-failures
 }
 
-func sendDraft(r *orchestrator.Router, send *draft, d *diary) error {
+func sendDraft(r *orchestrator.Engine, send *draft, d *diary) error {
 	e := send.Event
 	e.Kind = history.Asked
 	d.add(e)
