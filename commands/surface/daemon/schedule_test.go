@@ -87,7 +87,9 @@ func startScheduler(t *testing.T, r *orchestrator.Engine, catalogue *commands.Ca
 	env := commands.Env{Ledger: r.Router, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- newScheduler(env, newMetrics(r.Router, "test", slog.New(slog.DiscardHandler))).run(ctx) }()
+	go func() {
+		done <- newScheduler(env, newMetrics(r.Router, "test", slog.New(slog.DiscardHandler))).run(ctx)
+	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
