@@ -10,13 +10,6 @@ import (
 	"mailroom/tracing"
 )
 
-// Backup is a copy of the database in one file.
-type Backup struct {
-	File     string
-	Bytes    int64
-	Messages int64 // rows of agent_message in it
-}
-
 // Backup writes a consistent copy of the database to a file, while others go on sending: one read snapshot, a file in a
 // temporary folder beside the target that is made with mode 0600, synced, and renamed. An existing target is refused with
 // conflict unless overwrite is set. What killed runs left there is removed first.

@@ -36,13 +36,6 @@ func (s *sqliteStore) Shrink(ctx context.Context) error {
 	return err
 }
 
-// Checkpointed is what a checkpoint did.
-type Checkpointed struct {
-	WALBefore int64 // bytes
-	WALAfter  int64
-	Complete  bool // false: readers or writers were in the way; the next one goes on
-}
-
 // Checkpoint folds the WAL into the database. When it is larger than limit, in bytes, or with truncate, it also empties the
 // file; SQLite does the rest by itself every thousand pages. It never waits for others, so that no sender waits for it.
 func (s *sqliteStore) Checkpoint(truncate bool, limit int64) (done Checkpointed, err error) {

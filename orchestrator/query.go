@@ -26,35 +26,6 @@ const queryTimeout = 60 * time.Second
 // maxCell is the largest value that an audit query may make, and maxAnswer the most of its answer that is kept, in bytes.
 const maxCell, maxAnswer = 32 << 20, 64 << 20
 
-// Table is the answer of an audit query.
-type Table struct {
-	Columns   []string
-	Rows      []Row
-	Truncated bool // there were more rows than asked for
-}
-
-// Row is one row of a Table. It marshals as a JSON object whose keys are the columns, in their order.
-type Row struct {
-	Columns []string
-	Values  []any // nil, int64, float64, string
-}
-
-// MarshalJSON keeps the order of the columns.
-func (row Row) MarshalJSON() ([]byte, error) {
-	text := []byte{'{'}
-	for i, column := range row.Columns {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		value, err := JSON(row.Values[i])
-		if err != nil {
-			return nil, err
-		}
-		text = append(append(append(text, JSONString(column)...), ':'), value...)
-	}
-	return append(text, '}'), nil
-}
-
 // Query runs one SELECT for an audit and returns at most limit rows. It runs on a connection of its own that cannot
 // write and whose authorizer allows nothing but reading tables and calling functions, so that no statement can attach,
 // create or change a file, or read credentials. Parameters are bound to ?1, ?2, ... Errors: invalid_params for a

@@ -13,16 +13,6 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
-// Restored is what a restore did.
-type Restored struct {
-	Messages int64 // rows of agent_message that the backup brought
-	Revoked  int64 // tokens that are valid in the backup, and now no more
-	Devices  int64 // devices that are let in by the backup, and now no more
-	// Untrusted is why the database does nothing outside of itself from now on, since the backup is of another; "" is that it does.
-	Untrusted string
-	Previous  string // where the database as it was before has been saved; "" when it was empty
-}
-
 // Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
 // whole; they need not be stopped. What was there before is saved beside the database first. Without force it is refused
 // with conflict while undelivered messages are there, since they would be gone. A token is valid afterwards only if it was
@@ -188,7 +178,7 @@ func (s *sqliteStore) presentContent(ctx context.Context) (total, waiting int64,
 		if total, err = c.number(`SELECT count(*) FROM agent_message`); err != nil {
 			return err
 		}
-		waiting, err = c.number(`SELECT count(*) FROM agent_message WHERE ` + live)
+		waiting, err = c.number(`SELECT count(*) FROM agent_message WHERE status IN ('pending','retry')`)
 		return err
 	})
 	return total, waiting, err

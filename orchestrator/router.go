@@ -58,8 +58,8 @@ type Router struct {
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
 }
 
-// openWith prepares a Router whose engine has these parts.
-func openWith(o Options, parts []*Part) (*Router, error) {
+// New prepares a Router with these parts, of which UseStore is the next thing to be called.
+func New(o Options, parts []*Part) *Router {
 	r := &Router{
 		instance: o.Instance, now: o.Now, transports: map[string]Transport{}, log: o.Log, trust: o.Trust, parts: parts, busy: o.BusyTimeout,
 		entropy: newEntropy(),
@@ -82,16 +82,11 @@ func openWith(o Options, parts []*Part) (*Router, error) {
 		r.busy = 10 * time.Second
 	}
 	r.config.parts, r.config.judge = parts, r.judge
-	s, err := openSQLite(sqliteOptions{
-		Path: o.Path, Now: r.now, Log: r.log, Bell: o.Bell, BusyTimeout: r.busy,
-		Made: r.trustNew, Begin: r.begin, End: traceRest,
-	})
-	if err != nil {
-		return nil, err
-	}
-	r.store, r.path, r.bell = s, s.path, s.bell
-	return r, nil
+	return r
 }
+
+// UseStore gives a Router its database, whose write transactions call Begin and End.
+func (r *Router) UseStore(s Store) { r.store, r.path, r.bell = s, s.Path(), s.Bell() }
 
 // Path returns the absolute path of the database file.
 func (r *Router) Path() string { return r.path }

@@ -120,6 +120,9 @@ func (s *sqliteStore) closeWriter() error {
 // Write does the work of a request in a write transaction.
 func (s *sqliteStore) Write(q *Request) error { return s.writer.submit(q) }
 
+// Path returns the absolute path of the file.
+func (s *sqliteStore) Path() string { return s.path }
+
 // Bell returns what wakes those who wait for what others write.
 func (s *sqliteStore) Bell() Bell { return s.bell }
 

@@ -14,6 +14,8 @@ type Store interface {
 	Look(ctx context.Context, fn func(c *Conn) error) error
 	// Explain gives an error of the database its code and the advice what to do. Others pass through.
 	Explain(err error) error
+	// Path names the database, for people and for files that belong to it.
+	Path() string
 	// Bell wakes those who wait for what others write.
 	Bell() Bell
 	// Token makes the token of a lease of this process out of an id; Gone reports whether the process that made a token is

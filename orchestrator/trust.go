@@ -202,8 +202,8 @@ func (r *Router) Untrusted(ctx context.Context) (why string, err error) {
 	return conf.untrusted, nil
 }
 
-// trustNew trusts a database that this process has made. If that cannot be kept, the database works all the same, untrusted.
-func (r *Router) trustNew(id string) {
+// TrustNew trusts a database that this process has made. If that cannot be kept, the database works all the same, untrusted.
+func (r *Router) TrustNew(id string) {
 	if r.trust == nil {
 		return
 	}

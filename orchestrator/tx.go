@@ -76,9 +76,9 @@ func WithInstance(ctx context.Context, instance string) context.Context {
 // maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
 const maxAhead = 3650 * day
 
-// begin reads the clock, the last time stored, and whether the configuration, and with it the version of the tables, is still
+// Begin begins a write transaction: it reads the clock, the last time stored, and whether the configuration, and with it the version of the tables, is still
 // the one that is known.
-func (r *Router) begin(under *Transaction) error {
+func (r *Router) Begin(under *Transaction) error {
 	t := &transaction{Transaction: under, clock: r.now()}
 	under.Shared = t
 	t.clockText = stamp(t.clock)
@@ -107,8 +107,8 @@ func (r *Router) begin(under *Transaction) error {
 	return nil
 }
 
-// traceRest writes the events of new rows that are not written yet, before the transaction is committed.
-func traceRest(under *Transaction) error { return under.Shared.(*transaction).traceCreated() }
+// End writes the events of new rows that are not written yet, before the transaction is committed.
+func (r *Router) End(under *Transaction) error { return under.Shared.(*transaction).traceCreated() }
 
 // request is one call of write.
 type request struct {
@@ -142,7 +142,7 @@ func (q *request) Prepare(under *Transaction) error {
 	if q.sends {
 		return nil
 	}
-	return traceRest(under)
+	return q.r.End(under)
 }
 
 // Run runs fn, and writes who was heard of, and the command's span if the request changed anything.
