@@ -45,7 +45,7 @@ func (t *tx) adoptAfter(after int64) (more bool, last int64, err error) {
 		}
 		if more = len(rows) == adoptBatch; adopted > 0 || !more {
 			if last >= AlarmedNumber {
-				err = t.driver.renumber()
+				err = t.driver.Renumber()
 			}
 			return more, last, err
 		}

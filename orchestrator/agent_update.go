@@ -229,7 +229,7 @@ func (t *tx) makeRoomFor(name string) error {
 	if _, err := checkNewName("agent", name); err != nil {
 		return err
 	}
-	if err := t.driver.makeInboxView(name, t.now); err != nil {
+	if err := t.driver.MakeInboxView(name, t.now); err != nil {
 		return err
 	}
 	removed, err := t.removedAt(name)

@@ -73,7 +73,7 @@ func (w *backend) Begin(ctx context.Context, until time.Time) error {
 	w.c.trim()
 	err := w.begin(ctx, until)
 	if err == nil && w.renumber {
-		if err = w.c.renumber(); err != nil {
+		if err = w.c.Renumber(); err != nil {
 			w.Rollback()
 		}
 	}
@@ -110,7 +110,7 @@ func (w *backend) Commit() error {
 
 // Rollback undoes the transaction, unless SQLite has done so by itself.
 func (w *backend) Rollback() error {
-	if w.c.broken() {
+	if w.c.Broken() {
 		return nil
 	}
 	_, err := w.c.Exec("ROLLBACK")
@@ -151,7 +151,7 @@ func (w *backend) open(until time.Time) error {
 	}
 	wal, err := openWAL(c)
 	if errors.Is(err, fs.ErrNotExist) { // somebody has turned the write-ahead log off
-		if err = c.script("PRAGMA journal_mode = WAL; SELECT 1 FROM settings"); err == nil {
+		if err = c.Script("PRAGMA journal_mode = WAL; SELECT 1 FROM settings"); err == nil {
 			wal, err = openWAL(c)
 		}
 	}

@@ -99,7 +99,7 @@ func vacuumInto(temp *os.File, path, dsn, failure string) error {
 	}
 	defer c.close()
 	// VACUUM INTO counts as a write for query_only, though it changes nothing here.
-	if err := c.script("PRAGMA query_only = OFF"); err != nil {
+	if err := c.Script("PRAGMA query_only = OFF"); err != nil {
 		temp.Close()
 		return databaseError(path, err)
 	}

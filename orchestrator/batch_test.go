@@ -213,7 +213,7 @@ func TestLogTurnedOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.script("PRAGMA journal_mode = DELETE"), c.close()); err != nil {
+	if err := errors.Join(c.Script("PRAGMA journal_mode = DELETE"), c.close()); err != nil {
 		t.Fatal(err)
 	}
 	s = openStore(t, s.path, s.log)

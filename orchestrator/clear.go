@@ -151,7 +151,7 @@ func (t *tx) clearBatch() error {
 		}
 		t.removed[status] += count
 	}
-	if err := t.driver.renumberArchived(); err != nil {
+	if err := t.driver.RenumberArchived(); err != nil {
 		return err
 	}
 	keys, err := t.keysIn("agent_message")

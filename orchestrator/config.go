@@ -117,7 +117,7 @@ func (cache *configCache) admitAt(c *Conn, version string) error {
 	if admitted := cache.admitted.Load(); admitted != nil && *admitted == version {
 		return nil
 	}
-	if err := c.admit(); err != nil {
+	if err := c.Admit(); err != nil {
 		return err
 	}
 	cache.admitted.Store(&version)

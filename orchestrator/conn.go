@@ -43,7 +43,7 @@ func openConn(dsn string) (*conn, error) {
 	opened := &conn{raw: c.(*sqlite3.SQLiteConn), stmts: map[string]*statement{}}
 	opened.Conn = &Conn{driver: opened}
 	// What somebody has put into views and triggers may call no function with effects outside of the database.
-	if err := opened.script("PRAGMA trusted_schema = OFF"); err != nil {
+	if err := opened.Script("PRAGMA trusted_schema = OFF"); err != nil {
 		opened.close()
 		return nil, err
 	}
@@ -57,14 +57,14 @@ func (c *conn) close() error {
 	return c.raw.Close()
 }
 
-func (c *conn) broken() bool { return c.raw.AutoCommit() }
+func (c *conn) Broken() bool { return c.raw.AutoCommit() }
 
-func (c *conn) admit() error {
+func (c *conn) Admit() error {
 	_, err := checkVersion(c)
 	return err
 }
 
-func (c *conn) script(text string) error {
+func (c *conn) Script(text string) error {
 	_, err := c.raw.Exec(text, nil)
 	return err
 }
@@ -111,7 +111,7 @@ func (c *conn) trim() {
 	}
 }
 
-func (c *conn) exec(query string, args []driver.NamedValue) (driver.Result, error) {
+func (c *conn) ExecBound(query string, args []driver.NamedValue) (driver.Result, error) {
 	s, err := c.prepare(query)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (c *conn) exec(query string, args []driver.NamedValue) (driver.Result, erro
 	return s.ExecContext(context.Background(), args)
 }
 
-func (c *conn) rows(query string, args []driver.NamedValue) (rows driver.Rows, columns int, err error) {
+func (c *conn) QueryBound(query string, args []driver.NamedValue) (rows driver.Rows, columns int, err error) {
 	s, err := c.prepare(query)
 	if err != nil {
 		return nil, 0, err

@@ -30,10 +30,10 @@ const inboxView = `
 	    DELETE FROM reading_lease WHERE message_id = OLD.message_id AND recipient = '%[1]s';
 	END`
 
-func (c *conn) createInboxView(name string) error { return c.script(fmt.Sprintf(inboxView, name)) }
+func (c *conn) createInboxView(name string) error { return c.Script(fmt.Sprintf(inboxView, name)) }
 
-// makeInboxView makes the view of an agent's inbox, at that time. Error: conflict, see takeOverInbox.
-func (c *conn) makeInboxView(name, at string) error {
+// MakeInboxView makes the view of an agent's inbox, at that time. Error: conflict, see takeOverInbox.
+func (c *conn) MakeInboxView(name, at string) error {
 	if err := c.takeOverInbox(name, at); err != nil {
 		return err
 	}
@@ -61,22 +61,22 @@ func (c *conn) takeOverInbox(name, at string) error {
 		ON CONFLICT (message_id, recipient) DO NOTHING`, name, at); err != nil {
 		return err
 	}
-	return c.script(`DROP TABLE "` + name + `_inbox"`)
+	return c.Script(`DROP TABLE "` + name + `_inbox"`)
 }
 
-// dropInboxView drops the view of an agent, and with it its triggers.
-func (c *conn) dropInboxView(name string) error {
-	return c.script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
+// DropInboxView drops the view of an agent, and with it its triggers.
+func (c *conn) DropInboxView(name string) error {
+	return c.Script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
 }
 
-// renewInboxView gives an agent whose messages are handed out under a lease the present view of its inbox in place of an earlier
+// RenewInboxView gives an agent whose messages are handed out under a lease the present view of its inbox in place of an earlier
 // one, which knew of no leases.
-func (c *conn) renewInboxView(name string) error {
+func (c *conn) RenewInboxView(name string) error {
 	earlier, err := c.number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ? AND instr(sql, 'reading_lease') = 0`, name+"_inbox")
 	if err != nil || earlier == 0 || !isName(name) {
 		return err
 	}
-	if err := c.dropInboxView(name); err != nil {
+	if err := c.DropInboxView(name); err != nil {
 		return err
 	}
 	return c.createInboxView(name)
@@ -93,7 +93,7 @@ func (c *conn) remakeInboxViews() error {
 		if !isName(name) {
 			continue // written by hand
 		}
-		if err := c.dropInboxView(name); err != nil {
+		if err := c.DropInboxView(name); err != nil {
 			return err
 		}
 		if err := c.createInboxView(name); err != nil {

@@ -62,10 +62,10 @@ var documentColumns = []string{
 
 // mayMigrate is checkVersion and checkRoom, both of one moment: others may be migrating the file now.
 func mayMigrate(c *conn) error {
-	if err := c.script("BEGIN"); err != nil {
+	if err := c.Script("BEGIN"); err != nil {
 		return err
 	}
-	defer c.script("ROLLBACK")
+	defer c.Script("ROLLBACK")
 	version, err := checkVersion(c)
 	if err != nil || version >= schemaVersion {
 		return err
@@ -125,20 +125,20 @@ func makeTables(c *conn) error {
 		return err
 	}
 	if there == 0 {
-		if err := c.script(mailroom.Schema); err != nil {
+		if err := c.Script(mailroom.Schema); err != nil {
 			return err
 		}
 		return seed(c)
 	}
-	if err := c.script(`ALTER TABLE agent_message RENAME TO ` + adoptedTable); err != nil {
+	if err := c.Script(`ALTER TABLE agent_message RENAME TO ` + adoptedTable); err != nil {
 		return err
 	}
-	if err := c.script(mailroom.Schema); err != nil {
+	if err := c.Script(mailroom.Schema); err != nil {
 		return err
 	}
 	list := strings.Join(documentColumns, ", ")
 	copied := strings.Replace(list, "payload", "CAST(payload AS TEXT)", 1)
-	if err := c.script(`INSERT INTO agent_message (` + list + `) SELECT ` + copied + ` FROM ` + adoptedTable + ` ORDER BY rowid;
+	if err := c.Script(`INSERT INTO agent_message (` + list + `) SELECT ` + copied + ` FROM ` + adoptedTable + ` ORDER BY rowid;
 		DROP TABLE ` + adoptedTable); err != nil {
 		return fmt.Errorf("taking over the table agent_message: %w", err)
 	}
@@ -170,14 +170,14 @@ func migrate(c *conn, made func(id string)) error {
 	if err != nil || version >= schemaVersion {
 		return err
 	}
-	if err := c.script("BEGIN IMMEDIATE"); err != nil {
+	if err := c.Script("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	if err := migrateLocked(c, made); err != nil {
-		c.script("ROLLBACK")
+		c.Script("ROLLBACK")
 		return err
 	}
-	return c.script("COMMIT")
+	return c.Script("COMMIT")
 }
 
 func migrateLocked(c *conn, made func(id string)) error {
@@ -203,7 +203,7 @@ func migrateLocked(c *conn, made func(id string)) error {
 		version = schemaVersion
 	}
 	for ; version < schemaVersion; version++ {
-		if err := c.script(migrations[version]); err != nil {
+		if err := c.Script(migrations[version]); err != nil {
 			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
 		}
 		if version+1 == consumableInboxes {
@@ -222,7 +222,7 @@ func migrateLocked(c *conn, made func(id string)) error {
 		}
 		made(id)
 	}
-	return c.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
+	return c.Script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
 }
 
 // noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version of the
@@ -280,11 +280,11 @@ func prepareFile(c *conn) error {
 		return err
 	}
 	if pages == 0 {
-		if err := c.script("PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
+		if err := c.Script("PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
 			return err
 		}
 	}
-	return c.script("PRAGMA journal_mode = WAL")
+	return c.Script("PRAGMA journal_mode = WAL")
 }
 
 // createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops

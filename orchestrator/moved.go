@@ -136,7 +136,7 @@ func (c *conn) saveWAL() bool {
 	if c.fileMoved() || !c.walMoved() || walExists(c.path) {
 		return true
 	}
-	c.script("ROLLBACK") // there is no transaction, except after a panic
+	c.Script("ROLLBACK") // there is no transaction, except after a panic
 	busy := true
 	err := c.query("PRAGMA wal_checkpoint(TRUNCATE)", func(row store.Row) error {
 		busy = row.Int(0) != 0

@@ -36,7 +36,7 @@ func lastNumber(table, column string) string {
 
 // renumber gives rows whose numbers are beyond belief the numbers that come next, in their order. A row that cannot be changed
 // keeps its own.
-func (c *conn) renumber() error {
+func (c *conn) Renumber() error {
 	for _, n := range numbered {
 		if err := c.renumberTable(n.table, n.column, n.archive); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (c *conn) renumberTable(table, column, archive string) error {
 	}
 	for _, number := range beyond {
 		next++
-		if _, err := c.Exec(`UPDATE `+table+` SET `+column+` = ? WHERE `+column+` = ?`, next, number); err != nil && c.broken() {
+		if _, err := c.Exec(`UPDATE `+table+` SET `+column+` = ? WHERE `+column+` = ?`, next, number); err != nil && c.Broken() {
 			return err
 		}
 	}
@@ -75,8 +75,8 @@ func (c *conn) renumberTable(table, column, archive string) error {
 	return err
 }
 
-// renumberArchived gives the rows of temp.batch whose number an archived message has the numbers that come next.
-func (c *conn) renumberArchived() error {
+// RenumberArchived gives the rows of temp.batch whose number an archived message has the numbers that come next.
+func (c *conn) RenumberArchived() error {
 	var taken []int64
 	err := c.query(`SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq`, func(row store.Row) error {
 		taken = append(taken, row.Int(0))

@@ -17,7 +17,7 @@ func (t *tx) readUnread(o *WaitOptions) (ms []Message, more bool, err error) {
 		return ms, more, err
 	}
 	if o.Lease.For > 0 && len(ms) > 0 {
-		if err := t.driver.renewInboxView(o.Recipient); err != nil {
+		if err := t.driver.RenewInboxView(o.Recipient); err != nil {
 			return nil, false, err
 		}
 	}

@@ -168,7 +168,7 @@ func (t *tx) forget(name string) error {
 	if _, err := t.revokeTokens(name); err != nil {
 		return err
 	}
-	if err := t.driver.dropInboxView(name); err != nil {
+	if err := t.driver.DropInboxView(name); err != nil {
 		return err
 	}
 	return t.configChanged()

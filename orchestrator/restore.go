@@ -116,7 +116,7 @@ var endedMeanwhile = []struct{ list, end string }{
 // waits, since the processes that waited then do so no more, and its pairing codes.
 func (s *sqliteStore) endWhatEnded(ctx context.Context, c *conn) (tokens, devices int64, err error) {
 	now := stamp(s.now())
-	if err := c.script("BEGIN; DELETE FROM waits; DELETE FROM signal_pairings"); err != nil {
+	if err := c.Script("BEGIN; DELETE FROM waits; DELETE FROM signal_pairings"); err != nil {
 		return 0, 0, err
 	}
 	// Whoever had taken messages then has nothing of them now.
@@ -150,7 +150,7 @@ func (s *sqliteStore) endWhatEnded(ctx context.Context, c *conn) (tokens, device
 	if _, err := c.Exec(`DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices WHERE state = 'revoked')`); err != nil {
 		return 0, 0, err
 	}
-	return ended[0], ended[1], c.script("COMMIT")
+	return ended[0], ended[1], c.Script("COMMIT")
 }
 
 // savePrevious copies what a restore is about to replace beside the database, and returns the name of the copy, "" when

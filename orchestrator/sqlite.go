@@ -179,7 +179,7 @@ func (s *sqliteStore) openWriter(until time.Time) (*conn, error) {
 	}
 	s.found.Store(true)
 	// Making and migrating the file was durable by itself; from here on walFile is what makes commits durable.
-	if err := c.script("PRAGMA synchronous = NORMAL"); err != nil {
+	if err := c.Script("PRAGMA synchronous = NORMAL"); err != nil {
 		c.close()
 		return nil, databaseError(s.path, err)
 	}
@@ -213,7 +213,7 @@ func (s *sqliteStore) ready(c *conn, until time.Time) error {
 			return err
 		}
 	}
-	return c.script("PRAGMA temp_store = MEMORY; CREATE TEMP TABLE batch (seq INTEGER PRIMARY KEY)")
+	return c.Script("PRAGMA temp_store = MEMORY; CREATE TEMP TABLE batch (seq INTEGER PRIMARY KEY)")
 }
 
 func (s *sqliteStore) Exists() bool {

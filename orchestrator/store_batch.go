@@ -204,7 +204,7 @@ func (b *Batch) runAll(control Control, final []bool) error {
 			t.lost, b.outcomes[i] = true, nil // it runs again
 			return nil
 		}
-		if failure != nil && t.broken() {
+		if failure != nil && t.Broken() {
 			t.lost, final[i] = true, true
 			return nil
 		}

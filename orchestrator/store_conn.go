@@ -14,33 +14,33 @@ import (
 // Arguments are nil, bool, int, int64, *int64, float64, string, []byte or Status. A time.Time is never one: each driver would
 // write it its own way.
 type Conn struct {
-	driver driverConn
+	driver Driver
 	args   []driver.NamedValue
 
 	writes int // statements run that may have changed something that could be lost or undone; the driver counts them
 }
 
-// driverConn is a connection as its own database has it. Arguments are only valid during the call.
-type driverConn interface {
-	// exec runs one statement.
-	exec(query string, args []driver.NamedValue) (driver.Result, error)
-	// rows runs one statement that returns rows, of so many columns.
-	rows(query string, args []driver.NamedValue) (rows driver.Rows, columns int, err error)
-	// script runs statements that are separated by semicolons and take no arguments.
-	script(text string) error
-	// broken reports whether no transaction is open, or an error has ended it.
-	broken() bool
-	// admit refuses tables that a newer program has made unfit for this one, and a database that is another program's.
-	admit() error
-	// renumber gives rows whose numbers are beyond belief those that come next; renumberArchived does so with the rows of
+// Driver is a connection as its own database has it. Arguments are only valid during the call.
+type Driver interface {
+	// ExecBound runs one statement.
+	ExecBound(query string, args []driver.NamedValue) (driver.Result, error)
+	// QueryBound runs one statement that returns rows, of so many columns.
+	QueryBound(query string, args []driver.NamedValue) (rows driver.Rows, columns int, err error)
+	// Script runs statements that are separated by semicolons and take no arguments.
+	Script(text string) error
+	// Broken reports whether no transaction is open, or an error has ended it.
+	Broken() bool
+	// Admit refuses tables that a newer program has made unfit for this one, and a database that is another program's.
+	Admit() error
+	// Renumber gives rows whose numbers are beyond belief those that come next; RenumberArchived does so with the rows of
 	// temp.batch whose number an archived message has.
-	renumber() error
-	renumberArchived() error
-	// makeInboxView makes the document's own view of an agent's inbox, at that time, and dropInboxView drops it. renewInboxView
+	Renumber() error
+	RenumberArchived() error
+	// MakeInboxView makes the document's own view of an agent's inbox, at that time, and DropInboxView drops it. RenewInboxView
 	// puts the present one in place of an earlier one. Error: conflict when something else has its name.
-	makeInboxView(agent, at string) error
-	dropInboxView(agent string) error
-	renewInboxView(agent string) error
+	MakeInboxView(agent, at string) error
+	DropInboxView(agent string) error
+	RenewInboxView(agent string) error
 }
 
 // bind turns arguments into what a driver takes.
@@ -64,7 +64,7 @@ func (c *Conn) bind(args []any) []driver.NamedValue {
 
 // Exec runs one statement and returns how many rows it changed. It has the shape that package tracing writes through.
 func (c *Conn) Exec(query string, args ...any) (int64, error) {
-	res, err := c.driver.exec(query, c.bind(args))
+	res, err := c.driver.ExecBound(query, c.bind(args))
 	if err != nil {
 		return 0, err
 	}
@@ -73,13 +73,13 @@ func (c *Conn) Exec(query string, args ...any) (int64, error) {
 
 // run is Exec for a statement of which nothing but its failure counts. It has the shape that a SetTransport writes through.
 func (c *Conn) run(query string, args ...any) error {
-	_, err := c.driver.exec(query, c.bind(args))
+	_, err := c.driver.ExecBound(query, c.bind(args))
 	return err
 }
 
 // insertRow runs an INSERT of one row and returns the number that the database gave it.
 func (c *Conn) insertRow(query string, args ...any) (int64, error) {
-	res, err := c.driver.exec(query, c.bind(args))
+	res, err := c.driver.ExecBound(query, c.bind(args))
 	if err != nil {
 		return 0, err
 	}
@@ -87,7 +87,7 @@ func (c *Conn) insertRow(query string, args ...any) (int64, error) {
 }
 
 // script runs statements that are separated by semicolons and take no arguments.
-func (c *Conn) script(text string) error { return c.driver.script(text) }
+func (c *Conn) Script(text string) error { return c.driver.Script(text) }
 
 // Somebody may write a row of any number by hand.
 const (
@@ -96,15 +96,15 @@ const (
 )
 
 // broken reports whether no transaction is open, or an error has ended it.
-func (c *Conn) broken() bool { return c.driver.broken() }
+func (c *Conn) Broken() bool { return c.driver.Broken() }
 
 // admit refuses tables that a newer program has made unfit for this one.
-func (c *Conn) admit() error { return c.driver.admit() }
+func (c *Conn) Admit() error { return c.driver.Admit() }
 
 // query runs one statement and calls each with every row. The values are only valid during the call, but strings may be
 // kept. each may run other statements, not the same one.
 func (c *Conn) query(query string, each func(row store.Row) error, args ...any) (err error) {
-	rows, columns, err := c.driver.rows(query, c.bind(args))
+	rows, columns, err := c.driver.QueryBound(query, c.bind(args))
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (t *Transaction) apart(fn func() error) (failure, err error) {
 		return nil, err
 	}
 	if failure = fn(); failure != nil {
-		if t.broken() {
+		if t.Broken() {
 			return failure, failure
 		}
 		if _, err := t.Exec("ROLLBACK TO apart"); err != nil {

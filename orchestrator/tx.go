@@ -350,7 +350,7 @@ func (t *tx) changeRows(fn func() error) (fault, err error) {
 
 // rowsFault reports whether a set-based delivery failed because of its rows, and not because of the disk or a lock.
 func (t *tx) rowsFault(err error) bool {
-	if t.broken() {
+	if t.Broken() {
 		return false
 	}
 	var own *Error
