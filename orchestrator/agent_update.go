@@ -124,14 +124,14 @@ func (r *Router) checkDeliver(what, target, folder string) (string, error) {
 func (r *Router) isOwnFile(path string) bool {
 	info, statErr := os.Stat(path)
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal", "-turnstile", "-bell"} {
-		if path == r.path+suffix {
+		if path == r.Path()+suffix {
 			return true
 		}
-		if own, err := os.Stat(r.path + suffix); err == nil && statErr == nil && os.SameFile(own, info) {
+		if own, err := os.Stat(r.Path() + suffix); err == nil && statErr == nil && os.SameFile(own, info) {
 			return true
 		}
 	}
-	return isWithin(path, r.path+"-signal")
+	return isWithin(path, r.Path()+"-signal")
 }
 
 // isWithin reports whether a path is a folder or in it, by name or by another name.

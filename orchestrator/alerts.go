@@ -201,7 +201,7 @@ func (r *Router) SignalsFor(ctx context.Context, d Device) (questions []Question
 			ORDER BY turn LIMIT +?`, func(row store.Row) error {
 			questions = append(questions, scanQuestion(row))
 			return nil
-		}, stamp(r.now()), d.ApprovedAt, shownQuestions)
+		}, stamp(r.Now()), d.ApprovedAt, shownQuestions)
 		slices.SortFunc(questions, func(a, b Question) int {
 			return cmp.Or(strings.Compare(a.CreatedAt, b.CreatedAt), strings.Compare(a.ID, b.ID))
 		})

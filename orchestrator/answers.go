@@ -34,7 +34,7 @@ func (r *Router) CancelQuestion(ctx context.Context, id, by string) (q Question,
 // WaitQuestion waits until a question is not pending any more, or until the timeout ends, and returns it. Errors:
 // not_found; context.Cause(ctx) when ctx ended.
 func (r *Router) WaitQuestion(ctx context.Context, id string, timeout time.Duration) (Question, error) {
-	deadline := r.now().Add(timeout)
+	deadline := r.Now().Add(timeout)
 	rings, stop, err := r.bell.Listen(ctx, id)
 	if err != nil {
 		return Question{}, err
@@ -42,11 +42,11 @@ func (r *Router) WaitQuestion(ctx context.Context, id string, timeout time.Durat
 	defer stop()
 	for {
 		q, err := r.Question(ctx, id)
-		left := deadline.Sub(r.now())
+		left := deadline.Sub(r.Now())
 		if err != nil || q.Status != QuestionPending || left <= 0 {
 			return q, err
 		}
-		if expires := parseStamp(q.ExpiresAt).Sub(r.now()); expires < left {
+		if expires := parseStamp(q.ExpiresAt).Sub(r.Now()); expires < left {
 			left = max(expires, time.Millisecond)
 		}
 		timer := time.NewTimer(min(left, slowPoll))

@@ -43,7 +43,7 @@ func (r *Router) arrivals(ctx context.Context, recipient string, seen unread, ri
 	for {
 		left := slowPoll
 		if next, err := r.nextDue(ctx, recipient); err == nil && !next.IsZero() {
-			left = min(left, max(next.Sub(r.now()), firstPause))
+			left = min(left, max(next.Sub(r.Now()), firstPause))
 		}
 		timer := time.NewTimer(left)
 		select {
@@ -82,7 +82,7 @@ func (r *Router) unreadOf(ctx context.Context, recipient string) (u unread, err 
 			    UNION ALL SELECT seq FROM agent_message m WHERE `+takeable+`) AS u`, func(row store.Row) error {
 			u = unread{row.Int(0), row.Int(1)}
 			return nil
-		}, stamp(r.now()), recipient)
+		}, stamp(r.Now()), recipient)
 	})
 	return u, err
 }

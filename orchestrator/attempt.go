@@ -9,7 +9,7 @@ import (
 // newAttempt is an attempt at a claim, without its callbacks.
 func (r *Router) newAttempt(c *claim, address string) Attempt {
 	return Attempt{
-		Recipient: c.agent.Name, Since: c.agent.CreatedAt, Address: address, Messages: c.messages, Timeout: c.timeout, Database: r.path, At: r.now(),
+		Recipient: c.agent.Name, Since: c.agent.CreatedAt, Address: address, Messages: c.messages, Timeout: c.timeout, Database: r.Path(), At: r.Now(),
 		Folder: c.agent.Folder, Secret: c.secret, AllowPrivate: c.agent.AllowPrivate, Slot: c.slot,
 	}
 }

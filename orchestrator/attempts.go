@@ -33,7 +33,7 @@ func (r *Router) AttemptsAfter(ctx context.Context, after int64) (a Attempts, er
 				a.GivenUp = row.Int(1)
 			}
 			return nil
-		}, after, r.instance)
+		}, after, r.Instance())
 	})
 	return a, err
 }

@@ -43,7 +43,7 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 	if err := r.tidyAll(ctx); err != nil {
 		return cleared, err
 	}
-	cutoff := stamp(r.now().Add(-age))
+	cutoff := stamp(r.Now().Add(-age))
 	total, err := r.countEnded(ctx, cutoff)
 	if err != nil {
 		return cleared, err
@@ -67,11 +67,11 @@ func (r *Router) ClearOld(ctx context.Context, o ClearOptions) (Cleared, error) 
 	if err := r.clearPosts(ctx, cutoff, done); err != nil {
 		return cleared, err
 	}
-	archived := stamp(r.now().Add(-conf.settings.KeepArchived))
+	archived := stamp(r.Now().Add(-conf.settings.KeepArchived))
 	if cleared.ArchiveDeleted, err = r.clearArchived(ctx, archived); err != nil {
 		return cleared, err
 	}
-	idle := stamp(r.now().Add(-max(age, conf.settings.KeepEnded) - day)) // presence is noted to the day
+	idle := stamp(r.Now().Add(-max(age, conf.settings.KeepEnded) - day)) // presence is noted to the day
 	beside, err := r.clearBeside(ctx, cutoff, idle)
 	if err != nil {
 		return cleared, err
@@ -231,7 +231,7 @@ func (r *Router) ClearTraces(ctx context.Context, olderThan time.Duration) (mess
 	if olderThan == 0 {
 		olderThan = conf.settings.KeepTraces
 	}
-	cutoff := stamp(r.now().Add(-olderThan))
+	cutoff := stamp(r.Now().Add(-olderThan))
 	var rows int64
 	err = r.inBatches(ctx, func(t *tx) (n int64, err error) {
 		n, rows, err = t.clearMessageTraces(cutoff)

@@ -60,7 +60,7 @@ func (r *Router) Beat(ctx context.Context, listening string) error {
 			INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
 			ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at, listening = excluded.listening,
 			    pid = excluded.pid, host = excluded.host`,
-			r.instance, host, os.Getpid(), t.clockText, listening)
+			r.Instance(), host, os.Getpid(), t.clockText, listening)
 		return err
 	})
 }
@@ -68,7 +68,7 @@ func (r *Router) Beat(ctx context.Context, listening string) error {
 // Leave records that this process is no daemon any more.
 func (r *Router) Leave(ctx context.Context) error {
 	return r.write(ctx, func(t *tx) error {
-		_, err := t.Exec(`DELETE FROM daemons WHERE instance = ?`, r.instance)
+		_, err := t.Exec(`DELETE FROM daemons WHERE instance = ?`, r.Instance())
 		return err
 	})
 }
@@ -76,7 +76,7 @@ func (r *Router) Leave(ctx context.Context) error {
 // Daemons lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
 func (r *Router) Daemons(ctx context.Context) (list []Daemon, err error) {
 	err = r.read(ctx, func(c *Conn) error {
-		list, err = c.daemons(r.now())
+		list, err = c.daemons(r.Now())
 		return err
 	})
 	return list, err

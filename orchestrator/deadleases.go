@@ -14,7 +14,7 @@ const deadEvery = time.Second
 func (e *Engine) deadDue() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.now()
+	now := e.Now()
 	if since := now.Sub(e.lookedForDead); since >= 0 && since < deadEvery {
 		return false
 	}

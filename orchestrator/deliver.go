@@ -181,7 +181,7 @@ func (r *Router) checkRecipient(ctx context.Context, name string) error {
 // anythingDue looks, without the write lock, whether a delivery run would have anything to do. It costs microseconds,
 // so that it can be asked every second. untrusted says why the database does nothing outside of itself.
 func (r *Router) anythingDue(ctx context.Context) (found bool, untrusted string, err error) {
-	now := r.now()
+	now := r.Now()
 	err = r.read(ctx, func(c *Conn) error {
 		conf, err := r.config.load(c)
 		if err != nil {

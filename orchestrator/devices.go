@@ -150,7 +150,7 @@ func (r *Router) DeviceOfToken(ctx context.Context, token string) (d Device, err
 	if err != nil {
 		return Device{}, err
 	}
-	if d.SeenAt < stamp(r.now().Add(-time.Minute)) {
+	if d.SeenAt < stamp(r.Now().Add(-time.Minute)) {
 		if err := r.seen(ctx, d.ID); err != nil { // a database that cannot be written can be read
 			r.log.Warn("it could not be noted that a device was there", "device", d.ID, "error", err)
 		}

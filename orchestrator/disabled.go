@@ -11,7 +11,7 @@ import (
 // vain, and no delivery run is made for them. An agent that comes to read by itself gets them.
 
 // waits reports whether the agent's messages can go nowhere for now.
-func (a *Agent) waits() bool { return a.withheld || a.Disabled != "" && a.Fallback == "" }
+func (a *Agent) waits() bool { return a.Withheld() || a.Disabled != "" && a.Fallback == "" }
 
 // goesSomewhere is the condition for rows whose recipient is none that waits, and staysInside is what it is in a database
 // that is not trusted. What carries a transport's mark has to be asked for outside.

@@ -139,13 +139,13 @@ func (d *doctor) trust(c *Conn) error {
 
 // messages looks for what an operator should know about the rows.
 func (d *doctor) messages(c *Conn) error {
-	now := stamp(d.r.now())
+	now := stamp(d.r.Now())
 	conf, err := d.r.config.load(c)
 	if err != nil {
 		return err
 	}
-	overdue := stamp(d.r.now().Add(-conf.settings.OverdueAfter))
-	daemons, err := c.daemons(d.r.now())
+	overdue := stamp(d.r.Now().Add(-conf.settings.OverdueAfter))
+	daemons, err := c.daemons(d.r.Now())
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (d *doctor) messages(c *Conn) error {
 			`SELECT count(*) FROM agent_runs WHERE state = 'given_up'`, nil},
 		{"trace", "problem", "%s without a trace, though traced_status says that the router has handled it", "message",
 			"Somebody deleted trace rows: a backup has them. Or somebody wrote rows by hand with traced_status, which only the router sets: " +
-				"`sqlite3 " + shellWord(d.r.path) + " \"UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'\"` has it take such a row in",
+				"`sqlite3 " + shellWord(d.r.Path()) + " \"UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'\"` has it take such a row in",
 			`SELECT count(*) FROM agent_message m WHERE traced_status <> '' AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, nil},
 	} {
 		n, err := c.number(check.query, check.args...)

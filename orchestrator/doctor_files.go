@@ -40,7 +40,7 @@ func (d *doctor) copies(c *Conn) error {
 	if err != nil {
 		return err
 	}
-	folders := []string{filepath.Dir(d.r.path)}
+	folders := []string{filepath.Dir(d.r.Path())}
 	for _, file := range files {
 		if filepath.IsAbs(file) {
 			folders = append(folders, filepath.Dir(file))

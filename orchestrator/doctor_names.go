@@ -27,7 +27,7 @@ const maxOdd = 10
 func (d *doctor) builtInNames(c *Conn, conf *config) error {
 	found := false
 	for _, a := range conf.builtInAgents() {
-		n, err := c.number(`SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)`, a.Name, stamp(d.r.now()))
+		n, err := c.number(`SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)`, a.Name, stamp(d.r.Now()))
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func (r *Router) TrustState(ctx context.Context) (s TrustState, err error) {
 		if err != nil {
 			return err
 		}
-		s = TrustState{Database: r.path, Trusted: conf.untrusted == "", Reason: conf.untrusted}
+		s = TrustState{Database: r.Path(), Trusted: conf.untrusted == "", Reason: conf.untrusted}
 		s.Outside, err = r.outside(c, conf)
 		return err
 	})
@@ -96,7 +96,7 @@ func (r *Router) SetTrusted(ctx context.Context, trusted bool) (TrustState, erro
 		return TrustState{}, Errorf(Unavailable, "this program asks of no database whether it is trusted")
 	}
 	if _, err := r.TrustState(ctx); err != nil { // where there is no database, none is made only to be trusted
-		if _, missing := os.Stat(r.path); !trusted && errors.Is(missing, fs.ErrNotExist) {
+		if _, missing := os.Stat(r.Path()); !trusted && errors.Is(missing, fs.ErrNotExist) {
 			return r.forgetGone(err)
 		}
 		return TrustState{}, err
@@ -139,7 +139,7 @@ func (r *Router) forgetGone(err error) (TrustState, error) {
 	case n == 0:
 		return TrustState{}, err
 	}
-	return TrustState{Database: r.path, Reason: "it is gone: there is no file at its path", Gone: true, Outside: []Outside{}}, nil
+	return TrustState{Database: r.Path(), Reason: "it is gone: there is no file at its path", Gone: true, Outside: []Outside{}}, nil
 }
 
 func (r *Router) trustNotKept(err error) error {

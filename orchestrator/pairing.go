@@ -88,7 +88,7 @@ func (r *Router) Pair(ctx context.Context, p PairRequest) (d Device, token strin
 		return d, "", refused
 	}
 	token = newDeviceToken()
-	id, err := newSignalID("d-", r.now())
+	id, err := newSignalID("d-", r.Now())
 	if err != nil {
 		return d, "", err
 	}

@@ -7,7 +7,7 @@ import "context"
 func Open(_ context.Context, o Options) (*Engine, error) {
 	r := New(o, newParts())
 	s, err := openSQLite(sqliteOptions{
-		Path: o.Path, Now: r.now, Log: r.log, Bell: o.Bell, BusyTimeout: r.busy, Made: r.TrustNew, Begin: r.Begin, End: r.End,
+		Path: o.Path, Now: r.Now, Log: r.log, Bell: o.Bell, BusyTimeout: r.busy, Made: r.TrustNew, Begin: r.Begin, End: r.End,
 	})
 	if err != nil {
 		return nil, err
@@ -16,7 +16,7 @@ func Open(_ context.Context, o Options) (*Engine, error) {
 	e := NewEngine(r)
 	e.Beside = func(ctx context.Context, path string) (*Engine, error) {
 		return Open(ctx, Options{
-			Path: path, Instance: r.instance, Now: r.now, Transports: r.transports, User: r.user, Log: r.log, BusyTimeout: r.busy,
+			Path: path, Instance: r.Instance(), Now: r.Now, Transports: r.transports, User: r.user, Log: r.log, BusyTimeout: r.busy,
 		})
 	}
 	return e, nil

@@ -14,7 +14,7 @@ const placedAgain = time.Second
 // mark is a sign of the agent, whatever is found. Errors: busy; context.Cause(ctx) when ctx ended.
 func (e *Engine) WaitPlaced(ctx context.Context, agent, target string, limit int, mark bool, timeout time.Duration) (
 	ms, fresh []Message, more bool, err error) {
-	deadline := e.now().Add(timeout)
+	deadline := e.Now().Add(timeout)
 	var rings <-chan bool
 	var heard time.Time
 	var silent time.Duration
@@ -29,10 +29,10 @@ func (e *Engine) WaitPlaced(ctx context.Context, agent, target string, limit int
 		if err != nil || len(ms) > 0 {
 			return ms, fresh, more, err
 		}
-		if now := e.now(); now.Sub(heard) >= silent/2 {
+		if now := e.Now(); now.Sub(heard) >= silent/2 {
 			heard, silent = now, e.heartbeat(ctx, agent, mark)
 		}
-		left := deadline.Sub(e.now())
+		left := deadline.Sub(e.Now())
 		if left <= 0 {
 			return nil, nil, false, nil
 		}

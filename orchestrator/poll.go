@@ -38,7 +38,7 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		if err != nil {
 			return err
 		}
-		others, err := c.foreignTo(recipient, r.now())
+		others, err := c.foreignTo(recipient, r.Now())
 		if err != nil {
 			return err
 		}
@@ -49,14 +49,14 @@ func (r *Router) Poll(ctx context.Context, recipient string, n int) (Backlog, er
 		list := func(row store.Row) error {
 			m := scanMessage(row[2:])
 			if row.Int(0) != 0 {
-				m.asAdopted(row[2:], row.Text(1), conf, r.now())
+				m.asAdopted(row[2:], row.Text(1), conf, r.Now())
 			}
 			b.Messages = append(b.Messages, m)
 			return nil
 		}
 		const columns = foreign + `, traced_status, ` + messageColumns
 		if err := c.query(`SELECT `+columns+` FROM agent_message WHERE `+live+` AND recipient = ?1 ORDER BY `+adoptedOrder+` LIMIT +?3`,
-			list, recipient, stamp(r.now()), n); err != nil || len(others) == 0 {
+			list, recipient, stamp(r.Now()), n); err != nil || len(others) == 0 {
 			return err
 		}
 		for _, seq := range others[:min(n, len(others))] {

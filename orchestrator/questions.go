@@ -88,7 +88,7 @@ func scanQuestion(row store.Row) Question {
 
 // NewSignalID makes the id of a question ("q-") or an alert ("a-"): its sealed body holds it, so it is needed before the row.
 // It is safe for concurrent use.
-func (r *Router) NewSignalID(prefix string) (string, error) { return newSignalID(prefix, r.now()) }
+func (r *Router) NewSignalID(prefix string) (string, error) { return newSignalID(prefix, r.Now()) }
 
 // AskUser stores a question and pushes it to the devices that can read it, in one transaction; it is on disk when AskUser
 // returns. pushed counts the devices. With a MessageID it is stored once: a repeat returns the first. Errors:
@@ -230,7 +230,7 @@ func (r *Router) Question(ctx context.Context, id string) (q Question, err error
 		q, err = c.question(id)
 		return err
 	})
-	if err != nil || q.Status != QuestionPending || q.ExpiresAt > stamp(r.now()) {
+	if err != nil || q.Status != QuestionPending || q.ExpiresAt > stamp(r.Now()) {
 		return q, err
 	}
 	err = r.write(ctx, func(t *tx) error {
@@ -274,7 +274,7 @@ type QuestionFilter struct {
 
 // Questions lists questions, newest first.
 func (r *Router) Questions(ctx context.Context, f QuestionFilter) (list []Question, err error) {
-	now := stamp(r.now())
+	now := stamp(r.Now())
 	err = r.read(ctx, func(c *Conn) error {
 		list = []Question{}
 		conf, err := r.config.load(c)

@@ -41,7 +41,7 @@ type Run struct {
 
 // SessionOutput is the file that gets what the session of an agent prints, beside the locks of its commands.
 func (r *Router) SessionOutput(agent string) string {
-	return filepath.Join(SlotFolder(r.path), agent+".session.log")
+	return filepath.Join(SlotFolder(r.Path()), agent+".session.log")
 }
 
 // lastRun returns nil when the agent was never started.

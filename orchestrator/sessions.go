@@ -98,7 +98,7 @@ func (s *Sessions) lookAt(c *Conn, conf *config, a *Agent, last string) (one Ses
 	if one.Running || one.Stopped != "" {
 		return one, nil
 	}
-	w, err := c.wish(conf, a, run, s.looked[a.Name], s.r.now())
+	w, err := c.wish(conf, a, run, s.looked[a.Name], s.r.Now())
 	one.Wanted, one.NextAt = w.now, w.later
 	if !w.fresh {
 		w.first = last

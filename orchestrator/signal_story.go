@@ -74,7 +74,7 @@ func (c *Conn) explainSignal(r *Router, conf *config, ms []Message, daemons int)
 		why.Fix = "`mailroom signal pair` adds a phone"
 	case head.Type == "alert":
 		why.Where, why.Rule = "in signal_alerts, shown in the app", "an alert needs no answer; there were "+pushed
-	case QuestionStatus(head.Status) == QuestionPending && head.ExpiresAt <= stamp(r.now()):
+	case QuestionStatus(head.Status) == QuestionPending && head.ExpiresAt <= stamp(r.Now()):
 		why.Where, why.Rule = "in signal_questions", "its time passed at "+head.ExpiresAt+"; there were "+pushed
 	case QuestionStatus(head.Status) == QuestionPending:
 		why.Where = "in signal_questions, open in the app"

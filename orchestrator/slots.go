@@ -24,10 +24,10 @@ func (r *Router) takeSlot(ctx context.Context, recipient string) (Slot, error) {
 func (r *Router) slotFor(agent *Agent) (Slot, error) {
 	transport, _ := r.transportOf(agent.Deliver)
 	slotted, ok := transport.(Slotted)
-	if !ok || agent.Disabled != "" || agent.withheld {
+	if !ok || agent.Disabled != "" || agent.Withheld() {
 		return nil, nil
 	}
-	return slotted.Slot(r.path, agent.Name, max(agent.Concurrency, 1))
+	return slotted.Slot(r.Path(), agent.Name, max(agent.Concurrency, 1))
 }
 
 // slotsTaken reports whether no slot of an agent can be had now.

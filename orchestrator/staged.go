@@ -43,7 +43,7 @@ func (r *Router) clearStaged(ctx context.Context, targets ...string) {
 }
 
 func (r *Router) clearStagedAt(ctx context.Context, staging Staging, address string, recipients []string) error {
-	return staging.ClearStaged(r.path, address, recipients, func() (needed []Message, err error) {
+	return staging.ClearStaged(r.Path(), address, recipients, func() (needed []Message, err error) {
 		err = r.read(ctx, func(c *Conn) error {
 			return c.query(`SELECT message_id, recipient FROM agent_message
 				WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`, func(row store.Row) error {

@@ -64,7 +64,7 @@ func (c *Conn) standings(r *Router, agents []Agent) ([]AgentStanding, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := stamp(r.now())
+	now := stamp(r.Now())
 	list := make([]AgentStanding, len(agents))
 	for i, a := range agents {
 		s := AgentStanding{Agent: a}

@@ -41,13 +41,13 @@ type RecipientBacklog struct {
 
 // Status reports the backlog per recipient, the totals and the daemons that run.
 func (r *Router) Status(ctx context.Context) (State, error) {
-	s := State{Database: r.path, Totals: map[string]int64{}, Recipients: []RecipientBacklog{}}
+	s := State{Database: r.Path(), Totals: map[string]int64{}, Recipients: []RecipientBacklog{}}
 	next, err := r.nextDue(ctx, "")
 	if err != nil {
 		return s, err
 	}
 	if !next.IsZero() {
-		s.NextDueAt = max(stamp(next), stamp(r.now()))
+		s.NextDueAt = max(stamp(next), stamp(r.Now()))
 	}
 	err = r.read(ctx, func(c *Conn) error {
 		for _, status := range []Status{Pending, Retry, Delivered, Failed, Lapsed, Cancelled} {
@@ -71,11 +71,11 @@ func (r *Router) Status(ctx context.Context) (State, error) {
 			return err
 		}
 		s.Untrusted = conf.untrusted
-		overdue := stamp(r.now().Add(-conf.settings.OverdueAfter))
+		overdue := stamp(r.Now().Add(-conf.settings.OverdueAfter))
 		if s.Overdue, err = c.number(`SELECT count(*) FROM agent_message WHERE `+live+` AND created_at < ?1 AND not_before < ?1`, overdue); err != nil {
 			return err
 		}
-		s.Daemons, err = c.daemons(r.now())
+		s.Daemons, err = c.daemons(r.Now())
 		return err
 	})
 	s.Bytes, s.WALBytes = r.size()
@@ -114,11 +114,11 @@ func (r *Router) backlogs(c *Conn) (list []RecipientBacklog, unread int64, err e
 		unread += b.Unread
 		list = append(list, b)
 		return nil
-	}, stamp(r.now()))
+	}, stamp(r.Now()))
 	if err != nil {
 		return nil, 0, err
 	}
-	others, err := c.foreignBacklogs(conf, r.now())
+	others, err := c.foreignBacklogs(conf, r.Now())
 	for _, other := range others {
 		list = addBacklog(list, other)
 	}

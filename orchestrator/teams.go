@@ -254,7 +254,7 @@ func (r *Router) TakePart(ctx context.Context, j Joining, began bool) (err error
 	settled := false
 	err = r.look(ctx, func(c *Conn) error {
 		p, found, err := c.presenceOf(j.Session, j.Agent)
-		settled = found && !(began && p.Status == Idle) && !p.unseen(r.now())
+		settled = found && !(began && p.Status == Idle) && !p.unseen(r.Now())
 		return err
 	})
 	if err != nil || settled {

@@ -101,7 +101,7 @@ func (r *Router) Authenticate(ctx context.Context, secret string) (token Token, 
 		if err != nil {
 			return err
 		}
-		if !found || IsBuiltIn(token.Agent) || token.RevokedAt != "" || (token.ExpiresAt != "" && token.ExpiresAt <= stamp(r.now())) {
+		if !found || IsBuiltIn(token.Agent) || token.RevokedAt != "" || (token.ExpiresAt != "" && token.ExpiresAt <= stamp(r.Now())) {
 			return refused
 		}
 		return nil

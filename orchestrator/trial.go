@@ -137,7 +137,7 @@ func (t *tx) beginTrial(name string, trial *Trial) (*claim, error) {
 		trial.Says = "it was removed meanwhile"
 		return nil, nil
 	}
-	if agent.withheld {
+	if agent.Withheld() {
 		trial.Says = "this database is not trusted"
 		return nil, nil
 	}

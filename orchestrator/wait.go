@@ -73,7 +73,7 @@ func (r *Router) Wait(ctx context.Context, o WaitOptions) (ms []Message, more bo
 			return nil, false, err
 		}
 	}
-	deadline := r.now().Add(o.Timeout)
+	deadline := r.Now().Add(o.Timeout)
 	o.Recipient = recipient
 	if ms, more, err = r.lookAndTake(ctx, &o); err != nil || len(ms) > 0 {
 		return ms, more, err
@@ -111,7 +111,7 @@ func (r *Router) waitOn(ctx context.Context, o *WaitOptions, rings, posts <-chan
 			return ms, more, err
 		}
 		take = r.lookAndTake
-		left := deadline.Sub(r.now())
+		left := deadline.Sub(r.Now())
 		if left <= 0 {
 			return nil, false, nil
 		}
@@ -120,7 +120,7 @@ func (r *Router) waitOn(ctx context.Context, o *WaitOptions, rings, posts <-chan
 			return nil, false, err
 		}
 		if !next.IsZero() {
-			left = min(left, max(next.Sub(r.now()), time.Millisecond))
+			left = min(left, max(next.Sub(r.Now()), time.Millisecond))
 		}
 		if silent > 0 {
 			left = min(left, silent/2)
@@ -237,7 +237,7 @@ func (r *Router) firstDue(ctx context.Context, o *WaitOptions) ([]int64, error) 
 		return c.query(`SELECT seq FROM agent_message m WHERE `+takeable+selected+readingOrder+` LIMIT +?8`, func(row store.Row) error {
 			first = append(first, row.Int(0))
 			return nil
-		}, stamp(r.now()), o.Recipient, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
+		}, stamp(r.Now()), o.Recipient, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
 			o.Filter.Sender, o.Limit+1)
 	})
 	return first, err
@@ -260,7 +260,7 @@ func (r *Router) anythingFor(ctx context.Context, recipient string) (there, held
 			func(row store.Row) error {
 				version, there, held = row.Text(0), row.Int(1) != 0, row.Int(2) != 0
 				return nil
-			}, stamp(r.now()), recipient)
+			}, stamp(r.Now()), recipient)
 		if err != nil {
 			return err
 		}

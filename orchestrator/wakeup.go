@@ -68,7 +68,7 @@ type alarm struct {
 
 // rings reports whether the sleep ended because something is due, and not to look at the plan again.
 func (a *alarm) rings() bool {
-	return (!a.next.IsZero() && !a.next.After(a.r.now())) || time.Since(a.rang) >= slowPoll
+	return (!a.next.IsZero() && !a.next.After(a.r.Now())) || time.Since(a.rang) >= slowPoll
 }
 
 // wait looks at the plan, and returns how long to sleep.
@@ -77,7 +77,7 @@ func (a *alarm) wait(ctx context.Context) time.Duration {
 	if a.next = next; err != nil || next.IsZero() {
 		return planAgain
 	}
-	if left := next.Sub(a.r.now()); left > 0 {
+	if left := next.Sub(a.r.Now()); left > 0 {
 		return min(planAgain, left)
 	}
 	if !next.Equal(a.overdue) {
@@ -125,9 +125,9 @@ func (r *Router) nextDue(ctx context.Context, recipient string) (at time.Time, e
 				    WHERE `+live+` AND recipient = ?1 AND next_attempt_at > ?2 AND lease_token = '' AND held = 0 AND delivery_marks = ''
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE recipient = ?1 AND until > ''
 				    UNION ALL SELECT ?3 WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1 AND pid > 0)) AS due`,
-				recipient, stamp(r.now()), stamp(r.now().Add(deadReaderPoll)))
+				recipient, stamp(r.Now()), stamp(r.Now().Add(deadReaderPoll)))
 		}
-		if at = parseStamp(next); at.IsZero() && next != "" && next <= stamp(r.now()) {
+		if at = parseStamp(next); at.IsZero() && next != "" && next <= stamp(r.Now()) {
 			at = time.Unix(0, 0) // written by hand: it hides the others, so that something may be due
 		}
 		return err

@@ -34,7 +34,7 @@ func (r *Router) Why(ctx context.Context, id string) (reasons []Reason, err erro
 		if err != nil {
 			return err
 		}
-		daemons, err := c.daemons(r.now())
+		daemons, err := c.daemons(r.Now())
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (r *Router) explainDelivered(c *Conn, conf *config, m *Message, why *Reason
 		return err
 	}
 	switch {
-	case lease != nil && lease.until <= stamp(r.now()):
+	case lease != nil && lease.until <= stamp(r.Now()):
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, and not confirmed: unread again since %s", lease, lease.at, lease.until)
 		why.Fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
 	case lease != nil:
@@ -174,7 +174,7 @@ func (r *Router) explainDelivered(c *Conn, conf *config, m *Message, why *Reason
 	default:
 		why.Rule, why.Fix = rule, fix
 		switch {
-		case m.ttl != nil && m.ExpiresAt <= stamp(r.now()) && m.ArchivedAt == "":
+		case m.ttl != nil && m.ExpiresAt <= stamp(r.Now()) && m.ArchivedAt == "":
 			explainOver(m, why)
 		case m.ttl != nil:
 			why.Rule += "; it expires unread at " + m.ExpiresAt
@@ -234,7 +234,7 @@ func (r *Router) explainByHand(m *Message, why *Reason) {
 	case m.ArchivedAt != "":
 		why.Fix = "Send it anew, if it is still wanted"
 	default:
-		why.Fix = fmt.Sprintf("Have it delivered: `sqlite3 %s \"UPDATE agent_message SET status = 'pending' WHERE seq = %d\"`", shellWord(r.path), m.seq)
+		why.Fix = fmt.Sprintf("Have it delivered: `sqlite3 %s \"UPDATE agent_message SET status = 'pending' WHERE seq = %d\"`", shellWord(r.Path()), m.seq)
 	}
 }
 

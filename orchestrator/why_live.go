@@ -7,13 +7,13 @@ import (
 
 // explainLive explains a message that the router still has to act on.
 func (c *Conn) explainLive(r *Router, conf *config, m *Message, daemons int, why *Reason) error {
-	if err := c.adoptAhead(m, conf, r.now()); err != nil {
+	if err := c.adoptAhead(m, conf, r.Now()); err != nil {
 		return err
 	}
 	why.NextAttemptAt = m.NextAttemptAt
-	now := stamp(r.now())
+	now := stamp(r.Now())
 	overdueAt := parseStamp(m.dueSince()).Add(conf.settings.OverdueAfter)
-	why.Overdue = m.CreatedAt != "" && overdueAt.Before(r.now())
+	why.Overdue = m.CreatedAt != "" && overdueAt.Before(r.Now())
 	why.Where = "in agent_message, undelivered"
 	deliver := "Run `mailroom deliver_all`, or keep `mailroom serve` running"
 	if daemons > 0 {
@@ -37,14 +37,14 @@ func (c *Conn) explainLive(r *Router, conf *config, m *Message, daemons int, why
 		if !canBeAgent(m.Recipient) {
 			why.Fix = noAgentsName + ": `mailroom cancel " + m.ID + "` takes it back now"
 		}
-	case agent.withheld:
+	case agent.Withheld():
 		why.Rule = "it waits, since " + NotTrusted + ": " + conf.untrusted
 		why.Fix = NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " + m.Recipient + "`"
 	case agent.waits():
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
 		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"
 	case m.NextAttemptAt > now:
-		return c.explainLater(conf, m, r.now(), why)
+		return c.explainLater(conf, m, r.Now(), why)
 	default:
 		if err := c.explainOrder(r, conf, m, why); err != nil || why.Rule != "" {
 			return err
@@ -90,7 +90,7 @@ func explainHeld(m *Message, known bool, why *Reason) {
 
 // explainLease explains a message under a lease. deliver says how messages are delivered now.
 func (r *Router) explainLease(conf *config, m *Message, deliver string, why *Reason) {
-	now := stamp(r.now())
+	now := stamp(r.Now())
 	switch {
 	case m.isUnowned() && m.LeaseUntil > now:
 		back := r.leaseTakenBack(conf, m)
@@ -141,7 +141,7 @@ func (c *Conn) explainOrder(r *Router, conf *config, m *Message, why *Reason) er
 		return err
 	}
 	behind, err := c.texts(`SELECT p.message_id || ', which ' || p.sender || ' sent before it, is put off until ' || p.next_attempt_at
-		FROM agent_message m, agent_message p WHERE m.seq = ?3 AND `+overtaken+` ORDER BY p.next_attempt_at DESC LIMIT 1`, stamp(r.now()), m.Recipient, m.seq)
+		FROM agent_message m, agent_message p WHERE m.seq = ?3 AND `+overtaken+` ORDER BY p.next_attempt_at DESC LIMIT 1`, stamp(r.Now()), m.Recipient, m.seq)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (r *Router) endUnowned(m *Message, back string) string {
 	if back != "" {
 		wait = "Run `mailroom deliver_all`, and again when that time is over"
 	}
-	return fmt.Sprintf("%s. Or end it now: `sqlite3 %s \"UPDATE agent_message SET lease_until = '' WHERE seq = %d\"`", wait, shellWord(r.path), m.seq)
+	return fmt.Sprintf("%s. Or end it now: `sqlite3 %s \"UPDATE agent_message SET lease_until = '' WHERE seq = %d\"`", wait, shellWord(r.Path()), m.seq)
 }
 
 // leaseTakenBack is takenBack for the end of a lease, see clampLeases.
@@ -176,7 +176,7 @@ func (r *Router) leaseTakenBack(conf *config, m *Message) string {
 	if m.isUnowned() {
 		longest = conf.usualLease(conf.agents[m.Recipient])
 	}
-	return takenBack(m.LeaseUntil, r.now(), longest)
+	return takenBack(m.LeaseUntil, r.Now(), longest)
 }
 
 // takenBack says what becomes of a time that lies further ahead than any that the engine writes, see clampTimes; "" for another.

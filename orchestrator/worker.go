@@ -52,7 +52,7 @@ func (e *Engine) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 // claimable looks whether a worker would find anything to claim for a recipient.
 func (r *Router) claimable(ctx context.Context, recipient string) (found bool, err error) {
 	err = r.read(ctx, func(c *Conn) error {
-		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+claimable+`)`, stamp(r.now()), recipient)
+		n, err := c.number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+claimable+`)`, stamp(r.Now()), recipient)
 		found = n != 0
 		return err
 	})
@@ -118,7 +118,7 @@ func (r *Router) attempt(ctx context.Context, c *claim) []outcome {
 		if known {
 			return []outcome{found}
 		}
-		if m := &c.messages[0]; m.ExpiresAt != "" && m.ExpiresAt <= stamp(r.now()) {
+		if m := &c.messages[0]; m.ExpiresAt != "" && m.ExpiresAt <= stamp(r.Now()) {
 			return []outcome{{lapsed: true, reason: "not delivered before it expired at " + m.ExpiresAt}}
 		}
 	}
