@@ -18,7 +18,7 @@ func (h hurried) Write(b *Batch, _ time.Time) (Commit, error) {
 func lockedStore(t *testing.T) *sqliteStore {
 	t.Helper()
 	s := makeStore(t)
-	if err := s.backend.c.script("PRAGMA busy_timeout = 0"); err != nil {
+	if err := s.backend.c.Script("PRAGMA busy_timeout = 0"); err != nil {
 		t.Fatal(err)
 	}
 	plainExec(t, openPlain(t, s.path), "BEGIN IMMEDIATE")
