@@ -1,8 +1,6 @@
 package orchestrator_test
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -76,19 +74,5 @@ func TestUnseenCharactersAreRefused(t *testing.T) {
 	}
 	if _, err := f.CreateThread(t.Context(), orchestrator.ThreadDraft{Session: "s", Name: "Pläne 2026 – テスト 😀", Creator: "a"}); err != nil {
 		t.Error(err)
-	}
-}
-
-// The generated table can be searched, and leads to ASCII letters and digits only.
-func TestConfusables(t *testing.T) {
-	t.Parallel()
-	table := orchestrator.Confusables()
-	if len(table) < 400 || !slices.IsSortedFunc(table, func(a, b orchestrator.Confusable) int { return cmp.Compare(a.From, b.From) }) {
-		t.Errorf("%d rows, or not in order", len(table))
-	}
-	for _, c := range table {
-		if strings.Trim(c.To, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" || c.To == "" {
-			t.Errorf("%U leads to %q", c.From, c.To)
-		}
 	}
 }

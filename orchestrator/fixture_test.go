@@ -12,6 +12,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/transport"
+	"mailroom/tracing"
 )
 
 // clock is a clock that only moves when it is told to.
@@ -145,7 +146,7 @@ func bubbleFixture(t *testing.T) *fixture {
 	bell := orchestrator.NewLocalBell()
 	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
 		Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: bell, Log: slog.New(slog.DiscardHandler),
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": &scripted{}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -189,6 +190,25 @@ func (f *fixture) deliver() orchestrator.Delivery {
 		f.t.Fatal(err)
 	}
 	return d
+}
+
+// nextDue returns when the next run is planned, no earlier than now; "" if nothing is planned.
+func (f *fixture) nextDue() string {
+	f.t.Helper()
+	state, err := f.Status(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return state.NextDueAt
+}
+
+// stamp is the clock's time, as the database has it.
+func (f *fixture) stamp() string { return f.clock.now().Format(tracing.Layout) }
+
+// says sends a message in which an agent says what it does in a session.
+func (f *fixture) says(agent, to, session string, status orchestrator.PresenceStatus) {
+	f.t.Helper()
+	f.send(agent, to, func(d *orchestrator.Draft) { d.SessionID, d.Presence = session, status })
 }
 
 func (f *fixture) message(id string) orchestrator.Message {

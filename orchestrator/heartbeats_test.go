@@ -26,13 +26,6 @@ func (f *fixture) timeouts() []string {
 		FROM agent_message WHERE message_type = 'agent_timeout' ORDER BY seq`)
 }
 
-func (f *fixture) takes(agent string, status orchestrator.PresenceStatus) {
-	f.t.Helper()
-	if _, err := f.SetPresence(f.t.Context(), orchestrator.Joining{Session: "s", Agent: agent}, status); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 func (f *fixture) standing(agent string) orchestrator.AgentStanding {
 	f.t.Helper()
 	s, err := f.AgentStanding(f.t.Context(), agent)
@@ -88,7 +81,11 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		}, true},
-		"a presence": {func(f *fixture) { f.takes("a", orchestrator.Idle); f.takes("a", orchestrator.Working) }, true},
+		"a presence": {func(f *fixture) {
+			if _, err := f.Join(f.t.Context(), orchestrator.Joining{Session: "s", Agent: "a", Description: new("tests")}); err != nil {
+				f.t.Fatal(err)
+			}
+		}, true},
 		"a row in the table": {func(f *fixture) {
 			f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'pm', '{}')`)
 		}, true},
@@ -104,7 +101,7 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.addLimited("a")
-			f.takes("a", orchestrator.Working)
+			f.says("a", "pm", "s", orchestrator.Working)
 			since := f.standing("a").StatusSince
 			f.clock.advance(limit / 2)
 			c.act(f)
@@ -174,9 +171,7 @@ func TestSilenceIsToldOnce(t *testing.T) {
 	last := f.send("a", "pm")
 	f.deliver()
 	f.clock.advance(limit)
-	if next, err := f.NextDue(); err != nil || next.After(f.clock.now()) {
-		t.Errorf("the silence is planned for %s, %v", next, err)
-	}
+	want(t, "next run", f.nextDue(), f.stamp())
 	want(t, "notes", len(f.timeouts()), 1)
 	f.clock.advance(100 * limit)
 	if _, err := f.open().DeliverAll(t.Context(), orchestrator.DeliverOptions{}); err != nil {
@@ -212,21 +207,19 @@ func TestIdleAgentsAreNotSilent(t *testing.T) {
 		f := newFixture(t)
 		f.addLimited("a")
 		f.send("a", "pm")
-		f.takes("a", status)
+		f.says("a", "pm", "s", status)
 		f.clock.advance(2 * limit)
 		wantRows(t, f.timeouts())
 		want(t, "status", f.standing("a").Status, status)
-		f.takes("a", orchestrator.Working)
+		f.says("a", "pm", "s", orchestrator.Working)
 		f.clock.advance(limit)
 		want(t, "notes", len(f.timeouts()), 1)
 	}
 	f := newFixture(t) // the latest word counts, in whatever session it was said
 	f.addLimited("a")
-	f.takes("a", orchestrator.Working)
+	f.says("a", "pm", "s", orchestrator.Working)
 	f.clock.advance(time.Second)
-	if _, err := f.SetPresence(t.Context(), orchestrator.Joining{Session: "another", Agent: "a"}, orchestrator.Idle); err != nil {
-		t.Fatal(err)
-	}
+	f.says("a", "pm", "another", orchestrator.Idle)
 	f.clock.advance(2 * limit)
 	wantRows(t, f.timeouts())
 }
@@ -279,7 +272,7 @@ func TestLimitToSilenceIsChanged(t *testing.T) {
 	want(t, "notes without a limit", len(f.timeouts()), 2)
 	wantRows(t, f.rows(`SELECT * FROM heartbeats`))
 
-	f.takes("a", orchestrator.Working) // one that works is watched from then on
+	f.says("a", "pm", "s", orchestrator.Working) // one that works is watched from then on
 	change(limit)
 	f.clock.advance(limit)
 	want(t, "notes", len(f.timeouts()), 3)

@@ -120,9 +120,7 @@ func TestLeaseOfAnEndedRow(t *testing.T) {
 		if wantCode(t, err, orchestrator.Conflict); !strings.Contains(err.Error(), "delivered already") {
 			t.Error(err)
 		}
-		if next, err := f.NextDue(); err != nil || !next.IsZero() {
-			t.Errorf("the next run is planned for %v, %v", next, err)
-		}
+		want(t, "next run", f.nextDue(), "")
 		wantRows(t, f.rows(`SELECT lease_until FROM agent_message WHERE message_id = ?`, first), "9999-12-31T23:59:59.999Z")
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom"
 	"mailroom/orchestrator"
 )
 
@@ -25,7 +24,7 @@ func oldVersion(t *testing.T, version int) (path string) {
 		t.Fatal(err)
 	}
 	if _, err := openPlain(t, path).Exec("PRAGMA auto_vacuum = INCREMENTAL;\n" + string(script) +
-		`PRAGMA application_id = ` + orchestrator.ApplicationID + `; PRAGMA user_version = ` + strconv.Itoa(version) + `;
+		`PRAGMA application_id = 0x4d41494c; PRAGMA user_version = ` + strconv.Itoa(version) + `;
 		INSERT INTO agents (name, created_at, updated_at) VALUES ('a', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z');
 		INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'a', '7')`); err != nil {
 		t.Fatal(err)
@@ -36,12 +35,28 @@ func oldVersion(t *testing.T, version int) (path string) {
 // A database of an older version is migrated, equals a fresh one, and keeps its rows.
 func TestMigratedFromOlderVersions(t *testing.T) {
 	t.Parallel()
-	for version := 1; version <= len(orchestrator.Migrations)-1; version++ {
+	fresh := filepath.Join(t.TempDir(), "fresh.db")
+	if _, err := openAt(t, fresh).Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for version := range userVersion(t, fresh) {
+		if version == 0 {
+			continue // no database at all
+		}
 		t.Run(strconv.Itoa(version), func(t *testing.T) {
 			t.Parallel()
 			migratedFrom(t, version)
 		})
 	}
+}
+
+// userVersion returns the version that a database names.
+func userVersion(t *testing.T, path string) (version int) {
+	t.Helper()
+	if err := openPlain(t, path).QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	return version
 }
 
 func migratedFrom(t *testing.T, version int) {
@@ -118,31 +133,4 @@ func journalMode(t *testing.T, path string) (mode string) {
 		t.Fatal(err)
 	}
 	return mode
-}
-
-// No statement that makes something is passed over by the search for names that are taken.
-func TestAllThatIsMadeIsLookedFor(t *testing.T) {
-	t.Parallel()
-	fresh := filepath.Join(t.TempDir(), "fresh.db")
-	if _, err := openAt(t, fresh).Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	made := orchestrator.Made(mailroom.Schema)
-	rows, err := openPlain(t, fresh).Query(`SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Contains(made, name) {
-			t.Errorf("%s is made and not looked for", name)
-		}
-	}
-	for _, migration := range orchestrator.Migrations {
-		want(t, "names in a migration", len(orchestrator.Made(migration)), strings.Count(migration, "CREATE "))
-	}
 }

@@ -31,9 +31,7 @@ func TestNotBefore(t *testing.T) {
 			want(t, "not_before", m.NotBefore, due)
 			want(t, "next attempt", m.NextAttemptAt, due)
 			want(t, "expiry", m.ExpiresAt, "2026-01-09T05:04:05.000Z")
-			if next, err := f.NextDue(); err != nil || next.Format(time.RFC3339) != "2026-01-02T03:09:05Z" {
-				t.Errorf("first the message that is due may be overdue, at %v, %v", next, err)
-			}
+			want(t, "when the message that is due may be overdue", f.nextDue(), "2026-01-02T03:09:05.000Z")
 			f.deliver()
 			want(t, "status of what was sent later", f.message(soon).Status, orchestrator.Delivered)
 			want(t, "status", f.message(late).Status, orchestrator.Pending)
@@ -52,9 +50,7 @@ func TestNotBefore(t *testing.T) {
 				}
 			}
 			want(t, "overdue", state.Overdue, int64(0))
-			if next, err := f.NextDue(); err != nil || next.Format(time.RFC3339) != "2026-01-02T05:04:05Z" {
-				t.Errorf("the next run is planned for %v, %v", next, err)
-			}
+			want(t, "next run", f.nextDue(), "2026-01-02T05:04:05.000Z")
 			f.clock.advance(time.Hour - time.Millisecond)
 			if ms, _, err := f.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 && ms[0].ID == late {
 				t.Errorf("a reader gets it too early: %v, %v", ms, err)

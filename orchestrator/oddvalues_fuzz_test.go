@@ -131,7 +131,7 @@ func (o *oddRun) engine(ctx context.Context, r *orchestrator.Engine) {
 	_, err = r.Sessions().Look(ctx)
 	done("looking at sessions", err)
 	done("the heartbeat", r.Beat(ctx, ""))
-	_, err = r.NextDue()
+	_, err = r.Status(ctx)
 	done("looking what is due next", err)
 }
 

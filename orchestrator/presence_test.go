@@ -27,9 +27,7 @@ func TestPresence(t *testing.T) {
 	second := join(orchestrator.Joining{Description: new("does things")})
 	want(t, "name", second.DisplayName, "The A")
 	want(t, "since", second.Since, first.Since)
-	if _, err := f.SetPresence(t.Context(), orchestrator.Joining{Session: "s", Agent: "a"}, orchestrator.Stopped); err != nil {
-		t.Fatal(err)
-	}
+	f.says("a", "b", "s", orchestrator.Stopped)
 	third := join(orchestrator.Joining{})
 	want(t, "status after joining anew", third.Status, orchestrator.Working)
 	want(t, "joined", third.JoinedAt, first.JoinedAt)
@@ -45,10 +43,13 @@ func TestPresence(t *testing.T) {
 	wantCode(t, err, orchestrator.UnknownSender)
 
 	routers, done := f.openAll(2), make(chan error, 40)
+	says := func(status orchestrator.PresenceStatus) error {
+		_, err := routers[0].Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b", SessionID: "s", Presence: status})
+		return err
+	}
 	for i := range cap(done) / 2 {
 		go func() {
-			_, err := routers[0].SetPresence(t.Context(), orchestrator.Joining{Session: "s", Agent: "a"}, []orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Working}[i%2])
-			done <- err
+			done <- says([]orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Working}[i%2])
 		}()
 		go func() {
 			_, err := routers[1].Join(t.Context(), orchestrator.Joining{Session: "s", Agent: "a", Description: new(fmt.Sprint("number ", i))})
@@ -63,8 +64,7 @@ func TestPresence(t *testing.T) {
 	for round := range 100 { // the last of two that were made one after the other stays
 		change := make(chan error, 1)
 		go func() {
-			_, err := routers[0].SetPresence(t.Context(), orchestrator.Joining{Session: "s", Agent: "a"}, []orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Stopped}[round%2])
-			change <- err
+			change <- says([]orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Stopped}[round%2])
 		}()
 		text := fmt.Sprint("round ", round)
 		if _, err := routers[1].Join(t.Context(), orchestrator.Joining{Session: "s", Agent: "a", Description: &text}); err != nil {

@@ -1,12 +1,10 @@
-package orchestrator_test
+package orchestrator
 
 import (
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
-
-	"mailroom/orchestrator"
 )
 
 // What a device may name as its endpoint, and what it may not: requests go there from this machine.
@@ -26,9 +24,9 @@ func TestPushEndpoints(t *testing.T) {
 		"https://[fd00::1]/x":                                         true,
 		"https://127.0.0.1/x":                                         true,
 	} {
-		host, err := orchestrator.CheckPushEndpoint(endpoint, added)
+		host, err := CheckPushEndpoint(endpoint, added)
 		u, _ := url.Parse(endpoint)
-		if known, got := orchestrator.PushHost(u, added); err != nil || host != u.Host || !known || got != byHand {
+		if known, got := PushHost(u, added); err != nil || host != u.Host || !known || got != byHand {
 			t.Errorf("%s: at %q, known %v, by hand %v, %v; want %v", endpoint, host, known, got, err, byHand)
 		}
 	}
@@ -56,15 +54,15 @@ func TestPushEndpoints(t *testing.T) {
 		"https://[::ffff:7f00:2]/x", "https://169.254.169.254/latest/meta-data", "https://[fd00::1%25eth0]/x", "https://[fd00::1]:8443/x", "https://fd00::1/x",
 		"https://192.168.1.5/x", "https://fcm.googleapis.com/" + strings.Repeat("x", 2048),
 	} {
-		host, err := orchestrator.CheckPushEndpoint(endpoint, added)
-		if orchestrator.CodeOf(err) != orchestrator.InvalidParams || host != "" {
+		host, err := CheckPushEndpoint(endpoint, added)
+		if CodeOf(err) != InvalidParams || host != "" {
 			t.Errorf("%.80q: %q, %v; want invalid_params", endpoint, host, err)
 		}
 	}
-	if known, _ := orchestrator.PushHost(&url.URL{Scheme: "http", Host: "fcm.googleapis.com"}, nil); known {
+	if known, _ := PushHost(&url.URL{Scheme: "http", Host: "fcm.googleapis.com"}, nil); known {
 		t.Error("a push service is known without TLS")
 	}
-	_, err := orchestrator.CheckPushEndpoint("https://evil.example/the-key-in-the-path", nil)
+	_, err := CheckPushEndpoint("https://evil.example/the-key-in-the-path", nil)
 	if err == nil || strings.Contains(err.Error(), "the-key") || !strings.Contains(err.Error(), "evil.example") {
 		t.Errorf("the error must name the host and nothing else: %v", err)
 	}
@@ -99,8 +97,8 @@ func TestNtfyURLs(t *testing.T) {
 		{"https://ntfy.sh/" + strings.Repeat("a", 65), false, false},
 		{"https://fcm.googleapis.com/a", false, false},
 	} {
-		_, err := orchestrator.CheckNtfyURL(test.url, added, test.allowPrivate)
-		if (err == nil) != test.good || err != nil && orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+		_, err := CheckNtfyURL(test.url, added, test.allowPrivate)
+		if (err == nil) != test.good || err != nil && CodeOf(err) != InvalidParams {
 			t.Errorf("%s, private allowed %v: %v", test.url, test.allowPrivate, err)
 		}
 	}
@@ -116,7 +114,7 @@ func TestParsePushHosts(t *testing.T) {
 		"a.example:8443,10.0.0.1:80,[::1]:8443":  {"a.example:8443", "10.0.0.1:80", "[::1]:8443"},
 		"[0:0::1],[::ffff:10.0.0.1]:00080,local": {"[::1]", "10.0.0.1:80", "local"},
 	} {
-		if got, err := orchestrator.ParsePushHosts(text); err != nil || !slices.Equal(got, want) {
+		if got, err := parsePushHosts(text); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 		}
 	}
@@ -124,7 +122,7 @@ func TestParsePushHosts(t *testing.T) {
 		"https://a.example", "a.example/", "a.example/x", "*.example", "a b", "user@a.example", "a.example?x", "a.example?", "a.example#", "a.example.", ".a", "a..b",
 		"a:0", "a:65536", "a:x", "a:", "::1", "[::1", "[fe80::1%25eth0]", "ä.example", "\u212A.example", "a.example,b/", "%61.example", strings.Repeat("a", 254),
 	} {
-		if got, err := orchestrator.ParsePushHosts(text); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+		if got, err := parsePushHosts(text); CodeOf(err) != InvalidParams {
 			t.Errorf("%q: %q, %v; want invalid_params", text, got, err)
 		}
 	}
@@ -137,14 +135,14 @@ func FuzzPushEndpoint(f *testing.F) {
 	f.Add("https://push.example.com:8443/x")
 	f.Fuzz(func(t *testing.T, endpoint string) {
 		added := []string{"push.example.com:8443"}
-		if _, err := orchestrator.CheckPushEndpoint(endpoint, added); err != nil {
+		if _, err := CheckPushEndpoint(endpoint, added); err != nil {
 			return
 		}
 		u, err := url.Parse(endpoint)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, byHand := orchestrator.PushHost(u, added)
+		_, byHand := PushHost(u, added)
 		rest := endpoint[len("https://"):]
 		host := rest[:strings.IndexAny(rest+"/", "/?")]
 		switch {

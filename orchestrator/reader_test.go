@@ -1,36 +1,49 @@
-package orchestrator_test
+package orchestrator
 
 import (
 	"context"
 	"sync"
 	"testing"
-
-	"mailroom/orchestrator"
 )
 
 // However many want to read at the same time, a process opens no more than some connections. The others wait for their turn, as long
 // as somebody waits for what they read.
 func TestReadersAreBounded(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	const readers = 10 * orchestrator.MostOpen
+	s := makeStore(t)
+	const readers = 10 * mostOpen
 	reads, goOn := make(chan struct{}, readers), make(chan struct{})
 	var all sync.WaitGroup
 	for range readers {
 		all.Go(func() {
-			if err := f.Read(t.Context(), func() { reads <- struct{}{}; <-goOn }); err != nil {
+			err := s.Read(t.Context(), func(*Conn) error {
+				reads <- struct{}{}
+				<-goOn
+				return nil
+			})
+			if err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	for range orchestrator.MostOpen {
+	for range mostOpen {
 		<-reads
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantCode(t, f.Read(gone, func() { t.Error("a reader more has got a connection") }), orchestrator.Busy)
-	want(t, "readers more than there are places", len(reads), 0)
+	err := s.Read(gone, func(*Conn) error {
+		t.Error("a reader more has got a connection")
+		return nil
+	})
+	if CodeOf(err) != Busy {
+		t.Errorf("a reader more, whose context has ended: %v", err)
+	}
+	if len(reads) > 0 {
+		t.Errorf("%d readers more than there are places", len(reads))
+	}
 	close(goOn)
 	all.Wait()
-	want(t, "readers that read later", len(reads), readers-orchestrator.MostOpen)
+	if len(reads) != readers-mostOpen {
+		t.Errorf("%d readers read later; want %d", len(reads), readers-mostOpen)
+	}
 }

@@ -1,15 +1,12 @@
 package orchestrator_test
 
 import (
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/transport"
 	"mailroom/tracing"
 )
 
@@ -137,9 +134,7 @@ func TestTheEndOfASessionIsEverywhere(t *testing.T) {
 	f.deliver()
 	b := f.begin(s)
 	for session, status := range map[string]orchestrator.PresenceStatus{"other": orchestrator.Working, "third": orchestrator.Stopped} {
-		if _, err := f.SetPresence(t.Context(), orchestrator.Joining{Session: session, Agent: "a"}, status); err != nil {
-			t.Fatal(err)
-		}
+		f.says("a", "b", session, status)
 	}
 	if err := s.End(t.Context(), b, orchestrator.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
 		t.Fatal(err)
@@ -172,11 +167,7 @@ func TestLeadHearsOfTheEndOfASession(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	works := func() {
-		if _, err := f.SetPresence(t.Context(), orchestrator.Joining{Session: "other", Agent: "a"}, orchestrator.Working); err != nil {
-			t.Fatal(err)
-		}
-	}
+	works := func() { f.says("a", "first", "other", orchestrator.Working) }
 	run(orchestrator.RunEnd{Outcome: "exit status 0"}, works)
 	first := `a first default {"type":"idle_notification","from":"a","reason":"exit status 0"}`
 	wantRows(t, told(), first)
@@ -312,46 +303,51 @@ func TestWhatComesLateStartsASession(t *testing.T) {
 	want(t, "wanted for what is acknowledged", f.session(s).Wanted, false)
 }
 
+// rang reports whether something has rung, once all goroutines of the bubble wait.
+func rang[E any](rings <-chan E) bool {
+	synctest.Wait()
+	select {
+	case <-rings:
+		return true
+	default:
+		return false
+	}
+}
+
 // A delivery rings for an agent whose session may have to be started, whatever its transport; so does its coming back.
 func TestDeliveriesWakeWatchdogs(t *testing.T) {
 	t.Parallel()
 	for _, deliver := range []string{"inbox", "wire:a"} {
 		synctest.Test(t, func(t *testing.T) {
-			r, err := orchestrator.Open(t.Context(), orchestrator.Options{
-				Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: orchestrator.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
-				Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": &scripted{}},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			f := &fixture{Engine: r, t: t}
+			f := bubbleFixture(t)
+			defer f.Close()
 			f.addSession(deliver)
+			f.add(orchestrator.AgentUpdate{Name: "c"})
 			f.send("b", "a")
-			wakeups, stop, err := r.Wakeups(t.Context())
+			wakeups, stop, err := f.Wakeups(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer stop()
-			rang := func() bool {
-				synctest.Wait()
-				select {
-				case <-wakeups:
-					return true
-				default:
-					return false
-				}
-			}
-			rang() // for what was before
-			want(t, "it rings for nothing", rang(), false)
+			rang(wakeups) // for what was before
+			want(t, "it rings for nothing", rang(wakeups), false)
 			want(t, "delivered", f.deliver().Delivered, 1)
-			want(t, "it rings for the delivery", rang(), true)
-			f.takes("a", orchestrator.Stopped)
-			want(t, "it rings when the agent stops", rang(), true)
-			f.takes("a", orchestrator.Working)
-			want(t, "it rings when the agent is back", rang(), true)
-			f.takes("b", orchestrator.Idle)
-			want(t, "it rings for who has no session", rang(), false)
+			want(t, "it rings for the delivery", rang(wakeups), true)
+			hears := func(agent string) <-chan bool {
+				rings, stop, err := f.bell.Listen(t.Context(), agent)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(stop)
+				return rings
+			}
+			a, b := hears("a"), hears("b")
+			f.says("a", "c", "s", orchestrator.Stopped)
+			want(t, "it rings when the agent stops", rang(a), true)
+			f.says("a", "c", "s", orchestrator.Working)
+			want(t, "it rings when the agent is back", rang(a), true)
+			f.says("b", "c", "s", orchestrator.Idle)
+			want(t, "it rings for who has no session", rang(b), false)
 		})
 	}
 }
