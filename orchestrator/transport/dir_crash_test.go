@@ -107,16 +107,16 @@ func TestDirKill(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	root, ledger, signals := realTempDir(t), t.TempDir(), t.TempDir()
-	must(t, os.Mkdir(filepath.Join(ledger, "notes"), 0o700))
-	inbox, taken, stop := filepath.Join(root, "builder"), filepath.Join(ledger, "taken"), filepath.Join(signals, "stop")
+	root, notebook, signals := realTempDir(t), t.TempDir(), t.TempDir()
+	must(t, os.Mkdir(filepath.Join(notebook, "notes"), 0o700))
+	inbox, taken, stop := filepath.Join(root, "builder"), filepath.Join(notebook, "taken"), filepath.Join(signals, "stop")
 	must(t, os.Mkdir(inbox, 0o700))
 	reader := startHelper(t, "reader", inbox, taken, stop)
 	if event := <-reader.events; event != "ready" {
 		t.Fatal(event)
 	}
 	start := func(name string) *helper {
-		return startHelper(t, "courier", root, ledger, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10), "dir", "8")
+		return startHelper(t, "courier", root, notebook, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10), "dir", "8")
 	}
 	kills := 0
 	for range rounds {
@@ -161,12 +161,12 @@ func killAtRandom(random *rand.Rand, victim, other *helper) int {
 func TestDirSharedAndMovedAway(t *testing.T) {
 	t.Parallel()
 	const messages = 200
-	root, ledger := realTempDir(t), t.TempDir()
-	must(t, os.Mkdir(filepath.Join(ledger, "notes"), 0o700))
+	root, notebook := realTempDir(t), t.TempDir()
+	must(t, os.Mkdir(filepath.Join(notebook, "notes"), 0o700))
 	names := []string{"a", "b", "c"}
 	var couriers []*helper
 	for i, name := range names {
-		couriers = append(couriers, startHelper(t, "courier", root, ledger, name, strconv.Itoa(messages), strconv.Itoa(i), "dir", "8"))
+		couriers = append(couriers, startHelper(t, "courier", root, notebook, name, strconv.Itoa(messages), strconv.Itoa(i), "dir", "8"))
 	}
 	var parts []string
 	for i := 0; i < len(couriers); {

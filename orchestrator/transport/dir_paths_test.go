@@ -191,7 +191,7 @@ func TestDirStagingFolderOfOthers(t *testing.T) {
 	staging := filepath.Join(root, transport.StagingFolder)
 	must(t, os.Mkdir(staging, 0o700))
 	must(t, os.Chmod(staging, 0o777)) // whatever the umask is
-	var l ledger
+	var l notebook
 	a := l.attempt(root, note("m-1", `1`))
 	if _, err := (transport.Dir{}).Check(root); err == nil || !strings.Contains(err.Error(), "chmod 700 "+staging) {
 		t.Errorf("Check: %v", err)

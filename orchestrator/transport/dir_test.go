@@ -136,9 +136,9 @@ func dirLosses(root string) []func(t *testing.T) {
 	}
 }
 
-// dirLedger is a ledger whose messages go to one agent's folder.
+// dirLedger is a notebook whose messages go to one agent's folder.
 type dirLedger struct {
-	ledger
+	notebook
 	root string
 }
 
@@ -148,7 +148,7 @@ func newDir(t *testing.T) *dirLedger {
 }
 
 func (l *dirLedger) attempt(ms ...orchestrator.Message) orchestrator.Attempt {
-	a := l.ledger.attempt(l.root, ms...)
+	a := l.notebook.attempt(l.root, ms...)
 	a.Recipient, a.Database = "builder", "mailroom.db"
 	return a
 }

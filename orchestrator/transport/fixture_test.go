@@ -101,13 +101,13 @@ func lines(t *testing.T, path string) (whole, torn [][]byte) {
 	}
 }
 
-// ledger stands for the router's table: it keeps the notes of the marks.
-type ledger struct {
+// notebook stands for the router's table: it keeps the notes of the marks.
+type notebook struct {
 	mu    sync.Mutex
 	notes map[string]string
 }
 
-func (l *ledger) attempt(path string, ms ...orchestrator.Message) orchestrator.Attempt {
+func (l *notebook) attempt(path string, ms ...orchestrator.Message) orchestrator.Attempt {
 	return orchestrator.Attempt{
 		Recipient: "builder", Address: path, Messages: ms,
 		Mark: func(_ context.Context, note string) error {
@@ -124,12 +124,12 @@ func (l *ledger) attempt(path string, ms ...orchestrator.Message) orchestrator.A
 	}
 }
 
-func (l *ledger) deliver(t *testing.T, path string, ms ...orchestrator.Message) {
+func (l *notebook) deliver(t *testing.T, path string, ms ...orchestrator.Message) {
 	t.Helper()
 	must(t, errors.Join(transport.JSONL{}.Deliver(t.Context(), l.attempt(path, ms...))...))
 }
 
-func (l *ledger) recover(t *testing.T, path string, m orchestrator.Message) (bool, error) {
+func (l *notebook) recover(t *testing.T, path string, m orchestrator.Message) (bool, error) {
 	t.Helper()
 	m.Mark = l.notes[m.ID]
 	return transport.JSONL{}.Recover(t.Context(), l.attempt(path, m))

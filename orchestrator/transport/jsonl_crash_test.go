@@ -22,7 +22,7 @@ import (
 type courier struct {
 	t            *testing.T
 	by           carrier
-	path, ledger string
+	path, notebook string
 	name         string
 	random       *rand.Rand
 }
@@ -41,7 +41,7 @@ func runCourier(t *testing.T, args []string) {
 	seed, err := strconv.ParseUint(args[4], 10, 64)
 	must(t, err)
 	carriers := map[string]carrier{"jsonl": transport.JSONL{}, "dir": transport.Dir{}}
-	c := &courier{t: t, by: carriers[args[5]], path: args[0], ledger: args[1], name: args[2], random: rand.New(rand.NewPCG(seed, 1))}
+	c := &courier{t: t, by: carriers[args[5]], path: args[0], notebook: args[1], name: args[2], random: rand.New(rand.NewPCG(seed, 1))}
 	most, err := strconv.Atoi(args[6])
 	must(t, err)
 	settled := c.settled()
@@ -52,7 +52,7 @@ func runCourier(t *testing.T, args []string) {
 		if settled[m.ID] {
 			continue
 		}
-		mark, err := os.ReadFile(filepath.Join(c.ledger, "notes", m.ID))
+		mark, err := os.ReadFile(filepath.Join(c.notebook, "notes", m.ID))
 		if err != nil {
 			if len(batch) == 0 {
 				size = 1 + c.random.IntN(most)
@@ -93,7 +93,7 @@ func (c *courier) deliver(ms ...orchestrator.Message) {
 		Recipient: "builder", Address: c.path, Messages: ms,
 		Mark: func(_ context.Context, note string) error {
 			for i := range ms {
-				name := filepath.Join(c.ledger, "notes", ms[i].ID)
+				name := filepath.Join(c.notebook, "notes", ms[i].ID)
 				if err := os.WriteFile(name+".new", []byte(note), 0o600); err != nil {
 					return err
 				}
@@ -121,7 +121,7 @@ func (c *courier) settle(ms ...orchestrator.Message) {
 	say("settled")
 }
 
-func (c *courier) settledPath() string { return filepath.Join(c.ledger, "settled-"+c.name) }
+func (c *courier) settledPath() string { return filepath.Join(c.notebook, "settled-"+c.name) }
 
 func (c *courier) settled() map[string]bool {
 	ids := map[string]bool{}

@@ -44,7 +44,7 @@ func runNarrow(t *testing.T, args []string) {
 type narrow struct {
 	t            *testing.T
 	path, before string
-	ledger       ledger
+	notebook       notebook
 }
 
 // run delivers with room for so many bytes, and reports whether that was too little.
@@ -52,7 +52,7 @@ func (n *narrow) run(ms []orchestrator.Message, room int) bool {
 	n.t.Helper()
 	must(n.t, os.WriteFile(n.path, []byte(n.before), 0o600))
 	n.limit(uint64(len(n.before) + room))
-	errs := transport.JSONL{}.Deliver(n.t.Context(), n.ledger.attempt(n.path, ms...))
+	errs := transport.JSONL{}.Deliver(n.t.Context(), n.notebook.attempt(n.path, ms...))
 	n.limit(unix.RLIM_INFINITY)
 	done := 0
 	for done < len(errs) && errs[done] == nil {
@@ -78,14 +78,14 @@ func (n *narrow) run(ms []orchestrator.Message, room int) bool {
 	if done == 0 {
 		must(n.t, os.Truncate(n.path, 0))
 	}
-	n.ledger.deliver(n.t, n.path, note("other", `1`))
+	n.notebook.deliver(n.t, n.path, note("other", `1`))
 	for i, m := range ms {
-		had, err := n.ledger.recover(n.t, n.path, m)
+		had, err := n.notebook.recover(n.t, n.path, m)
 		if err != nil || had != (i < done) {
 			n.t.Fatalf("room %d: Recover of %s: %v, %v", room, m.ID, had, err)
 		}
 		if !had {
-			n.ledger.deliver(n.t, n.path, m)
+			n.notebook.deliver(n.t, n.path, m)
 		}
 	}
 	got := map[string]int{}
@@ -107,7 +107,7 @@ func (n *narrow) fitting(ms []orchestrator.Message, room int) (count int) {
 		room-- // for the end of the torn line
 	}
 	reference := n.path + ".reference"
-	var l ledger
+	var l notebook
 	l.deliver(n.t, reference, ms...)
 	whole, _ := lines(n.t, reference)
 	for _, text := range whole {

@@ -30,7 +30,7 @@ var healSeeds = []string{
 var errDied = errors.New("the process died here")
 
 // dies marks messages as an attempt does, and writes nothing.
-func (l *ledger) dies(t *testing.T, path string, m orchestrator.Message) {
+func (l *notebook) dies(t *testing.T, path string, m orchestrator.Message) {
 	t.Helper()
 	a := l.attempt(path, m)
 	mark := a.Mark
@@ -41,7 +41,7 @@ func (l *ledger) dies(t *testing.T, path string, m orchestrator.Message) {
 }
 
 // mustRecover asks what became of a message.
-func (l *ledger) mustRecover(t *testing.T, path, id string, want bool) {
+func (l *notebook) mustRecover(t *testing.T, path, id string, want bool) {
 	t.Helper()
 	if got, err := l.recover(t, path, note(id, `1`)); err != nil || got != want {
 		t.Fatalf("Recover of %s: %t, %v; want %t", id, got, err, want)
@@ -76,7 +76,7 @@ func checkHealing(t *testing.T, tail string) (malformed bool) {
 	folder, err := os.MkdirTemp(inMemory(t), "mailroom-test-*")
 	must(t, err)
 	defer os.RemoveAll(folder)
-	path, l := filepath.Join(folder, "b.jsonl"), &ledger{}
+	path, l := filepath.Join(folder, "b.jsonl"), &notebook{}
 	l.deliver(t, path, note("kept-1", `{"n":1.10}`), note("kept-2", `2`))
 	l.dies(t, path, note("lost", `3`))
 	appendTo(t, path, tail)

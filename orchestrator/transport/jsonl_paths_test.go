@@ -24,7 +24,7 @@ func TestJSONLRefusesWhatCannotBeReadBack(t *testing.T) {
 		pipe: "a pipe", link: "symbolic link", folder: "folder", "/dev/null": "device", filepath.Join(folder, "side"): "side.lock",
 	} {
 		t.Run(want, func(t *testing.T) {
-			var l ledger
+			var l notebook
 			if path == "/dev/null" { // its side file would stand in /dev
 				path = filepath.Join(folder, "device")
 				if err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
@@ -51,7 +51,7 @@ func TestJSONLMissingFolder(t *testing.T) {
 	if got, err := (transport.JSONL{}).Check(path); err == nil || !strings.Contains(err.Error(), folder+" does not exist; make it") {
 		t.Errorf("Check: %q, %v", got, err)
 	}
-	var l ledger
+	var l notebook
 	m := note("m", `1`)
 	err := transport.JSONL{}.Deliver(t.Context(), l.attempt(path, m))[0]
 	if err == nil || !strings.Contains(err.Error(), folder+" does not exist; make it") {

@@ -103,7 +103,7 @@ func losses(path string) []func(t *testing.T) {
 func TestJSONLLine(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b.jsonl")
-	var l ledger
+	var l notebook
 	l.deliver(t, path, orchestrator.Message{
 		ID: "msg-1", Sender: "architect", Recipient: "builder", Type: "spec_ready", Payload: json.RawMessage(`{"a": "<b>", "n": 1.10}`),
 		Status: orchestrator.Retry, CreatedAt: "2025-10-26T10:30:00.000Z", RetryCount: 2, MaxRetries: 3, Error: "no disk", Priority: 9,
@@ -145,7 +145,7 @@ func everyTear(t *testing.T, before string, healed bool) {
 	path := filepath.Join(t.TempDir(), "b.jsonl")
 	m1, m2, other := note("m1", `"ä"`), note("m2", `2`), note("other", `3`)
 	for cut := len(before); ; cut++ {
-		var l ledger
+		var l notebook
 		must(t, os.WriteFile(path, []byte(before), 0o600))
 		l.deliver(t, path, m1, m2)
 		text, err := os.ReadFile(path)
@@ -187,7 +187,7 @@ func everyTear(t *testing.T, before string, healed bool) {
 func TestJSONLForgetsWhatItDidNotWrite(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b.jsonl")
-	var l ledger
+	var l notebook
 	m := note("m", `1`)
 	ctx, cancel := context.WithCancel(t.Context())
 	a := l.attempt(path, m)
@@ -226,7 +226,7 @@ func TestJSONLRemovedSideFile(t *testing.T) {
 	releaseOld := hold(t, path)
 	ctx := polled{t.Context(), make(chan struct{})}
 	var held atomic.Bool
-	var l ledger
+	var l notebook
 	a := l.attempt(path, note("m", `1`))
 	mark := a.Mark
 	a.Mark = func(ctx context.Context, note string) error {
@@ -265,7 +265,7 @@ func TestJSONLRemovedSideFile(t *testing.T) {
 func TestJSONLForeignAppend(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b.jsonl")
-	var l ledger
+	var l notebook
 	a := l.attempt(path, note("m", `1`))
 	mark := a.Mark
 	a.Mark = func(ctx context.Context, note string) error {

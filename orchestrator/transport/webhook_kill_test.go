@@ -20,7 +20,7 @@ import (
 // delivered as many as the last argument says, it is killed before it settles the last of them; 0: never.
 func runPoster(t *testing.T, args []string) {
 	address, secret := args[0], args[1]
-	c := &courier{t: t, ledger: args[2], name: "p"}
+	c := &courier{t: t, notebook: args[2], name: "p"}
 	count, err := strconv.Atoi(args[3])
 	must(t, err)
 	last, err := strconv.Atoi(args[4])
