@@ -9,7 +9,7 @@ import (
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/retention"
 )
 
 var clearOld = Case{
@@ -67,7 +67,7 @@ func clearWithMailroom(ctx context.Context, path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	cleared, err := r.ClearOld(ctx, orchestrator.ClearOptions{})
+	cleared, err := retention.ClearOld(ctx, r.Ledger, retention.ClearOptions{})
 	return cleared.Deleted, errors.Join(err, r.Close())
 }
 

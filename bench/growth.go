@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
 )
 
 var growth = Case{
@@ -52,7 +55,7 @@ func grown(ctx context.Context, env Env, rows int) (path string, err error) {
 		return "", err
 	}
 	for i := range 100 {
-		if _, err := r.Send(ctx, letter("sender1", fmt.Sprintf("worker%d", i%10+1))); err != nil {
+		if _, err := messages.Send(ctx, r.Ledger, letter("sender1", fmt.Sprintf("worker%d", i%10+1))); err != nil {
 			return "", errors.Join(err, r.Close())
 		}
 	}
@@ -76,32 +79,32 @@ func runGrowth(ctx context.Context, env Env, rows int) (Measures, error) {
 	}
 	defer r.Close()
 	deliver := "jsonl:" + filepath.Join(env.Dir, "filer.jsonl")
-	if _, _, err := r.AddAgent(ctx, orchestrator.AgentUpdate{Name: "filer", Deliver: &deliver}); err != nil {
+	if _, _, err := agents.Add(ctx, r.Ledger, agents.AgentUpdate{Name: "filer", Deliver: &deliver}); err != nil {
 		return nil, err
 	}
 	n := scaled(env, 300, 20)
 	wait, err := timed(n, func() error {
-		_, err := r.Send(ctx, letter("sender1", "waiter"))
+		_, err := messages.Send(ctx, r.Ledger, letter("sender1", "waiter"))
 		return err
 	}, func() error {
-		got, _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "waiter", Timeout: time.Second, Limit: 10})
+		got, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: "waiter", Timeout: time.Second, Limit: 10})
 		return expect(err, len(got), 1)
 	})
 	if err != nil {
 		return nil, err
 	}
 	claim, err := timed(n, func() error {
-		_, err := r.Send(ctx, letter("sender1", "filer"))
+		_, err := messages.Send(ctx, r.Ledger, letter("sender1", "filer"))
 		return err
 	}, func() error {
-		d, err := r.DeliverAll(ctx, orchestrator.DeliverOptions{Recipient: "filer"})
+		d, err := r.DeliverAll(ctx, delivery.DeliverOptions{Recipient: "filer"})
 		return expect(err, d.Delivered, 1)
 	})
 	if err != nil {
 		return nil, err
 	}
 	poll, err := timed(5*n, func() error { return nil }, func() error {
-		b, err := r.Poll(ctx, "worker3", 10)
+		b, err := delivery.Poll(ctx, r.Ledger, "worker3", 10)
 		return expect(err, len(b.Messages), 10)
 	})
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
 )
 
 // mailroomSends is n senders in one process that has the database open, as `serve` and Go programs do.
@@ -23,7 +25,7 @@ func mailroomSends(n int) func(context.Context, Env) (Measures, error) {
 			return nil, err
 		}
 		m, err := measureSends(ctx, env, n, func(sender int) error {
-			_, err := r.Send(ctx, letter(names[sender], "recipient"))
+			_, err := messages.Send(ctx, r.Ledger, letter(names[sender], "recipient"))
 			return err
 		})
 		return m, errors.Join(err, r.Close())
@@ -102,12 +104,12 @@ func mailroomDeliver(ctx context.Context, env Env) (Measures, error) {
 		for i := range drafts {
 			drafts[i] = letter("sender1", recipients[i%len(recipients)])
 		}
-		if _, errs := r.SendBatch(ctx, drafts, true); errs[0] != nil {
+		if _, errs := messages.SendBatch(ctx, r.Ledger, drafts, true); errs[0] != nil {
 			return nil, errs[0]
 		}
 	}
 	began := time.Now()
-	d, err := r.DeliverAll(ctx, orchestrator.DeliverOptions{})
+	d, err := r.DeliverAll(ctx, delivery.DeliverOptions{})
 	took := time.Since(began)
 	if err := errors.Join(expect(err, d.Delivered, backlog), r.Close()); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)

@@ -14,6 +14,8 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
 )
 
 var procs8 = Case{
@@ -76,12 +78,12 @@ func openSending(ctx context.Context, p senderParams) (sending, error) {
 
 type mailroomSending struct {
 	ctx  context.Context
-	r    *orchestrator.Engine
+	r    *delivery.Engine
 	name string
 }
 
 func (s *mailroomSending) send() error {
-	_, err := s.r.Send(s.ctx, letter(s.name, "recipient"))
+	_, err := messages.Send(s.ctx, s.r.Ledger, letter(s.name, "recipient"))
 	return err
 }
 

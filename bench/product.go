@@ -8,12 +8,16 @@ import (
 	"path/filepath"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 )
 
 // openMailroom opens a database as the product does: with its transports and its bell.
-func openMailroom(ctx context.Context, path string) (*orchestrator.Engine, error) {
-	return orchestrator.Open(ctx, orchestrator.Options{
+func openMailroom(ctx context.Context, path string) (*delivery.Engine, error) {
+	return router.Open(ctx, ledger.Options{
 		Path:       path,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
 		Log:        slog.New(slog.DiscardHandler),
@@ -21,14 +25,14 @@ func openMailroom(ctx context.Context, path string) (*orchestrator.Engine, error
 }
 
 // newMailroom makes a database with these agents, and returns its path. It is closed.
-func newMailroom(ctx context.Context, env Env, agents ...string) (string, error) {
+func newMailroom(ctx context.Context, env Env, names ...string) (string, error) {
 	path := filepath.Join(env.Dir, "mailroom.db")
 	r, err := openMailroom(ctx, path)
 	if err != nil {
 		return "", err
 	}
-	for _, name := range agents {
-		if _, _, err := r.AddAgent(ctx, orchestrator.AgentUpdate{Name: name}); err != nil {
+	for _, name := range names {
+		if _, _, err := agents.Add(ctx, r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
 			return "", errors.Join(err, r.Close())
 		}
 	}

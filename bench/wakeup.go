@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
 )
 
 var wakeup = Case{
@@ -109,7 +111,7 @@ func openRinger(ctx context.Context, p wakeupParams) (send func() error, end fun
 	}
 	r, err := openMailroom(ctx, p.Where)
 	return func() error {
-		_, err := r.Send(ctx, orchestrator.Draft{Sender: "sender", Recipient: "recipient", Type: "note", Payload: stamped()})
+		_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "sender", Recipient: "recipient", Type: "note", Payload: stamped()})
 		return err
 	}, r.Close, err
 }
@@ -175,7 +177,7 @@ func waitFor(ctx context.Context, p wakeupParams, came chan<- woken) error {
 	defer r.Close()
 	came <- woken{}
 	for {
-		got, _, err := r.Wait(ctx, orchestrator.WaitOptions{Recipient: "recipient", Timeout: time.Hour, Limit: 1})
+		got, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: "recipient", Timeout: time.Hour, Limit: 1})
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/nearest"
 )
 
 // Catalogue is the ordered list of all commands. It is immutable and safe for concurrent use.
@@ -67,7 +68,7 @@ func (c *Catalogue) Lookup(name string) (*Definition, error) {
 		names[i] = d.Name
 	}
 	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", orchestrator.Clip(name))
-	near := orchestrator.Nearest(name, names)
+	near := nearest.Nearest(name, names)
 	if len(near) == 0 {
 		return nil, e.WithHint("`mailroom commands` lists them")
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/teams"
 )
 
 // Content is what a message says, apart from the form that its vocabulary gave it. Every vocabulary renders messages of
@@ -47,7 +48,7 @@ func ContentOf(m *orchestrator.Message) Content {
 	c := Content{Text: string(m.Payload), Data: m.Payload}
 	if json.Unmarshal(fields["type"], &text) == nil {
 		switch text {
-		case orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest, orchestrator.PlanApprovalResponse:
+		case teams.ShutdownRequest, teams.ShutdownResponse, teams.PlanApprovalRequest, teams.PlanApprovalResponse:
 			c.Protocol = text
 		}
 	}

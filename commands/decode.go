@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/nearest"
 )
 
 // maxParams bounds the JSON of one call: the largest payload, and room for the rest.
@@ -199,7 +200,7 @@ func knownName(key string, params []Param, fold bool) (string, error) {
 		e.Message = fmt.Sprintf("there is no parameter %q", orchestrator.Clip(key))
 		e.Details = map[string]any{"parameter": orchestrator.Clip(key)}
 	}
-	if near := orchestrator.Nearest(strings.ToLower(key), names); len(near) > 0 {
+	if near := nearest.Nearest(strings.ToLower(key), names); len(near) > 0 {
 		return "", e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
 	if len(names) == 0 {

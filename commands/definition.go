@@ -17,14 +17,15 @@ import (
 	"strings"
 	"sync"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
 	"mailroom/tracing"
 )
 
 // Env is what a handler may touch.
 type Env struct {
-	Ledger    *orchestrator.Router // the database; nil for a command that needs none
-	Engine    *orchestrator.Engine // that delivers from it
+	Ledger    *ledger.Ledger   // the database; nil for a command that needs none
+	Engine    *delivery.Engine // that delivers from it
 	Caller    Caller
 	Log       *slog.Logger
 	Catalogue *Catalogue

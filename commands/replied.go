@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // Replied is what the result of a send says of an answer besides; its zero value says nothing.
@@ -62,5 +63,5 @@ func NoteWithheld(names []string, of int) string {
 	default:
 		whose = fmt.Sprintf(", for %d of %d recipients,", n, of)
 	}
-	return "waits" + whose + " " + orchestrator.UntilTrusted + ": " + orchestrator.NotTrusted
+	return "waits" + whose + " " + ledger.UntilTrusted + ": " + ledger.NotTrusted
 }

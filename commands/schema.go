@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // Schema is the JSON Schema of the command's parameters, for tools that check or offer them.
@@ -87,7 +87,7 @@ func whole(n *float64) *int {
 // opaque are types that marshal themselves, and how.
 var opaque = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[json.RawMessage]():   {Description: "any JSON value"}, // an empty schema would be written as true, which clients refuse
-	reflect.TypeFor[orchestrator.Row]():  {Type: "object"},
+	reflect.TypeFor[store.TableRow]():    {Type: "object"},
 	reflect.TypeFor[jsonschema.Schema](): {Type: "object"},
 }
 

@@ -7,7 +7,8 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/overview"
 )
 
 // Text writes for people, on a terminal. What comes from messages can neither drive the terminal nor pass for a line of ours:
@@ -102,7 +103,7 @@ func (w *Text) Status(status string) Painted {
 }
 
 // Finding writes what a doctor has found, and below it what to do.
-func (w *Text) Finding(f orchestrator.Finding) {
+func (w *Text) Finding(f overview.Finding) {
 	w.Block(w.Status(f.Level)+Painted("  "+Inline(f.Check)+": "), "    ", f.Says)
 	if f.Do != "" {
 		w.Body("    ", f.Do)
@@ -112,7 +113,7 @@ func (w *Text) Finding(f orchestrator.Finding) {
 // NotTrusted writes why a database does nothing outside of itself, and what to do about it; nothing where it does.
 func NotTrusted(w *Text, why string) {
 	if why != "" {
-		w.Printf("%s\n", w.Paint(Red, "Attention: "+orchestrator.NotTrusted+": "+why+". "+orchestrator.NotTrustedHint+"."))
+		w.Printf("%s\n", w.Paint(Red, "Attention: "+ledger.NotTrusted+": "+why+". "+ledger.NotTrustedHint+"."))
 	}
 }
 

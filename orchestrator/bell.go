@@ -23,8 +23,8 @@ type Bell interface {
 	Listen(ctx context.Context, recipient string) (rings <-chan bool, stop func(), err error)
 }
 
-// slowPoll is how long whoever listens for rings waits at most before it looks again by itself, were a ring to be lost.
-const slowPoll = time.Minute
+// SlowPoll is how long whoever listens for rings waits at most before it looks again by itself, were a ring to be lost.
+const SlowPoll = time.Minute
 
-// anyThread is the name by which the bell rings for posts, whatever their thread: those who wait for them take part in many.
-const anyThread = ThreadPrefix
+// AnyThread is the name by which the bell rings for posts, whatever their thread: those who wait for them take part in many.
+const AnyThread = ThreadPrefix

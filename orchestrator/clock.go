@@ -7,9 +7,9 @@ import (
 	"mailroom/tracing"
 )
 
-// stamp writes a time the one way in which all times are stored, tracing.Layout, so that comparing text compares times.
+// Stamp writes a time the one way in which all times are stored, tracing.Layout, so that comparing text compares times.
 // Every send writes several, and time.Format takes five times as long.
-func stamp(t time.Time) string {
+func Stamp(t time.Time) string {
 	t = t.UTC()
 	year, month, day := t.Date()
 	if year < 0 || year > 9999 {
@@ -35,8 +35,8 @@ func digits(b []byte, n int) {
 	}
 }
 
-// parseStamp reads a stored time. A time that others wrote and that was not adopted yet gives the zero time.
-func parseStamp(s string) time.Time {
+// ParseStamp reads a stored time. A time that others wrote and that was not adopted yet gives the zero time.
+func ParseStamp(s string) time.Time {
 	t, err := time.Parse(tracing.Layout, s)
 	if err != nil {
 		return time.Time{}
@@ -44,11 +44,11 @@ func parseStamp(s string) time.Time {
 	return t
 }
 
-// clearPause is how long a job that works through many rows pauses between two of its transactions, so that others get their turn.
-const clearPause = 2 * time.Millisecond
+// ClearPause is how long a job that works through many rows pauses between two of its transactions, so that others get their turn.
+const ClearPause = 2 * time.Millisecond
 
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
+// Pause waits for d, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

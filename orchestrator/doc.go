@@ -1,7 +1,4 @@
-// Package orchestrator is what happens to rows: it opens the database, takes messages, claims and delivers them, retries,
-// gives up, cleans up and explains, and writes every step into the trace tables in the transaction of the step itself.
-//
-// A Router is an open database. Everything it writes goes through one connection per process, whose transactions are
-// shared by whoever writes at the same time (writer.go); reading goes through a small pool of others (reader.go).
-// ARCHITECTURE.md walks one message through the files.
+// Package orchestrator holds the words of the engine: messages and drafts, names, errors and their codes, times and durations,
+// and what a transport is. The packages below its folder do the work; ARCHITECTURE.md shows their floors, and walks one message
+// through the files.
 package orchestrator

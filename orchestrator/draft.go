@@ -10,10 +10,10 @@ const (
 	MaxPayload   = 1 << 20 // bytes of JSON
 	MaxType      = 64      // bytes
 	MaxPriority  = 9
-	MaxTTL       = 30 * day
-	MaxNotBefore = 30 * day // how far ahead a sender may put the delivery
-	maxKey       = 256      // bytes of an idempotency key, a message id, a thread or session id
-	maxText      = 8 << 10  // bytes of summary and context
+	MaxTTL       = 30 * Day
+	MaxNotBefore = 30 * Day // how far ahead a sender may put the delivery
+	MaxKey       = 256      // bytes of an idempotency key, a message id, a thread or session id
+	MaxText      = 8 << 10  // bytes of summary and context
 )
 
 // Draft is a message about to be sent.
@@ -57,7 +57,7 @@ type Draft struct {
 	// messages that are kept. It must have an id of its own for every sequence, of 1 to 256 bytes, and may be called again.
 	MakeID func(recipient string, at time.Time, sequence int) string
 
-	post string // the thread's own row of the message
+	Post string // the thread's own row of the message
 }
 
 // Sent is the answer to a Draft.

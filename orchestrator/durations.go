@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const day = 24 * time.Hour
+const Day = 24 * time.Hour
 
 // ParseDuration reads Go's durations (30s, 1h30m), days (7d) and bare numbers of seconds (300).
 func ParseDuration(s string) (time.Duration, error) {
@@ -17,7 +17,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.ParseInt(days, 10, 32); err == nil && n >= 0 && n <= 36500 {
-			return time.Duration(n) * day, nil
+			return time.Duration(n) * Day, nil
 		}
 	}
 	d, err := time.ParseDuration(s)
@@ -29,8 +29,8 @@ func ParseDuration(s string) (time.Duration, error) {
 
 // FormatDuration writes a duration the way ParseDuration reads it.
 func FormatDuration(d time.Duration) string {
-	if d >= day && d%day == 0 {
-		return strconv.FormatInt(int64(d/day), 10) + "d"
+	if d >= Day && d%Day == 0 {
+		return strconv.FormatInt(int64(d/Day), 10) + "d"
 	}
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -42,7 +42,7 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// secondsUpTo turns seconds into a duration that is at most limit.
-func secondsUpTo(seconds int64, limit time.Duration) time.Duration {
+// SecondsUpTo turns seconds into a duration that is at most limit.
+func SecondsUpTo(seconds int64, limit time.Duration) time.Duration {
 	return time.Duration(min(seconds, int64(limit/time.Second))) * time.Second
 }

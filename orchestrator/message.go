@@ -78,21 +78,21 @@ type Message struct {
 	// Mark is what the transport noted with this message during an earlier attempt; see Attempt.Mark.
 	Mark string `json:"-"`
 
-	seq        int64
-	ttl        *int64 // seconds, the sender's own
-	leaseToken string
-	marks      string // all transports' marks, JSON
-	reader     string // of a post that Wait took: the agent that waited
-	readFrom   int64  // and how far that had read its thread before
+	Seq        int64  `json:"-"`
+	Ttl        *int64 `json:"-"` // seconds, the sender's own
+	LeaseToken string `json:"-"`
+	Marks      string `json:"-"` // all transports' marks, JSON
+	Reader     string `json:"-"` // of a post that Wait took: the agent that waited
+	ReadFrom   int64  `json:"-"` // and how far that had read its thread before
 
-	shownAt, shownUntil string // the lease under which it was handed out just now
+	ShownAt, ShownUntil string `json:"-"` // the lease under which it was handed out just now
 }
 
-// isPost reports whether m is a thread's own copy of a post.
-func (m *Message) isPost() bool { return strings.HasPrefix(m.Recipient, ThreadPrefix) }
+// IsPost reports whether m is a thread's own copy of a post.
+func (m *Message) IsPost() bool { return strings.HasPrefix(m.Recipient, ThreadPrefix) }
 
-// postID returns the id of the post that m is, or by which it reaches an agent; "" for any other message.
-func (m *Message) postID() string {
+// PostID returns the id of the post that m is, or by which it reaches an agent; "" for any other message.
+func (m *Message) PostID() string {
 	if strings.HasPrefix(m.Group, ThreadPrefix) {
 		return m.MulticastID
 	}

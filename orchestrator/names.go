@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"mailroom/orchestrator/nearest"
 	"slices"
 	"strings"
 )
@@ -18,17 +19,17 @@ const Operator = "operator"
 // person's devices. Source: signal.md, "Life of a question".
 const User = "user"
 
-// builtIns say of the names that are always there, and are no agents, who is behind them.
-var builtIns = map[string]string{
+// BuiltIns say of the names that are always there, and are no agents, who is behind them.
+var BuiltIns = map[string]string{
 	Operator: "whoever types in a shell of this machine",
 	User:     "the person who runs the agents, on a phone",
 }
 
 // IsBuiltIn reports whether a name is that of the operator or the user, who are always there and are no agents.
-func IsBuiltIn(name string) bool { return builtIns[name] != "" }
+func IsBuiltIn(name string) bool { return BuiltIns[name] != "" }
 
-// reservedNames cannot be agents: their views would clash with tables, or they mean something else.
-var reservedNames = []string{"agent", Everyone, User, Operator, SystemSender}
+// ReservedNames cannot be agents: their views would clash with tables, or they mean something else.
+var ReservedNames = []string{"agent", Everyone, User, Operator, SystemSender}
 
 // CheckName folds and checks the name of an agent or a group: a lower-case letter, then up to 56 letters, digits, '_'
 // or '-'. Names match without regard to case. Error: invalid_params.
@@ -36,16 +37,16 @@ func CheckName(kind, name string) (string, error) {
 	if len(name) > maxName {
 		return "", Errorf(InvalidParams, "the %s name has %d bytes; at most %d are allowed", kind, len(name), maxName)
 	}
-	folded := foldName(name)
-	if !isName(folded) {
+	folded := FoldName(name)
+	if !IsName(folded) {
 		return "", Errorf(InvalidParams, "%q is not a name: it is a letter, then letters, digits, '_' or '-'", name)
 	}
 	return folded, nil
 }
 
-// foldName folds the case of ASCII letters, which is the only case that names have. A letter of another alphabet stays
+// FoldName folds the case of ASCII letters, which is the only case that names have. A letter of another alphabet stays
 // what it is, so that no two names that look different are one: U+212A, the Kelvin sign, is no k.
-func foldName(name string) string {
+func FoldName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'A' && c <= 'Z' {
 			return c + 'a' - 'A'
@@ -54,33 +55,33 @@ func foldName(name string) string {
 	}, name)
 }
 
-// checkNewName is CheckName for a name that is about to be given.
-func checkNewName(kind, name string) (string, error) {
+// CheckNewName is CheckName for a name that is about to be given.
+func CheckNewName(kind, name string) (string, error) {
 	folded, err := CheckName(kind, name)
 	if err != nil {
 		return "", err
 	}
-	if slices.Contains(reservedNames, folded) || strings.HasPrefix(folded, "sqlite_") {
+	if slices.Contains(ReservedNames, folded) || strings.HasPrefix(folded, "sqlite_") {
 		return "", Errorf(InvalidParams, "%q cannot be the name of %s %s: it is reserved", folded, article(kind), kind)
 	}
 	return folded, nil
 }
 
-// noMember refuses a built-in name as a part of a group, a session or a thread.
-func noMember(name, of string) *Error {
-	return Errorf(InvalidParams, "%s is %s, and takes part in no %s", name, builtIns[name], of).WithHint("Write to %s by its name", name)
+// NoMember refuses a built-in name as a part of a group, a session or a thread.
+func NoMember(name, of string) *Error {
+	return Errorf(InvalidParams, "%s is %s, and takes part in no %s", name, BuiltIns[name], of).WithHint("Write to %s by its name", name)
 }
 
-// noAgentsName begins the advice about a message whose recipient nobody can add.
-const noAgentsName = "No agent can have that name"
+// NoAgentsName begins the advice about a message whose recipient nobody can add.
+const NoAgentsName = "No agent can have that name"
 
-// canBeAgent reports whether an agent can be added with a name.
-func canBeAgent(name string) bool {
-	_, err := checkNewName("agent", name)
+// CanBeAgent reports whether an agent can be added with a name.
+func CanBeAgent(name string) bool {
+	_, err := CheckNewName("agent", name)
 	return err == nil
 }
 
-func isName(s string) bool {
+func IsName(s string) bool {
 	if s == "" || len(s) > maxName || s[0] < 'a' || s[0] > 'z' {
 		return false
 	}
@@ -92,30 +93,30 @@ func isName(s string) bool {
 	return true
 }
 
-// didYouMean is the hint for an unknown name: the nearest known ones.
-func didYouMean(name string, known []string) string {
-	if near := Nearest(name, known); len(near) > 0 {
+// DidYouMean is the hint for an unknown name: the nearest known ones.
+func DidYouMean(name string, known []string) string {
+	if near := nearest.Nearest(name, known); len(near) > 0 {
 		return "Did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return ""
 }
 
-// unknown notes that a name which nobody has is what is wrong, and the nearest of those that are known.
-func (e *Error) unknown(name string, known []string) *Error {
+// WithUnknown notes that a name which nobody has is what is wrong, and the nearest of those that are known.
+func (e *Error) WithUnknown(name string, known []string) *Error {
 	e.Unknown = name
-	if near := Nearest(name, known); len(near) > 0 {
+	if near := nearest.Nearest(name, known); len(near) > 0 {
 		e.Details = map[string]any{"near": near}
 	}
 	return e
 }
 
-// addIt is the hint for a name that may be one that is not known yet.
-func addIt(name string) string {
-	if slices.Contains(reservedNames, foldName(name)) {
+// AddIt is the hint for a name that may be one that is not known yet.
+func AddIt(name string) string {
+	if slices.Contains(ReservedNames, FoldName(name)) {
 		return "The name is reserved, and cannot be an agent's"
 	}
-	if !canBeAgent(name) {
-		return noAgentsName
+	if !CanBeAgent(name) {
+		return NoAgentsName
 	}
 	return "Add the agent with `mailroom agent add " + name + "`"
 }

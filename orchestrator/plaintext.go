@@ -16,9 +16,9 @@ func Unseen(r rune) bool {
 		r >= 0xE0100 && r <= 0xE01EF
 }
 
-// checkPlain refuses a text that is shown within a line of ours, such as a message's type or a thread's name, and holds a
+// CheckPlain refuses a text that is shown within a line of ours, such as a message's type or a thread's name, and holds a
 // character that could make the line look like another.
-func checkPlain(what, text string) error {
+func CheckPlain(what, text string) error {
 	for i, r := range text {
 		switch {
 		case r == utf8.RuneError:

@@ -17,8 +17,8 @@ type Schedule struct {
 	Problem   string          `json:"problem,omitempty"` // why no daemon can run it
 }
 
-// presetSchedules stand in a new database. Source: contract, "The ladder and retention".
-var presetSchedules = []Schedule{
+// PresetSchedules stand in a new database. Source: contract, "The ladder and retention".
+var PresetSchedules = []Schedule{
 	{Name: "deliver_all", Spec: "@every 1s", Command: "deliver_all", Params: json.RawMessage(`{"wait":false}`)},
 	{Name: "deliver_on_doorbell", Spec: Doorbell, Command: "deliver_all", Params: json.RawMessage(`{"wait":false}`)},
 	{Name: "clear_old", Spec: "0 3 * * *", Command: "clear_old", Params: json.RawMessage(`{}`)},
@@ -26,5 +26,5 @@ var presetSchedules = []Schedule{
 	{Name: "checkpoint", Spec: "@every 5m", Command: "checkpoint", Params: json.RawMessage(`{}`)},
 }
 
-// presetGroups exist empty in a new database. Source: contract, "Who is known".
-var presetGroups = []string{"builders", "council", "intelligence"}
+// PresetGroups exist empty in a new database. Source: contract, "Who is known".
+var PresetGroups = []string{"builders", "council", "intelligence"}

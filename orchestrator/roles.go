@@ -17,12 +17,12 @@ func CheckRecipient(kind, recipient string) (string, error) {
 	if !is {
 		return CheckName(kind, recipient)
 	}
-	role = foldRole(role)
+	role = FoldRole(role)
 	if role == "" || len(role) > maxRole {
 		return "", Errorf(InvalidParams, "%q names no role: a role has 1 to %d bytes", Clip(recipient), maxRole).
 			WithHint("Write it as in %sreviewer; `mailroom agent list` shows the roles that there are", RolePrefix)
 	}
-	return RolePrefix + role, checkPlain("the role", role)
+	return RolePrefix + role, CheckPlain("the role", role)
 }
 
-func foldRole(role string) string { return strings.ToLower(strings.TrimSpace(role)) }
+func FoldRole(role string) string { return strings.ToLower(strings.TrimSpace(role)) }

@@ -150,7 +150,7 @@ var (
 
 	// ErrNoDevice reports that the user has no device that could show what a message tells. The message waits, at no cost,
 	// until one is approved.
-	ErrNoDevice = errors.New(waitsForDevice)
+	ErrNoDevice = errors.New(WaitsForDevice)
 
 	// ErrGone reports that the address does not exist any more, and the recipient wants no more messages there. The agent's
 	// transport is disabled; its messages wait until somebody gives it another one.
@@ -171,5 +171,5 @@ func (e *RetryAfter) Error() string { return e.Err.Error() }
 
 func (e *RetryAfter) Unwrap() error { return e.Err }
 
-// waitsForDevice is what a message to the user does that has nobody to show it to.
-const waitsForDevice = "waits for a device"
+// WaitsForDevice is what a message to the user does that has nobody to show it to.
+const WaitsForDevice = "waits for a device"

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// plural is a number of things in words: "1 agent", "2 agents".
-func plural(n int, noun string) string {
+// Plural is a number of things in words: "1 agent", "2 agents".
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// shellWord is a text as one word of a shell's command line.
-func shellWord(text string) string {
+// ShellWord is a text as one word of a shell's command line.
+func ShellWord(text string) string {
 	plain := func(c rune) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@%,", c)
 	}

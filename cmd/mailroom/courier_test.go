@@ -10,6 +10,9 @@ import (
 	"sync"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
 )
 
 // courier is a program that delivers what is due, once, and stands still where its first argument says, for its test to
@@ -28,13 +31,13 @@ func courier() {
 		panic(err)
 	}
 	k := &knife{where: os.Args[1]}
-	r, err := orchestrator.Open(context.Background(), orchestrator.Options{
+	r, err := router.Open(context.Background(), ledger.Options{
 		Path: os.Getenv("MAILROOM_DB"), Transports: k.transports(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		panic(err)
 	}
-	if _, err := r.DeliverAll(context.Background(), orchestrator.DeliverOptions{ClaimSize: size}); err != nil {
+	if _, err := r.DeliverAll(context.Background(), delivery.DeliverOptions{ClaimSize: size}); err != nil {
 		panic(err)
 	}
 	if err := r.Close(); err != nil {

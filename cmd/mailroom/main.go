@@ -22,6 +22,9 @@ import (
 	"mailroom/commands/surface/cli"
 	"mailroom/commands/team"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 )
 
@@ -64,17 +67,17 @@ func transports() map[string]orchestrator.Transport {
 }
 
 // options are those of every database; tests step the clock of processes with them.
-var options orchestrator.Options
+var options ledger.Options
 
-func open(ctx context.Context, path string, log *slog.Logger) (*orchestrator.Engine, error) {
+func open(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) {
 	o := options
 	o.Path, o.Instance, o.Transports, o.Log = path, os.Getenv("ORCHESTRATOR_INSTANCE_ID"), transports(), log
 	o.User = signal.NewUser
-	o.Trust = &orchestrator.Trust{}
+	o.Trust = &ledger.Trust{}
 	if folder := cli.StateFolder(os.Getenv); folder != "" {
 		o.Trust.Folder = filepath.Join(folder, "trusted")
 	}
-	return orchestrator.Open(ctx, o)
+	return router.Open(ctx, o)
 }
 
 // version is the module version of a released build, otherwise the commit.

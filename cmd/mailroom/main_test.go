@@ -21,6 +21,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/statements"
 	"mailroom/orchestrator/orchestratortest/torture"
 )
@@ -73,7 +74,7 @@ var standingTables = []string{
 
 // guardTables fails a command that touches a table which its card does not declare. One whose card has none to write looks only,
 // and is offered so: it may write nothing but the traces.
-func guardTables(d *commands.Definition, r *orchestrator.Router) (release func() error) {
+func guardTables(d *commands.Definition, r *ledger.Ledger) (release func() error) {
 	card, err := d.Card()
 	if err != nil {
 		return func() error { return err }

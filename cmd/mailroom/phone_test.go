@@ -18,7 +18,10 @@ import (
 
 	"filippo.io/age"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/router"
 )
 
 // phone is a device of scripts, which does what the app does, past the app's HTTP:
@@ -65,7 +68,7 @@ type pocket struct{ Device, Identity string }
 
 func runPhone(name, verb string, args []string) error {
 	ctx := context.Background()
-	r, err := orchestrator.Open(ctx, orchestrator.Options{Path: os.Getenv("MAILROOM_DB")})
+	r, err := router.Open(ctx, ledger.Options{Path: os.Getenv("MAILROOM_DB")})
 	if err != nil {
 		return err
 	}
@@ -84,7 +87,7 @@ func runPhone(name, verb string, args []string) error {
 	switch verb {
 	case "subscribe":
 		// A point of P-256 and 16 bytes, as a browser has them. Source: RFC 8291, appendix A.
-		return r.Subscribe(ctx, kept.Device, orchestrator.Subscription{
+		return questions.Subscribe(ctx, r.Ledger, kept.Device, questions.Subscription{
 			Endpoint: args[0], Auth: "BTBZMqHH6r4Tts7J_aSIgg",
 			P256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
 		})
@@ -100,13 +103,13 @@ func runPhone(name, verb string, args []string) error {
 	return errors.New("usage: phone NAME pair|subscribe|read|answer ...")
 }
 
-func pairPhone(ctx context.Context, r *orchestrator.Engine, name, url string) error {
+func pairPhone(ctx context.Context, r *delivery.Engine, name, url string) error {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		return err
 	}
 	_, code, _ := strings.Cut(url, "#c=")
-	d, _, err := r.Pair(ctx, orchestrator.PairRequest{Code: code, Name: name, Recipient: identity.Recipient().String()})
+	d, _, err := questions.Pair(ctx, r.Ledger, questions.PairRequest{Code: code, Name: name, Recipient: identity.Recipient().String()})
 	if err != nil {
 		return err
 	}
@@ -119,16 +122,16 @@ func pairPhone(ctx context.Context, r *orchestrator.Engine, name, url string) er
 }
 
 // read returns what a question or an alert says, in JSON.
-func (p *pocket) read(ctx context.Context, r *orchestrator.Engine, id string) (string, error) {
+func (p *pocket) read(ctx context.Context, r *delivery.Engine, id string) (string, error) {
 	body, encrypted := "", false
 	if strings.HasPrefix(id, "a-") {
-		a, err := r.Alert(ctx, id)
+		a, err := questions.GetAlert(ctx, r.Ledger, id)
 		if err != nil {
 			return "", err
 		}
 		body, encrypted = a.Body, a.Encrypted
 	} else {
-		q, err := r.Question(ctx, id)
+		q, err := questions.Get(ctx, r.Ledger, id)
 		if err != nil {
 			return "", err
 		}
@@ -154,7 +157,7 @@ func (p *pocket) read(ctx context.Context, r *orchestrator.Engine, id string) (s
 }
 
 // answer answers a question as the app does: a number is the index of an option.
-func (p *pocket) answer(ctx context.Context, r *orchestrator.Engine, id, what string) error {
+func (p *pocket) answer(ctx context.Context, r *delivery.Engine, id, what string) error {
 	said := map[string]any{"text": what}
 	signed := "text:" + what
 	if n, err := strconv.Atoi(what); err == nil {
@@ -170,7 +173,7 @@ func (p *pocket) answer(ctx context.Context, r *orchestrator.Engine, id, what st
 	}
 	if question.Reply == "" {
 		text, _ := json.Marshal(said)
-		_, err = r.AnswerQuestion(ctx, id, p.Device, string(text))
+		_, err = questions.Answer(ctx, r.Ledger, id, p.Device, string(text))
 		return err
 	}
 	key, err := base64.RawURLEncoding.DecodeString(question.Mac)
@@ -193,6 +196,6 @@ func (p *pocket) answer(ctx context.Context, r *orchestrator.Engine, id, what st
 	if err := errors.Join(json.NewEncoder(w).Encode(said), w.Close()); err != nil {
 		return err
 	}
-	_, err = r.AnswerQuestion(ctx, id, p.Device, base64.StdEncoding.EncodeToString(sealed.Bytes()))
+	_, err = questions.Answer(ctx, r.Ledger, id, p.Device, base64.StdEncoding.EncodeToString(sealed.Bytes()))
 	return err
 }

@@ -11,6 +11,8 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/questions"
 )
 
 // anID is a parameter that names something which may be another agent's.
@@ -163,7 +165,7 @@ func (m *matrix) foreignIDs() map[string][]string {
 // deadLetter is the id of a message that failed.
 func (m *matrix) deadLetter() string {
 	m.t.Helper()
-	_, err := m.router.Send(m.t.Context(), orchestrator.Draft{Sender: "writer", Recipient: "nobody"})
+	_, err := messages.Send(m.t.Context(), m.router.Ledger, orchestrator.Draft{Sender: "writer", Recipient: "nobody"})
 	var refused *orchestrator.Error
 	if !errors.As(err, &refused) || refused.MessageID == "" {
 		m.t.Fatal(err)
@@ -174,12 +176,12 @@ func (m *matrix) deadLetter() string {
 // question is the id of a question of the writer's, which may be taken back already.
 func (m *matrix) question(cancelled bool) string {
 	m.t.Helper()
-	id, err := m.router.NewSignalID("q-")
+	id, err := questions.NewSignalID(m.router.Ledger, "q-")
 	if err == nil {
-		_, _, err = m.router.AskUser(m.t.Context(), orchestrator.QuestionDraft{ID: id, Asker: "writer", Body: `{"question":"Now?"}`, TTL: time.Hour})
+		_, _, err = questions.Ask(m.t.Context(), m.router.Ledger, questions.QuestionDraft{ID: id, Asker: "writer", Body: `{"question":"Now?"}`, TTL: time.Hour})
 	}
 	if err == nil && cancelled {
-		_, err = m.router.CancelQuestion(m.t.Context(), id, "writer")
+		_, err = questions.Cancel(m.t.Context(), m.router.Ledger, id, "writer")
 	}
 	if err != nil {
 		m.t.Fatal(err)
@@ -211,7 +213,7 @@ func (m *matrix) answerTo(agent, command, params, id string) string {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	env := commands.Env{Ledger: m.router.Router, Engine: m.router, Caller: commands.Caller{Name: agent, Session: "default"}, Log: m.log, Catalogue: config().Catalogue}
+	env := commands.Env{Ledger: m.router.Ledger, Engine: m.router, Caller: commands.Caller{Name: agent, Session: "default"}, Log: m.log, Catalogue: config().Catalogue}
 	answer, failure := d.Run(m.t.Context(), env, json.RawMessage(fmt.Sprintf(params, id)))
 	said := any(answer)
 	if failure != nil {

@@ -16,6 +16,7 @@ import (
 	"mailroom/commands/signal"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // phoneOf is a phone of the user's whose router is a test's own.
@@ -31,13 +32,13 @@ func newPhone(m *matrix) *phoneOf {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	code, _, err := m.router.StartPairing(m.t.Context())
+	code, _, err := questions.StartPairing(m.t.Context(), m.router.Ledger)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	d, _, err := m.router.Pair(m.t.Context(), orchestrator.PairRequest{Code: code, Name: "pocket", Recipient: key.Recipient().String()})
+	d, _, err := questions.Pair(m.t.Context(), m.router.Ledger, questions.PairRequest{Code: code, Name: "pocket", Recipient: key.Recipient().String()})
 	if err == nil {
-		d, err = person.Approve(m.t.Context(), m.router.Router, d.Fingerprint)
+		d, err = person.Approve(m.t.Context(), m.router.Ledger, d.Fingerprint)
 	}
 	if err != nil {
 		m.t.Fatal(err)
@@ -54,14 +55,14 @@ type onScreen struct {
 // look returns the only question that is open, and the newest alert.
 func (p *phoneOf) look() (question, alert *onScreen) {
 	p.m.t.Helper()
-	questions, err := p.m.router.Questions(p.m.t.Context(), orchestrator.QuestionFilter{Status: orchestrator.QuestionPending})
-	if err != nil || len(questions) > 1 {
-		p.m.t.Fatalf("%d questions are open: %v", len(questions), err)
+	asked, err := questions.List(p.m.t.Context(), p.m.router.Ledger, questions.QuestionFilter{Status: questions.QuestionPending})
+	if err != nil || len(asked) > 1 {
+		p.m.t.Fatalf("%d questions are open: %v", len(asked), err)
 	}
-	if len(questions) == 1 {
-		question = p.open(questions[0].ID)
+	if len(asked) == 1 {
+		question = p.open(asked[0].ID)
 	}
-	alerts, err := p.m.router.Alerts(p.m.t.Context(), time.Time{}, 1)
+	alerts, err := questions.Alerts(p.m.t.Context(), p.m.router.Ledger, time.Time{}, 1)
 	if err != nil {
 		p.m.t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func TestForgedAnswerToAMessage(t *testing.T) {
 	m.run("writer", "default", "send_message", `{"target":"user","message_type":"QUERY","message":"Deploy?"}`)
 	m.deliver()
 	question, _ := p.look()
-	if _, err := m.router.AnswerQuestion(t.Context(), question.ID, p.Device, base64.StdEncoding.EncodeToString([]byte("yes, deploy"))); err != nil {
+	if _, err := questions.Answer(t.Context(), m.router.Ledger, question.ID, p.Device, base64.StdEncoding.EncodeToString([]byte("yes, deploy"))); err != nil {
 		t.Fatal(err)
 	}
 	m.deliver()
@@ -216,7 +217,7 @@ func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
 	if err := os.WriteFile(key, []byte("{"), 0o600); err != nil { // as when a descriptor or the disk is missing
 		t.Fatal(err)
 	}
-	if err := signal.NewUser(m.router.Router).(orchestrator.Returning).Return(t.Context()); orchestrator.CodeOf(err) != orchestrator.Unavailable {
+	if err := signal.NewUser(m.router.Ledger).(orchestrator.Returning).Return(t.Context()); orchestrator.CodeOf(err) != orchestrator.Unavailable {
 		t.Errorf("the error is %v", err)
 	}
 	if n := m.count(`SELECT count(*) FROM agent_message WHERE sender = 'user'`); n != "0" {

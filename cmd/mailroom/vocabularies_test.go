@@ -19,20 +19,24 @@ import (
 	"mailroom/commands/signal"
 	"mailroom/commands/team"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 )
 
 // matrix is a database in which one agent writes in every vocabulary and another reads in every vocabulary. The two work
 // in different sessions, so that the session has to be shown.
 type matrix struct {
 	t      *testing.T
-	router *orchestrator.Engine
+	router *delivery.Engine
 	log    *slog.Logger
 }
 
 func newMatrix(t *testing.T) *matrix {
 	log := slog.New(slog.DiscardHandler)
-	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
-		Path: filepath.Join(t.TempDir(), "mailroom.db"), Transports: transports(), User: signal.NewUser, Log: log, Bell: orchestrator.NewLocalBell(),
+	r, err := router.Open(t.Context(), ledger.Options{
+		Path: filepath.Join(t.TempDir(), "mailroom.db"), Transports: transports(), User: signal.NewUser, Log: log, Bell: store.NewLocalBell(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +57,7 @@ func (m *matrix) run(as, session, command, params string, args ...any) commands.
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	env := commands.Env{Ledger: m.router.Router, Engine: m.router, Caller: commands.Caller{Name: as, Session: session, Admin: as == ""}, Log: m.log, Catalogue: config().Catalogue}
+	env := commands.Env{Ledger: m.router.Ledger, Engine: m.router, Caller: commands.Caller{Name: as, Session: session, Admin: as == ""}, Log: m.log, Catalogue: config().Catalogue}
 	answer, err := d.Run(m.t.Context(), env, json.RawMessage(fmt.Sprintf(params, args...)))
 	if err != nil {
 		m.t.Fatalf("%s %s: %v", command, params, err)

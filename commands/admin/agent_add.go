@@ -4,7 +4,8 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 )
 
 // AgentAddParams say what to add, or to change of a known agent. What is left out stays as it is.
@@ -26,16 +27,16 @@ type AgentAddParams struct {
 
 // AgentResult is one agent.
 type AgentResult struct {
-	Agent   orchestrator.Agent `json:"agent"`
-	Created bool               `json:"created"`
-	Note    string             `json:"note,omitempty"` // what it was hardly meant to be
+	Agent   ledger.Agent `json:"agent"`
+	Created bool         `json:"created"`
+	Note    string       `json:"note,omitempty"` // what it was hardly meant to be
 }
 
 var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
 
 // agentAdd is idempotent: adding a known agent again updates it.
 func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentResult, error) {
-	u := orchestrator.AgentUpdate{
+	u := agents.AgentUpdate{
 		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start, PlanModeRequired: p.PlanMode,
 		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, Groups: p.Groups, By: env.Caller.Name,
 	}
@@ -47,13 +48,13 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 		d := p.SilentAfter.Duration()
 		u.SilentAfter = &d
 	}
-	agent, created, err := env.Ledger.AddAgent(ctx, u)
+	agent, created, err := agents.Add(ctx, env.Ledger, u)
 	if err != nil {
 		return AgentResult{}, err
 	}
 	r := AgentResult{Agent: agent, Created: created}
 	if p.Start != nil || p.SilentAfter != nil {
-		if r.Note, err = env.Ledger.Untold(ctx, agent.Name); err != nil {
+		if r.Note, err = agents.Untold(ctx, env.Ledger, agent.Name); err != nil {
 			env.Log.Warn("it could not be looked up who is told of an agent", "agent", agent.Name, "error", err) // it was added
 		}
 	}

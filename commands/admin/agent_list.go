@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/overview"
 )
 
 // NoParams are the parameters of a command that has none.
@@ -19,25 +19,25 @@ type AgentListParams struct {
 
 // AgentListResult lists the agents that are known, behind them the operator and the user, and then who was removed.
 type AgentListResult struct {
-	Agents []orchestrator.AgentStanding `json:"agents"`
+	Agents []overview.AgentStanding `json:"agents"`
 }
 
 var agentListCommand = commands.Define(vocabulary, "agent list", agentList).ListsAgents()
 
 func agentList(ctx context.Context, env commands.Env, p AgentListParams) (AgentListResult, error) {
-	agents, err := env.Ledger.AgentStandings(ctx)
+	agents, err := overview.Standings(ctx, env.Ledger)
 	for i := range agents {
 		conceal(env.Caller, &agents[i])
 	}
 	if err != nil || !p.All {
 		return AgentListResult{Agents: agents}, err
 	}
-	removed, err := env.Ledger.RemovedAgents(ctx)
+	removed, err := overview.RemovedAgents(ctx, env.Ledger)
 	return AgentListResult{Agents: append(agents, removed...)}, err
 }
 
 // conceal keeps the files, commands and addresses of other agents from an agent on another machine: keys stand in them.
-func conceal(caller commands.Caller, a *orchestrator.AgentStanding) {
+func conceal(caller commands.Caller, a *overview.AgentStanding) {
 	if !caller.Remote || caller.Admin || caller.Name == a.Name {
 		return
 	}
@@ -56,7 +56,7 @@ func conceal(caller commands.Caller, a *orchestrator.AgentStanding) {
 
 // Text shows a table.
 func (r AgentListResult) Text(w *commands.Text) {
-	if !slices.ContainsFunc(r.Agents, func(a orchestrator.AgentStanding) bool { return !a.BuiltIn }) {
+	if !slices.ContainsFunc(r.Agents, func(a overview.AgentStanding) bool { return !a.BuiltIn }) {
 		w.Printf("Nobody is known yet. Add somebody with `mailroom agent add NAME`.\n")
 	}
 	headings, started := []string{"AGENT", "ROLE", "STATUS", "DELIVER", "FALLBACK", "GROUPS"}, false
@@ -97,7 +97,7 @@ func brief(text string) string {
 }
 
 // standing says in a few words what an agent does, and since when.
-func standing(a *orchestrator.AgentStanding) string {
+func standing(a *overview.AgentStanding) string {
 	if a.Status == "" {
 		return ""
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/sessions"
 )
 
 // AgentRemoveParams name the agent to forget.
@@ -25,14 +27,14 @@ var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove
 
 func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (AgentRemoveResult, error) {
 	r := AgentRemoveResult{Name: p.Name}
-	agent, err := env.Ledger.AgentStanding(ctx, p.Name)
+	agent, err := overview.StandingOf(ctx, env.Ledger, p.Name)
 	if err != nil {
 		return r, err
 	}
-	if agent.Run != nil && agent.Run.State == orchestrator.RunRunning {
+	if agent.Run != nil && agent.Run.State == sessions.RunRunning {
 		r.SessionPID = agent.Run.PID
 	}
-	r.DeadLetters, err = env.Ledger.RemoveAgent(ctx, orchestrator.AgentRemoval{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
+	r.DeadLetters, err = delivery.RemoveAgent(ctx, env.Ledger, delivery.AgentRemoval{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
 	return r, err
 }
 

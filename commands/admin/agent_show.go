@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/sessions"
 )
 
 // AgentNameParams name one agent.
@@ -16,20 +17,20 @@ type AgentNameParams struct {
 
 // AgentShowResult is one agent and what waits for it.
 type AgentShowResult struct {
-	Agent   orchestrator.AgentStanding    `json:"agent"`
-	Backlog orchestrator.RecipientBacklog `json:"backlog"`
+	Agent   overview.AgentStanding    `json:"agent"`
+	Backlog overview.RecipientBacklog `json:"backlog"`
 }
 
 var agentShowCommand = commands.Define(vocabulary, "agent show", agentShow)
 
 func agentShow(ctx context.Context, env commands.Env, p AgentNameParams) (AgentShowResult, error) {
-	agent, err := env.Ledger.AgentStanding(ctx, p.Name)
+	agent, err := overview.StandingOf(ctx, env.Ledger, p.Name)
 	if err != nil {
 		return AgentShowResult{}, err
 	}
 	conceal(env.Caller, &agent)
 	r := AgentShowResult{Agent: agent}
-	state, err := env.Ledger.Status(ctx)
+	state, err := overview.Status(ctx, env.Ledger)
 	for _, b := range state.Recipients {
 		if b.Recipient == agent.Name {
 			b.Disabled = agent.Disabled
@@ -74,23 +75,23 @@ func set(n int, unit string) string {
 }
 
 // runState says in a few words what became of the last run of an agent's start command.
-func runState(run *orchestrator.Run) string {
+func runState(run *sessions.Run) string {
 	switch {
 	case run == nil:
 		return ""
-	case run.State == orchestrator.RunRunning:
+	case run.State == sessions.RunRunning:
 		return "running since " + run.Since
 	}
 	return strings.ReplaceAll(string(run.State), "_", " ") + " at " + run.Since
 }
 
 // lastRun says in a sentence what became of the last run of an agent's start command.
-func lastRun(run *orchestrator.Run) string {
+func lastRun(run *sessions.Run) string {
 	if run == nil {
 		return ""
 	}
 	text := runState(run)
-	if run.PID > 0 && run.State == orchestrator.RunRunning {
+	if run.PID > 0 && run.State == sessions.RunRunning {
 		text += fmt.Sprintf(", pid %d", run.PID)
 	}
 	if run.Outcome != "" {

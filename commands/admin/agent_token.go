@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 )
 
 // AgentTokenParams say for whom to issue a token, or whose to revoke or list.
@@ -18,14 +19,14 @@ type AgentTokenParams struct {
 
 // AgentTokenResult holds a new token, which is shown this once, or what was asked of the present ones.
 type AgentTokenResult struct {
-	Agent     string               `json:"agent"`
-	Token     string               `json:"token,omitempty"`
-	ID        string               `json:"id,omitempty"`
-	Admin     bool                 `json:"admin,omitempty"`
-	ExpiresAt string               `json:"expires_at,omitempty"`
-	Known     *bool                `json:"known,omitempty"`   // false: nobody has this name yet, and its first act adds it
-	Revoked   *int64               `json:"revoked,omitempty"` // how many
-	Tokens    []orchestrator.Token `json:"tokens,omitempty"`
+	Agent     string         `json:"agent"`
+	Token     string         `json:"token,omitempty"`
+	ID        string         `json:"id,omitempty"`
+	Admin     bool           `json:"admin,omitempty"`
+	ExpiresAt string         `json:"expires_at,omitempty"`
+	Known     *bool          `json:"known,omitempty"`   // false: nobody has this name yet, and its first act adds it
+	Revoked   *int64         `json:"revoked,omitempty"` // how many
+	Tokens    []agents.Token `json:"tokens,omitempty"`
 }
 
 var agentTokenCommand = commands.Define(vocabulary, "agent token", agentToken)
@@ -37,20 +38,20 @@ func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (Agen
 	}
 	switch {
 	case p.Revoke:
-		n, err := env.Ledger.RevokeTokens(ctx, p.Name)
+		n, err := agents.RevokeTokens(ctx, env.Ledger, p.Name)
 		r.Revoked = &n
 		return r, err
 	case p.List:
-		tokens, err := env.Ledger.Tokens(ctx, p.Name)
+		tokens, err := agents.Tokens(ctx, env.Ledger, p.Name)
 		r.Tokens = tokens
 		return r, err
 	}
-	secret, token, err := env.Ledger.IssueToken(ctx, p.Name, p.Admin, p.Expires.Duration())
+	secret, token, err := agents.IssueToken(ctx, env.Ledger, p.Name, p.Admin, p.Expires.Duration())
 	if err != nil {
 		return r, err
 	}
 	r.Token, r.ID, r.Admin, r.ExpiresAt = secret, token.ID, token.Admin, token.ExpiresAt
-	_, err = env.Ledger.Agent(ctx, p.Name)
+	_, err = agents.Get(ctx, env.Ledger, p.Name)
 	if r.Known = new(err == nil); orchestrator.CodeOf(err) == orchestrator.NotFound {
 		err = nil
 	}

@@ -11,6 +11,9 @@ import (
 	"sync"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/nearest"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -104,7 +107,7 @@ func findAudit(name string) (*Audit, error) {
 		names[i] = list[i].Name
 	}
 	e := orchestrator.Errorf(orchestrator.NotFound, "there is no named query %q", name)
-	if near := orchestrator.Nearest(folded, names); len(near) > 0 {
+	if near := nearest.Nearest(folded, names); len(near) > 0 {
 		return nil, e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
 	return nil, e.WithHint("`mailroom sql --list` lists them")
@@ -112,10 +115,10 @@ func findAudit(name string) (*Audit, error) {
 
 // run asks the query; given are the values of its first parameters, and the others have their defaults. The present
 // time is the router's clock, so that a known history gives known rows.
-func (a *Audit) run(ctx context.Context, r *orchestrator.Router, limit int, given []string) (SQLResult, error) {
+func (a *Audit) run(ctx context.Context, r *ledger.Ledger, limit int, given []string) (SQLResult, error) {
 	values, err := a.bind(given)
 	if err != nil {
-		return SQLResult{Rows: []orchestrator.Row{}}, err
+		return SQLResult{Rows: []store.TableRow{}}, err
 	}
 	if a.usesNow || len(values) > 0 {
 		values = append([]any{r.Now().UTC().Format(tracing.Layout)}, values...)

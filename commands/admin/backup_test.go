@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
 )
 
 // load sends from several goroutines and two routers until it is stopped.
@@ -29,7 +31,7 @@ func startLoad(f *fixture) *load {
 	f.t.Helper()
 	l := &load{f: f, stop: make(chan struct{})}
 	l.grown = sync.NewCond(&l.mu)
-	routers := []*orchestrator.Engine{f.router, f.open("second", nil)}
+	routers := []*delivery.Engine{f.router, f.open("second", nil)}
 	for i := range senders {
 		l.wg.Add(1)
 		go l.send(routers[i%len(routers)])
@@ -38,7 +40,7 @@ func startLoad(f *fixture) *load {
 	return l
 }
 
-func (l *load) send(r *orchestrator.Engine) {
+func (l *load) send(r *delivery.Engine) {
 	defer l.wg.Done()
 	for {
 		select {
@@ -46,7 +48,7 @@ func (l *load) send(r *orchestrator.Engine) {
 			return
 		default:
 		}
-		sent, err := r.Send(l.f.t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b", Type: "load", Payload: []byte(`{"n":1}`)})
+		sent, err := messages.Send(l.f.t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "load", Payload: []byte(`{"n":1}`)})
 		l.mu.Lock()
 		if err != nil {
 			l.failed = err
@@ -158,7 +160,7 @@ func TestBackupUnderLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r, err := a.run(t.Context(), copied.Router, 10, nil); err != nil || len(r.Rows) > 0 {
+			if r, err := a.run(t.Context(), copied.Ledger, 10, nil); err != nil || len(r.Rows) > 0 {
 				t.Errorf("backup %d: %s: %v %v", i, name, r.Rows, err)
 			}
 		}

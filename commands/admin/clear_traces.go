@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/retention"
 )
 
 // ClearTracesParams say what is old.
@@ -25,6 +26,6 @@ func clearTraces(ctx context.Context, env commands.Env, p ClearTracesParams) (Cl
 	if p.OlderThanDays != nil {
 		age = time.Duration(*p.OlderThanDays) * 24 * time.Hour
 	}
-	messages, spans, err := env.Ledger.ClearTraces(ctx, age)
+	messages, spans, err := retention.ClearTraces(ctx, env.Ledger, age)
 	return ClearTracesResult{MessageTraces: messages, CommandTraces: spans}, err
 }

@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 )
 
 // DeadLettersListParams select dead letters.
@@ -23,7 +24,7 @@ type DeadLettersListResult struct {
 var deadLettersListCommand = commands.Define(vocabulary, "dead_letters list", deadLettersList)
 
 func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListParams) (DeadLettersListResult, error) {
-	ms, total, err := env.Ledger.DeadLetters(ctx, orchestrator.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit})
+	ms, total, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit})
 	if ms == nil {
 		ms = []orchestrator.Message{}
 	}

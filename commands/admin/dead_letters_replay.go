@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 )
 
 // DeadLettersReplayParams name a dead letter, or select many.
@@ -33,15 +34,15 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 	var ms []orchestrator.Message
 	var err error
 	if p.All {
-		filter := orchestrator.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit}
+		filter := messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit}
 		if filter.Own = env.Caller.Name != ""; filter.Own { // an agent replays what it has sent itself
 			if filter.Sender, err = commands.ActAs(env.Caller, p.Sender); err != nil {
 				return r, err
 			}
 		}
-		ms, r.Skipped, err = env.Ledger.ReplayAll(ctx, filter)
+		ms, r.Skipped, err = messages.ReplayAll(ctx, env.Ledger, filter)
 	} else {
-		ms, err = env.Ledger.Replay(ctx, p.MessageID, env.Caller.Name)
+		ms, err = messages.Replay(ctx, env.Ledger, p.MessageID, env.Caller.Name)
 	}
 	for i := range ms {
 		r.Replayed = append(r.Replayed, ms[i].ID)

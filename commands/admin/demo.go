@@ -12,16 +12,20 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
 // DemoResult says what happened and where to look at it.
 type DemoResult struct {
-	Database string               `json:"database"`
-	File     string               `json:"file"` // inbox file of the recipient that failed at first
-	Steps    []DemoStep           `json:"steps"`
-	Stories  []orchestrator.Story `json:"stories"` // of the message that climbed the ladder
-	Audit    []orchestrator.Row   `json:"audit"`   // retries_by_recipient
+	Database string           `json:"database"`
+	File     string           `json:"file"` // inbox file of the recipient that failed at first
+	Steps    []DemoStep       `json:"steps"`
+	Stories  []overview.Story `json:"stories"` // of the message that climbed the ladder
+	Audit    []store.TableRow `json:"audit"`   // retries_by_recipient
 }
 
 // DemoStep is one thing that the demo did.
@@ -42,7 +46,7 @@ func demo(ctx context.Context, env commands.Env, _ NoParams) (DemoResult, error)
 	if err != nil {
 		return DemoResult{}, err
 	}
-	env.Ledger, env.Engine = router.Router, router
+	env.Ledger, env.Engine = router.Ledger, router
 	// The commands that it runs have no watcher of their own: it tells itself what they do.
 	quiet, stop := context.WithCancelCause(tracing.WithParent(context.Background(), tracing.FromContext(ctx).Traceparent()))
 	defer stop(nil)
@@ -170,10 +174,10 @@ func message(sender, recipient, kind, payload string) map[string]any {
 }
 
 // delivery is what the demo reads in an answer of deliver_all.
-type delivery struct {
-	Delivered int                              `json:"messages_delivered"`
-	Summary   []orchestrator.RecipientDelivery `json:"delivery_summary"`
-	Errors    []orchestrator.FailedAttempt     `json:"errors"`
+type delivered struct {
+	Delivered int                          `json:"messages_delivered"`
+	Summary   []delivery.RecipientDelivery `json:"delivery_summary"`
+	Errors    []delivery.FailedAttempt     `json:"errors"`
 }
 
 // mail is what the demo reads in an answer of poll or wait.
@@ -185,7 +189,7 @@ type mail struct {
 func (d *demonstration) ladder() error {
 	d.step("3. Delivery; a recipient that fails climbs the ladder")
 	for attempt := 1; ; attempt++ {
-		var run delivery
+		var run delivered
 		if err := d.run("deliver_all", nil, &run); err != nil {
 			return err
 		}
@@ -220,7 +224,7 @@ func (d *demonstration) ladder() error {
 var demoLadder = []string{"250ms", "500ms", "1s"}
 
 // sayFailed tells of an attempt that failed, and of its reason the first time.
-func (d *demonstration) sayFailed(e *orchestrator.FailedAttempt) {
+func (d *demonstration) sayFailed(e *delivery.FailedAttempt) {
 	if len(d.attempts) == 0 {
 		d.say("(%s)", e.Message)
 	}
@@ -260,7 +264,7 @@ func (d *demonstration) deadLetter() error {
 	if err := d.run("dead_letters_replay", map[string]any{"message_id": d.doomed}, nil); err != nil {
 		return err
 	}
-	var run delivery
+	var run delivered
 	err := d.run("deliver_all", nil, &run)
 	d.say("replayed %s: delivered %d", d.doomed, run.Delivered)
 	return err
@@ -294,7 +298,7 @@ func (d *demonstration) waiting() error {
 			}
 			sent <- err
 		}()
-		_, err = d.env.Ledger.Send(d.quiet, orchestrator.Draft{Sender: "orchestrator", Recipient: "code_developer",
+		_, err = messages.Send(d.quiet, d.env.Ledger, orchestrator.Draft{Sender: "orchestrator", Recipient: "code_developer",
 			Type: "dependency_unblocked", Payload: []byte(`{"task_id":"TASK-31-2","unblocked_by":"TASK-31-1"}`)})
 	})
 	var got mail

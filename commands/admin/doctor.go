@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/overview"
 )
 
 // DoctorResult is what was found. Healthy is false when a finding is a problem.
 type DoctorResult struct {
-	Healthy  bool                   `json:"healthy"`
-	Database string                 `json:"database"`
-	Findings []orchestrator.Finding `json:"findings"`
+	Healthy  bool               `json:"healthy"`
+	Database string             `json:"database"`
+	Findings []overview.Finding `json:"findings"`
 }
 
 // DoctorParams say what to look at.
@@ -23,7 +23,7 @@ var doctorCommand = commands.Define(vocabulary, "doctor", doctor).LooksOnly()
 
 // doctor goes on after a check that fails. Without trials it reads only.
 func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
-	r := DoctorResult{Healthy: true, Database: env.Ledger.Path(), Findings: append(env.Ledger.Doctor(ctx, p.Try), brokenSchedules(ctx, env)...)}
+	r := DoctorResult{Healthy: true, Database: env.Ledger.Path(), Findings: append(overview.Doctor(ctx, env.Ledger, p.Try), brokenSchedules(ctx, env)...)}
 	for _, f := range r.Findings {
 		r.Healthy = r.Healthy && f.Level != "problem"
 	}
@@ -31,18 +31,18 @@ func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult
 }
 
 // brokenSchedules looks for schedules that no daemon can run. Where they cannot be read, the router's checks have said why.
-func brokenSchedules(ctx context.Context, env commands.Env) (found []orchestrator.Finding) {
-	list, err := schedules(ctx, env)
+func brokenSchedules(ctx context.Context, env commands.Env) (found []overview.Finding) {
+	list, err := listSchedules(ctx, env)
 	if err != nil {
 		return nil
 	}
 	for _, s := range list {
 		if s.Problem != "" {
-			found = append(found, orchestrator.Finding{Check: "schedule " + s.Name, Level: "problem", Says: s.Problem, Do: removesSchedule(s.Name)})
+			found = append(found, overview.Finding{Check: "schedule " + s.Name, Level: "problem", Says: s.Problem, Do: removesSchedule(s.Name)})
 		}
 	}
 	if found == nil {
-		found = []orchestrator.Finding{{Check: "schedules", Level: "ok", Says: "a daemon can run each of them"}}
+		found = []overview.Finding{{Check: "schedules", Level: "ok", Says: "a daemon can run each of them"}}
 	}
 	return found
 }

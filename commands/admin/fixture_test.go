@@ -16,6 +16,10 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/route"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
 
@@ -74,7 +78,7 @@ type fixture struct {
 	path      string
 	clock     *clock // nil: real time
 	catalogue *commands.Catalogue
-	router    *orchestrator.Engine
+	router    *delivery.Engine
 }
 
 // newFixture makes one. c may be nil, for real time; more are transports besides the real ones.
@@ -89,19 +93,19 @@ func newFixture(t *testing.T, c *clock, more map[string]orchestrator.Transport) 
 }
 
 // open opens the file as a process called instance would. more are transports besides the real ones.
-func (f *fixture) open(instance string, more map[string]orchestrator.Transport) *orchestrator.Engine {
+func (f *fixture) open(instance string, more map[string]orchestrator.Transport) *delivery.Engine {
 	f.t.Helper()
 	transports := map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}}
 	for scheme, t := range more {
 		transports[scheme] = t
 	}
-	o := orchestrator.Options{
-		Path: f.path, Instance: instance, Transports: transports, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
+	o := ledger.Options{
+		Path: f.path, Instance: instance, Transports: transports, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell(),
 	}
 	if f.clock != nil {
 		o.Now = f.clock.now
 	}
-	r, err := orchestrator.Open(f.t.Context(), o)
+	r, err := router.Open(f.t.Context(), o)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -114,13 +118,13 @@ func (f *fixture) open(instance string, more map[string]orchestrator.Transport) 
 }
 
 // try runs a command on a router as the administrator.
-func (f *fixture) try(r *orchestrator.Engine, command, params string) (commands.Answer, error) {
+func (f *fixture) try(r *delivery.Engine, command, params string) (commands.Answer, error) {
 	f.t.Helper()
 	d, err := f.catalogue.Lookup(command)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	env := commands.Env{Ledger: r.Router, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: f.catalogue}
+	env := commands.Env{Ledger: r.Ledger, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: f.catalogue}
 	return d.Run(f.t.Context(), env, json.RawMessage(params))
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 )
 
 // GroupMembersParams name a group and some of its members, or who is to be one.
@@ -15,14 +15,14 @@ type GroupMembersParams struct {
 
 // GroupMembersResult is the group as it is now.
 type GroupMembersResult struct {
-	Group orchestrator.Group `json:"group"`
+	Group agents.Group `json:"group"`
 }
 
 var groupAddCommand = commands.Define(vocabulary, "group add", groupAdd)
 
 // groupAdd leaves who is a member already where it stands; repeating it changes nothing.
 func groupAdd(ctx context.Context, env commands.Env, p GroupMembersParams) (GroupMembersResult, error) {
-	change, err := env.Ledger.AddToGroup(ctx, p.Name, p.Members)
+	change, err := agents.AddToGroup(ctx, env.Ledger, p.Name, p.Members)
 	return GroupMembersResult{change.Group}, err
 }
 

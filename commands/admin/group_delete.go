@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 )
 
 // GroupDeleteParams name a group.
@@ -15,13 +15,13 @@ type GroupDeleteParams struct {
 
 // GroupDeleteResult is the group as it was.
 type GroupDeleteResult struct {
-	Group orchestrator.Group `json:"group"`
+	Group agents.Group `json:"group"`
 }
 
 var groupDeleteCommand = commands.Define(vocabulary, "group delete", groupDelete)
 
 func groupDelete(ctx context.Context, env commands.Env, p GroupDeleteParams) (GroupDeleteResult, error) {
-	group, err := env.Ledger.DeleteGroup(ctx, p.Name)
+	group, err := agents.DeleteGroup(ctx, env.Ledger, p.Name)
 	return GroupDeleteResult{group}, err
 }
 

@@ -5,18 +5,18 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 )
 
 // GroupListResult lists the groups.
 type GroupListResult struct {
-	Groups []orchestrator.Group `json:"groups"`
+	Groups []agents.Group `json:"groups"`
 }
 
 var groupListCommand = commands.Define(vocabulary, "group list", groupList)
 
 func groupList(ctx context.Context, env commands.Env, _ NoParams) (GroupListResult, error) {
-	groups, err := env.Ledger.Groups(ctx)
+	groups, err := agents.Groups(ctx, env.Ledger)
 	return GroupListResult{Groups: groups}, err
 }
 

@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/agents"
 )
 
 var groupRemoveCommand = commands.Define(vocabulary, "group remove", groupRemove)
 
 func groupRemove(ctx context.Context, env commands.Env, p GroupMembersParams) (GroupMembersResult, error) {
-	change, err := env.Ledger.RemoveFromGroup(ctx, p.Name, p.Members)
+	change, err := agents.RemoveFromGroup(ctx, env.Ledger, p.Name, p.Members)
 	return GroupMembersResult{change.Group}, err
 }

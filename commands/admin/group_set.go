@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 )
 
 // GroupSetParams say who is in a group.
@@ -17,15 +17,15 @@ type GroupSetParams struct {
 
 // GroupSetResult is the group as it is now, and whom it had before.
 type GroupSetResult struct {
-	Group    orchestrator.Group `json:"group"`
-	Replaced *[]string          `json:"replaced,omitempty"` // its members before; left out when the group is new
+	Group    agents.Group `json:"group"`
+	Replaced *[]string    `json:"replaced,omitempty"` // its members before; left out when the group is new
 }
 
 var groupSetCommand = commands.Define(vocabulary, "group set", groupSet)
 
 // groupSet replaces the members; repeating it changes nothing.
 func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSetResult, error) {
-	change, err := env.Ledger.SetGroup(ctx, p.Name, p.Members)
+	change, err := agents.SetGroup(ctx, env.Ledger, p.Name, p.Members)
 	r := GroupSetResult{Group: change.Group}
 	if change.Before != nil {
 		r.Replaced = &change.Before
@@ -42,7 +42,7 @@ func (r GroupSetResult) Text(w *commands.Text) {
 }
 
 // textOfGroup says who is in a group.
-func textOfGroup(w *commands.Text, g *orchestrator.Group) {
+func textOfGroup(w *commands.Text, g *agents.Group) {
 	if len(g.Members) == 0 {
 		w.Printf("%s has no members now; nobody can send to it.\n", g.Name)
 		return

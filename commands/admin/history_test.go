@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 )
 
 // history is two days in the life of a database. Everything in it happened through commands, real files and a clock of
@@ -82,7 +83,7 @@ func knownHistory(t *testing.T) *history {
 	h.at("11:58:00")
 	h.label("m14-printed", h.send("architect", "printer", "job", ""))
 	h.label("m15-plotted", h.send("architect", "plotter", "job", ""))
-	if _, err := stuck.DeliverAll(t.Context(), orchestrator.DeliverOptions{Background: true}); err != nil {
+	if _, err := stuck.DeliverAll(t.Context(), delivery.DeliverOptions{Background: true}); err != nil {
 		t.Fatal(err)
 	}
 	<-shut.begun
@@ -138,10 +139,10 @@ func (h *history) morning(folder string) {
 }
 
 // stall: a process is caught in a delivery until its lease has run out, and another takes over.
-func (h *history) stall(stuck *orchestrator.Engine, shut *gate) {
+func (h *history) stall(stuck *delivery.Engine, shut *gate) {
 	h.at("10:20:00")
 	h.label("m8-crash", h.send("architect", "press", "job", ""))
-	if _, err := stuck.DeliverAll(h.t.Context(), orchestrator.DeliverOptions{Background: true}); err != nil {
+	if _, err := stuck.DeliverAll(h.t.Context(), delivery.DeliverOptions{Background: true}); err != nil {
 		h.t.Fatal(err)
 	}
 	<-shut.begun

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
 )
 
 // TestRestoreWhileOthersHaveTheFileOpen: another process, with the file open and its configuration in memory, sees what
@@ -20,10 +23,10 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 	ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)
 
 	other := f.open("other", nil)
-	if _, _, err := other.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "late"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), other.Ledger, agents.AgentUpdate{Name: "late"}); err != nil {
 		t.Fatal(err)
 	}
-	later, err := other.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "late"})
+	later, err := messages.Send(t.Context(), other.Ledger, orchestrator.Draft{Sender: "a", Recipient: "late"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,16 +36,16 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 		t.Errorf("%d messages restored; %s holds %v", r.Messages, r.Previous, before)
 	}
 
-	if _, err := other.Find(t.Context(), later.MessageID); orchestrator.CodeOf(err) != orchestrator.NotFound {
+	if _, err := messages.Find(t.Context(), other.Ledger, later.MessageID); orchestrator.CodeOf(err) != orchestrator.NotFound {
 		t.Errorf("the other process still finds what came after the backup: %v", err)
 	}
-	if _, err := other.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "late"}); orchestrator.CodeOf(err) != orchestrator.UnknownRecipient {
+	if _, err := messages.Send(t.Context(), other.Ledger, orchestrator.Draft{Sender: "a", Recipient: "late"}); orchestrator.CodeOf(err) != orchestrator.UnknownRecipient {
 		t.Errorf("the other process still knows an agent that the backup does not: %v", err)
 	}
-	if _, err := other.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {
+	if _, err := messages.Send(t.Context(), other.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {
 		t.Errorf("the other process cannot send: %v", err)
 	}
-	ms, _, err := other.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "b", Limit: 10})
+	ms, _, err := reading.Wait(t.Context(), other.Ledger, reading.WaitOptions{Recipient: "b", Limit: 10})
 	if err != nil || len(ms) != 2 || ms[0].ID != kept {
 		t.Errorf("the other process reads %v, %v", ms, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/schedules"
 )
 
 // ScheduleAddParams say what to run when.
@@ -37,7 +38,7 @@ func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (Sc
 	if err := d.Check(p.Params); err != nil {
 		return ScheduleAddResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "params of " + d.Name, Err: err}
 	}
-	s, err := env.Ledger.AddSchedule(ctx, orchestrator.Schedule{Name: p.Name, Spec: p.Spec, Command: d.Name, Params: p.Params})
+	s, err := schedules.Add(ctx, env.Ledger, orchestrator.Schedule{Name: p.Name, Spec: p.Spec, Command: d.Name, Params: p.Params})
 	return ScheduleAddResult{Schedule: s}, err
 }
 

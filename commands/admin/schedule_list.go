@@ -6,6 +6,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/schedules"
 )
 
 // ScheduleListResult lists the schedules.
@@ -16,13 +17,13 @@ type ScheduleListResult struct {
 var scheduleListCommand = commands.Define(vocabulary, "schedule list", scheduleList)
 
 func scheduleList(ctx context.Context, env commands.Env, _ NoParams) (ScheduleListResult, error) {
-	list, err := schedules(ctx, env)
+	list, err := listSchedules(ctx, env)
 	return ScheduleListResult{Schedules: list}, err
 }
 
 // schedules lists the schedules, and says of one that no daemon can run why that is.
-func schedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedule, error) {
-	list, err := env.Ledger.Schedules(ctx)
+func listSchedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedule, error) {
+	list, err := schedules.List(ctx, env.Ledger)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/schedules"
 )
 
 // ScheduleRemoveParams name a schedule.
@@ -19,7 +20,7 @@ type ScheduleRemoveResult struct {
 var scheduleRemoveCommand = commands.Define(vocabulary, "schedule remove", scheduleRemove)
 
 func scheduleRemove(ctx context.Context, env commands.Env, p ScheduleRemoveParams) (ScheduleRemoveResult, error) {
-	return ScheduleRemoveResult(p), env.Ledger.RemoveSchedule(ctx, p.Name)
+	return ScheduleRemoveResult(p), schedules.Remove(ctx, env.Ledger, p.Name)
 }
 
 // Text says it in a sentence.

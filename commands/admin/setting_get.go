@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // SettingGetParams name a setting.
@@ -14,6 +14,6 @@ type SettingGetParams struct {
 
 var settingGetCommand = commands.Define(vocabulary, "setting get", settingGet)
 
-func settingGet(ctx context.Context, env commands.Env, p SettingGetParams) (orchestrator.Setting, error) {
+func settingGet(ctx context.Context, env commands.Env, p SettingGetParams) (ledger.Setting, error) {
 	return env.Ledger.Setting(ctx, p.Key)
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // SettingListResult lists all settings.
 type SettingListResult struct {
-	Settings []orchestrator.Setting `json:"settings"`
+	Settings []ledger.Setting `json:"settings"`
 }
 
 var settingListCommand = commands.Define(vocabulary, "setting list", settingList)

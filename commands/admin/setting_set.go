@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // SettingSetParams change one setting.
@@ -17,9 +18,9 @@ type SettingSetParams struct {
 var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet)
 
 // settingSet takes effect in every process at its next transaction. Over the network it changes no setting that is local.
-func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (orchestrator.Setting, error) {
+func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (ledger.Setting, error) {
 	if p.Default == (p.Value != "") {
-		return orchestrator.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or say default for the default; not both")
+		return ledger.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or say default for the default; not both")
 	}
 	if env.Caller.Remote {
 		setting, err := env.Ledger.Setting(ctx, p.Key)

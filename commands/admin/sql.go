@@ -8,6 +8,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // SQLParams hold a query, or name one that ships with the product.
@@ -21,17 +22,17 @@ type SQLParams struct {
 
 // SQLResult is a table, or the list of named queries.
 type SQLResult struct {
-	Columns   []string           `json:"columns,omitempty"`
-	Rows      []orchestrator.Row `json:"rows"`
-	Truncated bool               `json:"truncated,omitempty"` // there are more rows than the limit
-	Named     []Audit            `json:"named,omitempty"`
+	Columns   []string         `json:"columns,omitempty"`
+	Rows      []store.TableRow `json:"rows"`
+	Truncated bool             `json:"truncated,omitempty"` // there are more rows than the limit
+	Named     []Audit          `json:"named,omitempty"`
 }
 
 var sqlCommand = commands.Define(vocabulary, "sql", runSQL)
 
 // runSQL answers audits. It cannot write, attach or read credentials, whoever asks.
 func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, error) {
-	r := SQLResult{Rows: []orchestrator.Row{}}
+	r := SQLResult{Rows: []store.TableRow{}}
 	if p.List && (p.Query != "" || p.Named != "" || len(p.Params) > 0) {
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "list: it goes with no query, named or params")
 	}
@@ -58,9 +59,9 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, erro
 }
 
 // tableOf makes a result of what a query gave. SQLite knows infinite numbers (9e999) and JSON does not: they become text.
-func tableOf(t orchestrator.Table, err error) (SQLResult, error) {
+func tableOf(t store.Table, err error) (SQLResult, error) {
 	if err != nil {
-		return SQLResult{Rows: []orchestrator.Row{}}, err
+		return SQLResult{Rows: []store.TableRow{}}, err
 	}
 	for _, row := range t.Rows {
 		for i, v := range row.Values {

@@ -6,16 +6,16 @@ import (
 	"fmt"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/overview"
 )
 
 // StatusResult is the whole in one look.
-type StatusResult struct{ orchestrator.State }
+type StatusResult struct{ overview.State }
 
 var statusCommand = commands.Define(vocabulary, "status", status)
 
 func status(ctx context.Context, env commands.Env, _ NoParams) (StatusResult, error) {
-	state, err := env.Ledger.Status(ctx)
+	state, err := overview.Status(ctx, env.Ledger)
 	return StatusResult{state}, err
 }
 

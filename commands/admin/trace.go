@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/overview"
 	"mailroom/tracing"
 )
 
@@ -19,13 +19,13 @@ type MessageIDParams struct {
 
 // TraceResult is the story of each message.
 type TraceResult struct {
-	Stories []orchestrator.Story `json:"stories"`
+	Stories []overview.Story `json:"stories"`
 }
 
 var traceCommand = commands.Define(vocabulary, "trace", trace)
 
 func trace(ctx context.Context, env commands.Env, p MessageIDParams) (TraceResult, error) {
-	stories, err := env.Ledger.Stories(ctx, p.MessageID)
+	stories, err := overview.Trace(ctx, env.Ledger, p.MessageID)
 	return TraceResult{Stories: stories}, err
 }
 
@@ -39,7 +39,7 @@ func (r TraceResult) Text(w *commands.Text) {
 	}
 }
 
-func writeStory(w *commands.Text, s *orchestrator.Story) {
+func writeStory(w *commands.Text, s *overview.Story) {
 	m := &s.Message
 	kind, status := "", w.Status(string(m.Status))
 	if m.Type != "" {
@@ -90,14 +90,14 @@ func writeStory(w *commands.Text, s *orchestrator.Story) {
 
 // run is a command's part in a story.
 type run struct {
-	span   *orchestrator.CommandSpan
+	span   *overview.CommandSpan
 	actor  string
-	events []orchestrator.StoryEvent
+	events []overview.StoryEvent
 }
 
 // groupByRun collects neighbouring events of one command run.
-func groupByRun(s *orchestrator.Story) (runs []run) {
-	spans := map[string]*orchestrator.CommandSpan{}
+func groupByRun(s *overview.Story) (runs []run) {
+	spans := map[string]*overview.CommandSpan{}
 	for i := range s.Commands {
 		spans[s.Commands[i].SpanID] = &s.Commands[i]
 	}
@@ -115,7 +115,7 @@ func groupByRun(s *orchestrator.Story) (runs []run) {
 }
 
 // sessionsOf are the runs of a start command that a story has: they did nothing with the message themselves.
-func sessionsOf(s *orchestrator.Story) (list []*orchestrator.CommandSpan) {
+func sessionsOf(s *overview.Story) (list []*overview.CommandSpan) {
 	acted := map[string]bool{}
 	for _, e := range s.Events {
 		acted[e.SpanID] = true
@@ -129,7 +129,7 @@ func sessionsOf(s *orchestrator.Story) (list []*orchestrator.CommandSpan) {
 }
 
 // writeSession shows how a session that was started for the message ended, and what it printed.
-func writeSession(w *commands.Text, s *orchestrator.CommandSpan, start time.Time, branch, trunk string) {
+func writeSession(w *commands.Text, s *overview.CommandSpan, start time.Time, branch, trunk string) {
 	var end struct {
 		Outcome string `json:"outcome"`
 		Output  string `json:"output"`
@@ -167,7 +167,7 @@ func (r *run) title(w *commands.Text, start time.Time) commands.Painted {
 	return title
 }
 
-func eventLine(w *commands.Text, e *orchestrator.StoryEvent, start time.Time) commands.Painted {
+func eventLine(w *commands.Text, e *overview.StoryEvent, start time.Time) commands.Painted {
 	style := commands.StatusStyle(e.Event)
 	name := fmt.Sprintf("%-14s", e.Event)
 	line := commands.Painted(name)
@@ -201,6 +201,6 @@ func since(start time.Time, at string) string {
 	return fmt.Sprintf("+%.3f s", d.Seconds())
 }
 
-func took(s *orchestrator.CommandSpan) string {
+func took(s *overview.CommandSpan) string {
 	return fmt.Sprintf("took %.3f s", max(0, parseTime(s.EndedAt).Sub(parseTime(s.StartedAt)).Seconds()))
 }

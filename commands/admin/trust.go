@@ -5,6 +5,8 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/schedules"
 )
 
 // TrustParams say what is done about a database; without any it is trusted.
@@ -16,8 +18,8 @@ type TrustParams struct {
 
 // TrustResult is how things stand with the database, and with --list all that are trusted.
 type TrustResult struct {
-	orchestrator.TrustState
-	Databases []orchestrator.TrustedDatabase `json:"databases,omitempty"`
+	schedules.TrustState
+	Databases []ledger.TrustedDatabase `json:"databases,omitempty"`
 }
 
 // It is marked as a command that looks only, so that its span makes no database in the place of one that is gone.
@@ -29,12 +31,12 @@ func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult,
 	case p.Remove && (p.Show || p.List):
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "remove: it does not go with show and list, which change nothing")
 	case p.Show || p.List:
-		r.TrustState, err = env.Ledger.TrustState(ctx)
+		r.TrustState, err = schedules.Trusted(ctx, env.Ledger)
 	default:
-		r.TrustState, err = env.Ledger.SetTrusted(ctx, !p.Remove)
+		r.TrustState, err = schedules.SetTrusted(ctx, env.Ledger, !p.Remove)
 	}
 	if err == nil && p.List {
-		r.Databases, err = env.Ledger.TrustedDatabases()
+		r.Databases, err = schedules.TrustedDatabases(env.Ledger)
 	}
 	return r, err
 }

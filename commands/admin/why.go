@@ -6,18 +6,18 @@ import (
 	"fmt"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/overview"
 )
 
 // WhyResult explains each message.
 type WhyResult struct {
-	Reasons []orchestrator.Reason `json:"reasons"`
+	Reasons []overview.Reason `json:"reasons"`
 }
 
 var whyCommand = commands.Define(vocabulary, "why", why)
 
 func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, error) {
-	reasons, err := env.Ledger.Why(ctx, p.MessageID)
+	reasons, err := overview.Why(ctx, env.Ledger, p.MessageID)
 	return WhyResult{Reasons: reasons}, err
 }
 

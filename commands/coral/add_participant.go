@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/threads"
 )
 
 // AddParticipantParams name a thread and who is to take part in it.
@@ -23,7 +24,7 @@ var addParticipantCommand = commands.Define(vocabulary, "add_participant", addPa
 
 // addParticipant is idempotent.
 func addParticipant(ctx context.Context, env commands.Env, p AddParticipantParams) (AddParticipantResult, error) {
-	th, added, err := env.Ledger.AddParticipant(ctx, change(env, p.ThreadID), p.ParticipantID)
+	th, added, err := threads.AddParticipant(ctx, env.Ledger, change(env, p.ThreadID), p.ParticipantID)
 	if err != nil {
 		return AddParticipantResult{}, err
 	}

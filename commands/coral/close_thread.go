@@ -6,6 +6,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/threads"
 )
 
 // CloseThreadParams name a thread, and say what came of it.
@@ -24,7 +25,7 @@ func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (Th
 	if err != nil {
 		return ThreadResult{}, err
 	}
-	th, err := env.Ledger.CloseThread(ctx, change(env, p.ThreadID), orchestrator.Closing{Summary: p.Summary, Notice: orchestrator.Notice{Type: orchestrator.ThreadClosed, Payload: notice}})
+	th, err := threads.Close(ctx, env.Ledger, change(env, p.ThreadID), threads.Closing{Summary: p.Summary, Notice: threads.Notice{Type: orchestrator.ThreadClosed, Payload: notice}})
 	if err != nil {
 		return ThreadResult{}, err
 	}

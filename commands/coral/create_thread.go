@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/threads"
 )
 
 // CreateThreadParams ask for a thread.
@@ -36,7 +36,7 @@ func createThread(ctx context.Context, env commands.Env, p CreateThreadParams) (
 	if err != nil {
 		return ThreadResult{}, err
 	}
-	th, err := env.Ledger.CreateThread(ctx, orchestrator.ThreadDraft{
+	th, err := threads.Create(ctx, env.Ledger, threads.ThreadDraft{
 		Session: env.Caller.Session, Name: p.ThreadName, Creator: creator, Participants: p.ParticipantIDs, Register: env.Caller.Name != "",
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func createThread(ctx context.Context, env commands.Env, p CreateThreadParams) (
 	return threadResult(&th, "Thread created successfully:"), nil
 }
 
-func threadResult(th *orchestrator.Thread, did string) ThreadResult {
+func threadResult(th *threads.Thread, did string) ThreadResult {
 	return ThreadResult{
 		ThreadID: th.ID, ThreadName: th.Name, CreatorID: th.Creator, Participants: th.Names(), Status: string(th.Status),
 		Summary: th.Summary, CreatedAt: th.CreatedAt, ClosedAt: th.ClosedAt, did: did,

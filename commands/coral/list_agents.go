@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 )
 
 // ListAgentsParams say how much to tell.
@@ -38,15 +39,15 @@ var listAgentsCommand = commands.Define(vocabulary, "list_agents", listAgents).L
 
 // listAgents changes nothing.
 func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (ListAgentsResult, error) {
-	presences, err := env.Ledger.Presences(ctx, env.Caller.Session)
+	presences, err := agents.Presences(ctx, env.Ledger, env.Caller.Session)
 	if err != nil {
 		return ListAgentsResult{}, err
 	}
-	known, err := env.Ledger.Agents(ctx)
+	known, err := agents.List(ctx, env.Ledger)
 	if err != nil {
 		return ListAgentsResult{}, err
 	}
-	others := make(map[string]*orchestrator.Agent, len(known))
+	others := make(map[string]*ledger.Agent, len(known))
 	for i := range known {
 		others[known[i].Name] = &known[i]
 	}
@@ -77,7 +78,7 @@ func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (List
 		}
 		r.Agents = append(r.Agents, shown)
 	}
-	builtIns, err := env.Ledger.BuiltIns(ctx)
+	builtIns, err := agents.BuiltIns(ctx, env.Ledger)
 	for _, a := range builtIns {
 		r.Agents = append(r.Agents, Agent{AgentID: a.Name, AgentName: a.Name, BuiltIn: true, Description: a.Role})
 	}

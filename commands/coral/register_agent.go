@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 )
 
 // RegisterAgentParams say what an agent is called in the session, and what it does.
@@ -31,7 +31,7 @@ func registerAgent(ctx context.Context, env commands.Env, p RegisterAgentParams)
 	if err != nil {
 		return RegisterAgentResult{}, err
 	}
-	presence, err := env.Ledger.Join(ctx, orchestrator.Joining{
+	presence, err := agents.Join(ctx, env.Ledger, agents.Joining{
 		Session: env.Caller.Session, Agent: id, DisplayName: p.AgentName, Description: p.Description,
 		Register: env.Caller.Name != "" || env.Caller.Admin,
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/threads"
 )
 
 // RemoveParticipantParams name a thread and who is to take no more part in it.
@@ -22,7 +23,7 @@ var removeParticipantCommand = commands.Define(vocabulary, "remove_participant",
 
 // removeParticipant keeps what was sent to the agent, read or not.
 func removeParticipant(ctx context.Context, env commands.Env, p RemoveParticipantParams) (RemoveParticipantResult, error) {
-	th, err := env.Ledger.RemoveParticipant(ctx, change(env, p.ThreadID), p.ParticipantID)
+	th, err := threads.RemoveParticipant(ctx, env.Ledger, change(env, p.ThreadID), p.ParticipantID)
 	if err != nil {
 		return RemoveParticipantResult{}, err
 	}

@@ -9,6 +9,9 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/threads"
 )
 
 // Thread is a conversation with those of its messages that are shown. One whose id is direct:SENDER stands for messages
@@ -73,11 +76,11 @@ func render(ctx context.Context, env commands.Env, reader string, ms []orchestra
 			wanted = append(wanted, id)
 		}
 	}
-	threads, err := env.Ledger.Threads(ctx, wanted)
+	threads, err := threads.List(ctx, env.Ledger, wanted)
 	if err != nil {
 		return nil, err
 	}
-	presences, err := env.Ledger.Presences(ctx, env.Caller.Session)
+	presences, err := agents.Presences(ctx, env.Ledger, env.Caller.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +117,7 @@ func render(ctx context.Context, env commands.Env, reader string, ms []orchestra
 
 // belongs reports whether a message is shown in the thread that it names. Any vocabulary can name any thread; only what
 // the thread itself sent, or one participant another, is part of it.
-func belongs(th *orchestrator.Thread, m *orchestrator.Message, reader string) bool {
+func belongs(th *threads.Thread, m *orchestrator.Message, reader string) bool {
 	if m.Group == orchestrator.ThreadPrefix+th.ID {
 		return true
 	}
@@ -127,7 +130,7 @@ type view struct {
 	names           map[string]string // that agents gave themselves in the session
 }
 
-func (v *view) thread(th *orchestrator.Thread) Thread {
+func (v *view) thread(th *threads.Thread) Thread {
 	t := Thread{ID: th.ID, Name: th.Name, Status: string(th.Status), Summary: text(th.Summary), Participants: []Party{}}
 	if th.Session != v.session {
 		t.Session = th.Session
@@ -141,7 +144,7 @@ func (v *view) thread(th *orchestrator.Thread) Thread {
 // direct is the thread of what somebody sent outside of all threads.
 func (v *view) direct(sender string) Thread {
 	return Thread{
-		ID: directPrefix + sender, Name: "Direct messages", Status: string(orchestrator.OpenThread),
+		ID: directPrefix + sender, Name: "Direct messages", Status: string(threads.OpenThread),
 		Participants: []Party{v.party(sender, nil), v.party(v.reader, nil)},
 	}
 }
@@ -170,7 +173,7 @@ func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
 	}
 	shown := Message{
 		ID: m.ID, Timestamp: millis(sentAt), Sender: v.party(m.Sender, in), Mentions: []Party{}, Content: text(content.Text),
-		Type: m.Type, Action: m.Action, ReplyTo: m.ReplyTo, Group: m.Group, ExpiresAt: m.TTLEnd(),
+		Type: m.Type, Action: m.Action, ReplyTo: m.ReplyTo, Group: m.Group, ExpiresAt: ledger.TTLEnd(m),
 		Summary: text(m.Summary), Context: text(m.Context), Data: content.Data,
 	}
 	if string(content.Data) != content.Text {

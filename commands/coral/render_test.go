@@ -14,27 +14,33 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
 
 // office is a database on a real file, asked through the commands of the vocabulary.
 type office struct {
 	catalogue *commands.Catalogue
-	router    *orchestrator.Engine
+	router    *delivery.Engine
 }
 
-func newOffice(t *testing.T, agents ...string) *office {
+func newOffice(t *testing.T, names ...string) *office {
 	t.Helper()
-	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
+	r, err := router.Open(t.Context(), ledger.Options{
 		Path: filepath.Join(t.TempDir(), "mailroom.db"), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
-		Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
+		Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	for _, name := range agents {
-		if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name}); err != nil {
+	for _, name := range names {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +63,7 @@ func (o *office) try(t *testing.T, as, command string, params any) (commands.Ans
 	if err != nil {
 		return commands.Answer{}, err
 	}
-	env := commands.Env{Ledger: o.router.Router, Engine: o.router, Caller: commands.Caller{Name: as, Session: "default"}, Log: slog.New(slog.DiscardHandler)}
+	env := commands.Env{Ledger: o.router.Ledger, Engine: o.router, Caller: commands.Caller{Name: as, Session: "default"}, Log: slog.New(slog.DiscardHandler)}
 	return d.Run(t.Context(), env, body)
 }
 
@@ -111,7 +117,7 @@ func TestContentDoesNotBreakOut(t *testing.T) {
 		post := ask[SendMessageResult](t, rt, o, "a", "send_message", map[string]any{"threadId": th.ThreadID, "content": content, "mentions": []string{"b"}})
 		d := orchestrator.Draft{Sender: "a", Recipient: "b", Type: "x", Summary: content, Context: title}
 		d.Payload, _ = json.Marshal(map[string]string{content: title})
-		if _, err := o.router.Send(t.Context(), d); err != nil {
+		if _, err := messages.Send(t.Context(), o.router.Ledger, d); err != nil {
 			rt.Fatalf("%v", err)
 		}
 		r := ask[WaitForMentionsResult](t, rt, o, "b", "wait_for_mentions", map[string]any{"timeoutMs": 0})

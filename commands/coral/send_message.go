@@ -8,6 +8,8 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/threads"
 	"mailroom/tracing"
 )
 
@@ -68,7 +70,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	posted, err := env.Ledger.Post(ctx, orchestrator.PostDraft{
+	posted, err := threads.Post(ctx, env.Ledger, threads.PostDraft{
 		Session: env.Caller.Session, Thread: p.ThreadID, Sender: sender, Mentions: mentions, Type: messageType,
 		Payload:  func(mentions []string) (json.RawMessage, error) { return payload(p.Content, mentions) },
 		Register: env.Caller.Name != "", ReplyTo: p.ReplyTo, Verdict: commands.VerdictIn(said),
@@ -99,7 +101,7 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	sent, err := env.Ledger.Send(ctx, orchestrator.Draft{
+	sent, err := messages.Send(ctx, env.Ledger, orchestrator.Draft{
 		Sender: sender, Recipient: to, Type: messageType, Payload: body, SessionID: env.Caller.Session, RegisterSender: env.Caller.Name != "",
 		ReplyTo: p.ReplyTo, Direct: true, Verdict: commands.VerdictIn(body),
 	})

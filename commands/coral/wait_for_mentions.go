@@ -7,6 +7,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/reading"
 	"mailroom/tracing"
 )
 
@@ -48,7 +49,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	}
 	r := WaitForMentionsResult{AgentID: agent, Threads: []Thread{}, format: p.Format}
 	r.waited = commands.Patience(ctx, time.Duration(p.TimeoutMs)*time.Millisecond)
-	o := orchestrator.WaitOptions{
+	o := reading.WaitOptions{
 		Recipient: agent, Timeout: r.waited, Limit: maxTaken, Register: env.Caller.Name != "", ReplyTo: p.ReplyTo, Posts: p.Any,
 	}
 	if p.WaitFor != "" {
@@ -57,7 +58,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	if err := p.filter(&o.Filter); err != nil {
 		return WaitForMentionsResult{}, err
 	}
-	if r.messages, r.More, err = env.Ledger.Wait(ctx, o); err != nil {
+	if r.messages, r.More, err = reading.Wait(ctx, env.Ledger, o); err != nil {
 		return WaitForMentionsResult{}, err
 	}
 	r.Count, r.TimedOut = len(r.messages), len(r.messages) == 0
@@ -65,7 +66,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 		return r, nil
 	}
 	if r.Threads, err = render(ctx, env, agent, r.messages); err != nil {
-		if back := env.Ledger.Unread(context.WithoutCancel(ctx), r.messages); back != nil {
+		if back := reading.Unread(context.WithoutCancel(ctx), env.Ledger, r.messages); back != nil {
 			env.Log.Error("messages were marked as read and could not be shown", "agent", agent, "error", back)
 		}
 		return WaitForMentionsResult{}, err
@@ -74,7 +75,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 }
 
 // filter says what the wait takes.
-func (p *WaitForMentionsParams) filter(f *orchestrator.Filter) error {
+func (p *WaitForMentionsParams) filter(f *reading.Filter) error {
 	switch {
 	case !p.Filter:
 		return nil
@@ -90,7 +91,7 @@ func (p *WaitForMentionsParams) filter(f *orchestrator.Filter) error {
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (r WaitForMentionsResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Ledger.Unread(ctx, r.messages)
+	return reading.Unread(ctx, env.Ledger, r.messages)
 }
 
 // ToolText is the document's XML; with format json, the result as JSON.

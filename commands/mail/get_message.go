@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/threads"
 )
 
 // GetMessageParams name a message.
@@ -18,17 +19,17 @@ type GetMessageParams struct {
 // GetMessageResult is one message and what is known of its way.
 type GetMessageResult struct {
 	Message
-	Receipts []orchestrator.Receipt `json:"receipts"`
-	Copies   []Copy                 `json:"copies,omitempty"` // of a send to a group, or of a post: one for each agent that gets it
+	Receipts []messages.Receipt `json:"receipts"`
+	Copies   []Copy             `json:"copies,omitempty"` // of a send to a group, or of a post: one for each agent that gets it
 }
 
 // Copy is a message on its way to one of several agents.
 type Copy struct {
-	MessageID string                 `json:"message_id"`
-	Recipient string                 `json:"recipient"`
-	Status    string                 `json:"status"`
-	Error     string                 `json:"error_message,omitempty"`
-	Receipts  []orchestrator.Receipt `json:"receipts"`
+	MessageID string             `json:"message_id"`
+	Recipient string             `json:"recipient"`
+	Status    string             `json:"status"`
+	Error     string             `json:"error_message,omitempty"`
+	Receipts  []messages.Receipt `json:"receipts"`
 }
 
 var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).BesideAny()
@@ -39,7 +40,7 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 	if err != nil {
 		return GetMessageResult{}, err
 	}
-	view, err := env.Ledger.OwnMessage(ctx, p.MessageID, agent)
+	view, err := threads.OwnMessage(ctx, env.Ledger, p.MessageID, agent)
 	if err != nil {
 		return GetMessageResult{}, err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/threads"
 )
 
 // ListThreadsParams say whose threads to list.
@@ -28,7 +28,7 @@ type Thread struct {
 	ClosedAt     string   `json:"closed_at,omitempty"`
 }
 
-func renderThread(th *orchestrator.Thread) Thread {
+func renderThread(th *threads.Thread) Thread {
 	return Thread{th.ID, th.Name, th.Session, th.Names(), string(th.Status), th.Summary, th.CreatedAt, th.ClosedAt}
 }
 
@@ -63,7 +63,7 @@ func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Li
 	if err != nil {
 		return ListThreadsResult{}, err
 	}
-	list, more, err := env.Ledger.OwnThreads(ctx, agent, orchestrator.ThreadStatus(p.Status), p.Limit)
+	list, more, err := threads.Own(ctx, env.Ledger, agent, threads.ThreadStatus(p.Status), p.Limit)
 	if err != nil {
 		return ListThreadsResult{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"embed"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/agents"
 )
 
 //go:embed *.md
@@ -32,7 +33,7 @@ func ownerOf(ctx context.Context, env commands.Env, named string) (string, error
 	if err != nil {
 		return "", err
 	}
-	return agent, env.Ledger.MustKnow(ctx, agent)
+	return agent, agents.MustKnow(ctx, env.Ledger, agent)
 }
 
 // ownerOrAll is ownerOf for a command in which an administrator who names nobody, "", sees the mail of all.

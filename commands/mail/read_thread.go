@@ -6,6 +6,8 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/threads"
 	"mailroom/tracing"
 )
 
@@ -38,11 +40,11 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 	if err != nil {
 		return ReadThreadResult{}, err
 	}
-	o := orchestrator.ThreadReading{Thread: p.ThreadID, Agent: agent, All: p.All, Limit: p.Limit, Peek: p.Peek}
+	o := threads.ThreadReading{Thread: p.ThreadID, Agent: agent, All: p.All, Limit: p.Limit, Peek: p.Peek}
 	if o.After, err = place(p.Continue); err != nil {
 		return ReadThreadResult{}, err
 	}
-	read, err := env.Ledger.ReadThread(ctx, o)
+	read, err := threads.Read(ctx, env.Ledger, o)
 	if err != nil {
 		return ReadThreadResult{}, err
 	}
@@ -75,7 +77,7 @@ func place(text string) (int64, error) {
 
 // Unwritten makes the posts unread again when the answer that carries them could not be written.
 func (r ReadThreadResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Ledger.Unread(ctx, r.marked)
+	return reading.Unread(ctx, env.Ledger, r.marked)
 }
 
 // Text shows each post.

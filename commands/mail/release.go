@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 )
 
 // ReleaseParams say what to hand back.
@@ -42,13 +43,13 @@ func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseRes
 	}
 	by := env.Caller.Name
 	if p.All {
-		released, err := env.Ledger.ReleaseAll(ctx, agent, by)
+		released, err := messages.ReleaseAll(ctx, env.Ledger, agent, by)
 		return ReleaseResult{Agent: agent, Count: len(released), Released: append([]string{}, released[:min(len(released), maxNamed)]...)}, err
 	}
 	if by == "" {
 		by = agent // the administrator may say whose it must be
 	}
-	m, released, err := env.Ledger.Release(ctx, p.MessageID, by)
+	m, released, err := messages.Release(ctx, env.Ledger, p.MessageID, by)
 	if err != nil {
 		return ReleaseResult{}, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/threads"
 )
 
 // RenameThreadParams give a thread a name.
@@ -38,8 +39,8 @@ func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (
 	if err != nil {
 		return RenameThreadResult{}, err
 	}
-	th, renamed, err := env.Ledger.RenameThread(ctx, orchestrator.ThreadChange{Session: env.Caller.Session, Thread: p.ThreadID, By: by},
-		p.Name, orchestrator.Notice{Type: renamedType, Payload: notice})
+	th, renamed, err := threads.Rename(ctx, env.Ledger, threads.ThreadChange{Session: env.Caller.Session, Thread: p.ThreadID, By: by},
+		p.Name, threads.Notice{Type: renamedType, Payload: notice})
 	return RenameThreadResult{renamed, renderThread(&th)}, err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 )
 
 // SearchMessagesParams say what to look for.
@@ -57,7 +58,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 	if err != nil {
 		return SearchMessagesResult{}, err
 	}
-	s := orchestrator.Search{Agent: agent, Sender: p.Sender, Type: p.Type, ThreadID: p.ThreadID, Since: p.Since, Limit: p.Limit}
+	s := messages.Search{Agent: agent, Sender: p.Sender, Type: p.Type, ThreadID: p.ThreadID, Since: p.Since, Limit: p.Limit}
 	before, multicast, _ := strings.Cut(p.Continue, ".")
 	s.From.Multicast = multicast
 	if s.From.Before, err = place(before); err != nil {
@@ -67,7 +68,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 		_, says := excerpt(m, p.Text)
 		return says
 	}
-	found, err := env.Ledger.SearchOwn(ctx, s)
+	found, err := messages.SearchOwn(ctx, env.Ledger, s)
 	if err != nil {
 		return SearchMessagesResult{}, err
 	}

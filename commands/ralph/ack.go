@@ -10,8 +10,11 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/messages"
 )
 
 // AckParams name the message that was processed.
@@ -39,7 +42,7 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 			return AckResult{}, err
 		}
 	}
-	m, err := env.Ledger.Acknowledge(ctx, p.ID, by)
+	m, err := messages.Acknowledge(ctx, env.Ledger, p.ID, by)
 	var refused *orchestrator.Error
 	if errors.As(err, &refused) && refused.Code == orchestrator.Conflict && (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
 		refused.WithHint("If its file is in the inbox folder already, its delivery is just being noted: try again in a moment")
@@ -48,7 +51,7 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 		return AckResult{}, err
 	}
 	r := AckResult{ID: m.ID, Agent: m.Recipient, AcknowledgedAt: m.AcknowledgedAt}
-	agent, err := env.Ledger.Agent(ctx, m.Recipient)
+	agent, err := agents.Get(ctx, env.Ledger, m.Recipient)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
 		return r, nil // removed since
 	}
@@ -56,13 +59,13 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 		return r, err
 	}
 	if root, ok := folderOf(&agent); ok && !agent.Withheld() {
-		r.FileRemoved, err = removeFile(root, &m, m.MarkOf(agent.Deliver))
+		r.FileRemoved, err = removeFile(root, &m, messages.MarkOf(&m, agent.Deliver))
 	}
 	return r, err
 }
 
 // folderOf is the root below which an agent's messages lie as files, if they do.
-func folderOf(agent *orchestrator.Agent) (root string, ok bool) {
+func folderOf(agent *ledger.Agent) (root string, ok bool) {
 	return strings.CutPrefix(agent.Deliver, "dir:")
 }
 

@@ -6,6 +6,9 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/reading"
 	"mailroom/tracing"
 )
 
@@ -38,7 +41,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 		return InboxResult{}, err
 	}
 	wait := commands.Patience(ctx, p.Wait.Duration())
-	agent, err := env.Ledger.Agent(ctx, name)
+	agent, err := agents.Get(ctx, env.Ledger, name)
 	if err == nil {
 		if _, ok := folderOf(&agent); ok && p.Lease > 0 {
 			return InboxResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "lease: what lies in the folder of %s is shown until it is acknowledged", agent.Name).
@@ -49,7 +52,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // it may be about to register itself
 		return InboxResult{}, err
 	}
-	ms, more, err := env.Ledger.Wait(ctx, orchestrator.WaitOptions{
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.WaitOptions{
 		Recipient: name, Timeout: wait, Limit: p.Limit, Register: env.Caller.Name != "", Peek: !p.MarkAsRead,
 		Lease: commands.Lease(env.Caller, "ralph inbox", p.Lease),
 	})
@@ -65,8 +68,8 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 
 // inboxOfFolder shows what lies in an agent's inbox folder, as far as the router knows: what was delivered there and is not
 // acknowledged.
-func inboxOfFolder(ctx context.Context, env commands.Env, agent *orchestrator.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
-	ms, fresh, more, err := env.Engine.WaitPlaced(ctx, agent.Name, agent.Deliver, p.Limit, p.MarkAsRead, wait)
+func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
+	ms, fresh, more, err := reading.WaitPlaced(ctx, env.Engine, agent.Name, agent.Deliver, p.Limit, p.MarkAsRead, wait)
 	if err != nil {
 		return InboxResult{}, err
 	}
@@ -85,7 +88,7 @@ func showInbox(agent string, ms []orchestrator.Message, more bool) InboxResult {
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (r InboxResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Ledger.Unread(ctx, r.taken)
+	return reading.Unread(ctx, env.Ledger, r.taken)
 }
 
 // Text shows each message.

@@ -8,7 +8,11 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/teams"
 	"mailroom/tracing"
 )
 
@@ -48,7 +52,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	if err != nil {
 		return SendResult{}, err
 	}
-	sent, err := env.Ledger.Send(ctx, draft)
+	sent, err := messages.Send(ctx, env.Ledger, draft)
 	if err != nil {
 		return SendResult{}, err
 	}
@@ -86,7 +90,7 @@ func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err er
 		return d, err
 	}
 	switch p.Type {
-	case "answer", orchestrator.ShutdownResponse, orchestrator.PlanApprovalResponse:
+	case "answer", teams.ShutdownResponse, teams.PlanApprovalResponse:
 		d.Verdict = commands.VerdictIn(p.Payload)
 	}
 	d.Presence, err = letter.Check(p.Type, d.Sender, p.Payload)
@@ -100,25 +104,25 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 	if err != nil || !p.StrictRoutes && setting.Value != "on" {
 		return err
 	}
-	agents, err := env.Ledger.Agents(ctx)
+	names, err := agents.List(ctx, env.Ledger)
 	if err != nil {
 		return err
 	}
-	to, err := env.Ledger.MembersOf(ctx, p.To)
+	to, err := agents.MembersOf(ctx, env.Ledger, p.To)
 	if err != nil {
 		return err
 	}
-	from := &orchestrator.Agent{Name: sender}
-	if i := slices.IndexFunc(agents, func(a orchestrator.Agent) bool { return a.Name == sender }); i >= 0 {
-		from = &agents[i]
+	from := &ledger.Agent{Name: sender}
+	if i := slices.IndexFunc(names, func(a ledger.Agent) bool { return a.Name == sender }); i >= 0 {
+		from = &names[i]
 	} else if env.Caller.Name == "" || orchestrator.IsBuiltIn(sender) {
 		return nil // the operator is in no route, and any other is about to register itself
 	}
-	for i := range agents {
-		if !slices.Contains(to, agents[i].Name) {
+	for i := range names {
+		if !slices.Contains(to, names[i].Name) {
 			continue
 		}
-		if err := letter.CheckRoute(p.Type, from, &agents[i]); err != nil {
+		if err := letter.CheckRoute(p.Type, from, &names[i]); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/watchdog"
 	"mailroom/tracing"
 )
@@ -21,7 +21,7 @@ type WatchParams struct {
 type WatchResult struct {
 	Root string `json:"root"`
 	bridge.Counts
-	Found []orchestrator.BridgeProblem `json:"found,omitempty"` // what the problems are, the first 20; only after one look
+	Found []messages.BridgeProblem `json:"found,omitempty"` // what the problems are, the first 20; only after one look
 }
 
 var watchCommand = commands.Define(vocabulary, "watch", watch).Kind(tracing.Consumer).HereOnly()
@@ -40,7 +40,7 @@ func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, e
 	counts, err := run(ctx, env.Engine, o)
 	r := WatchResult{Root: p.Root, Counts: counts}
 	if err == nil && p.Once && counts.Problems > 0 {
-		r.Found, err = env.Ledger.BridgeProblems(ctx)
+		r.Found, err = messages.BridgeProblems(ctx, env.Ledger)
 		r.Found = r.Found[:min(20, len(r.Found))]
 	}
 	return r, err

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 )
 
 // GetDeadLettersParams say how many to show. Source: document 000, "get_dead_letters".
@@ -16,7 +16,7 @@ var getDeadLettersCommand = commands.Define(vocabulary, "get_dead_letters", getD
 
 // getDeadLetters changes nothing.
 func getDeadLetters(ctx context.Context, env commands.Env, p GetDeadLettersParams) (SentMessagesResult, error) {
-	ms, total, err := env.Ledger.DeadLetters(ctx, orchestrator.DeadLetterFilter{Limit: p.Limit})
+	ms, total, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Limit: p.Limit})
 	if err != nil {
 		return SentMessagesResult{}, err
 	}

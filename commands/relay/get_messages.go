@@ -6,6 +6,8 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/reading"
 	"mailroom/tracing"
 )
 
@@ -40,13 +42,13 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 	if err != nil {
 		return GetMessagesResult{}, err
 	}
-	o := orchestrator.WaitOptions{
+	o := reading.WaitOptions{
 		Recipient: reader, Timeout: commands.Patience(ctx, p.Wait.Duration()), Limit: p.Limit, Register: env.Caller.Name != "",
-		Filter: orchestrator.Filter{Type: p.Type, Target: p.Target}, Peek: !p.MarkAsRead,
+		Filter: reading.Filter{Type: p.Type, Target: p.Target}, Peek: !p.MarkAsRead,
 		Lease: commands.Lease(env.Caller, "get_messages", p.Lease),
 	}
 	o.Filter.MinPriority, o.Filter.MaxPriority = priorityBounds(p.Priority)
-	ms, more, err := env.Ledger.Wait(ctx, o)
+	ms, more, err := reading.Wait(ctx, env.Ledger, o)
 	if err != nil {
 		return GetMessagesResult{}, err
 	}
@@ -66,7 +68,7 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 	if sessionID == "" || sessionID == env.Caller.Name {
 		return commands.ActAs(env.Caller, sessionID)
 	}
-	agent, err := env.Ledger.Agent(ctx, sessionID)
+	agent, err := agents.Get(ctx, env.Ledger, sessionID)
 	if err == nil {
 		return commands.ActAs(env.Caller, agent.Name)
 	}
@@ -74,7 +76,7 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 	if !errors.As(err, &unknown) || unknown.Code != orchestrator.NotFound {
 		return "", err
 	}
-	present, perr := env.Ledger.Presences(ctx, sessionID)
+	present, perr := agents.Presences(ctx, env.Ledger, sessionID)
 	if perr != nil {
 		return "", perr
 	}
@@ -104,7 +106,7 @@ func priorityBounds(word string) (low, high *int) {
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (r GetMessagesResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Ledger.Unread(ctx, r.taken)
+	return reading.Unread(ctx, env.Ledger, r.taken)
 }
 
 // Text shows each message.

@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 )
 
 // GetSentMessagesParams select from an outbox. Source: document 000, "get_sent_messages".
@@ -19,22 +20,22 @@ type GetSentMessagesParams struct {
 // SentMessage is a message with what is known of its way.
 type SentMessage struct {
 	Message
-	Status      string                 `json:"status"`
-	DeliveredAt string                 `json:"delivered_at,omitempty"`
-	ReadAt      string                 `json:"read_at,omitempty"`
-	Error       string                 `json:"error,omitempty"` // of the last failed attempt
-	Recipient   string                 `json:"recipient"`       // the target, or the member of the target
-	Receipts    []orchestrator.Receipt `json:"receipts,omitempty"`
-	Copies      []Copy                 `json:"copies,omitempty"` // of a post in a thread: one for each agent that it mentions
+	Status      string             `json:"status"`
+	DeliveredAt string             `json:"delivered_at,omitempty"`
+	ReadAt      string             `json:"read_at,omitempty"`
+	Error       string             `json:"error,omitempty"` // of the last failed attempt
+	Recipient   string             `json:"recipient"`       // the target, or the member of the target
+	Receipts    []messages.Receipt `json:"receipts,omitempty"`
+	Copies      []Copy             `json:"copies,omitempty"` // of a post in a thread: one for each agent that it mentions
 }
 
 // Copy is a post on its way to one of the agents that it mentions.
 type Copy struct {
-	MessageID string                 `json:"messageId"`
-	Recipient string                 `json:"recipient"`
-	Status    string                 `json:"status"`
-	Error     string                 `json:"error,omitempty"`
-	Receipts  []orchestrator.Receipt `json:"receipts"`
+	MessageID string             `json:"messageId"`
+	Recipient string             `json:"recipient"`
+	Status    string             `json:"status"`
+	Error     string             `json:"error,omitempty"`
+	Receipts  []messages.Receipt `json:"receipts"`
 }
 
 // SentMessagesResult lists messages.
@@ -55,14 +56,14 @@ func getSentMessages(ctx context.Context, env commands.Env, p GetSentMessagesPar
 			return SentMessagesResult{}, err
 		}
 	}
-	return history(ctx, env, orchestrator.HistoryFilter{
+	return history(ctx, env, messages.HistoryFilter{
 		Sender: source, Own: source == env.Caller.Name, Target: p.Target, ThreadID: p.ThreadID, Status: orchestrator.Status(p.Status), Limit: p.Limit,
 	})
 }
 
 // history lists messages of the past with their receipts.
-func history(ctx context.Context, env commands.Env, f orchestrator.HistoryFilter) (SentMessagesResult, error) {
-	ms, more, err := env.Ledger.History(ctx, f)
+func history(ctx context.Context, env commands.Env, f messages.HistoryFilter) (SentMessagesResult, error) {
+	ms, more, err := messages.History(ctx, env.Ledger, f)
 	if err != nil {
 		return SentMessagesResult{}, err
 	}
@@ -70,11 +71,11 @@ func history(ctx context.Context, env commands.Env, f orchestrator.HistoryFilter
 }
 
 func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Message, more bool) (SentMessagesResult, error) {
-	receipts, err := env.Ledger.Receipts(ctx, ms)
+	receipts, err := messages.Receipts(ctx, env.Ledger, ms)
 	if err != nil {
 		return SentMessagesResult{}, err
 	}
-	copies, err := env.Ledger.Copies(ctx, ms)
+	copies, err := messages.Copies(ctx, env.Ledger, ms)
 	if err != nil {
 		return SentMessagesResult{}, err
 	}
@@ -97,7 +98,7 @@ func copiesOf(ctx context.Context, env commands.Env, ms []orchestrator.Message) 
 	if len(ms) == 0 {
 		return nil, nil
 	}
-	receipts, err := env.Ledger.Receipts(ctx, ms)
+	receipts, err := messages.Receipts(ctx, env.Ledger, ms)
 	if err != nil {
 		return nil, err
 	}

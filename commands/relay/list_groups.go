@@ -5,14 +5,14 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 )
 
 // ListGroupsResult lists the groups with their members, and who can be a target and is in none.
 // Source: document 000, "list_groups".
 type ListGroupsResult struct {
-	Groups []orchestrator.Group `json:"groups"`
-	Others []Other              `json:"others"`
+	Groups []agents.Group `json:"groups"`
+	Others []Other        `json:"others"`
 }
 
 // Other is the operator or the user.
@@ -24,12 +24,12 @@ type Other struct {
 var listGroupsCommand = commands.Define(vocabulary, "list_groups", listGroups).ListsAgents()
 
 func listGroups(ctx context.Context, env commands.Env, _ struct{}) (ListGroupsResult, error) {
-	groups, err := env.Ledger.Groups(ctx)
+	groups, err := agents.Groups(ctx, env.Ledger)
 	if err != nil {
 		return ListGroupsResult{}, err
 	}
 	r := ListGroupsResult{Groups: groups, Others: []Other{}}
-	builtIns, err := env.Ledger.BuiltIns(ctx)
+	builtIns, err := agents.BuiltIns(ctx, env.Ledger)
 	for _, a := range builtIns {
 		r.Others = append(r.Others, Other{a.Name, a.Role})
 	}

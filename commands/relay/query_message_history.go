@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 )
 
 // QueryMessageHistoryParams select from all messages. Source: document 000, "query_message_history".
@@ -26,7 +27,7 @@ func queryMessageHistory(ctx context.Context, env commands.Env, p QueryMessageHi
 	if p.ThreadID == "" && p.Source == "" && p.Target == "" {
 		return SentMessagesResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "one of threadId, source and target is needed")
 	}
-	return history(ctx, env, orchestrator.HistoryFilter{
+	return history(ctx, env, messages.HistoryFilter{
 		ThreadID: p.ThreadID, Sender: p.Source, Target: p.Target, Type: p.Type, Status: orchestrator.Status(p.Status),
 		Since: p.Since, Until: p.Until, Limit: p.Limit, OldestFirst: p.ThreadID != "",
 	})

@@ -7,6 +7,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 	"mailroom/tracing"
 )
 
@@ -56,7 +57,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	sent, err := env.Ledger.Send(ctx, draft)
+	sent, err := messages.Send(ctx, env.Ledger, draft)
 	if err != nil {
 		return SendMessageResult{}, err
 	}

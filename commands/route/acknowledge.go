@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/messages"
 )
 
 // AcknowledgeParams name the message that was dealt with.
@@ -24,7 +25,7 @@ var acknowledgeCommand = commands.Define(vocabulary, "acknowledge", acknowledge)
 
 // acknowledge is idempotent: a repeat answers with the first time.
 func acknowledge(ctx context.Context, env commands.Env, p AcknowledgeParams) (AcknowledgeResult, error) {
-	m, err := env.Ledger.Acknowledge(ctx, p.MessageID, env.Caller.Name)
+	m, err := messages.Acknowledge(ctx, env.Ledger, p.MessageID, env.Caller.Name)
 	if err != nil {
 		return AcknowledgeResult{}, err
 	}

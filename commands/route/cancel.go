@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/messages"
 )
 
 // CancelParams name the message to take back.
@@ -22,7 +23,7 @@ var cancelCommand = commands.Define(vocabulary, "cancel", cancel)
 
 // cancel takes back what was not delivered yet.
 func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult, error) {
-	ms, err := env.Ledger.Cancel(ctx, p.MessageID, env.Caller.Name)
+	ms, err := messages.Cancel(ctx, env.Ledger, p.MessageID, env.Caller.Name)
 	if err != nil {
 		return CancelResult{}, err
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/retention"
 )
 
 // ClearOldParams say what retention removes. Source: document 004, "Operation 4: Clear Old Messages".
@@ -28,14 +28,14 @@ var clearOldCommand = commands.Define(vocabulary, "clear_old", clearOld)
 
 // clearOld applies the retention rules.
 func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOldResult, error) {
-	o := orchestrator.ClearOptions{Progress: func(done, total int64) { commands.Progress(ctx, done, total, "messages") }}
+	o := retention.ClearOptions{Progress: func(done, total int64) { commands.Progress(ctx, done, total, "messages") }}
 	if p.OlderThanDays != nil {
 		o.OlderThan = time.Duration(*p.OlderThanDays) * 24 * time.Hour
 		if o.OlderThan == 0 {
 			o.OlderThan = time.Millisecond // everything that has ended; 0 means the setting
 		}
 	}
-	cleared, err := env.Ledger.ClearOld(ctx, o)
+	cleared, err := retention.ClearOld(ctx, env.Ledger, o)
 	if err != nil {
 		return ClearOldResult{}, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 	"mailroom/tracing"
 )
 
@@ -19,20 +20,20 @@ type DeliverAllParams struct {
 
 // DeliverAllResult is document 004's answer. Errors are the attempts of this run that failed.
 type DeliverAllResult struct {
-	Delivered int                              `json:"messages_delivered"`
-	Failed    int                              `json:"messages_failed"`
-	PutOff    int                              `json:"messages_put_off,omitempty"`    // the recipient asked to be tried later
-	Disabled  []string                         `json:"transports_disabled,omitempty"` // of these agents: their addresses are gone
-	Untrusted string                           `json:"untrusted,omitempty"`           // why nothing leaves the database
-	Summary   []orchestrator.RecipientDelivery `json:"delivery_summary"`
-	Errors    []AttemptError                   `json:"errors,omitempty"`
-	Timestamp string                           `json:"timestamp"`
+	Delivered int                          `json:"messages_delivered"`
+	Failed    int                          `json:"messages_failed"`
+	PutOff    int                          `json:"messages_put_off,omitempty"`    // the recipient asked to be tried later
+	Disabled  []string                     `json:"transports_disabled,omitempty"` // of these agents: their addresses are gone
+	Untrusted string                       `json:"untrusted,omitempty"`           // why nothing leaves the database
+	Summary   []delivery.RecipientDelivery `json:"delivery_summary"`
+	Errors    []AttemptError               `json:"errors,omitempty"`
+	Timestamp string                       `json:"timestamp"`
 }
 
 // AttemptError is document 004's error object for one failed attempt.
 type AttemptError struct {
 	Success bool `json:"success"` // always false
-	orchestrator.FailedAttempt
+	delivery.FailedAttempt
 }
 
 var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll).Kind(tracing.Consumer)
@@ -44,7 +45,7 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 		return DeliverAllResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "delivery_timeout_seconds: only an administrator says how long others' attempts may take").
 			WithHint("Leave it out, or name yourself as the recipient")
 	}
-	d, err := env.Engine.DeliverAll(ctx, orchestrator.DeliverOptions{
+	d, err := env.Engine.DeliverAll(ctx, delivery.DeliverOptions{
 		Recipient: p.Recipient, Timeout: p.Timeout.Duration(), ClaimSize: p.BatchSize, Background: !p.Wait,
 	})
 	if err != nil {

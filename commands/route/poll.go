@@ -6,6 +6,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 )
 
 // PollParams names whose backlog to list. Source: document 004, "Operation 1: Poll Messages for Agent".
@@ -42,7 +43,7 @@ var pollCommand = commands.Define(vocabulary, "poll", poll)
 
 // poll lists and changes nothing.
 func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, error) {
-	backlog, err := env.Ledger.Poll(ctx, p.Recipient, p.BatchSize)
+	backlog, err := delivery.Poll(ctx, env.Ledger, p.Recipient, p.BatchSize)
 	if err != nil {
 		return PollResult{}, err
 	}

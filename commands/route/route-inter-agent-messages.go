@@ -7,6 +7,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // RouteParams are all keys of document 004's command. Any of them may stand with any action; an action takes those that
@@ -51,7 +52,7 @@ func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteR
 		return RouteResult{}, err
 	}
 	if env.Caller.Admin {
-		ctx = orchestrator.WithInstance(ctx, p.InstanceID)
+		ctx = ledger.WithInstance(ctx, p.InstanceID)
 	}
 	switch p.Action {
 	case "poll":

@@ -9,6 +9,10 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
 	"mailroom/tracing"
 )
 
@@ -59,13 +63,13 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	if err != nil {
 		return SendResult{}, err
 	}
-	sent, err := env.Ledger.Send(ctx, draft)
+	sent, err := messages.Send(ctx, env.Ledger, draft)
 	if err != nil {
 		return SendResult{}, err
 	}
 	r := sendResult(&draft, &sent)
 	if commands.Narrated(ctx) {
-		daemons, err := env.Ledger.Daemons(ctx)
+		daemons, err := delivery.Daemons(ctx, env.Ledger)
 		r.noDaemon = err == nil && len(daemons) == 0
 	}
 	return r, nil
@@ -91,7 +95,7 @@ func (r SendResult) Text(w *commands.Text) {
 	whose, rest := "its", len(r.Recipients)-r.withheld
 	if r.withheld > 0 {
 		whose = "the other"
-		w.Printf("%s\n", w.Paint(commands.Yellow, "It "+r.Note+". "+orchestrator.NotTrustedHint+"."))
+		w.Printf("%s\n", w.Paint(commands.Yellow, "It "+r.Note+". "+ledger.NotTrustedHint+"."))
 	}
 	switch {
 	case !r.noDaemon:
@@ -121,7 +125,7 @@ func sendBatch(ctx context.Context, env commands.Env, ps []SendParams, atomic bo
 		return results, errs
 	}
 	drafts = drafts[:len(places)]
-	sent, failures := env.Ledger.SendBatch(ctx, drafts, atomic)
+	sent, failures := messages.SendBatch(ctx, env.Ledger, drafts, atomic)
 	for j, i := range places {
 		if errs[i] = failures[j]; errs[i] == nil {
 			results[i] = sendResult(&drafts[j], &sent[j])
@@ -146,7 +150,7 @@ func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
 		AckWithin: p.AckWithin.Duration(),
 		SessionID: caller.Session, RegisterSender: caller.Name != "",
 	}
-	if !orchestrator.AsksUser(p.Type) { // what asks back decides nothing
+	if !agents.AsksUser(p.Type) { // what asks back decides nothing
 		d.Verdict = commands.VerdictIn(p.Payload)
 	}
 	return d, nil

@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/reading"
 	"mailroom/tracing"
 )
 
@@ -37,14 +38,14 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
-	o := orchestrator.WaitOptions{
+	o := reading.WaitOptions{
 		Recipient: recipient, Timeout: commands.Patience(ctx, p.Timeout.Duration()), Limit: p.BatchSize,
 		Register: env.Caller.Name != "", ReplyTo: p.ReplyTo, Lease: commands.Lease(env.Caller, "wait", p.Lease),
 	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
 	}
-	ms, more, err := env.Ledger.Wait(ctx, o)
+	ms, more, err := reading.Wait(ctx, env.Ledger, o)
 	if err != nil {
 		return WaitResult{}, err
 	}
@@ -58,7 +59,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (r WaitResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Ledger.Unread(ctx, r.Messages)
+	return reading.Unread(ctx, env.Ledger, r.Messages)
 }
 
 // Text shows each message with its payload.

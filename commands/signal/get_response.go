@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 	"mailroom/tracing"
 )
 
@@ -32,7 +32,7 @@ func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (Ge
 		return GetResponseResult{}, err
 	}
 	r := GetResponseResult{Answered: read.Answered, Response: read.Text}
-	if read.Status == orchestrator.QuestionExpired || read.Status == orchestrator.QuestionCancelled {
+	if read.Status == questions.QuestionExpired || read.Status == questions.QuestionCancelled {
 		r.Status = string(read.Status)
 	}
 	if read.Refused != "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 //go:embed *.md
@@ -48,7 +48,7 @@ func noteOf(ctx context.Context, env commands.Env, unused []string, devices, pus
 	}
 	switch {
 	case untrusted != "":
-		notes = append(notes, "Nothing is pushed "+orchestrator.UntilTrusted+": "+orchestrator.NotTrusted)
+		notes = append(notes, "Nothing is pushed "+ledger.UntilTrusted+": "+ledger.NotTrusted)
 	case devices > 0 && pushed == 0:
 		notes = append(notes, "No device can be pushed to now: it shows when the app is opened")
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // Device is a phone, or the ntfy topic.
@@ -28,7 +28,7 @@ type Device struct {
 }
 
 // shown is a device as this vocabulary shows it.
-func shown(d *orchestrator.Device, approved bool) Device {
+func shown(d *questions.Device, approved bool) Device {
 	return Device{
 		ID: d.ID, Name: d.Name, Kind: d.Kind, State: d.State, Approved: approved, Fingerprint: d.Fingerprint, CreatedAt: d.CreatedAt,
 		ApprovedAt: d.ApprovedAt, RevokedAt: d.RevokedAt, SeenAt: d.SeenAt, PushHost: d.PushHost, PushProblem: d.PushProblem,
@@ -45,7 +45,7 @@ var deviceListCommand = commands.Define(vocabulary, "signal device list", device
 
 // deviceList changes nothing.
 func deviceList(ctx context.Context, env commands.Env, _ struct{}) (DeviceListResult, error) {
-	devices, err := env.Ledger.Devices(ctx)
+	devices, err := questions.Devices(ctx, env.Ledger)
 	if err != nil {
 		return DeviceListResult{}, err
 	}
@@ -66,7 +66,7 @@ func (r DeviceListResult) Text(w *commands.Text) {
 	rows := make([][]string, len(r.Devices))
 	for i, d := range r.Devices {
 		state, push := d.State, d.PushHost
-		if d.State == orchestrator.DeviceActive && d.Kind == orchestrator.DeviceApp && !d.Approved {
+		if d.State == questions.DeviceActive && d.Kind == questions.DeviceApp && !d.Approved {
 			state += ", not approved here"
 		}
 		if d.PushProblem != "" {

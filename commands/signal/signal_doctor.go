@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/person"
 )
 
@@ -15,8 +15,8 @@ type DoctorParams struct {
 
 // DoctorResult is what was found. Healthy is false when a finding is a problem.
 type DoctorResult struct {
-	Healthy  bool                   `json:"healthy"`
-	Findings []orchestrator.Finding `json:"findings"`
+	Healthy  bool               `json:"healthy"`
+	Findings []overview.Finding `json:"findings"`
 }
 
 var doctorCommand = commands.Define(vocabulary, "signal doctor", doctor).LooksOnly()

@@ -8,6 +8,9 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/questions"
 )
 
 // ListParams select questions.
@@ -63,7 +66,7 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 			return ListResult{}, err
 		}
 	}
-	questions, err := env.Ledger.Questions(ctx, orchestrator.QuestionFilter{Asker: of, Own: of == env.Caller.Name, Status: orchestrator.QuestionStatus(p.Status), Limit: p.Limit})
+	questions, err := questions.List(ctx, env.Ledger, questions.QuestionFilter{Asker: of, Own: of == env.Caller.Name, Status: questions.QuestionStatus(p.Status), Limit: p.Limit})
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -77,7 +80,7 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 	return r, nil
 }
 
-func listed(q *orchestrator.Question) Listed {
+func listed(q *questions.Question) Listed {
 	l := Listed{
 		QuestionID: q.ID, Source: q.Asker, Status: string(q.Status), Encrypted: q.Encrypted, Priority: orchestrator.PriorityWord(q.Priority),
 		CreatedAt: q.CreatedAt, ExpiresAt: q.ExpiresAt, EndedAt: q.EndedAt, AnsweredBy: q.AnsweredBy, ReadAt: q.ReadAt,
@@ -98,14 +101,14 @@ const maxPushes = 100
 
 // pushes tells how a question was pushed. The pushes that say that it has ended are left out.
 func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) {
-	rows, _, err := env.Ledger.History(ctx, orchestrator.HistoryFilter{
+	rows, _, err := messages.History(ctx, env.Ledger, messages.HistoryFilter{
 		ThreadID: id, Sender: orchestrator.SystemSender, Type: "push", OldestFirst: true, Limit: maxPushes,
 	})
 	list := []Pushed{}
 	for i := range rows {
-		var push orchestrator.Push
-		if json.Unmarshal(rows[i].Payload, &push) == nil && push.Kind == orchestrator.PushQuestion {
-			list = append(list, Pushed{strings.TrimPrefix(rows[i].Recipient, orchestrator.DevicePrefix), string(rows[i].Status), rows[i].Error})
+		var sent push.Message
+		if json.Unmarshal(rows[i].Payload, &sent) == nil && sent.Kind == push.QuestionKind {
+			list = append(list, Pushed{strings.TrimPrefix(rows[i].Recipient, push.DevicePrefix), string(rows[i].Status), rows[i].Error})
 		}
 	}
 	return list, err

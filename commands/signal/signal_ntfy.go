@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/questions"
 )
 
 // NtfyParams say which topic of an ntfy server is told, too.
@@ -21,6 +22,6 @@ func ntfy(ctx context.Context, env commands.Env, p NtfyParams) (DeviceResult, er
 	if p.Remove == (p.URL != "") || p.Remove && p.Token != "" {
 		return DeviceResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "say either the url of a topic, or remove")
 	}
-	d, err := env.Ledger.SetNtfy(ctx, orchestrator.NtfyConfig{URL: p.URL, Token: p.Token})
+	d, err := questions.SetNtfy(ctx, env.Ledger, questions.NtfyConfig{URL: p.URL, Token: p.Token})
 	return DeviceResult{shown(&d, false)}, err
 }

@@ -13,6 +13,7 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // PairParams say where the QR code goes besides the terminal.
@@ -32,7 +33,7 @@ var pairCommand = commands.Define(vocabulary, "signal pair", pair).HereOnly()
 
 // pair makes a code that is good once and for five minutes. The phone is a device when it was approved.
 func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, error) {
-	address, err := env.Ledger.SignalURL(ctx)
+	address, err := questions.SignalURL(ctx, env.Ledger)
 	if err != nil {
 		return PairResult{}, err
 	}
@@ -51,7 +52,7 @@ func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, erro
 		defer picture.Close()
 	}
 	r := PairResult{PNG: p.PNG}
-	if r.Code, r.ExpiresAt, err = env.Ledger.StartPairing(ctx); err == nil {
+	if r.Code, r.ExpiresAt, err = questions.StartPairing(ctx, env.Ledger); err == nil {
 		r.URL = address + "/pair#c=" + r.Code
 		err = draw(picture, r.URL)
 	}

@@ -13,8 +13,13 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/teams"
 )
 
 // NewUser makes the transport of the agent `user` of a database: a message to that person, of any vocabulary, becomes an alert
@@ -24,9 +29,9 @@ import (
 // A message becomes one question or alert, however often it is delivered. Both are sealed for the devices; the message
 // itself stands in the table as every other does, and so does the answer that goes back. Source: signal.md, "Life of a
 // question".
-func NewUser(r *orchestrator.Router) orchestrator.Transport { return user{r} }
+func NewUser(r *ledger.Ledger) orchestrator.Transport { return user{r} }
 
-type user struct{ router *orchestrator.Router }
+type user struct{ router *ledger.Ledger }
 
 // Check accepts no address: there is one person.
 func (user) Check(address string) (string, error) {
@@ -42,7 +47,7 @@ func (user) MaxBatch() int { return 1 }
 // Deliver makes a question or an alert of a message.
 func (u user) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	m := &a.Messages[0]
-	if orchestrator.AsksUser(m.Type) {
+	if agents.AsksUser(m.Type) {
 		q, err := questionOf(m, u.router.Now())
 		if err == nil {
 			_, err = person.Ask(ctx, u.router, q)
@@ -74,7 +79,7 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 		Asker: m.Sender, Encrypted: true, Priority: priorityOf(m), SessionID: m.SessionID, ThreadID: m.ThreadID, MessageID: m.ID,
 		Context: cut(m.Context, maxContext, m.ID), TTL: person.DefaultTTL,
 	}
-	if ends, err := time.Parse(time.RFC3339, m.TTLEnd()); err == nil {
+	if ends, err := time.Parse(time.RFC3339, ledger.TTLEnd(m)); err == nil {
 		q.TTL = max(min(ends.Sub(now), orchestrator.MaxTTL), time.Second)
 	}
 	c := commands.ContentOf(m)
@@ -88,9 +93,9 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 	_ = json.Unmarshal(c.Data, &said) // what has another form is no part of it
 	text := c.Text
 	switch m.Type {
-	case orchestrator.PlanApprovalRequest:
+	case teams.PlanApprovalRequest:
 		q.Options, text = verdicts, "May I carry out this plan? "+cmp.Or(said.Plan, text)
-	case orchestrator.ShutdownRequest:
+	case teams.ShutdownRequest:
 		q.Options, text = verdicts, "Shut down? "+cmp.Or(said.Reason, m.Summary, m.Sender+" asks for it")
 	default:
 		text = cmp.Or(said.Question, text)
@@ -180,7 +185,7 @@ func priorityOf(m *orchestrator.Message) string {
 func (u user) Return(ctx context.Context) error {
 	var failures []error
 	for after := ""; ; {
-		list, err := u.router.Unreturned(ctx, after)
+		list, err := questions.Unreturned(ctx, u.router, after)
 		if err != nil || len(list) == 0 {
 			return errors.Join(append(failures, err)...)
 		}
@@ -194,7 +199,7 @@ func (u user) Return(ctx context.Context) error {
 }
 
 // giveBack sends one answer back.
-func giveBack(ctx context.Context, r *orchestrator.Router, q *orchestrator.Question) error {
+func giveBack(ctx context.Context, r *ledger.Ledger, q *questions.Question) error {
 	answer, unread := person.Look(ctx, r, q.ID)
 	gone := errors.Is(unread, person.ErrKeyMissing)
 	if unread != nil && !gone || unread == nil && !answer.Answered {
@@ -204,7 +209,7 @@ func giveBack(ctx context.Context, r *orchestrator.Router, q *orchestrator.Quest
 		q = &answer.Question
 	}
 	m := &orchestrator.Message{Sender: q.Asker, ThreadID: q.ThreadID, SessionID: q.SessionID} // when retention has deleted it
-	found, err := r.Find(ctx, q.MessageID)
+	found, err := messages.Find(ctx, r, q.MessageID)
 	switch {
 	case err == nil:
 		m = &found[0]
@@ -216,23 +221,23 @@ func giveBack(ctx context.Context, r *orchestrator.Router, q *orchestrator.Quest
 			orchestrator.Clip(q.MessageID), orchestrator.Clip(m.Sender), q.ID, orchestrator.Clip(q.Asker))
 	}
 	if gone { // its key is not here, and will not be
-		return r.ReplyAsUser(ctx, lost(m, q.ID, unread))
+		return questions.ReplyAsUser(ctx, r, lost(m, q.ID, unread))
 	}
 	reply, err := replyTo(m, &answer)
 	if err != nil {
 		return err
 	}
-	return r.ReplyAsUser(ctx, reply)
+	return questions.ReplyAsUser(ctx, r, reply)
 }
 
 // replyTo is the answer to a message, in the form of the vocabulary that asked.
-func replyTo(m *orchestrator.Message, answer *person.Response) (reply orchestrator.UserReply, err error) {
-	reply = orchestrator.UserReply{Question: answer.ID, Draft: orchestrator.Draft{
+func replyTo(m *orchestrator.Message, answer *person.Response) (reply questions.UserReply, err error) {
+	reply = questions.UserReply{Question: answer.ID, Draft: orchestrator.Draft{
 		Recipient: m.Sender, ReplyTo: m.ID, ThreadID: m.ThreadID, SessionID: m.SessionID,
 	}}
 	d := &reply.Draft
 	var body any
-	isRequest := m.Type == orchestrator.PlanApprovalRequest || m.Type == orchestrator.ShutdownRequest
+	isRequest := m.Type == teams.PlanApprovalRequest || m.Type == teams.ShutdownRequest
 	switch {
 	case isRequest && slices.Contains(verdicts, answer.Text): // and not a Yes to something else, whose type was changed in the table
 		return verdict(m, reply, answer.Text == verdicts[approval])
@@ -253,7 +258,7 @@ func replyTo(m *orchestrator.Message, answer *person.Response) (reply orchestrat
 }
 
 // verdict is the answer to a request of a team. Source: document 001, "Structured Protocol Messages".
-func verdict(m *orchestrator.Message, reply orchestrator.UserReply, approve bool) (orchestrator.UserReply, error) {
+func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool) (questions.UserReply, error) {
 	var asked struct {
 		RequestID string `json:"requestId"`
 	}
@@ -261,7 +266,7 @@ func verdict(m *orchestrator.Message, reply orchestrator.UserReply, approve bool
 		asked.RequestID = "" // it asked in another form: the answer says what it answers by reply_to
 	}
 	q := orchestrator.Asked{RequestID: asked.RequestID, Kind: orchestrator.Shutdown}
-	if m.Type == orchestrator.PlanApprovalRequest {
+	if m.Type == teams.PlanApprovalRequest {
 		q.Kind = orchestrator.PlanApproval
 	}
 	var why *string
@@ -272,19 +277,19 @@ func verdict(m *orchestrator.Message, reply orchestrator.UserReply, approve bool
 	if err != nil {
 		return reply, err
 	}
-	reply.Team = &orchestrator.TeamAnswer{Kind: q.Kind, RequestID: q.RequestID, Approve: approve}
+	reply.Team = &teams.TeamAnswer{Kind: q.Kind, RequestID: q.RequestID, Approve: approve}
 	reply.Draft.Type, reply.Draft.Payload, reply.Draft.Summary = v.Type, v.Payload, v.Summary
 	reply.Draft.SessionID = cmp.Or(m.SessionID, orchestrator.DefaultSession)
 	return reply, nil
 }
 
 // lost tells who asked that there is an answer which nobody can read.
-func lost(m *orchestrator.Message, question string, why error) orchestrator.UserReply {
+func lost(m *orchestrator.Message, question string, why error) questions.UserReply {
 	payload, _ := orchestrator.JSON(map[string]any{ // strings always marshal
 		"error": orchestrator.Unavailable, "message": "the user has answered, but the answer cannot be read: " + why.Error(),
 		"message_id": m.ID, "question_id": question,
 	})
-	return orchestrator.UserReply{Question: question, Draft: orchestrator.Draft{
+	return questions.UserReply{Question: question, Draft: orchestrator.Draft{
 		Recipient: m.Sender, Type: "error_report", Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID, SessionID: m.SessionID,
 	}}
 }

@@ -10,6 +10,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/teams"
 	"mailroom/tracing"
 )
 
@@ -63,7 +64,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	if p.HoldUnknown && (p.To == orchestrator.Teammates || c.request != nil || c.answer != nil) {
+	if p.HoldUnknown && (p.To == teams.Teammates || c.request != nil || c.answer != nil) {
 		return SendMessageResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "hold_unknown: only a plain message to one teammate waits for it").
 			WithHint("Leave hold_unknown out")
 	}
@@ -88,17 +89,17 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 }
 
 // send hands a message to the router, as what it is.
-func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.Draft) (orchestrator.TeamSent, error) {
+func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.Draft) (teams.TeamSent, error) {
 	switch {
 	case c.request != nil:
 		c.request.Draft = draft
-		return env.Ledger.AskTeammate(ctx, *c.request)
+		return teams.Ask(ctx, env.Ledger, *c.request)
 	case c.answer != nil:
 		c.answer.Draft = draft
-		return env.Ledger.AnswerTeammate(ctx, *c.answer)
+		return teams.Answer(ctx, env.Ledger, *c.answer)
 	}
 	draft.Verdict = commands.VerdictIfClear(draft.Payload)
-	return env.Ledger.SendToTeam(ctx, draft)
+	return teams.Send(ctx, env.Ledger, draft)
 }
 
 // uuid matches what looks like a UUID, with or without dashes.
@@ -113,7 +114,7 @@ func refuseUUID(ctx context.Context, env commands.Env, to string) error {
 	}
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "to: %q looks like a UUID; teammates are addressed by name, never by id", to)
 	e.Details = map[string]any{"parameter": "to"}
-	members, err := env.Ledger.Team(ctx, env.Caller.Session)
+	members, err := teams.Get(ctx, env.Ledger, env.Caller.Session)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (r SendMessageResult) Text(w *commands.Text) {
 		w.Printf("It %s.\n", r.Note)
 	}
 	switch {
-	case r.RequestID != "" && (r.Type == orchestrator.ShutdownRequest || r.Type == orchestrator.PlanApprovalRequest):
+	case r.RequestID != "" && (r.Type == teams.ShutdownRequest || r.Type == teams.PlanApprovalRequest):
 		w.Printf("%s is to answer it under the id %s.\n", r.To, r.RequestID)
 	case r.Presence == string(orchestrator.Stopped):
 		w.Printf("%s\n", w.Paint(commands.Yellow, r.From+" has stopped: end your process."))

@@ -5,6 +5,9 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/teams"
 )
 
 // maxArrivals bounds the messages that one answer carries.
@@ -22,7 +25,7 @@ type Arrivals struct {
 // arrivals takes an agent's unread messages. If the command fails afterwards, it owes Unwritten.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	a := Arrivals{Messages: []Message{}}
-	ms, more, err := env.Ledger.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: maxArrivals, Register: true})
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.WaitOptions{Recipient: agent, Limit: maxArrivals, Register: true})
 	if err != nil {
 		return a, err
 	}
@@ -57,12 +60,12 @@ func attend(ctx context.Context, env commands.Env, agent string) (Arrivals, erro
 }
 
 func takePart(ctx context.Context, env commands.Env, agent string, began bool) error {
-	return env.Ledger.TakePart(ctx, orchestrator.Joining{Session: env.Caller.Session, Agent: agent, Register: true}, began)
+	return teams.TakePart(ctx, env.Ledger, agents.Joining{Session: env.Caller.Session, Agent: agent, Register: true}, began)
 }
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.
 func (a Arrivals) Unwritten(ctx context.Context, env commands.Env) error {
-	return env.Ledger.Unread(ctx, a.taken)
+	return reading.Unread(ctx, env.Ledger, a.taken)
 }
 
 // text shows the messages, if there are any.

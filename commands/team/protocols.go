@@ -7,6 +7,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/teams"
 )
 
 // textType is the type of a text. That of a protocol is the type of its object, too.
@@ -14,7 +15,7 @@ const textType = "message"
 
 // protocolTypes are the protocols, in the order in which an error lists them.
 var protocolTypes = []string{
-	orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest, orchestrator.PlanApprovalResponse,
+	teams.ShutdownRequest, teams.ShutdownResponse, teams.PlanApprovalRequest, teams.PlanApprovalResponse,
 }
 
 // content is what a caller wants to send, read and checked.
@@ -22,8 +23,8 @@ type content struct {
 	kind    string // message_type
 	preview string // what a summary is made of when none is given
 	payload json.RawMessage
-	request *orchestrator.TeamRequest // of a request, without its draft; the payload is the request's
-	answer  *orchestrator.TeamAnswer  // of an answer, without its draft
+	request *teams.TeamRequest // of a request, without its draft; the payload is the request's
+	answer  *teams.TeamAnswer  // of an answer, without its draft
 }
 
 // readContent reads the parameter message: a text, or a protocol object. A text that is itself such an object counts as
@@ -83,13 +84,13 @@ func typeOf(object json.RawMessage) string {
 func readProtocol(object json.RawMessage) (c content, err error) {
 	kind := typeOf(object)
 	switch kind {
-	case orchestrator.ShutdownRequest:
+	case teams.ShutdownRequest:
 		c, err = readShutdownRequest(object)
-	case orchestrator.PlanApprovalRequest:
+	case teams.PlanApprovalRequest:
 		c, err = readPlanRequest(object)
-	case orchestrator.ShutdownResponse:
+	case teams.ShutdownResponse:
 		c, err = readShutdownResponse(object)
-	case orchestrator.PlanApprovalResponse:
+	case teams.PlanApprovalResponse:
 		c, err = readPlanResponse(object)
 	default:
 		what := "has no type"
@@ -113,7 +114,7 @@ type requestBody struct {
 
 // asking makes the content of a request.
 func asking(kind orchestrator.RequestKind, preview string, body requestBody) content {
-	return content{preview: preview, request: &orchestrator.TeamRequest{Kind: kind, Payload: func(id string) (json.RawMessage, error) {
+	return content{preview: preview, request: &teams.TeamRequest{Kind: kind, Payload: func(id string) (json.RawMessage, error) {
 		numbered := body
 		numbered.RequestID = id
 		payload, err := orchestrator.JSON(numbered)
@@ -151,7 +152,7 @@ func answering(q orchestrator.Asked, approve bool, why *string) (content, error)
 	if err != nil {
 		return content{}, err
 	}
-	return content{preview: v.Summary, payload: v.Payload, answer: &orchestrator.TeamAnswer{
+	return content{preview: v.Summary, payload: v.Payload, answer: &teams.TeamAnswer{
 		Kind: q.Kind, RequestID: q.RequestID, Approve: approve,
 	}}, nil
 }

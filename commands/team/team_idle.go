@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/teams"
 	"mailroom/tracing"
 )
 
@@ -33,12 +33,12 @@ func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, erro
 	if err != nil {
 		return IdleResult{}, err
 	}
-	notice, err := orchestrator.IdleNotice(agent, env.Caller.Session, p.Reason)
+	notice, err := teams.IdleNotice(agent, env.Caller.Session, p.Reason)
 	if err != nil {
 		return IdleResult{}, err
 	}
 	notice.Summary, notice.RegisterSender = commands.Preview(agent+" is idle"+after(&p.Reason)), true
-	ended, err := env.Ledger.EndTurn(ctx, p.Lead, notice)
+	ended, err := teams.EndTurn(ctx, env.Ledger, p.Lead, notice)
 	if err != nil {
 		return IdleResult{}, err
 	}

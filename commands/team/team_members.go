@@ -5,13 +5,13 @@ import (
 	"errors"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/teams"
 )
 
 // MembersResult lists the team, the lead first, behind it the operator and the user, and carries the caller's unread messages.
 type MembersResult struct {
-	Session string                `json:"session"`
-	Members []orchestrator.Member `json:"members"`
+	Session string         `json:"session"`
+	Members []teams.Member `json:"members"`
 	Arrivals
 }
 
@@ -30,7 +30,7 @@ func members(ctx context.Context, env commands.Env, _ NoParams) (MembersResult, 
 		return MembersResult{}, err
 	}
 	// Only now, since what came for the caller may have made it working.
-	list, err := env.Ledger.Team(ctx, env.Caller.Session)
+	list, err := teams.Get(ctx, env.Ledger, env.Caller.Session)
 	if err != nil {
 		return MembersResult{}, errors.Join(err, a.Unwritten(context.WithoutCancel(ctx), env))
 	}

@@ -16,7 +16,12 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store/sqlite"
 )
 
 // Options say what is watched.
@@ -44,7 +49,7 @@ const rescan = 10 * time.Second
 
 // watch is one run over one root.
 type watch struct {
-	router *orchestrator.Engine
+	router *delivery.Engine
 	o      Options
 	log    *slog.Logger
 	root   string // absolute, links resolved
@@ -60,8 +65,8 @@ type watch struct {
 
 	places map[string]letter.Identity // the inbox folders at their last looks
 
-	agents  []orchestrator.Agent // at the last look
-	strict  bool                 // so were routes
+	agents  []ledger.Agent // at the last look
+	strict  bool           // so were routes
 	end     context.CancelCauseFunc
 	stirred chan struct{} // holds one when something happened in the database since
 
@@ -72,7 +77,7 @@ type watch struct {
 
 // Once takes in what is there, acknowledges what was removed and delivers what is due, and returns when that is done.
 // Errors: invalid_params for a root that cannot be one; those of the database.
-func Once(ctx context.Context, router *orchestrator.Engine, o Options) (Counts, error) {
+func Once(ctx context.Context, router *delivery.Engine, o Options) (Counts, error) {
 	w, err := begin(ctx, router, o)
 	if err != nil {
 		return Counts{}, err
@@ -80,7 +85,7 @@ func Once(ctx context.Context, router *orchestrator.Engine, o Options) (Counts, 
 	if err := w.lookAtAll(ctx); err != nil {
 		return w.result(), err
 	}
-	delivery, err := router.DeliverAll(ctx, orchestrator.DeliverOptions{})
+	delivery, err := router.DeliverAll(ctx, delivery.DeliverOptions{})
 	w.count(Counts{Delivered: delivery.Delivered})
 	if err == nil && len(w.gone) > 0 {
 		err = w.lookAgain(ctx)
@@ -102,14 +107,14 @@ func (w *watch) lookAgain(ctx context.Context) error {
 
 // Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a daemon.
 // Errors: those of the start, as of Once; one with ErrOutdated when a newer program takes the database over.
-func Run(ctx context.Context, router *orchestrator.Engine, o Options) (Counts, error) {
+func Run(ctx context.Context, router *delivery.Engine, o Options) (Counts, error) {
 	w, err := begin(ctx, router, o)
 	if err != nil {
 		return Counts{}, err
 	}
 	ctx, w.end = context.WithCancelCause(ctx)
 	defer w.end(nil)
-	wakeups, stop, err := router.Wakeups(ctx)
+	wakeups, stop, err := delivery.Wakeups(ctx, router.Ledger)
 	if err != nil {
 		return Counts{}, err
 	}
@@ -119,7 +124,7 @@ func Run(ctx context.Context, router *orchestrator.Engine, o Options) (Counts, e
 	var beside sync.WaitGroup
 	for name, f := range map[string]func(){
 		"deliveries": func() { w.deliverAlways(ctx, wakeups) },
-		"heartbeat":  func() { router.Attend(ctx, "")() },
+		"heartbeat":  func() { delivery.Attend(ctx, router.Ledger, "")() },
 		"beside":     func() { w.beside(ctx) },
 	} {
 		beside.Add(1)
@@ -134,12 +139,12 @@ func Run(ctx context.Context, router *orchestrator.Engine, o Options) (Counts, e
 	for range cap(w.waiting) { // so that the deliveries that were waited for are counted
 		w.waiting <- struct{}{}
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), orchestrator.Heartbeat)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), delivery.Heartbeat)
 	defer cancel()
-	if err := router.Leave(ending); err != nil {
+	if err := delivery.Leave(ending, router.Ledger); err != nil {
 		w.log.Warn("the watch could not be signed off", "error", err)
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, orchestrator.ErrOutdated) {
+	if cause := context.Cause(ctx); errors.Is(cause, sqlite.ErrOutdated) {
 		err = cause
 	}
 	return w.result(), err
@@ -147,7 +152,7 @@ func Run(ctx context.Context, router *orchestrator.Engine, o Options) (Counts, e
 
 // trouble tells of an error after which the watch tries again, and ends the watch after one that stays.
 func (w *watch) trouble(ctx context.Context, says string, err error) {
-	if errors.Is(err, orchestrator.ErrOutdated) {
+	if errors.Is(err, sqlite.ErrOutdated) {
 		w.end(err)
 	} else if ctx.Err() == nil {
 		w.log.Error(says, "root", w.root, "error", err)
@@ -155,7 +160,7 @@ func (w *watch) trouble(ctx context.Context, says string, err error) {
 }
 
 // begin checks the root, and makes sure that the watch's own agent is known.
-func begin(ctx context.Context, router *orchestrator.Engine, o Options) (*watch, error) {
+func begin(ctx context.Context, router *delivery.Engine, o Options) (*watch, error) {
 	w := &watch{
 		router: router, o: o, log: o.Log, waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1),
 		seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{}, places: map[string]letter.Identity{},
@@ -170,13 +175,13 @@ func begin(ctx context.Context, router *orchestrator.Engine, o Options) (*watch,
 		return nil, err
 	}
 	var err error
-	if w.target, err = router.CanonicalTarget(scheme + o.Root); err != nil {
+	if w.target, err = messages.CanonicalTarget(router.Ledger, scheme+o.Root); err != nil {
 		return nil, err
 	}
 	w.root = w.target[len(scheme):]
-	_, err = router.Agent(ctx, o.Name)
+	_, err = agents.Get(ctx, router.Ledger, o.Name)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
-		_, _, err = router.AddAgent(ctx, orchestrator.AgentUpdate{Name: o.Name, By: o.Name})
+		_, _, err = agents.Add(ctx, router.Ledger, agents.AgentUpdate{Name: o.Name, By: o.Name})
 	}
 	if err != nil {
 		return nil, err
@@ -186,7 +191,7 @@ func begin(ctx context.Context, router *orchestrator.Engine, o Options) (*watch,
 
 // checkReaders says so when nobody reads below the root, and somebody below another: that may be the one that was meant.
 func (w *watch) checkReaders(ctx context.Context) error {
-	agents, err := w.router.Agents(ctx)
+	agents, err := agents.List(ctx, w.router.Ledger)
 	other := ""
 	for _, a := range agents {
 		if a.Deliver == w.target {
@@ -223,7 +228,7 @@ func (w *watch) lookAlways(ctx context.Context) {
 		case event := <-w.ear.events():
 			w.ear.heard(w.root, event)
 		case <-w.stirred:
-			agents, err := w.router.Agents(ctx)
+			agents, err := agents.List(ctx, w.router.Ledger)
 			if err != nil || reflect.DeepEqual(agents, w.agents) {
 				continue
 			}
@@ -286,7 +291,7 @@ func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
 // beside it, to count what they deliver.
 func (w *watch) deliver(ctx context.Context) {
 	run := func(background bool) {
-		delivery, err := w.router.DeliverAll(ctx, orchestrator.DeliverOptions{Background: background})
+		delivery, err := w.router.DeliverAll(ctx, delivery.DeliverOptions{Background: background})
 		if err != nil {
 			w.trouble(ctx, "a delivery failed", err)
 		}

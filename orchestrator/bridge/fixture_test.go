@@ -13,7 +13,11 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 )
 
@@ -68,16 +72,16 @@ func (b *logbook) told(text string) (n int) {
 
 // office is a database and a root of inbox folders.
 type office struct {
-	*orchestrator.Engine
+	*delivery.Engine
 	t    *testing.T
 	db   string
 	root string
 	log  *logbook
 }
 
-func open(t *testing.T, db string, log slog.Handler) *orchestrator.Engine {
+func open(t *testing.T, db string, log slog.Handler) *delivery.Engine {
 	t.Helper()
-	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
+	r, err := router.Open(t.Context(), ledger.Options{
 		Path: db, Log: slog.New(log),
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}},
 	})
@@ -101,13 +105,13 @@ func newOffice(t *testing.T, agents ...string) *office {
 
 func (o *office) add(agent string) {
 	o.t.Helper()
-	u := orchestrator.AgentUpdate{Name: strings.TrimSuffix(agent, ":")}
+	u := agents.AgentUpdate{Name: strings.TrimSuffix(agent, ":")}
 	deliver := "inbox"
 	if strings.HasSuffix(agent, ":") {
 		deliver = "dir:" + o.root
 	}
 	u.Deliver = &deliver
-	_, _, err := o.AddAgent(o.t.Context(), u)
+	_, _, err := agents.Add(o.t.Context(), o.Ledger, u)
 	must(o.t, err)
 }
 

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/messages"
 )
 
 // examples are document 002's messages, as its agents write them.
@@ -103,7 +105,7 @@ func TestExamplesPassUnchanged(t *testing.T) {
 	other := filepath.Join(filepath.Dir(o.root), "other")
 	deliver := "dir:" + other
 	for _, name := range []string{"pm", "developer", "qa", "watchdog"} {
-		_, _, err := o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name, Deliver: &deliver})
+		_, _, err := agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: name, Deliver: &deliver})
 		must(t, err)
 	}
 	files := map[string]string{}
@@ -145,7 +147,7 @@ func TestDeliveredFilesAreKnown(t *testing.T) {
 		{Type: "note", Payload: []byte(`{"n":[` + list + `]}`)},
 	} {
 		d.Sender, d.Recipient = "pm", "developer"
-		_, err := o.Send(t.Context(), d)
+		_, err := messages.Send(t.Context(), o.Ledger, d)
 		must(t, err)
 	}
 	want(t, "counts", o.once(), bridge.Counts{Delivered: 3})
@@ -169,7 +171,7 @@ func TestOnlyWhatWasDeliveredIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
 	send := func(to string) string {
-		sent, err := o.Send(t.Context(), orchestrator.Draft{Sender: "pm", Recipient: to, Type: "note", Payload: []byte(`{}`)})
+		sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: to, Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 		return sent.MessageID
 	}
@@ -179,7 +181,7 @@ func TestOnlyWhatWasDeliveredIsAcknowledged(t *testing.T) {
 	send("developer")
 	o.once()
 	lines := "jsonl:" + filepath.Join(filepath.Dir(o.root), "lines")
-	_, _, err := o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "developer", Deliver: &lines})
+	_, _, err := agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: "developer", Deliver: &lines})
 	must(t, err)
 	send("developer")
 	want(t, "delivered as a line", o.once().Delivered, 1)
@@ -200,7 +202,7 @@ func TestAnswersKeepWhatTheyAnswer(t *testing.T) {
 	o.write(strings.Replace(note("a2", "developer", "pm"), `"replyTo": null`, `"replyTo": "unheard-of"`, 1), "pm", "a2.json")
 	want(t, "taken in", o.once().TakenIn, 3)
 	o.wantRows(`SELECT message_id, reply_to, hops FROM agent_message WHERE recipient = 'pm' ORDER BY message_id`, "a1 q1 1", "a2 <nil> 0")
-	ms, err := o.Find(t.Context(), "a2")
+	ms, err := messages.Find(t.Context(), o.Ledger, "a2")
 	must(t, err)
 	want(t, "replyTo as it leaves", letter.Of(&ms[0]).ReplyTo, "unheard-of")
 }
@@ -219,7 +221,7 @@ func TestStatusUpdates(t *testing.T) {
 				o.write(fmt.Sprintf(`{"id":%q,"from":"Developer","to":"watchdog","type":"status_update","payload":{"agent":"developer","status":%q}}`,
 					id, status), "watchdog", id+".json")
 			}
-			_, _, err := o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "developer", SilentAfter: new(time.Minute)})
+			_, _, err := agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: "developer", SilentAfter: new(time.Minute)})
 			must(t, err)
 			for _, status := range []string{"working", "idle", "working"} {
 				id := fmt.Sprintf("%s-%d", status, len(o.rows(`SELECT 1 FROM agent_message`)))
@@ -244,7 +246,7 @@ func TestStatusUpdates(t *testing.T) {
 func TestStatusUpdatesByTheTable(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "developer", "watchdog:")
-	_, err := o.Send(t.Context(), orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
+	_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
 		Payload: []byte(`{"agent":"developer","status":"idle"}`)})
 	must(t, err)
 	want(t, "delivered", o.once().Delivered, 1)
@@ -312,7 +314,7 @@ func TestAFolderThatIsGone(t *testing.T) {
 	must(t, os.Remove(o.path("developer", "m3.json")))
 	want(t, "acknowledged", o.once().Acknowledged, 1)
 	for _, id := range o.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = ''`) {
-		_, err := o.Acknowledge(t.Context(), id, "developer")
+		_, err := messages.Acknowledge(t.Context(), o.Ledger, id, "developer")
 		must(t, err)
 	}
 	want(t, "problems once all is dealt with", o.once().Problems, 0)

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/messages"
 )
 
 func (o *office) sendTo(recipient string, n int) {
 	o.t.Helper()
 	for range n {
-		_, err := o.Send(o.t.Context(), orchestrator.Draft{Sender: "pm", Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(o.t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
 		must(o.t, err)
 	}
 }
@@ -44,7 +46,7 @@ func TestMovedRoot(t *testing.T) {
 	want(t, "acknowledged", got.Acknowledged, 0)
 	want(t, "files", len(readNames(t, o.path("qa"))), 3)
 	want(t, "unacknowledged", o.unacknowledged(), 3)
-	ms, _, _, err := o.ReadPlaced(t.Context(), "qa", "dir:"+o.root, 10, false)
+	ms, _, _, err := messages.ReadPlaced(t.Context(), o.Ledger, "qa", "dir:"+o.root, 10, false)
 	must(t, err)
 	want(t, "in the inbox", len(ms), 3)
 	for _, name := range readNames(t, o.path("qa")) {
@@ -115,11 +117,11 @@ func TestMendedElsewhere(t *testing.T) {
 	w := o.watch(20 * time.Millisecond)
 	w.until(func() bool { return o.log.told("m1.json") == 1 })
 	role := "pm"
-	_, _, err := o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "qa", Role: &role})
+	_, _, err := agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: "qa", Role: &role})
 	must(t, err)
 	w.until(func() bool { return o.unacknowledged() == 1 })
 	role = "qa"
-	_, _, err = o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "qa", Role: &role})
+	_, _, err = agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: "qa", Role: &role})
 	must(t, err)
 	o.write(question("m2"), "qa", "m2.json")
 	w.until(func() bool { return o.log.told("m2.json") == 1 })

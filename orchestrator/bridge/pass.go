@@ -14,7 +14,10 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/messages"
 	"mailroom/tracing"
 )
 
@@ -30,7 +33,7 @@ type pass struct {
 	*watch
 	root   *os.Root
 	bin    *bin // of the folder that is looked at; nil until something is removed from it
-	agents map[string]*orchestrator.Agent
+	agents map[string]*ledger.Agent
 	strict bool             // messages must go the ways of their types
 	now    func() time.Time // by the clock of the file system
 }
@@ -40,7 +43,7 @@ var errMoved = errors.New("something was moved meanwhile")
 
 // lookAtAll looks at every folder of the root, and forgets the problems that are gone.
 func (w *watch) lookAtAll(ctx context.Context) error {
-	before, err := w.router.BridgeProblems(ctx) // before the look: what others find meanwhile is not to be forgotten
+	before, err := messages.BridgeProblems(ctx, w.router.Ledger) // before the look: what others find meanwhile is not to be forgotten
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (w *watch) lookAtAll(ctx context.Context) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return w.router.ForgetBridgeProblems(ctx, gone)
+	return messages.ForgetBridgeProblems(ctx, w.router.Ledger, gone)
 }
 
 // aLook gives a look a span of its own: what is taken in belongs to that, and not to the whole run of the watch.
@@ -99,7 +102,7 @@ func aLook(ctx context.Context) context.Context {
 // pass begins a look. It makes the folders of those who read below the root, but not the root, which could be on a disk
 // that is not mounted: nil and no error is a root that is gone.
 func (w *watch) pass(ctx context.Context) (*pass, error) {
-	list, err := w.router.Agents(ctx)
+	list, err := agents.List(ctx, w.router.Ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +116,7 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 			unsettle(files)
 		}
 	}
-	p := &pass{watch: w, agents: map[string]*orchestrator.Agent{}, strict: w.strict}
+	p := &pass{watch: w, agents: map[string]*ledger.Agent{}, strict: w.strict}
 	if p.root, err = openRoot(w.root); errors.Is(err, fs.ErrNotExist) {
 		return nil, p.rootGone(ctx)
 	} else if err != nil {
@@ -149,10 +152,10 @@ func unsettle(files map[string]sight) {
 
 // rootGone reports that there is no root.
 func (p *pass) rootGone(ctx context.Context) error {
-	problem := orchestrator.BridgeProblem{Path: p.path("", ""), Fingerprint: "gone",
+	problem := messages.BridgeProblem{Path: p.path("", ""), Fingerprint: "gone",
 		Problem: "the root of the inbox folders is gone; mount its disk, or make it again with mkdir"}
 	p.soon = true
-	news, err := p.router.NoteBridgeProblem(ctx, problem)
+	news, err := messages.NoteBridgeProblem(ctx, p.router.Ledger, problem)
 	if news {
 		p.log.Warn("the root needs somebody's attention", "path", problem.Path, "problem", problem.Problem)
 	}
@@ -276,7 +279,7 @@ func (p *pass) folder(ctx context.Context, name string) error {
 		}
 	}
 	if len(gone) > 0 {
-		if err := p.router.ForgetBridgeProblems(ctx, gone); err != nil {
+		if err := messages.ForgetBridgeProblems(ctx, p.router.Ledger, gone); err != nil {
 			return err
 		}
 	}
@@ -330,7 +333,7 @@ func (p *pass) tell(ctx context.Context, folder, name string, before, now map[st
 		return nil
 	}
 	path := p.path(folder, name)
-	news, err := p.router.NoteBridgeProblem(ctx, orchestrator.BridgeProblem{Path: path, Fingerprint: s.print, Problem: s.problem})
+	news, err := messages.NoteBridgeProblem(ctx, p.router.Ledger, messages.BridgeProblem{Path: path, Fingerprint: s.print, Problem: s.problem})
 	if news {
 		p.log.Warn("something below the root needs somebody's attention", "path", path, "problem", s.problem)
 	}

@@ -13,8 +13,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/messages"
 )
 
 // problem is something that stands where a message could, and what is said of it.
@@ -71,7 +72,7 @@ func TestProblemsAreReportedOnce(t *testing.T) {
 			c.make(o, path)
 			want(t, "problems", o.once().Problems, 1)
 			want(t, "problems, by another watch", o.once().Problems, 1)
-			found, err := o.BridgeProblems(t.Context())
+			found, err := messages.BridgeProblems(t.Context(), o.Ledger)
 			must(t, err)
 			if len(found) != 1 || found[0].Path != path || !strings.Contains(found[0].Problem, c.says) {
 				t.Fatalf("got %+v; want %q", found, c.says)
@@ -166,7 +167,7 @@ func TestAFullInboxTakesNoMore(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "missing")
 	must(t, os.Mkdir(none, 0o700))
 	deliver := "jsonl:" + filepath.Join(none, "lines")
-	_, _, err := o.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "developer", Deliver: &deliver})
+	_, _, err := agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: "developer", Deliver: &deliver})
 	must(t, err)
 	must(t, os.Remove(none))
 	_, err = o.SetSetting(t.Context(), "backlog.limit", "1")

@@ -9,8 +9,8 @@ import (
 	"os"
 	"time"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/messages"
 )
 
 // removed acknowledges the messages that were delivered into a folder and that its owner has removed from it, once they
@@ -30,8 +30,8 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 	}
 	lost, last := 0, ""
 	missed, at := map[string]time.Time{}, time.Now()
-	err := p.router.EachPlaced(ctx, folder, p.target, func(page []orchestrator.Placed) error {
-		var gone []orchestrator.Placed
+	err := messages.EachPlaced(ctx, p.router.Ledger, folder, p.target, func(page []messages.Placed) error {
+		var gone []messages.Placed
 		for _, m := range page {
 			there, name, err := parseNote(m.ID, m.Mark)
 			switch {
@@ -55,7 +55,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 		if len(gone) == 0 {
 			return nil
 		}
-		n, err := p.router.AcknowledgeRemoved(ctx, gone)
+		n, err := messages.AcknowledgeRemoved(ctx, p.router.Ledger, gone)
 		p.count(Counts{Acknowledged: n})
 		return err
 	})
@@ -77,12 +77,12 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 // isDelivered reports whether a file is a delivery of ours as it was made. Not all that goes out could come in: a row that
 // was written by hand may have any id, and a payload may be larger with its indentation.
 func (p *pass) isDelivered(ctx context.Context, folder string, f file, text []byte) (found bool, err error) {
-	err = p.router.EachPlaced(ctx, folder, p.target, func(page []orchestrator.Placed) error {
+	err = messages.EachPlaced(ctx, p.router.Ledger, folder, p.target, func(page []messages.Placed) error {
 		for _, m := range page {
 			if _, name, err := parseNote(m.ID, m.Mark); err != nil || name != f.name || found {
 				continue
 			}
-			rows, err := p.router.Find(ctx, m.ID)
+			rows, err := messages.Find(ctx, p.router.Ledger, m.ID)
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/messages"
 )
 
 // TestRemovedFolderAcknowledgesNothing: whoever removes a folder removes its files first, and a watch may look in between.
@@ -18,7 +19,7 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
 	for range 5 {
-		_, err := o.Send(t.Context(), orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 	}
 	o.once()
@@ -51,7 +52,7 @@ func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
 	for range 5 {
-		_, err := o.Send(t.Context(), orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 	}
 	o.once()

@@ -13,7 +13,9 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/messages"
 )
 
 // count runs a query that counts.
@@ -70,13 +72,13 @@ func TestHearsOfChanges(t *testing.T) {
 		arrives("developer", "rename")
 		o.wantRows(`SELECT path FROM bridge_problems WHERE problem LIKE 'the root %'`)
 	}
-	daemons, err := o.Daemons(t.Context())
+	daemons, err := delivery.Daemons(t.Context(), o.Ledger)
 	must(t, err)
 	want(t, "daemons", len(daemons), 1)
 	counts := w.stop()
 	want(t, "taken in", counts.TakenIn, taken)
 	want(t, "acknowledged", counts.Acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`))
-	if daemons, err = o.Daemons(t.Context()); err != nil || len(daemons) != 0 {
+	if daemons, err = delivery.Daemons(t.Context(), o.Ledger); err != nil || len(daemons) != 0 {
 		t.Errorf("daemons after the end: %v, %v", daemons, err)
 	}
 }
@@ -87,7 +89,7 @@ func TestDeliversBesideIt(t *testing.T) {
 	o := newOffice(t, "pm", "developer:")
 	w := o.watch(50 * time.Millisecond)
 	for range 10 {
-		_, err := o.Send(t.Context(), orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 	}
 	w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 10 })
@@ -99,10 +101,10 @@ func TestDeliversBesideIt(t *testing.T) {
 func TestStatusUpdateUnderWay(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "developer", "watchdog:")
-	sent, err := o.Send(t.Context(), orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
+	sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
 		Payload: []byte(`{"agent":"developer","status":"idle"}`)})
 	must(t, err)
-	ms, err := o.Find(t.Context(), sent.MessageID)
+	ms, err := messages.Find(t.Context(), o.Ledger, sent.MessageID)
 	must(t, err)
 	text, err := letter.Of(&ms[0]).Encode()
 	must(t, err)
@@ -187,12 +189,12 @@ func (o *office) thousand() (files, sends int) {
 			"developer", "qa", "pm"))
 	}
 	for sends = range 200 {
-		_, err := o.Send(o.t.Context(), orchestrator.Draft{
+		_, err := messages.Send(o.t.Context(), o.Ledger, orchestrator.Draft{
 			Sender: "qa", Recipient: []string{"developer", "pm", "qa"}[sends%3], Type: "note", Payload: []byte(`{}`),
 		})
 		must(o.t, err)
 		if sends%50 == 0 {
-			_, err := o.DeliverAll(o.t.Context(), orchestrator.DeliverOptions{Background: true})
+			_, err := o.DeliverAll(o.t.Context(), delivery.DeliverOptions{Background: true})
 			must(o.t, err)
 		}
 	}
@@ -269,7 +271,7 @@ func TestKilledWatches(t *testing.T) {
 			id := fmt.Sprint("m", dropped)
 			drop(t, o.path(to), id, note(id, "pm", to), []string{"rename", "write"}[i/2%2])
 		}
-		_, err := o.Send(t.Context(), orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 		for _, id := range o.rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer' AND status = 'delivered' AND acknowledged_at = ''
 				ORDER BY random() LIMIT 3`) {

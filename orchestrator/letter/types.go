@@ -16,6 +16,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/nearest"
 )
 
 // Types are the types of messages that document 002 has, in its order. Each has a JSON Schema for its payload in
@@ -89,7 +91,7 @@ func Check(kind, sender string, payload json.RawMessage) (says orchestrator.Pres
 
 // Misspelt says so when a type is none of Types, whose payload nobody checks, but near to one; else it is "".
 func Misspelt(kind string) string {
-	near := orchestrator.Nearest(kind, Types)
+	near := nearest.Nearest(kind, Types)
 	if _, known := schemas[kind]; known || len(near) == 0 {
 		return ""
 	}
@@ -182,11 +184,11 @@ var routes = map[string]struct{ from, to string }{
 // CheckRoute holds a message to the way that document 002 has for its type. An agent is what the document calls pm,
 // developer, qa or watchdog by its name or by its role. A type that is none of Types may go any way. Error:
 // invalid_params, whose message begins with from or to.
-func CheckRoute(kind string, from, to *orchestrator.Agent) error {
+func CheckRoute(kind string, from, to *ledger.Agent) error {
 	route := routes[kind]
 	for _, end := range []struct {
 		key, want string
-		agent     *orchestrator.Agent
+		agent     *ledger.Agent
 	}{{"from", route.from, from}, {"to", route.to, to}} {
 		if end.want == "" || end.agent.Name == end.want || strings.EqualFold(end.agent.Role, end.want) {
 			continue

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
 )
 
@@ -172,12 +173,12 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 
 func TestCheckRoute(t *testing.T) {
 	t.Parallel()
-	agent := func(name, role string) *orchestrator.Agent { return &orchestrator.Agent{Name: name, Role: role} }
+	agent := func(name, role string) *ledger.Agent { return &ledger.Agent{Name: name, Role: role} }
 	pm, developer, qa, watchdog := agent("pm", ""), agent("developer", ""), agent("qa", ""), agent("watchdog", "")
 	ada := agent("ada", "QA")
 	for _, c := range []struct {
 		kind     string
-		from, to *orchestrator.Agent
+		from, to *ledger.Agent
 		fault    string
 	}{
 		{"task_assign", pm, developer, ""}, {"task_assign", developer, developer, "from"}, {"task_assign", pm, qa, "to"},

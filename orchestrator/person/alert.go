@@ -11,6 +11,8 @@ import (
 	"filippo.io/age"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
 	"mailroom/tracing"
 )
 
@@ -29,7 +31,7 @@ type Alert struct {
 
 // Told is what became of an alert.
 type Told struct {
-	orchestrator.Alert
+	questions.Alert
 	Devices int      // that can read it
 	Pushed  int      // to how many of them it is pushed, and to ntfy
 	Unused  []string // as of Asked
@@ -37,7 +39,7 @@ type Told struct {
 
 // Tell stores an alert and pushes it to the devices. Both are durable when it returns. With no device it is kept for the
 // first that is approved: an encrypted one is sealed to a key of this machine until then. Errors: invalid_params.
-func Tell(ctx context.Context, r *orchestrator.Router, a Alert) (Told, error) {
+func Tell(ctx context.Context, r *ledger.Ledger, a Alert) (Told, error) {
 	if err := a.check(); err != nil {
 		return Told{}, err
 	}
@@ -46,7 +48,7 @@ func Tell(ctx context.Context, r *orchestrator.Router, a Alert) (Told, error) {
 		return Told{}, err
 	}
 	defer k.close()
-	id, err := r.NewSignalID("a-")
+	id, err := questions.NewSignalID(r, "a-")
 	if err != nil {
 		return Told{}, err
 	}
@@ -57,14 +59,14 @@ func Tell(ctx context.Context, r *orchestrator.Router, a Alert) (Told, error) {
 	if a.SessionID != orchestrator.DefaultSession { // which says nothing
 		content.SessionID = a.SessionID
 	}
-	d := orchestrator.AlertDraft{
+	d := questions.AlertDraft{
 		ID: id, Sender: a.Sender, Register: a.Register, Encrypted: a.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
 		SessionID: a.SessionID, MessageID: a.MessageID, Devices: to.ids,
 	}
 	if d.Body, err = body(content, a.Encrypted, to, k); err != nil {
 		return Told{}, err
 	}
-	stored, pushed, err := r.AlertUser(ctx, d)
+	stored, pushed, err := questions.AlertUser(ctx, r, d)
 	if err == nil && a.Encrypted && len(to.ids) == 0 {
 		_ = resealKept(ctx, r, k) // a device may have been approved meanwhile; if this fails, sweeping does it
 	}
@@ -159,7 +161,7 @@ const keptAlerts = 50
 // resealKept seals the newest alerts that no device could read anew for the devices that can read from now on, if there are
 // any. Several processes may do so at the same time: of an alert the first counts. The key is kept, since somebody may be
 // about to use it.
-func resealKept(ctx context.Context, r *orchestrator.Router, k *keys) error {
+func resealKept(ctx context.Context, r *ledger.Ledger, k *keys) error {
 	identity, err := k.kept(false)
 	if err != nil || identity == nil {
 		return err
@@ -168,7 +170,7 @@ func resealKept(ctx context.Context, r *orchestrator.Router, k *keys) error {
 	if err != nil || len(to.recipients) == 0 {
 		return err
 	}
-	alerts, err := r.Alerts(ctx, time.Time{}, keptAlerts)
+	alerts, err := questions.Alerts(ctx, r, time.Time{}, keptAlerts)
 	if err != nil {
 		return err
 	}
@@ -181,7 +183,7 @@ func resealKept(ctx context.Context, r *orchestrator.Router, k *keys) error {
 		if err != nil {
 			return err
 		}
-		err = r.ReplaceAlert(ctx, alerts[i].ID, alerts[i].Body, sealed)
+		err = questions.ReplaceAlert(ctx, r, alerts[i].ID, alerts[i].Body, sealed)
 		if code := orchestrator.CodeOf(err); err != nil && code != orchestrator.NotFound && code != orchestrator.Conflict {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // TestApprovedWithoutKeptAlerts: when the alerts that were kept cannot be sealed for a phone, it says that the phone is active
@@ -16,7 +17,7 @@ import (
 func TestApprovedWithoutKeptAlerts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	told, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
+	told, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,7 @@ func TestApprovedWithoutKeptAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := o.pair()
-	_, err = person.Approve(t.Context(), o.Router, p.fingerprint())
+	_, err = person.Approve(t.Context(), o.Ledger, p.fingerprint())
 	if wantCode(t, err, orchestrator.PermissionDenied); !strings.Contains(err.Error(), "device "+p.id+" is active, but the alerts") {
 		t.Error(err)
 	}
@@ -35,7 +36,7 @@ func TestApprovedWithoutKeptAlerts(t *testing.T) {
 	if err := os.Chmod(kept, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := person.Approve(t.Context(), o.Router, p.fingerprint()); err != nil {
+	if _, err := person.Approve(t.Context(), o.Ledger, p.fingerprint()); err != nil {
 		t.Fatal(err)
 	}
 	p.mustRead(o.alert(told.ID).Body)
@@ -49,7 +50,7 @@ func TestKeptAlertsAtOnce(t *testing.T) {
 	failures := make(chan error, tellers)
 	for range tellers {
 		go func() {
-			_, err := person.Tell(background, o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
+			_, err := person.Tell(background, o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
 			failures <- err
 		}()
 	}
@@ -59,7 +60,7 @@ func TestKeptAlertsAtOnce(t *testing.T) {
 		}
 	}
 	p := o.phone()
-	alerts, err := o.Alerts(t.Context(), time.Time{}, 2*tellers)
+	alerts, err := questions.Alerts(t.Context(), o.Ledger, time.Time{}, 2*tellers)
 	if err != nil || len(alerts) != tellers {
 		t.Fatalf("%d alerts, %v", len(alerts), err)
 	}

@@ -20,6 +20,9 @@ import (
 	"filippo.io/age"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/confusables"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
 	"mailroom/tracing"
 )
 
@@ -55,7 +58,7 @@ type Question struct {
 
 // Asked is what became of a question.
 type Asked struct {
-	orchestrator.Question
+	questions.Question
 	Devices int      // that can show it
 	Pushed  int      // to how many of them it is pushed, and to ntfy
 	Unused  []string // ids of devices that the table calls active, and that were not approved on this machine
@@ -63,11 +66,11 @@ type Asked struct {
 
 // Ask stores a question and pushes it to the devices. Both are durable when it returns. Errors: invalid_params, which names
 // the parameter; unavailable when there is no device that could show it: it is never sent in clear instead.
-func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error) {
+func Ask(ctx context.Context, r *ledger.Ledger, q Question) (Asked, error) {
 	if err := q.check(); err != nil {
 		return Asked{}, err
 	}
-	if stored, found, err := r.QuestionOfMessage(ctx, q.MessageID); err != nil || found {
+	if stored, found, err := questions.OfMessage(ctx, r, q.MessageID); err != nil || found {
 		return Asked{Question: stored}, err // whatever devices there are now
 	}
 	k, to, err := readersOf(ctx, r)
@@ -87,7 +90,7 @@ func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error)
 	if err := k.write(folder, draft.ID, secret); err != nil {
 		return Asked{}, err
 	}
-	stored, pushed, err := r.AskUser(ctx, draft)
+	stored, pushed, err := questions.Ask(ctx, r, draft)
 	if err == nil && stored.ID == draft.ID {
 		// Who sweeps removes a key whose row has not come after 10 minutes, as after a pause of this machine.
 		err := k.restore(folder, draft.ID, secret)
@@ -96,17 +99,17 @@ func Ask(ctx context.Context, r *orchestrator.Router, q Question) (Asked, error)
 	if err == nil { // its message has asked meanwhile
 		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, k.remove(folder, draft.ID)
 	}
-	if _, gone := r.Question(context.WithoutCancel(ctx), draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
+	if _, gone := questions.Get(context.WithoutCancel(ctx), r, draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
 		err = errors.Join(err, k.remove(folder, draft.ID))
 	}
 	return Asked{}, err
 }
 
 // seal makes the row of a question, and what is kept beside the table.
-func (q *Question) seal(r *orchestrator.Router, to readers) (orchestrator.QuestionDraft, reply, error) {
-	id, err := r.NewSignalID("q-")
+func (q *Question) seal(r *ledger.Ledger, to readers) (questions.QuestionDraft, reply, error) {
+	id, err := questions.NewSignalID(r, "q-")
 	if err != nil {
-		return orchestrator.QuestionDraft{}, reply{}, err
+		return questions.QuestionDraft{}, reply{}, err
 	}
 	now := r.Now().UTC()
 	content := sealedQuestion{
@@ -114,7 +117,7 @@ func (q *Question) seal(r *orchestrator.Router, to readers) (orchestrator.Questi
 		CreatedAt: now.Format(tracing.Layout), ExpiresAt: now.Add(q.ttl()).Format(tracing.Layout),
 		ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID,
 	}
-	d := orchestrator.QuestionDraft{
+	d := questions.QuestionDraft{
 		ID: id, Asker: q.Asker, Register: q.Register, Encrypted: q.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
 		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID, MessageID: q.MessageID,
 		TTL: q.ttl(), Devices: to.ids,
@@ -167,7 +170,7 @@ func CheckOptions(options []string) error {
 		if err := checkText("options", option, 1, maxOption); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(options[:i], func(other string) bool { return orchestrator.LookAlike(other, option) }) {
+		if slices.ContainsFunc(options[:i], func(other string) bool { return confusables.LookAlike(other, option) }) {
 			return invalid("options", "two of them are the same, or look the same")
 		}
 	}
@@ -178,7 +181,7 @@ func checkText(parameter, text string, least, most int) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return invalid(parameter, "it is no text")
 	}
-	if least > 0 && !orchestrator.Shows(text) {
+	if least > 0 && !confusables.Shows(text) {
 		return invalid(parameter, "it is empty, or nothing of it can be seen")
 	}
 	if n := utf8.RuneCountInString(text); n > most {
@@ -234,7 +237,7 @@ func (to *readers) told(pushed int) int {
 }
 
 // readersOf opens the key folder and lists who can read what is asked and told. Close the folder.
-func readersOf(ctx context.Context, r *orchestrator.Router) (k *keys, to readers, err error) {
+func readersOf(ctx context.Context, r *ledger.Ledger) (k *keys, to readers, err error) {
 	if k, err = openKeys(r, true); err != nil {
 		return nil, to, err
 	}
@@ -247,15 +250,15 @@ func readersOf(ctx context.Context, r *orchestrator.Router) (k *keys, to readers
 
 // readers lists the devices that are active in the table and were approved on this machine with the recipient that the
 // table has.
-func (k *keys) readers(ctx context.Context, r *orchestrator.Router) (to readers, err error) {
-	devices, err := r.Devices(ctx)
+func (k *keys) readers(ctx context.Context, r *ledger.Ledger) (to readers, err error) {
+	devices, err := questions.Devices(ctx, r)
 	for i := range devices {
 		d := &devices[i]
 		switch {
-		case d.State == orchestrator.DeviceWaiting:
+		case d.State == questions.DeviceWaiting:
 			to.waiting = true
-		case d.State != orchestrator.DeviceActive:
-		case d.Kind == orchestrator.DeviceNtfy:
+		case d.State != questions.DeviceActive:
+		case d.Kind == questions.DeviceNtfy:
 			to.ntfy = d.PushHost != "" && d.PushProblem == ""
 		default:
 			recipient, err := k.pinned(d)
@@ -287,7 +290,7 @@ func (to *readers) nobody() error {
 }
 
 // pinned is the recipient that was approved for a device; nil when none was, or another than the table has.
-func (k *keys) pinned(d *orchestrator.Device) (age.Recipient, error) {
+func (k *keys) pinned(d *questions.Device) (age.Recipient, error) {
 	if !plainID(d.ID) {
 		return nil, nil // approved devices have ids of ours
 	}

@@ -8,6 +8,8 @@ import (
 	"filippo.io/age"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
 )
 
 // devicePin is what is kept of an approved device: what is sealed goes to this recipient and to no other.
@@ -20,19 +22,19 @@ type devicePin struct {
 // recipient itself. Idempotent; a device that is active in the table, and was not approved here, is approved by it too.
 // Errors: invalid_params; not_found when no device that waits has it; conflict when several have. When only the kept alerts
 // failed, the error says so, and the device is active all the same.
-func Approve(ctx context.Context, r *orchestrator.Router, fingerprint string) (orchestrator.Device, error) {
+func Approve(ctx context.Context, r *ledger.Ledger, fingerprint string) (questions.Device, error) {
 	if len(fingerprint) > 64 || len(strings.NewReplacer("-", "", " ", "").Replace(fingerprint)) != 16 {
-		return orchestrator.Device{}, invalid("fingerprint", "it has 16 characters, and dashes between them").
+		return questions.Device{}, invalid("fingerprint", "it has 16 characters, and dashes between them").
 			WithHint("Compare the one that the phone shows, and give all of it")
 	}
-	devices, err := r.Devices(ctx)
+	devices, err := questions.Devices(ctx, r)
 	if err != nil {
-		return orchestrator.Device{}, err
+		return questions.Device{}, err
 	}
-	var found []orchestrator.Device
+	var found []questions.Device
 	var ids []string
 	for _, d := range devices {
-		if d.State != orchestrator.DeviceRevoked && orchestrator.SameFingerprint(fingerprint, orchestrator.Fingerprint(d.Recipient)) {
+		if d.State != questions.DeviceRevoked && questions.SameFingerprint(fingerprint, questions.Fingerprint(d.Recipient)) {
 			found, ids = append(found, d), append(ids, d.ID)
 		}
 	}
@@ -40,14 +42,14 @@ func Approve(ctx context.Context, r *orchestrator.Router, fingerprint string) (o
 	case 1:
 		return approve(ctx, r, &found[0])
 	case 0:
-		return orchestrator.Device{}, orchestrator.Errorf(orchestrator.NotFound, "no device with this fingerprint waits").
+		return questions.Device{}, orchestrator.Errorf(orchestrator.NotFound, "no device with this fingerprint waits").
 			WithHint("`mailroom signal device list` lists those that have paired; the phone shows its own fingerprint")
 	}
-	return orchestrator.Device{}, orchestrator.Errorf(orchestrator.Conflict, "%d devices have this fingerprint, of which one at most is the phone: %s", len(ids), strings.Join(ids, ", ")).
+	return questions.Device{}, orchestrator.Errorf(orchestrator.Conflict, "%d devices have this fingerprint, of which one at most is the phone: %s", len(ids), strings.Join(ids, ", ")).
 		WithHint("Revoke all of them with `mailroom signal device revoke ID`, and pair the phone again")
 }
 
-func approve(ctx context.Context, r *orchestrator.Router, waiting *orchestrator.Device) (orchestrator.Device, error) {
+func approve(ctx context.Context, r *ledger.Ledger, waiting *questions.Device) (questions.Device, error) {
 	if _, err := age.ParseX25519Recipient(waiting.Recipient); err != nil {
 		return *waiting, orchestrator.Errorf(orchestrator.Conflict, "what the device %s calls its key is none", waiting.ID).
 			WithHint("`mailroom signal device revoke %s`, and pair the phone again", waiting.ID)
@@ -60,7 +62,7 @@ func approve(ctx context.Context, r *orchestrator.Router, waiting *orchestrator.
 	if err := k.write(devicesFolder, waiting.ID, devicePin{waiting.Recipient}); err != nil {
 		return *waiting, err
 	}
-	d, err := r.ActivateDevice(ctx, waiting.ID, waiting.Recipient)
+	d, err := questions.ActivateDevice(ctx, r, waiting.ID, waiting.Recipient)
 	if code := orchestrator.CodeOf(err); code == orchestrator.Conflict || code == orchestrator.NotFound { // it was revoked meanwhile
 		err = errors.Join(err, k.remove(devicesFolder, waiting.ID))
 	}
@@ -78,7 +80,7 @@ func approve(ctx context.Context, r *orchestrator.Router, waiting *orchestrator.
 }
 
 // Approved returns the ids of the devices that were approved on this machine, with the recipients that the table has now.
-func Approved(r *orchestrator.Router, devices []orchestrator.Device) (ids []string, err error) {
+func Approved(r *ledger.Ledger, devices []questions.Device) (ids []string, err error) {
 	k, err := openKeys(r, false)
 	if err != nil {
 		return nil, err
@@ -97,13 +99,13 @@ func Approved(r *orchestrator.Router, devices []orchestrator.Device) (ids []stri
 }
 
 // Revoke ends what a device may do: nothing that is asked or told from now on can be decrypted by it. Error: not_found.
-func Revoke(ctx context.Context, r *orchestrator.Router, id string) (orchestrator.Device, error) {
+func Revoke(ctx context.Context, r *ledger.Ledger, id string) (questions.Device, error) {
 	unpinned := unpin(r, id) // first: without its pin it gets nothing, whatever the table says
-	d, err := r.RevokeDevice(ctx, id)
+	d, err := questions.RevokeDevice(ctx, r, id)
 	return d, errors.Join(err, unpinned, unpin(r, id)) // again, since somebody may have approved it in between
 }
 
-func unpin(r *orchestrator.Router, id string) error {
+func unpin(r *ledger.Ledger, id string) error {
 	if !plainID(id) {
 		return nil // none of ours was ever approved
 	}

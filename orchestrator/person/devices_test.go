@@ -13,7 +13,9 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // exec changes the table as any program could.
@@ -34,7 +36,7 @@ func TestNoDevice(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	ask := func(encrypted bool) (person.Asked, error) {
-		return person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: encrypted})
+		return person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: encrypted})
 	}
 	for _, encrypted := range []bool{true, false} {
 		_, err := ask(encrypted)
@@ -49,10 +51,10 @@ func TestNoDevice(t *testing.T) {
 	if !strings.Contains(err.Error(), "waits for approval") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := person.Revoke(t.Context(), o.Router, p.id); err != nil {
+	if _, err := person.Revoke(t.Context(), o.Ledger, p.id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.SetNtfy(t.Context(), orchestrator.NtfyConfig{URL: "https://ntfy.sh/a-topic"}); err != nil {
+	if _, err := questions.SetNtfy(t.Context(), o.Ledger, questions.NtfyConfig{URL: "https://ntfy.sh/a-topic"}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = ask(true)
@@ -60,7 +62,7 @@ func TestNoDevice(t *testing.T) {
 	if asked, err := ask(false); err != nil || asked.Devices != 1 || asked.Pushed != 1 {
 		t.Errorf("in clear, by ntfy: %+v, %v", asked, err)
 	}
-	if list, err := o.Questions(t.Context(), orchestrator.QuestionFilter{}); err != nil || len(list) != 1 {
+	if list, err := questions.List(t.Context(), o.Ledger, questions.QuestionFilter{}); err != nil || len(list) != 1 {
 		t.Errorf("stored are %v, %v", list, err)
 	}
 }
@@ -86,7 +88,7 @@ func TestDeviceOfTheTable(t *testing.T) {
 	if _, err := (&phone{o, "", thief}).read(asked.Body); err == nil {
 		t.Error("the thief can read it")
 	}
-	told, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Message: "x", Encrypted: true})
+	told, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Message: "x", Encrypted: true})
 	if err != nil || told.Devices != 1 || len(told.Unused) != 4 {
 		t.Errorf("told %+v, %v", told, err)
 	}
@@ -95,7 +97,7 @@ func TestDeviceOfTheTable(t *testing.T) {
 	}
 	o.exec(`DELETE FROM signal_devices WHERE name = 'thief'`)
 	o.exec(`UPDATE signal_devices SET recipient = ?`, thief.Recipient().String())
-	_, err = person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true})
+	_, err = person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true})
 	wantCode(t, err, orchestrator.Unavailable)
 	if !strings.Contains(err.Error(), p.id) {
 		t.Errorf("the error is %v", err)
@@ -108,24 +110,24 @@ func TestApprove(t *testing.T) {
 	o := newOffice(t)
 	p := o.pair()
 	for _, wrong := range []string{"", "0000", "0000-0000-0000-0000", p.fingerprint() + "0", strings.Repeat("-", 100)} {
-		if _, err := person.Approve(t.Context(), o.Router, wrong); err == nil {
+		if _, err := person.Approve(t.Context(), o.Ledger, wrong); err == nil {
 			t.Errorf("%q approves a device", wrong)
 		}
 	}
 	for _, written := range []string{strings.ToLower(strings.ReplaceAll(p.fingerprint(), "-", "")), strings.ReplaceAll(p.fingerprint(), "-", " "), p.fingerprint()} {
-		d, err := person.Approve(t.Context(), o.Router, written)
-		if err != nil || d.ID != p.id || d.State != orchestrator.DeviceActive {
+		d, err := person.Approve(t.Context(), o.Ledger, written)
+		if err != nil || d.ID != p.id || d.State != questions.DeviceActive {
 			t.Errorf("%q: %+v, %v", written, d, err)
 		}
 	}
 	o.exec(`INSERT INTO signal_devices (device_id, name, recipient, created_at) SELECT 'd-copy00000000', 'copy', recipient, created_at FROM signal_devices`)
-	_, err := person.Approve(t.Context(), o.Router, p.fingerprint())
+	_, err := person.Approve(t.Context(), o.Ledger, p.fingerprint())
 	wantCode(t, err, orchestrator.Conflict)
 	o.exec(`DELETE FROM signal_devices WHERE name = 'copy'`)
-	if _, err := person.Revoke(t.Context(), o.Router, p.id); err != nil {
+	if _, err := person.Revoke(t.Context(), o.Ledger, p.id); err != nil {
 		t.Fatal(err)
 	}
-	_, err = person.Approve(t.Context(), o.Router, p.fingerprint())
+	_, err = person.Approve(t.Context(), o.Ledger, p.fingerprint())
 	wantCode(t, err, orchestrator.NotFound)
 }
 
@@ -138,17 +140,17 @@ func TestApprovedWhileRevoked(t *testing.T) {
 		o.whenAsked(nil)
 		pinned.pin()
 	})
-	if _, err := person.Revoke(t.Context(), o.Router, pinned.id); err != nil {
+	if _, err := person.Revoke(t.Context(), o.Ledger, pinned.id); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
 		p := o.phone()
 		approved := make(chan error)
 		go func() {
-			_, err := person.Approve(background, o.Router, p.fingerprint())
+			_, err := person.Approve(background, o.Ledger, p.fingerprint())
 			approved <- err
 		}()
-		if _, err := person.Revoke(t.Context(), o.Router, p.id); err != nil {
+		if _, err := person.Revoke(t.Context(), o.Ledger, p.id); err != nil {
 			t.Error(err)
 		}
 		if err := <-approved; err != nil && orchestrator.CodeOf(err) != orchestrator.NotFound && orchestrator.CodeOf(err) != orchestrator.Conflict {
@@ -175,7 +177,7 @@ func TestRevoked(t *testing.T) {
 	lost, kept := o.phone(), o.phone()
 	before := o.ask()
 	lost.mustRead(before.Body)
-	if _, err := person.Revoke(t.Context(), o.Router, lost.id); err != nil {
+	if _, err := person.Revoke(t.Context(), o.Ledger, lost.id); err != nil {
 		t.Fatal(err)
 	}
 	after := o.ask()
@@ -188,9 +190,9 @@ func TestRevoked(t *testing.T) {
 	if _, err := lost.read(again.Body); err == nil || !slices.Equal(again.Unused, []string{lost.id}) {
 		t.Errorf("the lost phone reads it: %v; not used: %v", err, again.Unused)
 	}
-	_, err := person.Revoke(t.Context(), o.Router, "d-0000000000")
+	_, err := person.Revoke(t.Context(), o.Ledger, "d-0000000000")
 	wantCode(t, err, orchestrator.NotFound)
-	_, err = person.Revoke(t.Context(), o.Router, "../devices/"+kept.id)
+	_, err = person.Revoke(t.Context(), o.Ledger, "../devices/"+kept.id)
 	wantCode(t, err, orchestrator.NotFound)
 	o.ask()
 }
@@ -238,10 +240,10 @@ func TestKeyFolder(t *testing.T) {
 				}
 				t.Fatal(err)
 			}
-			_, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true})
+			_, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true})
 			wantCode(t, err, orchestrator.PermissionDenied)
-			findings := person.Doctor(t.Context(), o.Router, false)
-			if !slices.ContainsFunc(findings, func(f orchestrator.Finding) bool {
+			findings := person.Doctor(t.Context(), o.Ledger, false)
+			if !slices.ContainsFunc(findings, func(f overview.Finding) bool {
 				return f.Level == "problem" && strings.Contains(f.Says, folder) && f.Do != ""
 			}) {
 				t.Errorf("the doctor finds %+v", findings)
@@ -254,7 +256,7 @@ func TestKeyFolder(t *testing.T) {
 func TestKeysAreTheOwners(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	if _, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true}); err != nil {
+	if _, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true}); err != nil {
 		t.Fatal(err)
 	}
 	o.phone()
@@ -294,7 +296,7 @@ func TestInvalid(t *testing.T) {
 	} {
 		for _, q := range questions {
 			q.Asker, q.Register, q.Encrypted = "builder", true, true
-			_, err := person.Ask(t.Context(), o.Router, q)
+			_, err := person.Ask(t.Context(), o.Ledger, q)
 			wantCode(t, err, orchestrator.InvalidParams)
 			if strings.Contains(err.Error(), canary) || !strings.HasPrefix(err.Error(), parameter+": ") {
 				t.Errorf("the error is %v", err)
@@ -309,19 +311,19 @@ func TestInvalid(t *testing.T) {
 	} {
 		for _, a := range alerts {
 			a.Sender, a.Register, a.Encrypted = "builder", true, true
-			_, err := person.Tell(t.Context(), o.Router, a)
+			_, err := person.Tell(t.Context(), o.Ledger, a)
 			wantCode(t, err, orchestrator.InvalidParams)
 			if strings.Contains(err.Error(), canary) || !strings.HasPrefix(err.Error(), parameter+": ") {
 				t.Errorf("the error is %v", err)
 			}
 		}
 	}
-	if _, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Encrypted: true, Question: strings.Repeat("ü", 2000),
+	if _, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Encrypted: true, Question: strings.Repeat("ü", 2000),
 		Context: strings.Repeat("ü", 500), Options: []string{strings.Repeat("ü", 100), "2", "3", "4", "5"}, TTL: 30 * 24 * time.Hour}); err != nil {
 		t.Errorf("the largest question: %v", err)
 	}
 	for _, options := range [][]string{{"modem", "modern", "1", "l", "I"}, {"A", "a", "x²", "x2", "✓"}, {"👩\u200d💻", "नहीं", "a\u0301", "a", "か"}} {
-		if _, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Encrypted: true, Question: "❤\ufe0f?", Options: options}); err != nil {
+		if _, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Encrypted: true, Question: "❤\ufe0f?", Options: options}); err != nil {
 			t.Errorf("%q: %v", options, err)
 		}
 	}

@@ -12,6 +12,11 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/questions"
 )
 
 // Levels of findings, as of the router's doctor.
@@ -28,7 +33,7 @@ const maxSkew = 2 * time.Minute
 // Doctor says what is missing between this machine and a phone: the address of the app, the daemon behind it, keys, devices
 // and their pushes, the key folder, the clock. It goes on after a check that fails. It reads only, but for the push keys,
 // which it makes when there are none; it asks for the app at its address. With try it pushes a test to every device first.
-func Doctor(ctx context.Context, r *orchestrator.Router, try bool) []orchestrator.Finding {
+func Doctor(ctx context.Context, r *ledger.Ledger, try bool) []overview.Finding {
 	d := &doctor{r: r}
 	if try {
 		d.trials(ctx)
@@ -43,14 +48,14 @@ func Doctor(ctx context.Context, r *orchestrator.Router, try bool) []orchestrato
 
 // trials pushes a test to every device that can be pushed to.
 func (d *doctor) trials(ctx context.Context) {
-	trials, err := d.r.TryDevices(ctx)
+	trials, err := delivery.TryDevices(ctx, d.r)
 	if err != nil {
 		d.failed("trials", err)
 	} else if len(trials) == 0 {
 		d.add("trials", note, "no device to push to", "Approve a device, and turn on notifications in its app")
 	}
 	for _, t := range trials {
-		check := "trial of " + strings.TrimPrefix(t.Agent, orchestrator.DevicePrefix)
+		check := "trial of " + strings.TrimPrefix(t.Agent, push.DevicePrefix)
 		switch {
 		case t.Delivered:
 			d.add(check, fine, "the push service took a test: it should be on the phone now", "")
@@ -63,12 +68,12 @@ func (d *doctor) trials(ctx context.Context) {
 }
 
 type doctor struct {
-	r        *orchestrator.Router
-	findings []orchestrator.Finding
+	r        *ledger.Ledger
+	findings []overview.Finding
 }
 
 func (d *doctor) add(check, level, says, do string) {
-	d.findings = append(d.findings, orchestrator.Finding{Check: check, Level: level, Says: says, Do: do})
+	d.findings = append(d.findings, overview.Finding{Check: check, Level: level, Says: says, Do: do})
 }
 
 // failed adds an error as a problem.
@@ -86,7 +91,7 @@ func (d *doctor) failed(check string, err error) {
 // address checks that phones find the app where the setting says.
 func (d *doctor) address(ctx context.Context) {
 	const check = "address"
-	url, err := d.r.SignalURL(ctx)
+	url, err := questions.SignalURL(ctx, d.r)
 	switch {
 	case err != nil:
 		d.failed(check, err)
@@ -150,7 +155,7 @@ func fetchManifest(ctx context.Context, url string) (date time.Time, err error) 
 }
 
 func (d *doctor) pushKeys(ctx context.Context) {
-	if _, err := d.r.VAPIDPublicKey(ctx); err != nil {
+	if _, err := questions.VAPIDPublicKey(ctx, d.r); err != nil {
 		d.failed("push keys", err)
 		return
 	}
@@ -195,7 +200,7 @@ func (d *doctor) folder() {
 // devices checks each device, and whether there is one at all.
 func (d *doctor) devices(ctx context.Context) {
 	const check = "devices"
-	list, err := d.r.Devices(ctx)
+	list, err := questions.Devices(ctx, d.r)
 	if err != nil {
 		d.failed(check, err)
 		return
@@ -222,18 +227,18 @@ func (d *doctor) devices(ctx context.Context) {
 const approveHint = "`mailroom signal device approve FINGERPRINT`, with the fingerprint from the phone's screen"
 
 // device checks one device, and reports whether it can read what is encrypted.
-func (d *doctor) device(ctx context.Context, k *keys, device *orchestrator.Device) bool {
+func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) bool {
 	check := "device " + device.ID
 	switch device.State {
-	case orchestrator.DeviceWaiting:
+	case questions.DeviceWaiting:
 		d.add(check, note, device.Name+" waits for approval since "+device.CreatedAt,
 			"If it is yours: "+approveHint)
 		return false
-	case orchestrator.DeviceActive:
+	case questions.DeviceActive:
 	default:
 		return false
 	}
-	if device.Kind == orchestrator.DeviceApp {
+	if device.Kind == questions.DeviceApp {
 		recipient, err := k.pinned(device)
 		if err != nil {
 			d.failed(check, err)
@@ -249,9 +254,9 @@ func (d *doctor) device(ctx context.Context, k *keys, device *orchestrator.Devic
 	if device.PushedAt != "" {
 		last = "the last push, at " + device.PushedAt + ": " + device.PushOutcome
 	}
-	url, err := d.r.SignalURL(ctx)
+	url, err := questions.SignalURL(ctx, d.r)
 	switch {
-	case device.PushProblem != "" && device.Kind == orchestrator.DeviceNtfy:
+	case device.PushProblem != "" && device.Kind == questions.DeviceNtfy:
 		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Name its topic anew: `mailroom signal ntfy https://HOST/TOPIC`")
 	case device.PushProblem != "":
 		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Open the app on it: it subscribes anew")
@@ -259,13 +264,13 @@ func (d *doctor) device(ctx context.Context, k *keys, device *orchestrator.Devic
 		d.add(check, problem, device.Name+" gets no pushes: it has not subscribed", "Open the app on it and allow notifications; on an iPhone, from the home screen")
 	case device.PushedAt != "" && device.PushOutcome != "delivered":
 		d.add(check, problem, device.Name+", "+last, "`mailroom signal doctor --try` pushes a test")
-	case device.Kind == orchestrator.DeviceNtfy && url == "" && err == nil: // otherwise the address's finding says it
+	case device.Kind == questions.DeviceNtfy && url == "" && err == nil: // otherwise the address's finding says it
 		d.add(check, note, device.Name+" through "+device.PushHost+"; "+last+"; its notifications have no buttons and no address, since signal.url is not set",
 			"`mailroom setting set signal.url https://HOST`, the address at which phones reach the app")
 	default:
 		d.add(check, fine, device.Name+" through "+device.PushHost+"; "+last, "")
 	}
-	return device.Kind == orchestrator.DeviceApp
+	return device.Kind == questions.DeviceApp
 }
 
 // replies looks for files of questions that are not there, and questions whose answers cannot be opened here.
@@ -292,11 +297,11 @@ func (d *doctor) replies(ctx context.Context) {
 		if !plainID(name) {
 			continue
 		}
-		if _, err := d.r.Question(ctx, name); orchestrator.CodeOf(err) == orchestrator.NotFound {
+		if _, err := questions.Get(ctx, d.r, name); orchestrator.CodeOf(err) == orchestrator.NotFound {
 			orphans++
 		}
 	}
-	open, err := d.r.Questions(ctx, orchestrator.QuestionFilter{Status: orchestrator.QuestionPending, Limit: 1000})
+	open, err := questions.List(ctx, d.r, questions.QuestionFilter{Status: questions.QuestionPending, Limit: 1000})
 	if err != nil {
 		d.failed(check, err)
 		return

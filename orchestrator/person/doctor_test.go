@@ -11,15 +11,16 @@ import (
 	"time"
 
 	app "mailroom/commands/surface/phone"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // found is what the doctor finds of a check; there must be one finding.
-func (o *office) found(check string) orchestrator.Finding {
+func (o *office) found(check string) overview.Finding {
 	o.t.Helper()
-	var list []orchestrator.Finding
-	for _, f := range person.Doctor(o.t.Context(), o.Router, false) {
+	var list []overview.Finding
+	for _, f := range person.Doctor(o.t.Context(), o.Ledger, false) {
 		if f.Check == check {
 			list = append(list, f)
 		}
@@ -90,12 +91,12 @@ func TestDoctorDevices(t *testing.T) {
 	if f := o.found(check); strings.Contains(f.Do+f.Says, p.fingerprint()) || !strings.Contains(f.Do, "from the phone's screen") {
 		t.Errorf("it says %s", f.Do)
 	}
-	if _, err := person.Approve(t.Context(), o.Router, p.fingerprint()); err != nil {
+	if _, err := person.Approve(t.Context(), o.Ledger, p.fingerprint()); err != nil {
 		t.Fatal(err)
 	}
 	o.finds("devices", "ok", "1 can read")
 	o.finds(check, "problem", "has not subscribed")
-	if err := o.Subscribe(t.Context(), p.id, orchestrator.Subscription{
+	if err := questions.Subscribe(t.Context(), o.Ledger, p.id, questions.Subscription{
 		Endpoint: "https://updates.push.services.mozilla.com/wpush/v2/x", Auth: "BTBZMqHH6r4Tts7J_aSIgg",
 		P256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
 	}); err != nil {
@@ -111,7 +112,7 @@ func TestDoctorDevices(t *testing.T) {
 	o.exec(`UPDATE signal_devices SET recipient = 'age1other'`)
 	o.finds(check, "problem", "nobody approved it here")
 	o.finds("devices", "problem", "no device can read")
-	if tried := person.Doctor(t.Context(), o.Router, true)[0]; tried.Check != "trial of "+p.id || tried.Level != "problem" || !strings.Contains(tried.Says, `no transport "push"`) {
+	if tried := person.Doctor(t.Context(), o.Ledger, true)[0]; tried.Check != "trial of "+p.id || tried.Level != "problem" || !strings.Contains(tried.Says, `no transport "push"`) {
 		t.Errorf("a test without a transport: %+v", tried)
 	}
 }
@@ -120,7 +121,7 @@ func TestDoctorDevices(t *testing.T) {
 func TestDoctorNtfy(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	if _, err := o.SetNtfy(t.Context(), orchestrator.NtfyConfig{URL: "https://ntfy.sh/a-topic"}); err != nil {
+	if _, err := questions.SetNtfy(t.Context(), o.Ledger, questions.NtfyConfig{URL: "https://ntfy.sh/a-topic"}); err != nil {
 		t.Fatal(err)
 	}
 	o.finds("device ntfy", "note", "no buttons and no address")
@@ -141,7 +142,7 @@ func TestDoctorAnswers(t *testing.T) {
 	o.finds("answers", "ok", "")
 	o.rename(asked.ID, "q-01KDYA9W8FZ6ZC3T0N8X5JQ2WR")
 	var says []string
-	for _, f := range person.Doctor(t.Context(), o.Router, false) {
+	for _, f := range person.Doctor(t.Context(), o.Ledger, false) {
 		if f.Check == "answers" {
 			says = append(says, f.Level+" "+f.Says)
 		}
@@ -159,7 +160,7 @@ func TestDoctorAnswers(t *testing.T) {
 func TestDoctorKeptAlerts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	if _, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true}); err != nil {
+	if _, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true}); err != nil {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "ok", "")
@@ -172,7 +173,7 @@ func TestDoctorKeptAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "problem", "is no key")
-	for _, f := range person.Doctor(t.Context(), o.Router, false) {
+	for _, f := range person.Doctor(t.Context(), o.Ledger, false) {
 		if strings.Contains(f.Says+f.Do, "Canary") {
 			t.Errorf("the doctor says %+v", f)
 		}

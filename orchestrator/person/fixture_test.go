@@ -20,12 +20,17 @@ import (
 	"filippo.io/age"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 )
 
 // office is a router on a real file with a clock of the test's own.
 type office struct {
-	*orchestrator.Engine
+	*delivery.Engine
 	t    *testing.T
 	path string
 
@@ -37,7 +42,7 @@ type office struct {
 func newOffice(t *testing.T) *office {
 	t.Helper()
 	o := &office{t: t, path: filepath.Join(t.TempDir(), "mailroom.db"), at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	r, err := orchestrator.Open(t.Context(), orchestrator.Options{Path: o.path, Now: o.now, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell()})
+	r, err := router.Open(t.Context(), ledger.Options{Path: o.path, Now: o.now, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +92,11 @@ func (o *office) pair() *phone {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	code, _, err := o.StartPairing(o.t.Context())
+	code, _, err := questions.StartPairing(o.t.Context(), o.Ledger)
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	d, _, err := o.Pair(o.t.Context(), orchestrator.PairRequest{Code: code, Name: "Phone", Recipient: identity.Recipient().String()})
+	d, _, err := questions.Pair(o.t.Context(), o.Ledger, questions.PairRequest{Code: code, Name: "Phone", Recipient: identity.Recipient().String()})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -99,14 +104,14 @@ func (o *office) pair() *phone {
 }
 
 func (p *phone) fingerprint() string {
-	return orchestrator.Fingerprint(p.identity.Recipient().String())
+	return questions.Fingerprint(p.identity.Recipient().String())
 }
 
 // phone pairs a phone and approves it.
 func (o *office) phone() *phone {
 	o.t.Helper()
 	p := o.pair()
-	if _, err := person.Approve(o.t.Context(), o.Router, p.fingerprint()); err != nil {
+	if _, err := person.Approve(o.t.Context(), o.Ledger, p.fingerprint()); err != nil {
 		o.t.Fatal(err)
 	}
 	return p
@@ -143,7 +148,7 @@ type said struct {
 }
 
 // answer prepares an answer to a question: the index of an option, or a text.
-func (p *phone) answer(q orchestrator.Question, what any) *said {
+func (p *phone) answer(q questions.Question, what any) *said {
 	p.o.t.Helper()
 	content := p.mustRead(q.Body)
 	s := &said{reply: content["reply"].(string), mac: content["mac"].(string)}
@@ -202,7 +207,7 @@ func sealTo(recipient string, plain []byte) string {
 // ask asks an encrypted question as builder.
 func (o *office) ask(options ...string) person.Asked {
 	o.t.Helper()
-	asked, err := person.Ask(o.t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Options: options, Encrypted: true})
+	asked, err := person.Ask(o.t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Options: options, Encrypted: true})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -211,13 +216,13 @@ func (o *office) ask(options ...string) person.Asked {
 
 func (o *office) put(id, device, answer string) {
 	o.t.Helper()
-	if _, err := o.AnswerQuestion(o.t.Context(), id, device, answer); err != nil {
+	if _, err := questions.Answer(o.t.Context(), o.Ledger, id, device, answer); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
 func (o *office) get(id string) (person.Response, error) {
-	return person.Read(o.t.Context(), o.Router, id, "builder", 0)
+	return person.Read(o.t.Context(), o.Ledger, id, "builder", 0)
 }
 
 // answered is get of a question that must be answered so.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // TestKeptAlerts: an alert for which there was no device reaches the first that is approved, and is in clear nowhere
@@ -17,7 +17,7 @@ func TestKeptAlerts(t *testing.T) {
 	tell := func(a person.Alert) person.Told {
 		t.Helper()
 		a.Sender, a.Register = "builder", true
-		told, err := person.Tell(t.Context(), o.Router, a)
+		told, err := person.Tell(t.Context(), o.Ledger, a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,12 +35,12 @@ func TestKeptAlerts(t *testing.T) {
 	if _, err := p.read(early.Body); err == nil {
 		t.Fatal("a device reads it that nobody approved")
 	}
-	if _, err := person.Approve(t.Context(), o.Router, p.fingerprint()); err != nil {
+	if _, err := person.Approve(t.Context(), o.Ledger, p.fingerprint()); err != nil {
 		t.Fatal(err)
 	}
-	d := slices.IndexFunc(o.devices(), func(d orchestrator.Device) bool { return d.ID == p.id })
-	_, alerts, err := o.SignalsFor(t.Context(), o.devices()[d])
-	at := slices.IndexFunc(alerts, func(a orchestrator.Alert) bool { return a.ID == early.ID })
+	d := slices.IndexFunc(o.devices(), func(d questions.Device) bool { return d.ID == p.id })
+	_, alerts, err := questions.SignalsFor(t.Context(), o.Ledger, o.devices()[d])
+	at := slices.IndexFunc(alerts, func(a questions.Alert) bool { return a.ID == early.ID })
 	if err != nil || len(alerts) != 2 || at < 0 {
 		t.Fatalf("the device is shown %+v, %v", alerts, err)
 	}
@@ -66,7 +66,7 @@ func TestKeptAlertsAfterAnApproval(t *testing.T) {
 	o := newOffice(t)
 	told := func() person.Told {
 		t.Helper()
-		a, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Disk is full", Encrypted: true})
+		a, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Disk is full", Encrypted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,19 +75,19 @@ func TestKeptAlertsAfterAnApproval(t *testing.T) {
 	early := told()
 	half := func(p *phone) {
 		p.pin()
-		if _, err := o.ActivateDevice(t.Context(), p.id, p.identity.Recipient().String()); err != nil {
+		if _, err := questions.ActivateDevice(t.Context(), o.Ledger, p.id, p.identity.Recipient().String()); err != nil {
 			t.Error(err)
 		}
 	}
 	first, second := o.pair(), o.pair()
 	half(first)
 	half(second)
-	if err := person.Sweep(t.Context(), o.Router); err != nil {
+	if err := person.Sweep(t.Context(), o.Ledger); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []*phone{first, second} {
 		p.mustRead(o.alert(early.ID).Body)
-		if _, err := person.Revoke(t.Context(), o.Router, p.id); err != nil {
+		if _, err := person.Revoke(t.Context(), o.Ledger, p.id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestTwoApprovalsAtOnce(t *testing.T) {
 		o := newOffice(t)
 		var told []string
 		for range 5 {
-			a, err := person.Tell(t.Context(), o.Router, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
+			a, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestTwoApprovalsAtOnce(t *testing.T) {
 		failures := make(chan error, len(phones))
 		for _, p := range phones {
 			go func() {
-				_, err := person.Approve(background, o.Router, p.fingerprint())
+				_, err := person.Approve(background, o.Ledger, p.fingerprint())
 				failures <- err
 			}()
 		}
@@ -144,18 +144,18 @@ func TestTwoApprovalsAtOnce(t *testing.T) {
 	}
 }
 
-func (o *office) devices() []orchestrator.Device {
+func (o *office) devices() []questions.Device {
 	o.t.Helper()
-	list, err := o.Devices(o.t.Context())
+	list, err := questions.Devices(o.t.Context(), o.Ledger)
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	return list
 }
 
-func (o *office) alert(id string) orchestrator.Alert {
+func (o *office) alert(id string) questions.Alert {
 	o.t.Helper()
-	a, err := o.Alert(o.t.Context(), id)
+	a, err := questions.GetAlert(o.t.Context(), o.Ledger, id)
 	if err != nil {
 		o.t.Fatal(err)
 	}

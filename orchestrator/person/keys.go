@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // The subfolders of the key folder.
@@ -32,10 +33,10 @@ type keys struct {
 }
 
 // keyFolder is where the keys of a database are.
-func keyFolder(r *orchestrator.Router) string { return r.Path() + "-signal" }
+func keyFolder(r *ledger.Ledger) string { return r.Path() + "-signal" }
 
 // openKeys opens the folder. With create it is made when it is missing. Close it.
-func openKeys(r *orchestrator.Router, create bool) (*keys, error) {
+func openKeys(r *ledger.Ledger, create bool) (*keys, error) {
 	k := &keys{path: keyFolder(r)}
 	if create {
 		if err := makeFolders(k.path); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // TestSealed: what a question says reaches the devices and nobody else, and the answer only its asker.
@@ -19,7 +20,7 @@ func TestSealed(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	first, second := o.phone(), o.phone()
-	asked, err := person.Ask(t.Context(), o.Router, person.Question{
+	asked, err := person.Ask(t.Context(), o.Ledger, person.Question{
 		Asker: "builder", Register: true, Question: "Größe <x> & \"y\"?", Options: []string{"Ja ✓", "No"}, Context: "ctx", Priority: "high", Encrypted: true,
 		ThreadID: "t-1", InReplyTo: "q-1", ProjectID: "p-1", SessionID: "s-1", TTL: time.Hour,
 	})
@@ -42,7 +43,7 @@ func TestSealed(t *testing.T) {
 	if asked.Priority != 1 || asked.SessionID != "s-1" || asked.ExpiresAt != "2026-01-02T04:04:05.000Z" || !asked.Encrypted {
 		t.Errorf("stored is %+v", asked.Question)
 	}
-	if r, err := o.get(asked.ID); err != nil || r.Answered || r.Status != orchestrator.QuestionPending {
+	if r, err := o.get(asked.ID); err != nil || r.Answered || r.Status != questions.QuestionPending {
 		t.Fatalf("an open question is %+v, %v", r, err)
 	}
 	o.put(asked.ID, second.id, second.answer(asked.Question, 0).seal())
@@ -55,9 +56,9 @@ func TestSealed(t *testing.T) {
 	o.answered(text.ID, "At\nnoon  ")
 }
 
-func (o *office) question(id string) orchestrator.Question {
+func (o *office) question(id string) questions.Question {
 	o.t.Helper()
-	q, err := o.Question(o.t.Context(), id)
+	q, err := questions.Get(o.t.Context(), o.Ledger, id)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestForgedAnswers(t *testing.T) {
 	for name, answer := range forged {
 		o.forge(asked.ID, answer)
 		r, err := o.get(asked.ID)
-		if err != nil || r.Answered || r.Refused == "" || r.Status != orchestrator.QuestionPending || r.Question.Answer != "" {
+		if err != nil || r.Answered || r.Refused == "" || r.Status != questions.QuestionPending || r.Question.Answer != "" {
 			t.Fatalf("%s: %+v, %v", name, r, err)
 		}
 	}
@@ -150,7 +151,7 @@ func TestTableIsNotTrusted(t *testing.T) {
 	}
 	o.put2(asked.ID, p.answer(asked.Question, 1).seal())
 	o.exec(`UPDATE signal_questions SET asker = 'thief' WHERE question_id = ?`, asked.ID)
-	if _, err := person.Read(t.Context(), o.Router, asked.ID, "thief", 0); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
+	if _, err := person.Read(t.Context(), o.Ledger, asked.ID, "thief", 0); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
 		t.Fatalf("somebody else reads it: %v", err)
 	}
 	o.exec(`UPDATE signal_questions SET asker = 'builder' WHERE question_id = ?`, asked.ID)
@@ -159,7 +160,7 @@ func TestTableIsNotTrusted(t *testing.T) {
 	// Nor does it help to end the question first, so that its key is removed.
 	again := o.ask("Yes", "No")
 	o.exec(`UPDATE signal_questions SET status = 'cancelled', ended_at = '2026-01-02T03:05:00.000Z' WHERE question_id = ?`, again.ID)
-	if err := person.Sweep(t.Context(), o.Router); err != nil {
+	if err := person.Sweep(t.Context(), o.Ledger); err != nil {
 		t.Fatal(err)
 	}
 	o.exec(`UPDATE signal_questions SET encrypted = 0, body = '{"options":["Yes","No"]}' WHERE question_id = ?`, again.ID)
@@ -177,12 +178,12 @@ func TestOnlyTheAskerReads(t *testing.T) {
 	o := newOffice(t)
 	p := o.phone()
 	asked := o.ask("Yes", "No")
-	_, err := person.Read(t.Context(), o.Router, asked.ID, "other", 0)
+	_, err := person.Read(t.Context(), o.Ledger, asked.ID, "other", 0)
 	wantCode(t, err, orchestrator.NotFound)
 	o.put(asked.ID, p.id, p.answer(asked.Question, 0).seal())
-	_, err = person.Read(t.Context(), o.Router, asked.ID, "other", 0)
+	_, err = person.Read(t.Context(), o.Ledger, asked.ID, "other", 0)
 	wantCode(t, err, orchestrator.NotFound)
-	if r, err := person.Read(t.Context(), o.Router, asked.ID, "", 0); err != nil || r.Text != "Yes" {
+	if r, err := person.Read(t.Context(), o.Ledger, asked.ID, "", 0); err != nil || r.Text != "Yes" {
 		t.Fatalf("the administrator reads %+v, %v", r, err)
 	}
 	if q := o.question(asked.ID); q.ReadAt != "" { // else its asker would have ten minutes from now on
@@ -227,7 +228,7 @@ func TestNotEncrypted(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Options: []string{"Yes", "No"}})
+	asked, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Options: []string{"Yes", "No"}})
 	if err != nil || !strings.Contains(asked.Body, `"question":"Deploy?","options":["Yes","No"],"priority":"normal"`) || strings.Contains(asked.Body, "mac") {
 		t.Fatalf("asked %+v, %v", asked, err)
 	}
@@ -250,17 +251,17 @@ func TestEndedQuestions(t *testing.T) {
 	o := newOffice(t)
 	o.phone()
 	cancelled, expired := o.ask(), o.ask()
-	if q, err := person.Cancel(t.Context(), o.Router, cancelled.ID, "builder"); err != nil || q.Status != orchestrator.QuestionCancelled {
+	if q, err := person.Cancel(t.Context(), o.Ledger, cancelled.ID, "builder"); err != nil || q.Status != questions.QuestionCancelled {
 		t.Fatalf("%+v, %v", q, err)
 	}
 	if left := o.files("replies"); !slices.Equal(left, []string{expired.ID}) {
 		t.Errorf("left is %v", left)
 	}
-	if r, err := o.get(cancelled.ID); err != nil || r.Answered || r.Status != orchestrator.QuestionCancelled {
+	if r, err := o.get(cancelled.ID); err != nil || r.Answered || r.Status != questions.QuestionCancelled {
 		t.Errorf("%+v, %v", r, err)
 	}
 	o.advance(person.DefaultTTL)
-	if r, err := o.get(expired.ID); err != nil || r.Answered || r.Status != orchestrator.QuestionExpired {
+	if r, err := o.get(expired.ID); err != nil || r.Answered || r.Status != questions.QuestionExpired {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if left := o.files("replies"); len(left) != 0 {
@@ -275,7 +276,7 @@ func TestOrphans(t *testing.T) {
 	o := newOffice(t)
 	o.phone()
 	kept := o.ask()
-	orphan, err := o.NewSignalID("q-")
+	orphan, err := questions.NewSignalID(o.Ledger, "q-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,18 +310,18 @@ func TestMessageAsksOnce(t *testing.T) {
 	o := newOffice(t)
 	o.phone()
 	q := person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"}
-	first, err := person.Ask(t.Context(), o.Router, q)
+	first, err := person.Ask(t.Context(), o.Ledger, q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	devices, err := o.Devices(t.Context())
+	devices, err := questions.Devices(t.Context(), o.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := person.Revoke(t.Context(), o.Router, devices[0].ID); err != nil { // it has asked all the same
+	if _, err := person.Revoke(t.Context(), o.Ledger, devices[0].ID); err != nil { // it has asked all the same
 		t.Fatal(err)
 	}
-	second, err := person.Ask(t.Context(), o.Router, q)
+	second, err := person.Ask(t.Context(), o.Ledger, q)
 	if err != nil || second.ID != first.ID || second.Body != first.Body {
 		t.Errorf("asked %s, then %s, %v", first.ID, second.ID, err)
 	}
@@ -334,7 +335,7 @@ func TestFailedAskLeavesNothing(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	o.phone()
-	_, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "nobody", Question: "Deploy?", Encrypted: true})
+	_, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "nobody", Question: "Deploy?", Encrypted: true})
 	wantCode(t, err, orchestrator.UnknownSender)
 	if left := o.files("replies"); len(left) != 0 {
 		t.Errorf("left is %v", left)
@@ -349,7 +350,7 @@ func TestWait(t *testing.T) {
 	asked := o.ask("Yes", "No")
 	got := make(chan person.Response)
 	go func() {
-		r, _ := person.Read(background, o.Router, asked.ID, "builder", time.Minute)
+		r, _ := person.Read(background, o.Ledger, asked.ID, "builder", time.Minute)
 		got <- r
 	}()
 	o.put(asked.ID, p.id, p.answer(asked.Question, 1).seal())
@@ -363,16 +364,16 @@ func TestSentBackToWhoAsked(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
+	asked, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	command := o.ask()
-	for _, q := range []orchestrator.Question{asked.Question, command.Question} {
+	for _, q := range []questions.Question{asked.Question, command.Question} {
 		o.put(q.ID, p.id, p.answer(q, "yes").seal())
 	}
 	look := func(id string) error {
-		r, err := person.Look(t.Context(), o.Router, id)
+		r, err := person.Look(t.Context(), o.Ledger, id)
 		if (err == nil) != (r.Text == "yes") {
 			t.Fatalf("%+v, %v", r, err)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
 	"mailroom/tracing"
 )
 
@@ -19,7 +21,7 @@ var ErrKeyMissing = errors.New("the key to the answer is missing")
 
 // Response is how a question stands.
 type Response struct {
-	orchestrator.Question
+	questions.Question
 	Answered bool
 	Text     string // what was answered: the text of the option, or what was written
 	Option   int    // index of the option; -1 when a text was written
@@ -35,13 +37,13 @@ type Response struct {
 // removed. The administrator's reading is noted of what the operator asked, and of nothing else. Errors: not_found, also for
 // the question of another; permission_denied when only the table says that it is the caller's; with the cause ErrKeyMissing
 // conflict, when the answer was read or sent back and its key is gone, and unavailable otherwise.
-func Read(ctx context.Context, r *orchestrator.Router, id, caller string, wait time.Duration) (Response, error) {
+func Read(ctx context.Context, r *ledger.Ledger, id, caller string, wait time.Duration) (Response, error) {
 	response, err := look(ctx, r, id, caller, wait)
 	if caller == "" && response.Asker == orchestrator.Operator {
 		caller = response.Asker // the administrator is the operator, too
 	}
 	if err == nil && response.Answered && caller != "" {
-		err = r.AnswerRead(ctx, id)
+		err = questions.AnswerRead(ctx, r, id)
 	}
 	if err != nil {
 		return Response{}, err
@@ -52,7 +54,7 @@ func Read(ctx context.Context, r *orchestrator.Router, id, caller string, wait t
 // Look is Read for who sends an answer back to the message that asked, without waiting and without noting that it was read.
 // Of an answer that it returns, Asker and MessageID are those that the question was asked with, whatever the table says
 // since. Error: permission_denied when the table says something else, so that the answer would go to somebody else.
-func Look(ctx context.Context, r *orchestrator.Router, id string) (Response, error) {
+func Look(ctx context.Context, r *ledger.Ledger, id string) (Response, error) {
 	response, err := look(ctx, r, id, "", 0)
 	if err != nil || !response.Answered {
 		return response, err
@@ -64,24 +66,24 @@ func Look(ctx context.Context, r *orchestrator.Router, id string) (Response, err
 	return response, nil
 }
 
-func look(ctx context.Context, r *orchestrator.Router, id, caller string, wait time.Duration) (Response, error) {
+func look(ctx context.Context, r *ledger.Ledger, id, caller string, wait time.Duration) (Response, error) {
 	k, err := openKeys(r, false)
 	if err != nil {
 		return Response{}, err
 	}
 	defer k.close()
 	k.sweepIfNobodyDoes(ctx, r)
-	q, err := r.OwnQuestion(ctx, id, caller)
+	q, err := questions.Own(ctx, r, id, caller)
 	if err != nil {
 		return Response{}, err
 	}
-	if q.Status == orchestrator.QuestionPending && wait > 0 {
-		if q, err = r.WaitQuestion(ctx, id, wait); err != nil {
+	if q.Status == questions.QuestionPending && wait > 0 {
+		if q, err = questions.Wait(ctx, r, id, wait); err != nil {
 			return Response{}, err
 		}
 	}
 	k.tidy(r, &q)
-	if q.Status != orchestrator.QuestionAnswered {
+	if q.Status != questions.QuestionAnswered {
 		return Response{Question: q}, nil
 	}
 	return k.answered(ctx, r, q, caller)
@@ -92,7 +94,7 @@ func notAsker(id string) error {
 }
 
 // answered opens the answer to a question.
-func (k *keys) answered(ctx context.Context, r *orchestrator.Router, q orchestrator.Question, caller string) (Response, error) {
+func (k *keys) answered(ctx context.Context, r *ledger.Ledger, q questions.Question, caller string) (Response, error) {
 	secret, err := k.reply(q.ID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && q.ReadAt != "":
@@ -137,9 +139,9 @@ func (k *keys) reply(id string) (secret reply, err error) {
 
 // refuse opens a question again whose answer is none. That an answer was refused is kept first, so that none counts that was
 // given before. The time of that is one at which the refused answer still stood there: what was given after it came later.
-func (k *keys) refuse(ctx context.Context, r *orchestrator.Router, q orchestrator.Question, secret reply, why string) (Response, error) {
+func (k *keys) refuse(ctx context.Context, r *ledger.Ledger, q questions.Question, secret reply, why string) (Response, error) {
 	at := r.Now().UTC().Format(tracing.Layout)
-	now, err := r.Question(ctx, q.ID)
+	now, err := questions.Get(ctx, r, q.ID)
 	if err != nil {
 		return Response{}, err
 	}
@@ -149,10 +151,10 @@ func (k *keys) refuse(ctx context.Context, r *orchestrator.Router, q orchestrato
 			err = k.write(secret.folder(), q.ID, secret)
 		}
 		if err == nil {
-			err = r.RefuseAnswer(ctx, q.ID, q.Answer, why)
+			err = questions.RefuseAnswer(ctx, r, q.ID, q.Answer, why)
 		}
 		if err == nil {
-			now, err = r.Question(ctx, q.ID)
+			now, err = questions.Get(ctx, r, q.ID)
 		}
 	}
 	return Response{Question: now, Refused: why}, err
@@ -160,8 +162,8 @@ func (k *keys) refuse(ctx context.Context, r *orchestrator.Router, q orchestrato
 
 // Cancel takes a question back, and removes its key. by is the agent that asks for it; "" is the administrator. Errors:
 // those of Router.CancelQuestion.
-func Cancel(ctx context.Context, r *orchestrator.Router, id, by string) (orchestrator.Question, error) {
-	q, err := r.CancelQuestion(ctx, id, by)
+func Cancel(ctx context.Context, r *ledger.Ledger, id, by string) (questions.Question, error) {
+	q, err := questions.Cancel(ctx, r, id, by)
 	if err != nil {
 		return q, err
 	}

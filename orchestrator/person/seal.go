@@ -15,6 +15,7 @@ import (
 	"filippo.io/age"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/questions"
 	"mailroom/tracing"
 )
 
@@ -236,7 +237,7 @@ func (k *reply) text(a *answer) (text string, option int, err error) {
 	case a.Text == nil:
 		return "", 0, errors.New("it is an option where none was given")
 	}
-	if orchestrator.CheckAnswerText(*a.Text) != nil {
+	if questions.CheckAnswerText(*a.Text) != nil {
 		return "", 0, errors.New("it is empty or too long")
 	}
 	return *a.Text, -1, nil

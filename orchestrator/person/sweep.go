@@ -14,6 +14,8 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
 	"mailroom/tracing"
 )
 
@@ -24,7 +26,7 @@ const orphanAfter = 10 * time.Minute
 // minutes ago, of questions that ended without one, and of questions that were never stored; and the pins of devices that are
 // revoked. It is for daemons; Ask and Read do the first where nobody has for an hour. And it seals alerts that nobody can read
 // for the devices that are there by now: an approval may have ended halfway.
-func Sweep(ctx context.Context, r *orchestrator.Router) error {
+func Sweep(ctx context.Context, r *ledger.Ledger) error {
 	k, err := openKeys(r, false)
 	if err != nil {
 		return err
@@ -34,14 +36,14 @@ func Sweep(ctx context.Context, r *orchestrator.Router) error {
 }
 
 // unpinRevoked forgets devices that have left by themselves: the table alone would not keep them out.
-func unpinRevoked(ctx context.Context, r *orchestrator.Router, k *keys) error {
+func unpinRevoked(ctx context.Context, r *ledger.Ledger, k *keys) error {
 	names, err := k.names(devicesFolder)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	devices, err := r.Devices(ctx)
+	devices, err := questions.Devices(ctx, r)
 	for i := range devices {
-		if devices[i].State == orchestrator.DeviceRevoked && slices.Contains(names, devices[i].ID) {
+		if devices[i].State == questions.DeviceRevoked && slices.Contains(names, devices[i].ID) {
 			err = errors.Join(err, k.remove(devicesFolder, devices[i].ID))
 		}
 	}
@@ -53,7 +55,7 @@ const sweepEvery = time.Minute
 
 // Start sweeps in the background, until ctx ends or stop is called, which returns when it has ended. What it cannot remove is
 // logged once, until that changes.
-func Start(ctx context.Context, r *orchestrator.Router, log *slog.Logger) (stop func()) {
+func Start(ctx context.Context, r *ledger.Ledger, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	orchestrator.GoSafe("keys", log, func() {
@@ -84,7 +86,7 @@ const sweptFile = ".swept"
 // sweepAtLeast is how often keys are swept where no daemon does: by who asks or reads, who then waits for it.
 const sweepAtLeast = time.Hour
 
-func (k *keys) sweepIfNobodyDoes(ctx context.Context, r *orchestrator.Router) {
+func (k *keys) sweepIfNobodyDoes(ctx context.Context, r *ledger.Ledger) {
 	if k.root == nil {
 		return
 	}
@@ -108,7 +110,7 @@ func (k *keys) swept(now time.Time) {
 	}
 }
 
-func sweep(ctx context.Context, r *orchestrator.Router, k *keys) error {
+func sweep(ctx context.Context, r *ledger.Ledger, k *keys) error {
 	k.swept(r.Now())
 	names, err := k.names(repliesFolder)
 	if err != nil {
@@ -133,14 +135,14 @@ func sweep(ctx context.Context, r *orchestrator.Router, k *keys) error {
 
 // sweepClear removes what is kept of questions that were not encrypted and whose rows are gone. There may be many, and the
 // oldest go first: it stops at one that is still there.
-func sweepClear(ctx context.Context, r *orchestrator.Router, k *keys) error {
+func sweepClear(ctx context.Context, r *ledger.Ledger, k *keys) error {
 	names, err := k.names(clearFolder)
 	slices.Sort(names) // ids sort by time
 	for _, name := range names {
 		if !plainID(name) {
 			continue
 		}
-		_, err := r.Question(ctx, name)
+		_, err := questions.Get(ctx, r, name)
 		if orchestrator.CodeOf(err) != orchestrator.NotFound {
 			return err
 		}
@@ -155,8 +157,8 @@ func sweepClear(ctx context.Context, r *orchestrator.Router, k *keys) error {
 }
 
 // done reports whether the key of a question is not needed any more.
-func (k *keys) done(ctx context.Context, r *orchestrator.Router, id string) (bool, error) {
-	q, err := r.Question(ctx, id)
+func (k *keys) done(ctx context.Context, r *ledger.Ledger, id string) (bool, error) {
+	q, err := questions.Get(ctx, r, id)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
 		return isOrphan(id, r.Now()), nil
 	}
@@ -170,9 +172,9 @@ func isOrphan(id string, now time.Time) bool {
 }
 
 // over reports whether nobody needs the key of a question any more.
-func over(q *orchestrator.Question, now time.Time) bool {
-	if q.Status != orchestrator.QuestionAnswered {
-		return q.Status != orchestrator.QuestionPending
+func over(q *questions.Question, now time.Time) bool {
+	if q.Status != questions.QuestionAnswered {
+		return q.Status != questions.QuestionPending
 	}
 	had := max(q.ReadAt, q.ReturnedAt) // stamps sort as times do
 	if had == "" || q.MessageID != "" && q.ReturnedAt == "" {
@@ -183,7 +185,7 @@ func over(q *orchestrator.Question, now time.Time) bool {
 }
 
 // tidy removes the key of a question that nobody needs any more. What it cannot remove the next sweep tells of.
-func (k *keys) tidy(r *orchestrator.Router, q *orchestrator.Question) {
+func (k *keys) tidy(r *ledger.Ledger, q *questions.Question) {
 	if over(q, r.Now()) {
 		_ = k.remove(repliesFolder, q.ID)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // TestSweep: who sweeps in the background removes at once what was left, also the pin of a phone that has left by itself.
@@ -17,21 +18,21 @@ func TestSweep(t *testing.T) {
 	o := newOffice(t)
 	gone, kept := o.phone(), o.phone()
 	asked := o.ask()
-	if _, err := o.CancelQuestion(t.Context(), asked.ID, ""); err != nil { // past person.Cancel, as an expiry is
+	if _, err := questions.Cancel(t.Context(), o.Ledger, asked.ID, ""); err != nil { // past person.Cancel, as an expiry is
 		t.Fatal(err)
 	}
 	open := o.ask()
-	if _, err := o.RevokeDevice(t.Context(), gone.id); err != nil { // past person.Revoke, as the app does it
+	if _, err := questions.RevokeDevice(t.Context(), o.Ledger, gone.id); err != nil { // past person.Revoke, as the app does it
 		t.Fatal(err)
 	}
 	if len(o.files("replies")) != 2 || len(o.files("devices")) != 2 {
 		t.Fatalf("%v, %v", o.files("replies"), o.files("devices"))
 	}
 	o.advance(8 * 24 * time.Hour)
-	if _, err := o.Question(t.Context(), open.ID); err != nil {
+	if _, err := questions.Get(t.Context(), o.Ledger, open.ID); err != nil {
 		t.Fatal(err)
 	}
-	stop := person.Start(t.Context(), o.Router, slog.New(slog.DiscardHandler))
+	stop := person.Start(t.Context(), o.Ledger, slog.New(slog.DiscardHandler))
 	for len(o.files("replies")) > 0 || len(o.files("devices")) > 1 {
 		if t.Context().Err() != nil {
 			t.Fatalf("%v, %v", o.files("replies"), o.files("devices"))
@@ -50,14 +51,14 @@ func TestOthersAreLetAlone(t *testing.T) {
 	o := newOffice(t)
 	o.phone()
 	ended, own := o.ask(), o.ask()
-	if _, err := o.CancelQuestion(t.Context(), ended.ID, ""); err != nil { // past person.Cancel
+	if _, err := questions.Cancel(t.Context(), o.Ledger, ended.ID, ""); err != nil { // past person.Cancel
 		t.Fatal(err)
 	}
 	o.advance(time.Hour - time.Second)
 	if _, err := o.get(own.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := person.Cancel(t.Context(), o.Router, own.ID, "builder"); err != nil {
+	if _, err := person.Cancel(t.Context(), o.Ledger, own.ID, "builder"); err != nil {
 		t.Fatal(err)
 	}
 	last := o.ask()
@@ -71,10 +72,10 @@ func TestOthersAreLetAlone(t *testing.T) {
 	if left := o.files("replies"); !slices.Equal(left, []string{last.ID}) {
 		t.Errorf("an hour later, left is %v", left)
 	}
-	if _, err := o.CancelQuestion(t.Context(), last.ID, ""); err != nil {
+	if _, err := questions.Cancel(t.Context(), o.Ledger, last.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := person.Sweep(t.Context(), o.Router); err != nil || len(o.files("replies")) != 0 {
+	if err := person.Sweep(t.Context(), o.Ledger); err != nil || len(o.files("replies")) != 0 {
 		t.Errorf("a sweep leaves %v, %v", o.files("replies"), err)
 	}
 }
@@ -86,7 +87,7 @@ func TestSweepOfClearQuestions(t *testing.T) {
 	o.phone()
 	var ids []string
 	for range 4 {
-		asked, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?"})
+		asked, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +98,7 @@ func TestSweepOfClearQuestions(t *testing.T) {
 		o.exec(`DELETE FROM signal_questions WHERE question_id = ?`, id)
 	}
 	for at, want := range [][]string{ids, {ids[2], ids[3]}} { // as an orphan it could be just being asked; and it stops at one that is there
-		if err := person.Sweep(t.Context(), o.Router); err != nil || !slices.Equal(o.files("clear"), want) {
+		if err := person.Sweep(t.Context(), o.Ledger); err != nil || !slices.Equal(o.files("clear"), want) {
 			t.Errorf("sweep %d leaves %v, %v; want %v", at, o.files("clear"), err, want)
 		}
 		o.advance(10 * time.Minute)
@@ -109,7 +110,7 @@ func TestKeyUntilItWentBack(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(t.Context(), o.Router, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
+	asked, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,13 +119,13 @@ func TestKeyUntilItWentBack(t *testing.T) {
 	o.advance(time.Hour)
 	sweep := func(left int) {
 		t.Helper()
-		if err := person.Sweep(t.Context(), o.Router); err != nil || len(o.files("replies")) != left {
+		if err := person.Sweep(t.Context(), o.Ledger); err != nil || len(o.files("replies")) != left {
 			t.Fatalf("left is %v, %v", o.files("replies"), err)
 		}
 	}
 	sweep(1)
 	o.answered(asked.ID, "yes")
-	if err := o.ReplyAsUser(t.Context(), orchestrator.UserReply{Question: asked.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: []byte(`"yes"`)}}); err != nil {
+	if err := questions.ReplyAsUser(t.Context(), o.Ledger, questions.UserReply{Question: asked.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: []byte(`"yes"`)}}); err != nil {
 		t.Fatal(err)
 	}
 	o.advance(10*time.Minute - time.Second)

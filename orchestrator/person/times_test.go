@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // TestOldAndLateAnswers: an answer of a device counts neither when another was refused after it was given, nor when it was
@@ -16,14 +16,14 @@ func TestOldAndLateAnswers(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	at := func(q orchestrator.Question, option int, when time.Time) string {
+	at := func(q questions.Question, option int, when time.Time) string {
 		s := p.answer(q, option)
 		s.fields["time"] = when.UTC().Format("2006-01-02T15:04:05.000Z")
 		return s.sign().seal()
 	}
-	refused := func(q orchestrator.Question, why string) {
+	refused := func(q questions.Question, why string) {
 		t.Helper()
-		if r, err := o.get(q.ID); err != nil || r.Refused != why || r.Status != orchestrator.QuestionPending {
+		if r, err := o.get(q.ID); err != nil || r.Refused != why || r.Status != questions.QuestionPending {
 			t.Fatalf("read %+v, %v", r, err)
 		}
 	}

@@ -10,6 +10,13 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/retention"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
 
@@ -40,7 +47,7 @@ func (d *dyingDir) Deliver(ctx context.Context, a orchestrator.Attempt) []error 
 
 // leftovers is a database whose agent builder gets its messages as files.
 type leftovers struct {
-	*orchestrator.Engine
+	*delivery.Engine
 	t    *testing.T
 	now  time.Time
 	dir  dyingDir
@@ -50,8 +57,8 @@ type leftovers struct {
 func newLeftovers(t *testing.T) *leftovers {
 	l := &leftovers{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), root: realTempDir(t)}
 	var err error
-	l.Engine, err = orchestrator.Open(t.Context(), orchestrator.Options{
-		Path: filepath.Join(t.TempDir(), "m.db"), Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
+	l.Engine, err = router.Open(t.Context(), ledger.Options{
+		Path: filepath.Join(t.TempDir(), "m.db"), Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell(),
 		Now:        func() time.Time { return l.now },
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "dir": &l.dir},
 	})
@@ -64,7 +71,7 @@ func newLeftovers(t *testing.T) *leftovers {
 
 func (l *leftovers) add(name, deliver string) {
 	l.t.Helper()
-	_, _, err := l.AddAgent(l.t.Context(), orchestrator.AgentUpdate{Name: name, Deliver: &deliver})
+	_, _, err := agents.Add(l.t.Context(), l.Ledger, agents.AgentUpdate{Name: name, Deliver: &deliver})
 	must(l.t, err)
 }
 
@@ -72,9 +79,9 @@ func (l *leftovers) add(name, deliver string) {
 func (l *leftovers) die(noted bool, retries int) (id string) {
 	l.t.Helper()
 	l.dir.dies, l.dir.noted = true, noted
-	sent, err := l.Send(l.t.Context(), orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note", MaxRetries: &retries})
+	sent, err := messages.Send(l.t.Context(), l.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note", MaxRetries: &retries})
 	must(l.t, err)
-	_, err = l.DeliverAll(l.t.Context(), orchestrator.DeliverOptions{})
+	_, err = l.DeliverAll(l.t.Context(), delivery.DeliverOptions{})
 	must(l.t, err)
 	l.dir.dies = false
 	l.mustBeStaged(sent.MessageID)
@@ -85,7 +92,7 @@ func (l *leftovers) die(noted bool, retries int) (id string) {
 func (l *leftovers) clear(after time.Duration) {
 	l.t.Helper()
 	l.now = l.now.Add(after)
-	_, err := l.ClearOld(l.t.Context(), orchestrator.ClearOptions{})
+	_, err := retention.ClearOld(l.t.Context(), l.Ledger, retention.ClearOptions{})
 	must(l.t, err)
 }
 
@@ -102,7 +109,7 @@ func TestDirLeftoversOfTheEnded(t *testing.T) {
 	l.clear(0)
 	l.mustBeStaged()
 	id := l.die(false, 3)
-	_, err := l.Cancel(t.Context(), id, "")
+	_, err := messages.Cancel(t.Context(), l.Ledger, id, "")
 	must(t, err)
 	l.clear(0)
 	l.mustBeStaged()
@@ -116,14 +123,14 @@ func TestDirLeftoversThatAreNoted(t *testing.T) {
 	l.clear(0)
 	l.mustBeStaged(live)
 	l.now = l.now.Add(time.Hour)
-	_, err := l.DeliverAll(t.Context(), orchestrator.DeliverOptions{})
+	_, err := l.DeliverAll(t.Context(), delivery.DeliverOptions{})
 	must(t, err)
 	dead := l.die(true, 0)
 	l.clear(0)
 	l.mustBeStaged(dead)
-	_, err = l.Replay(t.Context(), dead, "")
+	_, err = messages.Replay(t.Context(), l.Ledger, dead, "")
 	must(t, err)
-	_, err = l.DeliverAll(t.Context(), orchestrator.DeliverOptions{})
+	_, err = l.DeliverAll(t.Context(), delivery.DeliverOptions{})
 	must(t, err)
 	l.mustBeStaged()
 	if got := inFolder(t, l.root, "builder"); len(got) != 2 {
@@ -140,7 +147,7 @@ func TestDirLeftoversOfTheRemoved(t *testing.T) {
 	for _, noted := range []bool{false, true} {
 		l := newLeftovers(t)
 		id := l.die(noted, 3)
-		_, err := l.RemoveAgent(t.Context(), orchestrator.AgentRemoval{Name: "builder", Force: true})
+		_, err := delivery.RemoveAgent(t.Context(), l.Ledger, delivery.AgentRemoval{Name: "builder", Force: true})
 		must(t, err)
 		if noted {
 			l.clear(0)
@@ -160,9 +167,9 @@ func TestDirLeftoversAreNoOthers(t *testing.T) {
 	mine := filepath.Join(l.root, transport.StagingFolder, "notes-of-mine")
 	must(t, os.WriteFile(mine, []byte(`{"id":"mine","from":"a","to":"b","type":"x","payload":0}`), 0o600))
 	l.dir.staged = func() { l.clear(0) }
-	sent, err := l.Send(t.Context(), orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note"})
+	sent, err := messages.Send(t.Context(), l.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note"})
 	must(t, err)
-	d, err := l.DeliverAll(t.Context(), orchestrator.DeliverOptions{})
+	d, err := l.DeliverAll(t.Context(), delivery.DeliverOptions{})
 	if err != nil || d.Delivered != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/program"
+	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/teams"
 )
 
 // Exec runs a command for each message, or for each batch of them. Its address is the command, for `sh -c`:
@@ -110,7 +113,7 @@ func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	}
 	err := e.run(ctx, &a, messages, input.Bytes())
 	for _, at := range handed {
-		if errs[at] = err; errors.Is(err, program.ErrStopped) && a.Messages[at].Type == orchestrator.ShutdownRequest {
+		if errs[at] = err; errors.Is(err, program.ErrStopped) && a.Messages[at].Type == teams.ShutdownRequest {
 			errs[at] = nil // it was approved, which is why the command was ended
 		}
 	}
@@ -155,7 +158,7 @@ func verdict(r *program.Result, messages int) error {
 	default:
 		how += ": " + r.How()
 	}
-	if said := orchestrator.LastLines(r.Output); said != "" {
+	if said := sessions.LastLines(r.Output); said != "" {
 		how += "; it said: " + said
 	}
 	if errors.Is(r.Ended, program.ErrStopped) {
@@ -191,7 +194,7 @@ func variables(a *orchestrator.Attempt, database string, ms []*orchestrator.Mess
 		"MAILROOM_THREAD_ID=" + m.ThreadID,
 		"MAILROOM_REPLY_TO=" + m.ReplyTo,
 		"MAILROOM_PRIORITY=" + strconv.Itoa(m.Priority),
-		"MAILROOM_ATTEMPT=" + strconv.Itoa(m.Attempt()),
+		"MAILROOM_ATTEMPT=" + strconv.Itoa(ledger.Attempt(m)),
 	}
 	if a.Since != "" {
 		env = append(env, "MAILROOM_AGENT_SINCE="+a.Since)

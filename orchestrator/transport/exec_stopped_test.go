@@ -11,6 +11,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/program"
+	"mailroom/orchestrator/teams"
 	"mailroom/orchestrator/transport"
 )
 
@@ -22,7 +23,7 @@ func TestExecOfAnAgentThatStops(t *testing.T) {
 	database, line := filepath.Join(folder, "mailroom.db"), filepath.Join(folder, "line")
 	must(t, unix.Mkfifo(line, 0o600))
 	request := note("m1", "1")
-	request.Type = orchestrator.ShutdownRequest
+	request.Type = teams.ShutdownRequest
 	result := make(chan []error, 1)
 	go func() {
 		result <- transport.Exec{Grace: time.Hour}.Deliver(t.Context(), orchestrator.Attempt{

@@ -20,11 +20,11 @@ import (
 // of its name marked and did not settle is looked for first, and taken alone. Its table is a folder: notes/ID is the
 // mark of a message, and settled-NAME has the ids that are done. A kill loses nothing of either.
 type courier struct {
-	t            *testing.T
-	by           carrier
+	t              *testing.T
+	by             carrier
 	path, notebook string
-	name         string
-	random       *rand.Rand
+	name           string
+	random         *rand.Rand
 }
 
 // carrier is a transport that can tell what became of its deliveries.

@@ -44,7 +44,7 @@ func runNarrow(t *testing.T, args []string) {
 type narrow struct {
 	t            *testing.T
 	path, before string
-	notebook       notebook
+	notebook     notebook
 }
 
 // run delivers with room for so many bytes, and reports whether that was too little.

@@ -14,6 +14,8 @@ import (
 	"unicode"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/questions"
 )
 
 // Ntfy sends questions and alerts to a topic of an ntfy server, where the ntfy app shows them. Its address is "ntfy", and
@@ -82,15 +84,15 @@ func (n *Ntfy) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	push, _, err := readPush(a, m)
+	pushed, _, err := readPush(a, m)
 	if err != nil {
 		return err
 	}
-	var s orchestrator.NtfySecret
+	var s push.NtfySecret
 	if json.Unmarshal([]byte(a.Secret), &s) != nil || s.URL == "" {
 		return fmt.Errorf("%s has no topic", a.Recipient)
 	}
-	host, err := orchestrator.CheckNtfyURL(s.URL, s.Hosts, s.AllowPrivate)
+	host, err := push.CheckNtfyURL(s.URL, s.Hosts, s.AllowPrivate)
 	if err != nil {
 		return err
 	}
@@ -98,10 +100,10 @@ func (n *Ntfy) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 	if err != nil {
 		return err
 	}
-	short := waiting(push, &s, m.Priority)
+	short := waiting(pushed, &s, m.Priority)
 	full := short
-	if !push.Encrypted && (push.Kind == orchestrator.PushQuestion || push.Kind == orchestrator.PushAlert) {
-		if full, err = inClear(push, &s, short); err != nil {
+	if !pushed.Encrypted && (pushed.Kind == push.QuestionKind || pushed.Kind == push.AlertKind) {
+		if full, err = inClear(pushed, &s, short); err != nil {
 			return err
 		}
 	}
@@ -136,19 +138,19 @@ func (n *Ntfy) send(ctx context.Context, what notification, topic *url.URL, toke
 }
 
 // waiting is what is shown of a push without its content.
-func waiting(p *orchestrator.Push, s *orchestrator.NtfySecret, priority int) notification {
+func waiting(p *push.Message, s *push.NtfySecret, priority int) notification {
 	n := notification{
 		Title: "Mailroom", Priority: min(max(priority, -1), 1) + 3, Click: s.SignalURL,
 		Sequence: topicOf(p.ID),
 	}
 	switch p.Kind {
-	case orchestrator.PushQuestion:
+	case push.QuestionKind:
 		n.Message, n.Tags = "A question is waiting", []string{"question"}
-	case orchestrator.PushAlert:
+	case push.AlertKind:
 		n.Message = "An alert is waiting"
-	case orchestrator.PushTest:
+	case push.TestKind:
 		n.Message = "This is a test"
-	case orchestrator.PushEnded:
+	case push.EndedKind:
 		n.Message, n.Priority, n.Click = cmp.Or(map[string]string{
 			"answered": "The question was answered", "expired": "The question expired", "cancelled": "The question was cancelled",
 		}[p.Status], "The question has ended"), 1, ""
@@ -167,13 +169,13 @@ type clearText struct {
 }
 
 // inClear is what is shown of a question or an alert with its content.
-func inClear(p *orchestrator.Push, s *orchestrator.NtfySecret, n notification) (notification, error) {
+func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification, error) {
 	var text clearText
 	if json.Unmarshal([]byte(p.Body), &text) != nil {
 		return n, errors.New("the body of the push is not what it says")
 	}
 	kind, says := "Question", text.Question
-	if p.Kind == orchestrator.PushAlert {
+	if p.Kind == push.AlertKind {
 		kind, says = "Alert", text.Message
 		switch text.AlertType {
 		case "error":
@@ -200,7 +202,7 @@ func inClear(p *orchestrator.Push, s *orchestrator.NtfySecret, n notification) (
 	for i, option := range text.Options {
 		n.Actions = append(n.Actions, button{
 			Action: "http", Label: cut(uncontrolled(option), 4*maxNtfyName), Method: http.MethodPost, Clear: true,
-			URL: s.SignalURL + "/api/once/" + url.PathEscape(p.ID) + "/" + strconv.Itoa(i) + "/" + orchestrator.NtfyToken(s.Key, p.ID, i),
+			URL: s.SignalURL + "/api/once/" + url.PathEscape(p.ID) + "/" + strconv.Itoa(i) + "/" + questions.NtfyToken(s.Key, p.ID, i),
 		})
 	}
 	return n, nil

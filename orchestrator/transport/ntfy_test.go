@@ -17,6 +17,8 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/transport"
 )
 
@@ -31,7 +33,7 @@ type ntfyServer struct {
 	t      *testing.T
 	server *httptest.Server
 	names  *nameServer
-	secret orchestrator.NtfySecret
+	secret push.NtfySecret
 	answer func(w http.ResponseWriter, body []byte) // nil: what was sent, with an id
 
 	mu     sync.Mutex
@@ -54,7 +56,7 @@ func newNtfyServer(t *testing.T, answer func(http.ResponseWriter, []byte)) *ntfy
 	})
 	_, port, err := net.SplitHostPort(n.server.Listener.Addr().String())
 	must(t, err)
-	n.secret = orchestrator.NtfySecret{
+	n.secret = push.NtfySecret{
 		URL: "https://example.com:" + port + "/" + ntfyTopic, Token: ntfyToken, Key: ntfyKey, SignalURL: "https://phone.example.com",
 		Hosts: []string{"example.com:" + port}, AllowPrivate: true,
 	}
@@ -163,23 +165,23 @@ func TestNtfyNotifications(t *testing.T) {
 	const click = `,"click":"https://phone.example.com"`
 	button := func(label string, option int) string {
 		return fmt.Sprintf(`{"action":"http","label":%q,"url":"https://phone.example.com/api/once/q-1/%d/%s","method":"POST","clear":true}`,
-			label, option, orchestrator.NtfyToken(ntfyKey, "q-1", option))
+			label, option, questions.NtfyToken(ntfyKey, "q-1", option))
 	}
-	clear := func(kind orchestrator.PushKind, body string) orchestrator.Push {
-		return orchestrator.Push{Kind: kind, ID: "q-1", Body: body}
+	clear := func(kind push.Kind, body string) push.Message {
+		return push.Message{Kind: kind, ID: "q-1", Body: body}
 	}
-	ended := func(status string) orchestrator.Push {
-		return orchestrator.Push{Kind: orchestrator.PushEnded, ID: "q-1", Status: status}
+	ended := func(status string) push.Message {
+		return push.Message{Kind: push.EndedKind, ID: "q-1", Status: status}
 	}
 	n := newNtfyServer(t, nil)
 	for _, test := range []struct {
-		push     orchestrator.Push
+		push     push.Message
 		priority int
 		want     string // "" is an error, and no request
 	}{
 		{question("q-1", 8), 0, `"title":"Mailroom","message":"A question is waiting","priority":3,"tags":["question"]` + click},
 		{question("q-1", 0), 5, `"title":"Mailroom","message":"A question is waiting","priority":4,"tags":["question"]` + click},
-		{orchestrator.Push{Kind: orchestrator.PushAlert, ID: "q-1", Encrypted: true, Body: "AAAA"}, -1, `"title":"Mailroom","message":"An alert is waiting","priority":2` + click},
+		{push.Message{Kind: push.AlertKind, ID: "q-1", Encrypted: true, Body: "AAAA"}, -1, `"title":"Mailroom","message":"An alert is waiting","priority":2` + click},
 		{clear("question", `{"from":"builder","question":"Deploy?","options":["Yes","No \"<b>\"","ä"],"context":"to\nprod"}`), 1,
 			`"title":"Question from builder","message":"Deploy?\n\nto\nprod","priority":4,"tags":["question"]` + click +
 				`,"actions":[` + button("Yes", 0) + `,` + button(`No "<b>"`, 1) + `,` + button("ä", 2) + `]`},
@@ -195,8 +197,8 @@ func TestNtfyNotifications(t *testing.T) {
 		{ended("expired"), 0, `"title":"Mailroom","message":"The question expired","priority":1`},
 		{ended("cancelled"), 0, `"title":"Mailroom","message":"The question was cancelled","priority":1`},
 		{ended("x"), 0, `"title":"Mailroom","message":"The question has ended","priority":1`},
-		{orchestrator.Push{Kind: orchestrator.PushTest, ID: "q-1"}, 0, `"title":"Mailroom","message":"This is a test","priority":3` + click},
-		{orchestrator.Push{Kind: orchestrator.PushQuestion, ID: "q-1", Encrypted: true, Body: `{"question":"canary"}`}, 0, ""},
+		{push.Message{Kind: push.TestKind, ID: "q-1"}, 0, `"title":"Mailroom","message":"This is a test","priority":3` + click},
+		{push.Message{Kind: push.QuestionKind, ID: "q-1", Encrypted: true, Body: `{"question":"canary"}`}, 0, ""},
 		{clear("question", `{}`), 0, ""}, {clear("question", `[]`), 0, ""}, {clear("question", ``), 0, ""}, {clear("question", `{"message":"m"}`), 0, ""},
 		{clear("alert", `{"question":"q"}`), 0, ""}, {clear("x", `{"question":"q"}`), 0, ""},
 	} {
@@ -226,7 +228,7 @@ func TestNtfyNotifications(t *testing.T) {
 func TestNtfyWithoutApp(t *testing.T) {
 	t.Parallel()
 	n := newNtfyServer(t, nil)
-	m := pushing(t, orchestrator.Push{Kind: orchestrator.PushQuestion, ID: "q-1", Body: `{"from":"b","question":"Deploy?","options":["Yes","No"]}`})
+	m := pushing(t, push.Message{Kind: push.QuestionKind, ID: "q-1", Body: `{"from":"b","question":"Deploy?","options":["Yes","No"]}`})
 	for i, click := range []string{"", `"click":"https://phone.example.com"`} {
 		n.secret.SignalURL, n.secret.Key, n.secret.Token = "", ntfyKey, ""
 		if click != "" {
@@ -250,7 +252,7 @@ func TestNtfyLimits(t *testing.T) {
 			"from": strings.Repeat(c, 256), "question": "?" + strings.Repeat(c, 2000), "context": strings.Repeat(c, 500),
 			"options": []string{strings.Repeat(c, 100), strings.Repeat(c, 99) + "y", strings.Repeat(c, 99) + "z"},
 		}
-		m := pushing(t, orchestrator.Push{Kind: orchestrator.PushQuestion, ID: "q-01KDYAK348A7QTJ5MXMEX7CXND", Body: asText(t, text)})
+		m := pushing(t, push.Message{Kind: push.QuestionKind, ID: "q-01KDYAK348A7QTJ5MXMEX7CXND", Body: asText(t, text)})
 		a, _ := n.attempt(m)
 		if err := errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...); err != nil {
 			t.Errorf("%q: %v", c, err)
@@ -283,7 +285,7 @@ func TestNtfyStatuses(t *testing.T) {
 				w.WriteHeader(test.status)
 				fmt.Fprintf(w, "sorry: %s %s\x1b", ntfyToken, body)
 			})
-			m := pushing(t, orchestrator.Push{Kind: orchestrator.PushQuestion, ID: "q-1", Body: `{"from":"b","question":"?","options":["Yes","No"]}`})
+			m := pushing(t, push.Message{Kind: push.QuestionKind, ID: "q-1", Body: `{"from":"b","question":"?","options":["Yes","No"]}`})
 			a, report := n.attempt(m)
 			err := errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...)
 			got := fmt.Sprint(err)
@@ -297,7 +299,7 @@ func TestNtfyStatuses(t *testing.T) {
 				t.Errorf("gone: %v", err)
 			}
 			for _, text := range []string{got, *report} {
-				for _, secret := range []string{"the-secret", orchestrator.NtfyToken(ntfyKey, "q-1", 0), orchestrator.NtfyToken(ntfyKey, "q-1", 1), "\x1b"} {
+				for _, secret := range []string{"the-secret", questions.NtfyToken(ntfyKey, "q-1", 0), questions.NtfyToken(ntfyKey, "q-1", 1), "\x1b"} {
 					if strings.Contains(text, secret) {
 						t.Errorf("shows %q: %q", secret, text)
 					}
@@ -347,7 +349,7 @@ func TestNtfyAddresses(t *testing.T) {
 		{"https://the-secret@ntfy.sh/" + ntfyTopic, true, "", orchestrator.InvalidParams},
 		{"https://ntfy.sh/", true, "", orchestrator.InvalidParams},
 	} {
-		m := pushing(t, orchestrator.Push{Kind: orchestrator.PushTest, ID: "t-1"})
+		m := pushing(t, push.Message{Kind: push.TestKind, ID: "t-1"})
 		a, _ := n.attempt(m)
 		s := n.secret
 		s.URL, s.AllowPrivate, s.Hosts = test.url, test.allow, []string{test.host}
@@ -359,7 +361,7 @@ func TestNtfyAddresses(t *testing.T) {
 		}
 	}
 	for _, secret := range []string{"", "{", "{}", `{"url":""}`} {
-		m := pushing(t, orchestrator.Push{Kind: orchestrator.PushTest, ID: "t-1"})
+		m := pushing(t, push.Message{Kind: push.TestKind, ID: "t-1"})
 		a, _ := n.attempt(m)
 		a.Secret = secret
 		if err := errors.Join(ntfy.Deliver(t.Context(), a)...); err == nil {
@@ -383,7 +385,7 @@ func TestNtfyBrokenAnswer(t *testing.T) {
 		defer conn.Close()
 		fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", ntfyToken)
 	})
-	a, _ := n.attempt(pushing(t, orchestrator.Push{Kind: orchestrator.PushTest, ID: "t-1"}))
+	a, _ := n.attempt(pushing(t, push.Message{Kind: push.TestKind, ID: "t-1"}))
 	err := errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...)
 	if err == nil || !strings.Contains(err.Error(), `malformed HTTP status code "..."`) {
 		t.Errorf("%v", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/SherClockHolmes/webpush-go"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/push"
 )
 
 // Push sends questions and alerts to a device through the push service of its browser: Web Push (RFC 8030), encrypted for
@@ -72,7 +73,7 @@ func (p *Push) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	push, ttl, err := readPush(a, m)
+	pushed, ttl, err := readPush(a, m)
 	if err != nil {
 		return err
 	}
@@ -80,16 +81,16 @@ func (p *Push) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 	if err != nil {
 		return err
 	}
-	full, short, err := encodePush(push)
+	full, short, err := encodePush(pushed)
 	if err != nil {
 		return err
 	}
 	options := webpush.Options{
 		Subscriber: s.Subscriber, VAPIDPublicKey: s.VAPIDPublic, VAPIDPrivateKey: s.VAPIDPrivate,
 		TTL: int(ttl / time.Second), Urgency: urgency(m.Priority), RecordSize: webpush.MaxRecordSize,
-		Topic: topicOf(push.ID),
+		Topic: topicOf(pushed.ID),
 	}
-	_, byHand := orchestrator.PushHost(endpoint, s.Hosts)
+	_, byHand := push.Host(endpoint, s.Hosts)
 	t := pushTerms(a, endpoint, byHand && s.AllowPrivate)
 	t.secrets = append(t.secrets, s.P256dh, s.Auth)
 	if len(full) > maxPushed {
@@ -119,7 +120,7 @@ func pushTerms(a *orchestrator.Attempt, address *url.URL, allowPrivate bool) *te
 }
 
 // send encrypts a payload and makes the request.
-func (p *Push) send(ctx context.Context, payload []byte, s *orchestrator.PushSecret, o *webpush.Options, t *terms) (status int, err error) {
+func (p *Push) send(ctx context.Context, payload []byte, s *push.Secret, o *webpush.Options, t *terms) (status int, err error) {
 	var made unsent
 	o.HTTPClient = &made
 	_, err = webpush.SendNotificationWithContext(ctx, payload,
@@ -139,19 +140,19 @@ func (u *unsent) Do(r *http.Request) (*http.Response, error) {
 }
 
 // readPush returns what a message says and how long that is worth anything.
-func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*orchestrator.Push, time.Duration, error) {
-	p := new(orchestrator.Push)
+func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, time.Duration, error) {
+	p := new(push.Message)
 	if !utf8.Valid(m.Payload) || json.Unmarshal(m.Payload, p) != nil || p.ID == "" {
 		return nil, 0, errors.New("the message is no push")
 	}
 	switch p.Kind {
-	case orchestrator.PushQuestion, orchestrator.PushAlert:
+	case push.QuestionKind, push.AlertKind:
 		_, err := base64.StdEncoding.DecodeString(p.Body)
 		// Nothing that was to be encrypted leaves in clear, whoever wrote the row.
 		if p.Encrypted && err != nil || !p.Encrypted && !json.Valid([]byte(p.Body)) {
 			return nil, 0, errors.New("the body of the push is not what it says")
 		}
-	case orchestrator.PushEnded, orchestrator.PushTest:
+	case push.EndedKind, push.TestKind:
 	default:
 		return nil, 0, fmt.Errorf("there is no push of the kind %.40q", p.Kind)
 	}
@@ -173,15 +174,15 @@ func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*orchestrator.P
 }
 
 // subscriptionOf checks what the attempt has for a subscription.
-func subscriptionOf(a *orchestrator.Attempt) (s *orchestrator.PushSecret, endpoint *url.URL, err error) {
-	s = new(orchestrator.PushSecret)
+func subscriptionOf(a *orchestrator.Attempt) (s *push.Secret, endpoint *url.URL, err error) {
+	s = new(push.Secret)
 	if json.Unmarshal([]byte(a.Secret), s) != nil || s.Endpoint == "" {
 		return nil, nil, fmt.Errorf("%s has no subscription at a push service", a.Recipient)
 	}
-	if _, err := orchestrator.CheckPushEndpoint(s.Endpoint, s.Hosts); err != nil {
+	if _, err := push.CheckEndpoint(s.Endpoint, s.Hosts); err != nil {
 		return nil, nil, err
 	}
-	if err := orchestrator.CheckPushKeys(s.P256dh, s.Auth); err != nil {
+	if err := push.CheckKeys(s.P256dh, s.Auth); err != nil {
 		return nil, nil, err
 	}
 	private, err := base64.RawURLEncoding.DecodeString(s.VAPIDPrivate)
@@ -201,23 +202,23 @@ func subscriptionOf(a *orchestrator.Attempt) (s *orchestrator.PushSecret, endpoi
 
 // pushed is a push as the service worker of the device gets it.
 type pushed struct {
-	Kind       orchestrator.PushKind `json:"kind"`
-	ID         string                `json:"id"`
-	Status     string                `json:"status,omitempty"`
-	Ciphertext string                `json:"ciphertext,omitempty"`
-	Text       json.RawMessage       `json:"text,omitempty"`
+	Kind       push.Kind       `json:"kind"`
+	ID         string          `json:"id"`
+	Status     string          `json:"status,omitempty"`
+	Ciphertext string          `json:"ciphertext,omitempty"`
+	Text       json.RawMessage `json:"text,omitempty"`
 }
 
 // encodePush makes the payload, and the one without its content.
-func encodePush(p *orchestrator.Push) (full, short []byte, err error) {
+func encodePush(p *push.Message) (full, short []byte, err error) {
 	content := pushed{Kind: p.Kind, ID: p.ID}
-	if p.Kind == orchestrator.PushEnded {
+	if p.Kind == push.EndedKind {
 		content.Status = p.Status
 	}
 	if short, err = orchestrator.JSON(content); err != nil {
 		return nil, nil, err
 	}
-	if p.Kind == orchestrator.PushEnded || p.Kind == orchestrator.PushTest {
+	if p.Kind == push.EndedKind || p.Kind == push.TestKind {
 		return short, short, nil
 	}
 	if p.Encrypted {

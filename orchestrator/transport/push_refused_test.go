@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/transport"
 )
 
@@ -90,7 +91,7 @@ func TestPushPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	p := newPushService(t, nil, "fcm.googleapis.com.", "web.push.apple.com.", "push.example.com.")
 	var dialled atomic.Int32
-	push := p.push(transport.Surroundings{Dialling: func(string) error {
+	pushed := p.push(transport.Surroundings{Dialling: func(string) error {
 		dialled.Add(1)
 		return nil
 	}})
@@ -99,7 +100,7 @@ func TestPushPrivateAddresses(t *testing.T) {
 		s := p.secret
 		s.Endpoint, s.AllowPrivate, s.Hosts = endpoint, allow, hosts
 		a.Secret, a.AllowPrivate = asText(t, s), true // what an agent may is not for devices
-		return errors.Join(push.Deliver(t.Context(), a)...)
+		return errors.Join(pushed.Deliver(t.Context(), a)...)
 	}
 	own := p.secret.Hosts[0]
 	must(t, try(p.secret.Endpoint, true, own))
@@ -148,7 +149,7 @@ func TestPushRebinding(t *testing.T) {
 		return []netip.Addr{loopback}
 	})
 	var dialled []string
-	push := transport.NewPush(transport.Surroundings{Resolver: names.resolver(), Dialling: func(address string) error {
+	pushed := transport.NewPush(transport.Surroundings{Resolver: names.resolver(), Dialling: func(address string) error {
 		dialled = append(dialled, address)
 		return errDialled
 	}})
@@ -158,7 +159,7 @@ func TestPushRebinding(t *testing.T) {
 		s := p.secret
 		s.Endpoint = "https://updates.push.services.mozilla.com/wpush/v2/x"
 		a.Secret = asText(t, s)
-		err := errors.Join(push.Deliver(t.Context(), a)...)
+		err := errors.Join(pushed.Deliver(t.Context(), a)...)
 		if !errors.Is(err, errDialled) && orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
 			t.Error(err)
 		}
@@ -179,17 +180,17 @@ func TestPushBadSubscriptions(t *testing.T) {
 	t.Parallel()
 	p, other := newPushService(t, nil), newPushService(t, nil)
 	var dialled atomic.Int32
-	push := p.push(transport.Surroundings{Dialling: func(string) error {
+	pushed := p.push(transport.Surroundings{Dialling: func(string) error {
 		dialled.Add(1)
 		return nil
 	}})
-	change := func(do func(s *orchestrator.PushSecret)) string {
+	change := func(do func(s *push.Secret)) string {
 		s := p.secret
 		do(&s)
 		return asText(t, s)
 	}
 	at := func(endpoint string) string {
-		return change(func(s *orchestrator.PushSecret) { s.Endpoint = endpoint })
+		return change(func(s *push.Secret) { s.Endpoint = endpoint })
 	}
 	for name, secret := range map[string]string{
 		"none": "", "no JSON": "{", "empty": "{}", "no endpoint": at(""),
@@ -199,20 +200,20 @@ func TestPushBadSubscriptions(t *testing.T) {
 		"another host": at("https://evil.example/the-secret"), "a suffix": at("https://fcm.googleapis.com.evil.example/the-secret"),
 		"a prefix": at("https://evilpush.apple.com/the-secret"), "another port": at("https://fcm.googleapis.com:8443/the-secret"), "no URL": at("https://%zz/the-secret"),
 		"a topic":               at("https://ntfy.sh/the-secret"),
-		"no key":                change(func(s *orchestrator.PushSecret) { s.P256dh = "" }),
-		"a key that is none":    change(func(s *orchestrator.PushSecret) { s.P256dh = "the-secret" }),
-		"a point off the curve": change(func(s *orchestrator.PushSecret) { s.P256dh = text64(append([]byte{4}, make([]byte, 64)...)) }),
-		"no auth":               change(func(s *orchestrator.PushSecret) { s.Auth = "" }),
-		"a short auth":          change(func(s *orchestrator.PushSecret) { s.Auth = text64(make([]byte, 15)) }),
-		"no VAPID key":          change(func(s *orchestrator.PushSecret) { s.VAPIDPrivate = "" }),
-		"a VAPID key of zeros":  change(func(s *orchestrator.PushSecret) { s.VAPIDPrivate = text64(make([]byte, 32)) }),
-		"a VAPID key in hex":    change(func(s *orchestrator.PushSecret) { s.VAPIDPrivate = "the secret" }),
-		"another's VAPID key":   change(func(s *orchestrator.PushSecret) { s.VAPIDPublic = other.secret.VAPIDPublic }),
-		"a mail address":        change(func(s *orchestrator.PushSecret) { s.Subscriber = "the-secret@example.com" }),
+		"no key":                change(func(s *push.Secret) { s.P256dh = "" }),
+		"a key that is none":    change(func(s *push.Secret) { s.P256dh = "the-secret" }),
+		"a point off the curve": change(func(s *push.Secret) { s.P256dh = text64(append([]byte{4}, make([]byte, 64)...)) }),
+		"no auth":               change(func(s *push.Secret) { s.Auth = "" }),
+		"a short auth":          change(func(s *push.Secret) { s.Auth = text64(make([]byte, 15)) }),
+		"no VAPID key":          change(func(s *push.Secret) { s.VAPIDPrivate = "" }),
+		"a VAPID key of zeros":  change(func(s *push.Secret) { s.VAPIDPrivate = text64(make([]byte, 32)) }),
+		"a VAPID key in hex":    change(func(s *push.Secret) { s.VAPIDPrivate = "the secret" }),
+		"another's VAPID key":   change(func(s *push.Secret) { s.VAPIDPublic = other.secret.VAPIDPublic }),
+		"a mail address":        change(func(s *push.Secret) { s.Subscriber = "the-secret@example.com" }),
 	} {
 		a, _ := p.attempt(pushing(t, question("q-1", 8)))
 		a.Secret = secret
-		err := errors.Join(push.Deliver(t.Context(), a)...)
+		err := errors.Join(pushed.Deliver(t.Context(), a)...)
 		if err == nil || errors.Is(err, orchestrator.ErrGone) || strings.Contains(err.Error(), "the-secret") || strings.Contains(err.Error(), p.secret.Auth) ||
 			strings.Contains(err.Error(), p.secret.VAPIDPrivate) {
 			t.Errorf("%s: %v", name, err)

@@ -13,13 +13,18 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
 
 // A phoneOffice is a database with a phone and an ntfy topic, whose push service answers with a status and to come back
 // after 77 s. Its clock is its own.
 type phoneOffice struct {
-	*orchestrator.Engine
+	*delivery.Engine
 	t      *testing.T
 	phone  *pushService
 	topic  *ntfyServer
@@ -36,8 +41,8 @@ func newPhoneOffice(t *testing.T) *phoneOffice {
 		w.WriteHeader(int(o.status.Load()))
 	})
 	var err error
-	o.Engine, err = orchestrator.Open(t.Context(), orchestrator.Options{
-		Path: filepath.Join(t.TempDir(), "m.db"), Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell(),
+	o.Engine, err = router.Open(t.Context(), ledger.Options{
+		Path: filepath.Join(t.TempDir(), "m.db"), Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell(),
 		Now: func() time.Time { return time.Date(2025, 10, 26, 10, 30, 0, 0, time.UTC) },
 		Transports: map[string]orchestrator.Transport{
 			"inbox": transport.Inbox{}, "push": o.phone.push(transport.Surroundings{}), "ntfy": o.topic.ntfy(transport.Surroundings{}),
@@ -51,19 +56,19 @@ func newPhoneOffice(t *testing.T) *phoneOffice {
 		_, err := o.SetSetting(t.Context(), key, value)
 		must(t, err)
 	}
-	code, _, err := o.StartPairing(t.Context())
+	code, _, err := questions.StartPairing(t.Context(), o.Ledger)
 	must(t, err)
-	d, _, err := o.Pair(t.Context(), orchestrator.PairRequest{Code: code, Name: "phone", Recipient: "age1phone"})
+	d, _, err := questions.Pair(t.Context(), o.Ledger, questions.PairRequest{Code: code, Name: "phone", Recipient: "age1phone"})
 	must(t, err)
 	o.device = d.ID
-	_, err = o.ActivateDevice(t.Context(), d.ID, "age1phone")
+	_, err = questions.ActivateDevice(t.Context(), o.Ledger, d.ID, "age1phone")
 	must(t, err)
-	must(t, o.Subscribe(t.Context(), d.ID, orchestrator.Subscription{
+	must(t, questions.Subscribe(t.Context(), o.Ledger, d.ID, questions.Subscription{
 		Endpoint: o.phone.secret.Endpoint, P256dh: o.phone.secret.P256dh, Auth: o.phone.secret.Auth,
 	}))
-	o.phone.secret.VAPIDPublic, err = o.VAPIDPublicKey(t.Context()) // who sends
+	o.phone.secret.VAPIDPublic, err = questions.VAPIDPublicKey(t.Context(), o.Ledger) // who sends
 	must(t, err)
-	_, err = o.SetNtfy(t.Context(), orchestrator.NtfyConfig{URL: o.topic.secret.URL, Token: ntfyToken})
+	_, err = questions.SetNtfy(t.Context(), o.Ledger, questions.NtfyConfig{URL: o.topic.secret.URL, Token: ntfyToken})
 	must(t, err)
 	return o
 }
@@ -71,16 +76,16 @@ func newPhoneOffice(t *testing.T) *phoneOffice {
 // deliver sends what is due.
 func (o *phoneOffice) deliver() {
 	o.t.Helper()
-	_, err := o.DeliverAll(o.t.Context(), orchestrator.DeliverOptions{})
+	_, err := o.DeliverAll(o.t.Context(), delivery.DeliverOptions{})
 	must(o.t, err)
 }
 
 // ask asks the user something and delivers it. It returns the question's id.
 func (o *phoneOffice) ask(encrypted bool, body string) string {
 	o.t.Helper()
-	id, err := o.NewSignalID("q-")
+	id, err := questions.NewSignalID(o.Ledger, "q-")
 	must(o.t, err)
-	_, _, err = o.AskUser(o.t.Context(), orchestrator.QuestionDraft{
+	_, _, err = questions.Ask(o.t.Context(), o.Ledger, questions.QuestionDraft{
 		ID: id, Asker: "builder", Register: true, Encrypted: encrypted, Body: body, Priority: 1, TTL: time.Hour, Devices: []string{o.device},
 	})
 	must(o.t, err)
@@ -104,7 +109,7 @@ func TestPushByRouter(t *testing.T) {
 	t.Parallel()
 	o := newPhoneOffice(t)
 	id := o.ask(true, "AAAA")
-	_, err := o.CancelQuestion(t.Context(), id, "builder")
+	_, err := questions.Cancel(t.Context(), o.Ledger, id, "builder")
 	must(t, err)
 	o.deliver()
 	pushes, shown := o.phone.all(), o.topic.all()
@@ -136,12 +141,12 @@ func TestNtfyButtonByRouter(t *testing.T) {
 	if pressed == nil || pressed[1] != id {
 		t.Fatalf("%q has no button for %s", o.topic.all(), id)
 	}
-	must(t, o.NtfyOption(t.Context(), id, 1, pressed[2]))
-	q, err := o.Question(t.Context(), id)
+	must(t, questions.NtfyOption(t.Context(), o.Ledger, id, 1, pressed[2]))
+	q, err := questions.Get(t.Context(), o.Ledger, id)
 	must(t, err)
 	var answer struct{ Option int }
 	must(t, json.Unmarshal([]byte(q.Answer), &answer))
-	if q.Status != orchestrator.QuestionAnswered || answer.Option != 1 || q.AnsweredBy != "ntfy" {
+	if q.Status != questions.QuestionAnswered || answer.Option != 1 || q.AnsweredBy != "ntfy" {
 		t.Errorf("%+v", q)
 	}
 }
@@ -162,7 +167,7 @@ func TestPushFailuresByRouter(t *testing.T) {
 	if n := len(o.phone.all()); n != 2 {
 		t.Errorf("%d requests; want one for each of the first two questions", n)
 	}
-	devices, err := o.Devices(t.Context())
+	devices, err := questions.Devices(t.Context(), o.Ledger)
 	must(t, err)
 	for _, d := range devices {
 		if gone := strings.Contains(d.PushProblem, "410"); gone != (d.ID == o.device) {

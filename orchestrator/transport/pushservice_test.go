@@ -35,6 +35,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest"
+	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/transport"
 )
 
@@ -46,7 +47,7 @@ type pushService struct {
 	t       *testing.T
 	server  *httptest.Server
 	names   *nameServer
-	secret  orchestrator.PushSecret
+	secret  push.Secret
 	browser *ecdh.PrivateKey
 	auth    []byte
 	answer  func(w http.ResponseWriter, r *http.Request, p *pushRequest) // nil: 201
@@ -88,7 +89,7 @@ func newPushService(t *testing.T, answer func(http.ResponseWriter, *http.Request
 	must(t, err)
 	_, port, err := net.SplitHostPort(p.server.Listener.Addr().String())
 	must(t, err)
-	p.secret = orchestrator.PushSecret{
+	p.secret = push.Secret{
 		Endpoint: "https://example.com:" + port + pushPath, P256dh: text64(p.browser.PublicKey().Bytes()), Auth: text64(p.auth),
 		VAPIDPrivate: text64(sender.Bytes()), VAPIDPublic: text64(sender.PublicKey().Bytes()), Subscriber: "https://phone.example.com",
 		Hosts: []string{"example.com:" + port}, AllowPrivate: true,
@@ -131,7 +132,7 @@ func (p *pushService) attempt(ms ...orchestrator.Message) (a orchestrator.Attemp
 }
 
 // pushing is a message with a push.
-func pushing(t *testing.T, push orchestrator.Push) orchestrator.Message {
+func pushing(t *testing.T, push push.Message) orchestrator.Message {
 	t.Helper()
 	m := note("msg-"+push.ID, asText(t, push))
 	m.Sender, m.Recipient, m.Type = "system", "device:d-1", "push"
@@ -139,8 +140,8 @@ func pushing(t *testing.T, push orchestrator.Push) orchestrator.Message {
 }
 
 // question is an encrypted question whose ciphertext has n characters.
-func question(id string, n int) orchestrator.Push {
-	return orchestrator.Push{Kind: orchestrator.PushQuestion, ID: id, Encrypted: true, Body: strings.Repeat("A", n)}
+func question(id string, n int) push.Message {
+	return push.Message{Kind: push.QuestionKind, ID: id, Encrypted: true, Body: strings.Repeat("A", n)}
 }
 
 func (p *pushService) all() []*pushRequest {

@@ -17,7 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/program"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 	"mailroom/orchestrator/watchdog"
 )
@@ -36,8 +40,8 @@ func TestMain(m *testing.M) {
 }
 
 // openDatabase opens a database as another process would.
-func openDatabase(path string) *orchestrator.Engine {
-	r, err := orchestrator.Open(context.Background(), orchestrator.Options{
+func openDatabase(path string) *delivery.Engine {
+	r, err := router.Open(context.Background(), ledger.Options{
 		Path: path, Log: slog.New(slog.DiscardHandler),
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "exec": transport.Exec{}},
 	})
@@ -56,17 +60,17 @@ func playWatchdog(path string) {
 	r := openDatabase(path)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
-	wakeups, _, err := r.Wakeups(ctx)
+	wakeups, _, err := delivery.Wakeups(ctx, r.Ledger)
 	check(err)
 	go func() {
 		for range wakeups {
-			if _, err := r.DeliverAll(ctx, orchestrator.DeliverOptions{}); ctx.Err() == nil {
+			if _, err := r.DeliverAll(ctx, delivery.DeliverOptions{}); ctx.Err() == nil {
 				check(err)
 			}
 		}
 	}()
 	fmt.Println("ready")
-	check(watchdog.Run(ctx, r.Router, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))))
+	check(watchdog.Run(ctx, r.Ledger, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))))
 	os.Exit(0)
 }
 
@@ -149,7 +153,7 @@ func readMail() (n int) {
 func readSome(limit int) int {
 	r := openDatabase(os.Getenv("MAILROOM_DB"))
 	defer r.Close()
-	ms, _, err := r.Wait(context.Background(), orchestrator.WaitOptions{Recipient: os.Getenv("MAILROOM_AGENT"), Limit: limit})
+	ms, _, err := reading.Wait(context.Background(), r.Ledger, reading.WaitOptions{Recipient: os.Getenv("MAILROOM_AGENT"), Limit: limit})
 	check(err)
 	return len(ms)
 }

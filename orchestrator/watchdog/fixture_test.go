@@ -14,6 +14,13 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/transport"
 	"mailroom/orchestrator/watchdog"
 )
@@ -38,7 +45,7 @@ func (c *clock) advance(d time.Duration) {
 
 // fixture is a database whose agents' sessions do what the test says.
 type fixture struct {
-	*orchestrator.Engine
+	*delivery.Engine
 	t       *testing.T
 	folder  string
 	path    string
@@ -55,7 +62,7 @@ func newFixture(t *testing.T, c *clock) *fixture {
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	f := &fixture{t: t, folder: folder, path: filepath.Join(folder, "mailroom.db"), clock: c}
-	o := orchestrator.Options{
+	o := ledger.Options{
 		Path: f.path, Log: slog.New(slog.DiscardHandler),
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "exec": transport.Exec{}},
 	}
@@ -63,7 +70,7 @@ func newFixture(t *testing.T, c *clock) *fixture {
 		c.at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		o.Now = c.now
 	}
-	if f.Engine, err = orchestrator.Open(t.Context(), o); err != nil {
+	if f.Engine, err = router.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
@@ -72,14 +79,14 @@ func newFixture(t *testing.T, c *clock) *fixture {
 	}
 	t.Cleanup(func() { f.control.Close() })
 	f.control.SetDeadline(time.Now().Add(2 * time.Minute)) // ends only a test that hangs
-	f.add(orchestrator.AgentUpdate{Name: "boss"})
-	f.add(orchestrator.AgentUpdate{Name: "pm"})
+	f.add(agents.AgentUpdate{Name: "boss"})
+	f.add(agents.AgentUpdate{Name: "pm"})
 	return f
 }
 
-func (f *fixture) add(u orchestrator.AgentUpdate) {
+func (f *fixture) add(u agents.AgentUpdate) {
 	f.t.Helper()
-	if _, _, err := f.AddAgent(f.t.Context(), u); err != nil {
+	if _, _, err := agents.Add(f.t.Context(), f.Ledger, u); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -88,16 +95,16 @@ func (f *fixture) add(u orchestrator.AgentUpdate) {
 func (f *fixture) notes(agent string) string { return filepath.Join(f.folder, agent+".notes") }
 
 // addActor adds an agent whose sessions do what the test says.
-func (f *fixture) addActor(name string, change ...func(*orchestrator.AgentUpdate)) {
+func (f *fixture) addActor(name string, change ...func(*agents.AgentUpdate)) {
 	f.t.Helper()
 	f.addStarted(name, fmt.Sprintf("CONTROL='%s/c' ", f.folder), change...)
 }
 
 // addStarted adds an agent whose command is the test program with some environment.
-func (f *fixture) addStarted(name, environment string, change ...func(*orchestrator.AgentUpdate)) {
+func (f *fixture) addStarted(name, environment string, change ...func(*agents.AgentUpdate)) {
 	f.t.Helper()
 	command := fmt.Sprintf("NOTES='%s' %s exec '%s' agent", f.notes(name), environment, os.Args[0])
-	u := orchestrator.AgentUpdate{Name: name, StartCommand: &command, Folder: f.folder}
+	u := agents.AgentUpdate{Name: name, StartCommand: &command, Folder: f.folder}
 	for _, c := range change {
 		c(&u)
 	}
@@ -108,7 +115,7 @@ func (f *fixture) addStarted(name, environment string, change ...func(*orchestra
 func (f *fixture) watch(change ...func(*watchdog.Watchdog)) (stop func()) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
-	w := &watchdog.Watchdog{Router: f.Router, Log: slog.New(slog.DiscardHandler), Grace: time.Hour} // nothing needs SIGKILL
+	w := &watchdog.Watchdog{Router: f.Ledger, Log: slog.New(slog.DiscardHandler), Grace: time.Hour} // nothing needs SIGKILL
 	for _, c := range change {
 		c(w)
 	}
@@ -149,11 +156,11 @@ func (f *fixture) startWatchdog() *exec.Cmd {
 // send sends a message and delivers it.
 func (f *fixture) send(recipient string) string {
 	f.t.Helper()
-	sent, err := f.Send(f.t.Context(), orchestrator.Draft{Sender: "boss", Recipient: recipient, Type: "task_assign"})
+	sent, err := messages.Send(f.t.Context(), f.Ledger, orchestrator.Draft{Sender: "boss", Recipient: recipient, Type: "task_assign"})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if _, err := f.DeliverAll(f.t.Context(), orchestrator.DeliverOptions{}); err != nil {
+	if _, err := f.DeliverAll(f.t.Context(), delivery.DeliverOptions{}); err != nil {
 		f.t.Fatal(err)
 	}
 	return sent.MessageID
@@ -192,15 +199,15 @@ func (f *fixture) until(row, query string, params ...any) {
 }
 
 // untilRun waits until the last run of an agent is in a state.
-func (f *fixture) untilRun(agent string, state orchestrator.RunState) orchestrator.Run {
+func (f *fixture) untilRun(agent string, state sessions.RunState) sessions.Run {
 	f.t.Helper()
 	f.until(string(state), `SELECT state FROM agent_runs WHERE agent = ?`, agent)
 	return f.run(agent)
 }
 
-func (f *fixture) run(agent string) orchestrator.Run {
+func (f *fixture) run(agent string) sessions.Run {
 	f.t.Helper()
-	s, err := f.AgentStanding(f.t.Context(), agent)
+	s, err := overview.StandingOf(f.t.Context(), f.Ledger, agent)
 	if err != nil || s.Run == nil {
 		f.t.Fatalf("%+v, %v", s, err)
 	}

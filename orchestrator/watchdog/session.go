@@ -11,10 +11,11 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/program"
+	"mailroom/orchestrator/sessions"
 )
 
 // environment is what a session is told beside what stands in our own environment.
-func environment(b *orchestrator.Begun, database string) []string {
+func environment(b *sessions.Begun, database string) []string {
 	return []string{
 		"MAILROOM_AGENT=" + b.Agent.Name, "MAILROOM_AGENT_SINCE=" + b.Agent.CreatedAt, "MAILROOM_DB=" + database,
 		"MAILROOM_MESSAGE_ID=" + b.MessageID, "MAILROOM_UNREAD=" + strconv.Itoa(b.Unread), "TRACEPARENT=" + b.Traceparent,
@@ -23,7 +24,7 @@ func environment(b *orchestrator.Begun, database string) []string {
 
 // attend waits for the end of a session, notes it, and gives up the right to run it: in this order, so that nobody starts
 // the next one before the end is known. A database that cannot be written for a while is waited for.
-func (w *Watchdog) attend(ctx context.Context, b *orchestrator.Begun, running *program.Running, slot *program.Slot) {
+func (w *Watchdog) attend(ctx context.Context, b *sessions.Begun, running *program.Running, slot *program.Slot) {
 	name := b.Agent.Name
 	defer func() {
 		w.setOwn(name, nil)
@@ -35,7 +36,7 @@ func (w *Watchdog) attend(ctx context.Context, b *orchestrator.Begun, running *p
 	}()
 	w.note(ctx, "that a session was started", name, func() error { return w.sessions.Started(ctx, b, running.PID()) })
 	result := running.Wait()
-	end := orchestrator.RunEnd{Outcome: result.How(), Output: result.Output, Asked: errors.Is(result.Ended, program.ErrStopped)}
+	end := sessions.RunEnd{Outcome: result.How(), Output: result.Output, Asked: errors.Is(result.Ended, program.ErrStopped)}
 	end.Failed = result.Status != 0
 	if result.Ended != nil {
 		end.Outcome += fmt.Sprintf(" (%v)", result.Ended)
@@ -65,7 +66,7 @@ func (w *Watchdog) note(ctx context.Context, what, agent string, write func() er
 
 // endForeign ends a session that another process started, or one that has died since, when its agent has stopped. The
 // process that attends to it, if there is one, does the same.
-func (w *Watchdog) endForeign(s *orchestrator.Session) {
+func (w *Watchdog) endForeign(s *sessions.Session) {
 	if s.Stopped == "" || s.Stopped < s.StartedAt {
 		return
 	}

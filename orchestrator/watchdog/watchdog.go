@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/program"
+	"mailroom/orchestrator/sessions"
 )
 
 // usualGrace is how long a session may take to end once its agent has stopped.
@@ -27,12 +30,12 @@ const (
 
 // Watchdog looks after the sessions of a database.
 type Watchdog struct {
-	Router *orchestrator.Router
+	Router *ledger.Ledger
 	Log    *slog.Logger
 	// Grace is the time from SIGTERM to SIGKILL for a session whose agent has stopped. 0: 10 s.
 	Grace time.Duration
 
-	sessions *orchestrator.Sessions
+	sessions *sessions.Sessions
 	kick     chan struct{}
 	looked   bool                 // once at least
 	stopped  map[string]string    // agents that have stopped, by when, and whose commands were ended
@@ -45,12 +48,12 @@ type Watchdog struct {
 
 // Run starts the sessions of agents until ctx ends. Then it returns at once: sessions go on, and the next watchdog, in
 // this process or another, does not start a second one beside them. Error: that of Router.Wakeups.
-func Run(ctx context.Context, router *orchestrator.Router, log *slog.Logger) error {
+func Run(ctx context.Context, router *ledger.Ledger, log *slog.Logger) error {
 	return (&Watchdog{Router: router, Log: log}).Run(ctx)
 }
 
 // Start runs a watchdog in the background, until ctx ends or stop is called, which returns when it has ended.
-func Start(ctx context.Context, router *orchestrator.Router, log *slog.Logger) (stop func()) {
+func Start(ctx context.Context, router *ledger.Ledger, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	orchestrator.GoSafe("watchdog", log, func() {
@@ -70,10 +73,10 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	if w.Grace == 0 {
 		w.Grace = usualGrace
 	}
-	w.sessions, w.kick = w.Router.Sessions(), make(chan struct{}, 1)
+	w.sessions, w.kick = sessions.NewSessions(w.Router), make(chan struct{}, 1)
 	w.stopped, w.said = map[string]string{}, map[string]string{}
 	w.asked, w.running = map[string]time.Time{}, map[string]*program.Running{}
-	wakeups, stop, err := w.Router.Wakeups(ctx)
+	wakeups, stop, err := delivery.Wakeups(ctx, w.Router)
 	if err != nil {
 		return err
 	}
@@ -117,7 +120,7 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 			continue // its end will kick
 		}
 		if s.Command { // it may be another's, or what is left of one that has ended
-			_, _ = program.BoundLog(w.Router.SessionOutput(s.Agent)) // tried again at each look
+			_, _ = program.BoundLog(sessions.SessionOutput(w.Router, s.Agent)) // tried again at each look
 		}
 		if s.Running || s.Wanted {
 			switch err := w.start(ctx, s); {
@@ -172,7 +175,7 @@ func (w *Watchdog) setOwn(agent string, r *program.Running) {
 
 // endStopped ends the commands that this process runs for an agent that has stopped, once each time that it stops: its
 // session, and what the transport exec has running.
-func (w *Watchdog) endStopped(s *orchestrator.Session) {
+func (w *Watchdog) endStopped(s *sessions.Session) {
 	if s.Stopped == w.stopped[s.Agent] {
 		return
 	}
@@ -189,7 +192,7 @@ func (w *Watchdog) key(agent string) string { return program.KeyOf(w.Router.Path
 
 // start starts a session, unless another process runs it, which is orchestrator.ErrNoSlot, or it is not to be started
 // after all. Of one whose process has died it notes that it ended.
-func (w *Watchdog) start(ctx context.Context, s *orchestrator.Session) error {
+func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 	slot, err := program.TakeSlot(orchestrator.SlotFolder(w.Router.Path()), s.Agent+".session")
 	if err != nil {
 		return err
@@ -197,7 +200,7 @@ func (w *Watchdog) start(ctx context.Context, s *orchestrator.Session) error {
 	delete(w.asked, s.Agent)
 	lost := ""
 	if s.Running {
-		lost, _ = program.ReadLog(w.Router.SessionOutput(s.Agent)) // there is none when it was not started
+		lost, _ = program.ReadLog(sessions.SessionOutput(w.Router, s.Agent)) // there is none when it was not started
 	}
 	begun, err := w.sessions.Begin(ctx, s.Agent, lost)
 	if err != nil || begun == nil {
@@ -209,7 +212,7 @@ func (w *Watchdog) start(ctx context.Context, s *orchestrator.Session) error {
 	if err != nil {
 		defer slot.Release()
 		w.Log.Error("the session of an agent cannot be started", "agent", s.Agent, "error", err)
-		return w.sessions.End(ctx, begun, orchestrator.RunEnd{Outcome: "it was not started: " + err.Error(), Failed: true})
+		return w.sessions.End(ctx, begun, sessions.RunEnd{Outcome: "it was not started: " + err.Error(), Failed: true})
 	}
 	w.Log.Info("started a session", "agent", s.Agent, "pid", running.PID(), "message_id", begun.MessageID, "unread", begun.Unread)
 	w.setOwn(s.Agent, running)
@@ -217,9 +220,9 @@ func (w *Watchdog) start(ctx context.Context, s *orchestrator.Session) error {
 	return nil
 }
 
-func (w *Watchdog) command(b *orchestrator.Begun, slot *program.Slot) program.Command {
+func (w *Watchdog) command(b *sessions.Begun, slot *program.Slot) program.Command {
 	return program.Command{
-		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: w.Router.SessionOutput(b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
+		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: sessions.SessionOutput(w.Router, b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
 		Env: environment(b, w.Router.Path()),
 	}
 }

@@ -15,7 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/program"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/teams"
 	"mailroom/orchestrator/transport"
 	"mailroom/orchestrator/watchdog"
 )
@@ -44,7 +53,7 @@ func TestASessionIsStartedForItsMessage(t *testing.T) {
 	want(t, "messages that it reads", a.do("read"), "1")
 	a.do("print", "all done")
 	a.end("exit", 0)
-	run := f.untilRun("builder", orchestrator.RunEnded)
+	run := f.untilRun("builder", sessions.RunEnded)
 	want(t, "outcome", run.Outcome, "exit status 0")
 	want(t, "starts", run.Starts, int64(1))
 	want(t, "starts by its own notes", f.starts("builder"), 1)
@@ -84,7 +93,7 @@ func TestWhatComesMeanwhileStartsTheNext(t *testing.T) {
 	want(t, "unread", next.unread, 2)
 	want(t, "read", next.do("read"), "2")
 	next.end("exit", 0)
-	f.untilRun("builder", orchestrator.RunEnded)
+	f.untilRun("builder", sessions.RunEnded)
 	f.addActor("zebra") // is looked at behind builder
 	f.send("zebra")
 	want(t, "who is next", f.next().agent, "zebra")
@@ -107,7 +116,7 @@ func TestWhatIsLeftStartsTheNext(t *testing.T) {
 		want(t, "read", a.do("read-one"), "1")
 		a.end("exit", 0)
 	}
-	run := f.untilRun("builder", orchestrator.RunEnded)
+	run := f.untilRun("builder", sessions.RunEnded)
 	want(t, "starts", run.Starts, int64(3))
 	want(t, "failures", run.Failures, int64(0))
 }
@@ -136,7 +145,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 					want(t, "who starts a millisecond early", early.agent, "zebra") // builder was looked at before
 					early.do("read")
 					early.end("exit", 0)
-					f.untilRun("zebra", orchestrator.RunEnded)
+					f.untilRun("zebra", sessions.RunEnded)
 					f.clock.advance(time.Millisecond)
 				}
 				a := f.next()
@@ -145,13 +154,13 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 				f.until(fmt.Sprint(i+1), `SELECT failures FROM agent_runs WHERE agent = 'builder' AND state <> 'running'`)
 				want(t, "outcome", f.run("builder").Outcome, name+"; it said last: I am builder")
 			}
-			want(t, "state", f.run("builder").State, orchestrator.RunGivenUp)
+			want(t, "state", f.run("builder").State, sessions.RunGivenUp)
 			f.clock.advance(24 * time.Hour)
 			f.send("zebra")
 			want(t, "who starts a day later", f.next().agent, "zebra")
 			want(t, "notes", fmt.Sprint(f.rows(`SELECT recipient, priority, json_extract(payload, '$.agent'), json_extract(payload, '$.failures')
 				FROM agent_message WHERE message_type = 'agent_failed'`)), "[pm 2 builder 5]")
-			reasons, err := f.Why(t.Context(), id)
+			reasons, err := overview.Why(t.Context(), f.Ledger, id)
 			if err != nil || !strings.Contains(reasons[0].Rule, "was given up after 5 failures ("+name+"; it said last: I am builder)") {
 				t.Errorf("why says %+v, %v", reasons, err)
 			}
@@ -160,7 +169,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 			want(t, "unread after a new message", a.unread, 2)
 			a.do("read")
 			a.end("exit", 0)
-			run := f.untilRun("builder", orchestrator.RunEnded)
+			run := f.untilRun("builder", sessions.RunEnded)
 			want(t, "failures after success", run.Failures, int64(0))
 			want(t, "starts", run.Starts, int64(6))
 			want(t, "starts by its own notes", f.starts("builder"), 6)
@@ -177,13 +186,13 @@ func TestSessionsThatCannotBeStarted(t *testing.T) {
 	if err := os.Mkdir(gone, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f.addActor("builder", func(u *orchestrator.AgentUpdate) { u.Folder = gone })
+	f.addActor("builder", func(u *agents.AgentUpdate) { u.Folder = gone })
 	if err := os.Remove(gone); err != nil {
 		t.Fatal(err)
 	}
 	f.watch()
 	f.send("builder")
-	run := f.untilRun("builder", orchestrator.RunFailed)
+	run := f.untilRun("builder", sessions.RunFailed)
 	if !strings.Contains(run.Outcome, "does not exist") || run.PID != 0 {
 		t.Errorf("the run is %+v", run)
 	}
@@ -191,7 +200,7 @@ func TestSessionsThatCannotBeStarted(t *testing.T) {
 	a := f.next()
 	a.do("read")
 	a.end("exit", 0)
-	want(t, "starts", f.untilRun("builder", orchestrator.RunEnded).Starts, int64(2))
+	want(t, "starts", f.untilRun("builder", sessions.RunEnded).Starts, int64(2))
 }
 
 // An agent whose messages go elsewhere is started when something was delivered there. Nobody knows what it reads: its word
@@ -200,7 +209,7 @@ func TestSessionsBesideAnotherTransport(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, new(clock))
 	target := "jsonl:" + filepath.Join(f.folder, "mail.jsonl")
-	f.addActor("builder", func(u *orchestrator.AgentUpdate) { u.Deliver = &target })
+	f.addActor("builder", func(u *agents.AgentUpdate) { u.Deliver = &target })
 	f.addActor("zebra")
 	f.watch()
 	id := f.send("builder")
@@ -212,13 +221,13 @@ func TestSessionsBesideAnotherTransport(t *testing.T) {
 	want(t, "unread", a.unread, 1)
 	for _, rung := range []time.Duration{5 * time.Second, 30 * time.Second} {
 		a.end("exit", 1)
-		f.untilRun("builder", orchestrator.RunFailed)
+		f.untilRun("builder", sessions.RunFailed)
 		f.clock.advance(rung)
 		a = f.next()
 		want(t, "who starts again", a.agent, "builder")
 	}
 	a.end("exit", 0)
-	f.untilRun("builder", orchestrator.RunEnded)
+	f.untilRun("builder", sessions.RunEnded)
 	f.clock.advance(time.Hour)
 	f.send("zebra")
 	want(t, "who starts an hour later", f.next().agent, "zebra")
@@ -233,23 +242,23 @@ func TestWhatStartsNoSession(t *testing.T) {
 	f := newFixture(t, nil)
 	target := "jsonl:" + filepath.Join(f.folder, "mail.jsonl")
 	f.addActor("builder")
-	f.addActor("caster", func(u *orchestrator.AgentUpdate) { u.Deliver = &target })
+	f.addActor("caster", func(u *agents.AgentUpdate) { u.Deliver = &target })
 	f.addActor("drawer")
 	f.addActor("zebra")
 	f.stop("drawer")
 	f.watch()
-	if _, err := f.TryTransports(t.Context()); err != nil {
+	if _, err := delivery.TryTransports(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
 	id := f.send("drawer")
 	f.send("zebra")
 	want(t, "who is started", f.next().agent, "zebra")
 	want(t, "runs", fmt.Sprint(f.rows(`SELECT agent FROM agent_runs`)), "[zebra]")
-	reasons, err := f.Why(t.Context(), id)
+	reasons, err := overview.Why(t.Context(), f.Ledger, id)
 	if err != nil || !strings.Contains(reasons[0].Rule, "is not started, since the agent has stopped") {
 		t.Errorf("why says %+v, %v", reasons, err)
 	}
-	if _, err := f.Join(t.Context(), orchestrator.Joining{Session: "default", Agent: "drawer"}); err != nil {
+	if _, err := agents.Join(t.Context(), f.Ledger, agents.Joining{Session: "default", Agent: "drawer"}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "who is started once it works again", f.next().agent, "drawer")
@@ -258,18 +267,18 @@ func TestWhatStartsNoSession(t *testing.T) {
 // stop approves that an agent shuts down.
 func (f *fixture) stop(agent string) {
 	f.t.Helper()
-	d := orchestrator.Draft{Sender: "boss", Recipient: agent, Type: orchestrator.ShutdownRequest, SessionID: "default"}
-	asked, err := f.AskTeammate(f.t.Context(), orchestrator.TeamRequest{Kind: orchestrator.Shutdown, Draft: d, Payload: func(string) (json.RawMessage, error) {
+	d := orchestrator.Draft{Sender: "boss", Recipient: agent, Type: teams.ShutdownRequest, SessionID: "default"}
+	asked, err := teams.Ask(f.t.Context(), f.Ledger, teams.TeamRequest{Kind: orchestrator.Shutdown, Draft: d, Payload: func(string) (json.RawMessage, error) {
 		return json.RawMessage(`{}`), nil
 	}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if _, _, err := f.Wait(f.t.Context(), orchestrator.WaitOptions{Recipient: agent, Limit: 100}); err != nil {
+	if _, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{Recipient: agent, Limit: 100}); err != nil {
 		f.t.Fatal(err)
 	}
-	d = orchestrator.Draft{Sender: agent, Recipient: "boss", Type: orchestrator.ShutdownResponse, SessionID: "default", Payload: json.RawMessage(`{}`)}
-	if _, err := f.AnswerTeammate(f.t.Context(), orchestrator.TeamAnswer{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true, Draft: d}); err != nil {
+	d = orchestrator.Draft{Sender: agent, Recipient: "boss", Type: teams.ShutdownResponse, SessionID: "default", Payload: json.RawMessage(`{}`)}
+	if _, err := teams.Answer(f.t.Context(), f.Ledger, teams.TeamAnswer{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true, Draft: d}); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -302,7 +311,7 @@ func TestShutdownEndsTheSession(t *testing.T) {
 			}
 			f.stop("builder")
 			a.ended()
-			run := f.untilRun("builder", orchestrator.RunEnded)
+			run := f.untilRun("builder", sessions.RunEnded)
 			want(t, "outcome", run.Outcome, c.outcome)
 			want(t, "failures", run.Failures, int64(0))
 			want(t, "how the other command ended", command.Wait().Ended, program.ErrStopped)
@@ -344,7 +353,7 @@ func TestWhatASessionLeavesRunning(t *testing.T) {
 	t.Cleanup(func() { killPID(t, left) })
 	a.do("read")
 	a.end("exit", 0)
-	f.untilRun("builder", orchestrator.RunEnded)
+	f.untilRun("builder", sessions.RunEnded)
 	f.send("builder")
 	f.next().do("read")
 	want(t, "starts by its own notes", f.starts("builder"), 2)
@@ -354,7 +363,7 @@ func TestWhatASessionLeavesRunning(t *testing.T) {
 func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	impatient, err := orchestrator.Open(t.Context(), orchestrator.Options{
+	impatient, err := router.Open(t.Context(), ledger.Options{
 		Path: f.path, Log: slog.New(slog.DiscardHandler), BusyTimeout: 20 * time.Millisecond,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 	})
@@ -363,7 +372,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	}
 	defer impatient.Close()
 	f.addActor("builder")
-	f.watch(func(w *watchdog.Watchdog) { w.Router = impatient.Router })
+	f.watch(func(w *watchdog.Watchdog) { w.Router = impatient.Ledger })
 	f.send("builder")
 	a := f.next()
 	f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs`)
@@ -383,11 +392,11 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	}
 	a.end("exit", 0)
 	for range 3 { // time for it to fail to note the end
-		if _, err := impatient.Send(t.Context(), orchestrator.Draft{Sender: "boss", Recipient: "pm"}); orchestrator.CodeOf(err) != orchestrator.Busy {
+		if _, err := messages.Send(t.Context(), impatient.Ledger, orchestrator.Draft{Sender: "boss", Recipient: "pm"}); orchestrator.CodeOf(err) != orchestrator.Busy {
 			t.Fatalf("%v; want busy", err)
 		}
 	}
-	want(t, "state", f.run("builder").State, orchestrator.RunRunning)
+	want(t, "state", f.run("builder").State, sessions.RunRunning)
 	want(t, "starts by its own notes", f.starts("builder"), 1)
 	if _, err := lock.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
@@ -401,7 +410,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 func TestASilentSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, new(clock))
-	f.addActor("builder", func(u *orchestrator.AgentUpdate) { u.SilentAfter = new(time.Minute) })
+	f.addActor("builder", func(u *agents.AgentUpdate) { u.SilentAfter = new(time.Minute) })
 	f.watch()
 	f.send("builder")
 	a := f.next()
@@ -411,14 +420,14 @@ func TestASilentSessionGoesOn(t *testing.T) {
 	}
 	want(t, "notes", fmt.Sprint(f.rows(`SELECT recipient, json_extract(payload, '$.agent'), json_extract(payload, '$.status')
 		FROM agent_message WHERE message_type = 'agent_timeout'`)), "[pm builder working]")
-	standing, err := f.AgentStanding(t.Context(), "builder")
+	standing, err := overview.StandingOf(t.Context(), f.Ledger, "builder")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "status", standing.Status, orchestrator.Silent)
+	want(t, "status", standing.Status, overview.Silent)
 	want(t, "what it reads afterwards", a.do("read"), "1")
 	a.end("exit", 0)
-	want(t, "outcome", f.untilRun("builder", orchestrator.RunEnded).Outcome, "exit status 0")
+	want(t, "outcome", f.untilRun("builder", sessions.RunEnded).Outcome, "exit status 0")
 	f.clock.advance(time.Hour)
 	f.send("boss")
 	want(t, "notes when it is idle", len(f.rows(`SELECT 1 FROM agent_message WHERE message_type = 'agent_timeout'`)), 1)

@@ -7,6 +7,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/nearest"
 )
 
 // line is a command line that has been read. People write flags, arguments and global flags in any order, and "-5" can
@@ -154,7 +155,7 @@ func (l *line) checkFlags() error {
 			names = append(names, known)
 		}
 		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag --%s", l.name(), name)
-		if near := orchestrator.Nearest(name, names); len(near) > 0 {
+		if near := nearest.Nearest(name, names); len(near) > 0 {
 			return e.WithHint("Did you mean --%s?", strings.Join(near, " or --"))
 		}
 		return e.WithHint("`%s --help` lists them", l.name())
@@ -179,7 +180,7 @@ func (l *line) checkCommand() error {
 		word = strings.ToValidUTF8(word[:64], "") + "..."
 	}
 	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", l.name()+" "+word)
-	if near := orchestrator.Nearest(word, names); len(near) > 0 {
+	if near := nearest.Nearest(word, names); len(near) > 0 {
 		e.Details = map[string]any{"near": near}
 		return e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}

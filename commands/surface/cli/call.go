@@ -15,6 +15,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 )
 
 // runCommand runs one command of the catalogue with the flags and arguments of a command line.
@@ -104,7 +105,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		if env.Engine, err = p.open(c, path, env.Log); err != nil {
 			return p.failWith(c, err)
 		}
-		env.Ledger = env.Engine.Router
+		env.Ledger = env.Engine.Ledger
 	}
 	err = run(c.Context, env, out)
 	if env.Engine != nil {
@@ -119,7 +120,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	return nil
 }
 
-func (p *Program) open(c *urfave.Context, path string, log *slog.Logger) (*orchestrator.Engine, error) {
+func (p *Program) open(c *urfave.Context, path string, log *slog.Logger) (*delivery.Engine, error) {
 	if path == "" {
 		var err error
 		if c.IsSet("db") && c.String("db") == "" {

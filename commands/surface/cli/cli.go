@@ -17,13 +17,14 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 	"mailroom/tracing"
 )
 
 // Config is what the program is made of; cmd/mailroom fills it.
 type Config struct {
 	Catalogue *commands.Catalogue
-	Open      func(ctx context.Context, path string, log *slog.Logger) (*orchestrator.Engine, error) // opens the database at a path
+	Open      func(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) // opens the database at a path
 	Version   string
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 )
 
 // TestPanicsAreInternal: no panic ends the process with status 2, within a command or outside of it.
@@ -15,7 +15,7 @@ func TestPanicsAreInternal(t *testing.T) {
 	const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for _, words := range []string{"serve --db x", "many lines --text bug"} {
 		p := newProgram("")
-		p.Open = func(context.Context, string, *slog.Logger) (*orchestrator.Engine, error) { panic("boom") }
+		p.Open = func(context.Context, string, *slog.Logger) (*delivery.Engine, error) { panic("boom") }
 		p.Getenv = func(name string) string { return map[string]string{"TRACEPARENT": traceparent}[name] }
 		if status := p.run(strings.Fields(words)...); status != 70 {
 			t.Errorf("%s: exit status %d; want 70", words, status)

@@ -11,6 +11,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/mcp"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 )
 
 // mcpCommand serves tools to one agent on standard input and output.
@@ -47,7 +48,7 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	}
 	caller, err := p.caller(c)
 	if err == nil {
-		err = orchestrator.CheckActor(caller.Name)
+		err = agents.CheckActor(caller.Name)
 	}
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
-	env := commands.Env{Ledger: router.Router, Engine: router, Caller: caller, Log: log, Catalogue: p.Catalogue}
+	env := commands.Env{Ledger: router.Ledger, Engine: router, Caller: caller, Log: log, Catalogue: p.Catalogue}
 	err = mcp.NewServer(env, p.Version).Serve(c.Context, p.In, p.Out, vocabularies...)
 	return errors.Join(err, router.Close())
 }

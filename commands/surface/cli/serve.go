@@ -50,7 +50,7 @@ func (p *Program) serve(c *urfave.Context) error {
 		return err
 	}
 	caller := commands.Caller{Admin: true, Session: orchestrator.DefaultSession}
-	return daemon.Run(c.Context, commands.Env{Ledger: router.Router, Engine: router, Caller: caller, Log: log, Catalogue: p.Catalogue}, daemon.Options{
+	return daemon.Run(c.Context, commands.Env{Ledger: router.Ledger, Engine: router, Caller: caller, Log: log, Catalogue: p.Catalogue}, daemon.Options{
 		Web: web.Options{
 			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"), Hosts: c.StringSlice("host"),
 			RatePerSecond: c.Int("rate"), Version: p.Version,

@@ -11,6 +11,10 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/schedules"
+	"mailroom/orchestrator/store/sqlite"
 )
 
 // reloadEvery is how often the scheduler looks whether the schedules were changed.
@@ -58,7 +62,7 @@ func newScheduler(env commands.Env, m *metrics) *scheduler {
 // run runs the schedules until ctx ends, then waits for the runs under way. Error: that of the start, or one with
 // ErrOutdated when a newer program takes the database over.
 func (s *scheduler) run(ctx context.Context) error {
-	wakeups, stop, err := s.env.Ledger.Wakeups(ctx)
+	wakeups, stop, err := delivery.Wakeups(ctx, s.env.Ledger)
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func (s *scheduler) run(ctx context.Context) error {
 			s.ring()
 		case <-reload.C:
 			err := s.load(ctx, false)
-			if errors.Is(err, orchestrator.ErrOutdated) {
+			if errors.Is(err, sqlite.ErrOutdated) {
 				s.env.Log.Error("this daemon ends", "error", err)
 				return err
 			}
@@ -101,16 +105,16 @@ func (s *scheduler) run(ctx context.Context) error {
 // begin anew whenever an agent is added; runs under way go on too, and one of a schedule that has changed ends before the
 // next begins. At the start, runs that were missed are made up.
 func (s *scheduler) load(ctx context.Context, start bool) error {
-	version, err := s.env.Ledger.ConfigVersion(ctx)
+	version, err := schedules.ConfigVersion(ctx, s.env.Ledger)
 	if err != nil || (!start && version == s.version) {
 		return err
 	}
-	list, untrusted, err := s.env.Ledger.RunnableSchedules(ctx)
+	list, untrusted, err := schedules.Runnable(ctx, s.env.Ledger)
 	if err != nil {
 		return err
 	}
 	if untrusted != "" && untrusted != s.untrusted {
-		s.env.Log.Warn(orchestrator.NotTrusted, "database", s.env.Ledger.Path(), "reason", untrusted, "do", orchestrator.NotTrustedHint)
+		s.env.Log.Warn(ledger.NotTrusted, "database", s.env.Ledger.Path(), "reason", untrusted, "do", ledger.NotTrustedHint)
 	}
 	s.untrusted = untrusted
 	s.version = version
@@ -265,7 +269,7 @@ func (j *job) claim() (mine bool, err error) {
 	} else {
 		slot = j.latestSlot(now)
 	}
-	return j.s.env.Ledger.ClaimRun(j.ctx, j.schedule.Name, slot)
+	return schedules.ClaimRun(j.ctx, j.s.env.Ledger, j.schedule.Name, slot)
 }
 
 // latestSlot is the time for which this run is made: the last one that the plan names, up to now. It looks back for

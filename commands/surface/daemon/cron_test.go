@@ -15,6 +15,13 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/schedules"
+	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
 
@@ -64,8 +71,8 @@ func (g *gate) pass(ctx context.Context, mark string) {
 func TestRingsDuringARun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		bell := orchestrator.NewLocalBell()
-		r := surfacetest.OpenRouter(t, orchestrator.Options{Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: bell})
+		bell := store.NewLocalBell()
+		r := surfacetest.OpenRouter(t, ledger.Options{Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: bell})
 		clearSchedules(t, r)
 		addSchedule(t, r, "bell", orchestrator.Doorbell)
 		runs, g := make(chan string, 1000), newGate("bell")
@@ -114,7 +121,7 @@ func TestRunsDoNotOverlap(t *testing.T) {
 		<-runs
 		<-time.After(5 * time.Second)
 		changed := orchestrator.Schedule{Name: "slow", Spec: "@every 2s", Command: "tick", Params: []byte(`{"mark":"changed"}`)}
-		if _, err := r.AddSchedule(t.Context(), changed); err != nil {
+		if _, err := schedules.Add(t.Context(), r.Ledger, changed); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(10 * time.Second)
@@ -160,7 +167,7 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 		addSchedule(t, r, "claimed", "@every 1m")
 		var fails, runs atomic.Int32 // that failed; that worked afterwards
 		catalogue := doing(t, func(ctx context.Context, env commands.Env, mark string) error {
-			_, err := env.Ledger.Agents(ctx)
+			_, err := agents.List(ctx, env.Ledger)
 			if err != nil {
 				fails.Add(1)
 			} else if fails.Load() > 0 {
@@ -169,10 +176,10 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 			return err
 		})
 		var log bytes.Buffer
-		env := commands.Env{Ledger: r.Router, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.NewTextHandler(&log, nil)), Catalogue: catalogue}
+		env := commands.Env{Ledger: r.Ledger, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.NewTextHandler(&log, nil)), Catalogue: catalogue}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- newScheduler(env, newMetrics(r.Router, "test", env.Log)).run(ctx) }()
+		go func() { ended <- newScheduler(env, newMetrics(r.Ledger, "test", env.Log)).run(ctx) }()
 		<-time.After(5 * time.Second)
 		move := func(from, to string) {
 			t.Helper()
@@ -215,7 +222,7 @@ func (h hanging) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 func delivering(t *testing.T, delivered chan<- string) *commands.Catalogue {
 	t.Helper()
 	return doing(t, func(ctx context.Context, env commands.Env, _ string) error {
-		d, err := env.Engine.DeliverAll(ctx, orchestrator.DeliverOptions{Background: true})
+		d, err := env.Engine.DeliverAll(ctx, delivery.DeliverOptions{Background: true})
 		if err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}
@@ -234,19 +241,19 @@ func TestSlowTransportDelaysNoInbox(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := hanging{began: make(chan struct{})}
-		r := surfacetest.OpenRouter(t, orchestrator.Options{
+		r := surfacetest.OpenRouter(t, ledger.Options{
 			Path:       filepath.Join(t.TempDir(), "mailroom.db"),
 			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "hang": h},
 		})
 		clearSchedules(t, r)
 		addSchedule(t, r, "bell", orchestrator.Doorbell)
 		for name, deliver := range map[string]string{"reader": "inbox", "stuck": "hang:x"} {
-			if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name, Deliver: &deliver}); err != nil {
+			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name, Deliver: &deliver}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		send := func(to string) string {
-			sent, err := r.Send(t.Context(), orchestrator.Draft{Sender: "reader", Recipient: to, Type: "note"})
+			sent, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "reader", Recipient: to, Type: "note"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -271,7 +278,7 @@ func TestSlowTransportDelaysNoInbox(t *testing.T) {
 		if took := time.Since(begin); took == 0 || took >= exitWithin {
 			t.Errorf("stopping took %s", took)
 		}
-		state, err := r.Status(t.Context())
+		state, err := overview.Status(t.Context(), r.Ledger)
 		if err != nil {
 			t.Fatal(err)
 		}

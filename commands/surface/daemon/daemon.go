@@ -16,6 +16,8 @@ import (
 	"mailroom/commands/surface/phone"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/watchdog"
 )
@@ -49,7 +51,7 @@ func Run(ctx context.Context, env commands.Env, o Options) error {
 		d.engine.Close()
 		return err
 	}
-	d.metrics = newMetrics(d.engine.Router, o.Web.Version, d.log)
+	d.metrics = newMetrics(d.engine.Ledger, o.Web.Version, d.log)
 	return d.run(ctx)
 }
 
@@ -69,7 +71,7 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 	}
 	switch app := d.o.Phone; {
 	case app.Address != "":
-		d.phone, err = phone.Listen(ctx, d.engine.Router, d.log, app)
+		d.phone, err = phone.Listen(ctx, d.engine.Ledger, d.log, app)
 	case app.Cert != "" || app.Key != "":
 		return orchestrator.Errorf(orchestrator.InvalidParams, "phone-tls-cert and phone-tls-key say nothing without phone")
 	}
@@ -80,7 +82,7 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 func (d *daemon) endpoints() web.Options {
 	o := d.o.Web
 	o.Open = map[string]http.Handler{"/healthz": http.HandlerFunc(healthy)}
-	o.Local = map[string]http.Handler{"/readyz": readiness(d.engine.Router, d.log), "/metrics": d.metrics.handler()}
+	o.Local = map[string]http.Handler{"/readyz": readiness(d.engine.Ledger, d.log), "/metrics": d.metrics.handler()}
 	o.WithToken = mcp.NewServer(d.env, o.Version).Handlers()
 	return o
 }
@@ -88,7 +90,7 @@ func (d *daemon) endpoints() web.Options {
 // daemon is a running `mailroom serve`.
 type daemon struct {
 	log     *slog.Logger
-	engine  *orchestrator.Engine
+	engine  *delivery.Engine
 	env     commands.Env
 	o       Options
 	metrics *metrics
@@ -106,7 +108,7 @@ func (d *daemon) run(ctx context.Context) error {
 		return err
 	}
 	hello := d.hello()
-	unattend := d.engine.Attend(ctx, hello.Listening)
+	unattend := delivery.Attend(ctx, d.engine.Ledger, hello.Listening)
 	if err := d.o.Hello(hello); err != nil {
 		cancel()
 		unattend()
@@ -121,8 +123,8 @@ func (d *daemon) run(ctx context.Context) error {
 			cancel()
 			ended <- failure
 		}()
-		unwatch := watchdog.Start(ctx, d.engine.Router, d.log)
-		unsweep := person.Start(ctx, d.engine.Router, d.log)
+		unwatch := watchdog.Start(ctx, d.engine.Ledger, d.log)
+		unsweep := person.Start(ctx, d.engine.Ledger, d.log)
 		err := newScheduler(d.env, d.metrics).run(ctx)
 		if ctx.Err() != nil && err != nil {
 			d.log.Info("asked to stop while it was starting", "error", err)
@@ -165,7 +167,7 @@ func (d *daemon) close() error {
 	defer cancel()
 	d.hangUp()
 	d.engine.Drain()
-	if err := d.engine.Leave(ctx); err != nil {
+	if err := delivery.Leave(ctx, d.engine.Ledger); err != nil {
 		d.log.Warn("the daemon could not be signed off", "error", err)
 	}
 	return d.engine.Close()
@@ -186,7 +188,7 @@ func (d *daemon) hangUp() {
 
 // noticeNames says of the names that are always there if somebody else has one of them from before they were reserved.
 func (d *daemon) noticeNames(ctx context.Context) {
-	list, err := d.engine.BuiltIns(ctx)
+	list, err := agents.BuiltIns(ctx, d.engine.Ledger)
 	if err != nil {
 		d.log.Warn("it is not known whether somebody has a reserved name", "error", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"mailroom/commands/surface/listener"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // readyWithin bounds how long /readyz waits for the database.
@@ -18,7 +18,7 @@ const readyWithin = 2 * time.Second
 func healthy(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") }
 
 // readiness answers 200 when the database can be read and written, otherwise 503 and why.
-func readiness(router *orchestrator.Router, log *slog.Logger) http.Handler {
+func readiness(router *ledger.Ledger, log *slog.Logger) http.Handler {
 	seen := &glance[struct{}]{
 		name: "readiness", log: log, within: readyWithin,
 		look: func(ctx context.Context) (struct{}, error) { return struct{}{}, router.Ready(ctx) },

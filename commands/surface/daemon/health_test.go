@@ -18,10 +18,14 @@ import (
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
 )
 
 // listenOn serves a router's endpoints until the test ends.
-func listenOn(t *testing.T, r *orchestrator.Engine, address string) (*surfacetest.Endpoints, error) {
+func listenOn(t *testing.T, r *delivery.Engine, address string) (*surfacetest.Endpoints, error) {
 	t.Helper()
 	e := surfacetest.On(t, r)
 	return e, listen(e, address)
@@ -30,7 +34,7 @@ func listenOn(t *testing.T, r *orchestrator.Engine, address string) (*surfacetes
 // listen serves endpoints as a daemon does, until the test ends.
 func listen(e *surfacetest.Endpoints, address string) error {
 	d := &daemon{env: e.Env, log: e.Env.Log, engine: e.Router, o: Options{Web: web.Options{Address: address, RatePerSecond: 10_000, Version: "v1.2.3"}}}
-	d.metrics = newMetrics(d.engine.Router, d.o.Web.Version, d.log)
+	d.metrics = newMetrics(d.engine.Ledger, d.o.Web.Version, d.log)
 	w, err := web.Listen(e.T.Context(), e.Env, d.endpoints())
 	if err == nil {
 		e.T.Cleanup(w.Close)
@@ -39,7 +43,7 @@ func listen(e *surfacetest.Endpoints, address string) error {
 	return err
 }
 
-func listenTo(t *testing.T, r *orchestrator.Engine) *surfacetest.Endpoints {
+func listenTo(t *testing.T, r *delivery.Engine) *surfacetest.Endpoints {
 	t.Helper()
 	e, err := listenOn(t, r, "127.0.0.1:0")
 	if err != nil {
@@ -88,7 +92,7 @@ func TestReadiness(t *testing.T) {
 	if status, body := listenTo(t, broken).Get("/readyz", ""); status != 503 || !strings.Contains(body, `"success":false`) {
 		t.Errorf("/readyz without a database: %d %s", status, body)
 	}
-	r := surfacetest.OpenRouter(t, orchestrator.Options{Path: filepath.Join(t.TempDir(), "mailroom.db"), BusyTimeout: 50 * time.Millisecond})
+	r := surfacetest.OpenRouter(t, ledger.Options{Path: filepath.Join(t.TempDir(), "mailroom.db"), BusyTimeout: 50 * time.Millisecond})
 	e := listenTo(t, r)
 	if status, body := e.Get("/readyz", ""); status != 200 {
 		t.Fatalf("/readyz: %d %s", status, body)
@@ -177,24 +181,24 @@ func (refusing) Deliver(_ context.Context, a orchestrator.Attempt) []error {
 }
 
 // addAgents adds agents to whom nothing can be delivered.
-func addAgents(t *testing.T, r *orchestrator.Engine, names ...string) {
+func addAgents(t *testing.T, r *delivery.Engine, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name, Deliver: new("no:where")}); err != nil {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name, Deliver: new("no:where")}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // oddTraffic sends messages that cannot be delivered, and writes others into the table as another program may.
-func oddTraffic(t *testing.T, r *orchestrator.Engine) {
+func oddTraffic(t *testing.T, r *delivery.Engine) {
 	t.Helper()
 	for range 2 {
-		if _, err := r.Send(t.Context(), orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"}); err != nil {
+		if _, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.DeliverAll(t.Context(), orchestrator.DeliverOptions{ClaimSize: 1}); err != nil {
+	if _, err := r.DeliverAll(t.Context(), delivery.DeliverOptions{ClaimSize: 1}); err != nil {
 		t.Fatal(err)
 	}
 	other, err := sql.Open("sqlite3", "file:"+r.Path())
@@ -215,7 +219,7 @@ func oddTraffic(t *testing.T, r *orchestrator.Engine) {
 // What others write into the table becomes no label, be it a name, a status, or no text at all; nor does a token.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	r := surfacetest.OpenRouter(t, orchestrator.Options{
+	r := surfacetest.OpenRouter(t, ledger.Options{
 		Path: filepath.Join(t.TempDir(), "mailroom.db"), Transports: map[string]orchestrator.Transport{"no": refusing{}},
 	})
 	addAgents(t, r, "a", "b")

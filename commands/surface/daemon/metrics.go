@@ -11,6 +11,9 @@ import (
 	vm "github.com/VictoriaMetrics/metrics"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/overview"
 )
 
 // stateAge is how old the state may be that a scrape reports, and stateWithin how long the scrape waits for it.
@@ -23,7 +26,7 @@ const (
 // this daemon did.
 type metrics struct {
 	version string
-	router  *orchestrator.Router
+	router  *ledger.Ledger
 	own     *vm.Set
 	seen    *glance[sight]
 	slots   chan struct{} // bounds the scrapes at a time
@@ -37,11 +40,11 @@ const (
 
 // sight is what a scrape sees of the database.
 type sight struct {
-	state    orchestrator.State
-	attempts orchestrator.Attempts // since this daemon began
+	state    overview.State
+	attempts delivery.Attempts // since this daemon began
 }
 
-func newMetrics(router *orchestrator.Router, version string, log *slog.Logger) *metrics {
+func newMetrics(router *ledger.Ledger, version string, log *slog.Logger) *metrics {
 	vm.ExposeMetadata(true)
 	return &metrics{
 		version: version, router: router, own: vm.NewSet(), slots: make(chan struct{}, scrapesAtOnce),
@@ -65,17 +68,17 @@ func (m *metrics) handler() http.Handler {
 }
 
 // looker returns a look at the database that counts attempts from now on. It must not run twice at once.
-func looker(router *orchestrator.Router) func(context.Context) (sight, error) {
-	total := orchestrator.Attempts{Last: -1} // unless the trace can be read now, its end at the first look is the beginning
-	if begin, err := router.AttemptsAfter(context.Background(), -1); err == nil {
+func looker(router *ledger.Ledger) func(context.Context) (sight, error) {
+	total := delivery.Attempts{Last: -1} // unless the trace can be read now, its end at the first look is the beginning
+	if begin, err := delivery.AttemptsAfter(context.Background(), router, -1); err == nil {
 		total.Last = begin.Last
 	}
 	return func(ctx context.Context) (sight, error) {
-		state, err := router.Status(ctx)
+		state, err := overview.Status(ctx, router)
 		if err != nil {
 			return sight{}, err
 		}
-		more, err := router.AttemptsAfter(ctx, total.Last)
+		more, err := delivery.AttemptsAfter(ctx, router, total.Last)
 		if err != nil {
 			return sight{}, err
 		}
@@ -129,9 +132,9 @@ func (m *metrics) write(w io.Writer) {
 
 // writeBacklog reports what waits. Only agents have a label of their own: anybody may write any recipient into the
 // table, and each label is kept for as long as Prometheus keeps anything.
-func (m *metrics) writeBacklog(w io.Writer, recipients []orchestrator.RecipientBacklog) {
+func (m *metrics) writeBacklog(w io.Writer, recipients []overview.RecipientBacklog) {
 	backlog := family(w, "mailroom_backlog", "gauge", "Undelivered messages by recipient and status, pending or retry; names that nobody has are counted as (unknown).")
-	var unknown orchestrator.RecipientBacklog
+	var unknown overview.RecipientBacklog
 	oldest := time.Duration(0)
 	for _, b := range recipients {
 		if at, err := time.Parse(time.RFC3339, b.OldestAt); err == nil {

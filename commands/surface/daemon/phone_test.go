@@ -18,7 +18,7 @@ func TestPhoneIsApart(t *testing.T) {
 	if err := listen(f, "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	app, err := phone.Listen(t.Context(), f.Router.Router, f.Env.Log, phone.Options{Address: "127.0.0.1:0"})
+	app, err := phone.Listen(t.Context(), f.Router.Ledger, f.Env.Log, phone.Options{Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestPhoneTLS(t *testing.T) {
 	if _, err := f.Router.SetSetting(t.Context(), "signal.url", "https://phone.example"); err != nil {
 		t.Fatal(err)
 	}
-	app, err := phone.Listen(t.Context(), f.Router.Router, f.Env.Log, phone.Options{Address: "0.0.0.0:0", Cert: cert, Key: key})
+	app, err := phone.Listen(t.Context(), f.Router.Ledger, f.Env.Log, phone.Options{Address: "0.0.0.0:0", Cert: cert, Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,9 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/schedules"
 )
 
 // ticking is a vocabulary of one command that tells a channel of each of its runs.
@@ -59,36 +62,36 @@ func (f *fakeTime) set(at time.Time) {
 	f.at = at
 }
 
-func openRouter(t *testing.T, path string, now func() time.Time) *orchestrator.Engine {
+func openRouter(t *testing.T, path string, now func() time.Time) *delivery.Engine {
 	t.Helper()
-	return surfacetest.OpenRouter(t, orchestrator.Options{Path: path, Now: now})
+	return surfacetest.OpenRouter(t, ledger.Options{Path: path, Now: now})
 }
 
 // clearSchedules leaves only what the test adds.
-func clearSchedules(t *testing.T, r *orchestrator.Engine) {
+func clearSchedules(t *testing.T, r *delivery.Engine) {
 	t.Helper()
 	if _, err := r.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	list, err := r.Schedules(t.Context())
+	list, err := schedules.List(t.Context(), r.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range list {
-		if err := r.RemoveSchedule(t.Context(), s.Name); err != nil {
+		if err := schedules.Remove(t.Context(), r.Ledger, s.Name); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // startScheduler runs a scheduler until the test ends.
-func startScheduler(t *testing.T, r *orchestrator.Engine, catalogue *commands.Catalogue) (stop func()) {
+func startScheduler(t *testing.T, r *delivery.Engine, catalogue *commands.Catalogue) (stop func()) {
 	t.Helper()
-	env := commands.Env{Ledger: r.Router, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue}
+	env := commands.Env{Ledger: r.Ledger, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- newScheduler(env, newMetrics(r.Router, "test", slog.New(slog.DiscardHandler))).run(ctx)
+		done <- newScheduler(env, newMetrics(r.Ledger, "test", slog.New(slog.DiscardHandler))).run(ctx)
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -100,9 +103,9 @@ func startScheduler(t *testing.T, r *orchestrator.Engine, catalogue *commands.Ca
 	return stop
 }
 
-func addSchedule(t *testing.T, r *orchestrator.Engine, name, spec string) {
+func addSchedule(t *testing.T, r *delivery.Engine, name, spec string) {
 	t.Helper()
-	if _, err := r.AddSchedule(t.Context(), orchestrator.Schedule{Name: name, Spec: spec, Command: "tick", Params: []byte(`{"mark":"` + name + `"}`)}); err != nil {
+	if _, err := schedules.Add(t.Context(), r.Ledger, orchestrator.Schedule{Name: name, Spec: spec, Command: "tick", Params: []byte(`{"mark":"` + name + `"}`)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -127,7 +130,7 @@ func TestOddSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	s := newScheduler(commands.Env{Ledger: r.Router, Engine: r, Caller: commands.Caller{Admin: true}, Log: log, Catalogue: ticking(t, make(chan string, 100))}, newMetrics(r.Router, "test", log))
+	s := newScheduler(commands.Env{Ledger: r.Ledger, Engine: r, Caller: commands.Caller{Admin: true}, Log: log, Catalogue: ticking(t, make(chan string, 100))}, newMetrics(r.Ledger, "test", log))
 	if err := s.load(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +173,7 @@ func TestMissedRunIsMadeUpOnce(t *testing.T) {
 	if seen["daily"] != 1 || seen["yearly"] != 0 {
 		t.Errorf("runs: %v; want the daily one once, the yearly one never", seen)
 	}
-	list, err := r.Schedules(t.Context())
+	list, err := schedules.List(t.Context(), r.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +205,7 @@ func TestSchedulesAreReadAgain(t *testing.T) {
 		{Spec: orchestrator.Doorbell, Command: "tick", Params: []byte(`{"marks":1}`)},
 	} {
 		s.Name = fmt.Sprintf("broken-%d", i)
-		if _, err := r.AddSchedule(t.Context(), s); err != nil {
+		if _, err := schedules.Add(t.Context(), r.Ledger, s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,8 +224,8 @@ func TestSchedulesAreReadAgain(t *testing.T) {
 func TestLatestSlot(t *testing.T) {
 	t.Parallel()
 	r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
-	env := commands.Env{Ledger: r.Router, Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: ticking(t, make(chan string, 1))}
-	s := newScheduler(env, newMetrics(r.Router, "test", slog.New(slog.DiscardHandler)))
+	env := commands.Env{Ledger: r.Ledger, Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: ticking(t, make(chan string, 1))}
+	s := newScheduler(env, newMetrics(r.Ledger, "test", slog.New(slog.DiscardHandler)))
 	at := func(text string) time.Time {
 		when, err := time.ParseInLocation("2006-01-02 15:04:05", text, time.Local)
 		if err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 )
 
 // arrival is the coming of the one agent whose host has started `mailroom mcp`: it is registered, and takes part in its
@@ -48,7 +50,7 @@ func (a *arrival) ready(ctx context.Context) error {
 	if a.done {
 		return nil
 	}
-	if _, err := a.env.Ledger.Agents(ctx); err != nil {
+	if _, err := agents.List(ctx, a.env.Ledger); err != nil {
 		return withMissing(err, a.env.Ledger)
 	}
 	a.done = true
@@ -56,7 +58,7 @@ func (a *arrival) ready(ctx context.Context) error {
 	if name == "" || orchestrator.IsBuiltIn(name) {
 		return nil
 	}
-	_, err := a.env.Ledger.Join(ctx, orchestrator.Joining{Session: a.env.Caller.Session, Agent: name, Register: true})
+	_, err := agents.Join(ctx, a.env.Ledger, agents.Joining{Session: a.env.Caller.Session, Agent: name, Register: true})
 	switch orchestrator.CodeOf(err) {
 	case orchestrator.Busy, orchestrator.Unavailable:
 		a.done = err == nil
@@ -68,7 +70,7 @@ func (a *arrival) ready(ctx context.Context) error {
 }
 
 // withMissing tells a model what there is to do about a database that is not there: it cannot make one with a tool.
-func withMissing(err error, router *orchestrator.Router) error {
+func withMissing(err error, router *ledger.Ledger) error {
 	var e *orchestrator.Error
 	if !router.NoneYet() || !errors.As(err, &e) {
 		return err

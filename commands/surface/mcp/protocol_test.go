@@ -17,6 +17,8 @@ import (
 	"mailroom/commands/surface"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/transport"
 )
 
@@ -314,11 +316,11 @@ func TestAdviceWithoutAShell(t *testing.T) {
 // TestAdviceWhereLessIsOffered: who cannot follow a hint is told who can, or nothing when there is only something to see.
 func TestAdviceWhereLessIsOffered(t *testing.T) {
 	t.Parallel()
-	e := &endpoints{surfacetest.On(t, surfacetest.OpenRouter(t, orchestrator.Options{
+	e := &endpoints{surfacetest.On(t, surfacetest.OpenRouter(t, ledger.Options{
 		Path: t.TempDir() + "/mailroom.db", Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "webhook": new(transport.Webhook)},
 	}))}
 	e.serve(e.Env, nil)
-	if _, _, err := e.Router.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "builder"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), e.Router.Ledger, agents.AgentUpdate{Name: "builder"}); err != nil {
 		t.Fatal(err)
 	}
 	status, text := e.Run(e.Token("builder", true), "agent_add", `{"name":"hook","deliver":"webhook:http://127.0.0.1/x"}`)

@@ -9,6 +9,10 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/threads"
 )
 
 // addResources offers what can be read without changing anything: an inbox, a thread, the trace of a message.
@@ -87,24 +91,24 @@ func readInbox(ctx context.Context, env commands.Env, agent string) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	ms, more, err := env.Ledger.Wait(ctx, orchestrator.WaitOptions{Recipient: agent, Limit: messagesAtOnce, Peek: true})
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.WaitOptions{Recipient: agent, Limit: messagesAtOnce, Peek: true})
 	return map[string]any{"agent": agent, "messages": notNil(ms), "has_more": more}, err
 }
 
 // readThread shows what was said in a thread: all of it to administrators, to its participants what was posted, and to
 // everybody what they sent or got. Any vocabulary can name any thread, so that naming one gives no part in it.
 func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
-	threads, err := env.Ledger.Threads(ctx, []string{id})
+	threads, err := threads.List(ctx, env.Ledger, []string{id})
 	if err != nil {
 		return nil, err
 	}
 	th, known := threads[id]
 	part := known && (env.Caller.Admin || th.Has(env.Caller.Name))
-	f := orchestrator.HistoryFilter{ThreadID: id, Limit: messagesAtOnce, OldestFirst: true}
+	f := messages.HistoryFilter{ThreadID: id, Limit: messagesAtOnce, OldestFirst: true}
 	if !env.Caller.Admin {
 		f.Party, f.Posts = env.Caller.Name, part
 	}
-	ms, more, err := env.Ledger.History(ctx, f)
+	ms, more, err := messages.History(ctx, env.Ledger, f)
 	if err != nil {
 		return nil, err
 	}
@@ -116,12 +120,12 @@ func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
 
 // readTrace shows what happened to a message to its sender, its recipient and administrators.
 func readTrace(ctx context.Context, env commands.Env, id string) (any, error) {
-	var stories []orchestrator.Story
+	var stories []overview.Story
 	var err error
 	if env.Caller.Admin {
-		stories, err = env.Ledger.Stories(ctx, id)
+		stories, err = overview.Trace(ctx, env.Ledger, id)
 	} else {
-		stories, err = env.Ledger.OwnStories(ctx, id, env.Caller.Name)
+		stories, err = overview.OwnTrace(ctx, env.Ledger, id, env.Caller.Name)
 	}
 	return map[string]any{"stories": stories}, err
 }

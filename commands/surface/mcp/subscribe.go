@@ -9,6 +9,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/reading"
 )
 
 // inboxURI is what the address of every inbox begins with.
@@ -54,7 +55,7 @@ func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest
 	if err != nil {
 		return err
 	}
-	arrivals, stop, err := s.env.Ledger.Arrivals(ctx, agent)
+	arrivals, stop, err := reading.Arrivals(ctx, s.env.Ledger, agent)
 	if err != nil {
 		done()
 		return err

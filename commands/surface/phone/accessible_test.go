@@ -8,8 +8,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // accessible has axe look at what the page shows, in light and in dark, and measures what can be touched.
@@ -52,7 +52,7 @@ func TestAccessible(t *testing.T) {
 	tb.until(`document.querySelector("[role=alert]:not([hidden])")`)
 	tb.accessible("a refused code")
 
-	code, _, err := m.StartPairing(t.Context())
+	code, _, err := questions.StartPairing(t.Context(), m.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestAccessible(t *testing.T) {
 	tb.accessible("approval")
 
 	d := m.device()
-	if d, err = person.Approve(t.Context(), m.Engine.Router, d.Fingerprint); err != nil {
+	if d, err = person.Approve(t.Context(), m.Engine.Ledger, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("No open questions.")
@@ -86,7 +86,7 @@ func TestAccessible(t *testing.T) {
 	tb.press("Unpair this device")
 	tb.accessible("unpair")
 	tb.press("Keep it")
-	if _, err := m.RevokeDevice(t.Context(), d.ID); err != nil {
+	if _, err := questions.RevokeDevice(t.Context(), m.Ledger, d.ID); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("Not paired any more")
@@ -94,7 +94,7 @@ func TestAccessible(t *testing.T) {
 }
 
 // fillAll gives the device one of everything, and waits until the page shows it.
-func (m *machine) fillAll(tb *tab, d orchestrator.Device) {
+func (m *machine) fillAll(tb *tab, d questions.Device) {
 	m.t.Helper()
 	long := strings.Repeat("Donaudampfschifffahrt", 8)
 	m.ask(d, true, said{"question": "Keep " + long + "?", "options": []string{"keep it", long[:100], "c", "d", "e"}, "priority": "high", "context": long})
@@ -108,7 +108,7 @@ func (m *machine) fillAll(tb *tab, d orchestrator.Device) {
 	}
 	m.alert(stranger, true, said{"message": "not for you"})
 	tb.sees("Over?")
-	if _, err := m.CancelQuestion(m.t.Context(), over.id, "builder"); err != nil {
+	if _, err := questions.Cancel(m.t.Context(), m.Ledger, over.id, "builder"); err != nil {
 		m.t.Fatal(err)
 	}
 	tb.sees("Cancelled by the asker")

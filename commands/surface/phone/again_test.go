@@ -1,6 +1,7 @@
 package phone_test
 
 import (
+	"mailroom/orchestrator/questions"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -72,11 +73,11 @@ func TestPushedReopened(t *testing.T) {
 			tb.shows("Nothing yet.")
 			tb.press("Questions")
 		}
-		over, err := m.Question(t.Context(), q.id)
+		over, err := questions.Get(t.Context(), m.Ledger, q.id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.RefuseAnswer(t.Context(), q.id, over.Answer, "it is forged"); err != nil {
+		if err := questions.RefuseAnswer(t.Context(), m.Ledger, q.id, over.Answer, "it is forged"); err != nil {
 			t.Fatal(err)
 		}
 		w.push(m.pushed(q.id))

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // A phone's way through all of the routes: pair, be approved, subscribe, see what is open, answer, unpair.
@@ -20,10 +20,10 @@ func TestEveryRoute(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, Options{}, nil)
 	p := h.waits("Ann's phone")
-	if p.fingerprint != orchestrator.Fingerprint(p.to) {
+	if p.fingerprint != questions.Fingerprint(p.to) {
 		t.Errorf("fingerprint %s; want that of %s", p.fingerprint, p.to)
 	}
-	key, err := h.router.VAPIDPublicKey(t.Context())
+	key, err := questions.VAPIDPublicKey(t.Context(), h.router)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestEveryRoute(t *testing.T) {
 		}
 	}
 	device("waiting", "none")
-	if _, err := person.Approve(t.Context(), h.router, orchestrator.Fingerprint(p.to)); err != nil {
+	if _, err := person.Approve(t.Context(), h.router, questions.Fingerprint(p.to)); err != nil {
 		t.Fatal(err)
 	}
 	endpoint := "https://updates.push.services.mozilla.com/wpush/v2/abc"
@@ -74,10 +74,10 @@ func TestEveryRoute(t *testing.T) {
 			t.Errorf("%s afterwards: %d %s", id, a.status, a.body)
 		}
 	}
-	if q, err := h.router.Question(t.Context(), clear); err != nil || q.Answer != `{"option":1}` || q.AnsweredBy != p.id {
+	if q, err := questions.Get(t.Context(), h.router, clear); err != nil || q.Answer != `{"option":1}` || q.AnsweredBy != p.id {
 		t.Errorf("the answer is %+v, %v", q, err)
 	}
-	if q, err := h.router.Question(t.Context(), sealed); err != nil || p.open(q.Answer) != "yes" {
+	if q, err := questions.Get(t.Context(), h.router, sealed); err != nil || p.open(q.Answer) != "yes" {
 		t.Errorf("the sealed answer is %+v, %v", q, err)
 	}
 	if a := p.ask("DELETE", "/api/subscription", ""); a.status != 200 || a.read("push") != "none" {
@@ -218,7 +218,7 @@ func TestQuestionsThatHaveEnded(t *testing.T) {
 	p := h.phone("a")
 	const body = `{"question":"?","options":["a","b"]}`
 	cancelled, expired := h.question(body, false, time.Hour, p), h.question(body, false, time.Minute, p)
-	if _, err := h.router.CancelQuestion(t.Context(), cancelled, ""); err != nil {
+	if _, err := questions.Cancel(t.Context(), h.router, cancelled, ""); err != nil {
 		t.Fatal(err)
 	}
 	h.step(2 * time.Minute)
@@ -281,7 +281,7 @@ func TestDevicesRace(t *testing.T) {
 				}
 			}
 		}
-		if q, err := h.router.Question(t.Context(), id); err != nil || q.AnsweredBy != won.device.id || q.Answer != won.said {
+		if q, err := questions.Get(t.Context(), h.router, id); err != nil || q.AnsweredBy != won.device.id || q.Answer != won.said {
 			t.Errorf("round %d: %+v was told that it won; the answer is %+v, %v", round, won, q, err)
 		}
 	}
@@ -298,39 +298,39 @@ func TestButtonsOfNtfy(t *testing.T) {
 		t.Helper()
 		return h.ask("POST", "/api/once/"+id+"/"+option+"/"+token, "", nil)
 	}
-	if a := post(first, "0", orchestrator.NtfyToken("", first, 0)); a.status != 403 {
+	if a := post(first, "0", questions.NtfyToken("", first, 0)); a.status != 403 {
 		t.Errorf("without a topic: %d %s", a.status, a.body)
 	}
-	if _, err := h.router.SetNtfy(t.Context(), orchestrator.NtfyConfig{URL: "https://ntfy.sh/topic"}); err != nil {
+	if _, err := questions.SetNtfy(t.Context(), h.router, questions.NtfyConfig{URL: "https://ntfy.sh/topic"}); err != nil {
 		t.Fatal(err)
 	}
 	key := h.hidden(`SELECT p256dh FROM signal_subscriptions WHERE device_id = 'ntfy'`)
-	good := orchestrator.NtfyToken(key, first, 1)
+	good := questions.NtfyToken(key, first, 1)
 	for name, a := range map[string]answer{
 		"another option": post(first, "2", good), "another question": post(second, "1", good), "no option": post(first, "x", good),
 		"a larger number": post(first, "99999999999999999999", good), "one digit less": post(first, "1", good[:31]), "one digit more": post(first, "1", good+"0"),
-		"another digit": post(first, "1", good[:31]+"x"), "upper case": post(first, "1", strings.ToUpper("a"+good[1:])), "another key": post(first, "1", orchestrator.NtfyToken("00", first, 1)),
-		"encrypted": post(secret, "1", orchestrator.NtfyToken(key, secret, 1)), "no question": post("q-1", "1", good),
+		"another digit": post(first, "1", good[:31]+"x"), "upper case": post(first, "1", strings.ToUpper("a"+good[1:])), "another key": post(first, "1", questions.NtfyToken("00", first, 1)),
+		"encrypted": post(secret, "1", questions.NtfyToken(key, secret, 1)), "no question": post("q-1", "1", good),
 	} {
 		if a.status != 403 || a.code() != "permission_denied" {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
-	if a := post("q-1", "1", orchestrator.NtfyToken(key, "q-1", 1)); a.status != 404 {
+	if a := post("q-1", "1", questions.NtfyToken(key, "q-1", 1)); a.status != 404 {
 		t.Errorf("a question that is gone: %d %s", a.status, a.body)
 	}
 	if a := post(first, "1", good); a.status != 200 || a.read("status") != "answered" {
 		t.Errorf("the right token: %d %s", a.status, a.body)
 	}
 	for _, option := range []int{0, 1} {
-		if a := post(first, fmt.Sprint(option), orchestrator.NtfyToken(key, first, option)); a.status != 409 || a.read("status") != "answered" {
+		if a := post(first, fmt.Sprint(option), questions.NtfyToken(key, first, option)); a.status != 409 || a.read("status") != "answered" {
 			t.Errorf("option %d afterwards: %d %s", option, a.status, a.body)
 		}
 	}
-	if a := post(second, "7", orchestrator.NtfyToken(key, second, 7)); a.status != 400 {
+	if a := post(second, "7", questions.NtfyToken(key, second, 7)); a.status != 400 {
 		t.Errorf("an option that the question lacks: %d %s", a.status, a.body)
 	}
-	if q, err := h.router.Question(t.Context(), first); err != nil || q.Answer != `{"option":1}` || q.AnsweredBy != "ntfy" {
+	if q, err := questions.Get(t.Context(), h.router, first); err != nil || q.Answer != `{"option":1}` || q.AnsweredBy != "ntfy" {
 		t.Errorf("the answer is %+v, %v", q, err)
 	}
 	if spans := h.cells(`SELECT name || ' ' || caller FROM command_trace WHERE name = 'phone once'`); !slices.Equal(spans, []string{"phone once device:ntfy"}) {

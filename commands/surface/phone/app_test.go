@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // TestPairingByLink: the code of the link is filled in and taken out of the address, the fingerprint is that of the key
@@ -15,7 +16,7 @@ import (
 func TestPairingByLink(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	code, _, err := m.StartPairing(t.Context())
+	code, _, err := questions.StartPairing(t.Context(), m.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestPairingByLink(t *testing.T) {
 	if shown := eval[string](tb, `document.querySelector(".fingerprint").innerText`); shown != d.Fingerprint {
 		t.Errorf("the phone shows %s, the machine has %s", shown, d.Fingerprint)
 	}
-	if _, err := person.Approve(t.Context(), m.Engine.Router, d.Fingerprint); err != nil {
+	if _, err := person.Approve(t.Context(), m.Engine.Ledger, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("No open questions.")
@@ -46,7 +47,7 @@ func TestPairingByLink(t *testing.T) {
 func TestPairingByHand(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	code, _, err := m.StartPairing(t.Context())
+	code, _, err := questions.StartPairing(t.Context(), m.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestTypingSurvives(t *testing.T) {
 	tb.fill("Your answer", "half of")
 	other := m.ask(d, true, said{"question": "And this?", "options": []string{"a", "b"}})
 	tb.sees("And this?")
-	if _, err := m.CancelQuestion(t.Context(), other.id, "builder"); err != nil {
+	if _, err := questions.Cancel(t.Context(), m.Ledger, other.id, "builder"); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("Cancelled by the asker")
@@ -201,11 +202,11 @@ func TestReopened(t *testing.T) {
 	tb.sees("Again?")
 	tb.press("once")
 	tb.shows("You answered: once")
-	over, err := m.Question(t.Context(), q.id)
+	over, err := questions.Get(t.Context(), m.Ledger, q.id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.RefuseAnswer(t.Context(), q.id, over.Answer, "it is forged"); err != nil {
+	if err := questions.RefuseAnswer(t.Context(), m.Ledger, q.id, over.Answer, "it is forged"); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("Your answer did not pass the asker's check. Please answer again.")
@@ -226,12 +227,12 @@ func TestLostRace(t *testing.T) {
 	tb.sees("Who is first?")
 	tb.sees("Still?")
 	tb.refreshed()
-	if _, err := m.AnswerQuestion(t.Context(), q.id, d.ID, "by another"); err != nil {
+	if _, err := questions.Answer(t.Context(), m.Ledger, q.id, d.ID, "by another"); err != nil {
 		t.Fatal(err)
 	}
 	tb.press("me")
 	tb.shows("Answered on another device before your answer arrived")
-	if _, err := m.CancelQuestion(t.Context(), late.id, "builder"); err != nil {
+	if _, err := questions.Cancel(t.Context(), m.Ledger, late.id, "builder"); err != nil {
 		t.Fatal(err)
 	}
 	tb.press("still")
@@ -245,7 +246,7 @@ func TestRevoked(t *testing.T) {
 	tb, d := m.pair()
 	m.ask(d, true, said{"question": "Are you there?"})
 	tb.sees("Are you there?")
-	if _, err := m.RevokeDevice(t.Context(), d.ID); err != nil {
+	if _, err := questions.RevokeDevice(t.Context(), m.Ledger, d.ID); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("Not paired any more")

@@ -15,7 +15,7 @@ import (
 
 	"filippo.io/age"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/questions"
 )
 
 // asked is a question as an asker holds it: with what is needed to read the answer. The sealing is written anew here,
@@ -69,9 +69,9 @@ func newAsked(t *testing.T) asked {
 }
 
 // ask asks a question of the device; what it says is completed with what every question has.
-func (m *machine) ask(d orchestrator.Device, encrypted bool, s said) asked {
+func (m *machine) ask(d questions.Device, encrypted bool, s said) asked {
 	m.t.Helper()
-	id, err := m.NewSignalID("q-")
+	id, err := questions.NewSignalID(m.Ledger, "q-")
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (m *machine) ask(d orchestrator.Device, encrypted bool, s said) asked {
 }
 
 // askAs is ask with an id that need not be one of the daemon's.
-func (m *machine) askAs(id string, d orchestrator.Device, encrypted bool, s said) asked {
+func (m *machine) askAs(id string, d questions.Device, encrypted bool, s said) asked {
 	m.t.Helper()
 	q := newAsked(m.t)
 	q.id = id
@@ -94,7 +94,7 @@ func (m *machine) askAs(id string, d orchestrator.Device, encrypted bool, s said
 		document["reply"], document["mac"] = q.identity.Recipient().String(), base64.RawURLEncoding.EncodeToString(q.mac)
 		body = seal(m.t, document, d.Recipient)
 	}
-	_, _, err := m.AskUser(m.t.Context(), orchestrator.QuestionDraft{
+	_, _, err := questions.Ask(m.t.Context(), m.Ledger, questions.QuestionDraft{
 		ID: id, Asker: "builder", Register: true, Encrypted: encrypted, Body: body, TTL: time.Hour, Devices: []string{d.ID},
 	})
 	if err != nil {
@@ -104,9 +104,9 @@ func (m *machine) askAs(id string, d orchestrator.Device, encrypted bool, s said
 }
 
 // alert tells the device something.
-func (m *machine) alert(d orchestrator.Device, encrypted bool, s said) string {
+func (m *machine) alert(d questions.Device, encrypted bool, s said) string {
 	m.t.Helper()
-	id, err := m.NewSignalID("a-")
+	id, err := questions.NewSignalID(m.Ledger, "a-")
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func (m *machine) alert(d orchestrator.Device, encrypted bool, s said) string {
 	if encrypted {
 		body = seal(m.t, document, d.Recipient)
 	}
-	_, _, err = m.AlertUser(m.t.Context(), orchestrator.AlertDraft{
+	_, _, err = questions.AlertUser(m.t.Context(), m.Ledger, questions.AlertDraft{
 		ID: id, Sender: "builder", Register: true, Encrypted: encrypted, Body: body, Devices: []string{d.ID},
 	})
 	if err != nil {
@@ -131,11 +131,11 @@ func (m *machine) alert(d orchestrator.Device, encrypted bool, s said) string {
 // answer waits until a question is over and returns what was answered: "option:1" or "text:..".
 func (m *machine) answer(q asked) string {
 	m.t.Helper()
-	over, err := m.WaitQuestion(m.t.Context(), q.id, patience)
+	over, err := questions.Wait(m.t.Context(), m.Ledger, q.id, patience)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if over.Status != orchestrator.QuestionAnswered {
+	if over.Status != questions.QuestionAnswered {
 		m.t.Fatalf("the question is %s", over.Status)
 	}
 	if !over.Encrypted {

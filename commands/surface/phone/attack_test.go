@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // routes are all that can be asked, with a body that is taken, as far as there is one that always is.
@@ -126,10 +127,10 @@ func TestTokens(t *testing.T) {
 	h := newHome(t, Options{}, nil)
 	p, other, gone := h.phone("a"), h.phone("b"), h.phone("c")
 	q := h.question(`{"options":["a"]}`, false, time.Hour)
-	if _, err := h.router.RevokeDevice(t.Context(), gone.id); err != nil {
+	if _, err := questions.RevokeDevice(t.Context(), h.router, gone.id); err != nil {
 		t.Fatal(err)
 	}
-	agents, _, err := h.router.IssueToken(t.Context(), "builder", true, 0)
+	agents, _, err := agents.IssueToken(t.Context(), h.router, "builder", true, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func TestBeforeAndAfter(t *testing.T) {
 	before := h.question("secret", true, time.Hour, old)
 	clear := h.question(`{"question":"open"}`, false, time.Hour)
 	h.step(time.Second)
-	if _, err := person.Approve(t.Context(), h.router, orchestrator.Fingerprint(late.to)); err != nil {
+	if _, err := person.Approve(t.Context(), h.router, questions.Fingerprint(late.to)); err != nil {
 		t.Fatal(err)
 	}
 	h.step(time.Second)
@@ -216,7 +217,7 @@ func TestBeforeAndAfter(t *testing.T) {
 	if a := late.ask("POST", "/api/questions/"+before+"/answer", `{"ciphertext":"`+h.seal("x", old)+`"}`); a.status != 404 {
 		t.Errorf("answering what is for others: %d %s", a.status, a.body)
 	}
-	if _, err := h.router.RevokeDevice(t.Context(), old.id); err != nil {
+	if _, err := questions.RevokeDevice(t.Context(), h.router, old.id); err != nil {
 		t.Fatal(err)
 	}
 	for _, route := range []string{"GET /api/signals", "GET /api/signals/" + after, "GET /api/device", "POST /api/questions/" + clear + "/answer"} {
@@ -225,7 +226,7 @@ func TestBeforeAndAfter(t *testing.T) {
 			t.Errorf("%s when revoked: %d %s", route, a.status, a.body)
 		}
 	}
-	if q, err := h.router.Question(t.Context(), clear); err != nil || q.Status != orchestrator.QuestionPending {
+	if q, err := questions.Get(t.Context(), h.router, clear); err != nil || q.Status != questions.QuestionPending {
 		t.Errorf("the question is %+v, %v", q, err)
 	}
 }
@@ -259,7 +260,7 @@ func TestRevived(t *testing.T) {
 			t.Errorf("it is told %d %s", a.status, a.body)
 		}
 	}
-	if q, err := h.router.Question(t.Context(), clear); err != nil || q.Status != orchestrator.QuestionPending {
+	if q, err := questions.Get(t.Context(), h.router, clear); err != nil || q.Status != questions.QuestionPending {
 		t.Errorf("the question is %+v, %v", q, err)
 	}
 }
@@ -274,7 +275,7 @@ func TestNothingLeaks(t *testing.T) {
 	p.token = "none yet"
 	paired := h.ask("POST", "/api/pair", pairBody(code, "x", p.to), nil)
 	p.id, p.token = paired.read("device"), paired.read("token")
-	if _, err := person.Approve(t.Context(), h.router, orchestrator.Fingerprint(p.to)); err != nil {
+	if _, err := person.Approve(t.Context(), h.router, questions.Fingerprint(p.to)); err != nil {
 		t.Fatal(err)
 	}
 	sealed := h.question(`{"question":"canaryquestion"}`, true, time.Hour, p)

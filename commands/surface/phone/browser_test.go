@@ -24,8 +24,11 @@ import (
 	"go.uber.org/goleak"
 
 	"mailroom/commands/surface/phone"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/router"
 )
 
 // patience is how long a browser may take for anything. No test waits for it unless it fails.
@@ -63,7 +66,7 @@ func (q quitting) Run() int {
 
 // machine is a database with the listener for phones on it.
 type machine struct {
-	*orchestrator.Engine
+	*delivery.Engine
 	t      *testing.T
 	file   string // the database
 	listen *phone.Phone
@@ -72,7 +75,7 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mailroom.db")
-	router, err := orchestrator.Open(t.Context(), orchestrator.Options{Path: file, Log: slog.New(slog.DiscardHandler)})
+	router, err := router.Open(t.Context(), ledger.Options{Path: file, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +93,7 @@ func newMachine(t *testing.T) *machine {
 // up opens the listener at an address, and down closes it.
 func (m *machine) up(address string) {
 	m.t.Helper()
-	listen, err := phone.Listen(context.WithoutCancel(m.t.Context()), m.Engine.Router, slog.New(slog.DiscardHandler), phone.Options{Address: address})
+	listen, err := phone.Listen(context.WithoutCancel(m.t.Context()), m.Engine.Ledger, slog.New(slog.DiscardHandler), phone.Options{Address: address})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -308,9 +311,9 @@ func (tb *tab) command(_ any, err error) {
 }
 
 // pair pairs the tab's device by the link of the code and approves it. The tab was opened at the code's address.
-func (m *machine) pair() (*tab, orchestrator.Device) {
+func (m *machine) pair() (*tab, questions.Device) {
 	m.t.Helper()
-	code, _, err := m.StartPairing(m.t.Context())
+	code, _, err := questions.StartPairing(m.t.Context(), m.Ledger)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -318,7 +321,7 @@ func (m *machine) pair() (*tab, orchestrator.Device) {
 	tb.press("Pair this device")
 	tb.sees("Approve this device")
 	d := m.device()
-	if d, err = person.Approve(m.t.Context(), m.Engine.Router, d.Fingerprint); err != nil {
+	if d, err = person.Approve(m.t.Context(), m.Engine.Ledger, d.Fingerprint); err != nil {
 		m.t.Fatal(err)
 	}
 	tb.sees("No open questions.")
@@ -326,9 +329,9 @@ func (m *machine) pair() (*tab, orchestrator.Device) {
 }
 
 // device returns the newest device.
-func (m *machine) device() orchestrator.Device {
+func (m *machine) device() questions.Device {
 	m.t.Helper()
-	devices, err := m.Devices(m.t.Context())
+	devices, err := questions.Devices(m.t.Context(), m.Ledger)
 	if err != nil || len(devices) == 0 {
 		m.t.Fatalf("no device: %v", err)
 	}

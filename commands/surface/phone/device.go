@@ -8,6 +8,8 @@ import (
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/questions"
 )
 
 // paired is the answer to a code.
@@ -24,7 +26,7 @@ func (p *Phone) pairing(rw http.ResponseWriter, r *http.Request) {
 	if !listener.ReadAll(rw, r, maxBody) {
 		return
 	}
-	result, err := p.traced(r, "phone pair", orchestrator.DevicePrefix+"unknown", false, p.pair)
+	result, err := p.traced(r, "phone pair", push.DevicePrefix+"unknown", false, p.pair)
 	if err != nil && !p.codes.Allow() {
 		listener.TooMany(rw, "too many attempts to pair")
 		return
@@ -41,7 +43,7 @@ func (p *Phone) pair(r *http.Request) (any, error) {
 	if err := checkRecipient(body.Recipient); err != nil {
 		return nil, err
 	}
-	d, token, err := p.router.Pair(r.Context(), orchestrator.PairRequest{Code: body.Code, Name: body.Name, Recipient: body.Recipient})
+	d, token, err := questions.Pair(r.Context(), p.router, questions.PairRequest{Code: body.Code, Name: body.Name, Recipient: body.Recipient})
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +73,8 @@ type deviceState struct {
 	Push        string `json:"push"`
 }
 
-func (p *Phone) device(r *http.Request, d orchestrator.Device) (any, error) {
-	key, err := p.router.VAPIDPublicKey(r.Context())
+func (p *Phone) device(r *http.Request, d questions.Device) (any, error) {
+	key, err := questions.VAPIDPublicKey(r.Context(), p.router)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ type stateOf struct {
 }
 
 // unpair revokes the device that asks.
-func (p *Phone) unpair(r *http.Request, d orchestrator.Device) (any, error) {
+func (p *Phone) unpair(r *http.Request, d questions.Device) (any, error) {
 	d, err := person.Revoke(r.Context(), p.router, d.ID)
 	return stateOf{d.State}, err
 }
@@ -103,7 +105,7 @@ type pushOf struct {
 }
 
 // subscribe takes what a browser's PushSubscription says of itself; the router checks it.
-func (p *Phone) subscribe(r *http.Request, d orchestrator.Device) (any, error) {
+func (p *Phone) subscribe(r *http.Request, d questions.Device) (any, error) {
 	var body struct {
 		Endpoint       string
 		ExpirationTime any // browsers have it; push services say by themselves when it is over
@@ -112,9 +114,9 @@ func (p *Phone) subscribe(r *http.Request, d orchestrator.Device) (any, error) {
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
-	return pushOf{"ok"}, p.router.Subscribe(r.Context(), d.ID, orchestrator.Subscription{Endpoint: body.Endpoint, P256dh: body.Keys.P256dh, Auth: body.Keys.Auth})
+	return pushOf{"ok"}, questions.Subscribe(r.Context(), p.router, d.ID, questions.Subscription{Endpoint: body.Endpoint, P256dh: body.Keys.P256dh, Auth: body.Keys.Auth})
 }
 
-func (p *Phone) unsubscribe(r *http.Request, d orchestrator.Device) (any, error) {
-	return pushOf{"none"}, p.router.Unsubscribe(r.Context(), d.ID)
+func (p *Phone) unsubscribe(r *http.Request, d questions.Device) (any, error) {
+	return pushOf{"none"}, questions.Unsubscribe(r.Context(), p.router, d.ID)
 }

@@ -19,8 +19,12 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 	"golang.org/x/time/rate"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 )
 
 // home is a listener on a database of its own, with a clock that can be set and a log that can be searched.
@@ -66,20 +70,20 @@ func newHome(t testing.TB, o Options, change func(*Phone)) *home {
 	h := &home{t: t, folder: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	log := slog.New(slog.NewJSONHandler(h, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
-		Path: filepath.Join(h.folder, "mailroom.db"), Instance: "test", Now: h.now, Log: log, Bell: orchestrator.NewLocalBell(),
+	r, err := router.Open(t.Context(), ledger.Options{
+		Path: filepath.Join(h.folder, "mailroom.db"), Instance: "test", Now: h.now, Log: log, Bell: store.NewLocalBell(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "builder"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: "builder"}); err != nil {
 		t.Fatal(err)
 	}
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
-	if h.Phone, err = open(t.Context(), r.Router, log, o); err != nil {
+	if h.Phone, err = open(t.Context(), r.Ledger, log, o); err != nil {
 		t.Fatal(err)
 	}
 	h.strangers, h.codes = rate.NewLimiter(rate.Inf, 0), rate.NewLimiter(rate.Inf, 0)
@@ -190,7 +194,7 @@ func (h *home) newRecipient() (*age.X25519Identity, string) {
 
 func (h *home) code() string {
 	h.t.Helper()
-	code, _, err := h.router.StartPairing(h.t.Context())
+	code, _, err := questions.StartPairing(h.t.Context(), h.router)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -219,7 +223,7 @@ func (h *home) waits(name string) *phone {
 func (h *home) phone(name string) *phone {
 	h.t.Helper()
 	p := h.waits(name)
-	if _, err := person.Approve(h.t.Context(), h.router, orchestrator.Fingerprint(p.to)); err != nil {
+	if _, err := person.Approve(h.t.Context(), h.router, questions.Fingerprint(p.to)); err != nil {
 		h.t.Fatal(err)
 	}
 	return p
@@ -256,14 +260,14 @@ func both(changes ...func(*http.Request)) func(*http.Request) {
 // question asks one. With encrypted its body is sealed for the devices.
 func (h *home) question(body string, encrypted bool, ttl time.Duration, devices ...*phone) string {
 	h.t.Helper()
-	id, err := h.router.NewSignalID("q-")
+	id, err := questions.NewSignalID(h.router, "q-")
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	if encrypted {
 		body = h.seal(body, devices...)
 	}
-	if _, _, err := h.router.AskUser(h.t.Context(), orchestrator.QuestionDraft{
+	if _, _, err := questions.Ask(h.t.Context(), h.router, questions.QuestionDraft{
 		ID: id, Asker: "builder", Encrypted: encrypted, Body: body, TTL: ttl, Devices: ids(devices),
 	}); err != nil {
 		h.t.Fatal(err)
@@ -273,14 +277,14 @@ func (h *home) question(body string, encrypted bool, ttl time.Duration, devices 
 
 func (h *home) alert(body string, encrypted bool, devices ...*phone) string {
 	h.t.Helper()
-	id, err := h.router.NewSignalID("a-")
+	id, err := questions.NewSignalID(h.router, "a-")
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	if encrypted {
 		body = h.seal(body, devices...)
 	}
-	if _, _, err := h.router.AlertUser(h.t.Context(), orchestrator.AlertDraft{ID: id, Sender: "builder", Encrypted: encrypted, Body: body, Devices: ids(devices)}); err != nil {
+	if _, _, err := questions.AlertUser(h.t.Context(), h.router, questions.AlertDraft{ID: id, Sender: "builder", Encrypted: encrypted, Body: body, Devices: ids(devices)}); err != nil {
 		h.t.Fatal(err)
 	}
 	return id

@@ -14,6 +14,8 @@ import (
 
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
 )
 
 // Bounds of what is asked. Whoever shows no token shares one rate with all others who show none; whoever tries codes
@@ -37,7 +39,7 @@ type Options struct {
 // Phone is the listener. It is safe for concurrent use.
 type Phone struct {
 	*listener.Server
-	router    *orchestrator.Router
+	router    *ledger.Ledger
 	log       *slog.Logger
 	origin    *http.CrossOriginProtection
 	strangers *rate.Limiter // requests without a valid token
@@ -47,7 +49,7 @@ type Phone struct {
 }
 
 // Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params, unavailable.
-func Listen(ctx context.Context, router *orchestrator.Router, log *slog.Logger, o Options) (*Phone, error) {
+func Listen(ctx context.Context, router *ledger.Ledger, log *slog.Logger, o Options) (*Phone, error) {
 	p, err := open(ctx, router, log, o)
 	if err == nil {
 		p.Serve(p.handler)
@@ -56,7 +58,7 @@ func Listen(ctx context.Context, router *orchestrator.Router, log *slog.Logger, 
 }
 
 // open is Listen without the answers.
-func open(ctx context.Context, router *orchestrator.Router, log *slog.Logger, o Options) (*Phone, error) {
+func open(ctx context.Context, router *ledger.Ledger, log *slog.Logger, o Options) (*Phone, error) {
 	if o.Bounds == (listener.Bounds{}) {
 		o.Bounds = listener.Usual
 	}
@@ -83,7 +85,7 @@ func open(ctx context.Context, router *orchestrator.Router, log *slog.Logger, o 
 
 // warn says why a phone will not get through.
 func (p *Phone) warn(ctx context.Context, o Options) {
-	address, err := p.router.SignalURL(ctx)
+	address, err := questions.SignalURL(ctx, p.router)
 	switch {
 	case err != nil:
 		p.log.Warn("the setting signal.url cannot be read", "error", err)
@@ -151,7 +153,7 @@ func (p *Phone) knownHost(r *http.Request) bool {
 	if p.Loopback && listener.IsLoopback(host) {
 		return true
 	}
-	address, err := p.router.SignalURL(r.Context())
+	address, err := questions.SignalURL(r.Context(), p.router)
 	if err != nil || address == "" {
 		return false
 	}

@@ -1,6 +1,7 @@
 package phone_test
 
 import (
+	"mailroom/orchestrator/questions"
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
@@ -53,7 +54,7 @@ func TestOfflineTooLate(t *testing.T) {
 	tb.network(false)
 	tb.press("no")
 	tb.shows("Kept on this device. It will be sent when there is a connection.")
-	if _, err := m.AnswerQuestion(t.Context(), q.id, d.ID, "by another"); err != nil {
+	if _, err := questions.Answer(t.Context(), m.Ledger, q.id, d.ID, "by another"); err != nil {
 		t.Fatal(err)
 	}
 	tb.network(true)

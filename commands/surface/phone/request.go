@@ -13,11 +13,13 @@ import (
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/questions"
 	"mailroom/tracing"
 )
 
 // act is what a device asks for. Its result becomes the JSON of the answer.
-type act func(r *http.Request, d orchestrator.Device) (any, error)
+type act func(r *http.Request, d questions.Device) (any, error)
 
 // waiting serves devices that show a valid token, also those that wait for their approval. command names the span of what
 // changes something, "" is a look.
@@ -32,7 +34,7 @@ func (p *Phone) known(waitingToo bool, command string, do act) http.Handler {
 		if err != nil {
 			return
 		}
-		if d.State != orchestrator.DeviceActive && !waitingToo {
+		if d.State != questions.DeviceActive && !waitingToo {
 			err := orchestrator.Errorf(orchestrator.PermissionDenied, "this device is not approved yet").
 				WithHint("Compare the fingerprint that it shows, and run `mailroom signal device approve FINGERPRINT`")
 			err.Details = map[string]any{"state": d.State}
@@ -48,22 +50,22 @@ func (p *Phone) known(waitingToo bool, command string, do act) http.Handler {
 			if command == "" {
 				return do(r, d)
 			}
-			return p.traced(r, command, orchestrator.DevicePrefix+d.ID, true, func(r *http.Request) (any, error) { return do(r, d) })
+			return p.traced(r, command, push.DevicePrefix+d.ID, true, func(r *http.Request) (any, error) { return do(r, d) })
 		})
 	})
 }
 
 // authenticate finds out which device asks. One that the table calls active, and that nobody approved on this machine with
 // the key that it has there, waits as others do. On an error it has answered.
-func (p *Phone) authenticate(rw http.ResponseWriter, r *http.Request) (d orchestrator.Device, err error) {
+func (p *Phone) authenticate(rw http.ResponseWriter, r *http.Request) (d questions.Device, err error) {
 	secret, err := listener.BearerOf(r, "Pair this device again: `mailroom signal pair` prints a code")
 	if err == nil {
-		d, err = p.router.DeviceOfToken(r.Context(), secret)
+		d, err = questions.DeviceOfToken(r.Context(), p.router, secret)
 	}
-	if err == nil && d.State == orchestrator.DeviceActive {
+	if err == nil && d.State == questions.DeviceActive {
 		var approved []string
-		if approved, err = person.Approved(p.router, []orchestrator.Device{d}); len(approved) == 0 {
-			d.State = orchestrator.DeviceWaiting
+		if approved, err = person.Approved(p.router, []questions.Device{d}); len(approved) == 0 {
+			d.State = questions.DeviceWaiting
 		}
 	}
 	switch {

@@ -3,6 +3,7 @@ package phone_test
 import (
 	"flag"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +20,7 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("the pictures are taken with -screenshots")
 	}
 	m := newMachine(t)
-	code, _, err := m.StartPairing(t.Context())
+	code, _, err := questions.StartPairing(t.Context(), m.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestScreenshots(t *testing.T) {
 	tb.sees("Approve this device")
 	tb.picture("pairing")
 	d := m.device()
-	if d, err = person.Approve(t.Context(), m.Engine.Router, d.Fingerprint); err != nil {
+	if d, err = person.Approve(t.Context(), m.Engine.Ledger, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("No open questions.")

@@ -9,6 +9,8 @@ import (
 
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/questions"
 )
 
 // item is a question or an alert as a device gets it: sealed, or as the JSON text that says what it is.
@@ -34,21 +36,21 @@ func newItem(id, kind string, encrypted bool, body string) item {
 	return i
 }
 
-func questionItem(q orchestrator.Question) item {
+func questionItem(q questions.Question) item {
 	i := newItem(q.ID, "question", q.Encrypted, q.Body)
 	i.Status, i.CreatedAt, i.ExpiresAt = string(q.Status), q.CreatedAt, q.ExpiresAt
 	return i
 }
 
-func alertItem(a orchestrator.Alert) item {
+func alertItem(a questions.Alert) item {
 	i := newItem(a.ID, "alert", a.Encrypted, a.Body)
 	i.CreatedAt = a.CreatedAt
 	return i
 }
 
 // signals are what is open for a device.
-func (p *Phone) signals(r *http.Request, d orchestrator.Device) (any, error) {
-	questions, alerts, err := p.router.SignalsFor(r.Context(), d)
+func (p *Phone) signals(r *http.Request, d questions.Device) (any, error) {
+	questions, alerts, err := questions.SignalsFor(r.Context(), p.router, d)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +68,9 @@ func (p *Phone) signals(r *http.Request, d orchestrator.Device) (any, error) {
 }
 
 // signal is one of them, also a question that has ended.
-func (p *Phone) signal(r *http.Request, d orchestrator.Device) (any, error) {
+func (p *Phone) signal(r *http.Request, d questions.Device) (any, error) {
 	if !strings.HasPrefix(r.PathValue("id"), "q-") {
-		a, err := p.router.Alert(r.Context(), r.PathValue("id"))
+		a, err := questions.GetAlert(r.Context(), p.router, r.PathValue("id"))
 		return alertItem(a), err
 	}
 	q, err := p.question(r, d)
@@ -76,8 +78,8 @@ func (p *Phone) signal(r *http.Request, d orchestrator.Device) (any, error) {
 }
 
 // question finds the one that a path names, unless it was sealed before the device was approved: it is for others.
-func (p *Phone) question(r *http.Request, d orchestrator.Device) (orchestrator.Question, error) {
-	q, err := p.router.Question(r.Context(), r.PathValue("id"))
+func (p *Phone) question(r *http.Request, d questions.Device) (questions.Question, error) {
+	q, err := questions.Get(r.Context(), p.router, r.PathValue("id"))
 	if err == nil && q.Encrypted && q.CreatedAt < d.ApprovedAt {
 		err = orchestrator.Errorf(orchestrator.NotFound, "the question %s was asked before this device was approved", q.ID)
 	}
@@ -98,7 +100,7 @@ type answered struct {
 
 // answer answers a question. What is sealed is stored as it came: only the asker can read it. A device that was not told
 // that its answer was taken sends it again, and is told so.
-func (p *Phone) answer(r *http.Request, d orchestrator.Device) (any, error) {
+func (p *Phone) answer(r *http.Request, d questions.Device) (any, error) {
 	var given reply
 	if err := decode(r, &given); err != nil {
 		return nil, err
@@ -111,17 +113,17 @@ func (p *Phone) answer(r *http.Request, d orchestrator.Device) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = p.router.AnswerQuestion(r.Context(), q.ID, d.ID, text); orchestrator.CodeOf(err) == orchestrator.Conflict {
-		if now, again := p.router.Question(r.Context(), q.ID); again == nil && now.AnsweredBy == d.ID && now.Answer == text {
+	if _, err = questions.Answer(r.Context(), p.router, q.ID, d.ID, text); orchestrator.CodeOf(err) == orchestrator.Conflict {
+		if now, again := questions.Get(r.Context(), p.router, q.ID); again == nil && now.AnsweredBy == d.ID && now.Answer == text {
 			err = nil
 		}
 	}
-	return answered{string(orchestrator.QuestionAnswered)}, err
+	return answered{string(questions.QuestionAnswered)}, err
 }
 
 // check returns an answer in the form in which it is stored. Whether it fits the question, the router checks. Errors:
 // invalid_params, which do not repeat it.
-func (a reply) check(q orchestrator.Question) (string, error) {
+func (a reply) check(q questions.Question) (string, error) {
 	given := 0
 	for _, there := range []bool{a.Ciphertext != nil, a.Option != nil, a.Text != nil} {
 		if there {
@@ -154,7 +156,7 @@ func checkSealed(text string) error {
 // button serves the buttons of ntfy notifications. Only wrong tokens count against the rate, so that nobody keeps the right
 // ones out.
 func (p *Phone) button(rw http.ResponseWriter, r *http.Request) {
-	result, err := p.traced(r, "phone once", orchestrator.DevicePrefix+orchestrator.DeviceNtfy, false, p.once)
+	result, err := p.traced(r, "phone once", push.DevicePrefix+questions.DeviceNtfy, false, p.once)
 	if orchestrator.CodeOf(err) == orchestrator.PermissionDenied && !p.strangers.Allow() {
 		listener.TooMany(rw, "too many requests without a valid token")
 		return
@@ -168,7 +170,7 @@ func (p *Phone) once(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the address of the button names no option")
 	}
-	if err := p.router.NtfyOption(r.Context(), r.PathValue("id"), option, r.PathValue("token")); err != nil {
+	if err := questions.NtfyOption(r.Context(), p.router, r.PathValue("id"), option, r.PathValue("token")); err != nil {
 		return nil, err
 	}
 	return answered{"answered"}, nil

@@ -3,6 +3,7 @@ package phone_test
 import (
 	"encoding/base64"
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -18,7 +19,7 @@ func TestSubscribe(t *testing.T) {
 	tb, _ := m.pair()
 	tb.controlled()
 	tb.permit("granted")
-	key, err := m.VAPIDPublicKey(t.Context())
+	key, err := questions.VAPIDPublicKey(t.Context(), m.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func TestDenied(t *testing.T) {
 func TestApple(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	code, _, err := m.StartPairing(t.Context())
+	code, _, err := questions.StartPairing(t.Context(), m.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestApple(t *testing.T) {
 	if d.Name != "iPhone" {
 		t.Errorf("the device is called %q", d.Name)
 	}
-	if _, err := person.Approve(t.Context(), m.Engine.Router, d.Fingerprint); err != nil {
+	if _, err := person.Approve(t.Context(), m.Engine.Ledger, d.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
 	tb.sees("This device rings only for installed apps.")

@@ -1,6 +1,7 @@
 package phone_test
 
 import (
+	"mailroom/orchestrator/questions"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -70,7 +71,7 @@ func TestUnpairWhileRefreshing(t *testing.T) {
 			over := m.ask(d, false, said{"question": "A secret that is over"})
 			tb.sees("A secret that is over")
 			tb.refreshed()
-			if _, err := m.CancelQuestion(t.Context(), over.id, "builder"); err != nil {
+			if _, err := questions.Cancel(t.Context(), m.Ledger, over.id, "builder"); err != nil {
 				t.Fatal(err)
 			}
 			m.ask(d, false, said{"question": "A secret in clear"})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"mailroom/orchestrator/questions"
 	"slices"
 	"strings"
 	"testing"
@@ -113,13 +114,13 @@ func (w worker) gone(id string) {
 func (m *machine) pushed(id string) said {
 	m.t.Helper()
 	if strings.HasPrefix(id, "a-") {
-		a, err := m.Alert(m.t.Context(), id)
+		a, err := questions.GetAlert(m.t.Context(), m.Ledger, id)
 		if err != nil {
 			m.t.Fatal(err)
 		}
 		return said{"kind": "alert", "id": id, "ciphertext": a.Body}
 	}
-	q, err := m.Question(m.t.Context(), id)
+	q, err := questions.Get(m.t.Context(), m.Ledger, id)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func TestNotification(t *testing.T) {
 			t.Errorf("shown is %+v", got)
 		}
 	}
-	if _, err := m.CancelQuestion(t.Context(), q.id, "builder"); err != nil {
+	if _, err := questions.Cancel(t.Context(), m.Ledger, q.id, "builder"); err != nil {
 		t.Fatal(err)
 	}
 	w.push(said{"kind": "ended", "id": q.id, "status": "cancelled"})
@@ -247,7 +248,7 @@ func TestNotificationTap(t *testing.T) {
 	late := m.ask(d, true, said{"question": "Too late?", "options": []string{"yes", "no"}})
 	w.push(m.pushed(late.id))
 	w.shown(`list.length === 1`)
-	if _, err := m.AnswerQuestion(t.Context(), late.id, d.ID, "by another"); err != nil {
+	if _, err := questions.Answer(t.Context(), m.Ledger, late.id, d.ID, "by another"); err != nil {
 		t.Fatal(err)
 	}
 	w.button(late.id, "option:0")

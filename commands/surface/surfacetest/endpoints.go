@@ -12,6 +12,11 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
 
@@ -19,7 +24,7 @@ import (
 // can be searched. Its methods are safe for concurrent use.
 type Endpoints struct {
 	T       testing.TB
-	Router  *orchestrator.Engine
+	Router  *delivery.Engine
 	Env     commands.Env // for whatever serves the database
 	Folder  string       // the database's
 	Address string       // http://127.0.0.1:PORT, once something is served
@@ -30,30 +35,30 @@ type Endpoints struct {
 }
 
 // New opens a new database with some agents in it, until the test ends. The test serves it, and says where in Address.
-func New(t testing.TB, agents ...string) *Endpoints {
+func New(t testing.TB, names ...string) *Endpoints {
 	t.Helper()
 	e := &Endpoints{T: t, Folder: t.TempDir()}
 	log := slog.New(slog.NewJSONHandler(e, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r, err := orchestrator.Open(t.Context(), orchestrator.Options{
-		Path: filepath.Join(e.Folder, "mailroom.db"), Instance: "test", Now: e.now, Log: log, Bell: orchestrator.NewLocalBell(),
+	r, err := router.Open(t.Context(), ledger.Options{
+		Path: filepath.Join(e.Folder, "mailroom.db"), Instance: "test", Now: e.now, Log: log, Bell: store.NewLocalBell(),
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	for _, name := range agents {
-		if _, _, err := r.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: name}); err != nil {
+	for _, name := range names {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e.Router, e.Env = r, commands.Env{Ledger: r.Router, Engine: r, Log: log, Catalogue: Catalogue()}
+	e.Router, e.Env = r, commands.Env{Ledger: r.Ledger, Engine: r, Log: log, Catalogue: Catalogue()}
 	return e
 }
 
 // On returns the endpoints of a database that is open already, without a clock and a log of its own.
-func On(t testing.TB, r *orchestrator.Engine) *Endpoints {
-	return &Endpoints{T: t, Router: r, Env: commands.Env{Ledger: r.Router, Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: Catalogue()}}
+func On(t testing.TB, r *delivery.Engine) *Endpoints {
+	return &Endpoints{T: t, Router: r, Env: commands.Env{Ledger: r.Ledger, Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: Catalogue()}}
 }
 
 // Write appends to the log.
@@ -94,7 +99,7 @@ func (e *Endpoints) Step(d time.Duration) {
 // Token issues a token for an agent.
 func (e *Endpoints) Token(agent string, admin bool) string {
 	e.T.Helper()
-	secret, _, err := e.Router.IssueToken(e.T.Context(), agent, admin, 0)
+	secret, _, err := agents.IssueToken(e.T.Context(), e.Router.Ledger, agent, admin, 0)
 	if err != nil {
 		e.T.Fatal(err)
 	}

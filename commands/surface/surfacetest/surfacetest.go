@@ -14,7 +14,10 @@ import (
 	"mailroom/commands/relay"
 	"mailroom/commands/route"
 	"mailroom/commands/team"
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 )
 
 // Card is the card of a command for tests; PATH in it is how the command is called.
@@ -61,13 +64,13 @@ func Catalogue() *commands.Catalogue {
 }
 
 // OpenRouter opens a database until the test ends, without a log and with a bell of the process's own.
-func OpenRouter(t testing.TB, o orchestrator.Options) *orchestrator.Engine {
+func OpenRouter(t testing.TB, o ledger.Options) *delivery.Engine {
 	t.Helper()
 	o.Log, o.Instance = slog.New(slog.DiscardHandler), t.Name()
 	if o.Bell == nil {
-		o.Bell = orchestrator.NewLocalBell()
+		o.Bell = store.NewLocalBell()
 	}
-	r, err := orchestrator.Open(t.Context(), o)
+	r, err := router.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

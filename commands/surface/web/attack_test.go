@@ -14,6 +14,9 @@ import (
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/threads"
 )
 
 // Whoever shows no valid token is told so, in one way, and changes nothing.
@@ -23,10 +26,10 @@ func TestWithoutAToken(t *testing.T) {
 	f.web.LimitFailures(rate.Inf)
 	good := f.Token("ann", true)
 	revoked, expired := f.Token("bob", false), ""
-	if _, err := f.Router.RevokeTokens(t.Context(), "bob"); err != nil {
+	if _, err := agents.RevokeTokens(t.Context(), f.Router.Ledger, "bob"); err != nil {
 		t.Fatal(err)
 	}
-	expired, _, err := f.Router.IssueToken(t.Context(), "bob", false, time.Minute)
+	expired, _, err := agents.IssueToken(t.Context(), f.Router.Ledger, "bob", false, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +81,7 @@ func TestRevokedWhileConnected(t *testing.T) {
 	f := newFort(t, web.Options{}, "ann", "bob")
 	send := func() {
 		t.Helper()
-		if _, err := f.Router.Send(t.Context(), orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note"}); err != nil {
+		if _, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,7 +102,7 @@ func TestRevokedWhileConnected(t *testing.T) {
 			answered <- result{status, body}
 		}()
 		f.until(func() bool { return f.web.UnderWay() == 1 })
-		if _, err := f.Router.RevokeTokens(t.Context(), "bob"); err != nil {
+		if _, err := agents.RevokeTokens(t.Context(), f.Router.Ledger, "bob"); err != nil {
 			t.Fatal(err)
 		}
 		send()
@@ -117,7 +120,7 @@ func TestRevokedWhileConnected(t *testing.T) {
 	token := f.Token("bob", false)
 	stream := f.stream(token, "")
 	stream.comment(t)
-	if _, err := f.Router.RevokeTokens(t.Context(), "bob"); err != nil {
+	if _, err := agents.RevokeTokens(t.Context(), f.Router.Ledger, "bob"); err != nil {
 		t.Fatal(err)
 	}
 	send()
@@ -183,7 +186,7 @@ func TestAgentsOfOthersAreConcealed(t *testing.T) {
 	f := newFort(t, web.Options{}, "ann", "bob", "boss")
 	secret := f.Folder + "/key-k3y.jsonl"
 	start := "run --key k3y"
-	if _, _, err := f.Router.AddAgent(t.Context(), orchestrator.AgentUpdate{Name: "bob", Deliver: new("jsonl:" + secret), StartCommand: &start, Folder: "/k3y"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), f.Router.Ledger, agents.AgentUpdate{Name: "bob", Deliver: new("jsonl:" + secret), StartCommand: &start, Folder: "/k3y"}); err != nil {
 		t.Fatal(err)
 	}
 	for token, sees := range map[string]bool{f.Token("ann", false): false, f.Token("bob", false): true, f.Token("boss", true): true} {
@@ -200,11 +203,11 @@ func TestAgentsOfOthersAreConcealed(t *testing.T) {
 func TestUnderAnothersName(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob", "boss")
-	thread, err := f.Router.CreateThread(t.Context(), orchestrator.ThreadDraft{Session: "default", Name: "n", Creator: "bob", Participants: []string{"boss"}})
+	thread, err := threads.Create(t.Context(), f.Router.Ledger, threads.ThreadDraft{Session: "default", Name: "n", Creator: "bob", Participants: []string{"boss"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, err := f.Router.Send(t.Context(), orchestrator.Draft{Sender: "boss", Recipient: "bob", Type: "note", ThreadID: "secret", Payload: []byte(`"for bob"`)})
+	sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "boss", Recipient: "bob", Type: "note", ThreadID: "secret", Payload: []byte(`"for bob"`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +271,7 @@ func TestThreadOfOthers(t *testing.T) {
 		{Sender: "ann", Recipient: "bob", Type: "note", ThreadID: "plans", Payload: []byte(`"the plan"`)},
 		{Sender: "eve", Recipient: "ann", Type: "note", ThreadID: "plans", Payload: []byte(`"hello"`)},
 	} {
-		if _, err := f.Router.Send(t.Context(), d); err != nil {
+		if _, err := messages.Send(t.Context(), f.Router.Ledger, d); err != nil {
 			t.Fatal(err)
 		}
 	}

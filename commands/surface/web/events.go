@@ -10,6 +10,8 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
 )
 
 // Bounds of a stream of events.
@@ -36,7 +38,7 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer w.streams.Leave(token)
-	rings, stop, err := w.env.Ledger.Wakeups(ctx)
+	rings, stop, err := delivery.Wakeups(ctx, w.env.Ledger)
 	if err != nil {
 		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
@@ -62,7 +64,7 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 	defer ticker.Stop()
 	quietSince := time.Now()
 	for out.err == nil {
-		list, seen, err := w.env.Ledger.Events(ctx, last, concerning, eventsAtOnce)
+		list, seen, err := messages.Events(ctx, w.env.Ledger, last, concerning, eventsAtOnce)
 		if err == nil {
 			err = caller.stillValid(ctx)
 		}
@@ -99,7 +101,7 @@ func (w *Server) startOfEvents(r *http.Request) (int64, error) {
 	if text == "" {
 		text = r.URL.Query().Get("after")
 	}
-	newest, err := w.env.Ledger.LastEvent(r.Context())
+	newest, err := messages.LastEvent(r.Context(), w.env.Ledger)
 	if text == "" || err != nil {
 		return newest, err
 	}
@@ -122,7 +124,7 @@ type eventWriter struct {
 	err     error
 }
 
-func (o *eventWriter) event(e *orchestrator.MessageEvent) {
+func (o *eventWriter) event(e *messages.MessageEvent) {
 	body, err := orchestrator.JSON(e)
 	if err != nil {
 		o.err = err

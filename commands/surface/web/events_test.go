@@ -16,6 +16,8 @@ import (
 
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
 )
 
 // eventStream is a client of GET /v1/events.
@@ -64,7 +66,7 @@ func (s *eventStream) comment(t *testing.T) {
 // streamed is one event as it came.
 type streamed struct {
 	id, name string
-	orchestrator.MessageEvent
+	messages.MessageEvent
 }
 
 // next reads one event; ok is false when the stream has ended.
@@ -90,7 +92,7 @@ func (s *eventStream) next() (e streamed, ok bool) {
 // send sends one message and returns its id.
 func (e *fort) send(from, to string) string {
 	e.T.Helper()
-	sent, err := e.Router.Send(e.T.Context(), orchestrator.Draft{Sender: from, Recipient: to, Type: "note"})
+	sent, err := messages.Send(e.T.Context(), e.Router.Ledger, orchestrator.Draft{Sender: from, Recipient: to, Type: "note"})
 	if err != nil {
 		e.T.Fatal(err)
 	}
@@ -120,10 +122,10 @@ func TestEventsConcern(t *testing.T) {
 }
 
 // traffic sends messages, every other one from ann, delivers now and then, and returns the ids of those of ann.
-func (f *fort) traffic(t *testing.T, messages int) (ids []string) {
-	for i := range messages {
+func (f *fort) traffic(t *testing.T, letters int) (ids []string) {
+	for i := range letters {
 		from := []string{"ann", "eve"}[i%2]
-		sent, err := f.Router.Send(t.Context(), orchestrator.Draft{Sender: from, Recipient: "bob", Type: "note"})
+		sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: from, Recipient: "bob", Type: "note"})
 		if err != nil {
 			t.Error(err)
 			return ids
@@ -132,7 +134,7 @@ func (f *fort) traffic(t *testing.T, messages int) (ids []string) {
 			ids = append(ids, sent.MessageID)
 		}
 		if i%20 == 0 {
-			if _, err := f.Router.DeliverAll(t.Context(), orchestrator.DeliverOptions{}); err != nil {
+			if _, err := f.Router.DeliverAll(t.Context(), delivery.DeliverOptions{}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -143,16 +145,16 @@ func (f *fort) traffic(t *testing.T, messages int) (ids []string) {
 // A client that comes back with the last id that it has seen misses nothing and sees nothing twice, whenever it went.
 func TestEventsResume(t *testing.T) {
 	t.Parallel()
-	const messages = 400
+	const letters = 400
 	f := newFort(t, web.Options{}, "ann", "bob", "eve")
 	token := f.Token("ann", false)
 	first := f.stream(token, "")
 	first.comment(t)
 	sent := make(chan []string, 1)
-	go func() { sent <- f.traffic(t, messages) }()
+	go func() { sent <- f.traffic(t, letters) }()
 	var created, seen []string
 	s := first
-	for len(created) < messages/2 {
+	for len(created) < letters/2 {
 		for range 7 { // then it goes, in the middle of what comes
 			e, ok := s.next()
 			if !ok {
@@ -162,7 +164,7 @@ func TestEventsResume(t *testing.T) {
 			if e.Event == "created" {
 				created = append(created, e.MessageID)
 			}
-			if len(created) == messages/2 {
+			if len(created) == letters/2 {
 				break
 			}
 		}
@@ -179,7 +181,7 @@ func TestEventsResume(t *testing.T) {
 			t.Fatalf("the event %d came after %d", numbers[i], numbers[i-1])
 		}
 	}
-	list, _, err := f.Router.Events(t.Context(), 0, "ann", 1_000_000)
+	list, _, err := messages.Events(t.Context(), f.Router.Ledger, 0, "ann", 1_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +231,7 @@ func TestEventsNotRead(t *testing.T) {
 		for i := range drafts {
 			drafts[i] = orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note"}
 		}
-		_, errs := f.Router.SendBatch(t.Context(), drafts, false)
+		_, errs := messages.SendBatch(t.Context(), f.Router.Ledger, drafts, false)
 		for _, err := range errs {
 			if err != nil {
 				t.Fatal(err)

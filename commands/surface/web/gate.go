@@ -12,6 +12,8 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 )
 
 // guard refuses what no honest client sends: a Host or an Origin of somewhere else, as a page in a browser does whose name
@@ -99,7 +101,7 @@ func handedOn(r *http.Request) bool {
 // asker is who sent a request, and the token that says so.
 type asker struct {
 	commands.Caller
-	router        *orchestrator.Router
+	router        *ledger.Ledger
 	secret, token string // and the token's id
 }
 
@@ -115,7 +117,7 @@ func CallerOf(ctx context.Context) commands.Caller { return askerOf(ctx).Caller 
 
 // stillValid reports by its error that the token was revoked, or ran out, while the request was under way.
 func (a asker) stillValid(ctx context.Context) error {
-	_, err := a.router.Authenticate(ctx, a.secret)
+	_, err := agents.Authenticate(ctx, a.router, a.secret)
 	return err
 }
 
@@ -168,9 +170,9 @@ func (w *Server) authenticated(next http.Handler) http.Handler {
 func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker, err error) {
 	a.router = w.env.Ledger
 	a.secret, err = listener.BearerOf(r, "Send `Authorization: Bearer TOKEN`; `mailroom agent token NAME` issues one")
-	var token orchestrator.Token
+	var token agents.Token
 	if err == nil {
-		token, err = a.router.Authenticate(r.Context(), a.secret)
+		token, err = agents.Authenticate(r.Context(), a.router, a.secret)
 	}
 	switch {
 	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated:

@@ -16,6 +16,7 @@ import (
 
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 )
 
 // visitor is a client with a token of its own, over HTTP or over MCP.
@@ -204,7 +205,7 @@ func TestManyWaiters(t *testing.T) {
 	for i, name := range everybody {
 		drafts[i] = orchestrator.Draft{Sender: "ann", Recipient: name, Type: "note"}
 	}
-	sent, errs := f.Router.SendBatch(t.Context(), drafts, false)
+	sent, errs := messages.SendBatch(t.Context(), f.Router.Ledger, drafts, false)
 	all.Wait()
 	for i := range sent {
 		if errs[i] != nil || came[i] != sent[i].MessageID {

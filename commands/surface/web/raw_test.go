@@ -18,6 +18,8 @@ import (
 	"mailroom/commands/surface/listener"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
 )
 
 // raw sends bytes as they are, and returns all that comes back until the daemon hangs up.
@@ -217,7 +219,7 @@ func TestClientThatLeavesAtOnce(t *testing.T) {
 			if !before && !strings.Contains(l.Body.String(), "messageId") {
 				t.Errorf("%s: %s", path, l.Body)
 			}
-			if ms, _, err := f.Router.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "bob", Limit: 10}); err != nil || len(ms) != want {
+			if ms, _, err := reading.Wait(t.Context(), f.Router.Ledger, reading.WaitOptions{Recipient: "bob", Limit: 10}); err != nil || len(ms) != want {
 				t.Errorf("%s, gone before: %t: %d messages are left: %v", path, before, len(ms), err)
 			}
 		}
@@ -235,7 +237,7 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 {
-		if _, err := f.Router.Send(t.Context(), orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note", Payload: long}); err != nil {
+		if _, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note", Payload: long}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -276,7 +278,7 @@ func TestClientsThatGoWhileWaiting(t *testing.T) {
 		c.Close()
 		f.until(func() bool { return f.web.UnderWay() == 0 })
 		want := f.send("ann", "bob")
-		ms, _, err := f.Router.Wait(t.Context(), orchestrator.WaitOptions{Recipient: "bob", Limit: 10})
+		ms, _, err := reading.Wait(t.Context(), f.Router.Ledger, reading.WaitOptions{Recipient: "bob", Limit: 10})
 		if err != nil || len(ms) != 1 || ms[0].ID != want {
 			t.Fatalf("after a client that went: %v, %v; want %s", ms, err, want)
 		}
@@ -286,7 +288,7 @@ func TestClientsThatGoWhileWaiting(t *testing.T) {
 // note counts events of a name.
 func (f *fort) note(event string) (n int) {
 	f.T.Helper()
-	list, _, err := f.Router.Events(f.T.Context(), 0, "", 1_000_000)
+	list, _, err := messages.Events(f.T.Context(), f.Router.Ledger, 0, "", 1_000_000)
 	if err != nil {
 		f.T.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"mailroom/commands/signal"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/commands/surface/web"
+	"mailroom/orchestrator/schedules"
 )
 
 // Each setting either is changed on the machine of the database only, or is harmless in the hands of an administrator who
@@ -54,7 +55,7 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 			if now, err := f.Router.Setting(t.Context(), s.Key); err != nil || now.Value != s.Default {
 				t.Errorf("%s is %q after it was refused: %v", s.Key, now.Value, err)
 			}
-			env := commands.Env{Ledger: f.Router.Router, Engine: f.Router, Caller: commands.Caller{Admin: true}, Catalogue: surfacetest.Catalogue()}
+			env := commands.Env{Ledger: f.Router.Ledger, Engine: f.Router, Caller: commands.Caller{Admin: true}, Catalogue: surfacetest.Catalogue()}
 			d, err := env.Catalogue.Lookup("setting_set")
 			if err != nil {
 				t.Fatal(err)
@@ -90,7 +91,7 @@ func TestWaysRoundOverTheNetwork(t *testing.T) {
 	if s, err := f.Router.Setting(t.Context(), "signal.allow_private"); err != nil || s.Value != "off" {
 		t.Errorf("signal.allow_private is %q: %v", s.Value, err)
 	}
-	if list, err := f.Router.Schedules(t.Context()); err != nil || strings.Contains(fmt.Sprint(list), "setting_set") {
+	if list, err := schedules.List(t.Context(), f.Router.Ledger); err != nil || strings.Contains(fmt.Sprint(list), "setting_set") {
 		t.Errorf("the schedules are %v, %v", list, err)
 	}
 	// What names a file on the command line is a text like any other here.

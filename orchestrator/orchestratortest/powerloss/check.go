@@ -19,6 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 )
 
@@ -160,7 +166,7 @@ func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
 
 // recover opens the image, writes, waits in effect until all leases are over, and delivers everything.
 func (s *stage) recover(ctx context.Context) error {
-	r, err := orchestrator.Open(ctx, orchestrator.Options{
+	r, err := router.Open(ctx, ledger.Options{
 		Path:       s.load.database(),
 		Instance:   "after-power-loss",
 		Now:        func() time.Time { return time.Now().Add(2 * time.Hour) },
@@ -176,25 +182,25 @@ func (s *stage) recover(ctx context.Context) error {
 			return fmt.Errorf("making: %w", err)
 		}
 	}
-	if _, err := r.Status(ctx); err != nil {
+	if _, err := overview.Status(ctx, r.Ledger); err != nil {
 		return fmt.Errorf("reading: %w", err)
 	}
 	for _, name := range []string{"writer", recipients[0]} {
-		if _, err := r.Agent(ctx, name); err == nil {
+		if _, err := agents.Get(ctx, r.Ledger, name); err == nil {
 			continue
 		}
-		if _, _, err := r.AddAgent(ctx, orchestrator.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(ctx, r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
 			return fmt.Errorf("writing: %w", err)
 		}
 	}
-	if _, err := r.Send(ctx, orchestrator.Draft{Sender: "writer", Recipient: recipients[0], Type: "note"}); err != nil {
+	if _, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "writer", Recipient: recipients[0], Type: "note"}); err != nil {
 		return fmt.Errorf("sending: %w", err)
 	}
 	for range 10 {
-		if _, err := r.DeliverAll(ctx, orchestrator.DeliverOptions{}); err != nil {
+		if _, err := r.DeliverAll(ctx, delivery.DeliverOptions{}); err != nil {
 			return fmt.Errorf("delivering: %w", err)
 		}
-		state, err := r.Status(ctx)
+		state, err := overview.Status(ctx, r.Ledger)
 		if err != nil {
 			return fmt.Errorf("reading: %w", err)
 		}

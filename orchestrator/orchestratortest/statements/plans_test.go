@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/statements"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 )
 
 var update = flag.Bool("update", false, "write plans.golden")
@@ -88,7 +90,7 @@ func compare(t *testing.T, plans []string) {
 func openLikeEngine(t *testing.T) *sql.DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	r, err := orchestrator.Open(t.Context(), orchestrator.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: orchestrator.NewLocalBell()})
+	r, err := router.Open(t.Context(), ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()})
 	if err != nil {
 		t.Fatal(err)
 	}

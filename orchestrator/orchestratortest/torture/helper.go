@@ -12,7 +12,11 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/history"
+	"mailroom/orchestrator/router"
 )
 
 // lanes is how many goroutines of a helper send at once.
@@ -70,7 +74,7 @@ func Helper(args []string, transports map[string]orchestrator.Transport) int {
 
 // sendByAPI sends from several goroutines, while another one delivers in the same process.
 func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transports map[string]orchestrator.Transport) error {
-	r, err := orchestrator.Open(ctx, orchestrator.Options{Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Transports: transports})
+	r, err := router.Open(ctx, ledger.Options{Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Transports: transports})
 	if err != nil {
 		return err
 	}
@@ -93,7 +97,7 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transpor
 	sending.Go(func() {
 		random := rand.New(rand.NewPCG(seed, lanes))
 		for pause(ctx, between(random, time.Millisecond, 300*time.Millisecond)) {
-			if _, err := r.DeliverAll(ctx, orchestrator.DeliverOptions{}); err != nil && ctx.Err() == nil {
+			if _, err := r.DeliverAll(ctx, delivery.DeliverOptions{}); err != nil && ctx.Err() == nil {
 				failures <- err
 				return
 			}
@@ -107,11 +111,11 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transpor
 	return <-failures
 }
 
-func sendDraft(r *orchestrator.Engine, send *draft, d *diary) error {
+func sendDraft(r *delivery.Engine, send *draft, d *diary) error {
 	e := send.Event
 	e.Kind = history.Asked
 	d.add(e)
-	sent, err := r.Send(context.Background(), orchestrator.Draft{
+	sent, err := messages.Send(context.Background(), r.Ledger, orchestrator.Draft{
 		Sender: send.Sender, Recipient: send.Recipient, Type: "note", Payload: []byte(send.payload()), Priority: send.Priority,
 		TTL: time.Duration(send.ttl) * time.Second,
 	})

@@ -1,0 +1,281 @@
+package agents
+
+import (
+	"context"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Group is a name that stands for several agents.
+type Group struct {
+	Name    string   `json:"name"`
+	Members []string `json:"members"` // in order of joining
+}
+
+// Groups lists the groups by name; the built-in group of everybody comes first.
+func Groups(ctx context.Context, l *ledger.Ledger) ([]Group, error) {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []Group{{orchestrator.Everyone, append([]string{}, conf.Names...)}}
+	for _, name := range groupNames(conf) {
+		list = append(list, Group{name, append([]string{}, conf.Groups[name]...)})
+	}
+	return list, nil
+}
+
+// GroupChange is a group as it is now, and what it was.
+type GroupChange struct {
+	Group
+	Before []string // its members until now; nil: there was no such group
+}
+
+// SetGroup makes a group, or replaces its members. An empty list empties it. Errors: invalid_params, not_found for an
+// unknown member, conflict when an agent has the name.
+func SetGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
+	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error {
+		if conf.Agents[g.Name] != nil {
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is the name of an agent", g.Name).WithHint("Choose another name for the group")
+		}
+		if err := areAgents(conf, members); err != nil {
+			return err
+		}
+		if _, err := t.Exec(`INSERT INTO groups (name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING`, g.Name, t.Now); err != nil {
+			return err
+		}
+		if _, err := t.Exec(`DELETE FROM group_members WHERE group_name = ?`, g.Name); err != nil {
+			return err
+		}
+		g.Members = members
+		for _, m := range members {
+			if err := storeMember(t, g.Name, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// AddToGroup adds agents to a group, behind its members; those that are in it stay where they are. Errors: invalid_params,
+// not_found for an unknown member or group.
+func AddToGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
+	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error {
+		if g.Before == nil {
+			return noGroup(conf, g.Name)
+		}
+		if err := areAgents(conf, members); err != nil {
+			return err
+		}
+		for _, m := range members {
+			if err := joinGroup(t, conf, g.Name, m); err != nil {
+				return err
+			}
+			if !slices.Contains(g.Members, m) {
+				g.Members = append(g.Members, m)
+			}
+		}
+		return nil
+	})
+}
+
+// RemoveFromGroup takes members out of a group. Errors: invalid_params; not_found for an unknown group, and for who is not in
+// it; then nobody is taken out.
+func RemoveFromGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
+	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error {
+		if g.Before == nil {
+			return noGroup(conf, g.Name)
+		}
+		for _, m := range members {
+			if !slices.Contains(g.Before, m) {
+				return orchestrator.Errorf(orchestrator.NotFound, "%s is not in the group %s", m, g.Name).WithHint("%s", orchestrator.DidYouMean(m, g.Before))
+			}
+			if _, err := t.Exec(`DELETE FROM group_members WHERE group_name = ? AND agent = ?`, g.Name, m); err != nil {
+				return err
+			}
+			g.Members = slices.DeleteFunc(g.Members, func(have string) bool { return have == m })
+		}
+		return nil
+	})
+}
+
+// changeGroup runs a change of a group, whose name and members it has checked and brought into their form.
+func changeGroup(ctx context.Context, l *ledger.Ledger, name string, members []string,
+	change func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error,
+) (g GroupChange, err error) {
+	if name, err = orchestrator.CheckNewName("group", name); err != nil {
+		return g, err
+	}
+	list := []string{}
+	for _, m := range members {
+		if m, err = orchestrator.CheckName("agent", m); err != nil {
+			return g, err
+		}
+		if !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		before, known := conf.Groups[name]
+		g = GroupChange{Group: Group{Name: name, Members: append([]string{}, before...)}}
+		if known {
+			g.Before = append([]string{}, before...)
+		}
+		if err := change(t, conf, &g, list); err != nil {
+			return err
+		}
+		if known && slices.Equal(g.Members, g.Before) {
+			return nil
+		}
+		return t.ConfigChanged()
+	})
+	return g, err
+}
+
+// areAgents refuses what cannot be a member of a group.
+func areAgents(conf *ledger.Config, members []string) error {
+	for _, m := range members {
+		if orchestrator.IsBuiltIn(m) {
+			return orchestrator.NoMember(m, "group")
+		}
+		if conf.Agents[m] == nil {
+			return orchestrator.Errorf(orchestrator.NotFound, "there is no agent %q", m).WithHint("%s", whoThereIs(m, conf))
+		}
+	}
+	return nil
+}
+
+// DeleteGroup removes a group and returns it as it was. What was sent to it is not touched. Errors: invalid_params for the
+// groups that are always there; not_found.
+func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, err error) {
+	if name, err = orchestrator.CheckName("group", name); err != nil {
+		return g, err
+	}
+	if name == orchestrator.Everyone || slices.Contains(orchestrator.PresetGroups, name) {
+		return g, orchestrator.Errorf(orchestrator.InvalidParams, "the group %s is always there", name).WithHint("%s", map[bool]string{
+			true: "Everybody is in it", false: "`mailroom group set " + name + "` empties it",
+		}[name == orchestrator.Everyone])
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		g = Group{Name: name, Members: append([]string{}, conf.Groups[name]...)}
+		stored, err := t.Number(`SELECT EXISTS (SELECT 1 FROM groups WHERE name = ?)`, name)
+		if err != nil {
+			return err
+		}
+		if stored == 0 {
+			return noGroup(conf, name)
+		}
+		if _, err := t.Exec(`DELETE FROM group_members WHERE group_name = ?`, name); err != nil {
+			return err
+		}
+		if _, err := t.Exec(`DELETE FROM groups WHERE name = ?`, name); err != nil {
+			return err
+		}
+		return t.ConfigChanged()
+	})
+	return g, err
+}
+
+// groupNames lists the stored groups by name.
+func groupNames(conf *ledger.Config) []string { return slices.Sorted(maps.Keys(conf.Groups)) }
+
+// GroupsWithMembers are the stored groups to which anybody can send, by name.
+func GroupsWithMembers(conf *ledger.Config) []string {
+	return slices.DeleteFunc(groupNames(conf), func(group string) bool { return len(conf.Groups[group]) == 0 })
+}
+
+// noGroup is the error for the name of a group that there is not.
+func noGroup(conf *ledger.Config, name string) error {
+	return orchestrator.Errorf(orchestrator.NotFound, "there is no group %q", name).
+		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, groupNames(conf))+" `mailroom group list` lists them; `mailroom group set` makes one"))
+}
+
+// joinGroup adds an agent at the end of an existing group, unless it is in it.
+func joinGroup(t *ledger.Tx, conf *ledger.Config, group, agent string) error {
+	members, ok := conf.Groups[group]
+	if !ok {
+		return noGroup(conf, group)
+	}
+	if slices.Contains(members, agent) {
+		return nil
+	}
+	return storeMember(t, group, agent)
+}
+
+// storeMember adds an agent at the end of a group.
+func storeMember(t *ledger.Tx, group, agent string) error {
+	_, err := t.Exec(`
+		INSERT INTO group_members (group_name, agent, position)
+		SELECT ?1, ?2, 1 + coalesce(max(position), 0) FROM group_members WHERE group_name = ?1`, group, agent)
+	return err
+}
+
+// Members resolves a recipient: the agent itself, the members of the group, or those who have the role. several tells that it
+// stands for any number of agents.
+func Members(conf *ledger.Config, recipient string) (names []string, several bool) {
+	if recipient == orchestrator.Everyone {
+		return conf.Names, true
+	}
+	if conf.Agents[recipient] != nil {
+		return []string{recipient}, false
+	}
+	if strings.HasPrefix(recipient, orchestrator.RolePrefix) {
+		return WithRole(conf, conf.Names, recipient), true
+	}
+	names, several = conf.Groups[recipient]
+	return names, several
+}
+
+// MembersOf returns the agents that get what is sent to a recipient; none for who is not known. Errors: those of the database.
+func MembersOf(ctx context.Context, l *ledger.Ledger, recipient string) ([]string, error) {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, _ := Members(conf, recipient)
+	return names, nil
+}
+
+// WithRole picks those of the agents that have the role which a recipient names.
+func WithRole(conf *ledger.Config, names []string, recipient string) (with []string) {
+	role := strings.TrimPrefix(recipient, orchestrator.RolePrefix)
+	for _, name := range names {
+		if a := conf.Agents[name]; a != nil && orchestrator.FoldRole(a.Role) == role {
+			with = append(with, name)
+		}
+	}
+	return with
+}
+
+// NobodyIn is the error for a recipient that stands for several agents, and has none.
+func NobodyIn(conf *ledger.Config, recipient string) error {
+	role, is := strings.CutPrefix(recipient, orchestrator.RolePrefix)
+	if !is {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the group %s has no members", recipient).WithHint("Add some with `mailroom group add %s AGENT`", recipient)
+	}
+	var known []string
+	for _, name := range conf.Names {
+		if has := orchestrator.FoldRole(conf.Agents[name].Role); has != "" && !slices.Contains(known, has) {
+			known = append(known, has)
+		}
+	}
+	slices.Sort(known)
+	e := orchestrator.Errorf(orchestrator.UnknownRecipient, "no agent has the role %q", orchestrator.Clip(role))
+	if len(known) == 0 {
+		return e.WithHint("No agent has a role yet; `mailroom agent add NAME --role %s` gives one", orchestrator.Clip(role))
+	}
+	shown := known[:min(len(known), 20)]
+	e.Details = map[string]any{"roles": shown}
+	return e.WithHint("The roles are: %s", strings.Join(shown, ", "))
+}

@@ -1,0 +1,200 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// watchChanged follows an update of an agent that was known before; known is what it was.
+func watchChanged(t *ledger.Tx, known, a *ledger.Agent) error {
+	if known == nil {
+		return nil
+	}
+	for _, p := range t.R.Parts {
+		if p.AgentChanged == nil {
+			continue
+		}
+		if err := p.AgentChanged(t, known, a); err != nil {
+			return err
+		}
+	}
+	if known.SilentAfter == a.SilentAfter {
+		return nil
+	}
+	return limitChanged(t, a)
+}
+
+// limitChanged begins, ends or moves the watch over an agent's silence after its limit was changed. The silence of an
+// agent that works counts from now on if nothing was heard before; one that was told of is told of again only if it goes
+// on for longer than the new limit.
+func limitChanged(t *ledger.Tx, a *ledger.Agent) error {
+	if a.SilentAfter == 0 {
+		_, err := t.Exec(`DELETE FROM heartbeats WHERE agent = ?`, a.Name)
+		return err
+	}
+	heardAt, found, err := t.Text(`SELECT heard_at FROM heartbeats WHERE agent = ?`, a.Name)
+	if err != nil {
+		return err
+	}
+	status, _, err := ledger.LatestStatus(t.Conn, a.Name)
+	if err != nil || !found && status != orchestrator.Working {
+		return err // it may never have been started
+	}
+	heard := orchestrator.ParseStamp(heardAt)
+	if !found || heard.After(t.Clock) {
+		heardAt, heard = t.Now, t.Clock
+	}
+	at := a.SilentAt(status, heard)
+	if at != "" && at <= t.ClockText {
+		_, err = t.Exec(`UPDATE heartbeats SET silent_at = ? WHERE agent = ? AND told_at = ''`, at, a.Name)
+		return err
+	}
+	_, err = t.Exec(`
+		INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?, ?, ?)
+		ON CONFLICT (agent) DO UPDATE SET silent_at = excluded.silent_at, told_at = ''`, a.Name, heardAt, at)
+	return err
+}
+
+// Heartbeat notes, in a transaction of its own, that an agent looked for messages and found none, and returns the limit to
+// its silence, 0 if it has none. A failure is only logged: the agent asked for something else. Without marks nothing is
+// noted: whoever looks without marking what is read need not be the agent.
+func Heartbeat(ctx context.Context, l *ledger.Ledger, name string, marks bool) time.Duration {
+	conf := l.Config.Last()
+	if !marks || conf == nil || conf.Agents[name] == nil || conf.Agents[name].SilentAfter == 0 {
+		return 0
+	}
+	err := l.Write(ctx, func(t *ledger.Tx) error { return t.Heartbeat(name) })
+	if err != nil && ctx.Err() == nil {
+		l.Log.Warn("that an agent was heard of could not be noted", "agent", name, "error", err)
+	}
+	return time.Duration(conf.Agents[name].SilentAfter) * time.Second
+}
+
+// silence is what is told of an agent of which nothing was heard for too long.
+type silence struct {
+	agent, heardAt string
+}
+
+// ReportSilent tells the agent named by the setting ralph.pm of those that are silent past their limits, each silence
+// once.
+func ReportSilent(t *ledger.Tx) (more bool, err error) {
+	var list []silence
+	err = t.Query(`SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?`,
+		func(row store.Row) error {
+			list = append(list, silence{row.Text(0), row.Text(1)})
+			return nil
+		}, t.ClockText, ledger.ReviewBatch)
+	if err != nil {
+		return false, err
+	}
+	told := 0
+	for _, s := range list {
+		failed, err := t.Alone("reporting the silence of "+s.agent, "", func() error { return reportOneSilent(t, s) })
+		if err != nil {
+			return false, err
+		}
+		if !failed {
+			told++
+		}
+	}
+	return len(list) == ledger.ReviewBatch && told > 0, nil
+}
+
+func reportOneSilent(t *ledger.Tx, s silence) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	if _, err := t.Exec(`UPDATE heartbeats SET silent_at = '', told_at = ? WHERE agent = ?`, t.Now, s.agent); err != nil {
+		return err
+	}
+	a := conf.Agents[s.agent]
+	if a == nil {
+		return nil
+	}
+	status, _, err := ledger.LatestStatus(t.Conn, s.agent)
+	if err != nil {
+		return err
+	}
+	last, _, err := t.Text(`SELECT message_id FROM agent_message WHERE `+ledger.Past+` AND sender = ? ORDER BY seq DESC LIMIT 1`, s.agent)
+	if err != nil {
+		return err
+	}
+	payload := map[string]any{
+		"agent": s.agent, "silent_since": s.heardAt, "silent_after_seconds": a.SilentAfter, "status": status,
+		"message": fmt.Sprintf("nothing was heard of %s for more than %s", s.agent, orchestrator.FormatDuration(time.Duration(a.SilentAfter)*time.Second)),
+	}
+	if last != "" {
+		payload["last_message_id"] = last
+	}
+	return TellManager(t, "agent_timeout", s.agent, payload)
+}
+
+// Manager is the agent that is told of what is wrong with another, "" when there is none. What is wrong with itself it is
+// not told: a note that its session fails would start that session.
+func Manager(conf *ledger.Config, about string) string {
+	if name := conf.Settings.Manager; name != about && conf.Agents[name] != nil {
+		return name
+	}
+	return ""
+}
+
+// IsUntold reports whether there could be something wrong with an agent, other than the manager, and nobody would be told.
+func IsUntold(conf *ledger.Config, name string) bool {
+	a := conf.Agents[name]
+	return a != nil && (a.SilentAfter > 0 || a.StartCommand != "") && name != conf.Settings.Manager && Manager(conf, name) == ""
+}
+
+// Untold says that nobody is told when an agent falls silent or its session fails, and what to do about it; "" when
+// somebody is, or when there is nothing that could be told of it. Error: that of the database.
+func Untold(ctx context.Context, l *ledger.Ledger, name string) (note string, err error) {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return "", err
+	}
+	manager := conf.Settings.Manager
+	if !IsUntold(conf, name) {
+		return "", nil
+	}
+	return fmt.Sprintf("nobody is told when %s falls silent or its session fails: there is no agent %s. "+
+		"`mailroom agent add %s`, or name another with `mailroom setting set ralph.pm NAME`", name, manager, manager), nil
+}
+
+// TellManager sends an urgent note of the router's own about an agent to the one named by the setting ralph.pm. When there
+// is nobody to tell, it is in the log.
+func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	manager := Manager(conf, about)
+	if manager == "" {
+		t.After = append(t.After, func() {
+			t.R.Log.Warn("no other agent has the name that the setting ralph.pm gives, so nobody is told", "ralph.pm", conf.Settings.Manager, "type", kind, "payload", payload,
+				"do", "mailroom agent add "+conf.Settings.Manager+", or mailroom setting set ralph.pm NAME")
+		})
+		return nil
+	}
+	text, err := json.Marshal(payload)
+	if err != nil {
+		return err
+	}
+	return t.Tell(&orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: manager, Type: kind, Payload: text, Priority: orchestrator.PriorityOf("urgent")})
+}
+
+// ClampSilences brings back what a clock that was set forward and back has planned further ahead than the agent's limit.
+func ClampSilences(t *ledger.Tx) error {
+	_, err := t.Exec(`
+		UPDATE heartbeats
+		SET silent_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?1,
+		        '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds')
+		WHERE silent_at <> '' AND silent_at > strftime('%Y-%m-%dT%H:%M:%fZ', ?1,
+		        '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds')`, t.ClockText)
+	return err
+}

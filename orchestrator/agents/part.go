@@ -1,0 +1,20 @@
+package agents
+
+import "mailroom/orchestrator/ledger"
+
+// AgentsPart has retention delete what agents have left: their presence in sessions in which nothing goes on any more, and
+// tokens that are no longer valid.
+func AgentsPart() *ledger.Part {
+	return &ledger.Part{
+		Name: "agents",
+		Over: []ledger.Rows{
+			{Table: "presence", Idle: true, Over: overPresence},
+			{Table: "tokens", Over: `(revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1)`},
+		},
+	}
+}
+
+// overPresence is the condition for presences in sessions in which nobody takes part any more, and that have no thread.
+const overPresence = `seen_at < ?1
+		AND NOT EXISTS (SELECT 1 FROM presence o WHERE o.session_id = presence.session_id AND o.seen_at >= ?1)
+		AND NOT EXISTS (SELECT 1 FROM threads h WHERE h.session_id = presence.session_id AND (h.status = 'open' OR h.closed_at >= ?1))`

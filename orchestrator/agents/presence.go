@@ -1,0 +1,243 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/confusables"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// Presence is the part that an agent takes in a session.
+type Presence struct {
+	Session     string                      `json:"session"`
+	Agent       string                      `json:"agent"`
+	DisplayName string                      `json:"display_name,omitempty"` // what it calls itself; "" is its name
+	Description string                      `json:"description,omitempty"`
+	Status      orchestrator.PresenceStatus `json:"status"`
+	Since       string                      `json:"since"` // when it took that status
+	JoinedAt    string                      `json:"joined_at"`
+
+	SeenAt string `json:"-"` // when it last took part, to the day
+}
+
+// Joining says how an agent joins a session. A nil field leaves what is there.
+type Joining struct {
+	Session, Agent string
+	DisplayName    *string
+	Description    *string
+	Register       bool // the agent proved its identity: add it if nobody knows it yet
+}
+
+// Join makes an agent part of a session, or brings up to date what is known of it there. A stopped agent is working
+// again. Errors: invalid_params; unknown_sender for an agent that nobody knows.
+func Join(ctx context.Context, l *ledger.Ledger, j Joining) (p Presence, err error) {
+	if j, err = j.Check(); err != nil {
+		return p, err
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		p, err = admitted(t, j)
+		return err
+	})
+	return p, err
+}
+
+// Check brings the names into the form in which they are stored.
+func (j Joining) Check() (_ Joining, err error) {
+	if j.Session, err = orchestrator.CheckName("session", j.Session); err == nil {
+		j.Agent, err = orchestrator.CheckName("agent", j.Agent)
+	}
+	return j, err
+}
+
+// admitted joins an agent to a session, registering it first if that is allowed. The names must have been checked.
+func admitted(t *ledger.Tx, j Joining) (Presence, error) {
+	conf, err := Acting(t, j.Agent, j.Register)
+	if err != nil {
+		return Presence{}, err
+	}
+	if orchestrator.IsBuiltIn(j.Agent) {
+		return Presence{}, orchestrator.NoMember(j.Agent, "session")
+	}
+	if j.DisplayName != nil {
+		present, err := PresencesIn(t.Conn, j.Session)
+		if err != nil {
+			return Presence{}, err
+		}
+		if err := checkDisplayName(&j, conf, present); err != nil {
+			return Presence{}, err
+		}
+	}
+	return join(t, j)
+}
+
+// Acting makes sure that an agent which acts is known, and returns the configuration in which it is. register adds one that
+// is not: it proved its identity. A name that was removed comes back with AddAgent only. Error: unknown_sender.
+func Acting(t *ledger.Tx, name string, register bool) (*ledger.Config, error) {
+	if err := CheckActor(name); err != nil && !t.AsUser {
+		return nil, err
+	}
+	conf, err := t.Config()
+	if err != nil || conf.Agents[name] != nil {
+		return conf, err
+	}
+	removed, err := RemovedAt(t.Conn, name)
+	if err != nil {
+		return nil, err
+	}
+	if removed != "" || !register {
+		return nil, UnknownAgent(t.Conn, orchestrator.UnknownSender, "", name, conf)
+	}
+	if err := t.TraceCreated(); err != nil { // adding may release what was held until now
+		return nil, err
+	}
+	if _, _, err := AddIn(t, AgentUpdate{Name: name, By: name}); err != nil {
+		return nil, err
+	}
+	return t.Config()
+}
+
+// join is Join for names that were checked and an agent that is known.
+func join(t *ledger.Tx, j Joining) (Presence, error) {
+	p, found, err := PresenceOf(t.Conn, j.Session, j.Agent)
+	if err != nil {
+		return p, err
+	}
+	before := p
+	if !found {
+		p = Presence{Session: j.Session, Agent: j.Agent, Status: orchestrator.Working, Since: t.Now, JoinedAt: t.Now}
+	}
+	set(&p.DisplayName, j.DisplayName)
+	set(&p.Description, j.Description)
+	if p.Status == orchestrator.Stopped {
+		p.Status, p.Since = orchestrator.Working, t.Now
+	}
+	if p.Unseen(t.Clock) {
+		p.SeenAt = t.Now
+	}
+	if found && p == before {
+		return p, nil
+	}
+	return p, StorePresence(t, &p)
+}
+
+// Unseen reports whether it is time to note anew that an agent takes part. Retention asks for it to the day.
+func (p *Presence) Unseen(now time.Time) bool {
+	return p.SeenAt < orchestrator.Stamp(now.Add(-orchestrator.Day)) || p.SeenAt > orchestrator.Stamp(now.Add(orchestrator.Day))
+}
+
+// TakePresence notes what an agent, which is known, does in a session; it joins it if it has not yet.
+func TakePresence(t *ledger.Tx, session, agent string, status orchestrator.PresenceStatus) (Presence, error) {
+	if orchestrator.IsBuiltIn(agent) {
+		return Presence{}, nil // it takes part in no session
+	}
+	p, err := join(t, Joining{Session: session, Agent: agent})
+	if err != nil || p.Status == status {
+		return p, err
+	}
+	p.Status, p.Since = status, t.Now
+	return p, StorePresence(t, &p)
+}
+
+// SaidPresence notes what the sender of a draft says that it does.
+func SaidPresence(t *ledger.Tx, d *orchestrator.Draft) error {
+	if d.Presence == "" {
+		return nil
+	}
+	_, err := TakePresence(t, cmp.Or(d.SessionID, orchestrator.DefaultSession), d.Sender, d.Presence)
+	return err
+}
+
+func StorePresence(t *ledger.Tx, p *Presence) error {
+	t.Traced = true
+	if _, err := t.Exec(`
+		INSERT INTO presence (`+presenceColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (session_id, agent) DO UPDATE SET display_name = excluded.display_name,
+		    description = excluded.description, status = excluded.status, since = excluded.since, seen_at = excluded.seen_at`,
+		p.Session, p.Agent, p.DisplayName, p.Description, string(p.Status), p.Since, p.JoinedAt, p.SeenAt); err != nil {
+		return err
+	}
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	WakeStarter(t, conf, p.Agent)
+	return t.Heartbeat(p.Agent)
+}
+
+const presenceColumns = `session_id, agent, display_name, description, status, since, joined_at, seen_at`
+
+func scanPresence(row store.Row) Presence {
+	return Presence{
+		Session: row.Text(0), Agent: row.Text(1), DisplayName: row.Text(2), Description: row.Text(3),
+		Status: orchestrator.PresenceStatus(row.Text(4)), Since: row.Text(5), JoinedAt: row.Text(6), SeenAt: row.Text(7),
+	}
+}
+
+func PresenceOf(c *store.Conn, session, agent string) (p Presence, found bool, err error) {
+	err = c.Query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`, func(row store.Row) error {
+		p, found = scanPresence(row), true
+		return nil
+	}, session, agent)
+	return p, found, err
+}
+
+// Presences lists who takes part in a session, in order of joining. Error: invalid_params for the session.
+func Presences(ctx context.Context, l *ledger.Ledger, session string) (list []Presence, err error) {
+	if session, err = orchestrator.CheckName("session", session); err != nil {
+		return nil, err
+	}
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list, err = PresencesIn(c, session)
+		return err
+	})
+	return list, err
+}
+
+func PresencesIn(c *store.Conn, session string) (list []Presence, err error) {
+	list = []Presence{}
+	err = c.Query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, func(row store.Row) error {
+		list = append(list, scanPresence(row))
+		return nil
+	}, session)
+	return list, err
+}
+
+// checkDisplayName refuses a name under which an agent could be taken for another: one with characters that are not seen, with
+// letters of several scripts in a word, one that is reserved, or one that looks like another agent's name or like what another is
+// called in the session. An agent may be called by its own name.
+func checkDisplayName(j *Joining, conf *ledger.Config, present []Presence) error {
+	name := *j.DisplayName
+	if err := orchestrator.CheckPlain("the display name", name); err != nil || name == "" {
+		return err
+	}
+	look := confusables.LookOf(name)
+	if look.Small == "" {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the display name is blank").WithHint("Choose one that can be seen, or leave it out to be called %s", j.Agent)
+	}
+	if err := confusables.CheckScripts(name); err != nil || look.Like(j.Agent) {
+		return err
+	}
+	taken := func(as string) error {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%q %s", name, as).WithHint("Choose a name that is not taken for it")
+	}
+	for _, reserved := range orchestrator.ReservedNames {
+		if look.Like(reserved) {
+			return taken("is, or looks like, " + reserved + ", which is reserved")
+		}
+	}
+	for _, other := range conf.Names {
+		if other != j.Agent && look.Like(other) {
+			return taken("is, or looks like, the name of another agent, " + other)
+		}
+	}
+	for _, p := range present {
+		if p.Agent != j.Agent && p.DisplayName != "" && look.Like(p.DisplayName) {
+			return taken("is, or looks like, what another agent, " + p.Agent + ", is called in this session")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package agents
+
+import (
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// Signer is a Transport whose messages are signed with a secret that the agent's side knows.
+type Signer interface {
+	// NewSecret makes a secret.
+	NewSecret() string
+	// CheckSecret says what is wrong with a secret that somebody chose.
+	CheckSecret(secret string) error
+}
+
+// secretOf returns the secret with which messages to an agent are signed, "" if it has none.
+func secretOf(c *store.Conn, agent string) (secret string, err error) {
+	secret, _, err = c.Text(`SELECT secret FROM agent_secrets WHERE agent = ?`, agent)
+	return secret, err
+}
+
+// SecretFor is what an attempt at a recipient has as its Secret.
+func SecretFor(t *ledger.Tx, a *ledger.Agent) (string, error) {
+	if p := t.R.PartOf(a.Name); p != nil {
+		return p.Secret(t, a.Name)
+	}
+	return secretOf(t.Conn, a.Name)
+}
+
+// settleSecret sees to it that an agent whose transport signs has a secret: the one that the update names, or else the one
+// that it has, or else a new one. It returns a secret that it made, which nobody is told again.
+func settleSecret(t *ledger.Tx, u *AgentUpdate, a *ledger.Agent) (made string, err error) {
+	transport, _ := t.R.TransportOf(a.Deliver)
+	signer, signs := transport.(Signer)
+	if !signs {
+		if u.Secret != nil {
+			return "", orchestrator.Errorf(orchestrator.InvalidParams, "secret: messages to %s are not signed", a.Deliver).WithHint("A secret is for webhook:URL")
+		}
+		return "", nil
+	}
+	had, err := secretOf(t.Conn, a.Name)
+	if err != nil || had != "" && u.Secret == nil {
+		return "", err
+	}
+	secret := ""
+	if u.Secret != nil {
+		secret = *u.Secret
+	}
+	if secret == "" {
+		made = signer.NewSecret()
+		secret = made
+	} else if err := signer.CheckSecret(secret); err != nil {
+		return "", &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "secret", Err: err}
+	}
+	_, err = t.Exec(`
+		INSERT INTO agent_secrets (agent, secret, created_at) VALUES (?, ?, ?)
+		ON CONFLICT (agent) DO UPDATE SET secret = excluded.secret, created_at = excluded.created_at`, a.Name, secret, t.Now)
+	return made, err
+}

@@ -1,0 +1,165 @@
+package agents
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// tokenPrefix begins every token, so that scanners for secrets can find one that leaked.
+const tokenPrefix = "mailroom_"
+
+// maxTokenLife is the longest time for which a token can be issued, unless it is for ever.
+const maxTokenLife = 3650 * orchestrator.Day
+
+// Token is what is known of a credential; the credential itself is nowhere kept.
+type Token struct {
+	ID        string `json:"id"` // the first 12 hex digits of its hash
+	Agent     string `json:"agent"`
+	Admin     bool   `json:"admin"`
+	CreatedAt string `json:"created_at"`
+	ExpiresAt string `json:"expires_at,omitempty"` // "": never
+	RevokedAt string `json:"revoked_at,omitempty"`
+}
+
+// IssueToken makes a credential for an agent and returns it; it cannot be had again. With admin its holder may also run
+// what is for administrators. A lifetime of 0 is for ever. The agent need not be known: a token registers its own name
+// by acting. Error: invalid_params.
+func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool, lifetime time.Duration) (secret string, token Token, err error) {
+	if folded := orchestrator.FoldName(agent); orchestrator.IsBuiltIn(folded) {
+		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "no token speaks as %s, which is %s", folded, orchestrator.BuiltIns[folded]).WithHint("Issue it for an agent of another name")
+	}
+	if agent, err = orchestrator.CheckNewName("agent", agent); err != nil {
+		return "", Token{}, err
+	}
+	if lifetime < 0 || lifetime > maxTokenLife {
+		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "expires: %s is out of bounds: 1 second to %s", orchestrator.FormatDuration(lifetime), orchestrator.FormatDuration(maxTokenLife))
+	}
+	var random [32]byte
+	rand.Read(random[:]) // never fails; see crypto/rand
+	secret = tokenPrefix + base64.RawURLEncoding.EncodeToString(random[:])
+	hash := HashToken(secret)
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		if _, isGroup := conf.Groups[agent]; isGroup {
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group; a token is for one agent", agent)
+		}
+		if removed, err := RemovedAt(t.Conn, agent); err != nil {
+			return err
+		} else if removed != "" {
+			return RemovedAgent(orchestrator.Conflict, "", agent, removed)
+		}
+		token = Token{ID: hash[:12], Agent: agent, Admin: admin, CreatedAt: t.Now}
+		if lifetime > 0 {
+			token.ExpiresAt = orchestrator.Stamp(t.Clock.Add(lifetime))
+		}
+		t.Traced = true
+		_, err = t.Exec(`INSERT INTO tokens (hash, agent, admin, created_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
+			hash, agent, AsFlag(admin), token.CreatedAt, token.ExpiresAt)
+		return err
+	})
+	return secret, token, err
+}
+
+func HashToken(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+func AsFlag(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// Authenticate returns what a token stands for. It looks into the database each time, so that a revocation works at once.
+// Error: unauthenticated, for one that is unknown, expired, revoked or for a built-in name, without telling which.
+func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token Token, err error) {
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the token is not valid").WithHint("`mailroom agent token NAME` issues one")
+	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > 128 {
+		return Token{}, refused
+	}
+	hash := HashToken(secret)
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		found := false
+		err := c.Query(`SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, func(row store.Row) error {
+			token = scanToken(row)
+			found = subtle.ConstantTimeCompare([]byte(row.Text(0)), []byte(hash)) == 1
+			return nil
+		}, hash)
+		if err != nil {
+			return err
+		}
+		if !found || orchestrator.IsBuiltIn(token.Agent) || token.RevokedAt != "" || (token.ExpiresAt != "" && token.ExpiresAt <= orchestrator.Stamp(l.Now())) {
+			return refused
+		}
+		return nil
+	})
+	if err != nil {
+		return Token{}, err
+	}
+	return token, nil
+}
+
+const tokenColumns = `hash, agent, admin, created_at, expires_at, revoked_at`
+
+func scanToken(row store.Row) Token {
+	hash := row.Text(0)
+	return Token{
+		ID: hash[:min(12, len(hash))], Agent: row.Text(1), Admin: row.Int(2) == 1, CreatedAt: row.Text(3),
+		ExpiresAt: row.Text(4), RevokedAt: row.Text(5),
+	}
+}
+
+// Tokens lists the tokens of an agent, or of everybody for "", oldest first; expired and revoked ones too.
+func Tokens(ctx context.Context, l *ledger.Ledger, agent string) (list []Token, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list = []Token{}
+		return c.Query(`SELECT `+tokenColumns+` FROM tokens WHERE ?1 = '' OR agent = ?1 ORDER BY created_at, hash`, func(row store.Row) error {
+			list = append(list, scanToken(row))
+			return nil
+		}, agent)
+	})
+	return list, err
+}
+
+// RevokeTokens makes all tokens of an agent useless from now on, and returns how many were not yet. Error: not_found, with the
+// nearest known names, for a name that no agent has and that no token was ever issued for.
+func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64, err error) {
+	if agent, err = orchestrator.CheckName("agent", agent); err != nil {
+		return 0, err
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		if n, err = RevokeTokensIn(t, agent); err != nil || n > 0 {
+			return err
+		}
+		conf, err := t.Config()
+		if err != nil || conf.Agents[agent] != nil {
+			return err
+		}
+		issued, err := t.Number(`SELECT count(*) FROM tokens WHERE agent = ?`, agent)
+		if err == nil && issued == 0 {
+			err = NoAgent(t.Conn, agent, conf)
+		}
+		return err
+	})
+	return n, err
+}
+
+func RevokeTokensIn(t *ledger.Tx, agent string) (int64, error) {
+	t.Traced = true
+	return t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.Now, agent)
+}

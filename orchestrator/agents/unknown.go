@@ -1,0 +1,63 @@
+package agents
+
+import (
+	"cmp"
+	"fmt"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"strings"
+)
+
+// UnknownAgent is the error for the name of an agent that nobody has, or has any more. what is as for RemovedAgent.
+func UnknownAgent(c *store.Conn, code orchestrator.Code, what, name string, conf *ledger.Config) error {
+	return orRemoved(c, name, what, orchestrator.Errorf(code, "%snobody is known as %q", what, name).WithUnknown(name, conf.Names).
+		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, conf.Names)+" "+orchestrator.AddIt(name))))
+}
+
+// NoAgent is the error for the name of an agent that was looked up.
+func NoAgent(c *store.Conn, name string, conf *ledger.Config) error {
+	return orRemoved(c, name, "", orchestrator.Errorf(orchestrator.NotFound, "there is no agent %q", name).WithHint("%s", whoThereIs(name, conf)))
+}
+
+// orRemoved returns an error about a name that nobody has, or in its place one that says that the agent was removed.
+func orRemoved(c *store.Conn, name, what string, unknown *orchestrator.Error) error {
+	at, err := RemovedAt(c, name)
+	switch {
+	case err != nil:
+		return err
+	case at != "":
+		return RemovedAgent(unknown.Code, what, name, at)
+	}
+	return unknown
+}
+
+// RemovedAgent is the error for the name of an agent that was removed. what begins its message and says whose name it is;
+// it may be empty.
+func RemovedAgent(code orchestrator.Code, what, name, at string) *orchestrator.Error {
+	return orchestrator.Errorf(code, "%s%s", what, wasRemoved(name, at)).WithHint("`mailroom agent add %s` brings it back", name).WithUnknown(name, nil)
+}
+
+// Nobody says of a name that no agent has why that is, for an event or an explanation.
+func Nobody(c *store.Conn, name string) (string, error) {
+	at, err := RemovedAt(c, name)
+	if at != "" {
+		return wasRemoved(name, at), err
+	}
+	return fmt.Sprintf("nobody is known as %q", name), err
+}
+
+// RemovedAt returns when a name was removed that nobody has now; "" is never.
+func RemovedAt(c *store.Conn, name string) (string, error) {
+	at, _, err := c.Text(`SELECT removed_at FROM removed_agents WHERE name = ?`, name)
+	return at, err
+}
+
+func wasRemoved(name, at string) string {
+	return fmt.Sprintf("the agent %q was removed at %s", name, at)
+}
+
+// whoThereIs is the hint for the name of an agent that was looked up in vain.
+func whoThereIs(name string, conf *ledger.Config) string {
+	return cmp.Or(orchestrator.DidYouMean(name, conf.Names), "`mailroom agent list` shows who there is")
+}

@@ -1,0 +1,373 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/tracing"
+)
+
+// AgentUpdate says what to add or change. A nil field leaves what is there, and the default of a new agent.
+type AgentUpdate struct {
+	Name             string
+	Role             *string
+	Deliver          *string // SCHEME or SCHEME:ADDRESS
+	Fallback         *string // jsonl:PATH; "" removes it
+	Timeout          *time.Duration
+	StartCommand     *string
+	SilentAfter      *time.Duration
+	PlanModeRequired *bool
+	Batch            *int
+	Concurrency      *int
+	AllowPrivate     *bool
+	Secret           *string  // of its webhook, whsec_ and base64; "" makes a new one
+	Folder           string   // where its commands are to run, if the update names any; "" is the present one
+	Groups           []string // groups to join; they must exist
+	By               string   // who asks
+}
+
+// Add adds an agent, or updates a known one in what the update names. What can be found out about a transport without
+// using it is found out at once. It makes the agent's inbox view, and releases messages that were held for the name, or
+// because its transport was disabled. A name that was removed begins anew. Errors: invalid_params, not_found for a group.
+func Add(ctx context.Context, l *ledger.Ledger, u AgentUpdate) (agent ledger.Agent, created bool, err error) {
+	if u.Name, err = orchestrator.CheckNewName("agent", u.Name); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	if err := checkUpdate(l, &u); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		agent, created, err = AddIn(t, u)
+		return err
+	})
+	return agent, created, err
+}
+
+// checkUpdate checks what an update names, and brings its transports into canonical form.
+func checkUpdate(l *ledger.Ledger, u *AgentUpdate) (err error) {
+	if u.Folder == "" {
+		if u.Folder, err = os.Getwd(); err != nil {
+			return err
+		}
+	}
+	for _, named := range []struct {
+		what   string
+		target *string
+	}{{"deliver", u.Deliver}, {"fallback", u.Fallback}} {
+		if named.target == nil || *named.target == "" && named.target == u.Fallback {
+			continue
+		}
+		canonical, err := CheckDeliver(l, named.what, *named.target, u.Folder)
+		if err != nil {
+			return err
+		}
+		*named.target = canonical
+		transport, address := l.TransportOf(canonical)
+		if placing, ok := transport.(orchestrator.Placing); ok {
+			if err := placing.CheckPlace(u.Name, address); err != nil {
+				return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: fmt.Sprintf("%s %q", named.what, canonical), Err: err}
+			}
+		}
+	}
+	if u.Fallback != nil && *u.Fallback != "" && !strings.HasPrefix(*u.Fallback, "jsonl:") {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "fallback %q: a fallback is a file", *u.Fallback).WithHint("Write jsonl:PATH")
+	}
+	if u.StartCommand == nil || *u.StartCommand == "" || l.Transports["exec"] == nil {
+		return nil
+	}
+	target, err := CheckDeliver(l, "start", "exec:"+*u.StartCommand, u.Folder)
+	if err != nil {
+		var own *orchestrator.Error
+		if errors.As(err, &own) {
+			own.Message = fmt.Sprintf("start %q", *u.StartCommand)
+		}
+		return err
+	}
+	*u.StartCommand = strings.TrimPrefix(target, "exec:")
+	return nil
+}
+
+// CheckDeliver checks a transport and address of an agent with this folder and returns them in canonical form. Errors say
+// what they are of the agent.
+func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error) {
+	scheme, address, has := strings.Cut(target, ":")
+	transport := l.Transports[scheme]
+	if transport == nil || slices.Contains(userSchemes, scheme) {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: there is no transport %q for agents", what, scheme).
+			WithHint("Known: %s", strings.Join(schemes(l), ", "))
+	}
+	check := transport.Check
+	if foldered, ok := transport.(orchestrator.Foldered); ok {
+		check = func(address string) (string, error) { return foldered.CheckIn(folder, address) }
+	}
+	canonical, err := check(address)
+	if err != nil {
+		return "", &orchestrator.Error{Code: orchestrator.InvalidParams, Message: fmt.Sprintf("%s %q", what, target), Err: err}
+	}
+	if canonical != "" && IsOwnFile(l, canonical) {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s %q: that file belongs to the database", what, target).WithHint("Name a file of its own")
+	}
+	if !has && canonical == "" {
+		return scheme, nil
+	}
+	return scheme + ":" + canonical, nil
+}
+
+// IsOwnFile reports whether a path is the database or one of the files beside it, by name or by another name, or in the
+// folder of keys. Opening and closing some of them would drop SQLite's locks; and the names in that folder mean something.
+func IsOwnFile(l *ledger.Ledger, path string) bool {
+	info, statErr := os.Stat(path)
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal", "-turnstile", "-bell"} {
+		if path == l.Path()+suffix {
+			return true
+		}
+		if own, err := os.Stat(l.Path() + suffix); err == nil && statErr == nil && os.SameFile(own, info) {
+			return true
+		}
+	}
+	return isWithin(path, l.Path()+"-signal")
+}
+
+// isWithin reports whether a path is a folder or in it, by name or by another name.
+func isWithin(path, folder string) bool {
+	own, ownErr := os.Stat(folder)
+	for ; ; path = filepath.Dir(path) {
+		if path == folder {
+			return true
+		}
+		if info, err := os.Stat(path); err == nil && ownErr == nil && os.SameFile(own, info) {
+			return true
+		}
+		if path == filepath.Dir(path) {
+			return false
+		}
+	}
+}
+
+func schemes(l *ledger.Ledger) []string {
+	var names []string
+	for scheme := range l.Transports {
+		if !slices.Contains(userSchemes, scheme) {
+			names = append(names, scheme)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func AddIn(t *ledger.Tx, u AgentUpdate) (ledger.Agent, bool, error) {
+	conf, err := t.Config()
+	if err != nil {
+		return ledger.Agent{}, false, err
+	}
+	if _, isGroup := conf.Groups[u.Name]; isGroup {
+		return ledger.Agent{}, false, orchestrator.Errorf(orchestrator.Conflict, "%s is the name of a group", u.Name).WithHint("Choose another name for the agent")
+	}
+	known := conf.Agents[u.Name]
+	a := ledger.Agent{Name: u.Name, Deliver: "inbox", RegisteredBy: u.By, CreatedAt: t.Now}
+	if known != nil {
+		a = *known
+	}
+	u.apply(&a)
+	transport, _ := t.R.TransportOf(a.Deliver)
+	if err := u.fits(&a, transport); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	if err := chooseFolder(t.R, &u, known, &a); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	if err := mayReach(t.R, &a); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	a.UpdatedAt = t.Now
+	if known == nil {
+		if err := makeRoomFor(t, a.Name); err != nil {
+			return ledger.Agent{}, false, err
+		}
+	}
+	if err := StoreAgent(t, &a); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	if err := watchChanged(t, known, &a); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	for _, group := range slices.Compact(slices.Sorted(slices.Values(u.Groups))) {
+		if err := joinGroup(t, conf, group, a.Name); err != nil {
+			return ledger.Agent{}, false, err
+		}
+	}
+	release, reason := func(name string, why string) error { return releaseAll(t, name, why) }, "the agent was added, or got another transport"
+	if known != nil && u.Deliver == nil {
+		release, reason = func(name string, why string) error { return ReleaseHeld(t, name, why) }, "it was held by hand, though the agent was known"
+	}
+	if err := release(a.Name, reason); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	made, err := settleSecret(t, &u, &a)
+	if err != nil {
+		return ledger.Agent{}, false, err
+	}
+	if err := t.ConfigChanged(); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	if conf, err = t.Config(); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	a.Groups, a.NewSecret = groupsOf(conf, a.Name), made
+	return a, known == nil, nil
+}
+
+// makeRoomFor gives a name that is new, or was removed, to an agent: it has an inbox view, is no removed one any more, and has
+// nothing of the mail of a removed one.
+func makeRoomFor(t *ledger.Tx, name string) error {
+	if _, err := orchestrator.CheckNewName("agent", name); err != nil {
+		return err
+	}
+	if err := t.Driver.MakeInboxView(name, t.Now); err != nil {
+		return err
+	}
+	removed, err := RemovedAt(t.Conn, name)
+	if err != nil || removed == "" {
+		return err
+	}
+	if err := t.NoteFormer(name); err != nil {
+		return err
+	}
+	_, err = t.Exec(`DELETE FROM removed_agents WHERE name = ?`, name)
+	return err
+}
+
+// mayReach refuses an address that would never be reached, for want of a permission that could be given with it.
+func mayReach(l *ledger.Ledger, a *ledger.Agent) error {
+	transport, address := l.TransportOf(a.Deliver)
+	if reaching, ok := transport.(orchestrator.Reaching); ok && !a.AllowPrivate && reaching.IsPrivate(address) {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "deliver %q: that is this machine or a private network, where no webhook may lead unless it is allowed", a.Deliver).
+			WithHint("If that is meant, allow it: `mailroom agent add %s --deliver %s --allow-private`", a.Name, orchestrator.ShellWord(a.Deliver))
+	}
+	return nil
+}
+
+// chooseFolder sets where an agent's commands run, which is one folder for all of them: that of the update which names
+// them. An update that would move a command which it does not name is refused.
+func chooseFolder(l *ledger.Ledger, u *AgentUpdate, known, a *ledger.Agent) error {
+	runs := func(a *ledger.Agent) bool {
+		transport, _ := l.TransportOf(a.Deliver)
+		_, foldered := transport.(orchestrator.Foldered)
+		return foldered
+	}
+	namesDeliver, namesStart := u.Deliver != nil && runs(a), u.StartCommand != nil && a.StartCommand != ""
+	if !namesDeliver && !namesStart {
+		return nil
+	}
+	if known != nil && known.Folder != u.Folder {
+		for kept, command := range map[string]bool{"exec": !namesDeliver && runs(a), "start": !namesStart && a.StartCommand != ""} {
+			if command {
+				return orchestrator.Errorf(orchestrator.Conflict, "the %s command of %s runs in %s, and this one would run here, in %s", kept, a.Name, known.Folder, u.Folder).
+					WithHint("Call agent add in %s, or name both commands here", known.Folder)
+			}
+		}
+	}
+	a.Folder = u.Folder
+	return nil
+}
+
+func (u *AgentUpdate) apply(a *ledger.Agent) {
+	set(&a.Role, u.Role)
+	if u.Deliver != nil && *u.Deliver != a.Deliver {
+		a.AllowPrivate = false // it was for the address before
+	}
+	set(&a.Deliver, u.Deliver)
+	set(&a.Fallback, u.Fallback)
+	set(&a.StartCommand, u.StartCommand)
+	set(&a.PlanModeRequired, u.PlanModeRequired)
+	set(&a.Batch, u.Batch)
+	set(&a.Concurrency, u.Concurrency)
+	set(&a.AllowPrivate, u.AllowPrivate)
+	if u.Deliver != nil {
+		a.Disabled = ""
+	}
+	if u.Timeout != nil {
+		a.TimeoutSeconds = int(*u.Timeout / time.Second)
+	}
+	if u.SilentAfter != nil {
+		a.SilentAfter = int(*u.SilentAfter / time.Second)
+	}
+}
+
+// fits refuses what an update sets that means nothing for the transport which the agent has with it.
+func (u *AgentUpdate) fits(a *ledger.Agent, transport orchestrator.Transport) error {
+	refuse := func(what, hint string) error {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s: it would change nothing for an agent whose messages go to %s", what, a.Deliver).WithHint("%s", hint)
+	}
+	_, table := transport.(orchestrator.SetTransport)
+	_, slotted := transport.(orchestrator.Slotted)
+	_, reaching := transport.(orchestrator.Reaching)
+	switch {
+	case transport == nil: // of another program
+	case u.Batch != nil && *u.Batch > 1 && (table || transport.MaxBatch() == 1):
+		return refuse("batch", "A batch is for exec:COMMAND, dir:ROOT or jsonl:PATH")
+	case u.Concurrency != nil && *u.Concurrency > 1 && !slotted:
+		return refuse("concurrency", "It is for exec:COMMAND; a session (--start) runs once at a time")
+	case u.AllowPrivate != nil && *u.AllowPrivate && !reaching:
+		return refuse("allow_private", "It is for webhook:URL")
+	}
+	return nil
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+func StoreAgent(t *ledger.Tx, a *ledger.Agent) error {
+	_, err := t.Exec(`
+		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET role = excluded.role, deliver = excluded.deliver, fallback = excluded.fallback,
+		    timeout_seconds = excluded.timeout_seconds, start_command = excluded.start_command,
+		    silent_after_seconds = excluded.silent_after_seconds, plan_mode_required = excluded.plan_mode_required,
+		    updated_at = excluded.updated_at, batch = excluded.batch, concurrency = excluded.concurrency,
+		    allow_private = excluded.allow_private, folder = excluded.folder, disabled = excluded.disabled`,
+		a.Name, a.Role, a.Deliver, a.Fallback, a.TimeoutSeconds, a.StartCommand, a.SilentAfter, asNumber(a.PlanModeRequired),
+		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, asNumber(a.AllowPrivate), a.Folder, a.Disabled)
+	return err
+}
+
+// asNumber is a truth value as the tables have it.
+func asNumber(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// releaseAll lets messages go that were kept for a name which nobody had yet, or for an agent that was disabled, and what
+// the agent's transport put off.
+func releaseAll(t *ledger.Tx, name, why string) error {
+	return errors.Join(ReleaseHeld(t, name, why), ReleasePutOff(t, name, why))
+}
+
+func ReleaseHeld(t *ledger.Tx, name, why string) error {
+	return releaseRows(t, ledger.Live+" AND held <> 0", "held = 0", name, why)
+}
+
+func ReleasePutOff(t *ledger.Tx, name, why string) error {
+	return releaseRows(t, ledger.PutOff+" AND lease_token = ''", "next_attempt_at = ''", name, why)
+}
+
+func releaseRows(t *ledger.Tx, which, set, name, why string) error {
+	which += " AND recipient = ?"
+	if err := t.Note(ledger.Selection{Where: which + "8", Args: []any{name}}, tracing.Released, why); err != nil {
+		return err
+	}
+	_, err := t.Exec(`UPDATE agent_message SET `+set+` WHERE `+which, name)
+	return err
+}

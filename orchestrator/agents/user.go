@@ -1,0 +1,40 @@
+package agents
+
+import (
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"slices"
+)
+
+// userSchemes are the transports to the user and the user's devices, which no agent can have.
+var userSchemes = []string{"person", "push", "ntfy"}
+
+// askingTypes are the message types that want an answer of whoever gets them, in the vocabularies that have such.
+var askingTypes = []string{"QUERY", "question", "plan_approval_request", "shutdown_request"}
+
+// AsksUser reports whether a message of this type to User becomes a question; others become alerts.
+func AsksUser(messageType string) bool { return slices.Contains(askingTypes, messageType) }
+
+// MayReachUser looks whether a device could show a message to the user: one that asks is refused without, and of another its
+// sender is told in note that it waits.
+func MayReachUser(t *ledger.Tx, d *orchestrator.Draft) (note string, err error) {
+	there, err := t.UserHasDevice()
+	if err != nil || there {
+		return "", err
+	}
+	if !AsksUser(d.Type) {
+		return orchestrator.WaitsForDevice, nil
+	}
+	e := orchestrator.Errorf(orchestrator.Unavailable, "%s has no phone that could show the question; nothing was sent", orchestrator.User)
+	e.Recipient = orchestrator.User
+	return "", e.WithHint("`mailroom signal pair` adds a phone")
+}
+
+// CheckActor refuses to let anybody act under the user's name. Error: unknown_sender.
+func CheckActor(name string) error {
+	if name == orchestrator.User {
+		return orchestrator.Errorf(orchestrator.UnknownSender, "%s is the person who runs the agents, and answers on a phone", orchestrator.User).
+			WithHint("Act as an agent; `mailroom agent list` shows who there is")
+	}
+	return nil
+}

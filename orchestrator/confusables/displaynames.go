@@ -1,0 +1,133 @@
+// Package confusables tells which names look alike to a person.
+package confusables
+
+import (
+	"mailroom/orchestrator"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+//go:generate go run makeconfusables.go
+
+// look is the form in which names are compared: two that are alike can be taken for each other. It is Unicode's compatible form
+// (NFKC) without regard to case and to the width of gaps, in which each character that looks like ASCII letters or digits is
+// replaced by these: once after capitals were made small, and once before, since В looks like B and в like nothing that is
+// ASCII, while I looks like l and i does not.
+type look struct{ Small, capital string }
+
+func LookOf(name string) look {
+	words := strings.FieldsFunc(norm.NFKC.String(name), func(r rune) bool { return unicode.IsSpace(r) || r == '\u2800' }) // the Braille blank
+	plain := strings.Join(words, " ")
+	return look{plainLetters(foldCase(plain)), plainLetters(foldCase(plainLetters(plain)))}
+}
+
+func (l look) Like(name string) bool {
+	other := LookOf(name)
+	return l.Small == other.Small || l.Small == other.capital || l.capital == other.Small || l.capital == other.capital
+}
+
+// Shows reports whether anything is seen of a text.
+func Shows(text string) bool { return plainLetters(seenOf(text)) != "" }
+
+// LookAlike reports whether two texts that are shown beside each other look the same. Unlike names, those that differ in case do
+// not, nor do those that both are ASCII.
+func LookAlike(a, b string) bool {
+	a, b = seenOf(a), seenOf(b)
+	return a == b || !(isASCII(a) && isASCII(b)) && plainLetters(a) == plainLetters(b)
+}
+
+// seenOf is a text without the characters that show nothing, in which each gap is one space.
+func seenOf(text string) string {
+	seen := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), r == '\u2800': // the Braille blank
+			return ' '
+		case orchestrator.Unseen(r):
+			return -1
+		}
+		return r
+	}, norm.NFC.String(text))
+	return strings.Join(strings.Fields(seen), " ")
+}
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) < 0
+}
+
+// confusable is a character that looks like others.
+type confusable struct {
+	from rune
+	to   string
+}
+
+// plainLetters replaces what looks like ASCII letters or digits by these, and drops selectors of variants.
+func plainLetters(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.Is(unicode.Variation_Selector, r) {
+			continue
+		}
+		at, found := slices.BinarySearchFunc(confusables[:], r, func(c confusable, r rune) int { return int(c.from - r) })
+		if found {
+			b.WriteString(confusables[at].to)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// foldCase is Unicode's case folding: the simple one, and ss for ß, which is the one that names are likely to have besides.
+func foldCase(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r == 'ß' || r == 'ẞ' {
+			b.WriteString("ss")
+			continue
+		}
+		least := r // of all that differ from it in case only
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			least = min(least, next)
+		}
+		b.WriteRune(unicode.ToLower(least))
+	}
+	return b.String()
+}
+
+// mixedScripts are the scripts that are written within one word.
+var mixedScripts = [][]string{{"Han", "Hiragana", "Katakana"}, {"Han", "Hangul"}, {"Han", "Bopomofo"}}
+
+// CheckScripts refuses a word with letters of several scripts, unless they are written together: an a of another alphabet in a
+// Latin word is seen by nobody. Words end at whatever is neither a letter, nor a mark, nor a number.
+func CheckScripts(name string) error {
+	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) }) {
+		var scripts []string
+		for _, r := range word {
+			if s := scriptOf(r); s != "" && !slices.Contains(scripts, s) {
+				scripts = append(scripts, s)
+			}
+			if len(scripts) > 1 && !slices.ContainsFunc(mixedScripts, func(family []string) bool { return within(scripts, family) }) {
+				return orchestrator.Errorf(orchestrator.InvalidParams, "the display name mixes scripts: %q has letters of %s, such as U+%04X", word, strings.Join(scripts, " and "), r).
+					WithHint("Write each word in one script")
+			}
+		}
+	}
+	return nil
+}
+
+func within(list, family []string) bool {
+	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(family, s) })
+}
+
+// scriptOf is the script that a character belongs to; "" for one of none or of several, such as digits.
+func scriptOf(r rune) string {
+	for name, table := range unicode.Scripts {
+		if name != "Common" && name != "Inherited" && unicode.Is(table, r) {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package orchestrator
-
-import "os"
-
-// datasync puts what was written to a file on the disk, through whichever descriptor it was written.
-func datasync(f *os.File) error { return f.Sync() }

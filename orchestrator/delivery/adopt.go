@@ -1,0 +1,397 @@
+package delivery
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// adoptBatch bounds the rows that one transaction adopts.
+const adoptBatch = 500
+
+// adopt reconciles rows that the engine did not write, or whose status was changed by hand: traced_status differs from
+// status, which a partial index finds at once; and rows with a BLOB for an id, a name or a status. It brings them into our
+// form and notes them in the trace. It adopts one batch; more is true when there are further ones. Rows that cannot be
+// changed are passed over. Source: contract, "What others wrote is adopted".
+func adopt(t *ledger.Tx) (more bool, err error) {
+	more, _, err = adoptAfter(t, math.MinInt64)
+	return more, err
+}
+
+// adoptAfter adopts one batch of the rows whose seq is greater than a number; last is the seq of the last row that it looked
+// at.
+func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
+	for last = after; ; {
+		rows, err := untraced(t, last, adoptBatch)
+		if err != nil {
+			return false, last, err
+		}
+		adopted := 0
+		for i := range rows {
+			f := &rows[i]
+			failed, err := t.Alone("adopting it", f.id, func() error { return adoptRow(t, f) })
+			if err != nil {
+				return false, last, err
+			}
+			if last = f.seq; !failed {
+				adopted++
+			}
+		}
+		if more = len(rows) == adoptBatch; adopted > 0 || !more {
+			if last >= store.AlarmedNumber {
+				err = t.Driver.Renumber()
+			}
+			return more, last, err
+		}
+		if err := t.Ended(); err != nil {
+			return false, last, err
+		}
+	}
+}
+
+// adoptAll adopts all that others wrote, however recently. Whoever picks what is delivered next calls it in the same
+// transaction: a row written since the run was tidied up must not be passed by a later one of its sender.
+func adoptAll(t *ledger.Tx) error {
+	for more, last := true, int64(math.MinInt64); more; {
+		if err := t.Ended(); err != nil {
+			return err
+		}
+		var err error
+		if more, last, err = adoptAfter(t, last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ForeignRow is a row as somebody else wrote it.
+type ForeignRow struct {
+	blobID                                bool // the id is no text
+	tooBig                                bool // more than maxForeign
+	hops                                  int64
+	seq                                   int64
+	id, sender, Recipient, Status, Traced string
+	payload, messageType                  any
+	createdAt, deliveredAt, nextAttemptAt string
+	endedAt, notBefore                    string
+	retryCount, maxRetries, ttl           any
+	errorMessage                          any
+}
+
+func untraced(t *ledger.Tx, after int64, limit int) (rows []ForeignRow, err error) {
+	err = t.Query(`
+		SELECT seq, message_id, sender, recipient, status, traced_status,
+		       CASE WHEN octet_length(payload) <= ?2 THEN payload END, message_type, created_at, delivered_at,
+		       next_attempt_at, ended_at, retry_count, max_retries, ttl_seconds, error_message,
+		       octet_length(payload) > ?2, hops, not_before
+		FROM agent_message WHERE (`+ledger.Foreign+`) AND seq > ?3 ORDER BY seq LIMIT +?1`,
+		func(row store.Row) error {
+			_, blobID := row[1].([]byte)
+			rows = append(rows, ForeignRow{
+				blobID: blobID,
+				seq:    row.Int(0), id: row.Text(1), sender: row.Text(2), Recipient: row.Text(3), Status: row.Text(4),
+				Traced: row.Text(5), payload: row[6], messageType: row[7], createdAt: row.Text(8), deliveredAt: row.Text(9),
+				nextAttemptAt: row.Text(10), endedAt: row.Text(11), retryCount: row[12],
+				maxRetries: row[13], ttl: row[14], errorMessage: row[15],
+				tooBig: row.Int(16) != 0, hops: row.Int(17), notBefore: row.Text(18),
+			})
+			return nil
+		}, limit, maxForeign, after)
+	return rows, err
+}
+
+// adoptRow brings one row into our form.
+func adoptRow(t *ledger.Tx, f *ForeignRow) error {
+	if f.tooBig {
+		return refuseForeign(t, f)
+	}
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	if err := adoptID(t, f); err != nil {
+		return err
+	}
+	status, why := f.Meaning()
+	created := timeAdopted(t, f.createdAt)
+	event := t.Event(tracing.Adopted, why)
+	event.MessageID, event.NewStatus = f.id, string(status)
+	if f.Traced != "" {
+		event.OldStatus = strings.ToValidUTF8(f.Traced, "\uFFFD")
+	}
+	if err := tracing.Record(t, event); err != nil {
+		return err
+	}
+
+	times := timesAdopted(t, f, status, created, &conf.Settings)
+	maxRetries := store.Int(f.maxRetries)
+	if f.maxRetries == nil || maxRetries < 0 {
+		maxRetries = int64(conf.Settings.MaxRetries)
+	}
+	_, err = t.Exec(`
+		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,
+		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
+		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
+		       not_before = ?18, held = CASE WHEN held <> 0 AND ?19 THEN 1 ELSE 0 END, `+ledger.NoLease+`
+		WHERE seq = ?1`,
+		f.seq, status, AdoptedName(f.sender), AdoptedName(f.Recipient),
+		adoptedText(f.messageType), AdoptedPayload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
+		ledger.CountOf(f.retryCount), min(maxRetries, ledger.MaxCount), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, ledger.MaxCount)),
+		times.notBefore, CanHold(conf, AdoptedName(f.Recipient)))
+	if status == orchestrator.Pending || status == orchestrator.Retry {
+		t.Ring.All = true
+	}
+	if err == nil && f.Traced == "" {
+		err = t.Heartbeat(AdoptedName(f.sender))
+	}
+	return err
+}
+
+// timesAdopted are the times of a row that somebody else wrote, in our form; see the columns of agent_message.
+type adoptedTimes struct {
+	delivered                               any // NULL unless it was
+	ended, next, review, expires, notBefore string
+}
+
+func timesAdopted(t *ledger.Tx, f *ForeignRow, status orchestrator.Status, created string, s *ledger.Settings) (times adoptedTimes) {
+	times.expires = f.adoptedExpiry(t.Clock, s, created)
+	times.notBefore = f.adoptedNotBefore(t.Clock, times.expires)
+	switch status {
+	case orchestrator.Pending:
+		times.review = t.Now
+		if times.notBefore > t.ClockText {
+			times.next = times.notBefore
+			if f.adoptedTTL() == nil {
+				times.expires = orchestrator.Stamp(orchestrator.ParseStamp(times.notBefore).Add(s.ExpireAfter))
+			}
+		}
+	case orchestrator.Retry:
+		times.review = t.Now
+		if at, ok := ledger.AdoptTime(f.nextAttemptAt); ok {
+			times.next = at
+		}
+	case orchestrator.Delivered:
+		times.ended = adoptedEnd(t, f, f.deliveredAt)
+		times.delivered = times.ended
+		if f.adoptedTTL() != nil {
+			times.review = times.expires
+		}
+	default:
+		times.ended = adoptedEnd(t, f, f.endedAt, f.deliveredAt)
+		if f.deliveredAt != "" {
+			times.delivered = timeAdopted(t, f.deliveredAt)
+		}
+	}
+	return times
+}
+
+// maxForeign is the largest payload, in bytes, that adoption reads. What somebody wrote beyond that fails, untouched.
+const maxForeign = 16 * orchestrator.MaxPayload
+
+// refuseForeign makes a dead letter of a row whose payload is too large to be read.
+func refuseForeign(t *ledger.Tx, f *ForeignRow) error {
+	reason := fmt.Sprintf("its payload has more than %d bytes", maxForeign)
+	event := t.Event(tracing.Failed, reason)
+	event.MessageID, event.NewStatus = f.id, string(orchestrator.Failed)
+	if err := tracing.Record(t, event); err != nil {
+		return err
+	}
+	_, err := t.Exec(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?, error_message = ? WHERE seq = ?`,
+		t.Now, reason, f.seq)
+	return err
+}
+
+// adoptID makes text of an id that somebody wrote as a blob, which no text would ever match. If another message has, or had, that
+// id, it gets its number behind it; so does an id whose place in the recipient's inbox an archived message has, since nobody
+// would ever be handed the new one.
+func adoptID(t *ledger.Tx, f *ForeignRow) error {
+	taken := `SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2)
+		AND EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND recipient = ?2)`
+	with := any(AdoptedName(f.Recipient))
+	if f.blobID {
+		f.id = strings.ToValidUTF8(f.id, "\uFFFD")
+		taken = `SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1 AND seq <> ?2)
+			OR EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1)`
+		with = f.seq
+	}
+	n, err := t.Number(taken, f.id, with)
+	if err != nil || n == 0 && !f.blobID {
+		return err
+	}
+	if n > 0 {
+		f.id = fmt.Sprintf("%s-%d", f.id, f.seq)
+	}
+	_, err = t.Exec(`UPDATE agent_message SET message_id = ? WHERE seq = ?`, f.id, f.seq)
+	return err
+}
+
+// adoptedTTL is the ttl in seconds, nil for one that is none.
+func (f *ForeignRow) adoptedTTL() any {
+	if seconds := store.Int(f.ttl); f.ttl != nil && seconds > 0 {
+		return min(seconds, int64(orchestrator.MaxTTL/time.Second))
+	}
+	return nil
+}
+
+// adoptedExpiry is when an adopted row expires. Its seven days begin when the router first sees it, however old the time
+// is that somebody wrote, and anew when somebody sets it back; a ttl of its own begins with the message.
+func (f *ForeignRow) adoptedExpiry(now time.Time, s *ledger.Settings, created string) string {
+	seconds := store.Int(f.ttl)
+	if f.ttl == nil || seconds <= 0 {
+		return orchestrator.Stamp(now.Add(s.ExpireAfter))
+	}
+	from := now
+	if f.Traced == "" {
+		from = orchestrator.ParseStamp(created)
+	}
+	return orchestrator.Stamp(from.Add(orchestrator.SecondsUpTo(seconds, orchestrator.MaxTTL)))
+}
+
+// Meaning says which status a hand-written one stands for, and why if it was not clear. An unknown word on a new row is
+// taken as a send; on a row that the engine knows it is undone, since guessing could deliver or lose the message.
+func (f *ForeignRow) Meaning() (orchestrator.Status, string) {
+	s := orchestrator.Status(strings.ToLower(strings.TrimSpace(f.Status)))
+	traced := orchestrator.Status(f.Traced)
+	switch {
+	case known(s):
+		return s, ""
+	case s == "" && traced == "":
+		return orchestrator.Pending, ""
+	case !known(traced): // the engine wrote neither
+		return orchestrator.Pending, fmt.Sprintf("unknown status %q taken as pending", orchestrator.Clip(f.Status))
+	}
+	return traced, fmt.Sprintf("unknown status %q undone", orchestrator.Clip(f.Status))
+}
+
+// known reports whether a status is one of ours.
+func known(s orchestrator.Status) bool {
+	switch s {
+	case orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled:
+		return true
+	}
+	return false
+}
+
+// timeAdopted turns a foreign time into ours; one that is missing, makes no sense or lies in the future is now.
+func timeAdopted(t *ledger.Tx, s string) string { return adoptedTime(s, t.Clock, t.Now) }
+
+func adoptedTime(s string, clock time.Time, now string) string {
+	if at, ok := ledger.AdoptTime(s); ok && at < orchestrator.Stamp(clock.Add(orchestrator.Day)) {
+		return at
+	}
+	return now
+}
+
+// foreignMessagesTo selects what others wrote and may mean for ?1, beside what a look-up of its live rows finds.
+const foreignTo = `SELECT seq, recipient, status, traced_status FROM agent_message
+	WHERE (` + ledger.Foreign + `) AND (` + ledger.Live + ` AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient), ?1) > 0`
+
+// foreignMessagesTo lists, by their times of creation, what will be live rows of a recipient once they are adopted, beside what a
+// look-up of its live rows finds.
+func foreignMessagesTo(c *store.Conn, recipient string, clock time.Time) (seqs []int64, err error) {
+	err = c.Query(foreignTo+` ORDER BY `+adoptedOrder, func(row store.Row) error {
+		f := ForeignRow{Recipient: row.Text(1), Status: row.Text(2), Traced: row.Text(3)}
+		if status, _ := f.Meaning(); (status == orchestrator.Pending || status == orchestrator.Retry) && AdoptedName(f.Recipient) == recipient {
+			seqs = append(seqs, row.Int(0))
+		}
+		return nil
+	}, recipient, orchestrator.Stamp(clock))
+	return seqs, err
+}
+
+// adoptedOrder sorts rows by the time of creation that they will have when they are adopted. ?2 is the clock.
+const adoptedOrder = `CASE WHEN traced_status IS status THEN created_at ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?2) END, seq`
+
+// AdoptedName is the name that somebody meant who wrote it by hand.
+func AdoptedName(s string) string { return orchestrator.FoldName(strings.TrimSpace(s)) }
+
+// asAdopted brings what a listing shows of a row that will be live, whose columns are MessageColumns, into the form that
+// adoption will give it. traced is its traced_status.
+func asAdopted(m *orchestrator.Message, row store.Row, traced string, conf *ledger.Config, clock time.Time) {
+	f := ForeignRow{Status: row.Text(6), Traced: traced, ttl: row[35]}
+	m.Status, _ = f.Meaning()
+	m.Sender, m.Recipient = AdoptedName(m.Sender), AdoptedName(m.Recipient)
+	m.Type, _ = adoptedText(row[4]).(string)
+	m.Payload = []byte(AdoptedPayload(row[5]))
+	m.CreatedAt = adoptedTime(m.CreatedAt, clock, orchestrator.Stamp(clock))
+	m.RetryCount = max(0, m.RetryCount)
+	m.Error, _ = adoptedText(row[11]).(string)
+	m.NextAttemptAt, _ = ledger.AdoptTime(m.NextAttemptAt)
+	if m.NotBefore, _ = ledger.AdoptTime(m.NotBefore); m.Status == orchestrator.Pending {
+		m.NextAttemptAt = m.NotBefore
+	}
+	if f.adoptedTTL() != nil {
+		m.ExpiresAt = f.adoptedExpiry(clock, &conf.Settings, m.CreatedAt)
+	}
+	m.Held = m.Held && CanHold(conf, m.Recipient)
+	m.LeaseOwner, m.LeaseUntil, m.LeaseToken = "", "", ""
+}
+
+// CanHold reports whether messages can wait for a name: nobody has it yet, and an agent can get it.
+func CanHold(conf *ledger.Config, name string) bool {
+	_, isGroup := conf.Groups[name]
+	return !isGroup && conf.Agents[name] == nil && orchestrator.CanBeAgent(name)
+}
+
+// AdoptAhead brings a message into the form that adoption will give it, if that is still to come and it will be live then.
+func AdoptAhead(c *store.Conn, m *orchestrator.Message, conf *ledger.Config, clock time.Time) error {
+	return c.Query(`SELECT traced_status, `+ledger.MessageColumns+` FROM agent_message WHERE seq = ? AND (`+ledger.Foreign+`)`, func(row store.Row) error {
+		f := ForeignRow{Status: row.Text(7), Traced: row.Text(0)}
+		if status, _ := f.Meaning(); status == orchestrator.Pending || status == orchestrator.Retry {
+			asAdopted(m, row[1:], f.Traced, conf, clock)
+		}
+		return nil
+	}, m.Seq)
+}
+
+// adoptedEnd is when a row that somebody ended by hand has ended: the first time that they wrote which can be read, and for
+// a row that the router never saw, failing that, when it was made. So a table that is taken over has its age at once.
+func adoptedEnd(t *ledger.Tx, f *ForeignRow, written ...string) string {
+	if f.Traced == "" {
+		written = append(written, f.createdAt)
+	}
+	for _, at := range written {
+		if _, ok := ledger.AdoptTime(at); ok {
+			return timeAdopted(t, at)
+		}
+	}
+	return t.Now
+}
+
+// AdoptedPayload turns what somebody wrote as payload into JSON text: nothing is null, and what is no JSON is a JSON
+// string. JSON text stays as it is, digit for digit.
+func AdoptedPayload(v any) string {
+	if v == nil {
+		return "null"
+	}
+	text := store.Text(v)
+	if utf8.ValidString(text) && json.Valid([]byte(text)) {
+		return text
+	}
+	return string(orchestrator.JSONString(text))
+}
+
+func adoptedText(v any) any {
+	if v == nil {
+		return nil
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(store.Text(v), "\x00", ""), "\uFFFD")
+}
+
+// adoptedNotBefore brings a not_before that somebody wrote into our form, and within our bounds. What makes no sense, or lies
+// behind the end that a ttl sets, is none.
+func (f *ForeignRow) adoptedNotBefore(clock time.Time, expires string) string {
+	at, ok := ledger.AdoptTime(f.notBefore)
+	if !ok || f.adoptedTTL() != nil && at >= expires {
+		return ""
+	}
+	return min(at, orchestrator.Stamp(clock.Add(orchestrator.MaxNotBefore)))
+}

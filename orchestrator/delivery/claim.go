@@ -1,0 +1,163 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// claim is a set of rows of one recipient that this process holds under one lease.
+type claim struct {
+	agent    *ledger.Agent
+	messages []orchestrator.Message
+	token    string
+	timeout  time.Duration
+	secret   string            // with which messages to the agent are signed
+	slot     orchestrator.Slot // of a transport that bounds its attempts
+	once     bool              // a test message, which has failed when it is not delivered now
+}
+
+// claimNext leases what a worker delivers next to one recipient: rows in the order in which they must arrive, at most as
+// many as the transport takes at once. A row that needs care is taken alone: one whose process died before, or that
+// carries a transport's mark. nil means that nothing is due.
+//
+// At most one lease of a sender and recipient is live at a time, which keeps their order; a message on the ladder does
+// not hold back those behind it, one that its recipient put off does. Source: contract, "What is promised", 3.
+func claimNext(t *ledger.Tx, recipient string, o DeliverOptions) (*claim, error) {
+	conf, err := t.Config()
+	if err != nil {
+		return nil, err
+	}
+	agent := conf.Agents[recipient]
+	if agent == nil || Waits(agent) || conf.Untrusted != "" {
+		return nil, nil
+	}
+	if err := adoptAll(t); err != nil {
+		return nil, err
+	}
+	size := conf.Settings.ClaimSize
+	if o.ClaimSize > 0 {
+		size = o.ClaimSize
+	}
+	marked := ""
+	if t.R.SetTransport(agent) != nil {
+		marked = ` AND delivery_marks <> ''` // the rest is delivered set-based
+	} else if transport, _ := t.R.TransportOf(agent.Deliver); transport != nil {
+		if _, slotted := transport.(orchestrator.Slotted); slotted && o.slot == nil && agent.Disabled == "" {
+			return nil, nil // the agent has got this transport just now: the next worker takes a slot
+		}
+		size = min(size, batch(agent, transport))
+	}
+	ms, err := claimableMessages(t, recipient, marked, size)
+	if err != nil || len(ms) == 0 {
+		return nil, err
+	}
+	ms = ms[:deliverableTogether(ms)]
+	c := &claim{agent: agent, messages: ms, timeout: agent.Timeout(&conf.Settings), slot: o.slot}
+	if o.Timeout > 0 {
+		c.timeout = o.Timeout
+	}
+	if c.secret, err = agents.SecretFor(t, agent); err != nil {
+		return nil, err
+	}
+	return c, lease(t, c)
+}
+
+// claimableMessages reads what a worker may claim, in the order in which it must arrive: at most so many messages, and of
+// several no more than MaxRead bytes of payload.
+func claimableMessages(t *ledger.Tx, recipient, marked string, limit int) ([]orchestrator.Message, error) {
+	from := ` FROM agent_message m WHERE ` + ledger.Claimable + marked + ` ORDER BY priority DESC, seq LIMIT +?3`
+	if limit > 1 {
+		bytes, rows := int64(0), 0
+		err := t.Query(`SELECT octet_length(payload)`+from, func(row store.Row) error {
+			if bytes += row.Int(0); rows == 0 || bytes <= ledger.MaxRead {
+				rows++
+			}
+			return nil
+		}, t.ClockText, recipient, limit)
+		if err != nil {
+			return nil, err
+		}
+		limit = rows
+	}
+	return ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+from, t.ClockText, recipient, limit)
+}
+
+// batch is how many messages one attempt of the agent's transport holds.
+func batch(a *ledger.Agent, transport orchestrator.Transport) int {
+	if a.Batch > 0 {
+		return min(a.Batch, transport.MaxBatch())
+	}
+	if sized, ok := transport.(orchestrator.Sized); ok {
+		return sized.UsualBatch()
+	}
+	return transport.MaxBatch()
+}
+
+// deliverableTogether returns how many of the rows may be delivered together: all before the first that must be alone.
+func deliverableTogether(ms []orchestrator.Message) int {
+	for i := range ms {
+		if ms[i].Crashes > 0 || ms[i].Marks != "" {
+			return max(i, 1)
+		}
+	}
+	return len(ms)
+}
+
+// lease marks the rows of a claim as held by this process.
+func lease(t *ledger.Tx, c *claim) error {
+	token, err := t.NewID("")
+	if err != nil {
+		return err
+	}
+	c.token = t.R.Store.Token(token)
+	seqs := make([]int64, len(c.messages))
+	for i := range c.messages {
+		seqs[i] = c.messages[i].Seq
+	}
+	if err := t.SetBatch(seqs...); err != nil {
+		return err
+	}
+	if err := t.Note(ledger.InBatch, tracing.Claimed, ""); err != nil {
+		return err
+	}
+	_, err = t.Exec(`
+		UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4
+		WHERE seq IN (SELECT seq FROM temp.batch) AND `+ledger.Due,
+		t.ClockText, c.token, orchestrator.Stamp(t.Clock.Add(c.timeout+ledger.LeaseGrace)), t.Actor)
+	return err
+}
+
+// mark stores a transport's note with every row of the claim, if this process still holds all of them.
+func mark(ctx context.Context, l *ledger.Ledger, c *claim, target, note string) error {
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		if err := stillHeld(t, c); err != nil {
+			return err
+		}
+		for i := range c.messages {
+			if err := t.AddMark(&c.messages[i], target, note); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// stillHeld fails with ErrLeaseLost unless this process still holds every row of the claim.
+func stillHeld(t *ledger.Tx, c *claim) error {
+	for i := range c.messages {
+		held, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+ledger.Live, c.messages[i].Seq, c.token)
+		if err != nil {
+			return err
+		}
+		if held == 0 {
+			return orchestrator.ErrLeaseLost
+		}
+	}
+	return nil
+}

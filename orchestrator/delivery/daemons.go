@@ -1,0 +1,103 @@
+package delivery
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// Heartbeat is how often a daemon should say that it is there. One that was silent for three times as long is gone.
+const Heartbeat = 10 * time.Second
+
+// Daemon is one `mailroom serve`.
+type Daemon struct {
+	Instance  string `json:"instance"`
+	Host      string `json:"host"`
+	PID       int    `json:"pid"`
+	StartedAt string `json:"started_at"`
+	SeenAt    string `json:"seen_at"`
+	Listening string `json:"listening"` // address of its HTTP endpoint; "" is none
+}
+
+// Attend records that this process is a running daemon: before it returns, and then every Heartbeat until ctx ends. A failure is
+// logged once, until it changes or is over. Call wait after ctx has ended, and Leave after that.
+func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func()) {
+	var trouble orchestrator.Trouble
+	beat := func() {
+		if err := Beat(ctx, l, listening); ctx.Err() == nil && trouble.Changed(err) && err != nil {
+			l.Log.Warn("this process could not be recorded as a daemon", "error", err)
+		}
+	}
+	beat()
+	ended := make(chan struct{})
+	orchestrator.GoSafe("heartbeat", l.Log, func() {
+		defer close(ended)
+		ticker := time.NewTicker(Heartbeat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				beat()
+			}
+		}
+	})
+	return func() { <-ended }
+}
+
+// Beat records that this process is a running daemon. Attend does so every Heartbeat.
+func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
+	host, _ := os.Hostname()
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		if _, err := t.Exec(`DELETE FROM daemons WHERE seen_at < ?`, orchestrator.Stamp(t.Clock.Add(-orchestrator.Day))); err != nil {
+			return err
+		}
+		_, err := t.Exec(`
+			INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
+			ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at, listening = excluded.listening,
+			    pid = excluded.pid, host = excluded.host`,
+			l.Instance(), host, os.Getpid(), t.ClockText, listening)
+		return err
+	})
+}
+
+// Leave records that this process is no daemon any more.
+func Leave(ctx context.Context, l *ledger.Ledger) error {
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		_, err := t.Exec(`DELETE FROM daemons WHERE instance = ?`, l.Instance())
+		return err
+	})
+}
+
+// Daemons lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
+func Daemons(ctx context.Context, l *ledger.Ledger) (list []Daemon, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list, err = DaemonsIn(c, l.Now())
+		return err
+	})
+	return list, err
+}
+
+func DaemonsIn(c *store.Conn, now time.Time) ([]Daemon, error) {
+	host, _ := os.Hostname()
+	list := []Daemon{}
+	err := c.Query(`SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at`,
+		func(row store.Row) error {
+			d := Daemon{
+				Instance: row.Text(0), Host: row.Text(1), PID: int(row.Int(2)), StartedAt: row.Text(3),
+				SeenAt: row.Text(4), Listening: row.Text(5),
+			}
+			if d.Host == host && syscall.Kill(d.PID, 0) == syscall.ESRCH {
+				return nil
+			}
+			list = append(list, d)
+			return nil
+		}, orchestrator.Stamp(now.Add(-3*Heartbeat)))
+	return list, err
+}

@@ -1,0 +1,56 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+)
+
+// deadEvery is how often a router looks for leases whose holder is dead.
+const deadEvery = time.Second
+
+// deadDue reports whether it is time to look again, and notes that somebody does.
+func (e *Engine) deadDue() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.Now()
+	if since := now.Sub(e.lookedForDead); since >= 0 && since < deadEvery {
+		return false
+	}
+	e.lookedForDead = now
+	return true
+}
+
+// endDeadLeases lets the leases run out whose holders are known to be dead, so that tidy takes their rows back, and ends
+// those of readers whose process has ended.
+func (e *Engine) endDeadLeases(ctx context.Context) error {
+	if !e.deadDue() {
+		return nil
+	}
+	if _, err := messages.EndDeadReaders(ctx, e.Ledger, ""); err != nil {
+		return err
+	}
+	var dead []string
+	err := e.ReadTables(ctx, func(c *store.Conn) error {
+		return c.Query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+ledger.Leased, func(row store.Row) error {
+			if token := row.Text(0); e.Store.Gone(token) {
+				dead = append(dead, token)
+			}
+			return nil
+		})
+	})
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	return e.Write(ctx, func(t *ledger.Tx) error {
+		for _, token := range dead {
+			if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+ledger.Leased+` AND lease_token = ?2`, t.ClockText, token); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,114 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// An agent whose address is gone for good is disabled: its transport is not used any more, until `agent add --deliver`
+// names one. Its messages go to its fallback. Without one they wait as they are: none is lost, none climbs the ladder in
+// vain, and no delivery run is made for them. An agent that comes to read by itself gets them.
+
+// Waits reports whether the agent's messages can go nowhere for now.
+func Waits(a *ledger.Agent) bool { return a.Withheld() || a.Disabled != "" && a.Fallback == "" }
+
+// goesSomewhere is the condition for rows whose recipient is none that waits, and staysInside is what it is in a database
+// that is not trusted. What carries a transport's mark has to be asked for outside.
+const staysInside = `delivery_marks = '' AND recipient IN (SELECT name FROM agents WHERE deliver = 'inbox' OR deliver LIKE 'inbox:%')`
+const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '' AND name IS NOT NULL)`
+
+// disableGone disables the transport of an agent that said in an attempt that its address is gone, unless it has got
+// another one meanwhile, and tells the administrators. It returns the agent's name when it did.
+func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, err error) {
+	reason := ""
+	for i := range outcomes {
+		if outcomes[i].gone {
+			reason = outcomes[i].reason
+		}
+	}
+	if reason == "" {
+		return "", nil
+	}
+	conf, err := t.Config()
+	if err != nil {
+		return "", err
+	}
+	agent := conf.Agents[c.agent.Name]
+	if agent == nil || agent.Deliver != c.agent.Deliver || agent.Disabled != "" {
+		return "", nil
+	}
+	a := *agent
+	a.Disabled, a.UpdatedAt = t.Now+" "+reason, t.Now
+	if err := agents.StoreAgent(t, &a); err != nil {
+		return "", err
+	}
+	if err := t.ConfigChanged(); err != nil {
+		return "", err
+	}
+	t.After = append(t.After, func() {
+		t.R.Log.Error("the transport of an agent is disabled; its messages wait until it gets another one",
+			"agent", a.Name, "transport", a.Deliver, "reason", reason, "do", "mailroom agent add "+a.Name+" --deliver ...")
+	})
+	payload, err := json.Marshal(map[string]any{
+		"message": fmt.Sprintf("the transport of %s is disabled: %s. Its messages wait; give it another one with `mailroom agent add %s --deliver ...`",
+			a.Name, reason, a.Name),
+		"payload": map[string]any{"agent": a.Name, "deliver": a.Deliver, "reason": reason},
+	})
+	if err != nil {
+		return "", err
+	}
+	return a.Name, tellAdministrators(t, "transport_disabled", payload)
+}
+
+// tellAdministrators sends a note of the router's own to every agent that has a valid administrator's token. Whoever works
+// on the command line sees the same in `status`, `agent list` and `doctor`.
+func tellAdministrators(t *ledger.Tx, kind string, payload json.RawMessage) error {
+	names, err := t.Texts(`SELECT DISTINCT agent FROM tokens WHERE admin = 1 AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)
+		ORDER BY agent`, t.Now)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := t.Tell(&orchestrator.Draft{Recipient: name, Type: kind, Payload: payload, Priority: orchestrator.PriorityOf("urgent")}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// useFallback hands the messages of a disabled agent to its fallback.
+func useFallback(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
+	if c.agent.Fallback == "" {
+		return allOutcomes(c, outcome{givenBack: true, reason: "the agent's transport was disabled meanwhile"})
+	}
+	outcomes := tryTarget(ctx, l, c, c.agent.Fallback)
+	for i := range outcomes {
+		if outcomes[i].delivered {
+			outcomes[i].fallback = c.agent.Fallback
+		}
+	}
+	return outcomes
+}
+
+// ReleaseToReader releases what a recipient's transport put off, since it has come to read by itself.
+func ReleaseToReader(t *ledger.Tx, recipient string) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	if agent := conf.Agents[recipient]; agent == nil || t.R.SetTransport(agent) != nil {
+		return nil // nothing is
+	}
+	return agents.ReleasePutOff(t, recipient, "the agent reads by itself")
+}
+
+// KeptFrom looks whether ReleaseToReader would release anything.
+func KeptFrom(c *store.Conn, agent *ledger.Agent) (bool, error) {
+	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.PutOff+` AND lease_token = '' AND recipient = ?1)`, agent.Name)
+	return n != 0, err
+}

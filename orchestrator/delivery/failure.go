@@ -1,0 +1,95 @@
+package delivery
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/tracing"
+)
+
+// attemptFailed ends the attempt that m is making: it goes back on the ladder, or is given up. It returns when the next
+// attempt is due, "" when there is none. An outcome that is permanent gives up at once; one with a wait puts the next
+// attempt off, but no longer than the ladder's highest rung. m must be live, and still be what the caller read.
+func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt string, err error) {
+	reason, permanent := out.reason, out.permanent
+	conf, err := t.Config()
+	if err != nil {
+		return "", err
+	}
+	wait, more := nextRung(&conf.Settings, m)
+	if !permanent && !more && mayHaveArrived(t.R, m) {
+		// Its transport could not be asked, time and again. The marks stay, so that a replay asks first.
+		reason = fmt.Sprintf("%s. An earlier attempt never reported back: %v", reason, orchestrator.ErrUndecidable)
+	}
+	if permanent || !more {
+		event := t.Event(tracing.AttemptFailed, reason)
+		event.Detail = out.detail
+		if err := t.NoteEvent(ledger.BySeq(m.Seq), event); err != nil {
+			return "", err
+		}
+		if permanent {
+			// Nothing can tell any more whether it arrived. Whoever replays it accepts that it may arrive again.
+			if _, err := t.Exec(`UPDATE agent_message SET delivery_marks = '' WHERE seq = ?`, m.Seq); err != nil {
+				return "", err
+			}
+		}
+		return "", giveUp(t, m, reason, true)
+	}
+	if asked := min(out.wait, HighestRung(&conf.Settings)); asked > wait {
+		wait, reason = asked, reason+"; its recipient asks for no other attempt within "+orchestrator.FormatDuration(asked)
+	}
+	retryAt = orchestrator.Stamp(t.Clock.Add(wait))
+	_, err = t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Retry, Attempted: true, Event: tracing.AttemptFailed, Failure: reason, Detail: out.detail, Next: retryAt})
+	return retryAt, err
+}
+
+// mayHaveArrived reports whether an attempt left its mark with a transport that can be asked about it, and nobody has
+// heard yet what became of it.
+func mayHaveArrived(l *ledger.Ledger, m *orchestrator.Message) bool {
+	for target := range ledger.MarksOf(m) {
+		transport, _ := l.TransportOf(target)
+		if _, ok := transport.(orchestrator.Recoverer); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// giveUp makes a dead letter of a live message and tells its sender. attempted says that an attempt ends with it.
+func giveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool) error {
+	if isTest(m) {
+		return testFailed(t, m, reason)
+	}
+	retries := ledger.Attempt(m) - 1
+	if !attempted {
+		retries = m.RetryCount
+	}
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Failed, Event: tracing.Failed, Failure: reason, Attempted: attempted}); err != nil {
+		return err
+	}
+	return bounce(t, m, orchestrator.DeliveryFailed, reason, retries)
+}
+
+// bounce sends one error_report to the sender of a message that failed or expired. The router's own messages never
+// bounce, nor does what it says of the end of a session, which a report would start anew. A sender that nobody knows cannot
+// get one. Source: contract, "The ladder and retention".
+func bounce(t *ledger.Tx, m *orchestrator.Message, code orchestrator.Code, reason string, retries int) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	sender := conf.Agents[m.Sender]
+	if sender == nil || !conf.Settings.Bounce || m.Type == orchestrator.IdleNotification && sender.StartCommand != "" {
+		return nil
+	}
+	payload, err := json.Marshal(map[string]any{
+		"error": code, "message": reason, "message_id": m.ID, "recipient": m.Recipient, "message_type": m.Type,
+		"retry_count": retries,
+	})
+	if err != nil {
+		return err
+	}
+	return t.TellSender(m, "error_report", payload)
+}

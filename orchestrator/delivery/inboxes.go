@@ -1,0 +1,336 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// deliverInboxes delivers everything due to recipients whose transport is a table, and calls others with the names of the
+// other recipients that have something due, as soon as it meets them. Rows of recipients that nobody knows fail their
+// attempt here. Each transaction goes on behind the recipient that the one before ended with, so that one with a long
+// backlog holds back nobody.
+func deliverInboxes(ctx context.Context, l *ledger.Ledger, o DeliverOptions, y *tally, others func(recipient string)) error {
+	last, idle := "", 0
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var batch *InboxBatch
+		err := l.Write(ctx, func(t *ledger.Tx) (err error) {
+			t.Quiet = true
+			batch = &InboxBatch{Tx: t, Delivered: map[string]int{}, Left: o.ClaimSize, last: last}
+			return batch.run(o.Recipient)
+		})
+		if err != nil {
+			return err
+		}
+		for recipient, n := range batch.Delivered {
+			y.deliver(recipient, n)
+		}
+		y.fail(batch.failed...)
+		for _, recipient := range batch.others {
+			others(recipient)
+		}
+		if idle++; batch.changed > 0 {
+			idle = 0
+		}
+		last, more = batch.last, batch.More && idle <= batch.names // rows that cannot be changed must not keep it going
+	}
+	return nil
+}
+
+// InboxBatch is one transaction's worth of set-based delivery.
+type InboxBatch struct {
+	*ledger.Tx
+	Left      int // rows that may still be taken
+	More      bool
+	last      string // recipient that was served last
+	names     int    // recipients that have something due
+	changed   int    // rows that are not due any more
+	Delivered map[string]int
+	failed    []FailedAttempt
+	others    []string
+
+	set   orchestrator.SetTransport // of the rows in temp.batch
+	taken map[string]int            // rows in temp.batch by recipient
+}
+
+// minShare is how many rows of one recipient are taken at least while others wait too. A transaction is shared out among
+// all of them: the oldest rows of all stand side by side in the table, those of one are spread over ten times the pages
+// if there are ten.
+const minShare = 25
+
+// run serves one recipient after the other until the batch is full.
+func (b *InboxBatch) run(only string) error {
+	conf, err := b.Config()
+	if err != nil {
+		return err
+	}
+	if b.Left <= 0 {
+		b.Left = conf.Settings.ClaimSize
+	}
+	if err := adoptAll(b.Tx); err != nil {
+		return err
+	}
+	names := []string{only}
+	if only == "" {
+		if names, err = dueRecipients(b.Ctx, b.Conn, conf, b.ClockText); err != nil {
+			return err
+		}
+	}
+	if err := b.Empty(); err != nil {
+		return err
+	}
+	b.names = len(names)
+	behind, _ := slices.BinarySearch(names, b.last+"\x00")
+	for i, recipient := range slices.Concat(names[behind:], names[:behind]) {
+		if b.Left <= 0 {
+			b.More = true
+			break
+		}
+		b.last = recipient
+		agent := conf.Agents[recipient]
+		if agent == nil {
+			err = b.failUnknown(recipient)
+		} else if set := b.R.SetTransport(agent); set != nil {
+			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))), set)
+		} else {
+			b.others = append(b.others, recipient)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return b.Deliver(conf)
+}
+
+// Empty begins a new set.
+func (b *InboxBatch) Empty() error {
+	b.taken = map[string]int{}
+	return b.SetBatch()
+}
+
+// TakeShare puts what is due to one recipient into the set, at most limit rows.
+func (b *InboxBatch) TakeShare(recipient string, limit int, set orchestrator.SetTransport) error {
+	if b.set != nil && b.set != set {
+		conf, err := b.Config()
+		if err != nil {
+			return err
+		}
+		if err := b.Deliver(conf); err != nil {
+			return err
+		}
+	}
+	b.set = set
+	n, err := selectDue(b.Tx, recipient, limit)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		b.taken[recipient] = n
+	}
+	b.Left -= n
+	if n == limit {
+		b.More = true
+		return nil
+	}
+	marked, err := b.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.Due+` AND recipient = ?2 AND delivery_marks <> '')`,
+		b.ClockText, recipient)
+	if marked != 0 {
+		b.others = append(b.others, recipient)
+	}
+	return err
+}
+
+// TakeThese puts those of some rows of one recipient into the set that may still be taken.
+func (b *InboxBatch) TakeThese(recipient string, seqs []int64, set orchestrator.SetTransport) error {
+	b.set = set
+	if err := b.SetBatch(seqs...); err != nil {
+		return err
+	}
+	if _, err := b.Exec(`DELETE FROM temp.batch WHERE NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.seq = batch.seq AND `+ledger.Takeable+`)`,
+		b.ClockText, recipient); err != nil {
+		return err
+	}
+	n, err := b.Number(`SELECT count(*) FROM temp.batch`)
+	if n > 0 {
+		b.taken[recipient] = int(n)
+	}
+	return err
+}
+
+// Deliver delivers the set. If that fails because of its rows, it delivers ever smaller parts of it, so that a row which
+// breaks its part is found, fails alone, and holds back nobody.
+func (b *InboxBatch) Deliver(conf *ledger.Config) error {
+	if len(b.taken) == 0 {
+		return nil
+	}
+	fault, err := deliverSet(b.Tx, b.set)
+	if err != nil {
+		return err
+	}
+	if fault == nil {
+		for recipient, n := range b.taken {
+			b.Delivered[recipient] += n
+			b.changed += n
+			agents.WakeStarter(b.Tx, conf, recipient)
+		}
+		return b.Empty()
+	}
+	var rows []setRow
+	err = b.Query(`SELECT seq, recipient FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) ORDER BY seq`,
+		func(row store.Row) error {
+			rows = append(rows, setRow{row.Int(0), row.Text(1)})
+			return nil
+		})
+	if err == nil {
+		err = b.deliverParts(conf, rows)
+	}
+	if err != nil {
+		return err
+	}
+	return b.Empty()
+}
+
+// setRow is a row of a set that is delivered in parts.
+type setRow struct {
+	seq       int64
+	recipient string
+}
+
+// selectDue adds the rows to deliver to the temporary table batch, highest priority first, in the order of sending.
+func selectDue(t *ledger.Tx, recipient string, limit int) (int, error) {
+	n, err := t.Exec(`
+		INSERT INTO temp.batch (seq)
+		SELECT seq FROM agent_message m
+		WHERE `+ledger.Takeable+`
+		ORDER BY priority DESC, seq LIMIT +?3`, t.ClockText, recipient, limit)
+	return int(n), err
+}
+
+// deliverSet delivers the rows of temp.batch and settles them, or does nothing. fault is a failure that lies in the rows.
+func deliverSet(t *ledger.Tx, set orchestrator.SetTransport) (fault, err error) {
+	return t.ChangeRows(func() error {
+		if err := set.DeliverSet(t.Run, t.Now); err != nil {
+			return err
+		}
+		_, err := t.ChangeStatus(ledger.InBatch, ledger.Change{To: orchestrator.Delivered, Attempted: true, Event: tracing.Delivered})
+		return err
+	})
+}
+
+func (b *InboxBatch) deliverParts(conf *ledger.Config, rows []setRow) error {
+	seqs := make([]int64, len(rows))
+	for i := range rows {
+		seqs[i] = rows[i].seq
+	}
+	if err := b.SetBatch(seqs...); err != nil {
+		return err
+	}
+	fault, err := deliverSet(b.Tx, b.set)
+	switch {
+	case err != nil:
+		return err
+	case fault == nil:
+		for i := range rows {
+			b.Delivered[rows[i].recipient]++
+			agents.WakeStarter(b.Tx, conf, rows[i].recipient)
+		}
+		b.changed += len(rows)
+		return nil
+	case len(rows) == 1:
+		return b.failAlone(rows[0].seq, conf.Agents[rows[0].recipient], fault)
+	}
+	half := len(rows) / 2
+	if err := b.deliverParts(conf, rows[:half]); err != nil {
+		return err
+	}
+	return b.deliverParts(conf, rows[half:])
+}
+
+// failAlone sends the row that broke its set up the ladder. If its agent has a fallback, the row gets a mark instead,
+// and a worker tries that.
+func (b *InboxBatch) failAlone(seq int64, agent *ledger.Agent, cause error) error {
+	ms, err := ledger.Messages(b.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?`, seq)
+	if err != nil || len(ms) == 0 {
+		return err
+	}
+	reason := fmt.Sprintf("the inbox refused it: %v", cause)
+	if agent.Fallback != "" {
+		b.changed++
+		b.others = append(b.others, agent.Name)
+		return b.AddMark(&ms[0], agent.Deliver, reason)
+	}
+	return b.failOne(&ms[0], orchestrator.DeliveryFailed, reason, false)
+}
+
+func (b *InboxBatch) failOne(m *orchestrator.Message, code orchestrator.Code, reason string, permanent bool) error {
+	retryAt := ""
+	stuck, err := b.Alone("failing its attempt", m.ID, func() (err error) {
+		retryAt, err = attemptFailed(b.Tx, m, &outcome{reason: reason, permanent: permanent})
+		return err
+	})
+	if !stuck {
+		b.changed++
+	}
+	b.failed = append(b.failed, failedAttempt(m, code, reason, retryAt))
+	return err
+}
+
+// failedAttempt describes an attempt of m that has just failed. The text counts attempts, retry_count the retries made.
+func failedAttempt(m *orchestrator.Message, code orchestrator.Code, reason, retryAt string) FailedAttempt {
+	attempts := "1 attempt"
+	if n := ledger.Attempt(m); n > 1 {
+		attempts = fmt.Sprintf("%d attempts", n)
+	}
+	return FailedAttempt{
+		Code: code, Message: "Failed to deliver message after " + attempts + ": " + reason, MessageID: m.ID,
+		Recipient: m.Recipient, RetryCount: ledger.Attempt(m) - 1, RetryAt: retryAt,
+	}
+}
+
+// failUnknown sends what somebody wrote by hand for a name that nobody has up the ladder, where it fails in the end.
+func (b *InboxBatch) failUnknown(recipient string) error {
+	ms, err := ledger.Messages(b.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ledger.Due+` AND recipient = ?2
+		ORDER BY priority DESC, seq LIMIT +?3`, b.ClockText, recipient, b.Left)
+	if err != nil {
+		return err
+	}
+	reason, err := agents.Nobody(b.Conn, recipient)
+	if err != nil {
+		return err
+	}
+	b.Left -= len(ms)
+	b.More = b.More || b.Left <= 0
+	for i := range ms {
+		if err := b.failOne(&ms[i], orchestrator.DeliveryFailed, reason, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HandOne delivers one message, marks it as read, and brings m up to date.
+func HandOne(t *ledger.Tx, m *orchestrator.Message, inbox orchestrator.SetTransport) error {
+	if err := inbox.DeliverRead(t.Run, m.Seq, t.Now); err != nil {
+		return err
+	}
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Delivered, Attempted: true, Read: true, Event: tracing.Delivered}); err != nil {
+		return err
+	}
+	if m.Status == orchestrator.Retry {
+		m.RetryCount++
+	}
+	m.Status, m.NextAttemptAt, m.Error = orchestrator.Delivered, "", ""
+	m.DeliveredAt, m.EndedAt, m.ReadAt = t.Now, t.Now, t.Now
+	e := t.Event(tracing.Read, "")
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
+}

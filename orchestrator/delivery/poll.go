@@ -1,0 +1,78 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+)
+
+// Backlog is what waits for one recipient.
+type Backlog struct {
+	Recipient string
+	Pending   int                    // the whole backlog
+	Unread    int                    // delivered to its inbox and not read, or lent and not confirmed
+	Messages  []orchestrator.Message // the oldest of the backlog
+}
+
+// Poll lists what waits for a recipient, by time of creation, at most n messages (1 to 1000). It changes nothing, and
+// works on a read-only disk. What others wrote and nobody has adopted yet is shown as adoption would make it. Error:
+// unknown_recipient for a name that nobody has and for which nothing waits.
+func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backlog, error) {
+	recipient, err := orchestrator.CheckName("recipient", recipient)
+	if err != nil {
+		return Backlog{}, err
+	}
+	b := Backlog{Recipient: recipient, Messages: []orchestrator.Message{}}
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		conf, err := l.Config.Load(c)
+		if err != nil {
+			return err
+		}
+		count, err := c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?`, recipient)
+		if err != nil {
+			return err
+		}
+		unread, err := c.Number(`SELECT count(*) FROM (`+messages.UnreadOf+`) AS u`, recipient)
+		if err != nil {
+			return err
+		}
+		others, err := foreignMessagesTo(c, recipient, l.Now())
+		if err != nil {
+			return err
+		}
+		b.Pending, b.Unread = int(count)+len(others), int(unread)
+		if b.Pending+b.Unread == 0 && conf.Agents[recipient] == nil {
+			return agents.UnknownAgent(c, orchestrator.UnknownRecipient, "nothing waits for that name: ", recipient, conf)
+		}
+		list := func(row store.Row) error {
+			m := ledger.ScanMessage(row[2:])
+			if row.Int(0) != 0 {
+				asAdopted(&m, row[2:], row.Text(1), conf, l.Now())
+			}
+			b.Messages = append(b.Messages, m)
+			return nil
+		}
+		const columns = ledger.Foreign + `, traced_status, ` + ledger.MessageColumns
+		if err := c.Query(`SELECT `+columns+` FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 ORDER BY `+adoptedOrder+` LIMIT +?3`,
+			list, recipient, orchestrator.Stamp(l.Now()), n); err != nil || len(others) == 0 {
+			return err
+		}
+		for _, seq := range others[:min(n, len(others))] {
+			if err := c.Query(`SELECT `+columns+` FROM agent_message WHERE seq = ?`, list, seq); err != nil {
+				return err
+			}
+		}
+		slices.SortStableFunc(b.Messages, func(a, b orchestrator.Message) int {
+			return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Seq, b.Seq))
+		})
+		b.Messages = b.Messages[:min(n, len(b.Messages))]
+		return nil
+	})
+	return b, err
+}

@@ -1,0 +1,248 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/tracing"
+)
+
+// AgentRemoval says which agent to remove, and what to do when it has mail.
+type AgentRemoval struct {
+	Name  string
+	Force bool   // give up what is undelivered or unread, instead of refusing
+	By    string // who asks; "" is the administrator
+}
+
+// RemoveAgent removes an agent, its part in groups, sessions and threads, and its inbox view, takes its open questions to the
+// user back, and answers that it has not read, and revokes its tokens; what it has sent, and what it has read, stays, but can
+// be handed back to nobody. A thread in which nobody takes part any more is closed. The name stays known as removed: acting does
+// not register it anew, only AddAgent does, and a later agent of the name inherits nothing: see formers.go. While messages are
+// undelivered to it or unread by it, it is refused with conflict, unless forced: then they fail, and their senders are told. It
+// returns how many that were.
+func RemoveAgent(ctx context.Context, l *ledger.Ledger, o AgentRemoval) (failed int, err error) {
+	o.Name = orchestrator.FoldName(o.Name)
+	target := ""
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		if a := conf.Agents[o.Name]; a != nil {
+			target = a.Deliver
+		}
+		failed, err = removeAgent(t, &o)
+		return err
+	})
+	if err == nil {
+		ClearStaged(ctx, l, target)
+	}
+	return failed, err
+}
+
+func removeAgent(t *ledger.Tx, o *AgentRemoval) (failed int, err error) {
+	if err := adoptAll(t); err != nil { // what somebody wrote by hand for it is its mail, too
+		return 0, err
+	}
+	conf, err := t.Config()
+	if err != nil {
+		return 0, err
+	}
+	if orchestrator.IsBuiltIn(o.Name) {
+		return 0, giveUpName(t, conf, o.Name)
+	}
+	a := conf.Agents[o.Name]
+	if a == nil || t.R.PartOf(o.Name) != nil {
+		return 0, agents.NoAgent(t.Conn, o.Name, conf)
+	}
+	undelivered, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?`, o.Name)
+	if err != nil {
+		return 0, err
+	}
+	unread, err := t.Number(`SELECT count(*) FROM (`+messages.UnreadOf+`) AS u`, o.Name)
+	if err != nil {
+		return 0, err
+	}
+	if undelivered+unread > 0 && !o.Force {
+		return 0, refuseRemoval(t, o.Name, undelivered, unread)
+	}
+	if err := keepRemoved(t, a, o.By); err != nil {
+		return 0, err
+	}
+	if err := forget(t, a.Name); err != nil {
+		return 0, err
+	}
+	// Only now: nobody has the name any more, so that no report goes to it.
+	failed, err = giveUpUndelivered(t, o.Name)
+	if err != nil {
+		return 0, err
+	}
+	withdrawn, err := giveUpUnread(t, o.Name)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range t.R.Parts {
+		if p.AgentRemoved == nil {
+			continue
+		}
+		if err := p.AgentRemoved(t, o.Name); err != nil {
+			return 0, err
+		}
+	}
+	return failed + withdrawn, nil
+}
+
+// refuseRemoval is the error for an agent that has mail, and says what helps for each kind of it.
+func refuseRemoval(t *ledger.Tx, name string, undelivered, unread int64) error {
+	later, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+` AND not_before > ? AND recipient = ?`, t.ClockText, name)
+	if err != nil {
+		return err
+	}
+	out, err := t.Number(`SELECT count(*)`+messages.Lent+` AND l.until > ? AND l.recipient = ?`, t.ClockText, name)
+	if err != nil {
+		return err
+	}
+	var helps []string
+	if undelivered+unread > later+out {
+		helps = append(helps, fmt.Sprintf("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`)", name))
+	}
+	if out > 0 {
+		helps = append(helps, fmt.Sprintf("Confirm what a reader holds under a lease (`mailroom acknowledge ID`), or hand it back to be read "+
+			"(`mailroom mail release --all --agent %s`)", name))
+	}
+	if later > 0 {
+		helps = append(helps, fmt.Sprintf("Cancel what is not to be delivered before a later time (`mailroom cancel ID`, and "+
+			"`mailroom poll --recipient %s` lists it)", name))
+	}
+	mail := orchestrator.Plural(int(undelivered), "undelivered message") + " and " + orchestrator.Plural(int(unread), "unread one")
+	if undelivered == 0 {
+		mail = orchestrator.Plural(int(unread), "unread message")
+	} else if unread == 0 {
+		mail = orchestrator.Plural(int(undelivered), "undelivered message")
+	}
+	return orchestrator.Errorf(orchestrator.Conflict, "%s has %s", name, mail).
+		WithHint("%s; or give them up, which tells their senders: `mailroom agent remove %s --force`", strings.Join(helps, "; "), name)
+}
+
+// keepRemoved notes that an agent was removed, and forgets which keys it has sent with and whose acknowledgements it waits
+// for.
+func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
+	for _, statement := range []string{
+		`DELETE FROM idempotency WHERE sender = ?`,
+		`DELETE FROM acknowledgement_due WHERE EXISTS
+			(SELECT 1 FROM agent_message m WHERE m.message_id = acknowledgement_due.message_id AND m.sender = ?)`,
+	} {
+		if _, err := t.Exec(statement, a.Name); err != nil {
+			return err
+		}
+	}
+	_, err := t.Exec(`
+		INSERT INTO removed_agents (name, role, removed_at, removed_by) VALUES (?, ?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET role = excluded.role, removed_at = excluded.removed_at, removed_by = excluded.removed_by`,
+		a.Name, a.Role, t.Now, by)
+	return err
+}
+
+// forget removes an agent, its part in groups, sessions and the records of all parts, its inbox view and its tokens.
+func forget(t *ledger.Tx, name string) error {
+	for _, p := range t.R.Parts {
+		if p.Forget == nil {
+			continue
+		}
+		if err := p.Forget(t, name); err != nil {
+			return err
+		}
+	}
+	if err := messages.EndReadingLeasesOf(t, name, "the agent "+name+" was removed; unread again"); err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`, `DELETE FROM presence WHERE agent = ?`,
+		`DELETE FROM agent_secrets WHERE agent = ?`, `DELETE FROM heartbeats WHERE agent = ?`,
+	} {
+		if _, err := t.Exec(statement, name); err != nil {
+			return err
+		}
+	}
+	if _, err := agents.RevokeTokensIn(t, name); err != nil {
+		return err
+	}
+	if err := t.Driver.DropInboxView(name); err != nil {
+		return err
+	}
+	return t.ConfigChanged()
+}
+
+// giveUpUndelivered makes dead letters of everything that waits for a name, and tells the senders.
+func giveUpUndelivered(t *ledger.Tx, name string) (failed int, err error) {
+	ids, err := t.Texts(`SELECT message_id FROM agent_message WHERE `+ledger.Live+` AND recipient = ? ORDER BY seq`, name)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids { // one by one: a backlog may be larger than memory
+		ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`, id)
+		if err != nil {
+			return 0, err
+		}
+		for i := range ms {
+			if err := giveUp(t, &ms[i], "the agent "+name+" was removed", false); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(ids), nil
+}
+
+// giveUpUnread takes back what stands unread in the inbox of a name: it makes dead letters of it, and tells the senders.
+// What retention has archived meanwhile stays as it is there, and only its sender is told.
+func giveUpUnread(t *ledger.Tx, name string) (failed int, err error) {
+	ids, err := t.Texts(`SELECT message_id FROM agent_inbox WHERE recipient = ? AND read_at = ''`, name)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		told, err := endReading(t, id, name)
+		if err != nil {
+			return 0, err
+		}
+		failed += told
+	}
+	_, err = t.Exec(`DELETE FROM agent_inbox WHERE recipient = ?`, name) // what was read, too: nobody else can hand that back
+	return failed, err
+}
+
+// endReading gives up the reading of one message that was delivered to a name, which is removed. It returns 1, or 0 if somebody
+// put a row into the inbox that is no message.
+func endReading(t *ledger.Tx, id, name string) (int, error) {
+	reason := "the agent " + name + " was removed before it read this"
+	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ? AND recipient = ? AND status = 'delivered'`, id, name)
+	if err != nil {
+		return 0, err
+	}
+	for i := range ms {
+		if _, err := t.ChangeStatus(ledger.BySeq(ms[i].Seq), ledger.Change{To: orchestrator.Failed, Event: tracing.Failed, Failure: reason}); err != nil {
+			return 0, err
+		}
+	}
+	if len(ms) == 0 {
+		if ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ? AND recipient = ?
+			ORDER BY seq DESC LIMIT 1`, id, name); err != nil || len(ms) == 0 {
+			return 0, err
+		}
+	}
+	return 1, bounce(t, &ms[0], orchestrator.DeliveryFailed, reason, ms[0].RetryCount)
+}
+
+// giveUpName removes the agent that has a built-in name in the tables, also from groups. The mail is that of the name, and
+// stays.
+func giveUpName(t *ledger.Tx, conf *ledger.Config, name string) error {
+	if len(conf.Taken[name]) == 0 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is always there: it is %s", name, orchestrator.BuiltIns[name]).WithHint("It cannot be removed")
+	}
+	return forget(t, name)
+}

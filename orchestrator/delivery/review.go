@@ -1,0 +1,316 @@
+package delivery
+
+import (
+	"fmt"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// untidyQuery is the statement of untidy. It is made once: it is asked often, and long.
+func untidyQuery(l *ledger.Ledger) string {
+	l.UntidyOnce.Do(func() {
+		l.UntidyText = `
+		SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Foreign + `)
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Leased + ` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?3 AND ` + ledger.Unowned + `))
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Later + ` AND next_attempt_at > ?4)
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.WantedLater + ` AND next_attempt_at > ?5)
+		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until <= ?1)
+		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until > ?6)
+		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?7)
+		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?8))`
+		for i, d := range l.Chores() {
+			l.UntidyText += fmt.Sprintf(` OR EXISTS (SELECT 1 FROM %s WHERE %s AND (%[3]s <= ?1 OR %[3]s > ?%d))`, d.Table, d.Where, d.At, 9+i)
+		}
+	})
+	return l.UntidyText
+}
+
+// untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
+// time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
+func untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Time) (bool, error) {
+	ahead := func(longest time.Duration) string { return orchestrator.Stamp(clock.Add(longest)) }
+	args := []any{
+		orchestrator.Stamp(clock),                              // ?1
+		ahead(ledger.MaxLease),                                 // ?2 leases on deliveries
+		ahead(conf.ShortestLease),                              // ?3 those that no process holds
+		ahead(HighestRung(&conf.Settings)),                     // ?4 rungs of the ladder
+		ahead(orchestrator.MaxNotBefore),                       // ?5 what senders want later
+		ahead(messages.MaxReadingLease),                        // ?6 leases of readers
+		ahead(orchestrator.MaxNotBefore + orchestrator.MaxTTL), // ?7 acknowledgements
+		ahead(conf.LongestSilence),                             // ?8 silences
+	}
+	for _, d := range l.Chores() {
+		args = append(args, ahead(d.Longest)) // ?9 and up
+	}
+	n, err := c.Number(untidyQuery(l), args...)
+	return n != 0, err
+}
+
+// Tidy does what must be done before anything is claimed, cleared or read: it adopts what others wrote, takes back leases whose
+// process died, gives back what readers have not acknowledged in time, undoes what a clock set forward and back has done, expires
+// what is overdue, tells senders what nobody has acknowledged, and the manager which agents are silent. more is true when a
+// further transaction is needed.
+func Tidy(t *ledger.Tx) (more bool, err error) {
+	conf, err := t.Config()
+	if err != nil {
+		return false, err
+	}
+	if untidy, err := untidy(t.R, t.Conn, conf, t.Clock); err != nil || !untidy {
+		return false, err
+	}
+	adopting, err := adopt(t)
+	if err != nil {
+		return false, err
+	}
+	if err := clampTimes(t); err != nil {
+		return false, err
+	}
+	ending, err := endLeases(t)
+	if err != nil {
+		return false, err
+	}
+	returning, err := messages.EndReadingLeases(t)
+	if err != nil {
+		return false, err
+	}
+	working, err := doChores(t)
+	if err != nil {
+		return false, err
+	}
+	reviewing, err := review(t) // pushes of questions that have expired are taken back by now
+	if err != nil {
+		return false, err
+	}
+	telling, err := messages.ReportUnacknowledged(t)
+	if err != nil {
+		return false, err
+	}
+	missing, err := agents.ReportSilent(t)
+	return adopting || ending || returning || reviewing || telling || working || missing, err
+}
+
+// clampTimes takes times that lie further ahead than any can back to the furthest: of rungs, leases of both kinds,
+// acknowledgements, questions and silences. A clock that was set forward and back leaves such, and so does a hand.
+func clampTimes(t *ledger.Tx) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	rung := orchestrator.Stamp(t.Clock.Add(HighestRung(&conf.Settings)))
+	if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = ?1 WHERE `+ledger.Later+` AND next_attempt_at > ?1`, rung); err != nil {
+		return err
+	}
+	wanted := orchestrator.Stamp(t.Clock.Add(orchestrator.MaxNotBefore))
+	if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = ?1, not_before = ?1 WHERE `+ledger.WantedLater+` AND next_attempt_at > ?1`, wanted); err != nil {
+		return err
+	}
+	if err := clampLeases(t, conf); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`UPDATE reading_lease SET until = ?1 WHERE until > ?1`, orchestrator.Stamp(t.Clock.Add(messages.MaxReadingLease))); err != nil {
+		return err
+	}
+	if _, err = t.Exec(`
+		UPDATE acknowledgement_due SET due_at = coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || within_seconds || ' seconds'), ?1)
+		WHERE due_at > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(orchestrator.MaxNotBefore+orchestrator.MaxTTL))); err != nil {
+		return err
+	}
+	for _, d := range t.R.Chores() {
+		if _, err := t.Exec(`UPDATE `+d.Table+` SET `+d.At+` = ?1 WHERE `+d.Where+` AND `+d.At+` > ?1`, orchestrator.Stamp(t.Clock.Add(d.Longest))); err != nil {
+			return err
+		}
+	}
+	return agents.ClampSilences(t)
+}
+
+// doChores does what is due of the chores of all parts.
+func doChores(t *ledger.Tx) (more bool, err error) {
+	for _, d := range t.R.Chores() {
+		again, err := d.Do(t)
+		if err != nil {
+			return false, err
+		}
+		more = more || again
+	}
+	return more, nil
+}
+
+// clampLeases takes leases back to the longest that there could be: a run may say how long its attempts may take, so that is
+// an hour and more for one that the engine wrote; for one that no process holds, it is what the recipient's attempts usually
+// have.
+func clampLeases(t *ledger.Tx, conf *ledger.Config) error {
+	longest := orchestrator.Stamp(t.Clock.Add(ledger.MaxLease))
+	if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+ledger.Leased+` AND lease_until > ?1`, longest); err != nil {
+		return err
+	}
+	const beyond = ` WHERE ` + ledger.Leased + ` AND ` + ledger.Unowned + ` AND lease_until > ?1`
+	recipients, err := t.Texts(`SELECT DISTINCT recipient FROM agent_message`+beyond, orchestrator.Stamp(t.Clock.Add(conf.ShortestLease)))
+	if err != nil {
+		return err
+	}
+	for _, recipient := range recipients {
+		until := orchestrator.Stamp(t.Clock.Add(conf.UsualLease(conf.Agents[recipient])))
+		if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1`+beyond+` AND recipient = ?2`, until, recipient); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unaskedCrashes times the setting delivery.crashes_per_rung is how many deliveries of a message may die before it is
+// given up although its transport could not be asked whether it has it.
+const unaskedCrashes = 5
+
+// endedLeases selects the rows of leases that ran out, in the order of their index: by seq alone SQLite would walk the
+// whole table. The rows of one sender and recipient come in the order of sending.
+const endedLeases = ` FROM agent_message
+	WHERE ` + ledger.Leased + ` AND lease_until <= ? ORDER BY recipient, sender, seq LIMIT +? OFFSET +?`
+
+// endLeases takes back the rows of leases that ran out: their process died. That costs no rung, but is counted; each
+// time the count reaches the setting delivery.crashes_per_rung, it is a failed attempt, so that a message which kills
+// the process that delivers it comes to an end.
+func endLeases(t *ledger.Tx) (more bool, err error) {
+	return pastStuck(t, "ending its lease", func(skip int) ([]orchestrator.Message, error) {
+		return ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+endedLeases, t.ClockText, ledger.ReviewBatch, skip)
+	}, func(m *orchestrator.Message) error { return endLease(t, m) })
+}
+
+func endLease(t *ledger.Tx, m *orchestrator.Message) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	reason := fmt.Sprintf("the lease of %s ran out: its process died or stalled", m.LeaseOwner)
+	if ledger.IsUnowned(m) {
+		reason = "a lease without an owner ran out"
+	}
+	if err := t.Note(ledger.BySeq(m.Seq), tracing.Released, reason); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`
+		UPDATE agent_message SET `+ledger.NoLease+`, crashes = crashes + 1
+		WHERE seq = ?`, m.Seq); err != nil {
+		return err
+	}
+	t.Ring.All = true
+	m.Crashes++
+	if _, more := nextRung(&conf.Settings, m); !more && m.Marks != "" && m.Crashes < unaskedCrashes*conf.Settings.CrashesPerRung {
+		return nil // its transport may have it already, and is asked before it is given up
+	}
+	if m.Crashes%conf.Settings.CrashesPerRung == 0 {
+		reason := fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)
+		_, err = attemptFailed(t, m, &outcome{reason: reason})
+	}
+	return err
+}
+
+// pastStuck does something to each row of a batch of at most ReviewBatch, which page reads. Rows that cannot be changed stay
+// in front of the others, and are skipped. more says that there are others, of which some can be changed.
+func pastStuck(t *ledger.Tx, what string, page func(skip int) ([]orchestrator.Message, error), one func(*orchestrator.Message) error) (more bool, err error) {
+	for stuck := 0; ; {
+		ms, err := page(stuck)
+		if err != nil {
+			return false, err
+		}
+		before := stuck
+		for i := range ms {
+			failed, err := t.Alone(what, ms[i].ID, func() error { return one(&ms[i]) })
+			if err != nil {
+				return false, err
+			}
+			if failed {
+				stuck++
+			}
+		}
+		if more = len(ms) == ledger.ReviewBatch; !more || stuck-before < len(ms) {
+			return more, nil
+		}
+		if err := t.Ended(); err != nil {
+			return false, err
+		}
+	}
+}
+
+// review looks at rows whose review is due: it expires those whose time is over and reports those that wait for too
+// long, once.
+func review(t *ledger.Tx) (more bool, err error) {
+	return pastStuck(t, "reviewing it", func(skip int) ([]orchestrator.Message, error) {
+		return ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message
+			WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT +? OFFSET +?`, t.ClockText, ledger.ReviewBatch, skip)
+	}, func(m *orchestrator.Message) error { return reviewRow(t, m) })
+}
+
+func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	next := ""
+	isLive := m.Status == orchestrator.Pending || m.Status == orchestrator.Retry
+	lease, err := messages.LeaseOf(t.Conn, m)
+	if err != nil {
+		return err
+	}
+	over := m.ExpiresAt != "" && m.ExpiresAt <= t.ClockText
+	switch {
+	case isLive && m.LeaseToken != "":
+		next = m.LeaseUntil // it is being delivered now; look again when that must have ended
+	case isLive && over && m.Marks != "":
+		// Its transport may have it already: a worker asks first. It must not wait for its rung.
+		next = orchestrator.Stamp(t.Clock.Add(time.Minute))
+		if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = '' WHERE seq = ?`, m.Seq); err != nil {
+			return err
+		}
+	case isLive && over:
+		return lapse(t, m, "not delivered before it expired at "+m.ExpiresAt)
+	case lease != nil && m.Ttl != nil && over:
+		next = lease.Until // its reader has it, and may acknowledge it still
+	case m.Status == orchestrator.Delivered && m.Ttl != nil && m.ReadAt == "" && over:
+		return lapse(t, m, "not read before it expired at "+m.ExpiresAt)
+	case isLive:
+		next = m.ExpiresAt
+		overdueAt := orchestrator.ParseStamp(ledger.DueSince(m)).Add(conf.Settings.OverdueAfter)
+		if overdueAt.After(t.Clock) {
+			next = min(next, orchestrator.Stamp(overdueAt))
+		} else if err := reportOverdue(t, m); err != nil {
+			return err
+		}
+	case m.Status == orchestrator.Delivered && m.Ttl != nil && m.ReadAt == "":
+		next = m.ExpiresAt
+	}
+	_, err = t.Exec(`UPDATE agent_message SET review_at = ? WHERE seq = ?`, next, m.Seq)
+	return err
+}
+
+// reportOverdue notes that a message waits for longer than it should. It spends no rung and is noted once.
+func reportOverdue(t *ledger.Tx, m *orchestrator.Message) error {
+	why := "undelivered since " + ledger.DueSince(m) // an acknowledgement can be overdue, too
+	noted, err := t.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'overdue' AND error = ?`, m.ID, why)
+	if err != nil || noted > 0 {
+		return err
+	}
+	return t.Note(ledger.BySeq(m.Seq), tracing.Overdue, why)
+}
+
+// lapse expires a message, takes it out of the inbox it was in, and tells its sender.
+func lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
+	if isTest(m) {
+		return testFailed(t, m, reason)
+	}
+	if m.Status == orchestrator.Delivered {
+		if _, err := t.Exec(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient); err != nil {
+			return err
+		}
+	}
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Lapsed, Event: tracing.Expired, Failure: reason}); err != nil {
+		return err
+	}
+	return bounce(t, m, orchestrator.Expired, reason, m.RetryCount)
+}

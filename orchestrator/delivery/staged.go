@@ -1,0 +1,70 @@
+package delivery
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// ClearStaged has transports remove what attempts whose process died have left on its way to these targets, and to those of all
+// agents, unless the message may still be asked for. Where that fails, it is for another time: nobody waits for it.
+func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
+	var conf *ledger.Config
+	var recipients []string
+	err := l.ReadTables(ctx, func(c *store.Conn) (err error) {
+		if conf, err = l.Config.Load(c); err == nil {
+			recipients, err = c.Texts(`SELECT name FROM removed_agents`)
+		}
+		return err
+	})
+	if err != nil || conf.Untrusted != "" {
+		return
+	}
+	recipients = append(recipients, conf.Names...)
+	all := map[string]bool{}
+	for _, target := range targets {
+		all[target] = true
+	}
+	for _, name := range conf.Names {
+		all[conf.Agents[name].Deliver] = true
+	}
+	for _, target := range slices.Sorted(maps.Keys(all)) {
+		transport, address := l.TransportOf(target)
+		staging, ok := transport.(orchestrator.Staging)
+		if !ok || ctx.Err() != nil {
+			continue
+		}
+		if err := clearStagedAt(ctx, l, staging, address, recipients); err != nil {
+			l.Log.Warn("what was left on its way could not be removed", "target", target, "error", err)
+		}
+	}
+}
+
+func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.Staging, address string, recipients []string) error {
+	return staging.ClearStaged(l.Path(), address, recipients, func() (needed []orchestrator.Message, err error) {
+		err = l.ReadTables(ctx, func(c *store.Conn) error {
+			return c.Query(`SELECT message_id, recipient FROM agent_message
+				WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`, func(row store.Row) error {
+				needed = append(needed, orchestrator.Message{ID: row.Text(0), Recipient: row.Text(1)})
+				return nil
+			})
+		})
+		return needed, err
+	})
+}
+
+// TargetsOfEnded are the targets whose transports have left notes with undelivered messages that ended before cutoff.
+func TargetsOfEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (targets []string, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		return c.Query(`SELECT DISTINCT delivery_marks FROM agent_message
+			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, func(row store.Row) error {
+			targets = slices.AppendSeq(targets, maps.Keys(ledger.MarksOf((&orchestrator.Message{Marks: row.Text(0)}))))
+			return nil
+		}, cutoff)
+	})
+	return targets, err
+}

@@ -1,0 +1,140 @@
+package delivery
+
+import (
+	"context"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+	"time"
+)
+
+// Wakeups returns a channel that gets a value whenever there may be something to deliver: after a ring of the bell, and
+// when a retry, a review or the end of a lease is due. Several may become one. stop ends it.
+func Wakeups(ctx context.Context, l *ledger.Ledger) (wakes <-chan struct{}, stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	rings, stopRings, err := l.Bell.Listen(ctx, "")
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	out, done := make(chan struct{}, 1), make(chan struct{})
+	orchestrator.GoSafe("wake-ups", l.Log, func() {
+		defer close(done)
+		wakeups(ctx, l, rings, out)
+	})
+	return out, func() {
+		cancel()
+		<-done
+		stopRings()
+	}, nil
+}
+
+// A rung or a lease that is set rings no bell, so the plan is looked at every planAgain; that costs some ten microseconds.
+const planAgain = time.Second
+
+// FirstPause is slept before the next wake-up when what is due stays due: a retry whose attempt is under way, or one
+// that waits behind such an attempt. It doubles up to planAgain.
+const FirstPause = 10 * time.Millisecond
+
+func wakeups(ctx context.Context, l *ledger.Ledger, rings <-chan bool, out chan struct{}) {
+	a := alarm{r: l, rang: time.Now()}
+	timer := time.NewTimer(a.wait(ctx))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-rings:
+		case <-timer.C:
+			if !a.rings() {
+				timer.Reset(a.wait(ctx))
+				continue
+			}
+		}
+		select {
+		case out <- struct{}{}:
+		default: // one is waiting already
+		}
+		a.rang = time.Now()
+		timer.Reset(a.wait(ctx))
+	}
+}
+
+// alarm says how long to sleep until something is due. The zero time in its fields stands for never.
+type alarm struct {
+	r       *ledger.Ledger
+	rang    time.Time     // the last wake-up, by the system's clock
+	next    time.Time     // what is due next, or is due
+	overdue time.Time     // what was due already when the plan was last looked at
+	pause   time.Duration // slept for it last
+}
+
+// rings reports whether the sleep ended because something is due, and not to look at the plan again.
+func (a *alarm) rings() bool {
+	return (!a.next.IsZero() && !a.next.After(a.r.Now())) || time.Since(a.rang) >= orchestrator.SlowPoll
+}
+
+// wait looks at the plan, and returns how long to sleep.
+func (a *alarm) wait(ctx context.Context) time.Duration {
+	next, err := NextDue(ctx, a.r, "")
+	if a.next = next; err != nil || next.IsZero() {
+		return planAgain
+	}
+	if left := next.Sub(a.r.Now()); left > 0 {
+		return min(planAgain, left)
+	}
+	if !next.Equal(a.overdue) {
+		a.overdue, a.pause = next, FirstPause/2
+	}
+	a.pause = min(2*a.pause, planAgain)
+	return a.pause
+}
+
+// choreTimes adds the first times of the chores of all parts to those that a statement selects.
+func choreTimes(l *ledger.Ledger) (query string) {
+	for _, d := range l.Chores() {
+		query += ` UNION ALL SELECT min(` + d.At + `) FROM ` + d.Table + ` WHERE ` + d.Where
+	}
+	return query
+}
+
+// NextDue returns when the next retry of a recipient ("" is everybody) is due, or the next review or lease, whichever
+// comes first, or when to look again whether the process of another reader runs; the zero time when nothing is planned.
+func NextDue(ctx context.Context, l *ledger.Ledger, recipient string) (at time.Time, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		var next string
+		if recipient == "" {
+			conf, failure := l.Config.Load(c)
+			if failure != nil {
+				return failure
+			}
+			going := goesSomewhere
+			if conf.Untrusted != "" {
+				going = staysInside
+			}
+			next, _, err = c.Text(`
+				SELECT min(at) FROM (
+				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + ledger.Later + ` AND ` + going + `
+				    UNION ALL SELECT min(next_attempt_at) FROM agent_message WHERE ` + ledger.WantedLater + ` AND held = 0 AND lease_token = '' AND ` + going + `
+				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
+				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE ` + ledger.Leased + `
+				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''
+				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
+				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> ''` + choreTimes(l) + `) AS due`)
+		} else {
+			next, _, err = c.Text(`
+				SELECT min(at) FROM (
+				    SELECT min(next_attempt_at) AS at FROM agent_message
+				    WHERE `+ledger.Live+` AND recipient = ?1 AND next_attempt_at > ?2 AND lease_token = '' AND held = 0 AND delivery_marks = ''
+				    UNION ALL SELECT min(until) FROM reading_lease WHERE recipient = ?1 AND until > ''
+				    UNION ALL SELECT ?3 WHERE EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?1 AND pid > 0)) AS due`,
+				recipient, orchestrator.Stamp(l.Now()), orchestrator.Stamp(l.Now().Add(messages.DeadReaderPoll)))
+		}
+		if at = orchestrator.ParseStamp(next); at.IsZero() && next != "" && next <= orchestrator.Stamp(l.Now()) {
+			at = time.Unix(0, 0) // written by hand: it hides the others, so that something may be due
+		}
+		return err
+	})
+	return at, err
+}

@@ -1,0 +1,328 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// shutdownGrace is how long an attempt may go on once the process was asked to stop. It leaves room in the 10 s within
+// which `mailroom serve` exits.
+const shutdownGrace = 6 * time.Second
+
+// stallGrace is the usual lingering of a transport.
+const stallGrace = 2 * time.Second
+
+// deliverTo delivers to one recipient until nothing is due: claim in a short transaction, deliver outside any, settle in
+// the transaction of the next claim. When ctx ends, what is claimed is finished or given back, and nothing more claimed.
+//
+// Where the transport bounds the attempts of its recipient, the worker has one of its slots all the while, and does
+// nothing when there is none: whoever holds it delivers, too. So it looks once more when it has given its slot back: what
+// was sent after its last claim may have found the slot taken.
+func (e *Engine) deliverTo(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
+	for looked := false; ; looked = true {
+		slot, err := takeSlot(ctx, e.Ledger, recipient)
+		if errors.Is(err, orchestrator.ErrNoSlot) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("no slot for the commands of %s can be had: %w", recipient, err)
+		}
+		o.slot = slot
+		claims, err := e.deliverClaims(ctx, recipient, o, y)
+		if slot == nil {
+			return err
+		}
+		slot.Release()
+		if err != nil || ctx.Err() != nil || looked && claims == 0 {
+			return err
+		}
+		if more, err := claimable(ctx, e.Ledger, recipient); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// claimable looks whether a worker would find anything to claim for a recipient.
+func claimable(ctx context.Context, l *ledger.Ledger, recipient string) (found bool, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Claimable+`)`, orchestrator.Stamp(l.Now()), recipient)
+		found = n != 0
+		return err
+	})
+	return found, err
+}
+
+// deliverClaims delivers to one recipient until nothing is due, and returns how many claims it took.
+func (e *Engine) deliverClaims(ctx context.Context, recipient string, o DeliverOptions, y *tally) (claims int, err error) {
+	var held *claim
+	var outcomes []outcome
+	for ; ; claims++ {
+		next, report, err := settleAndClaim(ctx, e.Ledger, held, outcomes, recipient, o)
+		if err != nil {
+			return claims, err
+		}
+		y.deliver(recipient, report.delivered)
+		y.fail(report.failed...)
+		y.settled(&report)
+		if next == nil {
+			return claims, nil
+		}
+		if err := e.callHelp(ctx, recipient, o, y); err != nil {
+			e.Log.Warn("no look for more could be taken", "recipient", recipient, "error", err)
+		}
+		held, outcomes = next, attempt(ctx, e.Ledger, next)
+	}
+}
+
+// settleAndClaim ends one claim and makes the next. A settlement that the database refuses for the moment is tried again
+// for as long as the lease lasts: what was delivered must not count as a crash because the disk was full for a second.
+func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes []outcome, recipient string, o DeliverOptions) (next *claim, report settlement, err error) {
+	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(5*time.Second),
+		backoff.WithMaxElapsedTime(ledger.LeaseGrace/2))
+	err = backoff.Retry(func() error {
+		err := l.Write(context.WithoutCancel(ctx), func(t *ledger.Tx) (err error) {
+			next, report, t.Quiet = nil, settlement{}, true
+			if held != nil {
+				if report, err = settle(t, held, outcomes); err != nil {
+					return err
+				}
+			}
+			if ctx.Err() == nil {
+				next, err = claimNext(t, recipient, o)
+			}
+			return err
+		})
+		if err != nil && (held == nil || ctx.Err() != nil) {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, retry)
+	return next, report, err
+}
+
+// attempt tries to deliver a claim and returns one outcome per message. A message that carries marks is looked for
+// first, wherever an earlier attempt may have left it.
+func attempt(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
+	parent := ctx
+	ctx, cancel := attemptContext(parent, c.timeout)
+	defer cancel()
+	if len(c.messages) == 1 && c.messages[0].Marks != "" {
+		found, known := recoverEarlier(ctx, l, c, &c.messages[0])
+		if known {
+			return []outcome{found}
+		}
+		if m := &c.messages[0]; m.ExpiresAt != "" && m.ExpiresAt <= orchestrator.Stamp(l.Now()) {
+			return []outcome{{lapsed: true, reason: "not delivered before it expired at " + m.ExpiresAt}}
+		}
+	}
+	if c.agent.Disabled != "" {
+		return useFallback(parent, l, c)
+	}
+	outcomes := tryTarget(ctx, l, c, c.agent.Deliver)
+	if c.agent.Fallback == "" {
+		return outcomes
+	}
+	if parent.Err() != nil {
+		return outcomes // the process is stopping: the fallback is for another time
+	}
+	return tryFallback(parent, l, c, outcomes)
+}
+
+// errTimeUp is the cause with which an attempt's context ends at the delivery timeout.
+var errTimeUp = errors.New("its time was up")
+
+// attemptContext ends at the delivery timeout, or some time after the process was asked to stop: an attempt under way
+// is finished if it can be.
+func attemptContext(parent context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(parent))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeUp)
+	unhook := context.AfterFunc(parent, func() {
+		timer := time.AfterFunc(shutdownGrace, func() { stop(orchestrator.ErrStopping) })
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	})
+	return ctx, func() {
+		unhook()
+		cancel()
+		stop(nil)
+	}
+}
+
+// tryFallback hands what the agent's own transport failed on to its fallback. Messages that failed for good stay so, and
+// those that were put off wait for the recipient.
+// The fallback has a delivery timeout of its own, since the transport may have used up the first.
+func tryFallback(ctx context.Context, l *ledger.Ledger, c *claim, outcomes []outcome) []outcome {
+	ctx, cancel := attemptContext(ctx, min(c.timeout, ledger.LeaseGrace/2))
+	defer cancel()
+	rest := *c
+	rest.messages = nil
+	var places []int
+	for i, out := range outcomes {
+		if !out.delivered && !out.permanent && !out.postponed && wroteNothing(ctx, l, c, &c.messages[i], &outcomes[i]) {
+			rest.messages = append(rest.messages, c.messages[i])
+			places = append(places, i)
+		}
+	}
+	if len(places) == 0 {
+		return outcomes
+	}
+	for j, second := range tryTarget(ctx, l, &rest, c.agent.Fallback) {
+		first := &outcomes[places[j]]
+		if second.delivered {
+			first.delivered, first.fallback = true, c.agent.Fallback
+		} else {
+			first.reason += "; and the fallback: " + second.reason
+			first.permanent = second.permanent
+		}
+	}
+	return outcomes
+}
+
+// wroteNothing makes sure, before a fallback gets a message, that the transport which failed did not deliver it after
+// all: it may have written and not come back. What it finds out goes into out.
+func wroteNothing(ctx context.Context, l *ledger.Ledger, c *claim, m *orchestrator.Message, out *outcome) bool {
+	if m.Marks == "" {
+		return true
+	}
+	found, known := recoverEarlier(ctx, l, c, m)
+	switch {
+	case known && found.delivered:
+		*out = found
+	case known:
+		out.reason += "; no fallback, since it is not known whether it arrived: " + found.reason
+		out.permanent = found.permanent
+	}
+	return !known
+}
+
+// recoverEarlier asks every transport that left a mark on the message whether it delivered it. known is false when none
+// did and the message may be delivered now.
+func recoverEarlier(ctx context.Context, l *ledger.Ledger, c *claim, message *orchestrator.Message) (found outcome, known bool) {
+	marks := ledger.MarksOf(message)
+	for _, target := range slices.Sorted(maps.Keys(marks)) {
+		transport, address := l.TransportOf(target)
+		recoverer, ok := transport.(orchestrator.Recoverer)
+		if !ok || strings.HasPrefix(address, "/") && agents.IsOwnFile(l, address) {
+			continue
+		}
+		m := *message
+		m.Mark = marks[target]
+		a := newAttempt(l, c, address)
+		a.Messages = []orchestrator.Message{m}
+		var delivered bool
+		err := bounded(ctx, l, "recovery of "+c.agent.Name, stallGrace, func() (err error) {
+			delivered, err = recoverer.Recover(ctx, a)
+			return err
+		})
+		switch {
+		case errors.Is(err, errStalled):
+			return unfinished(ctx, c), true
+		case delivered:
+			out := outcome{delivered: true, earlier: true, reason: FoundEarlier}
+			if target != c.agent.Deliver {
+				out.fallback = target
+			}
+			return out, true
+		case err != nil:
+			return failedOutcome(ctx, c, err), true
+		}
+	}
+	return outcome{}, false
+}
+
+// tryTarget hands the claim to one transport under the delivery timeout. A transport that does not come back soon after
+// its time is up is left behind: the lease protects the messages from what it may still do, and its late result counts
+// for nothing.
+func tryTarget(ctx context.Context, l *ledger.Ledger, c *claim, target string) []outcome {
+	transport, address := l.TransportOf(target)
+	if transport == nil {
+		scheme, _, _ := strings.Cut(target, ":")
+		return allOutcomes(c, outcome{reason: fmt.Sprintf("this program has no transport %q", scheme), code: orchestrator.DeliveryFailed})
+	}
+	if set, ok := transport.(orchestrator.SetTransport); ok {
+		return []outcome{trySet(ctx, l, c, set)}
+	}
+	if strings.HasPrefix(address, "/") && agents.IsOwnFile(l, address) { // written by hand: agent add refuses it
+		return allOutcomes(c, outcome{reason: "the file " + address + " belongs to the database", code: orchestrator.DeliveryFailed})
+	}
+	if _, ok := transport.(orchestrator.Slotted); ok && c.slot == nil {
+		return allOutcomes(c, outcome{givenBack: true, reason: "the agent has got another transport meanwhile"})
+	}
+	a := newAttempt(l, c, address)
+	a.Mark = func(ctx context.Context, note string) error { return mark(ctx, l, c, target, note) }
+	var report report
+	a.Report = report.take
+	var errs []error
+	err := bounded(ctx, l, "transport of "+c.agent.Name, lingering(transport), func() error {
+		errs = transport.Deliver(ctx, a)
+		return nil
+	})
+	var outcomes []outcome
+	switch {
+	case errors.Is(err, errStalled):
+		outcomes = allOutcomes(c, unfinished(ctx, c))
+	case err != nil:
+		outcomes = allOutcomes(c, failedOutcome(ctx, c, err))
+	default:
+		outcomes = outcomesOf(ctx, c, errs)
+	}
+	outcomes[0].detail = report.text()
+	for i := 1; i < len(outcomes) && outcomes[0].detail != ""; i++ {
+		outcomes[i].detail = "in one attempt with " + c.messages[0].ID + ", whose trace has what it reported"
+	}
+	return outcomes
+}
+
+// errStalled reports a transport that did not come back in time. What it may still do concerns nobody.
+var errStalled = errors.New("the transport does not come back")
+
+// bounded runs a transport in a goroutine of its own, and leaves it behind when it does not come back within some time
+// after ctx has ended. What f sets may be read only when the error is not errStalled.
+func bounded(ctx context.Context, l *ledger.Ledger, name string, linger time.Duration, f func() error) error {
+	result := make(chan error, 1)
+	orchestrator.GoSafe(name, l.Log, func() {
+		err := errors.New("the transport panicked; see the log")
+		defer func() { result <- err }()
+		err = f()
+	})
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(linger)
+	defer grace.Stop()
+	select {
+	case err := <-result:
+		return err
+	case <-grace.C:
+		return errStalled
+	}
+}
+
+// trySet delivers one message through a table, for the worker of an agent whose table refused it before.
+func trySet(ctx context.Context, l *ledger.Ledger, c *claim, set orchestrator.SetTransport) outcome {
+	err := l.Write(ctx, func(t *ledger.Tx) error {
+		if err := stillHeld(t, c); err != nil {
+			return err
+		}
+		if err := t.SetBatch(c.messages[0].Seq); err != nil {
+			return err
+		}
+		return set.DeliverSet(t.Run, t.Now)
+	})
+	if err != nil {
+		return failedOutcome(ctx, c, err)
+	}
+	return outcome{delivered: true}
+}

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package orchestrator
-
-// fileAt returns the file that a path names.
-func fileAt(path string) (fileID, error) { return statted(path) }

@@ -1,0 +1,87 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// MaxSilence is the longest limit to an agent's silence.
+const MaxSilence = 30 * orchestrator.Day
+
+// Agent is somebody who can send and receive.
+type Agent struct {
+	Name             string   `json:"name"`
+	Role             string   `json:"role"`
+	Deliver          string   `json:"deliver"`  // transport and address: inbox, jsonl:/path
+	Fallback         string   `json:"fallback"` // used when the first transport fails; "" is none
+	TimeoutSeconds   int      `json:"timeout_seconds"`
+	StartCommand     string   `json:"start_command,omitempty"`
+	SilentAfter      int      `json:"silent_after_seconds,omitempty"`
+	PlanModeRequired bool     `json:"plan_mode_required,omitempty"`
+	Batch            int      `json:"batch,omitempty"`          // messages of one attempt; 0: what is usual for the transport
+	Concurrency      int      `json:"concurrency,omitempty"`    // of its commands at the same time; 0: one
+	AllowPrivate     bool     `json:"allow_private,omitempty"`  // its webhook may lead into this machine or a private network
+	Folder           string   `json:"folder,omitempty"`         // where its commands run
+	Disabled         string   `json:"disabled,omitempty"`       // since when and why its transport is not used any more
+	NewSecret        string   `json:"webhook_secret,omitempty"` // made by this update, and shown nowhere else
+	Groups           []string `json:"groups"`
+	BuiltIn          bool     `json:"built_in,omitempty"` // the operator or the user: no agent, and always there; Role says who it is
+	Note             string   `json:"note,omitempty"`     // what is off about a built-in name
+	RegisteredBy     string   `json:"registered_by,omitempty"`
+	CreatedAt        string   `json:"created_at"`
+	UpdatedAt        string   `json:"updated_at"`
+
+	withheld bool // its transport leads out of a database that is not trusted
+}
+
+// Withheld reports whether nothing may be done where the agent's messages go, since what says so is a database that is not
+// trusted.
+func (a *Agent) Withheld() bool { return a.withheld }
+
+// AgentColumns are what scanAgent reads, in its order.
+const AgentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,
+	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled`
+
+func scanAgent(row store.Row) *Agent {
+	return &Agent{
+		Name: row.Text(0), Role: row.Text(1), Deliver: row.Text(2), Fallback: row.Text(3),
+		TimeoutSeconds: countIn(row[4], 3600), StartCommand: row.Text(5), SilentAfter: countIn(row[6], int64(MaxSilence/time.Second)),
+		PlanModeRequired: row.Int(7) != 0, RegisteredBy: row.Text(8), CreatedAt: row.Text(9), UpdatedAt: row.Text(10),
+		Batch: countIn(row[11], 1000), Concurrency: countIn(row[12], 64), AllowPrivate: row.Int(13) == 1, Folder: row.Text(14),
+		Disabled: row.Text(15),
+	}
+}
+
+// Timeout is how long one delivery attempt to the agent may take.
+func (a *Agent) Timeout(s *Settings) time.Duration {
+	if a.TimeoutSeconds > 0 {
+		return time.Duration(a.TimeoutSeconds) * time.Second
+	}
+	return s.DeliveryTimeout
+}
+
+// addBuiltIns adds those who are always there though they are no agents: the operator and the user.
+func (conf *Config) addBuiltIns() {
+	conf.Agents[orchestrator.Operator] = &Agent{Name: orchestrator.Operator, Deliver: "inbox"}
+	conf.Agents[orchestrator.User] = &Agent{Name: orchestrator.User, Deliver: "person:", TimeoutSeconds: 30}
+	for name, who := range orchestrator.BuiltIns {
+		conf.Agents[name].BuiltIn, conf.Agents[name].Role = true, who
+	}
+}
+
+// noteTaken keeps what has a built-in name from before the name was reserved, or by hand, apart from what is in use.
+func (conf *Config) noteTaken(kind, name string) {
+	if !slices.Contains(conf.Taken[name], kind) {
+		conf.Taken[name] = append(conf.Taken[name], kind)
+	}
+}
+
+// What can have a built-in name in the tables.
+const (
+	takenByAgent  = "an agent"
+	TakenByGroup  = "a group"
+	takenByMember = "a member of the group " // and its name
+)

@@ -1,0 +1,239 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// Config is what the engine must know for every message: who there is, and the settings. It is read anew only when its
+// version changed, and never modified once loaded, so that it may be shared.
+type Config struct {
+	version    string
+	Stored     map[string]string // settings that differ from their defaults
+	unreadable map[string]error  // why some of those cannot be read
+	Settings   Settings
+	Agents     map[string]*Agent   // and who else can be written to: the operator, the user, and devices
+	Names      []string            // of agents, in order
+	Groups     map[string][]string // members in order of joining
+	Taken      map[string][]string // by built-in name: what else has it in the tables, and is not used
+	formers    map[string]int64    // by name that was removed and added again: see former
+
+	Untrusted string // why the database must not act outside of itself; "" is that it may, see trust.go
+
+	LongestSilence time.Duration // that any agent is allowed
+	ShortestLease  time.Duration // that an attempt for any agent has, unless its run says otherwise
+
+	Odd []string // what is passed over, for the doctor
+}
+
+type configCache struct {
+	parts    []*Part
+	judge    func(*Config) // sees each configuration that was read, before anybody else does
+	mu       sync.Mutex
+	conf     *Config
+	admitted atomic.Pointer[string] // the last version of the configuration under which this program may use the tables
+}
+
+// Config returns the configuration as this transaction sees it.
+func (t *Tx) Config() (*Config, error) {
+	if t.conf != nil {
+		return t.conf, nil
+	}
+	conf, err := t.R.Config.Load(t.Conn)
+	t.conf = conf
+	return conf, err
+}
+
+// ReadTables calls fn with a connection whose statements all see the same state of the database, see Store.Read. It fails in place of
+// running on tables that a newer program has made unfit for this one.
+func (l *Ledger) ReadTables(ctx context.Context, fn func(c *store.Conn) error) error {
+	return l.Store.Read(ctx, l.onOurTables(fn))
+}
+
+// LookTables is read without a snapshot: fn runs one statement, or several that need not see the same state.
+func (l *Ledger) LookTables(ctx context.Context, fn func(c *store.Conn) error) error {
+	return l.Store.Look(ctx, l.onOurTables(fn))
+}
+
+// Glance is a look that does not ask whether this program may still use the tables: fn does, by loading the configuration.
+func (l *Ledger) Glance(ctx context.Context, fn func(c *store.Conn) error) error {
+	return l.Store.Look(ctx, fn)
+}
+
+// onOurTables wraps fn, so that it fails in place of running on tables that a newer program has made unfit for this one.
+func (l *Ledger) onOurTables(fn func(c *store.Conn) error) func(c *store.Conn) error {
+	return func(c *store.Conn) error {
+		if _, err := l.Config.admit(c); err != nil {
+			return err
+		}
+		return fn(c)
+	}
+}
+
+// Configuration returns the configuration as a reader sees it now.
+func (l *Ledger) Configuration(ctx context.Context) (conf *Config, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		conf, err = l.Config.Load(c)
+		return err
+	})
+	return conf, err
+}
+
+func (cache *configCache) Load(c *store.Conn) (*Config, error) {
+	version, err := cache.admit(c)
+	if err != nil {
+		return nil, err
+	}
+	if have := cache.Known(version); have != nil {
+		return have, nil
+	}
+	fresh, err := readConfig(c, version, cache.parts)
+	if err != nil {
+		return nil, err
+	}
+	cache.judge(fresh)
+	cache.mu.Lock()
+	cache.conf = fresh
+	cache.mu.Unlock()
+	return fresh, nil
+}
+
+// admit returns the version of the configuration as a connection sees it. It refuses tables that a newer program has made
+// unfit for this one, however long the connection has been open: a migration changes that version, too.
+func (cache *configCache) admit(c *store.Conn) (version string, err error) {
+	if version, _, err = c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`); err != nil {
+		return "", err
+	}
+	return version, cache.admitAt(c, version)
+}
+
+// admitAt does what admit does, with a version of the configuration that was read already.
+func (cache *configCache) admitAt(c *store.Conn, version string) error {
+	if admitted := cache.admitted.Load(); admitted != nil && *admitted == version {
+		return nil
+	}
+	if err := c.Admit(); err != nil {
+		return err
+	}
+	cache.admitted.Store(&version)
+	return nil
+}
+
+// Known returns the configuration of that version if it was the last to be read, else nil.
+func (cache *configCache) Known(version string) *Config {
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	if cache.conf == nil || cache.conf.version != version {
+		return nil
+	}
+	return cache.conf
+}
+
+// Last returns the configuration that was read last, which may have changed since; nil before the first.
+func (cache *configCache) Last() *Config {
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	return cache.conf
+}
+
+func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
+	conf := &Config{version: version, Stored: map[string]string{}, Agents: map[string]*Agent{}, Groups: map[string][]string{}, Taken: map[string][]string{}}
+	err := c.Query(`SELECT key, value FROM settings`, func(row store.Row) error {
+		conf.Stored[row.Text(0)] = row.Text(1)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	conf.Settings, conf.unreadable = settingsFrom(conf.Stored)
+	conf.formers = formersIn(conf.Stored)
+	for _, def := range settingList {
+		if err := conf.unreadable[def.Key]; err != nil {
+			conf.Odd = append(conf.Odd, fmt.Sprintf("the setting %s cannot be read (%v): its default holds, %s", def.Key, err, def.Default))
+		}
+	}
+	conf.addBuiltIns()
+	for _, p := range parts {
+		if p.Recipients == nil {
+			continue
+		}
+		list, err := p.Recipients(c)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range list {
+			conf.Agents[a.Name] = a
+		}
+	}
+	err = c.Query(`SELECT `+AgentColumns+` FROM agents ORDER BY name`, func(row store.Row) error {
+		if _, ok := nameIn(row[0]); !ok {
+			conf.oddName("agents", "name", row[0])
+			return nil
+		}
+		a := scanAgent(row)
+		if orchestrator.IsBuiltIn(a.Name) {
+			conf.noteTaken(takenByAgent, a.Name)
+			return nil
+		}
+		conf.Agents[a.Name] = a
+		conf.Names = append(conf.Names, a.Name)
+		conf.LongestSilence = max(conf.LongestSilence, time.Duration(a.SilentAfter)*time.Second)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	conf.ShortestLease = conf.UsualLease(nil)
+	for _, agent := range conf.Agents {
+		conf.ShortestLease = min(conf.ShortestLease, conf.UsualLease(agent))
+	}
+	return conf, conf.readGroups(c)
+}
+
+func (conf *Config) readGroups(c *store.Conn) error {
+	return c.Query(`SELECT g.name, m.agent, m.position FROM groups g LEFT JOIN group_members m ON m.group_name = g.name
+		ORDER BY g.name, m.position`, func(row store.Row) error {
+		name, ok := nameIn(row[0])
+		if !ok {
+			conf.oddName("groups", "name", row[0])
+			return nil
+		}
+		if orchestrator.IsBuiltIn(name) {
+			conf.noteTaken(TakenByGroup, name)
+			return nil
+		}
+		members, again := conf.Groups[name]
+		if !again && conf.Agents[name] != nil {
+			conf.Odd = append(conf.Odd, "the group "+name+" has the name of an agent, which gets what is sent to it")
+		}
+		member, ok := nameIn(row[1])
+		switch {
+		case row[2] == nil: // it has no members
+		case !ok:
+			conf.oddName("group_members", "agent", row[1])
+		case orchestrator.IsBuiltIn(member):
+			conf.noteTaken(takenByMember+name, member)
+		default:
+			members = append(members, member)
+		}
+		conf.Groups[name] = members
+		return nil
+	})
+}
+
+// ConfigChanged makes every process read the configuration again. The new version is random and not counted: a counter
+// that was rolled back and used again would pass for known.
+func (t *Tx) ConfigChanged() error {
+	id, err := t.NewID("")
+	if err != nil {
+		return err
+	}
+	t.conf, t.Ring.All, t.Traced = nil, true, true
+	return t.StoreSetting(store.ConfigVersion, id)
+}

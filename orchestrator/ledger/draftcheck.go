@@ -1,0 +1,85 @@
+package ledger
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"mailroom/orchestrator"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Check validates a draft and brings it into the form in which it is stored.
+func Check(d orchestrator.Draft) (orchestrator.Draft, error) {
+	var err error
+	if d.Sender, err = orchestrator.CheckName("sender", d.Sender); err != nil {
+		return d, err
+	}
+	if d.Recipient, err = orchestrator.CheckRecipient("recipient", d.Recipient); err != nil {
+		return d, err
+	}
+	return CheckContent(d)
+}
+
+// CheckContent is check without the names.
+func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
+	if d.Payload == nil {
+		d.Payload = json.RawMessage("null")
+	}
+	if len(d.Payload) > orchestrator.MaxPayload {
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "payload has %d bytes; at most %d are allowed", len(d.Payload), orchestrator.MaxPayload).
+			WithHint("Write the content to a file and send its path")
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, d.Payload); err != nil {
+		return d, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err, Hint: orchestrator.QuotingHint(d.Payload)}
+	}
+	d.Payload = compact.Bytes()
+	if !utf8.Valid(d.Payload) {
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "payload is not valid UTF-8")
+	}
+	for _, text := range []struct {
+		name, value string
+		limit       int
+	}{
+		{"message_type", d.Type, orchestrator.MaxType}, {"id", d.ID, orchestrator.MaxKey}, {"idempotency_key", d.IdempotencyKey, orchestrator.MaxKey}, {"reply_to", d.ReplyTo, orchestrator.MaxKey},
+		{"thread_id", d.ThreadID, orchestrator.MaxKey}, {"session_id", d.SessionID, orchestrator.MaxKey}, {"summary", d.Summary, orchestrator.MaxText},
+		{"context", d.Context, orchestrator.MaxText},
+	} {
+		switch {
+		case len(text.value) > text.limit:
+			return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s has %d bytes; at most %d are allowed", text.name, len(text.value), text.limit)
+		case strings.ContainsRune(text.value, 0) || !utf8.ValidString(text.value):
+			return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s holds a NUL or is not valid UTF-8", text.name)
+		}
+	}
+	if err := orchestrator.CheckPlain("message_type", d.Type); err != nil {
+		return d, err
+	}
+	if err := orchestrator.CheckPlain("id", d.ID); err != nil {
+		return d, err
+	}
+	switch {
+	case d.Priority < -orchestrator.MaxPriority || d.Priority > orchestrator.MaxPriority:
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "priority is %d; it goes from %d to %d", d.Priority, -orchestrator.MaxPriority, orchestrator.MaxPriority)
+	case d.MaxRetries != nil && (*d.MaxRetries < 0 || *d.MaxRetries > 100):
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "max_retries is %d; it goes from 0 to 100", *d.MaxRetries)
+	case d.TTL != 0 && (d.TTL < time.Second || d.TTL > orchestrator.MaxTTL):
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ttl_seconds is %d; it goes from 1 to %d", int64(d.TTL/time.Second), int64(orchestrator.MaxTTL/time.Second))
+	case d.Delay < 0 || d.Delay > orchestrator.MaxNotBefore:
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "not_before lies %s ahead; at most %s are allowed", orchestrator.FormatDuration(d.Delay), orchestrator.FormatDuration(orchestrator.MaxNotBefore))
+	case d.AckWithin != 0 && (d.AckWithin < time.Second || d.AckWithin > orchestrator.MaxTTL):
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ack_within is %d; it goes from 1 to %d", int64(d.AckWithin/time.Second), int64(orchestrator.MaxTTL/time.Second))
+	case d.Action != "" && d.Action != "queue" && d.Action != "interrupt":
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "action is %q; it is queue or interrupt", d.Action)
+	}
+	if d.Presence == "" {
+		return d, nil
+	}
+	session, err := orchestrator.CheckName("session", cmp.Or(d.SessionID, orchestrator.DefaultSession))
+	if d.SessionID != "" {
+		d.SessionID = session
+	}
+	return d, err
+}

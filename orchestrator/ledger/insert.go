@@ -1,0 +1,136 @@
+package ledger
+
+import (
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/tracing"
+)
+
+// Insertion is one row about to be stored.
+type Insertion struct {
+	Draft                        *orchestrator.Draft
+	Id, Recipient                string
+	Status                       orchestrator.Status
+	Failure                      string // why it failed at once; of any other, a remark for its first event
+	MaxRetries, Hops             int
+	Held                         bool
+	MulticastID, MulticastTarget string
+	expiresAt, reviewAt          string
+	NotBefore                    string // "" is at once
+	ttl                          any
+	Seq                          int64 // set by insert
+}
+
+// Expire sets when the row is due first, when it expires, and when the router next looks at it: when it is overdue, or earlier
+// if it expires. A ttl begins with the send, the time without one when the row is due.
+func (row *Insertion) Expire(t *Tx, s *Settings) {
+	due := t.Clock
+	if at := DueAt(row.Draft, t.Clock); !at.IsZero() {
+		due, row.NotBefore = at, orchestrator.Stamp(at)
+	}
+	expires := due.Add(s.ExpireAfter)
+	if row.Draft.TTL > 0 {
+		expires = t.Clock.Add(row.Draft.TTL)
+		row.ttl = int64(row.Draft.TTL / time.Second)
+	}
+	row.expiresAt = orchestrator.Stamp(expires)
+	row.reviewAt = min(row.expiresAt, orchestrator.Stamp(due.Add(s.OverdueAfter)))
+}
+
+// insertPlain stores a row that has only what every message has. It saves a third of the time of insertAny.
+const insertPlain = `
+	INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries,
+	    traced_status, review_at, expires_at, priority, trace_id, span_id)
+	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13)`
+
+const insertAny = `
+	INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries,
+	    traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held,
+	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, origin,
+	    not_before, next_attempt_at)
+	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
+	    ?24, ?25, ?26, ?27, ?28, ?29, ?30)`
+
+// plain reports whether insertPlain can store the row.
+func (row *Insertion) plain() bool {
+	d := row.Draft
+	return row.Status == orchestrator.Pending && row.ttl == nil && !row.Held && row.MulticastID == "" &&
+		d.Summary == "" && d.Context == "" && d.Action == "" && d.ThreadID == "" && d.SessionID == "" && d.ReplyTo == "" &&
+		d.IdempotencyKey == "" && d.Origin == "" && row.NotBefore == ""
+}
+
+// Insert stores one row and sees to its first event.
+func (t *Tx) Insert(row *Insertion) (err error) {
+	d := row.Draft
+	traceID := ""
+	if span := tracing.FromContext(t.Ctx); span != nil {
+		traceID = span.TraceID
+	}
+	if t.created.first != 0 && t.created.by != t.Actor {
+		if err := t.TraceCreated(); err != nil {
+			return err
+		}
+	}
+	if row.plain() {
+		row.Seq, err = t.InsertRow(insertPlain, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
+			row.MaxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.SpanID)
+	} else {
+		var failure any
+		endedAt, held, next := "", 0, row.NotBefore
+		if row.Status == orchestrator.Failed {
+			failure, endedAt, row.reviewAt, next = row.Failure, t.Now, "", ""
+		}
+		if row.Held {
+			held = 1
+		}
+		row.Seq, err = t.InsertRow(insertAny, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
+			row.MaxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.SpanID,
+			failure, endedAt, row.ttl, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
+			null(d.SessionID), null(d.ReplyTo), row.Hops, null(row.MulticastID), null(row.MulticastTarget),
+			null(d.IdempotencyKey), d.Origin, row.NotBefore, next)
+	}
+	if err != nil {
+		return err
+	}
+	t.Traced = true
+	if t.created.first == 0 {
+		event := t.Event(tracing.Created, row.Failure)
+		event.MessageID, event.NewStatus = row.Id, string(row.Status)
+		t.created = created{first: row.Seq, by: t.Actor, only: &event}
+	} else {
+		t.created.only = nil
+	}
+	if !row.Held && t.sends {
+		return nil
+	}
+	if err := t.TraceCreated(); err != nil || !row.Held {
+		return err
+	}
+	event := t.Event(tracing.Held, "nobody is known as "+row.Recipient)
+	event.MessageID, event.OldStatus, event.NewStatus = row.Id, string(row.Status), string(row.Status)
+	return tracing.Record(t, event)
+}
+
+// TraceCreated writes the events of the rows that were inserted since it was called last. Nothing else may be written
+// about such a row before. One statement for several rows takes a third of the time that one for each does, but for a
+// single row twice the time.
+func (t *transaction) TraceCreated() error {
+	rows := t.created
+	t.created = created{}
+	switch {
+	case rows.first == 0:
+		return nil
+	case rows.only != nil:
+		return tracing.Record(t, *rows.only)
+	}
+	return tracing.RecordCreated(t, "agent_message WHERE seq >= ?2", rows.by, rows.first)
+}
+
+// null is the SQL NULL for an empty text.
+func null(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,149 @@
+// Package ledger is what every change of a row goes through: the transaction with its clock, actor and ids, the
+// configuration, the rows of agent_message, their changes of status, and the trace of each. It knows no kind of record above it:
+// those add themselves as a Part.
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// Options say how to open a database.
+type Options struct {
+	// Path of the database file. It is made, with its folder, when it does not exist.
+	Path string
+	// Instance is recorded as lease owner and trace actor. "": HOST-PID.
+	Instance string
+	// Now is the clock. nil: time.Now.
+	Now func() time.Time
+	// Transports by scheme ("inbox", "jsonl"). An agent whose scheme is missing here fails its deliveries.
+	Transports map[string]orchestrator.Transport
+	// User makes the transport to the user, whose scheme is "person": it stores what the user is asked and told in the
+	// database itself. nil: there is none, unless it is one of Transports.
+	User func(*Ledger) orchestrator.Transport
+	// Log gets what an operator should know. nil: slog.Default().
+	Log *slog.Logger
+	// Trust is where it is kept which databases may act outside of themselves. nil: every database may, since a Go program
+	// that opens one decides that for itself.
+	Trust *Trust
+	// Bell wakes daemons and waiters. nil: unix sockets beside the database.
+	Bell orchestrator.Bell
+	// BusyTimeout bounds the wait for another program's write lock. 0: 10 s.
+	BusyTimeout time.Duration
+}
+
+// Ledger is an open database and the engine on it. It is safe for concurrent use; writes that are asked for at the same
+// time share one transaction and one fsync. Several processes may have the same file open.
+type Ledger struct {
+	Store      store.Store
+	path       string
+	instance   string
+	now        func() time.Time
+	Transports map[string]orchestrator.Transport
+	User       func(*Ledger) orchestrator.Transport // see Options.User
+	Log        *slog.Logger
+	Bell       orchestrator.Bell
+	Trust      *Trust
+	Busy       time.Duration
+	Config     configCache
+	Parts      []*Part                // what the records add to the engine
+	UntidyOnce sync.Once              // makes UntidyText
+	UntidyText string                 // see untidyQuery
+	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
+}
+
+// New prepares a Router with these parts, of which UseStore is the next thing to be called.
+func New(o Options, parts []*Part) *Ledger {
+	l := &Ledger{
+		instance: o.Instance, now: o.Now, Transports: map[string]orchestrator.Transport{}, Log: o.Log, Trust: o.Trust, Parts: parts, Busy: o.BusyTimeout,
+		entropy: newEntropy(),
+	}
+	maps.Copy(l.Transports, o.Transports)
+	if o.User != nil {
+		l.User, l.Transports["person"] = o.User, o.User(l)
+	}
+	if l.instance == "" {
+		host, _ := os.Hostname()
+		l.instance = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	if l.Log == nil {
+		l.Log = slog.Default()
+	}
+	if l.Busy == 0 {
+		l.Busy = 10 * time.Second
+	}
+	l.Config.parts, l.Config.judge = parts, l.judge
+	return l
+}
+
+// UseStore gives a Router its database, whose write transactions call Begin and End.
+func (l *Ledger) UseStore(s store.Store) { l.Store, l.path, l.Bell = s, s.Path(), s.Bell() }
+
+// Path returns the absolute path of the database file.
+func (l *Ledger) Path() string { return l.path }
+
+// Instance returns the name under which this process appears as lease owner and trace actor.
+func (l *Ledger) Instance() string { return l.instance }
+
+// Now reads the router's clock.
+func (l *Ledger) Now() time.Time { return l.now() }
+
+// Close closes the database. Nothing may be called afterwards.
+func (l *Ledger) Close() error { return l.Store.Close() }
+
+// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
+func (l *Ledger) Create(ctx context.Context) (created bool, err error) { return l.Store.Create() }
+
+// NoneYet reports whether there is no database at the path, and nothing shows that there was one.
+func (l *Ledger) NoneYet() bool { return l.Store.NoneYet() }
+
+// EndSpan writes the end of a command's span. A failure to write it does not fail the command: the changes that matter
+// carried the span with them in their own transactions. A scheduled run that changed nothing leaves no row; the span of
+// a command that only reads, or that could not have the database, is written if that is possible at once.
+func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error, onlyReads func() bool) {
+	if failure == nil && (span.Saved() || span.Scheduled) {
+		return
+	}
+	readOnly := onlyReads()
+	if (readOnly || failure != nil) && !l.Store.Exists() {
+		return // a database is not made for the sake of the span of a command that read or failed
+	}
+	text := ""
+	if failure != nil {
+		text = failure.Error()
+		span.Set(tracing.AttrErrorType, string(orchestrator.CodeOf(failure)))
+	}
+	wait := l.Busy
+	if readOnly {
+		wait = 250 * time.Millisecond
+	}
+	ctx, cancel := Afterwards(ctx, failure, wait)
+	defer cancel()
+	err := l.Write(ctx, func(t *Tx) error { return span.Save(t, t.Clock, l.instance, text) })
+	if err != nil {
+		l.Log.Debug("a command's span could not be written", "command", span.Name, "error", err)
+	}
+}
+
+// Afterwards returns the context of what is written about a request that has ended: it may wait for so long, but not a
+// second time for a database that the request has waited for in vain. One that was called off has not waited.
+func Afterwards(ctx context.Context, failure error, wait time.Duration) (context.Context, context.CancelFunc) {
+	if orchestrator.CodeOf(failure) == orchestrator.Busy && ctx.Err() == nil {
+		wait = time.Millisecond // enough for one try
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), wait)
+}

@@ -1,0 +1,95 @@
+package ledger
+
+import (
+	"bytes"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// MessageID names a message about to be stored: as the draft would have it, or with an id of our own.
+func (t *Tx) MessageID(d *orchestrator.Draft, recipient string) (string, error) {
+	if d.ID != "" {
+		return d.ID, nil
+	}
+	if d.MakeID == nil {
+		return t.NewID("msg-")
+	}
+	at := orchestrator.ParseStamp(t.Now)
+	sequence, err := firstFree(func(n int) (bool, error) {
+		found, err := t.Number(`
+			SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1)
+			    OR EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1)`, d.MakeID(recipient, at, n))
+		return found != 0, err
+	})
+	return d.MakeID(recipient, at, sequence), err
+}
+
+// firstWithID looks for a message that came with the draft's own id in another way, such as a file. One that says something
+// else is a conflict, which tells no more of it: it may be a stranger's.
+func (t *Tx) firstWithID(d *orchestrator.Draft) (sent orchestrator.Sent, found bool, err error) {
+	conf, err := t.Config()
+	if err != nil {
+		return sent, false, err
+	}
+	m, found, err := MessageWithID(t.Conn, d.ID)
+	if err != nil || !found {
+		return sent, false, err
+	}
+	if !conf.Sent(&m, d.Sender) || !Says(&m, d) || m.Priority != d.Priority || m.ReplyTo != d.ReplyTo {
+		return sent, false, idTaken(d.ID)
+	}
+	return orchestrator.Sent{
+		MessageID: m.ID, MessageIDs: []string{m.ID}, Recipients: []string{m.Recipient}, Status: orchestrator.Pending, CreatedAt: m.CreatedAt,
+		Origin: m.Origin, Idempotent: true,
+	}, true, nil
+}
+
+// idTaken is the error for an id that another message has, whoever wrote that one.
+func idTaken(id string) error {
+	return orchestrator.Errorf(orchestrator.Conflict, "another message has the id %s", orchestrator.Clip(id)).WithHint("Give this one an id of its own, or none: it gets one then")
+}
+
+// Says reports whether a stored message is from and to whom a draft is, of its type and with its payload.
+func Says(m *orchestrator.Message, d *orchestrator.Draft) bool {
+	return m.Sender == d.Sender && m.Recipient == d.Recipient && m.Type == d.Type && bytes.Equal(orchestrator.Compacted(m.Payload), orchestrator.Compacted(d.Payload))
+}
+
+// firstFree finds a number, from 1, that is free and stands behind one that is taken: the first free one where no number
+// below a taken one is free. It asks about as often as the number has binary digits, twice over.
+func firstFree(taken func(n int) (bool, error)) (int, error) {
+	free, last := 1, 0 // last is taken
+	for {
+		is, err := taken(free)
+		if err != nil {
+			return 0, err
+		}
+		if !is {
+			break
+		}
+		free, last = 2*free, free
+	}
+	for free-last > 1 {
+		middle := last + (free-last)/2
+		is, err := taken(middle)
+		if err != nil {
+			return 0, err
+		}
+		if is {
+			last = middle
+		} else {
+			free = middle
+		}
+	}
+	return free, nil
+}
+
+// MessageWithID finds a message by its own id, in the archive too.
+func MessageWithID(c *store.Conn, id string) (m orchestrator.Message, found bool, err error) {
+	for _, from := range []string{MessageColumns + ` FROM agent_message`, ArchivedColumns + ` FROM agent_message_archive`} {
+		ms, err := Messages(c, `SELECT `+from+` WHERE message_id = ?`, id)
+		if err != nil || len(ms) > 0 {
+			return append(ms, m)[0], len(ms) > 0, err
+		}
+	}
+	return m, false, nil
+}

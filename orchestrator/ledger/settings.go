@@ -1,0 +1,262 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/store"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Settings are the values in force: what the table settings holds, and the defaults for the rest.
+type Settings struct {
+	Ladder          []time.Duration // waits before attempts 2, 3, 4; the last one repeats
+	MaxRetries      int             // of a message that does not say
+	DeliveryTimeout time.Duration
+	ClaimSize       int // messages of one claim
+	CrashesPerRung  int // leases that may run out before it costs a rung
+	ExpireAfter     time.Duration
+	OverdueAfter    time.Duration
+	KeepEnded       time.Duration // clear_old
+	KeepArchived    time.Duration
+	KeepTraces      time.Duration
+	BacklogLimit    int // live messages of one recipient; 0: none
+	MaxHops         int
+	WALLimit        int64 // bytes at which checkpoint truncates
+	Bounce          bool
+	StrictRoutes    bool            // of ralph messages
+	Manager         string          // agent that is told when another is silent or fails to start; "" is nobody
+	StartLadder     []time.Duration // waits before a session that failed is started again
+
+	SignalURL        string   // https address of the phone app, without a path; "" is none
+	PushHosts        []string // where pushes may go besides the known services
+	AllowPrivatePush bool     // those may be on this machine or in a private network
+}
+
+// Setting describes one setting: its key, what it means, its default and its bounds.
+type Setting struct {
+	Key     string `json:"key"`
+	Value   string `json:"value"`
+	Ignored string `json:"ignored,omitempty"` // what is stored instead and cannot be read
+	Default string `json:"default"`
+	Bounds  string `json:"bounds"`
+	About   string `json:"about"`
+
+	// Local: it is changed on the database's own machine only, never over the network, whatever right the caller has. That is
+	// so for each setting that says where the daemon of this machine connects to, which of its files or programs are used, or
+	// where the person's phones go: an administrator's token, which may be anywhere, would be a way to all of these.
+	Local bool `json:"local,omitempty"`
+
+	parse func(s *Settings, value string) error
+}
+
+// settingList is the catalogue of settings. Source: contract, "The ladder and retention".
+var settingList = []Setting{
+	{Key: "retry.ladder", Default: "30s,60s,120s", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
+		About: "waits before the second, third, ... attempt; the last one repeats",
+		parse: func(s *Settings, v string) (err error) { s.Ladder, err = parseLadder(v); return err }},
+	integer("retry.max_retries", "3", 0, 100, "retries of a message that does not say", func(s *Settings) *int { return &s.MaxRetries }),
+	span("delivery.timeout", "300s", time.Second, time.Hour, "longest delivery attempt, for agents without a timeout of their own", func(s *Settings) *time.Duration { return &s.DeliveryTimeout }),
+	integer("delivery.claim_size", "1000", 1, 10000, "messages taken in one transaction", func(s *Settings) *int { return &s.ClaimSize }),
+	integer("delivery.crashes_per_rung", "3", 1, 100, "deliveries whose process died before that counts as a failed attempt", func(s *Settings) *int { return &s.CrashesPerRung }),
+	span("expiry.undelivered", "7d", time.Minute, 3650*orchestrator.Day, "undelivered messages without a ttl expire after this", func(s *Settings) *time.Duration { return &s.ExpireAfter }),
+	span("overdue.after", "5m", time.Second, 30*orchestrator.Day, "undelivered messages are reported as overdue after this", func(s *Settings) *time.Duration { return &s.OverdueAfter }),
+	span("retention.ended", "7d", 0, 3650*orchestrator.Day, "delivered messages are archived, failed, expired and cancelled ones deleted after this", func(s *Settings) *time.Duration { return &s.KeepEnded }),
+	span("retention.archive", "90d", 0, 3650*orchestrator.Day, "archived messages are deleted after this", func(s *Settings) *time.Duration { return &s.KeepArchived }),
+	span("retention.trace", "90d", 0, 3650*orchestrator.Day, "the trace of a message is deleted this long after the message", func(s *Settings) *time.Duration { return &s.KeepTraces }),
+	integer("backlog.limit", "0", 0, math.MaxInt32, "undelivered messages of one recipient at which sends to it are refused; 0: no limit", func(s *Settings) *int { return &s.BacklogLimit }),
+	integer("hops.limit", "64", 1, 10000, "answers to answers before the router calls it a loop", func(s *Settings) *int { return &s.MaxHops }),
+	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired", func(s *Settings) *bool { return &s.Bounce }),
+	onOff("ralph.strict_routes", "off", "ralph messages may only take the routes that their document has for their type", func(s *Settings) *bool { return &s.StrictRoutes }),
+	{Key: "ralph.pm", Default: "pm", Bounds: "the name of an agent, or - for nobody", About: "agent that is told when another is silent past its limit, or its session cannot be started",
+		parse: func(s *Settings, v string) (err error) {
+			if s.Manager = ""; v != "-" {
+				s.Manager, err = orchestrator.CheckName("ralph.pm", v)
+			}
+			return err
+		}},
+	{Key: "signal.url", Local: true, Default: "-", Bounds: "an address such as https://phone.example.com (http://localhost:PORT to try it here), or - for none", About: "where phones reach the app of `mailroom serve --phone`",
+		parse: func(s *Settings, v string) (err error) { s.SignalURL, err = push.ParseSignalURL(v); return err }},
+	{Key: "signal.push_hosts", Local: true, Default: "-", Bounds: "hosts separated by commas, or - for none", About: "push services and ntfy servers of your own, besides those of the browsers and ntfy.sh",
+		parse: func(s *Settings, v string) (err error) {
+			if s.PushHosts = nil; v != "-" {
+				s.PushHosts, err = push.ParseHosts(v)
+			}
+			return err
+		}},
+	local(onOff("signal.allow_private", "off", "the hosts of signal.push_hosts may be on this machine or in a private network", func(s *Settings) *bool { return &s.AllowPrivatePush })),
+	{Key: "start.ladder", Default: "5s,30s,2m,10m", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
+		About: "waits before a session that failed is started again; after the last one it is given up until the next message",
+		parse: func(s *Settings, v string) (err error) { s.StartLadder, err = parseLadder(v); return err }},
+	{Key: "wal.limit", Default: "67108864", Bounds: "1048576 to 17179869184 bytes", About: "size of the write-ahead log at which checkpoint truncates it",
+		parse: func(s *Settings, v string) error {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || n < 1<<20 || n > 16<<30 {
+				return fmt.Errorf("%q is not a whole number within the bounds", v)
+			}
+			s.WALLimit = n
+			return nil
+		}},
+}
+
+func local(s Setting) Setting {
+	s.Local = true
+	return s
+}
+
+func integer(key, preset string, low, high int, about string, field func(*Settings) *int) Setting {
+	return Setting{Key: key, Default: preset, Bounds: fmt.Sprintf("%d to %d", low, high), About: about,
+		parse: func(s *Settings, v string) error {
+			n, err := strconv.Atoi(v)
+			if err != nil || n < low || n > high {
+				return fmt.Errorf("%q is not a whole number from %d to %d", v, low, high)
+			}
+			*field(s) = n
+			return nil
+		}}
+}
+
+func onOff(key, preset, about string, field func(*Settings) *bool) Setting {
+	return Setting{Key: key, Default: preset, Bounds: "on or off", About: about,
+		parse: func(s *Settings, v string) error {
+			if v != "on" && v != "off" {
+				return fmt.Errorf("%q is neither on nor off", v)
+			}
+			*field(s) = v == "on"
+			return nil
+		}}
+}
+
+func span(key, preset string, low, high time.Duration, about string, field func(*Settings) *time.Duration) Setting {
+	return Setting{Key: key, Default: preset, Bounds: orchestrator.FormatDuration(low) + " to " + orchestrator.FormatDuration(high), About: about,
+		parse: func(s *Settings, v string) error {
+			d, err := orchestrator.ParseDuration(v)
+			if err != nil {
+				return err
+			}
+			if d < low || d > high {
+				return fmt.Errorf("%q is not from %s to %s", v, orchestrator.FormatDuration(low), orchestrator.FormatDuration(high))
+			}
+			*field(s) = d
+			return nil
+		}}
+}
+
+func parseLadder(v string) ([]time.Duration, error) {
+	var rungs []time.Duration
+	for part := range strings.SplitSeq(v, ",") {
+		d, err := orchestrator.ParseDuration(strings.TrimSpace(part))
+		if err != nil {
+			return nil, err
+		}
+		if d < 10*time.Millisecond || d > orchestrator.Day {
+			return nil, fmt.Errorf("%q is not from 10ms to 24h", part)
+		}
+		rungs = append(rungs, d)
+	}
+	if len(rungs) > 20 {
+		return nil, fmt.Errorf("%d durations are more than 20", len(rungs))
+	}
+	return rungs, nil
+}
+
+// settingsFrom applies stored values over the defaults. A stored value that this version cannot read keeps its default, and
+// unread says why.
+func settingsFrom(stored map[string]string) (s Settings, unread map[string]error) {
+	unread = map[string]error{}
+	for _, def := range settingList {
+		if err := def.parse(&s, def.Default); err != nil {
+			panic("default of " + def.Key + ": " + err.Error())
+		}
+		if v, ok := stored[def.Key]; ok {
+			before := s
+			if err := def.parse(&s, v); err != nil {
+				s, unread[def.Key] = before, err
+			}
+		}
+	}
+	return s, unread
+}
+
+func findSetting(key string) (Setting, error) {
+	for _, def := range settingList {
+		if def.Key == key {
+			return def, nil
+		}
+	}
+	keys := make([]string, len(settingList))
+	for i, def := range settingList {
+		keys[i] = def.Key
+	}
+	return Setting{}, orchestrator.Errorf(orchestrator.NotFound, "there is no setting %q", key).WithHint("%s", orchestrator.DidYouMean(key, keys))
+}
+
+// Settings lists all settings with their present values.
+func (l *Ledger) Settings(ctx context.Context) ([]Setting, error) {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := slices.Clone(settingList)
+	for i := range list {
+		list[i].Value = list[i].Default
+		switch v, ok := conf.Stored[list[i].Key]; {
+		case ok && conf.unreadable[list[i].Key] != nil:
+			list[i].Ignored = orchestrator.Clip(strings.ToValidUTF8(v, "\uFFFD"))
+		case ok:
+			list[i].Value = v
+		}
+	}
+	return list, nil
+}
+
+// SetSetting changes a setting; "" as value goes back to the default. It takes effect in every process at its next
+// transaction. Errors: not_found for an unknown key, invalid_params for a value out of bounds.
+func (l *Ledger) SetSetting(ctx context.Context, key, value string) (Setting, error) {
+	def, err := findSetting(key)
+	if err != nil {
+		return Setting{}, err
+	}
+	def.Value = value
+	if value == "" {
+		def.Value = def.Default
+	}
+	var scratch Settings
+	if err := def.parse(&scratch, def.Value); err != nil {
+		return Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "setting %s: %v", key, err).WithHint("Bounds: %s", def.Bounds)
+	}
+	return def, l.Write(ctx, func(t *Tx) error {
+		if value == "" {
+			if _, err := t.Exec(`DELETE FROM settings WHERE key = ?`, key); err != nil {
+				return err
+			}
+		} else if err := t.StoreSetting(key, value); err != nil {
+			return err
+		}
+		return t.ConfigChanged()
+	})
+}
+
+func (t *Tx) StoreSetting(key, value string) error {
+	_, err := t.Exec(store.StoreSetting, key, value, t.Now)
+	return err
+}
+
+// Setting returns one setting with its present value. Error: not_found, with the near keys.
+func (l *Ledger) Setting(ctx context.Context, key string) (Setting, error) {
+	if _, err := findSetting(key); err != nil {
+		return Setting{}, err
+	}
+	list, err := l.Settings(ctx)
+	for _, s := range list {
+		if s.Key == key {
+			return s, err
+		}
+	}
+	return Setting{}, err
+}

@@ -1,0 +1,216 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/sqlite"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// A database says which commands run, which files are written and which addresses are called. One that somebody else wrote,
+// as a cloned project may bring it, could so do on this machine whatever its user can. So it acts outside of itself only if
+// this user made it here, or trusts it. Until then its messages are sent, delivered into inboxes and read; whatever else is
+// due waits, as it does for an agent whose transport is disabled.
+//
+// The one question is config.untrusted. It is asked where something would begin: claimNext (transports), Sessions.Look
+// (commands that start agents), RunnableSchedules, and StartPairing. Agents that get nothing until then are withheld, see judge.
+// Wherever else it is asked, that saves a look for what would not be done, or tells somebody.
+
+// NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted for
+// how long that is so.
+const (
+	NotTrusted     = "this database is not trusted, so it runs no commands and no schedules, writes no files and calls nobody"
+	NotTrustedHint = "`mailroom trust --show` lists what it would do, `mailroom trust` lets it"
+	UntilTrusted   = "until somebody runs `mailroom trust` on this machine"
+)
+
+// Trust is where a user keeps which databases were made or trusted on this machine.
+type Trust struct {
+	// Folder holds a file per database. It is made when the first comes, with mode 0700. "" is no folder: nothing can be
+	// trusted.
+	Folder string
+}
+
+// TrustedDatabase is a database that was made or trusted on this machine. It is trusted only with this id and at this path.
+type TrustedDatabase struct {
+	ID    string `json:"id"`
+	Path  string `json:"path"`
+	Since string `json:"since"`
+	Gone  bool   `json:"gone,omitempty"` // there is no file at the path; it is looked up, never kept
+}
+
+// file is where it stands that a database is trusted.
+func (t *Trust) file(id, path string) string {
+	return filepath.Join(t.Folder, fmt.Sprintf("%x.json", sha256.Sum256([]byte(id+"\x00"+path))))
+}
+
+// find returns what is kept of a database; the zero value when it is not trusted.
+func (t *Trust) find(id, path string) (found TrustedDatabase, err error) {
+	if t.Folder == "" || id == "" {
+		return found, nil
+	}
+	found, err = readTrusted(t.file(id, path))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (found.ID != id || found.Path != path) {
+		return TrustedDatabase{}, nil
+	}
+	return found, err
+}
+
+func readTrusted(file string) (d TrustedDatabase, err error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	return d, err
+}
+
+// Add trusts a database. That is on the disk when it returns.
+func (t *Trust) Add(d TrustedDatabase) error {
+	if t.Folder == "" {
+		return errors.New("there is no folder for it: neither HOME nor XDG_STATE_HOME is set")
+	}
+	if found, err := t.find(d.ID, d.Path); err == nil && found.ID != "" {
+		return nil
+	}
+	if err := os.MkdirAll(t.Folder, 0o700); err != nil {
+		return err
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(t.file(d.ID, d.Path), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(append(text, '\n'), 0)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err // what was written of it trusts nothing
+	}
+	return sqlite.SyncFolders(t.Folder)
+}
+
+// Remove takes the trust in a database back.
+func (t *Trust) Remove(id, path string) error {
+	if t.Folder == "" {
+		return nil
+	}
+	if err := os.Remove(t.file(id, path)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// RemoveAt takes the trust back in all that was at a path, and returns how many that were.
+func (t *Trust) RemoveAt(path string) (n int, err error) {
+	list, err := t.List()
+	for _, d := range list {
+		if d.Path == path && err == nil {
+			err = t.Remove(d.ID, path)
+			n++
+		}
+	}
+	return n, err
+}
+
+// List returns all that are trusted, by path. A file that cannot be read trusts nothing, and is passed over.
+func (t *Trust) List() ([]TrustedDatabase, error) {
+	list := []TrustedDatabase{}
+	entries, err := os.ReadDir(t.Folder)
+	if t.Folder == "" || errors.Is(err, fs.ErrNotExist) {
+		return list, nil
+	}
+	for _, e := range entries {
+		if d, err := readTrusted(filepath.Join(t.Folder, e.Name())); err == nil && filepath.Base(t.file(d.ID, d.Path)) == e.Name() {
+			list = append(list, d)
+		}
+	}
+	slices.SortFunc(list, func(a, b TrustedDatabase) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.ID, b.ID)) })
+	return list, err
+}
+
+// why says why a database is not trusted; "" when it is.
+func (t *Trust) why(id, path string) string {
+	found, err := t.find(id, path)
+	switch {
+	case err != nil:
+		return "whether it is trusted cannot be read: " + err.Error()
+	case found.ID != "":
+		return ""
+	}
+	others, _ := t.List()
+	for _, d := range others {
+		if d.ID == id {
+			return "it is trusted at " + d.Path + ", and this is a copy of it, or it was moved"
+		}
+	}
+	if t.Folder == "" {
+		return "neither HOME nor XDG_STATE_HOME is set, so that nothing can say that this user made it on this machine"
+	}
+	return "nothing in " + t.Folder + " says that this user made it on this machine"
+}
+
+// TrustedPath is the path by which the database is trusted: the same however it was reached.
+func (l *Ledger) TrustedPath() string {
+	if real, err := filepath.EvalSymlinks(l.path); err == nil {
+		return real
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(l.path)); err == nil {
+		return filepath.Join(folder, filepath.Base(l.path))
+	}
+	return l.path
+}
+
+// judge notes in a configuration whether its database is trusted, and which agents get nothing until it is.
+func (l *Ledger) judge(conf *Config) {
+	if l.Trust == nil {
+		return
+	}
+	if conf.Untrusted = l.Trust.why(conf.Stored[store.DatabaseID], l.TrustedPath()); conf.Untrusted == "" {
+		return
+	}
+	for _, a := range conf.Agents {
+		a.withheld = l.SetTransport(a) == nil
+	}
+}
+
+// WithheldFrom picks those of the agents whose messages stay in the database until it is trusted.
+func (conf *Config) WithheldFrom(names []string) (withheld []string) {
+	if conf.Untrusted == "" {
+		return nil
+	}
+	for _, name := range names {
+		if a := conf.Agents[name]; a != nil && a.withheld {
+			withheld = append(withheld, name)
+		}
+	}
+	return withheld
+}
+
+// Untrusted says why the database does nothing outside of itself; "" when it does. Error: that of the database.
+func (l *Ledger) Untrusted(ctx context.Context) (why string, err error) {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return "", err
+	}
+	return conf.Untrusted, nil
+}
+
+// TrustNew trusts a database that this process has made. If that cannot be kept, the database works all the same, untrusted.
+func (l *Ledger) TrustNew(id string) {
+	if l.Trust == nil {
+		return
+	}
+	if err := l.Trust.Add(TrustedDatabase{ID: id, Path: l.TrustedPath(), Since: orchestrator.Stamp(l.now())}); err != nil {
+		l.Log.Warn("it cannot be kept that this database was made here; it runs no commands until `mailroom trust`", "database", l.path, "error", err)
+	}
+}

@@ -1,0 +1,361 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// transaction is what the requests of one write transaction share. There is one clock reading for all of it, taken once
+// the write lock is held.
+type transaction struct {
+	*store.Transaction
+
+	// clock is the reading itself: leases and rungs are measured with it, so that a clock set forward and back strands
+	// nothing. now is what is stored: never earlier than what was stored last, so that a clock set back reorders nothing.
+	Clock     time.Time
+	ClockText string
+	Now       string
+	idTime    uint64 // now, as ids have it
+
+	conf *Config
+
+	created created
+}
+
+// created are the new rows whose first events are not written yet.
+type created struct {
+	first int64          // seq of the first of them, 0 when there is none
+	by    string         // actor that made them
+	only  *tracing.Event // of the first, if it is the only one
+}
+
+// Tx is one request within a write transaction.
+type Tx struct {
+	*transaction
+	R   *Ledger
+	Ctx context.Context
+
+	// sends says that the request does nothing but send. Then the events of its new rows are written later, together
+	// with those of the requests beside it.
+	sends bool
+
+	// quiet is set by requests whose caller learns nothing if nothing changed; a batch of such requests skips the sync.
+	Quiet bool
+
+	Actor  string // lease owner and trace actor
+	SpanID string
+	Traced bool       // something was written for which the command's span must be there
+	Ring   store.Ring // the bell after the commit
+	After  []func()   // run after the commit
+
+	AsUser bool // the request speaks for the user: an answer goes back
+
+	heartbeats []string // agents with a limit to their silence that did something, each once
+
+	Removed map[orchestrator.Status]int64 // by retention, for its report
+}
+
+type instanceKey struct{}
+
+// WithInstance returns a context whose commands appear under another name than the process's own as lease owner and
+// trace actor: the ORCHESTRATOR_INSTANCE_ID of one call. "" changes nothing.
+func WithInstance(ctx context.Context, instance string) context.Context {
+	if instance == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, instanceKey{}, instance)
+}
+
+// maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
+const maxAhead = 3650 * orchestrator.Day
+
+// Begin begins a write transaction: it reads the clock, the last time stored, and whether the configuration, and with it the version of the tables, is still
+// the one that is known.
+func (l *Ledger) Begin(under *store.Transaction) error {
+	t := &transaction{Transaction: under, Clock: l.now()}
+	under.Shared = t
+	t.ClockText = orchestrator.Stamp(t.Clock)
+	t.Now, t.idTime = t.ClockText, ulid.Timestamp(t.Clock)
+	var last, version string
+	err := t.Query(`
+		SELECT (SELECT at FROM message_trace ORDER BY id DESC LIMIT 1),
+		       (SELECT value FROM settings WHERE key = '`+store.ConfigVersion+`')`, func(row store.Row) error {
+		last, version = row.Text(0), row.Text(1)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if t.conf = l.Config.Known(version); t.conf == nil {
+		if err := l.Config.admitAt(t.Conn, version); err != nil {
+			return err
+		}
+	}
+	if last <= t.Now {
+		return nil
+	}
+	if at := orchestrator.ParseStamp(last); !at.IsZero() && at.Before(t.Clock.Add(maxAhead)) {
+		t.Now, t.idTime = last, ulid.Timestamp(at)
+	}
+	return nil
+}
+
+// End writes the events of new rows that are not written yet, before the transaction is committed.
+func (l *Ledger) End(under *store.Transaction) error {
+	return under.Shared.(*transaction).TraceCreated()
+}
+
+// request is one call of write.
+type request struct {
+	store.Request
+	r     *Ledger
+	fn    func(*Tx) error
+	sends bool
+	tx    Tx // of the present run
+}
+
+// Write runs fn in a write transaction and returns when that is on disk. It may share the transaction with other
+// requests: an error of fn undoes what fn did and nothing else. fn may run more than once, so it must set, not add to,
+// what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
+// outcome is awaited. An error of fn is returned as it is.
+func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
+	return l.submit(ctx, &request{r: l, fn: fn})
+}
+
+// WriteSends is write for a request that does nothing but send messages.
+func (l *Ledger) WriteSends(ctx context.Context, fn func(*Tx) error) error {
+	return l.submit(ctx, &request{r: l, fn: fn, sends: true})
+}
+
+func (l *Ledger) submit(ctx context.Context, q *request) error {
+	q.Ctx, q.Work = ctx, q
+	return l.Store.Write(&q.Request)
+}
+
+// Prepare writes the events of rows that the requests before this one have made, unless it does nothing but send itself.
+func (q *request) Prepare(under *store.Transaction) error {
+	if q.sends {
+		return nil
+	}
+	return q.r.End(under)
+}
+
+// Run runs fn, and writes who was heard of, and the command's span if the request changed anything.
+func (q *request) Run(under *store.Transaction) error {
+	t := &q.tx
+	*t = Tx{transaction: under.Shared.(*transaction), R: q.r, Ctx: q.Ctx, sends: q.sends, Actor: q.r.instance}
+	if instance, ok := q.Ctx.Value(instanceKey{}).(string); ok {
+		t.Actor = instance
+	}
+	if span := tracing.FromContext(q.Ctx); span != nil {
+		t.SpanID = span.SpanID
+		span.Begin(t.Clock)
+	}
+	untraced, done := t.created, false
+	defer func() {
+		if !done {
+			t.conf, t.created = nil, untraced // what fn did is about to be undone
+		}
+	}()
+	err := q.fn(t)
+	if err == nil {
+		err = t.finish()
+	}
+	done = err == nil
+	return err
+}
+
+// Quiet reports whether the caller learns nothing if nothing changed.
+func (q *request) Quiet() bool { return q.tx.Quiet }
+
+// Rings returns whom to wake.
+func (q *request) Rings() *store.Ring { return &q.tx.Ring }
+
+// Durable runs what waited for the commit.
+func (q *request) Durable() {
+	for _, f := range q.tx.After {
+		f()
+	}
+}
+
+// finish writes who was heard of, and the command's span if the request changed anything. It is part of the request.
+func (t *Tx) finish() error {
+	if err := t.storeHeartbeats(); err != nil {
+		return err
+	}
+	span := tracing.FromContext(t.Ctx)
+	if span == nil || !t.Traced {
+		return nil
+	}
+	t.After = append(t.After, span.MarkSaved)
+	return span.Save(t, t.Clock, t.Actor, "")
+}
+
+// NewID makes an id: the prefix and a ULID that is greater than all made before by this process, also when the clock was
+// set back. The write lock is held, so that ids sort in the order of sending.
+func (t *Tx) NewID(prefix string) (string, error) {
+	id, err := ulid.New(t.idTime, t.R.entropy)
+	if err != nil {
+		t.R.entropy = newEntropy() // the counter of this millisecond ran over
+		if id, err = ulid.New(t.idTime, t.R.entropy); err != nil {
+			return "", err
+		}
+	}
+	return prefix + id.String(), nil
+}
+
+func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }
+
+// Event fills in what all events of this request share.
+func (t *Tx) Event(name tracing.EventName, failure string) tracing.Event {
+	t.Traced = true
+	return tracing.Event{Name: name, At: t.Now, Actor: t.Actor, SpanID: t.SpanID, Error: failure}
+}
+
+// Selection is a set of rows of agent_message: a condition, in which ?8 stands for arg if there is one.
+type Selection struct {
+	Where string
+	Args  []any
+}
+
+// InBatch selects the rows whose seq stands in the temporary table batch.
+var InBatch = Selection{Where: "seq IN (SELECT seq FROM temp.batch)"}
+
+// BySeq selects one row.
+func BySeq(seq int64) Selection { return Selection{"seq = ?8", []any{seq}} }
+
+// Note records an event that leaves the status of the rows as it is.
+func (t *Tx) Note(rows Selection, name tracing.EventName, failure string) error {
+	return t.NoteEvent(rows, t.Event(name, failure))
+}
+
+// NoteEvent is note for an event that has more to say.
+func (t *Tx) NoteEvent(rows Selection, e tracing.Event) error {
+	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where, "", e, rows.Args...)
+}
+
+// Change is one change of status.
+type Change struct {
+	To      orchestrator.Status
+	Event   tracing.EventName
+	Failure string // goes into the trace, and into error_message if it is not empty
+	Detail  string // goes into the trace
+	// next is when a retry is due.
+	Next string
+	// attempted says that a delivery attempt ends with this change; if it was a retry, it counts.
+	Attempted bool
+	// read says that the recipient has it already, final that nobody reads it in the table: it cannot expire unread.
+	Read, Final bool
+}
+
+// ChangeStatus makes every change of status there is, and writes the trace rows that tell of it, in this transaction.
+// It ends a lease, and keeps the columns that only mean something in a certain status. It returns how many rows there
+// were. Source: contract, "One function makes every change of status".
+func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
+	event := t.Event(c.Event, c.Failure)
+	event.Detail = c.Detail
+	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where, string(c.To), event, rows.Args...); err != nil {
+		return 0, err
+	}
+	retries := "retry_count"
+	if c.Attempted {
+		retries = "retry_count + CASE status WHEN 'retry' THEN 1 ELSE 0 END"
+	}
+	var set string
+	switch c.To {
+	case orchestrator.Delivered:
+		set = `delivered_at = ?1, ended_at = ?1, retry_count = ` + retries + `,
+		       review_at = CASE WHEN ttl_seconds IS NULL THEN '' ELSE expires_at END`
+		if c.Final {
+			set = `delivered_at = ?1, ended_at = ?1, retry_count = ` + retries + `, review_at = ''`
+		}
+		if c.Read {
+			set = `delivered_at = ?1, ended_at = ?1, read_at = ?1, review_at = '', retry_count = ` + retries
+		}
+	case orchestrator.Retry:
+		set = `retry_count = ` + retries
+	case orchestrator.Pending:
+		set = `ended_at = '', delivered_at = NULL, retry_count = 0, crashes = 0, held = 0,
+		       read_at = '', review_at = ?1`
+	case orchestrator.Failed:
+		set = `ended_at = ?1, review_at = '', retry_count = ` + retries
+	default:
+		set = `ended_at = ?1, review_at = ''`
+	}
+	args := []any{t.Now, c.To, c.Failure, c.Next}
+	if len(rows.Args) > 0 {
+		args = append(append(args, nil, nil, nil), rows.Args...) // those of the condition begin at ?8
+	}
+	return t.Exec(`
+		UPDATE agent_message SET status = ?2, traced_status = ?2, `+NoLease+`,
+		       next_attempt_at = ?4, error_message = CASE WHEN ?2 IN ('delivered','pending') THEN NULL
+		                                                  WHEN ?3 = '' THEN error_message ELSE ?3 END, `+set+`
+		WHERE `+rows.Where, args...)
+}
+
+// Apart runs fn so that its failure undoes what fn has done and nothing else. err ends the request.
+func (t *Tx) Apart(fn func() error) (failure, err error) {
+	untraced := t.created
+	if failure, err = t.Transaction.Apart(fn); failure != nil {
+		t.conf, t.created = nil, untraced // fn may have changed the one and written the events of the other
+	}
+	return failure, err
+}
+
+// Ended is why the request need not go on, since nobody waits for it any more; nil as long as somebody does.
+func (t *Tx) Ended() error { return context.Cause(t.Ctx) }
+
+// Alone runs fn for one row. A failure that is the row's own fault (a trigger that aborts, a value that is too big)
+// undoes what fn did and is logged: it must not hold back other rows. failed reports that.
+func (t *Tx) Alone(what, id string, fn func() error) (failed bool, err error) {
+	cause, err := t.ChangeRows(fn)
+	if err != nil || cause == nil {
+		return false, err
+	}
+	t.R.Log.Error("a message cannot be changed and is left as it is", "doing", what, "message_id", id, "error", cause)
+	return true, nil
+}
+
+// SetBatch fills the temporary table batch.
+func (t *Tx) SetBatch(seqs ...int64) error {
+	if _, err := t.Exec(`DELETE FROM temp.batch`); err != nil {
+		return err
+	}
+	for _, seq := range seqs {
+		if _, err := t.Exec(`INSERT INTO temp.batch (seq) VALUES (?)`, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ChangeRows is apart for fn that changes rows: fault is a failure that lies in them. Any other ends the request.
+func (t *Tx) ChangeRows(fn func() error) (fault, err error) {
+	isFault := false
+	failure, err := t.Apart(func() error {
+		err := fn()
+		isFault = err != nil && t.rowsFault(err)
+		return err
+	})
+	if err == nil && !isFault {
+		return nil, failure
+	}
+	return failure, err
+}
+
+// rowsFault reports whether a set-based delivery failed because of its rows, and not because of the disk or a lock.
+func (t *Tx) rowsFault(err error) bool {
+	if t.Broken() {
+		return false
+	}
+	var own *orchestrator.Error
+	return !errors.As(t.R.Store.Explain(err), &own)
+}

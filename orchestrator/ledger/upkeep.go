@@ -1,0 +1,91 @@
+package ledger
+
+import (
+	"context"
+	"mailroom/orchestrator/store"
+)
+
+// BackupTo writes a consistent copy of the database to a file, while others go on sending. An existing target is refused
+// with conflict unless overwrite is set.
+func (l *Ledger) BackupTo(ctx context.Context, file string, overwrite bool) (store.Backup, error) {
+	s, err := store.Able[store.Backuper](l.Store, "backup")
+	if err != nil {
+		return store.Backup{}, err
+	}
+	return s.Backup(ctx, file, overwrite)
+}
+
+// Restore replaces the contents of the database by those of a backup, see Backuper. What may act outside of the database is
+// decided anew.
+func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done store.Restored, err error) {
+	s, err := store.Able[store.Backuper](l.Store, "restore")
+	if err != nil {
+		return store.Restored{}, err
+	}
+	if done, err = s.Restore(ctx, file, force); err != nil {
+		return done, err
+	}
+	return done, l.Write(ctx, func(t *Tx) error {
+		if err := t.ConfigChanged(); err != nil {
+			return err
+		}
+		conf, err := t.Config()
+		if err == nil {
+			done.Untrusted = conf.Untrusted
+		}
+		return err
+	})
+}
+
+// Checkpoint folds the WAL into the database. Beyond the setting wal.limit, or with truncate, it also empties the file.
+func (l *Ledger) Checkpoint(ctx context.Context, truncate bool) (store.Checkpointed, error) {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return store.Checkpointed{}, err
+	}
+	s, err := store.Able[store.Shrinker](l.Store, "checkpoint")
+	if err != nil {
+		return store.Checkpointed{}, err
+	}
+	return s.Checkpoint(truncate, conf.Settings.WALLimit)
+}
+
+// Query runs one SELECT for an audit and returns at most limit rows, see Console.
+func (l *Ledger) Query(ctx context.Context, statement string, limit int, params ...any) (store.Table, error) {
+	s, err := store.Able[store.Console](l.Store, "sql")
+	if err != nil {
+		return store.Table{}, err
+	}
+	return s.Query(ctx, statement, limit, params...)
+}
+
+// Watch reports every table that a statement reads ("read") or writes ("write") from now on, until stop is called. It suits
+// tests that run one command at a time, not production.
+func (l *Ledger) Watch(report func(op, table string)) (stop func()) {
+	s, err := store.Able[store.Observer](l.Store, "observer")
+	if err != nil {
+		return func() {}
+	}
+	return s.Watch(report)
+}
+
+// Ready reports whether the database can be read and written now. Errors: busy, unavailable.
+func (l *Ledger) Ready(ctx context.Context) error { return l.Store.Ready(ctx) }
+
+// Shrink gives free space back to the file system.
+func (l *Ledger) Shrink(ctx context.Context) error {
+	s, err := store.Able[store.Shrinker](l.Store, "")
+	if err != nil {
+		return nil // its server does that
+	}
+	return s.Shrink(ctx)
+}
+
+// Size is what the database takes on disk, its WAL included, and what its WAL takes, in bytes; 0 where that is not known.
+func (l *Ledger) Size() (all, log int64) {
+	s, err := store.Able[store.Shrinker](l.Store, "")
+	if err != nil {
+		return 0, 0
+	}
+	return s.Size()
+}

@@ -1,9 +1,0 @@
-//go:build !linux
-
-package orchestrator
-
-// lockers is known on Linux only.
-func lockers(string) []int { return nil }
-
-// processName is known on Linux only.
-func processName(int) string { return "" }

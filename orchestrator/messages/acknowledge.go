@@ -1,0 +1,168 @@
+package messages
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/tracing"
+)
+
+// Acknowledge notes that the recipient has dealt with a message; it counts as read too. by is the agent that asks; "" is
+// the administrator. Repeating it changes nothing. Errors: not_found, also for what by neither sent nor received;
+// permission_denied when by sent it; conflict when it is not delivered.
+func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, err error) {
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		ms, err := MustFindOwn(t.Conn, conf, id, by)
+		if err != nil {
+			return err
+		}
+		if len(ms) > 1 {
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s names %d messages; acknowledge your own", id, len(ms)).
+				WithHint("`mailroom trace %s` lists them", id)
+		}
+		m = ms[0]
+		switch {
+		case by != "" && !conf.Got(&m, by):
+			return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent to %s; only its recipient can acknowledge it", m.ID, m.Recipient)
+		case m.Status != orchestrator.Delivered:
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is %s; only a delivered message can be acknowledged", m.ID, m.Status)
+		}
+		return acknowledge(t, &m)
+	})
+	return m, err
+}
+
+// acknowledge notes that the recipient has dealt with a message that was delivered, unless that is noted already.
+func acknowledge(t *ledger.Tx, m *orchestrator.Message) error { return acknowledgeBecause(t, m, "") }
+
+// acknowledgeBecause is acknowledge with what shows it, when that is not the recipient's own word.
+func acknowledgeBecause(t *ledger.Tx, m *orchestrator.Message, evidence string) error {
+	if m.AcknowledgedAt != "" {
+		return nil
+	}
+	if m.ReadAt == "" {
+		if _, err := t.Exec(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient); err != nil {
+			return err
+		}
+		m.ReadAt = t.Now
+		if err := MarkRead(t, m, t.Now, tracing.Read, ""); err != nil {
+			return err
+		}
+	}
+	m.AcknowledgedAt = t.Now
+	if _, err := t.Exec(`UPDATE `+ledger.Table(m)+` SET acknowledged_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
+		return err
+	}
+	if err := endAcknowledgement(t, m.ID); err != nil {
+		return err
+	}
+	if err := t.Heartbeat(m.Recipient); err != nil {
+		return err
+	}
+	e := t.Event(tracing.Acknowledged, evidence)
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
+}
+
+// acknowledgeAnswered acknowledges what a draft answers, if its sender got that. An answer to anything else is a message
+// like any other.
+func acknowledgeAnswered(t *ledger.Tx, d *orchestrator.Draft) error {
+	ms, err := FindMessages(t.Conn, d.ReplyTo)
+	if err != nil {
+		return err
+	}
+	for i := range ms {
+		if ms[i].Recipient != d.Sender || ms[i].Status != orchestrator.Delivered {
+			continue
+		}
+		if err := acknowledge(t, &ms[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expectAcknowledgement has the sender of a message told if it is not acknowledged within a time, which begins when the message
+// is due.
+func expectAcknowledgement(t *ledger.Tx, id, due string, within time.Duration) error {
+	_, err := t.Exec(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES (?, ?, ?)`,
+		id, orchestrator.Stamp(orchestrator.ParseStamp(due).Add(within)), int64(within/time.Second))
+	return err
+}
+
+// endAcknowledgement forgets that an acknowledgement is expected.
+func endAcknowledgement(t *ledger.Tx, id string) error {
+	_, err := t.Exec(`DELETE FROM acknowledgement_due WHERE message_id = ?`, id)
+	return err
+}
+
+// ReportUnacknowledged tells the senders of messages that were not acknowledged in time, each once.
+func ReportUnacknowledged(t *ledger.Tx) (more bool, err error) {
+	ids, err := t.Texts(`SELECT message_id FROM acknowledgement_due WHERE due_at <= ? AND message_id < x'' ORDER BY due_at LIMIT +?`, t.ClockText, ledger.ReviewBatch)
+	if err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		within, err := t.Number(`SELECT within_seconds FROM acknowledgement_due WHERE message_id = ?`, id)
+		if err != nil {
+			return false, err
+		}
+		if err := endAcknowledgement(t, id); err != nil {
+			return false, err
+		}
+		ms, err := FindMessages(t.Conn, id)
+		if err != nil {
+			return false, err
+		}
+		if len(ms) == 1 {
+			if err := reportOneUnacknowledged(t, &ms[0], time.Duration(within)*time.Second); err != nil {
+				return false, err
+			}
+		}
+	}
+	return len(ids) == ledger.ReviewBatch, nil
+}
+
+// reportOneUnacknowledged sends the note. A message that failed, expired or was cancelled has been told of already, and
+// whoever answered one has dealt with it, though no receipt says that it acknowledged it.
+func reportOneUnacknowledged(t *ledger.Tx, m *orchestrator.Message, within time.Duration) error {
+	if m.AcknowledgedAt != "" || m.Status == orchestrator.Failed || m.Status == orchestrator.Lapsed || m.Status == orchestrator.Cancelled {
+		return nil
+	}
+	answered, err := t.Number(`
+		SELECT EXISTS (SELECT 1 FROM agent_message WHERE reply_to = ?1 AND sender = ?2)
+		    OR EXISTS (SELECT 1 FROM agent_message_archive WHERE reply_to = ?1 AND sender = ?2)`, m.ID, m.Recipient)
+	if err != nil || answered != 0 {
+		return err
+	}
+	text := fmt.Sprintf("%s has not acknowledged %s within %s; it is %s", m.Recipient, m.ID, orchestrator.FormatDuration(within), standing(m))
+	e := t.Event(tracing.Overdue, text)
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	if err := tracing.Record(t, e); err != nil {
+		return err
+	}
+	payload, err := json.Marshal(map[string]any{"message": text, "payload": map[string]any{
+		"message_id": m.ID, "recipient": m.Recipient, "message_type": m.Type, "status": m.Status, "read_at": m.ReadAt,
+		"within_seconds": int64(within / time.Second),
+	}})
+	if err != nil {
+		return err
+	}
+	return t.TellSender(m, "acknowledgement_overdue", payload)
+}
+
+// standing says in a word how far a message has come.
+func standing(m *orchestrator.Message) string {
+	if m.ReadAt != "" {
+		return "read"
+	}
+	return string(m.Status)
+}

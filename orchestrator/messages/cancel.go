@@ -1,0 +1,61 @@
+package messages
+
+import (
+	"context"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/tracing"
+)
+
+// Cancel takes back a message that was not delivered yet, or all such of a send to a group. by is the agent that asks;
+// "" is the administrator. It returns the rows that it cancelled. Errors: not_found, also for what by neither sent nor
+// received; permission_denied when by received it; conflict when it is delivered, being delivered or otherwise at its end.
+func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []orchestrator.Message, err error) {
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		cancelled = nil
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		ms, err := MustFindOwn(t.Conn, conf, id, by)
+		if err != nil {
+			return err
+		}
+		for i := range ms {
+			m := &ms[i]
+			if by != "" && !conf.Sent(m, by) {
+				return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent by %s; only its sender can cancel it", m.ID, m.Sender)
+			}
+			if m.LeaseToken != "" || m.Marks != "" || (m.Status != orchestrator.Pending && m.Status != orchestrator.Retry) {
+				continue
+			}
+			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled}); err != nil {
+				return err
+			}
+			m.Status, m.EndedAt = orchestrator.Cancelled, t.Now
+			cancelled = append(cancelled, *m)
+		}
+		if len(cancelled) == 0 {
+			return tooLate(&ms[0])
+		}
+		return nil
+	})
+	return cancelled, err
+}
+
+func tooLate(m *orchestrator.Message) error {
+	if ledger.IsUnowned(m) {
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is under a lease without an owner until %s", m.ID, m.LeaseUntil).
+			WithHint("`mailroom why %s` says what to do about it", m.ID)
+	}
+	if m.LeaseToken != "" {
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is being delivered by %s right now", m.ID, m.LeaseOwner).
+			WithHint("Try again: if the attempt fails, it can be cancelled")
+	}
+	if m.Marks != "" && (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
+		return orchestrator.Errorf(orchestrator.Conflict, "%s may have arrived already: an attempt to deliver it did not report back", m.ID).
+			WithHint("The next delivery run finds out; `mailroom why %s` says when", m.ID)
+	}
+	return orchestrator.Errorf(orchestrator.Conflict, "%s is %s already; only a pending message or a retry can be cancelled", m.ID, m.Status)
+}

@@ -1,0 +1,172 @@
+package messages
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// DeadLetterFilter selects dead letters; the zero value selects all.
+type DeadLetterFilter struct {
+	Recipient string
+	Sender    string
+	Since     string // created at or after, as stored
+	Limit     int    // at most, newest first
+	Own       bool   // only what Sender has sent itself, and not a removed agent that had its name
+}
+
+// deadLetters selects what a filter names.
+const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
+	AND (?1 = '' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND (?3 = '' OR created_at >= ?3) AND +seq > ?4`
+
+// DeadLetters lists messages that failed or expired, newest first, and how many there are in all.
+func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (ms []orchestrator.Message, total int64, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		args, err := f.args(l, c)
+		if err != nil {
+			return err
+		}
+		if total, err = c.Number(`SELECT count(*)`+deadLetters, args...); err != nil {
+			return err
+		}
+		ms, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?5`, append(args, f.Limit)...)
+		return err
+	})
+	return ms, total, err
+}
+
+// args are the parameters of deadLetters.
+func (f *DeadLetterFilter) args(l *ledger.Ledger, c *store.Conn) ([]any, error) {
+	after := int64(math.MinInt64)
+	if f.Own {
+		conf, err := l.Config.Load(c)
+		if err != nil {
+			return nil, err
+		}
+		after = conf.Former(f.Sender)
+	}
+	return []any{f.Recipient, f.Sender, f.Since, after}, nil
+}
+
+// Replay puts dead letters back at the foot of the ladder: pending, with no retries made; their earlier attempts stay in the
+// trace. An explicit ttl starts anew; what its sender wants later is not due before. by is the agent that asks and must be the
+// sender; "" is the administrator. Errors: not_found, also for what by neither sent nor received; permission_denied when by
+// received it; conflict for a message that is no dead letter; unknown_recipient when nobody has the recipient's name;
+// unknown_sender when it was refused for its sender's, which nobody has yet.
+func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []orchestrator.Message, err error) {
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		replayed = nil
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		ms, err := MustFindOwn(t.Conn, conf, id, by)
+		if err != nil {
+			return err
+		}
+		for i := range ms {
+			m := &ms[i]
+			if m.Status != orchestrator.Failed && m.Status != orchestrator.Lapsed {
+				continue
+			}
+			if by != "" && !conf.Sent(m, by) {
+				return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent by %s; only its sender can replay it", m.ID, m.Sender)
+			}
+			if err := replay(t, m); err != nil {
+				return err
+			}
+			replayed = append(replayed, *m)
+		}
+		if len(replayed) == 0 {
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is %s; only a failed or expired message can be replayed", ms[0].ID, ms[0].Status)
+		}
+		return nil
+	})
+	return replayed, err
+}
+
+// ReplayAll replays every dead letter that the filter selects, oldest first, up to its limit. Those that
+// cannot be replayed, since nobody knows their recipient or sender, are left as they are and counted in skipped. What was
+// replayed before an error is returned with it.
+func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (replayed []orchestrator.Message, skipped int, err error) {
+	var ids []string
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		args, err := f.args(l, c)
+		if err != nil {
+			return err
+		}
+		ids, err = c.Texts(`SELECT message_id`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC,
+			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?5`, append(args, f.Limit)...)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, id := range ids {
+		again, err := Replay(ctx, l, id, "")
+		switch orchestrator.CodeOf(err) {
+		case orchestrator.UnknownRecipient, orchestrator.UnknownSender, orchestrator.Conflict, orchestrator.NotFound:
+			if err != nil {
+				skipped++
+				continue
+			}
+		}
+		if err != nil {
+			return replayed, skipped, err
+		}
+		replayed = append(replayed, again...)
+	}
+	return replayed, skipped, nil
+}
+
+// LacksSender reports whether a message was refused because nobody has its sender's name, and nobody has it yet.
+func LacksSender(conf *ledger.Config, m *orchestrator.Message) bool {
+	return strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": ") && conf.Agents[m.Sender] == nil
+}
+
+func replay(t *ledger.Tx, m *orchestrator.Message) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	if LacksSender(conf, m) {
+		return agents.UnknownAgent(t.Conn, orchestrator.UnknownSender, m.ID+" cannot be replayed: ", m.Sender, conf)
+	}
+	if conf.Agents[m.Recipient] == nil {
+		return agents.UnknownAgent(t.Conn, orchestrator.UnknownRecipient, m.ID+" cannot be replayed: ", m.Recipient, conf)
+	}
+	if _, err := t.Exec(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient); err != nil {
+		return err
+	}
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Pending, Event: tracing.Replayed}); err != nil {
+		return err
+	}
+	if conf.Sent(m, m.Sender) { // a removed agent asks nothing any more
+		for _, p := range t.R.Parts {
+			if p.Replayed == nil {
+				continue
+			}
+			if err := p.Replayed(t, m.ID); err != nil {
+				return err
+			}
+		}
+	}
+	due, next := t.Clock, ""
+	if m.NotBefore > t.ClockText {
+		due, next = orchestrator.ParseStamp(m.NotBefore), m.NotBefore
+	}
+	expires := due.Add(conf.Settings.ExpireAfter)
+	if m.Ttl != nil {
+		expires = due.Add(orchestrator.SecondsUpTo(*m.Ttl, orchestrator.MaxTTL))
+	}
+	_, err = t.Exec(`UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?`,
+		orchestrator.Stamp(expires), min(orchestrator.Stamp(expires), orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.Seq)
+	m.Status, m.RetryCount, m.Error, t.Ring.All = orchestrator.Pending, 0, "", true
+	return err
+}

@@ -1,0 +1,34 @@
+package messages
+
+import (
+	"encoding/json"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// NoteDeleted records that the rows which from names are about to be deleted, and who and what they were.
+func NoteDeleted(t *ledger.Tx, from string) error {
+	return tracing.RecordDeleted(t, from, t.Event(tracing.Deleted, ""))
+}
+
+// DeletedMessage returns what the trace kept of a message when retention deleted it, and when that was; only the id, and
+// "", if it was not.
+func DeletedMessage(c *store.Conn, id string) (m orchestrator.Message, at string, err error) {
+	m.ID = id
+	err = c.Query(`SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1`,
+		func(row store.Row) error {
+			at, m.Status, m.Error = row.Text(0), orchestrator.Status(row.Text(1)), row.Text(2)
+			var kept struct {
+				Sender    string `json:"sender"`
+				Recipient string `json:"recipient"`
+				Type      string `json:"message_type"`
+			}
+			_ = json.Unmarshal([]byte(row.Text(3)), &kept) // events of earlier versions say no more
+			m.Sender, m.Recipient, m.Type = kept.Sender, kept.Recipient, kept.Type
+			return nil
+		}, id)
+	return m, at, err
+}

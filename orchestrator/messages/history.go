@@ -1,0 +1,162 @@
+package messages
+
+import (
+	"cmp"
+	"context"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"slices"
+)
+
+// HistoryFilter selects messages of the past, the archive included. At least one of the first three must be set.
+type HistoryFilter struct {
+	ThreadID    string
+	Sender      string
+	Own         bool   // only what Sender has sent itself, and not a removed agent that had its name; not with Party
+	Target      string // recipient, or the group that the sender named
+	Type        string
+	Status      orchestrator.Status
+	Since       string // created at or after; RFC 3339, or a form that AdoptTime knows; "" is no bound
+	Until       string // created at or before
+	Party       string // not "": only what this agent sent or got
+	Posts       bool   // with Party: and what was posted in the thread, whomever it mentions
+	Limit       int    // messages at most; fewer when their payloads have more than 4 MiB together
+	OldestFirst bool
+}
+
+// History lists messages by the order of sending, newest first unless asked otherwise; more says that there are more. A post
+// stands once in the history of its thread, see Copies. It changes nothing. Errors: invalid_params for a time that cannot be read.
+func History(ctx context.Context, l *ledger.Ledger, f HistoryFilter) (ms []orchestrator.Message, more bool, err error) {
+	since, err := boundary("since", f.Since)
+	if err != nil {
+		return nil, false, err
+	}
+	until, err := boundary("until", f.Until)
+	if err != nil {
+		return nil, false, err
+	}
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		conf, err := l.Config.Load(c)
+		if err != nil {
+			return err
+		}
+		args := []any{f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Limit + 1}
+		switch {
+		case f.Party != "":
+			args = append(args, f.Party, conf.Former(f.Party), conf.Since(f.Party))
+		case f.Own:
+			args = append(args, conf.Former(f.Sender))
+		}
+		ms, more, err = ledger.Fetch(c, f.query(), f.Limit, ledger.MaxRead, args...)
+		return err
+	})
+	return ms, more, err
+}
+
+// query selects the places of the messages, newest first unless asked otherwise. Its parameters are those of History.
+func (f *HistoryFilter) query() string {
+	order := "DESC"
+	if f.OldestFirst {
+		order = "ASC"
+	}
+	// A condition that is not asked for must not stand there: SQLite chooses its index by those that do.
+	where := "WHERE (?4 = '' OR message_type = ?4) AND (?5 = '' OR status = ?5) AND (?6 = '' OR created_at >= ?6) AND (?7 = '' OR created_at <= ?7)"
+	if f.ThreadID != "" {
+		where += " AND thread_id = ?1"
+	}
+	switch {
+	case f.Sender != "" && f.ThreadID != "":
+		where += " AND +sender = ?2" // a thread is smaller than what somebody has sent
+	case f.Sender != "":
+		where += " AND sender = ?2"
+	}
+	if f.Target != "" {
+		where += " AND (recipient = ?3 OR multicast_target = ?3)"
+	}
+	posted := ""
+	if f.Posts {
+		posted = " OR +recipient = '" + orchestrator.ThreadPrefix + "' || ?1"
+	}
+	if f.Party != "" { // of a thread, which is smaller than what somebody has sent or got
+		where += " AND (+sender = ?9 AND +seq > ?10 OR +recipient = ?9 AND (+seq > ?10 OR +ended_at = '' OR +ended_at > ?11)" + posted + ")"
+	}
+	if f.Own {
+		where += " AND +seq > ?9"
+	}
+	if f.showsPosts() {
+		where += " AND NOT " + copyOfPost
+	}
+	present := `SELECT 0, seq FROM agent_message m ` + where
+	if f.Sender != "" && f.ThreadID == "" { // only what is over has an index by sender, so that a send keeps up none
+		present = `SELECT 0, seq FROM agent_message m INDEXED BY agent_message_live ` + where + ` AND ` + ledger.Live + `
+		UNION ALL
+		SELECT 0, seq FROM agent_message m INDEXED BY agent_message_past ` + where + ` AND ` + ledger.Past
+	}
+	return present + `
+		UNION ALL
+		SELECT 1, seq FROM agent_message_archive m ` + where + `
+		ORDER BY seq ` + order + ` LIMIT +?8`
+}
+
+// copyOfPost is the condition for the rows, of either table as m, by which a post reaches those that it mentions, as long as
+// the thread's own row of it is there.
+const copyOfPost = `(m.multicast_target = '` + orchestrator.ThreadPrefix + `' || m.thread_id AND m.message_id <> m.multicast_id
+	AND (EXISTS (SELECT 1 FROM agent_message p WHERE p.message_id = m.multicast_id)
+	  OR EXISTS (SELECT 1 FROM agent_message_archive p WHERE p.message_id = m.multicast_id)))`
+
+// showsPosts reports whether the filter finds a thread's own row of each post whose copies it finds.
+func (f *HistoryFilter) showsPosts() bool {
+	return f.ThreadID != "" && f.Target == "" && (f.Party == "" || f.Posts) && (f.Status == "" || f.Status == orchestrator.Delivered)
+}
+
+// Copies returns for each of the messages that is a thread's own row of a post those by which the post reaches agents, in
+// the order of sending, and nothing for any other.
+func Copies(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) (copies [][]orchestrator.Message, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		copies = make([][]orchestrator.Message, len(ms))
+		for i := range ms {
+			if !ms[i].IsPost() {
+				continue
+			}
+			present, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE multicast_id = ?1 AND message_id <> ?1`, ms[i].ID)
+			if err != nil {
+				return err
+			}
+			archived, err := ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE multicast_id = ?1 AND message_id <> ?1`, ms[i].ID)
+			if err != nil {
+				return err
+			}
+			copies[i] = append(archived, present...)
+			slices.SortFunc(copies[i], func(a, b orchestrator.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+		}
+		return nil
+	})
+	return copies, err
+}
+
+// boundary reads a time of a filter.
+func boundary(name, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	at, ok := ledger.AdoptTime(text)
+	if !ok {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is no time", name, orchestrator.Clip(text)).WithHint("Write it as 2025-10-26T10:30:00Z")
+	}
+	return at, nil
+}
+
+// Receipts tells what is known to have happened to each of the messages, in their order.
+func Receipts(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) (list [][]Receipt, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list = make([][]Receipt, len(ms))
+		for i := range ms {
+			if list[i], err = ReceiptsOf(c, &ms[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return list, err
+}

@@ -1,0 +1,254 @@
+package messages
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// A reading lease lasts from MinReadingLease to MaxReadingLease. One in the table that lasts longer was written by hand, or
+// by a clock that was set back since, and is shortened to that.
+const (
+	MinReadingLease = time.Second
+	MaxReadingLease = 24 * time.Hour
+)
+
+// ReadingLease says for how long a reader has the messages that it is handed before it must have acknowledged them: until
+// then they are shown and not read, no other reader gets them, and afterwards they are unread again. The zero value is
+// none: what is handed out is read.
+type ReadingLease struct {
+	For     time.Duration // MinReadingLease to MaxReadingLease
+	Holder  string        // what takes them: a command
+	Session string        // of the agent's host; may be ""
+	PID     int           // process of this machine whose end ends the lease as well; 0: nothing but time does
+
+	Reader process.ID // PID's
+	Host   string     // where it has that number
+}
+
+// ShownUntil is when the message, which was handed out under a lease, comes back unless it is acknowledged; "" when it was
+// handed out for good.
+func ShownUntil(m *orchestrator.Message) string { return m.ShownUntil }
+
+// Show hands a message out under a lease: its place in the inbox looks read, so that nobody else gets it, and the message
+// itself stays unread.
+func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
+	m.ShownAt, m.ShownUntil = t.Now, orchestrator.Stamp(t.Clock.Add(l.For))
+	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`
+		INSERT INTO reading_lease (message_id, recipient, holder, session, host, pid, born, shown_at, until)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, session = ?4, host = ?5, pid = ?6, born = ?7, shown_at = ?8, until = ?9`,
+		m.ID, m.Recipient, l.Holder, l.Session, l.Host, l.Reader.PID, l.Reader.Born, m.ShownAt, m.ShownUntil); err != nil {
+		return err
+	}
+	e := t.Event(tracing.Shown, "to "+l.Holder+", until "+m.ShownUntil+" unless it is acknowledged")
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
+}
+
+// HostOf names the machine, and the part of it, in which a process has its number.
+func HostOf(p process.ID) string {
+	host, _ := os.Hostname()
+	return host + " " + p.Space
+}
+
+// shown is a row of reading_lease.
+type shown struct {
+	id, recipient, holder, session string
+	pid                            int
+	born, At, Until                string
+}
+
+// String says who has the message.
+func (s *shown) String() string {
+	who := s.holder
+	if who == "" {
+		who = "a reader"
+	}
+	if s.session != "" {
+		who += " in the session " + s.session
+	}
+	if s.pid > 0 {
+		who += fmt.Sprintf(" (process %d)", s.pid)
+	}
+	return who
+}
+
+// leases lists rows of reading_lease.
+func leases(c *store.Conn, where string, args ...any) (list []shown, err error) {
+	err = c.Query(`SELECT message_id, recipient, holder, session, pid, born, shown_at, until FROM reading_lease WHERE `+where, func(row store.Row) error {
+		list = append(list, shown{row.Text(0), row.Text(1), row.Text(2), row.Text(3), int(row.Int(4)), row.Text(5), row.Text(6), row.Text(7)})
+		return nil
+	}, args...)
+	return list, err
+}
+
+// LeaseOf returns the lease under which a message is out; nil when it is not. A row about a message that was read, or that
+// stands unread in the inbox, means nothing: somebody wrote it.
+func LeaseOf(c *store.Conn, m *orchestrator.Message) (*shown, error) {
+	if m.Status != orchestrator.Delivered || m.ReadAt != "" || m.AcknowledgedAt != "" {
+		return nil, nil
+	}
+	list, err := leases(c, `message_id = ?1 AND recipient = ?2
+		AND EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2 AND read_at <> '')`, m.ID, m.Recipient)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// Lent are the messages, of reading_lease as l, that a reader was handed and has neither acknowledged nor read meanwhile. They
+// count as unread, though their places in agent_inbox do not look so.
+const Lent = ` FROM reading_lease l
+	JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> ''
+	LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
+	WHERE coalesce(m.read_at, '') = ''`
+
+// UnreadOf selects the ids of what the agent ?1 has not read.
+const UnreadOf = `SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = ''
+	UNION ALL SELECT l.message_id` + Lent + ` AND l.recipient = ?1`
+
+// EndReadingLeases gives back what was not acknowledged in time.
+func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
+	if _, err := t.Exec(`DELETE FROM reading_lease WHERE until <= ? AND (message_id >= x'' OR recipient >= x'')`, t.ClockText); err != nil {
+		return false, err // no message has such a name
+	}
+	list, err := leases(t.Conn, `until <= ? ORDER BY until LIMIT +?`, t.ClockText, ledger.ReviewBatch)
+	if err != nil {
+		return false, err
+	}
+	ended := 0
+	for i := range list {
+		s := &list[i]
+		why := fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until)
+		failed, err := t.Alone("giving it back to its recipient", s.id, func() error { return endReadingLease(t, s, why) })
+		if err != nil {
+			return false, err
+		}
+		if !failed {
+			ended++
+		}
+	}
+	return len(list) == ledger.ReviewBatch && ended > 0, nil
+}
+
+// endReadingLease gives a message back to its recipient, who finds it unread, in its order. One that was read or
+// acknowledged after all, or that is gone, stays so.
+func endReadingLease(t *ledger.Tx, s *shown, why string) error {
+	if _, err := t.Exec(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, s.id, s.recipient); err != nil {
+		return err
+	}
+	const unread = ` WHERE message_id = ?1 AND recipient = ?2 AND read_at = '' AND acknowledged_at = ''
+		AND EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2 AND read_at <> '')`
+	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message`+unread, s.id, s.recipient)
+	if err == nil && len(ms) == 0 {
+		ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive`+unread, s.id, s.recipient)
+	}
+	if err != nil || len(ms) == 0 {
+		return err
+	}
+	t.Ring.Add([]string{s.recipient})
+	if m := &ms[0]; m.Status == orchestrator.Delivered {
+		return MarkRead(t, m, "", tracing.Released, why)
+	}
+	// Somebody has set its status by hand meanwhile. It is read when it is delivered.
+	_, err = t.Exec(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.id, s.recipient)
+	return err
+}
+
+// Unshow ends the lease under which a message was handed out, unless it has another one by now.
+func Unshow(t *ledger.Tx, m *orchestrator.Message, why string) error {
+	list, err := leases(t.Conn, `message_id = ? AND recipient = ? AND shown_at = ?`, m.ID, m.Recipient, m.ShownAt)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	return endReadingLease(t, &list[0], why)
+}
+
+// EndReadingLeasesOf gives back all that the readers of an agent have.
+func EndReadingLeasesOf(t *ledger.Tx, agent, why string) error {
+	list, err := leases(t.Conn, `recipient = ?`, agent)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if err := endReadingLease(t, &list[i], why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeadReaderPoll is how often somebody who waits looks whether the process of another reader still runs.
+const DeadReaderPoll = time.Second
+
+// EndDeadReaders gives back what readers have whose process has ended: those of a recipient, or of everybody for "".
+func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (ended bool, err error) {
+	here := HostOf(process.Of(os.Getpid()))
+	const ofProcess = `pid > 0 AND host = ?1 AND (?2 = '' OR recipient = ?2)`
+	var dead []shown
+	err = l.LookTables(ctx, func(c *store.Conn) error {
+		list, err := leases(c, ofProcess, here, recipient)
+		dead = deadOf(list)
+		return err
+	})
+	if err != nil || len(dead) == 0 {
+		return false, err
+	}
+	return true, l.Write(ctx, func(t *ledger.Tx) error {
+		list, err := leases(t.Conn, ofProcess, here, recipient)
+		if err != nil {
+			return err
+		}
+		for _, s := range deadOf(list) {
+			if err := endReadingLease(t, &s, s.String()+" has ended; unread again"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// deadOf selects the leases whose process, of this machine, has ended. Each process is asked for once.
+func deadOf(list []shown) (dead []shown) {
+	alive := map[process.ID]bool{}
+	space := process.Of(os.Getpid()).Space
+	for _, s := range list {
+		reader := process.ID{PID: s.pid, Born: s.born, Space: space}
+		lives, known := alive[reader]
+		if !known {
+			lives = s.pid <= 0 || reader.Alive()
+			alive[reader] = lives
+		}
+		if !lives {
+			dead = append(dead, s)
+		}
+	}
+	return dead
+}
+
+// MarkRead sets, or with at "" takes back, the time at which a message was read, and notes it.
+func MarkRead(t *ledger.Tx, m *orchestrator.Message, at string, event tracing.EventName, why string) error {
+	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID, m.Recipient); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`
+		UPDATE `+ledger.Table(m)+` SET read_at = ?1,
+		       review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END
+		WHERE message_id = ?2 AND recipient = ?3`, at, m.ID, m.Recipient); err != nil {
+		return err
+	}
+	e := t.Event(event, why)
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
+}

@@ -1,0 +1,141 @@
+package messages
+
+import (
+	"context"
+	"slices"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// Release hands back a message that its recipient took and has not acknowledged: it is unread again, in its order, and
+// whoever waits for it gets it. by is the agent that asks; "" is the administrator. One that is unread already is left so,
+// and released is false. Errors: not_found, also when it is somebody else's; conflict when it was acknowledged, not
+// delivered, or stands in no inbox.
+func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, released bool, err error) {
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		released = false
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		ms, err := MustFind(t.Conn, id)
+		if err != nil {
+			return err
+		}
+		if by != "" {
+			ms = slices.DeleteFunc(ms, func(m orchestrator.Message) bool { return !conf.Got(&m, by) })
+		}
+		switch {
+		case len(ms) == 0:
+			return NoMessage(id)
+		case len(ms) > 1:
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s names %d messages; release one of them", id, len(ms)).
+				WithHint("`mailroom trace %s` lists them", id)
+		}
+		m = ms[0]
+		if released, err = handBack(t, &m, by); err != nil {
+			return err
+		}
+		return t.Heartbeat(by)
+	})
+	return m, released, err
+}
+
+// handBack hands back one message, if it is out.
+func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, err error) {
+	switch {
+	case m.Status != orchestrator.Delivered:
+		return false, orchestrator.Errorf(orchestrator.Conflict, "%s is %s; only a message that was read can be handed back", m.ID, m.Status)
+	case m.AcknowledgedAt != "":
+		return false, orchestrator.Errorf(orchestrator.Conflict, "%s was acknowledged at %s; only a message that was not can be handed back", m.ID, m.AcknowledgedAt)
+	}
+	why := "handed back by its reader; unread again"
+	if by == "" {
+		why = "handed back by an administrator; unread again"
+	}
+	lease, err := LeaseOf(t.Conn, m)
+	if err != nil {
+		return false, err
+	}
+	if lease != nil {
+		return true, endReadingLease(t, lease, why)
+	}
+	place, stands, err := t.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
+	switch {
+	case err != nil:
+		return false, err
+	case m.ReadAt == "" && place != "read": // one whose lease, or whose reading, somebody changed by hand comes back
+		return false, nil
+	case !stands:
+		return false, orchestrator.Errorf(orchestrator.Conflict, "%s does not stand in the inbox of %s (any more), so that it cannot be handed back", m.ID, m.Recipient).
+			WithHint("Read messages leave the inbox when they are archived; `mailroom trace %s` still shows it", m.ID)
+	}
+	t.Ring.Add([]string{m.Recipient})
+	m.ReadAt = ""
+	return true, MarkRead(t, m, "", tracing.Released, why)
+}
+
+// releaseBatch is how many messages one transaction of ReleaseAll hands back.
+const releaseBatch = 100
+
+// ReleaseAll hands back everything that an agent took and has not acknowledged, as Release does, and returns the ids. by
+// is who asks: the agent, or "" for the administrator. What is read while it runs stays read. Error: unknown_recipient.
+func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (released []string, err error) {
+	var ids []string
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		conf, err := l.Config.Load(c)
+		if err != nil {
+			return err
+		}
+		if conf.Agents[agent] == nil {
+			return agents.UnknownAgent(c, orchestrator.UnknownRecipient, "", agent, conf)
+		}
+		ids, err = c.Texts(`
+			SELECT m.message_id FROM agent_message m JOIN agent_inbox i ON i.message_id = m.message_id AND i.recipient = m.recipient
+			WHERE m.recipient = ?1 AND m.status = 'delivered' AND m.acknowledged_at = '' AND i.read_at <> ''
+			UNION SELECT message_id FROM reading_lease WHERE recipient = ?1`, agent)
+		return err
+	})
+	for len(ids) > 0 && err == nil {
+		n := min(len(ids), releaseBatch)
+		var some []string
+		err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+			some, err = releaseSome(t, ids[:n], agent, by)
+			return err
+		})
+		released, ids = append(released, some...), ids[n:]
+		if err == nil && len(ids) > 0 {
+			orchestrator.Pause(ctx, orchestrator.ClearPause)
+			err = ctx.Err()
+		}
+	}
+	return released, err
+}
+
+// releaseSome hands back those of an agent's messages that can be handed back, and returns their ids.
+func releaseSome(t *ledger.Tx, ids []string, agent, by string) (released []string, err error) {
+	for _, id := range ids {
+		ms, err := FindMessages(t.Conn, id)
+		if err != nil {
+			return nil, err
+		}
+		for i := range ms {
+			if ms[i].ID != id || ms[i].Recipient != agent {
+				continue
+			}
+			gone, err := handBack(t, &ms[i], by)
+			switch {
+			case orchestrator.CodeOf(err) == orchestrator.Conflict: // acknowledged, or cleared away, meanwhile
+			case err != nil:
+				return nil, err
+			case gone:
+				released = append(released, id)
+			}
+		}
+	}
+	return released, t.Heartbeat(by)
+}

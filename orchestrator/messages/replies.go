@@ -1,0 +1,123 @@
+package messages
+
+import (
+	"slices"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// insertReply stores a draft that answers a message, as the parts make it.
+func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, recipients []string, isGroup, held bool) (sent orchestrator.Sent, err error) {
+	re := ledger.Reply{Draft: *said, Recipients: recipients, IsGroup: isGroup} // an idempotency key belongs to what was said
+	if re.To, err = repliedTo(t, conf, &re); err != nil {
+		return sent, err
+	}
+	for _, p := range t.R.Parts {
+		if p.Replying == nil {
+			continue
+		}
+		if err := p.Replying(t, &re); err != nil {
+			return sent, err
+		}
+	}
+	if sent, err = InsertAll(t, conf, &re.Draft, recipients, isGroup, held, re.To.Hops+1); err != nil {
+		return sent, err
+	}
+	if re.Draft.ThreadID != said.ThreadID {
+		sent.Joined = re.Draft.ThreadID
+	}
+	sent.Outside = re.Outside
+	if re.Stored != nil {
+		err = re.Stored(&sent)
+	}
+	return sent, err
+}
+
+// repliedTo returns the message that a draft answers, as parentOf does, if it may go to its recipient. What an agent may not
+// know of, it cannot answer; an administrator answers anything.
+func repliedTo(t *ledger.Tx, conf *ledger.Config, re *ledger.Reply) (m orchestrator.Message, err error) {
+	d := &re.Draft
+	if d.RegisterSender {
+		if _, err := OwnToAnswer(t.Conn, conf, d.ReplyTo, d.Sender); err != nil {
+			return m, err
+		}
+	}
+	if m, err = parentOf(t, conf, d.ReplyTo); err == nil && !re.IsGroup {
+		err = CheckAnswered(conf, &m, re.Recipients[0])
+	}
+	return m, err
+}
+
+// parentOf returns of a message that is to be answered who sent and got it, when, and where it stands. Errors: not_found;
+// conflict for a loop.
+func parentOf(t *ledger.Tx, conf *ledger.Config, id string) (m orchestrator.Message, err error) {
+	found := false
+	err = t.Query(`
+		SELECT hops, thread_id, multicast_target, multicast_id, sender, recipient, seq, ended_at FROM agent_message WHERE message_id = ?1
+		UNION ALL SELECT hops, thread_id, multicast_target, multicast_id, sender, recipient, seq, ended_at
+		FROM agent_message_archive WHERE message_id = ?1`,
+		func(row store.Row) error {
+			found = true
+			m = orchestrator.Message{
+				ID: id, Hops: int(row.Int(0)), ThreadID: row.Text(1), Group: row.Text(2), MulticastID: row.Text(3),
+				Sender: row.Text(4), Recipient: row.Text(5), Seq: row.Int(6), EndedAt: row.Text(7),
+			}
+			return nil
+		}, id)
+	if err == nil && !found {
+		err = orchestrator.Errorf(orchestrator.NotFound, "reply_to: there is no message %q", id)
+	}
+	if err == nil {
+		err = CheckHops(t, conf, &m)
+	}
+	return m, err
+}
+
+// CheckHops refuses the answer to a message that stands at the end of a long chain of answers: a loop. A person may answer it,
+// and so ends what agents do not.
+func CheckHops(t *ledger.Tx, conf *ledger.Config, m *orchestrator.Message) error {
+	hops := m.Hops + 1
+	if hops <= conf.Settings.MaxHops || t.AsUser {
+		return nil
+	}
+	return orchestrator.Errorf(orchestrator.Conflict, "a loop: this would be answer number %d to one message; at most %d are allowed", hops, conf.Settings.MaxHops).
+		WithHint("Let somebody end the conversation, or start a new one without reply_to")
+}
+
+// OwnToAnswer returns the message that an agent would answer, as it knows it. For those who neither sent nor got it, nor take
+// part in the thread in which it was posted, there is none of that id. Error: not_found.
+func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestrator.Message, err error) {
+	ms, err := FindMessages(c, id)
+	if err != nil {
+		return m, err
+	}
+	own := slices.IndexFunc(ms, func(m orchestrator.Message) bool { return conf.Owns(&m, by) })
+	posted := len(ms) > 0 && ms[0].IsPost()
+	if own < 0 && posted {
+		there, err := c.Number(`SELECT EXISTS (SELECT 1 FROM threads JOIN thread_participants USING (thread_id) WHERE thread_id = ? AND agent = ?)`,
+			ms[0].ThreadID, by)
+		if err != nil || there != 0 {
+			return ms[0], err
+		}
+	}
+	switch {
+	case own < 0:
+		return m, orchestrator.Errorf(orchestrator.NotFound, "reply_to: %s has sent and got no message %q", by, orchestrator.Clip(id)).
+			WithHint("Name the id of a message that you got, or of a post in a thread of yours")
+	case posted:
+		return ms[0], nil
+	}
+	return ms[own], nil
+}
+
+// CheckAnswered refuses an answer to a message that would go to an agent which has only the name of the one that sent or got it.
+func CheckAnswered(conf *ledger.Config, m *orchestrator.Message, recipient string) error {
+	if recipient != m.Sender && recipient != m.Recipient || conf.Owns(m, recipient) {
+		return nil
+	}
+	return orchestrator.Errorf(orchestrator.UnknownRecipient, "reply_to: the agent %s of the message %s was removed; the one that has the name now is another",
+		recipient, orchestrator.Clip(m.ID)).
+		WithHint("Leave reply_to out to write to that one")
+}

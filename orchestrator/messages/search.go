@@ -1,0 +1,197 @@
+package messages
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// oneSearchStep is how many rows of each index, or of the table, one transaction of a search walks over, and searchSteps how many
+// such transactions one search has.
+const searchStep, searchSteps = 2000, 25
+
+// Search says which of an agent's own messages to look for: those that it sent or got, and the posts in its threads.
+type Search struct {
+	Agent    string
+	Sender   string
+	Type     string
+	ThreadID string
+	Since    string // created at or after; see HistoryFilter
+	Limit    int
+
+	// Says reports whether a message says what is looked for. It is asked last, of what all else fits, outside of any
+	// transaction.
+	Says func(*orchestrator.Message) bool
+	From SearchPlace // where to go on
+}
+
+// SearchPlace is how far a search has come; its zero value is the newest message.
+type SearchPlace struct {
+	Before    int64  // seq; what is newer has been searched
+	Multicast string // of the last that was found, whose other rows are passed over
+}
+
+// Found is what a search found, newest first.
+type Found struct {
+	Messages []orchestrator.Message
+	Complete bool        // all messages have been searched; otherwise:
+	Next     SearchPlace // where to go on
+	BackTo   string      // what was sent since then has been searched
+}
+
+// SearchOwn looks for messages among those of an agent, newest first, in the table and in the archive, in steps of a bounded size,
+// of which it makes a bounded number. A send to several is found once. It changes nothing. Error: invalid_params for a time that
+// cannot be read.
+func SearchOwn(ctx context.Context, l *ledger.Ledger, s Search) (found Found, err error) {
+	s.Agent, s.Sender = orchestrator.FoldName(s.Agent), orchestrator.FoldName(s.Sender)
+	if s.Since, err = boundary("since", s.Since); err != nil {
+		return found, err
+	}
+	found = Found{Messages: []orchestrator.Message{}, Next: s.From}
+	if found.Next.Before == 0 {
+		found.Next.Before = 1<<63 - 1
+	}
+	size := 0
+	for range searchSteps {
+		var step searched
+		err := l.ReadTables(ctx, func(c *store.Conn) error {
+			conf, err := l.Config.Load(c)
+			if err == nil {
+				step, err = oneSearchStep(c, conf, &s, found.Next.Before)
+			}
+			return err
+		})
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return found, err
+		}
+		for i := range step.candidates {
+			m := &step.candidates[i]
+			if m.MulticastID != "" && m.MulticastID == found.Next.Multicast || !s.Says(m) {
+				continue
+			}
+			if size += len(m.Payload); len(found.Messages) > 0 && size > ledger.MaxRead {
+				return found, nil
+			}
+			found.Messages = append(found.Messages, *m)
+			found.Next, found.BackTo = SearchPlace{m.Seq, m.MulticastID}, m.CreatedAt
+			if len(found.Messages) == s.Limit {
+				return found, nil
+			}
+		}
+		found.Next.Before, found.BackTo, found.Complete = step.floor, step.backTo, step.last
+		if step.last {
+			return found, nil
+		}
+	}
+	return found, nil
+}
+
+// searched is one step of a search.
+type searched struct {
+	candidates []orchestrator.Message // all that fits but for what it says
+	floor      int64                  // seq of the oldest row that it has come to
+	backTo     string                 // when that was created
+	last       bool                   // nothing is left
+}
+
+// searchSource is where messages stand that a search has to look at, in the order of an index.
+type searchSource struct{ from, where string }
+
+// ownPosts are the posts, of either table as m, in the threads of the agent ?1.
+const ownPosts = `m.recipient IN (SELECT '` + orchestrator.ThreadPrefix + `' || thread_id FROM thread_participants WHERE agent = ?1)`
+
+// sources are chosen so that few messages of others stand there. There is no index of what an agent got, as long as it is not
+// archived: a message would cost more to send. So the table itself is walked over, unless the filter names something better.
+func (s *Search) sources() []searchSource {
+	archive := func(index string) string { return `agent_message_archive m INDEXED BY agent_message_archive_` + index }
+	switch {
+	case s.ThreadID != "":
+		return []searchSource{{`agent_message m INDEXED BY agent_message_thread`, `thread_id = ?3`}, {archive("thread"), `thread_id = ?3`}}
+	case s.Sender != "" && s.Sender != s.Agent:
+		return []searchSource{
+			{`agent_message m INDEXED BY agent_message_past`, `sender = ?2 AND ` + ledger.Past},
+			{`agent_message m INDEXED BY agent_message_live`, `recipient = ?1 AND ` + ledger.Live},
+			{archive("sender"), `sender = ?2`},
+		}
+	}
+	return []searchSource{{`agent_message m NOT INDEXED`, `true`}, {archive("sender"), `sender = ?1`}, {archive("recipient"), `recipient = ?1`}}
+}
+
+// oneSearchStep looks at what is older than a seq: oneSearchStep rows of each source, or fewer if their payloads are large.
+func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) (step searched, err error) {
+	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.Former(s.Agent), conf.Since(s.Agent)}
+	sources := s.sources()
+	for _, from := range sources {
+		err := c.Query(from.floor(), func(row store.Row) error {
+			if seq := row.Int(0); seq > step.floor {
+				step.floor, step.backTo = seq, row.Text(1)
+			}
+			return nil
+		}, append(slices.Clone(args), searchStep-1)...)
+		if err != nil {
+			return step, err
+		}
+	}
+	step.last = step.floor == 0
+	args = append(args, step.floor)
+	if s.ThreadID == "" && s.Sender == "" {
+		sources = append(sources, searchSource{`agent_message_archive m INDEXED BY agent_message_archive_recipient`, ownPosts})
+	}
+	var more bool
+	step.candidates, more, err = ledger.Fetch(c, s.candidates(sources), searchStep, ledger.MaxRead, append(slices.Clone(args), searchStep+1)...)
+	if err != nil {
+		return step, err
+	}
+	if more {
+		oldest := &step.candidates[len(step.candidates)-1]
+		step.floor, step.backTo, step.last = oldest.Seq, oldest.CreatedAt, false
+		return step, nil
+	}
+	if s.Since != "" && !step.last {
+		step.last, err = allBefore(c, s.Since, sources, args)
+	}
+	return step, err
+}
+
+// floor selects the row with which a step through the source ends; it selects none if the source has no so many left.
+func (from searchSource) floor() string {
+	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq < ?6 ORDER BY seq DESC LIMIT 1 OFFSET +?9`
+}
+
+// candidates selects the places of all that fits the filter between ?9 and ?6, newest first. Of a post that mentions several, who
+// wrote it finds the thread's own row. ?7 and ?8 tell the agent's mail from that of a removed one: see got.
+func (s *Search) candidates(sources []searchSource) string {
+	fits := ` AND seq >= ?9 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
+		AND (?4 = '' OR message_type = ?4) AND (?5 = '' OR created_at >= ?5)
+		AND (+m.recipient = ?1 AND (m.seq > ?7 OR m.ended_at = '' OR m.ended_at > ?8) OR +` + ownPosts + `
+			OR +m.sender = ?1 AND m.seq > ?7 AND (m.multicast_id IS NULL OR m.message_id = m.multicast_id
+			OR m.multicast_target NOT LIKE '` + orchestrator.ThreadPrefix + `%'))`
+	var parts []string
+	for _, from := range sources {
+		archived := `0`
+		if strings.HasPrefix(from.from, "agent_message_archive ") {
+			archived = `1`
+		}
+		parts = append(parts, `SELECT `+archived+`, seq FROM `+from.from+` WHERE `+from.where+fits)
+	}
+	return strings.Join(parts, "\nUNION\n") + ` ORDER BY 2 DESC LIMIT +?10`
+}
+
+// allBefore reports whether a step has come to older messages alone: nothing behind them is newer, since times ascend, but for
+// single ones that were written by hand.
+func allBefore(c *store.Conn, since string, sources []searchSource, args []any) (bool, error) {
+	for _, from := range sources {
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq >= ?9 AND seq < ?6 AND created_at >= ?5)`, args...)
+		if err != nil || n > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}

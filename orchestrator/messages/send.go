@@ -1,0 +1,295 @@
+// Package messages sends messages and keeps their story: idempotency, acknowledgements, dead letters, history, search, events,
+// receipts, and what bridges take in.
+package messages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/tracing"
+)
+
+// Send takes a message, or one per member of a group, and returns when it is on disk: a kill or a power cut afterwards
+// loses nothing. It delivers nothing itself. A message to or from a name that nobody knows is refused and kept as a dead
+// letter. A repeat of an idempotency key answers with the first result. Errors: invalid_params, unknown_sender,
+// unknown_recipient, not_found (the message answered), conflict (the key with other content, a loop), unavailable (the
+// recipient's backlog limit), busy.
+func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (orchestrator.Sent, error) {
+	sent, errs := SendBatch(ctx, l, []orchestrator.Draft{d}, false)
+	return sent[0], errs[0]
+}
+
+// SendBatch sends several messages in one transaction, in order. Each fails alone, unless atomic: then one failure means
+// that none is sent, and errs tells which one failed; the others carry code conflict. Both results have one element per
+// draft.
+func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool) (sent []orchestrator.Sent, errs []error) {
+	sent, errs = make([]orchestrator.Sent, len(drafts)), make([]error, len(drafts))
+	checked := make([]orchestrator.Draft, len(drafts))
+	bad := false
+	for i, d := range drafts {
+		checked[i], errs[i] = ledger.Check(d)
+		bad = bad || errs[i] != nil
+	}
+	if atomic && bad {
+		return sent, withheld(errs)
+	}
+	invalid := append([]error(nil), errs...)
+	err := l.WriteSends(ctx, func(t *ledger.Tx) error {
+		copy(errs, invalid)
+		for i := range checked {
+			if errs[i] != nil {
+				continue
+			}
+			if err := sendOne(t, &checked[i], &sent[i], &errs[i], len(drafts) > 1); err != nil {
+				return err
+			}
+			if atomic && errs[i] != nil {
+				errs[i] = Undone(errs[i])
+				return errs[i]
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		return sent, errs
+	}
+	if atomic && firstError(errs) != nil {
+		return sent, withheld(errs)
+	}
+	for i := range errs {
+		if invalid[i] == nil {
+			errs[i] = err
+		}
+	}
+	return sent, errs
+}
+
+// Undone takes from a refusal what is no longer true once its dead letter is rolled back with the batch.
+func Undone(err error) error {
+	var e *orchestrator.Error
+	if !errors.As(err, &e) || e.MessageID == "" {
+		return err
+	}
+	plain := *e
+	plain.MessageID, plain.Hint = "", ""
+	return &plain
+}
+
+func firstError(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withheld gives every message without an error of its own the reason why it was not sent either.
+func withheld(errs []error) []error {
+	for i := range errs {
+		if errs[i] == nil {
+			errs[i] = orchestrator.Errorf(orchestrator.Conflict, "not sent, since another message of the atomic batch was refused")
+		}
+	}
+	return errs
+}
+
+// sendOne sends one message of a batch. What it returns ends the request; what it stores in failure concerns this message
+// alone.
+func sendOne(t *ledger.Tx, d *orchestrator.Draft, sent *orchestrator.Sent, failure *error, several bool) error {
+	var refusal error
+	send := func() (err error) {
+		*sent, refusal, err = SendIn(t, d)
+		return err
+	}
+	if !several {
+		if err := send(); err != nil {
+			return err
+		}
+		*failure = refusal
+		return nil
+	}
+	failed, err := t.Apart(send)
+	if err == nil && failed != nil && orchestrator.CodeOf(failed) == orchestrator.Internal {
+		err = failed
+	}
+	if *failure = refusal; failed != nil {
+		*failure = failed
+	}
+	return err
+}
+
+// SendIn stores the rows of one draft. refusal is an error for the sender that left a dead letter behind, which must be
+// committed; err undoes everything.
+func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusal error, err error) {
+	conf, err := t.Config()
+	if err != nil {
+		return sent, nil, err
+	}
+	if conf.Agents[d.Sender] == nil && !d.RegisterSender {
+		return refuse(t, conf, d, orchestrator.UnknownSender, "sender", d.Sender)
+	}
+	if conf, err = agents.Acting(t, d.Sender, d.RegisterSender); err != nil {
+		return sent, nil, err
+	}
+	if d.IdempotencyKey != "" || d.ID != "" {
+		first, found, err := t.FirstSend(d)
+		if err == nil && found {
+			err = t.Heartbeat(d.Sender)
+		}
+		if err != nil || found {
+			return first, nil, err
+		}
+	}
+	recipients, isGroup := agents.Members(conf, d.Recipient)
+	held := false
+	switch {
+	case recipients == nil && !isGroup && d.HoldUnknown:
+		recipients, held = []string{d.Recipient}, true
+	case recipients == nil && !isGroup:
+		return refuse(t, conf, d, orchestrator.UnknownRecipient, "recipient", d.Recipient)
+	case len(recipients) == 0:
+		return sent, nil, agents.NobodyIn(conf, d.Recipient)
+	case isGroup && d.ID != "":
+		return sent, nil, orchestrator.Errorf(orchestrator.InvalidParams, "id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
+			WithHint("Leave the id out, or name one agent")
+	}
+	sent, err = sendTo(t, conf, d, recipients, isGroup, held)
+	return sent, nil, err
+}
+
+// sendTo stores a draft for recipients that may have it, and notes what follows from it for its sender.
+func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients []string, isGroup, held bool) (sent orchestrator.Sent, err error) {
+	note := ""
+	if d.Recipient == orchestrator.User {
+		if note, err = agents.MayReachUser(t, d); err != nil {
+			return sent, err
+		}
+	}
+	if err := t.CheckNotBefore(d); err != nil {
+		return sent, err
+	}
+	if err := CheckBacklog(t, conf, recipients); err != nil {
+		return sent, err
+	}
+	if d.ReplyTo == "" {
+		sent, err = InsertAll(t, conf, d, recipients, isGroup, held, 0)
+	} else {
+		sent, err = insertReply(t, conf, d, recipients, isGroup, held)
+	}
+	sent.Note = note
+	if err == nil && d.Acknowledges {
+		err = acknowledgeAnswered(t, d)
+	}
+	if err == nil {
+		err = agents.SaidPresence(t, d)
+	}
+	if err == nil && d.IdempotencyKey != "" {
+		err = t.KeepResult(d, sent)
+	}
+	if err == nil {
+		err = t.Heartbeat(d.Sender)
+	}
+	return sent, err
+}
+
+// InsertAll stores one row per recipient.
+func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients []string, isGroup, held bool, hops int) (orchestrator.Sent, error) {
+	sent := orchestrator.Sent{
+		Recipients: slices.Clone(recipients), Status: orchestrator.Pending, CreatedAt: t.Now, Held: held, Origin: d.Origin,
+		Withheld: conf.WithheldFrom(recipients),
+	}
+	row := ledger.Insertion{Draft: d, Hops: hops, Held: held, Status: orchestrator.Pending}
+	row.MaxRetries = conf.Settings.MaxRetries
+	if d.MaxRetries != nil {
+		row.MaxRetries = *d.MaxRetries
+	}
+	row.Expire(t, &conf.Settings)
+	sent.NotBefore = row.NotBefore
+	if d.Post != "" {
+		row.MulticastID, row.MulticastTarget = d.Post, orchestrator.ThreadPrefix+d.ThreadID
+	}
+	if isGroup {
+		id, err := t.NewID("mc-")
+		if err != nil {
+			return sent, err
+		}
+		row.MulticastID, row.MulticastTarget = id, d.Recipient
+		sent.MulticastID, sent.MessageID = id, id
+	}
+	for _, recipient := range recipients {
+		id, err := t.MessageID(d, recipient)
+		if err != nil {
+			return sent, err
+		}
+		row.Id, row.Recipient = id, recipient
+		if err := t.Insert(&row); err != nil {
+			return sent, err
+		}
+		if d.AckWithin > 0 {
+			if err := expectAcknowledgement(t, id, max(t.ClockText, row.NotBefore), d.AckWithin); err != nil {
+				return sent, err
+			}
+		}
+		sent.MessageIDs = append(sent.MessageIDs, id)
+	}
+	if !isGroup {
+		sent.MessageID = sent.MessageIDs[0]
+	}
+	if span := tracing.FromContext(t.Ctx); span != nil {
+		span.Set(tracing.AttrMessageID, sent.MessageID)
+		span.Set(tracing.AttrDestination, d.Recipient)
+	}
+	t.Ring.Add(recipients)
+	return sent, nil
+}
+
+// refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing.
+func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, code orchestrator.Code, role, name string) (orchestrator.Sent, error, error) {
+	known := slices.Concat(conf.Names, agents.GroupsWithMembers(conf))
+	refusal := orchestrator.Errorf(code, "nobody is known as %s %q", role, name).WithUnknown(name, known)
+	hint := cmp.Or(orchestrator.DidYouMean(name, known), orchestrator.AddIt(name)+".")
+	if at, err := agents.RemovedAt(t.Conn, name); err != nil {
+		return orchestrator.Sent{}, nil, err
+	} else if at != "" {
+		refusal = agents.RemovedAgent(code, role+": ", name, at)
+		hint = refusal.Hint + "."
+	}
+	unkeyed := *d
+	unkeyed.IdempotencyKey, unkeyed.ID = "", "" // a refused send does not use them up
+	id, err := t.MessageID(&unkeyed, d.Recipient)
+	if err != nil {
+		return orchestrator.Sent{}, nil, err
+	}
+	refusal.WithHint("%s The message is kept as dead letter %s", hint, id)
+	refusal.MessageID, refusal.Recipient = id, d.Recipient
+	row := ledger.Insertion{Draft: &unkeyed, Id: id, Recipient: d.Recipient, Status: orchestrator.Failed, Failure: string(code) + ": " + refusal.Message}
+	row.MaxRetries = conf.Settings.MaxRetries
+	row.Expire(t, &conf.Settings)
+	return orchestrator.Sent{}, refusal, t.Insert(&row)
+}
+
+// CheckBacklog refuses a send to a recipient that has too much waiting already.
+func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string) error {
+	limit := conf.Settings.BacklogLimit
+	if limit == 0 {
+		return nil
+	}
+	for _, recipient := range recipients {
+		n, err := t.Number(`SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE `+ledger.Live+` AND recipient = ? LIMIT +?) AS m`, recipient, limit)
+		if err != nil {
+			return err
+		}
+		if n >= int64(limit) {
+			e := orchestrator.Errorf(orchestrator.Unavailable, "%s has %d undelivered messages, its limit; nothing was sent", recipient, n)
+			e.Recipient = recipient
+			return e.WithHint("Try again later; `mailroom status` shows the backlog, the setting backlog.limit the limit")
+		}
+	}
+	return nil
+}

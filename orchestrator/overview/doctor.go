@@ -1,0 +1,272 @@
+package overview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/schedules"
+	"mailroom/orchestrator/store"
+)
+
+// Finding is the result of one check of the doctor.
+type Finding struct {
+	Check string `json:"check"`
+	Level string `json:"level"` // ok, note, problem
+	Says  string `json:"says"`
+	Do    string `json:"do,omitempty"`
+}
+
+// Doctor checks the file, the tables and what waits in them, and goes on after a check that fails. It only reads, unless it
+// is asked to try the agents' transports with test messages; see TryTransports.
+func Doctor(ctx context.Context, l *ledger.Ledger, try bool) []Finding {
+	d := &doctor{r: l}
+	check, ok := l.Store.(store.Checker)
+	if ok {
+		check.CheckPlace(d.add)
+	}
+	locked := l.Store.Exists() && ok && check.CheckLock(ctx, d.add)
+	d.content(ctx)
+	switch {
+	case !try || !l.Store.Exists():
+	case locked:
+		d.add("trials", "problem", "no test message was sent: it could not be written", "")
+	default:
+		d.trials(ctx)
+	}
+	return d.findings
+}
+
+// trials sends each agent a test message.
+func (d *doctor) trials(ctx context.Context) {
+	trials, err := delivery.TryTransports(ctx, d.r)
+	if err != nil {
+		d.failed("trials", "the agents' transports were not all tried: ", err)
+	}
+	worked := 0
+	for _, t := range trials {
+		switch {
+		case t.Delivered:
+			worked++
+		case t.MessageID == "":
+			d.add("trial of "+t.Agent, "note", "not tried through "+t.Deliver+": "+t.Says, "")
+		case t.PutOff:
+			d.add("trial of "+t.Agent, "note", "a test message through "+t.Deliver+" got as far as the answer to come another time, and was given up: "+t.Says, "")
+		case t.Disabled:
+			d.add("trial of "+t.Agent, "problem", "a test message through "+t.Deliver+" did not arrive: "+t.Says+". That transport is disabled now",
+				"`mailroom agent add "+t.Agent+" --deliver ...`")
+		default:
+			d.add("trial of "+t.Agent, "problem", "a test message through "+t.Deliver+" did not arrive: "+t.Says,
+				"`mailroom trace "+t.MessageID+"` shows the attempt")
+		}
+	}
+	if worked > 0 {
+		d.add("trials", "ok", orchestrator.Plural(worked, "test message")+" arrived", "")
+	}
+}
+
+type doctor struct {
+	r        *ledger.Ledger
+	findings []Finding
+}
+
+func (d *doctor) add(check, level, says, do string) {
+	d.findings = append(d.findings, Finding{check, level, says, do})
+}
+
+func (d *doctor) content(ctx context.Context) {
+	if !d.r.Store.Exists() {
+		return
+	}
+	check, ok := d.r.Store.(store.Checker)
+	err := d.r.ReadTables(ctx, func(c *store.Conn) error {
+		if ok {
+			if err := check.CheckTables(c, d.add); err != nil {
+				return err
+			}
+		}
+		if err := d.trust(c); err != nil {
+			return err
+		}
+		return d.messages(c)
+	})
+	var own *orchestrator.Error
+	if ok && errors.As(err, &own) {
+		if do := check.Recovery(err); do != "" {
+			d.add("database", "problem", fmt.Sprintf("%s: %v", own.Message, own.Err), do)
+			return
+		}
+	}
+	if err != nil {
+		d.failed("database", "", err)
+	}
+}
+
+// failed adds an error as a problem, and its hint as what to do.
+func (d *doctor) failed(check, says string, err error) {
+	var own *orchestrator.Error
+	switch {
+	case !errors.As(err, &own):
+		d.add(check, "problem", says+err.Error(), "")
+	case own.Code == orchestrator.Busy:
+		d.add(check, "problem", says+own.Message, "") // the finding about the lock says more than that hint
+	default:
+		d.add(check, "problem", says+own.Message, own.Hint)
+	}
+}
+
+// trust says whether the database may act outside of itself, and whether that makes a difference.
+func (d *doctor) trust(c *store.Conn) error {
+	if d.r.Trust == nil {
+		return nil
+	}
+	conf, err := d.r.Config.Load(c)
+	if err != nil {
+		return err
+	}
+	if conf.Untrusted == "" {
+		d.add("trust", "ok", "made or trusted on this machine", "")
+		return nil
+	}
+	outside, err := schedules.OutsideOf(d.r, c, conf)
+	level := "problem"
+	if len(outside) == 0 {
+		level = "note"
+	}
+	d.add("trust", level, ledger.NotTrusted+": "+conf.Untrusted, ledger.NotTrustedHint)
+	return err
+}
+
+// messages looks for what an operator should know about the rows.
+func (d *doctor) messages(c *store.Conn) error {
+	now := orchestrator.Stamp(d.r.Now())
+	conf, err := d.r.Config.Load(c)
+	if err != nil {
+		return err
+	}
+	overdue := orchestrator.Stamp(d.r.Now().Add(-conf.Settings.OverdueAfter))
+	daemons, err := delivery.DaemonsIn(c, d.r.Now())
+	if err != nil {
+		return err
+	}
+	if len(daemons) == 0 {
+		d.add("daemon", "note", "no daemon runs: messages are delivered when somebody runs deliver_all or waits for them", "`mailroom serve`, or the systemd unit docs/mailroom.service")
+	} else {
+		d.add("daemon", "ok", orchestrator.Plural(len(daemons), "daemon")+" running", "")
+	}
+	for _, check := range []struct {
+		name, level, says, noun, do, query string
+		args                               []any
+	}{
+		{"overdue", "problem", "%s undelivered for longer than " + orchestrator.FormatDuration(conf.Settings.OverdueAfter), "message",
+			"`mailroom sql --named overdue` lists them, `mailroom why ID` says what holds each",
+			`SELECT count(*) FROM agent_message WHERE ` + ledger.Live + ` AND created_at < ?1 AND not_before < ?1`, []any{overdue}},
+		{"dead letters", "note", "%s", "dead letter", "`mailroom dead_letters list`, then `mailroom dead_letters replay ID`",
+			`SELECT count(*) FROM agent_message WHERE status IN ('failed','expired')`, nil},
+		{"leases", "note", "%s ran out, until the next delivery run comes by", "lease", "`mailroom deliver_all`",
+			`SELECT count(*) FROM agent_message WHERE ` + ledger.Leased + ` AND lease_until <= ?`, []any{now}},
+		{"leases without an owner", "problem", "%s that somebody wrote by hand: no process holds it, and what its sender sent to that agent waits until it ends", "lease",
+			"`mailroom sql --named leases` lists them, `mailroom why ID` says what to do about each",
+			`SELECT count(*) FROM agent_message WHERE ` + ledger.Leased + ` AND ` + ledger.Unowned + ` AND lease_until > ?`, []any{now}},
+		{"silent agents", "problem", "%s silent for too long", "agent", "`mailroom agent list` shows them",
+			`SELECT count(*) FROM heartbeats WHERE told_at <> ''`, nil},
+		{"sessions", "problem", "%s whose sessions failed until they were given up", "agent", "`mailroom agent list` shows them, `mailroom agent show NAME` how they ended",
+			`SELECT count(*) FROM agent_runs WHERE state = 'given_up'`, nil},
+		{"trace", "problem", "%s without a trace, though traced_status says that the router has handled it", "message",
+			"Somebody deleted trace rows: a backup has them. Or somebody wrote rows by hand with traced_status, which only the router sets: " +
+				"`sqlite3 " + orchestrator.ShellWord(d.r.Path()) + " \"UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'\"` has it take such a row in",
+			`SELECT count(*) FROM agent_message m WHERE traced_status <> '' AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, nil},
+	} {
+		n, err := c.Number(check.query, check.args...)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			d.add(check.name, check.level, fmt.Sprintf(check.says, orchestrator.Plural(int(n), check.noun)), check.do)
+		} else {
+			d.add(check.name, "ok", "none", "")
+		}
+	}
+	if err := d.recipients(c, conf); err != nil {
+		return err
+	}
+	if err := d.files(c); err != nil {
+		return err
+	}
+	if err := d.copies(c); err != nil {
+		return err
+	}
+	d.odd(conf)
+	return d.agents(c, conf)
+}
+
+// target checks a transport and address of an agent. Where the check for a new agent would make what is missing, one that
+// makes nothing takes its place: what is missing may be on a disk that is not mounted.
+func (d *doctor) target(a *ledger.Agent, target string) error {
+	transport, address := d.r.TransportOf(target)
+	if placing, ok := transport.(orchestrator.Placing); ok {
+		return placing.CheckPlace(a.Name, address)
+	}
+	_, err := agents.CheckDeliver(d.r, "deliver", target, a.Folder)
+	return err
+}
+
+// agents checks that every agent's transport exists and takes its address.
+func (d *doctor) agents(c *store.Conn, conf *ledger.Config) error {
+	bad := 0
+	for _, name := range conf.Names {
+		if conf.Untrusted != "" {
+			break // addresses that somebody else wrote are not looked at
+		}
+		if reason := conf.Agents[name].Disabled; reason != "" {
+			bad++
+			d.add("transport of "+name, "problem", "it is disabled since "+reason, "`mailroom agent add "+name+" --deliver ...`")
+			continue
+		}
+		targets := []string{conf.Agents[name].Deliver, conf.Agents[name].Fallback}
+		if start := conf.Agents[name].StartCommand; start != "" && d.r.Transports["exec"] != nil {
+			targets = append(targets, "exec:"+start)
+		}
+		for _, target := range targets {
+			if target == "" {
+				continue
+			}
+			if err := d.target(conf.Agents[name], target); err != nil {
+				bad++
+				d.add("transport of "+name, "problem", err.Error(), "`mailroom agent add "+name+" --deliver ...`")
+			}
+		}
+	}
+	d.manager(conf)
+	if err := d.builtInNames(c, conf); err != nil {
+		return err
+	}
+	var views int64
+	err := c.Query(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`, func(row store.Row) error {
+		views = row.Int(0)
+		return nil
+	})
+	if err == nil && bad == 0 {
+		d.add("agents", "ok", fmt.Sprintf("%s, %d inbox views", orchestrator.Plural(len(conf.Names), "agent"), views), "")
+	}
+	return err
+}
+
+// manager looks whether anybody is told when agents fall silent, or their sessions fail.
+func (d *doctor) manager(conf *ledger.Config) {
+	var untold []string
+	for _, name := range conf.Names {
+		if agents.IsUntold(conf, name) {
+			untold = append(untold, name)
+		}
+	}
+	if len(untold) > 0 {
+		d.add("manager", "note", "nobody is told when "+strings.Join(untold, ", ")+" falls silent or fails to start: there is no agent "+conf.Settings.Manager,
+			"`mailroom agent add "+conf.Settings.Manager+"`, or name another with `mailroom setting set ralph.pm NAME`")
+	}
+}

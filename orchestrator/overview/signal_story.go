@@ -1,0 +1,99 @@
+package overview
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/store"
+)
+
+// signalNamed returns the question or alert that an id names, in the form in which stories tell of messages, and behind it
+// its pushes; nothing when there is none.
+func signalNamed(c *store.Conn, id string) (ms []orchestrator.Message, err error) {
+	err = c.Query(`
+		SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts WHERE alert_id = ?1`, func(row store.Row) error {
+		ms = append(ms, orchestrator.Message{
+			ID: id, Sender: row.Text(0), Recipient: orchestrator.User, Type: row.Text(1), Status: orchestrator.Status(row.Text(2)), Priority: int(row.Int(3)),
+			CreatedAt: row.Text(4), ExpiresAt: row.Text(5), TraceID: row.Text(6),
+		})
+		return nil
+	}, id)
+	if err != nil || len(ms) == 0 {
+		return nil, err
+	}
+	pushes, err := questions.PushesOf(c, id)
+	return append(ms, pushes...), err
+}
+
+// signalReceipts are what is known to have happened to a question or an alert.
+func signalReceipts(c *store.Conn, id string) (list []messages.Receipt, err error) {
+	list = []messages.Receipt{}
+	err = c.Query(`
+		SELECT 'created', created_at, 'signal_questions.created_at' FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT status, ended_at, 'signal_questions.ended_at' FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT 'read', read_at, 'signal_questions.read_at' FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT 'returned', returned_at, 'signal_questions.returned_at' FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT 'created', created_at, 'signal_alerts.created_at' FROM signal_alerts WHERE alert_id = ?1`, func(row store.Row) error {
+		if at := row.Text(1); at != "" {
+			list = append(list, messages.Receipt{What: row.Text(0), At: at, Evidence: row.Text(2)})
+		}
+		return nil
+	}, id)
+	return list, err
+}
+
+// madeOf is the id of the question or alert that a message to the user was made.
+func madeOf(c *store.Conn, message string) (string, error) {
+	id, _, err := c.Text(`SELECT question_id FROM signal_questions WHERE message_id = ?1 AND message_id <> ''
+		UNION ALL SELECT alert_id FROM signal_alerts WHERE message_id = ?1 AND message_id <> ''`, message)
+	return cmp.Or(id, "a question or an alert that was deleted since"), err
+}
+
+// explainSignal explains a question or an alert, and each of its pushes.
+func explainSignal(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, ms []orchestrator.Message, daemons int) (reasons []Reason, err error) {
+	head := &ms[0]
+	why := Reason{MessageID: head.ID, Sender: head.Sender, Recipient: orchestrator.User, Status: head.Status}
+	if why.Receipts, err = signalReceipts(c, head.ID); err != nil {
+		return nil, err
+	}
+	if why.LastError, _, err = c.Text(`SELECT 'an answer was refused at ' || at || ': ' || error FROM message_trace
+		WHERE message_id = ? AND event = 'refused' ORDER BY id DESC LIMIT 1`, head.ID); err != nil {
+		return nil, err
+	}
+	there, err := questions.HasDevice(c)
+	if err != nil {
+		return nil, err
+	}
+	took := len(slices.DeleteFunc(slices.Clone(ms[1:]), func(m orchestrator.Message) bool { return m.Status != orchestrator.Delivered }))
+	pushed := fmt.Sprintf("%d pushes, of which push services took %d", len(ms)-1, took)
+	switch {
+	case head.Type == "alert" && !there:
+		why.Where, why.Rule = "in signal_alerts", "it "+orchestrator.WaitsForDevice+" that could show it; there were "+pushed
+		why.Fix = "`mailroom signal pair` adds a phone"
+	case head.Type == "alert":
+		why.Where, why.Rule = "in signal_alerts, shown in the app", "an alert needs no answer; there were "+pushed
+	case questions.QuestionStatus(head.Status) == questions.QuestionPending && head.ExpiresAt <= orchestrator.Stamp(l.Now()):
+		why.Where, why.Rule = "in signal_questions", "its time passed at "+head.ExpiresAt+"; there were "+pushed
+	case questions.QuestionStatus(head.Status) == questions.QuestionPending:
+		why.Where = "in signal_questions, open in the app"
+		why.Rule = fmt.Sprintf("nobody has answered; there were %s; it expires at %s", pushed, head.ExpiresAt)
+		why.Fix = "Answer it on a phone; `mailroom signal doctor` says what is missing between this machine and one"
+	default:
+		why.Where, why.Rule = "in signal_questions", "it was "+string(head.Status)+"; there were "+pushed
+	}
+	reasons = append(reasons, why)
+	for i := range ms[1:] {
+		reason, err := explain(c, l, conf, &ms[1+i], daemons)
+		if err != nil {
+			return nil, err
+		}
+		reasons = append(reasons, reason)
+	}
+	return reasons, nil
+}

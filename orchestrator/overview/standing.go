@@ -1,0 +1,120 @@
+package overview
+
+import (
+	"context"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/store"
+)
+
+// Silent is the presence of an agent that works, for all that is known, and of which nothing was heard past its limit.
+// It is stored nowhere.
+const Silent orchestrator.PresenceStatus = "silent"
+
+// Removed is the presence of a name that was removed, and is nobody's.
+const Removed orchestrator.PresenceStatus = "removed"
+
+// AgentStanding is an agent and what it was last known to do, in whatever session.
+type AgentStanding struct {
+	ledger.Agent
+	Status      orchestrator.PresenceStatus `json:"status"`                 // working, idle, silent, stopped or removed; "" when nothing is known
+	StatusSince string                      `json:"status_since,omitempty"` // of a silent agent: when it was last heard of
+	Untold      bool                        `json:"untold,omitempty"`       // its silence was told to nobody: no other agent has the name ralph.pm
+	Run         *sessions.Run               `json:"run,omitempty"`          // the last run of its start command
+	RemovedBy   string                      `json:"removed_by,omitempty"`   // agent that removed it; "" is the administrator
+}
+
+// Standings lists who is known, by name, with what each was last known to do, and behind them the operator and the user.
+func Standings(ctx context.Context, l *ledger.Ledger) (list []AgentStanding, err error) {
+	known, err := agents.List(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list, err = standings(c, l, known)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	others, err := agents.BuiltIns(ctx, l)
+	for _, a := range others {
+		list = append(list, AgentStanding{Agent: a})
+	}
+	return list, err
+}
+
+// StandingOf returns one known agent, or the operator or the user. Error: not_found, with the nearest known names.
+func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (s AgentStanding, err error) {
+	a, err := agents.Get(ctx, l, name)
+	if err != nil || a.BuiltIn {
+		return AgentStanding{Agent: a}, err
+	}
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list, err := standings(c, l, []ledger.Agent{a})
+		if err == nil {
+			s = list[0]
+		}
+		return err
+	})
+	return s, err
+}
+
+func standings(c *store.Conn, l *ledger.Ledger, known []ledger.Agent) ([]AgentStanding, error) {
+	conf, err := l.Config.Load(c)
+	if err != nil {
+		return nil, err
+	}
+	now := orchestrator.Stamp(l.Now())
+	list := make([]AgentStanding, len(known))
+	for i, a := range known {
+		s := AgentStanding{Agent: a}
+		if s.Status, s.StatusSince, err = ledger.LatestStatus(c, a.Name); err != nil {
+			return nil, err
+		}
+		if err := addSilence(c, &s, conf, now); err != nil {
+			return nil, err
+		}
+		if s.Run, err = sessions.LastRun(c, a.Name); err != nil {
+			return nil, err
+		}
+		if s.Run != nil {
+			s.Run.Output = sessions.SessionOutput(l, a.Name)
+		}
+		list[i] = s
+	}
+	return list, nil
+}
+
+// addSilence corrects what an agent says of itself by when it was last heard of.
+func addSilence(c *store.Conn, s *AgentStanding, conf *ledger.Config, now string) error {
+	return c.Query(`SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?`, func(row store.Row) error {
+		heard, silentAt, told := row.Text(0), row.Text(1), row.Text(2)
+		switch {
+		case told != "" || silentAt != "" && silentAt <= now:
+			s.Status, s.StatusSince = Silent, heard
+			s.Untold = told != "" && agents.Manager(conf, s.Name) == ""
+		case s.Status == "":
+			s.Status, s.StatusSince = orchestrator.Working, heard
+		}
+		return nil
+	}, s.Name)
+}
+
+// RemovedAgents lists the names that were removed and not added again, with their former roles.
+func RemovedAgents(ctx context.Context, l *ledger.Ledger) (list []AgentStanding, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list = nil
+		return c.Query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row store.Row) error {
+			list = append(list, AgentStanding{
+				Agent: ledger.Agent{Name: row.Text(0), Role: row.Text(1), Groups: []string{}}, Status: Removed, StatusSince: row.Text(2),
+				RemovedBy: row.Text(3),
+			})
+			return nil
+		})
+	})
+	return list, err
+}

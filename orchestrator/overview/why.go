@@ -1,0 +1,293 @@
+package overview
+
+import (
+	"context"
+	"fmt"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/store"
+	"path/filepath"
+	"strings"
+)
+
+// Reason says what holds a message and what would free it.
+type Reason struct {
+	MessageID     string              `json:"message_id"`
+	Sender        string              `json:"sender"`
+	Recipient     string              `json:"recipient"`
+	Status        orchestrator.Status `json:"status"`
+	Gone          bool                `json:"gone,omitempty"` // deleted by retention; status is the last that it had
+	Where         string              `json:"where"`          // where the message is
+	Rule          string              `json:"rule"`           // which rule keeps it there
+	NextAttemptAt string              `json:"next_attempt_at,omitempty"`
+	Fix           string              `json:"fix"` // what would free it; "" when nothing needs to be done
+	LastError     string              `json:"last_error,omitempty"`
+	LastReport    string              `json:"last_report,omitempty"` // what its transport had to say of the last attempt: output, an answer
+	Attempts      int                 `json:"attempts"`
+	Overdue       bool                `json:"overdue,omitempty"`
+	Receipts      []messages.Receipt  `json:"receipts"`
+}
+
+// Why explains, for each message that an id names, where it is, which rule keeps it there, when the next attempt is, and
+// what would free it. Error: not_found.
+func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		reasons = nil
+		conf, err := l.Config.Load(c)
+		if err != nil {
+			return err
+		}
+		daemons, err := delivery.DaemonsIn(c, l.Now())
+		if err != nil {
+			return err
+		}
+		signal, err := signalNamed(c, id)
+		if err != nil {
+			return err
+		}
+		if len(signal) > 0 {
+			reasons, err = explainSignal(c, l, conf, signal, len(daemons))
+			return err
+		}
+		ms, err := messages.FindMessages(c, id)
+		if err != nil {
+			return err
+		}
+		if len(ms) == 0 {
+			reasons, err = explainDeleted(c, id)
+			return err
+		}
+		for i := range ms {
+			reason, err := explain(c, l, conf, &ms[i], len(daemons))
+			if err != nil {
+				return err
+			}
+			reasons = append(reasons, reason)
+		}
+		return nil
+	})
+	return reasons, err
+}
+
+func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int) (Reason, error) {
+	m.Sender, m.Recipient = delivery.AdoptedName(m.Sender), delivery.AdoptedName(m.Recipient)
+	why := Reason{
+		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, NextAttemptAt: m.NextAttemptAt, LastError: m.Error,
+	}
+	n, err := c.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, m.ID)
+	if err != nil {
+		return why, err
+	}
+	why.Attempts = int(n)
+	why.LastReport, _, err = c.Text(`SELECT detail FROM message_trace WHERE message_id = ? AND detail <> '' ORDER BY id DESC LIMIT 1`, m.ID)
+	if err != nil {
+		return why, err
+	}
+	if m.DeliveredAt != "" {
+		why.Attempts++
+	}
+	if why.Receipts, err = messages.ReceiptsOf(c, m); err != nil {
+		return why, err
+	}
+	switch m.Status {
+	case orchestrator.Delivered:
+		if err := explainDelivered(l, c, conf, m, &why); err != nil {
+			return why, err
+		}
+		return why, explainStart(c, l, conf, m, &why)
+	case orchestrator.Failed:
+		why.Where = "among the dead letters"
+		why.Rule = fmt.Sprintf("it failed for good after %s", orchestrator.Plural(why.Attempts, "attempt"))
+		switch {
+		case strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": "), strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": "):
+			why.Rule = "it was refused when it was sent"
+		case n == 0:
+			why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
+		}
+		why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
+		switch {
+		case messages.LacksSender(conf, m) && orchestrator.CanBeAgent(m.Sender):
+			why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " + m.ID + "`"
+		case messages.LacksSender(conf, m):
+			why.Fix = orchestrator.NoAgentsName + ": send it anew from another, if it is still wanted"
+		case conf.Agents[m.Recipient] != nil:
+		case orchestrator.CanBeAgent(m.Recipient):
+			why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " + m.ID + "`"
+		default:
+			why.Fix = orchestrator.NoAgentsName + ": send it anew to another, if it is still wanted"
+		}
+	case orchestrator.Lapsed:
+		why.Where, why.Rule = "among the dead letters", "it expired: "+m.Error
+		why.Fix = "`mailroom dead_letters replay " + m.ID + "` sends it again"
+	case orchestrator.Cancelled:
+		why.Where, why.Rule = "nowhere", "its sender took it back"
+		if reason, _, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORDER BY id DESC LIMIT 1`, m.ID); err != nil {
+			return why, err
+		} else if reason != "" {
+			why.Rule = "it was taken back: " + reason
+		}
+	default:
+		return why, explainLive(c, l, conf, m, daemons, &why)
+	}
+	return why, nil
+}
+
+// explainDelivered says where a message is that was delivered, and how much is known of that.
+func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *orchestrator.Message, why *Reason) error {
+	if m.IsPost() {
+		why.Where = "in the thread " + m.ThreadID
+		why.Rule = "a post is delivered with its writing, and stays as long as its thread is open"
+		return nil
+	}
+	through, whose, err := tookIt(c, conf.Agents[m.Recipient], m)
+	if err != nil {
+		return err
+	}
+	if through == "" {
+		explainByHand(l, m, why)
+		return nil
+	}
+	place, stands, err := c.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
+	if err != nil {
+		return err
+	}
+	where, rule, fix, err := whereTaken(c, m, through, whose, stands)
+	if err != nil {
+		return err
+	}
+	why.Where = where
+	lease, err := messages.LeaseOf(c, m)
+	if err != nil {
+		return err
+	}
+	switch {
+	case lease != nil && lease.Until <= orchestrator.Stamp(l.Now()):
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, and not confirmed: unread again since %s", lease, lease.At, lease.Until)
+		why.Fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+	case lease != nil:
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it is unread again at %s unless it is acknowledged", lease, lease.At, lease.Until)
+		why.Fix = "`mailroom acknowledge " + m.ID + "` confirms it, `mailroom mail release " + m.ID + "` makes it unread at once"
+	case m.AcknowledgedAt != "":
+		why.Rule = "delivered, read and acknowledged"
+	case m.ReadAt != "":
+		why.Rule = "delivered and read; not acknowledged"
+	case place == "read":
+		why.Rule = "delivered; its place in the inbox looks read though no reader has it and nobody has read it: somebody changed the tables by hand"
+		why.Fix = "`mailroom mail release " + m.ID + "` makes it unread again"
+	default:
+		why.Rule, why.Fix = rule, fix
+		switch {
+		case m.Ttl != nil && m.ExpiresAt <= orchestrator.Stamp(l.Now()) && m.ArchivedAt == "":
+			explainOver(m, why)
+		case m.Ttl != nil:
+			why.Rule += "; it expires unread at " + m.ExpiresAt
+		}
+	}
+	return nil
+}
+
+// whereTaken says where a message is that a transport took, and what is known of it and what to do as long as nothing has been
+// heard of its being read. through and whose are what tookIt returned; inInbox tells that it stands in the recipient's inbox.
+func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, inInbox bool) (where, rule, fix string, err error) {
+	scheme, address, _ := strings.Cut(through, ":")
+	rule = "delivered; nothing has been heard of its being read"
+	switch scheme {
+	case "inbox":
+		where = "with " + m.Recipient + ": it was delivered, and does not stand in the inbox (any more)"
+		if inInbox {
+			where = "in the inbox of " + m.Recipient
+			fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+		}
+	case "jsonl":
+		where = "in the file " + address + whose
+		fix = "Nothing: whoever reads that file has it"
+	case "dir":
+		where = "in the folder " + filepath.Join(address, m.Recipient) + ", or taken from there"
+		fix = "Nothing, once " + m.Recipient + " takes the file away, which `mailroom ralph watch` notices"
+	case "exec":
+		where = "with " + m.Recipient + ": its command took it (" + through + ")"
+		rule, fix = "delivered: the command ended with exit status 0, which is all that is known", "Nothing"
+	case "webhook":
+		where = "with " + m.Recipient + ": its server took it (" + through + ")"
+		rule, fix = "delivered: the server said that it has it, which is all that is known", "Nothing"
+	case "push", "ntfy":
+		where = "with the push service, which hands it to the phone"
+		rule, fix = "delivered: the push service took it, which is all that is known", "Nothing"
+	case "person":
+		made, err := madeOf(c, m.ID)
+		if err != nil {
+			return "", "", "", err
+		}
+		where = "in the app of the user's phones, as " + made
+		rule, fix = "delivered: it was made a question or an alert", "Nothing; `mailroom why "+made+"` says more"
+	default:
+		where = "with " + m.Recipient + ", through " + through
+	}
+	return where, rule, fix, nil
+}
+
+// explainByHand explains a message that is delivered only by what somebody wrote.
+func explainByHand(l *ledger.Ledger, m *orchestrator.Message, why *Reason) {
+	why.Where, why.Rule = "in "+ledger.Table(m)+" only", "nothing has delivered it: somebody wrote its status by hand"
+	if m.DeliveredAt != "" {
+		why.Attempts-- // there was none at that time
+	}
+	switch {
+	case m.ReadAt != "" || m.AcknowledgedAt != "":
+	case m.ArchivedAt != "":
+		why.Fix = "Send it anew, if it is still wanted"
+	default:
+		why.Fix = fmt.Sprintf("Have it delivered: `sqlite3 %s \"UPDATE agent_message SET status = 'pending' WHERE seq = %d\"`", orchestrator.ShellWord(l.Path()), m.Seq)
+	}
+}
+
+// tookIt returns the transport that took a message of an agent, which may have been removed: its fallback if the trace
+// says so, its inbox if it stands there, and else the agent's own. whose tells a fallback from that. through is "" for a message
+// that none has taken: somebody wrote by hand that it is delivered.
+func tookIt(c *store.Conn, agent *ledger.Agent, m *orchestrator.Message) (through, whose string, err error) {
+	how, delivered, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1`, m.ID)
+	if err != nil {
+		return "", "", err
+	}
+	if fallback, found := strings.CutPrefix(how, delivery.ByFallback); found {
+		return strings.TrimSuffix(fallback, ": "+delivery.FoundEarlier), ", the fallback of " + m.Recipient, nil
+	}
+	if strings.HasPrefix(m.Recipient, push.DevicePrefix) { // it may be gone
+		return "push", "", nil
+	}
+	stands, err := c.Number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
+	switch {
+	case err != nil:
+		return "", "", err
+	case stands == 0 && !delivered:
+		return "", "", nil
+	case stands > 0 || agent == nil:
+		return "inbox", "", nil
+	}
+	return agent.Deliver, "", nil
+}
+
+// explainDeleted explains a message of which only the trace is left. Error: not_found.
+func explainDeleted(c *store.Conn, id string) ([]Reason, error) {
+	m, at, err := messages.DeletedMessage(c, id)
+	if err != nil {
+		return nil, err
+	}
+	if at == "" {
+		_, err := messages.MustFind(c, id)
+		return nil, err
+	}
+	why := Reason{
+		MessageID: id, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, Gone: true, LastError: m.Error,
+		Where: "nowhere: it was deleted at " + at, Rule: "retention deletes what has ended for long enough",
+		Fix: "Nothing; `mailroom trace " + id + "` tells its story",
+	}
+	n, err := c.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id)
+	if why.Attempts = int(n); err == nil {
+		why.Receipts, err = messages.ReceiptsOf(c, &m)
+	}
+	return []Reason{why}, err
+}

@@ -1,0 +1,193 @@
+package overview
+
+import (
+	"fmt"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"time"
+)
+
+// explainLive explains a message that the router still has to act on.
+func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int, why *Reason) error {
+	if err := delivery.AdoptAhead(c, m, conf, l.Now()); err != nil {
+		return err
+	}
+	why.NextAttemptAt = m.NextAttemptAt
+	now := orchestrator.Stamp(l.Now())
+	overdueAt := orchestrator.ParseStamp(ledger.DueSince(m)).Add(conf.Settings.OverdueAfter)
+	why.Overdue = m.CreatedAt != "" && overdueAt.Before(l.Now())
+	why.Where = "in agent_message, undelivered"
+	deliver := "Run `mailroom deliver_all`, or keep `mailroom serve` running"
+	if daemons > 0 {
+		deliver = "A daemon is running and takes it within seconds; if not, look at its log"
+	}
+	agent := conf.Agents[m.Recipient]
+	switch {
+	case m.LeaseToken == "" && m.ExpiresAt != "" && m.ExpiresAt <= now:
+		explainOver(m, why)
+	case m.Held:
+		explainHeld(m, agent != nil, why)
+	case m.LeaseToken != "":
+		explainLease(l, conf, m, deliver, why)
+	case agent == nil:
+		nobody, err := agents.Nobody(c, m.Recipient)
+		if err != nil {
+			return err
+		}
+		why.Rule = nobody + "; it climbs the ladder and then fails"
+		why.Fix = "`mailroom agent add " + m.Recipient + "`"
+		if !orchestrator.CanBeAgent(m.Recipient) {
+			why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + m.ID + "` takes it back now"
+		}
+	case agent.Withheld():
+		why.Rule = "it waits, since " + ledger.NotTrusted + ": " + conf.Untrusted
+		why.Fix = ledger.NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " + m.Recipient + "`"
+	case delivery.Waits(agent):
+		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
+		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"
+	case m.NextAttemptAt > now:
+		return explainLater(c, conf, m, l.Now(), why)
+	default:
+		if err := explainOrder(c, l, conf, m, why); err != nil || why.Rule != "" {
+			return err
+		}
+		if delivery.SlotsTaken(l, agent) {
+			why.Rule = fmt.Sprintf("as many commands of %s are running as it allows, which is %d", m.Recipient, max(agent.Concurrency, 1))
+			why.Fix = "Nothing; it is taken when one of them has ended, also one that a process left which was killed"
+			return nil
+		}
+		why.Rule = "it is due now, and the next delivery run takes it"
+		why.Fix = deliver
+	}
+	return nil
+}
+
+// explainOver explains a message that expires with the next run, unless its transport is found to have taken it.
+func explainOver(m *orchestrator.Message, why *Reason) {
+	why.Rule = "its time was over at " + m.ExpiresAt + ": it expires with the next delivery run"
+	if m.Marks != "" {
+		why.Rule += ", unless its transport has it already, which is asked then"
+	}
+	why.Fix = "`mailroom dead_letters replay " + m.ID + "` sends it again, once it has expired"
+}
+
+// explainHeld explains a message that waits until somebody is there. known tells that the recipient is an agent.
+func explainHeld(m *orchestrator.Message, known bool, why *Reason) {
+	if m.Recipient == orchestrator.User {
+		why.Rule = "it " + orchestrator.WaitsForDevice + ": " + orchestrator.User + " has none that could show it. It is kept as an alert for the first that is approved"
+		why.Fix = "`mailroom signal pair` adds a phone; `mailroom cancel " + m.ID + "` takes the message back, and leaves the alert"
+		return
+	}
+	why.Rule = "it is held until somebody has the name " + m.Recipient
+	why.Fix = "`mailroom agent add " + m.Recipient + "` or `mailroom cancel " + m.ID + "`"
+	switch {
+	case known:
+		why.Rule = "somebody wrote by hand that it is held, though " + m.Recipient + " is known"
+		why.Fix = "`mailroom agent add " + m.Recipient + "` lets it go, `mailroom cancel " + m.ID + "` takes it back"
+	case !orchestrator.CanBeAgent(m.Recipient):
+		why.Rule = fmt.Sprintf("it is held until somebody has the name %q, which somebody wrote by hand", m.Recipient)
+		why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + m.ID + "` takes it back"
+	}
+}
+
+// explainLease explains a message under a lease. deliver says how messages are delivered now.
+func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, deliver string, why *Reason) {
+	now := orchestrator.Stamp(l.Now())
+	switch {
+	case ledger.IsUnowned(m) && m.LeaseUntil > now:
+		back := leaseTakenBack(l, conf, m)
+		why.Rule = "it is under a lease without an owner until " + m.LeaseUntil + ": no process is delivering it, somebody wrote that by hand" + back
+		why.Fix = endUnowned(l, m, back)
+	case m.LeaseUntil > now:
+		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil) + leaseTakenBack(l, conf, m)
+		why.Fix = "Wait. If that process has died, the message is due again when the lease ends"
+	case ledger.IsUnowned(m):
+		why.Rule = "it was under a lease without an owner, which somebody wrote by hand, until " + m.LeaseUntil
+		why.Fix = deliver
+	default:
+		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled", m.LeaseOwner, m.LeaseUntil)
+		why.Fix = deliver
+	}
+}
+
+// explainLater explains a message that is not due yet.
+func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, now time.Time, why *Reason) error {
+	asked, err := delivery.TimesPutOff(c, m.ID)
+	if err != nil {
+		return err
+	}
+	back := takenBack(m.NextAttemptAt, now, delivery.HighestRung(&conf.Settings))
+	switch {
+	case ledger.IsWantedLater(m, orchestrator.Stamp(now)):
+		why.Rule = m.Sender + " wants it delivered no earlier than " + m.NotBefore
+		why.Fix = "Nothing; it comes by itself. `mailroom cancel " + m.ID + "` takes it back"
+	case m.Status == orchestrator.Pending && asked == 0:
+		why.Rule = "its next_attempt_at, " + m.NextAttemptAt + ", was written by hand" + back
+		why.Fix = "Nothing; it comes by itself. For a later delivery there is `mailroom send --not-before`"
+	case m.Status == orchestrator.Pending:
+		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt) + back
+		why.Fix = "Nothing; it comes by itself"
+	default:
+		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", orchestrator.Plural(ledger.Attempt(m)-1, "attempt"), ledger.Attempt(m), m.NextAttemptAt) + back
+		why.Fix = "Remove the cause; the next attempt comes by itself"
+	}
+	return nil
+}
+
+// explainOrder explains a message that is due, and waits for one that its sender sent before it; why stays as it is when there
+// is none.
+func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, why *Reason) error {
+	ahead, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ledger.Leased+` AND NOT (`+ledger.Foreign+`) AND recipient = ? AND sender = ? AND seq <> ?
+		ORDER BY lease_until DESC LIMIT 1`, m.Recipient, m.Sender, m.Seq)
+	if err != nil {
+		return err
+	}
+	behind, err := c.Texts(`SELECT p.message_id || ', which ' || p.sender || ' sent before it, is put off until ' || p.next_attempt_at
+		FROM agent_message m, agent_message p WHERE m.seq = ?3 AND `+ledger.Overtaken+` ORDER BY p.next_attempt_at DESC LIMIT 1`, orchestrator.Stamp(l.Now()), m.Recipient, m.Seq)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(ahead) > 0 && ledger.IsUnowned(&ahead[0]):
+		back := leaseTakenBack(l, conf, &ahead[0])
+		why.Rule = fmt.Sprintf("%s, from %s to %s too, is under a lease without an owner until %s%s; their order is kept",
+			ahead[0].ID, m.Sender, m.Recipient, ahead[0].LeaseUntil, back)
+		why.Fix = endUnowned(l, &ahead[0], back)
+	case len(ahead) > 0:
+		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender, m.Recipient)
+		why.Fix = "Wait for that delivery"
+	case len(behind) > 0 && l.SetTransport(conf.Agents[m.Recipient]) == nil:
+		why.Rule = behind[0] + "; their order is kept"
+		why.Fix = "Nothing; it comes by itself"
+	}
+	return nil
+}
+
+// endUnowned says what to do about a lease that no process holds. back is what leaseTakenBack says of it.
+func endUnowned(l *ledger.Ledger, m *orchestrator.Message, back string) string {
+	wait := "Wait until then"
+	if back != "" {
+		wait = "Run `mailroom deliver_all`, and again when that time is over"
+	}
+	return fmt.Sprintf("%s. Or end it now: `sqlite3 %s \"UPDATE agent_message SET lease_until = '' WHERE seq = %d\"`", wait, orchestrator.ShellWord(l.Path()), m.Seq)
+}
+
+// leaseTakenBack is takenBack for the end of a lease, see clampLeases.
+func leaseTakenBack(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message) string {
+	longest := ledger.MaxLease
+	if ledger.IsUnowned(m) {
+		longest = conf.UsualLease(conf.Agents[m.Recipient])
+	}
+	return takenBack(m.LeaseUntil, l.Now(), longest)
+}
+
+// takenBack says what becomes of a time that lies further ahead than any that the engine writes, see clampTimes; "" for another.
+func takenBack(at string, now time.Time, longest time.Duration) string {
+	if at <= orchestrator.Stamp(now.Add(longest)) {
+		return ""
+	}
+	return "; the next delivery run takes that back to " + orchestrator.FormatDuration(longest) + " from then"
+}

@@ -1,0 +1,170 @@
+package push
+
+import (
+	"mailroom/orchestrator"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// services are the hosts of the push services that browsers use, and those whose names end so. Endpoints come from
+// devices, so that no other host is asked unless somebody added it by hand. Source: signal.md, "Push".
+var services = struct{ names, suffixes []string }{
+	names:    []string{"fcm.googleapis.com", "updates.push.services.mozilla.com"},
+	suffixes: []string{".push.apple.com", ".push.services.mozilla.com", ".notify.windows.com"},
+}
+
+// ntfyService is the ntfy server that needs not be added by hand.
+const ntfyService = "ntfy.sh"
+
+// maxEndpoint bounds the address of a subscription, in bytes.
+const maxEndpoint = 2048
+
+// alphanumeric are the letters and digits of a host's name and of a topic's.
+const alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// Host reports whether pushes may go to a URL's host: to that of a push service, or to one of those that were added
+// by hand, as NAME (at the usual port of the URL's scheme) or NAME:PORT. byHand says that it was the latter, which may be
+// in a private network if the settings allow it. Where a name leads is not looked up.
+func Host(u *url.URL, added []string) (known, byHand bool) {
+	host := canonicalHost(u)
+	if u.Scheme == "https" && (slices.Contains(services.names, host) ||
+		slices.ContainsFunc(services.suffixes, func(s string) bool { return strings.HasSuffix(host, s) })) {
+		return true, false
+	}
+	known = host != "" && slices.Contains(added, host)
+	return known, known
+}
+
+// canonicalHost is the host of a URL, with a port that is not the scheme's own, in lower case, an IP address in its
+// shortest form; "" when it is none. A name that ends in a full stop or has an empty label is none: no list has it.
+func canonicalHost(u *url.URL) string {
+	host := u.Hostname()
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && ip.Unmap().Is4():
+		host = ip.Unmap().String()
+	case err == nil:
+		host = "[" + ip.String() + "]"
+	case strings.Trim(host, "-._"+alphanumeric) != "" || len(host) > 253 || slices.Contains(strings.Split(host, "."), ""):
+		return ""
+	}
+	host = strings.ToLower(host)
+	port := u.Port()
+	if port == "" {
+		if strings.HasSuffix(u.Host, ":") {
+			return ""
+		}
+		return host
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return ""
+	}
+	if u.Scheme == "https" && n == 443 || u.Scheme == "http" && n == 80 {
+		return host
+	}
+	return host + ":" + strconv.FormatUint(n, 10)
+}
+
+// parseURL parses the address of a subscription or a topic, with nothing in it that these do not have.
+func parseURL(address string) (u *url.URL, why string) {
+	u, err := url.Parse(address)
+	switch {
+	case len(address) > maxEndpoint:
+		return nil, "it is longer than 2048 bytes"
+	case err != nil || u.Hostname() == "" || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, "it is no URL"
+	case u.User != nil:
+		return nil, "it has a user name in it"
+	case strings.Contains(address, "#"):
+		return nil, "it has a fragment"
+	}
+	return u, ""
+}
+
+// CheckEndpoint checks the address at which a device is pushed to, and returns its host: https, at a host that PushHost
+// knows. Errors are invalid_params and do not repeat the address, by which anybody could push.
+func CheckEndpoint(endpoint string, added []string) (host string, err error) {
+	u, why := parseURL(endpoint)
+	if why == "" && u.Scheme != "https" {
+		why = "it is no https URL"
+	}
+	if why != "" {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "endpoint: %s", why)
+	}
+	if known, _ := Host(u, added); !known {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "endpoint: %s is no push service that is known", orchestrator.Clip(u.Host)).
+			WithHint("If it is one of yours, name it in the setting signal.push_hosts, on this machine only")
+	}
+	if u.Host != canonicalHost(u) {
+		// What we sign is for this host, and push services compare that as text.
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "endpoint: its host is not written as browsers write it")
+	}
+	return u.Host, nil
+}
+
+// CheckNtfyURL checks the address of an ntfy topic, https://HOST/TOPIC, and returns its host. The host is ntfy.sh or one that
+// was added by hand; one of those may be http where private networks are allowed. Errors are invalid_params.
+func CheckNtfyURL(address string, added []string, allowPrivate bool) (host string, err error) {
+	u, why := parseURL(address)
+	if why != "" || u.RawQuery != "" || u.ForceQuery {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: it is no address of a topic").WithHint("Write it as in https://ntfy.sh/TOPIC")
+	}
+	topic, ok := strings.CutPrefix(u.EscapedPath(), "/")
+	if !ok || topic == "" || len(topic) > 64 || strings.Trim(topic, "-_"+alphanumeric) != "" {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: the path must be the topic's name, 1 to 64 letters, digits, - and _").
+			WithHint("Write it as in https://ntfy.sh/TOPIC")
+	}
+	host = canonicalHost(u)
+	byHand := host != "" && slices.Contains(added, host)
+	switch {
+	case u.Scheme != "https" && !(u.Scheme == "http" && byHand && allowPrivate):
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: it is no https address").
+			WithHint("http is for a server of your own network: name it in the setting signal.push_hosts and turn signal.allow_private on, on this machine only")
+	case !byHand && host != ntfyService:
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: %s is no server that is known", orchestrator.Clip(u.Host)).
+			WithHint("If it is one of yours, name it in the setting signal.push_hosts, on this machine only")
+	}
+	return host, nil
+}
+
+// ParseHosts reads the setting signal.push_hosts.
+func ParseHosts(value string) (hosts []string, err error) {
+	for part := range strings.SplitSeq(value, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		host := ""
+		if u, err := url.Parse("https://" + part + "/"); err == nil && u.Host == part {
+			host = canonicalHost(u)
+		}
+		if host == "" {
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no host, as in push.example.com or 10.0.0.5:8443", orchestrator.Clip(part))
+		}
+		if !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts, nil
+}
+
+// ParseSignalURL reads the setting signal.url: an https address without a path, or an http one of this machine, which is for
+// trying things in a browser here.
+func ParseSignalURL(value string) (string, error) {
+	if value == "" || value == "-" {
+		return "", nil
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is no address, as in https://phone.example.com", orchestrator.Clip(value))
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	here := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+	if u.Scheme != "https" && !(u.Scheme == "http" && here) {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q does not begin with https://, without which a phone lets no page receive pushes", orchestrator.Clip(value))
+	}
+	return strings.ToLower(u.Scheme + "://" + u.Host), nil
+}

@@ -1,0 +1,74 @@
+// Package push is what is said to the devices of the user, and which hosts may carry it.
+package push
+
+import (
+	"crypto/ecdh"
+	"encoding/base64"
+	"mailroom/orchestrator"
+	"strings"
+)
+
+// DevicePrefix begins the recipient of a push, before the id of the device. No agent has such a name.
+const DevicePrefix = "device:"
+
+// Type is the message_type of a push. A push is sent by the system, so that nobody is told when it fails: a question
+// waits in the app, too.
+const Type = "push"
+
+// Kind is what a push is about.
+type Kind string
+
+// The kinds of pushes.
+const (
+	QuestionKind Kind = "question"
+	AlertKind    Kind = "alert"
+	EndedKind    Kind = "ended" // a question needs no answer any more
+	TestKind     Kind = "test"
+)
+
+// Message is the payload of a push.
+type Message struct {
+	Kind      Kind   `json:"kind"`
+	ID        string `json:"id"`               // of the question or alert
+	Status    string `json:"status,omitempty"` // of a question that ended
+	Encrypted bool   `json:"encrypted,omitempty"`
+	Body      string `json:"body,omitempty"` // encrypted: an age file in base64; otherwise JSON. Not for those who cannot read it
+}
+
+// Secret is what an attempt at a device has as its Secret, in JSON.
+type Secret struct {
+	Endpoint     string   `json:"endpoint"`
+	P256dh       string   `json:"p256dh"` // base64url
+	Auth         string   `json:"auth"`   // base64url
+	VAPIDPrivate string   `json:"vapid_private"`
+	VAPIDPublic  string   `json:"vapid_public"`
+	Subscriber   string   `json:"subscriber"` // https URL
+	Hosts        []string `json:"hosts"`      // push hosts that were added by hand
+	AllowPrivate bool     `json:"allow_private"`
+}
+
+// NtfySecret is what an attempt at an ntfy topic has as its Secret, in JSON.
+type NtfySecret struct {
+	URL          string   `json:"url"`
+	Token        string   `json:"token"`      // that the server wants; "" is none
+	Key          string   `json:"key"`        // of the tokens of its buttons, hex
+	SignalURL    string   `json:"signal_url"` // where the app is; "" is nowhere
+	Hosts        []string `json:"hosts"`
+	AllowPrivate bool     `json:"allow_private"`
+}
+
+// CheckKeys says what is wrong with the keys of a subscription, as a browser gives them: a point of the curve P-256 and
+// 16 bytes, both in base64url. Errors are invalid_params, and show nothing of the keys.
+func CheckKeys(p256dh, auth string) error {
+	point, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(p256dh, "="))
+	if err == nil {
+		_, err = ecdh.P256().NewPublicKey(point)
+	}
+	if err != nil {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "p256dh is no public key of the curve P-256 in base64url")
+	}
+	if secret, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(auth, "=")); err != nil || len(secret) != 16 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "auth is not 16 bytes in base64url")
+	}
+	return nil
+}

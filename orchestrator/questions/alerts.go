@@ -1,0 +1,232 @@
+package questions
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// Alert is what an agent told the user.
+type Alert struct {
+	ID        string
+	Sender    string
+	Encrypted bool
+	Body      string // as a question's
+	Priority  int
+	SessionID string
+	MessageID string // of the message to User; "" when a command told it
+	CreatedAt string
+}
+
+// AlertDraft is an alert about to be told.
+type AlertDraft struct {
+	ID        string // from NewSignalID
+	Sender    string
+	Register  bool // as a question's
+	Encrypted bool
+	Body      string // at most 64 KiB
+	Priority  int
+	SessionID string
+	MessageID string
+	Devices   []string // ids of those that can read it
+}
+
+// maxAlerts is how many alerts one agent can send within an hour.
+const maxAlerts = 100
+
+// alertLife is for how long an alert is worth a push.
+const alertLife = 7 * orchestrator.Day
+
+const alertColumns = `alert_id, sender, encrypted, body, priority, session_id, message_id, created_at`
+
+func scanAlert(row store.Row) Alert {
+	return Alert{
+		ID: row.Text(0), Sender: row.Text(1), Encrypted: row.Int(2) != 0, Body: row.Text(3), Priority: int(row.Int(4)),
+		SessionID: row.Text(5), MessageID: row.Text(6), CreatedAt: row.Text(7),
+	}
+}
+
+// AlertUser stores an alert and pushes it to the devices that can read it, in one transaction; it is on disk when AlertUser
+// returns. pushed counts the devices. With a MessageID it is stored once: a repeat returns the first. Errors:
+// invalid_params, unknown_sender, unavailable when the sender has sent too many within an hour.
+func AlertUser(ctx context.Context, l *ledger.Ledger, d AlertDraft) (a Alert, pushed int, err error) {
+	if d.Sender, err = orchestrator.CheckName("sender", d.Sender); err != nil {
+		return a, 0, err
+	}
+	if len(d.Body) > maxSignal {
+		return a, 0, orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed", len(d.Body), maxSignal)
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		a, pushed, err = alertUser(t, &d)
+		return err
+	})
+	return a, pushed, err
+}
+
+func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
+	if d.MessageID != "" {
+		found := false
+		err = t.Query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+ofMessage, func(row store.Row) error {
+			a, found = scanAlert(row), true
+			return nil
+		}, d.MessageID)
+		if err != nil || found {
+			return a, 0, err
+		}
+	}
+	// What the router itself sends to the user as a message, nobody's name is on.
+	if d.Sender != orchestrator.SystemSender || d.MessageID == "" {
+		if _, err := agents.Acting(t, d.Sender, d.Register); err != nil {
+			return a, 0, err
+		}
+	}
+	if err := mayTell(t, d.Sender); err != nil {
+		return a, 0, err
+	}
+	a = Alert{
+		ID: d.ID, Sender: d.Sender, Encrypted: d.Encrypted, Body: d.Body, Priority: d.Priority, SessionID: d.SessionID,
+		MessageID: d.MessageID, CreatedAt: t.Now,
+	}
+	traceID := ""
+	if span := tracing.FromContext(t.Ctx); span != nil {
+		traceID = span.TraceID
+		span.Set(tracing.AttrMessageID, a.ID)
+		span.Set(tracing.AttrDestination, orchestrator.User)
+	}
+	_, err = t.Exec(`INSERT INTO signal_alerts (`+alertColumns+`, sealed_at, trace_id, span_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)`,
+		a.ID, a.Sender, agents.AsFlag(a.Encrypted), a.Body, a.Priority, a.SessionID, a.MessageID, a.CreatedAt, traceID, t.SpanID)
+	if err != nil {
+		return a, 0, err
+	}
+	if err := noteSignal(t, a.ID, tracing.Created, "", "sent", ""); err != nil {
+		return a, 0, err
+	}
+	p := push.Message{Kind: push.AlertKind, ID: a.ID, Encrypted: a.Encrypted, Body: a.Body}
+	if pushed, err = sendPush(t, d.Devices, p, a.Priority, alertLife); err != nil {
+		return a, 0, err
+	}
+	return a, pushed, t.Heartbeat(d.Sender)
+}
+
+// mayTell refuses an alert too many: what comes in a loop must not ring a phone without end.
+func mayTell(t *ledger.Tx, sender string) error {
+	n, err := t.Number(`SELECT count(*) FROM signal_alerts WHERE created_at > ? AND sender = ?`, orchestrator.Stamp(t.Clock.Add(-time.Hour)), sender)
+	if err != nil || n < maxAlerts {
+		return err
+	}
+	return orchestrator.Errorf(orchestrator.Unavailable, "%d alerts of %s came within an hour, the limit; nothing was sent", n, sender).WithHint("Wait, or put them together in one")
+}
+
+// GetAlert returns an alert. Error: not_found.
+func GetAlert(ctx context.Context, l *ledger.Ledger, id string) (a Alert, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		found := false
+		err := c.Query(`SELECT `+alertColumns+` FROM signal_alerts WHERE alert_id = ?`, func(row store.Row) error {
+			a, found = scanAlert(row), true
+			return nil
+		}, id)
+		if err == nil && !found {
+			err = orchestrator.Errorf(orchestrator.NotFound, "there is no alert %q", orchestrator.Clip(id))
+		}
+		return err
+	})
+	return a, err
+}
+
+// Alerts lists the alerts since a time, newest first, at most limit. The zero time is the beginning.
+func Alerts(ctx context.Context, l *ledger.Ledger, since time.Time, limit int) (list []Alert, err error) {
+	from := ""
+	if !since.IsZero() {
+		from = orchestrator.Stamp(since)
+	}
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list, err = alerts(c, limit, `created_at >= ?2 ORDER BY created_at DESC`, from)
+		return err
+	})
+	return list, err
+}
+
+// alerts returns those that fulfil a condition, whose parameter is ?2, in an order that an index has.
+func alerts(c *store.Conn, limit int, where, arg string) (list []Alert, err error) {
+	list = []Alert{}
+	err = c.Query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+where+` LIMIT +?1`,
+		func(row store.Row) error {
+			list = append(list, scanAlert(row))
+			return nil
+		}, limit, arg)
+	return list, err
+}
+
+// ReplaceAlert puts another body in place of the old one of an alert: one that could be read by nobody is sealed anew for
+// the devices that came later. Errors: not_found; conflict when the alert has another body than old by now.
+func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) error {
+	if len(body) > maxSignal {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed", len(body), maxSignal)
+	}
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		n, err := t.Exec(`UPDATE signal_alerts SET body = ?, sealed_at = ? WHERE alert_id = ? AND body = ?`, body, t.Now, id, old)
+		if err != nil || n > 0 {
+			return err
+		}
+		_, found, err := t.Text(`SELECT alert_id FROM signal_alerts WHERE alert_id = ?`, id)
+		switch {
+		case err != nil:
+			return err
+		case found:
+			return orchestrator.Errorf(orchestrator.Conflict, "the alert %q was sealed anew by somebody else", orchestrator.Clip(id))
+		}
+		return orchestrator.Errorf(orchestrator.NotFound, "there is no alert %q", orchestrator.Clip(id))
+	})
+}
+
+// Bounds of what a device is shown at once.
+const (
+	shownQuestions = 200
+	shownAlerts    = 50
+)
+
+// SignalsFor returns what a device shows: the pending questions, oldest first and at most 200, and the newest 50 alerts.
+// What was sealed before the device was approved is left out, since it cannot read it.
+func SignalsFor(ctx context.Context, l *ledger.Ledger, d Device) (questions []Question, alerts []Alert, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		questions = []Question{}
+		// Each asker has its turn, so that one with many questions hides nobody's.
+		err := c.Query(`SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn
+			FROM signal_questions WHERE status = 'pending' AND expires_at > ? AND (encrypted = 0 OR created_at >= ?)) AS q
+			ORDER BY turn LIMIT +?`, func(row store.Row) error {
+			questions = append(questions, scanQuestion(row))
+			return nil
+		}, orchestrator.Stamp(l.Now()), d.ApprovedAt, shownQuestions)
+		slices.SortFunc(questions, func(a, b Question) int {
+			return cmp.Or(strings.Compare(a.CreatedAt, b.CreatedAt), strings.Compare(a.ID, b.ID))
+		})
+		if err == nil {
+			alerts, err = alertsFor(c, d.ApprovedAt)
+		}
+		return err
+	})
+	return questions, alerts, err
+}
+
+// alertsFor are the newest alerts that a device can read: those in clear, and those that were sealed since its approval.
+func alertsFor(c *store.Conn, approvedAt string) ([]Alert, error) {
+	clear, err := alerts(c, shownAlerts, `encrypted = 0 AND created_at >= ?2 ORDER BY created_at DESC`, "")
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := alerts(c, shownAlerts, `encrypted <> 0 AND sealed_at >= ?2 ORDER BY sealed_at DESC`, approvedAt)
+	all := append(clear, sealed...)
+	slices.SortFunc(all, func(a, b Alert) int {
+		return cmp.Or(strings.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(b.ID, a.ID))
+	})
+	return all[:min(len(all), shownAlerts)], err
+}

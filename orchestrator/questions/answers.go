@@ -1,0 +1,167 @@
+package questions
+
+import (
+	"context"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// Cancel takes a question back. by is the agent that asks for it; "" is the administrator. Errors: not_found, also for
+// the question of another; conflict, with the status among its details, when it is not pending.
+func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err error) {
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		if q, err = mustQuestion(t, id); err != nil {
+			return err
+		}
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		if !asked(conf, &q, by) {
+			q = Question{}
+			return noQuestion(id)
+		}
+		if q.Status != QuestionPending {
+			return notPending(&q)
+		}
+		return endQuestion(t, &q, QuestionCancelled, "", "")
+	})
+	return q, err
+}
+
+// Wait waits until a question is not pending any more, or until the timeout ends, and returns it. Errors:
+// not_found; context.Cause(ctx) when ctx ended.
+func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duration) (Question, error) {
+	deadline := l.Now().Add(timeout)
+	rings, stop, err := l.Bell.Listen(ctx, id)
+	if err != nil {
+		return Question{}, err
+	}
+	defer stop()
+	for {
+		q, err := Get(ctx, l, id)
+		left := deadline.Sub(l.Now())
+		if err != nil || q.Status != QuestionPending || left <= 0 {
+			return q, err
+		}
+		if expires := orchestrator.ParseStamp(q.ExpiresAt).Sub(l.Now()); expires < left {
+			left = max(expires, time.Millisecond)
+		}
+		timer := time.NewTimer(min(left, orchestrator.SlowPoll))
+		select {
+		case <-rings:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return q, context.Cause(ctx)
+		}
+		timer.Stop()
+	}
+}
+
+// AnswerRead notes that the asker has read the answer of a question; the first time counts. Errors: not_found; conflict when
+// it is not answered.
+func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		q, err := mustQuestion(t, id)
+		if err != nil {
+			return err
+		}
+		if q.Status != QuestionAnswered {
+			return notPending(&q)
+		}
+		return answerRead(t, q)
+	})
+}
+
+func answerRead(t *ledger.Tx, q Question) error {
+	if q.ReadAt != "" {
+		return nil
+	}
+	if _, err := t.Exec(`UPDATE signal_questions SET read_at = ? WHERE question_id = ?`, t.Now, q.ID); err != nil {
+		return err
+	}
+	return noteSignal(t, q.ID, tracing.Read, string(q.Status), string(q.Status), "")
+}
+
+// RefuseAnswer takes an answer that its asker found to be forged out of a question, which is pending again, and pushed
+// again, unless its time has passed. answer is the one that was refused: another that has come meanwhile stays. Errors:
+// not_found.
+func RefuseAnswer(ctx context.Context, l *ledger.Ledger, id, answer, why string) error {
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		q, err := mustQuestion(t, id)
+		if err != nil || q.Status != QuestionAnswered || q.Answer != answer || q.ReadAt != "" || q.ReturnedAt != "" {
+			return err
+		}
+		if _, err := t.Exec(`UPDATE signal_questions SET status = 'pending', ended_at = '', answer = '', answered_by = '' WHERE question_id = ?`, id); err != nil {
+			return err
+		}
+		if err := noteSignal(t, id, tracing.Refused, string(q.Status), string(QuestionPending), why); err != nil {
+			return err
+		}
+		q.Status, q.EndedAt, q.Answer, q.AnsweredBy = QuestionPending, "", "", ""
+		t.Ring.Add([]string{id})
+		if q.ExpiresAt <= t.ClockText {
+			return endQuestion(t, &q, QuestionExpired, "", "")
+		}
+		return pushAgain(t, &q)
+	})
+}
+
+// expiredQuestions bounds the questions that one transaction expires.
+const expiredQuestions = 100
+
+// expireQuestions ends questions whose time has passed. One whose id is no text cannot be named, and is passed over.
+func expireQuestions(t *ledger.Tx) (more bool, err error) {
+	var list []Question
+	err = t.Query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'pending' AND expires_at <= ? AND question_id < x'' ORDER BY expires_at LIMIT +?`,
+		func(row store.Row) error {
+			list = append(list, scanQuestion(row))
+			return nil
+		}, t.ClockText, expiredQuestions)
+	if err != nil {
+		return false, err
+	}
+	for i := range list {
+		if err := endQuestion(t, &list[i], QuestionExpired, "", ""); err != nil {
+			return false, err
+		}
+	}
+	return len(list) == expiredQuestions, nil
+}
+
+// withdrawQuestions takes back what a name has asked the user and nobody has answered, and answers that it has not read, or that
+// have not gone back to it: they are for nobody else.
+func withdrawQuestions(t *ledger.Tx, name string) error {
+	var open []Question
+	err := t.Query(`SELECT `+questionColumns+` FROM signal_questions WHERE asker = ? AND status = 'pending'`, func(row store.Row) error {
+		open = append(open, scanQuestion(row))
+		return nil
+	}, name)
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		if err := endQuestion(t, &open[i], QuestionCancelled, "", "the agent "+name+" was removed"); err != nil {
+			return err
+		}
+	}
+	answered, err := t.Texts(`SELECT question_id FROM signal_questions WHERE asker = ? AND status = 'answered'
+		AND (read_at = '' OR message_id <> '' AND returned_at = '')`, name)
+	if err != nil {
+		return err
+	}
+	for _, id := range answered {
+		if _, err := t.Exec(`UPDATE signal_questions SET status = 'cancelled', answer = '' WHERE question_id = ?`, id); err != nil {
+			return err
+		}
+		if err := noteSignal(t, id, tracing.Cancelled, string(QuestionAnswered), string(QuestionCancelled), "the agent "+name+" was removed before it read the answer"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

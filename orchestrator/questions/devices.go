@@ -1,0 +1,356 @@
+package questions
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/store"
+)
+
+// The states of a device, and its kinds.
+const (
+	DeviceWaiting = "waiting" // paired, and not yet approved
+	DeviceActive  = "active"
+	DeviceRevoked = "revoked"
+
+	DeviceApp  = "app"
+	DeviceNtfy = "ntfy"
+)
+
+// ntfyDevice is the id of the ntfy topic among the devices.
+const ntfyDevice = "ntfy"
+
+// Device is a phone of the user's, or the topic of an ntfy server, which can read nothing that is encrypted.
+type Device struct {
+	ID          string
+	Name        string
+	Kind        string // DeviceApp or DeviceNtfy
+	State       string
+	Recipient   string // age recipient, "age1..."; "" of a topic
+	Fingerprint string // of the recipient
+	CreatedAt   string
+	ApprovedAt  string
+	RevokedAt   string
+	SeenAt      string // when it last asked for something, to the minute
+	PushHost    string // where it is pushed to; "" is nowhere
+	PushProblem string // since when and why it is not pushed to any more
+	PushedAt    string // the last attempt
+	PushOutcome string // "delivered", or why it failed
+}
+
+const deviceColumns = `device_id, name, kind, state, recipient, created_at, approved_at, revoked_at, seen_at, push_host, push_problem,
+	pushed_at, push_outcome`
+
+func scanDevice(row store.Row) Device {
+	return Device{
+		ID: row.Text(0), Name: row.Text(1), Kind: row.Text(2), State: row.Text(3), Recipient: row.Text(4),
+		Fingerprint: Fingerprint(row.Text(4)), CreatedAt: row.Text(5), ApprovedAt: row.Text(6), RevokedAt: row.Text(7),
+		SeenAt: row.Text(8), PushHost: row.Text(9), PushProblem: row.Text(10), PushedAt: row.Text(11), PushOutcome: row.Text(12),
+	}
+}
+
+// crockford is base32 with an alphabet in which nothing looks like something else.
+const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+// inGroups writes bytes as so many characters of Crockford's base32, in groups of four.
+func inGroups(b []byte, characters int) string {
+	var s strings.Builder
+	bits, have := uint(0), 0
+	for i := 0; i < characters; i++ {
+		if have < 5 {
+			bits, have, b = bits<<8|uint(b[0]), have+8, b[1:]
+		}
+		have -= 5
+		if i > 0 && i%4 == 0 {
+			s.WriteByte('-')
+		}
+		s.WriteByte(crockford[bits>>have&31])
+	}
+	return s.String()
+}
+
+// ungrouped reads what a person typed of such characters: any case, any grouping, and O for 0, I and L for 1.
+func ungrouped(text string) string {
+	return strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1").Replace(strings.ToUpper(text))
+}
+
+// Fingerprint is the short form of an age recipient that people compare: 16 characters, 80 bits, in groups of four. It is
+// "" for none.
+func Fingerprint(recipient string) string {
+	if recipient == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(recipient))
+	return inGroups(sum[:], 16)
+}
+
+// SameFingerprint reports whether a person typed a fingerprint, in any case and grouping.
+func SameFingerprint(typed, fingerprint string) bool {
+	return fingerprint != "" && ungrouped(typed) == ungrouped(fingerprint)
+}
+
+func newSignalID(prefix string, now time.Time) (string, error) {
+	id, err := ulid.New(ulid.Timestamp(now), rand.Reader)
+	return prefix + id.String(), err
+}
+
+// Devices lists the devices, oldest first; revoked ones too.
+func Devices(ctx context.Context, l *ledger.Ledger) (list []Device, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list = []Device{}
+		return c.Query(`SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`, func(row store.Row) error {
+			list = append(list, scanDevice(row))
+			return nil
+		})
+	})
+	return list, err
+}
+
+func device(c *store.Conn, id string) (d Device, err error) {
+	found := false
+	err = c.Query(`SELECT `+deviceColumns+` FROM signal_devices WHERE device_id = ?`, func(row store.Row) error {
+		d, found = scanDevice(row), true
+		return nil
+	}, id)
+	if err == nil && !found {
+		err = orchestrator.Errorf(orchestrator.NotFound, "there is no device %q", orchestrator.Clip(id)).WithHint("`mailroom signal device list` shows them")
+	}
+	return d, err
+}
+
+// DeviceOfToken returns the device that shows a token. It looks into the database each time, so that a revocation works at
+// once, and notes to the minute that the device was there. Error: unauthenticated, without telling why.
+func DeviceOfToken(ctx context.Context, l *ledger.Ledger, token string) (d Device, err error) {
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the device's token is not valid").WithHint("Pair it again: `mailroom signal pair`")
+	if !strings.HasPrefix(token, deviceTokenPrefix) || len(token) > 128 {
+		return d, refused
+	}
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		id, found, err := c.Text(`SELECT device_id FROM signal_subscriptions WHERE token_hash = ?`, agents.HashToken(token))
+		if err == nil && !found {
+			err = refused
+		}
+		if err != nil {
+			return err
+		}
+		d, err = device(c, id)
+		return err
+	})
+	if err == nil && d.State == DeviceRevoked || orchestrator.CodeOf(err) == orchestrator.NotFound {
+		err = refused
+	}
+	if err != nil {
+		return Device{}, err
+	}
+	if d.SeenAt < orchestrator.Stamp(l.Now().Add(-time.Minute)) {
+		if err := seen(ctx, l, d.ID); err != nil { // a database that cannot be written can be read
+			l.Log.Warn("it could not be noted that a device was there", "device", d.ID, "error", err)
+		}
+	}
+	return d, nil
+}
+
+// seen notes that a device was there. Nobody waits for long behind a writer for that.
+func seen(ctx context.Context, l *ledger.Ledger, device string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		t.Quiet = true
+		_, err := t.Exec(`UPDATE signal_devices SET seen_at = ? WHERE device_id = ?`, t.Now, device)
+		return err
+	})
+}
+
+// changeDevice changes a device within a transaction that makes every process look at the devices again.
+func changeDevice(ctx context.Context, l *ledger.Ledger, id string, change func(t *ledger.Tx, d *Device) error) (d Device, err error) {
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		if d, err = device(t.Conn, id); err != nil {
+			return err
+		}
+		if err := change(t, &d); err != nil {
+			return err
+		}
+		if d, err = device(t.Conn, id); err != nil {
+			return err
+		}
+		return t.ConfigChanged()
+	})
+	return d, err
+}
+
+// ActivateDevice lets a device that waits see and answer questions. Whoever calls it has pinned the device's recipient,
+// which is the one to be activated; another one in the table is a conflict. Errors: not_found, conflict.
+func ActivateDevice(ctx context.Context, l *ledger.Ledger, id, recipient string) (Device, error) {
+	return changeDevice(ctx, l, id, func(t *ledger.Tx, d *Device) error {
+		if d.State == DeviceRevoked {
+			return orchestrator.Errorf(orchestrator.Conflict, "the device %s was revoked at %s", id, d.RevokedAt).WithHint("Pair it again: `mailroom signal pair`")
+		}
+		if d.Recipient != recipient {
+			return orchestrator.Errorf(orchestrator.Conflict, "the device %s has another key than the one to be approved", id)
+		}
+		if _, err := t.Exec(`UPDATE signal_devices SET state = 'active', approved_at = CASE WHEN state = 'active' THEN approved_at ELSE ? END
+			WHERE device_id = ?`, t.Now, id); err != nil {
+			return err
+		}
+		return agents.ReleaseHeld(t, orchestrator.User, "a device was approved")
+	})
+}
+
+// RevokeDevice shuts a device out: its token and its subscription are deleted, and nothing is sealed for it any more. What
+// it has read already it has. Questions that no device is left to read are taken back. Errors: not_found.
+func RevokeDevice(ctx context.Context, l *ledger.Ledger, id string) (Device, error) {
+	return changeDevice(ctx, l, id, func(t *ledger.Tx, d *Device) error {
+		if err := dropPushes(t, id, "the device was revoked"); err != nil {
+			return err
+		}
+		if _, err := t.Exec(`DELETE FROM signal_subscriptions WHERE device_id = ?`, id); err != nil {
+			return err
+		}
+		_, err := t.Exec(`UPDATE signal_devices SET state = 'revoked', revoked_at = CASE WHEN revoked_at = '' THEN ? ELSE revoked_at END,
+			push_host = '', push_problem = '' WHERE device_id = ?`, t.Now, id)
+		if err != nil {
+			return err
+		}
+		return endUnreadable(t)
+	})
+}
+
+// HasDevice reports whether the user has a device that shows what is sealed.
+func HasDevice(c *store.Conn) (bool, error) {
+	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind = '` + DeviceApp + `')`)
+	return n != 0, err
+}
+
+// endUnreadable takes back the questions that no device is left to read: who asked would wait in vain.
+func endUnreadable(t *ledger.Tx) error {
+	var list []Question
+	err := t.Query(`SELECT `+questionColumns+` FROM signal_questions q WHERE status = 'pending' AND encrypted <> 0 AND NOT EXISTS (
+		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind = '`+DeviceApp+`' AND d.approved_at <= q.created_at)`, func(row store.Row) error {
+		list = append(list, scanQuestion(row))
+		return nil
+	})
+	for i := range list {
+		if err == nil {
+			err = endQuestion(t, &list[i], QuestionCancelled, "", "no phone is left that can read it")
+		}
+	}
+	return err
+}
+
+// Subscription is where and how a device is pushed to, as its browser says it. Source: W3C Push API, PushSubscription.
+type Subscription struct {
+	Endpoint string
+	P256dh   string // base64url
+	Auth     string // base64url
+}
+
+// Subscribe notes where a device is pushed to from now on. Errors: not_found, permission_denied for a revoked device,
+// invalid_params for an endpoint that is not at a push service that is known, or was added by hand, and for keys that are none.
+func Subscribe(ctx context.Context, l *ledger.Ledger, device string, s Subscription) error {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return err
+	}
+	host, err := push.CheckEndpoint(s.Endpoint, conf.Settings.PushHosts)
+	if err == nil {
+		err = push.CheckKeys(s.P256dh, s.Auth)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = changeDevice(ctx, l, device, func(t *ledger.Tx, d *Device) error {
+		if d.State == DeviceRevoked {
+			return orchestrator.Errorf(orchestrator.PermissionDenied, "the device %s was revoked", device)
+		}
+		if _, err := t.Exec(`UPDATE signal_subscriptions SET endpoint = ?, p256dh = ?, auth = ? WHERE device_id = ?`,
+			s.Endpoint, s.P256dh, s.Auth, device); err != nil {
+			return err
+		}
+		_, err := t.Exec(`UPDATE signal_devices SET push_host = ?, push_problem = '' WHERE device_id = ?`, host, device)
+		return err
+	})
+	return err
+}
+
+// Unsubscribe makes that a device is not pushed to any more. Error: not_found.
+func Unsubscribe(ctx context.Context, l *ledger.Ledger, device string) error {
+	_, err := changeDevice(ctx, l, device, func(t *ledger.Tx, d *Device) error {
+		if err := dropPushes(t, device, "the device has unsubscribed"); err != nil {
+			return err
+		}
+		if _, err := t.Exec(`UPDATE signal_subscriptions SET endpoint = '', p256dh = '', auth = '' WHERE device_id = ?`, device); err != nil {
+			return err
+		}
+		_, err := t.Exec(`UPDATE signal_devices SET push_host = '', push_problem = '' WHERE device_id = ?`, device)
+		return err
+	})
+	return err
+}
+
+// deviceTokenPrefix begins every token of a device, so that scanners for secrets can find one that leaked.
+const deviceTokenPrefix = "mailroom_device_"
+
+// newDeviceToken makes a token of 256 bits.
+func newDeviceToken() string {
+	var random [32]byte
+	rand.Read(random[:]) // never fails; see crypto/rand
+	return deviceTokenPrefix + base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+// NtfyConfig says which topic of an ntfy server is told, too.
+type NtfyConfig struct {
+	URL   string // of the topic; "" is none
+	Token string // that the server wants; "" is none
+}
+
+// SetNtfy makes an ntfy topic one of the devices, or removes it. Errors: invalid_params for an address that is not one of
+// ntfy.sh or a server that was added by hand; not_found when there is none to remove.
+func SetNtfy(ctx context.Context, l *ledger.Ledger, n NtfyConfig) (d Device, err error) {
+	if n.URL == "" {
+		return RevokeDevice(ctx, l, ntfyDevice)
+	}
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return d, err
+	}
+	if _, err := push.CheckNtfyURL(n.URL, conf.Settings.PushHosts, conf.Settings.AllowPrivatePush); err != nil {
+		return d, err
+	}
+	u, err := url.Parse(n.URL)
+	if err != nil {
+		return d, err
+	}
+	var key [32]byte
+	rand.Read(key[:]) // never fails; see crypto/rand
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		if _, err := t.Exec(`
+			INSERT INTO signal_devices (device_id, name, kind, state, created_at, approved_at, push_host) VALUES (?1, ?2, ?3, 'active', ?4, ?4, ?2)
+			ON CONFLICT (device_id) DO UPDATE SET name = ?2, state = 'active', approved_at = ?4, revoked_at = '', push_host = ?2, push_problem = ''`,
+			ntfyDevice, u.Host, DeviceNtfy, t.Now); err != nil {
+			return err
+		}
+		if _, err := t.Exec(`
+			INSERT INTO signal_subscriptions (device_id, endpoint, p256dh, auth) VALUES (?1, ?2, ?3, ?4)
+			ON CONFLICT (device_id) DO UPDATE SET token_hash = '', endpoint = ?2, p256dh = ?3, auth = ?4`,
+			ntfyDevice, n.URL, hex.EncodeToString(key[:]), n.Token); err != nil {
+			return err
+		}
+		if d, err = device(t.Conn, ntfyDevice); err != nil {
+			return err
+		}
+		return t.ConfigChanged()
+	})
+	return d, err
+}

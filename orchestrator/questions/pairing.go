@@ -1,0 +1,253 @@
+package questions
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// A pairing code is 12 characters of Crockford's base32. By the first four it is found, and only who has them uses up one
+// of its tries: guessing at random jams nobody's pairing. The other eight are 40 bits, of which five are tried.
+const (
+	pairingLife      = 5 * time.Minute
+	pairingTries     = 5
+	pairingSelector  = 4
+	pairingLength    = 12
+	maxDevices       = 50 // active or waiting
+	maxPairingsOpen  = 20
+	maxDeviceName    = 64 // characters
+	maxWaitingDevice = 24 * time.Hour
+)
+
+// StartPairing makes a code by which one phone can become a device within five minutes. Error: unavailable when too many
+// are open, or the database, which says where the phone is led, is not trusted.
+func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string, err error) {
+	var random [8]byte
+	rand.Read(random[:]) // never fails; see crypto/rand
+	code = inGroups(random[:], pairingLength)
+	plain := ungrouped(code)
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		t.Traced = true
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		if conf.Untrusted != "" {
+			return orchestrator.Errorf(orchestrator.Unavailable, "the address to which a phone is led comes from this database, which is not trusted: %s", conf.Untrusted).
+				WithHint("%s", ledger.NotTrustedHint)
+		}
+		if _, err := t.Exec(`DELETE FROM signal_pairings WHERE expires_at <= ? OR expires_at > ?`, t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife))); err != nil {
+			return err
+		}
+		open, err := t.Number(`SELECT count(*) FROM signal_pairings`)
+		if err != nil {
+			return err
+		}
+		if open >= maxPairingsOpen {
+			return orchestrator.Errorf(orchestrator.Unavailable, "%d pairing codes are open", open).WithHint("Use one of them, or wait until they expire, within five minutes")
+		}
+		expiresAt = orchestrator.Stamp(t.Clock.Add(pairingLife))
+		_, err = t.Exec(`INSERT INTO signal_pairings (selector, secret_hash, created_at, expires_at) VALUES (?1, ?2, ?3, ?4)
+			ON CONFLICT (selector) DO UPDATE SET secret_hash = ?2, created_at = ?3, expires_at = ?4, tries = 0`,
+			plain[:pairingSelector], agents.HashToken(plain), t.Now, expiresAt)
+		return err
+	})
+	return code, expiresAt, err
+}
+
+// PairRequest is what a phone sends to become a device.
+type PairRequest struct {
+	Code      string // as it was typed
+	Name      string // what the phone calls itself, at most 64 characters
+	Recipient string // age recipient of its key, which the caller has checked
+}
+
+// Pair makes a device of who has a code, to be approved, and returns the token that it shows from now on. The code is used
+// up. Errors: permission_denied for a code that is wrong, used or too old, without telling which; invalid_params;
+// unavailable when there are too many devices.
+func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token string, err error) {
+	if p.Name = strings.TrimSpace(p.Name); p.Name == "" || utf8.RuneCountInString(p.Name) > maxDeviceName || strings.ContainsFunc(p.Name, unicode.IsControl) {
+		return d, "", orchestrator.Errorf(orchestrator.InvalidParams, "name: it has 1 to %d characters, and no control characters", maxDeviceName)
+	}
+	refused := orchestrator.Errorf(orchestrator.PermissionDenied, "the code is wrong, used already or older than five minutes").WithHint("`mailroom signal pair` makes a new one")
+	plain := ungrouped(p.Code)
+	if len(plain) != pairingLength {
+		return d, "", refused
+	}
+	token = newDeviceToken()
+	id, err := newSignalID("d-", l.Now())
+	if err != nil {
+		return d, "", err
+	}
+	right := false
+	// Who guesses at random takes no write lock.
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		n, err := c.Number(`SELECT count(*) FROM signal_pairings WHERE selector = ?`, plain[:pairingSelector])
+		if err == nil && n == 0 {
+			err = refused
+		}
+		return err
+	})
+	if err != nil {
+		return d, "", err
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+		if right, err = usePairing(t, plain); err != nil || !right {
+			return err // the try counts
+		}
+		if err := addDevice(t, id, &p, token); err != nil {
+			return err
+		}
+		d, err = device(t.Conn, id)
+		return err
+	})
+	if err == nil && !right {
+		err = refused
+	}
+	if err != nil {
+		return Device{}, "", err
+	}
+	return d, token, nil
+}
+
+// usePairing reports whether a code is right, and uses it up, or one of its tries.
+func usePairing(t *ledger.Tx, code string) (right bool, err error) {
+	var hash string
+	err = t.Query(`SELECT secret_hash FROM signal_pairings WHERE selector = ? AND expires_at > ? AND expires_at <= ? AND tries < ?`, func(row store.Row) error {
+		hash = row.Text(0)
+		return nil
+	}, code[:pairingSelector], t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife)), pairingTries)
+	if err != nil || hash == "" {
+		return false, err
+	}
+	t.Traced = true
+	if subtle.ConstantTimeCompare([]byte(hash), []byte(agents.HashToken(code))) != 1 {
+		_, err = t.Exec(`UPDATE signal_pairings SET tries = tries + 1 WHERE selector = ?`, code[:pairingSelector])
+		return false, err
+	}
+	_, err = t.Exec(`DELETE FROM signal_pairings WHERE selector = ?`, code[:pairingSelector])
+	return true, err
+}
+
+func addDevice(t *ledger.Tx, id string, p *PairRequest, token string) error {
+	// What was never approved within a day is forgotten.
+	old := orchestrator.Stamp(t.Clock.Add(-maxWaitingDevice))
+	for _, forget := range []string{
+		`DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices WHERE state = 'waiting' AND created_at < ?)`,
+		`DELETE FROM signal_devices WHERE state = 'waiting' AND created_at < ?`,
+	} {
+		if _, err := t.Exec(forget, old); err != nil {
+			return err
+		}
+	}
+	n, err := t.Number(`SELECT count(*) FROM signal_devices WHERE state <> 'revoked'`)
+	if err != nil {
+		return err
+	}
+	if n >= maxDevices {
+		return orchestrator.Errorf(orchestrator.Unavailable, "there are %d devices, the most there can be", n).WithHint("Revoke some: `mailroom signal device revoke ID`")
+	}
+	if _, err := t.Exec(`INSERT INTO signal_devices (device_id, name, recipient, created_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?4)`,
+		id, p.Name, p.Recipient, t.Now); err != nil {
+		return err
+	}
+	_, err = t.Exec(`INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?)`, id, agents.HashToken(token))
+	return err
+}
+
+// VAPIDPublicKey returns the key by which push services know this database, base64url of an uncompressed point of P-256. It
+// is made when it is first asked for. Source: RFC 8292, part 3.2.
+func VAPIDPublicKey(ctx context.Context, l *ledger.Ledger) (key string, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		key, _, err = c.Text(`SELECT public_key FROM signal_keys WHERE name = 'vapid'`)
+		return err
+	})
+	if err != nil || key != "" {
+		return key, err
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		key, _, err = vapidKeys(t)
+		return err
+	})
+	return key, err
+}
+
+func vapidKeys(t *ledger.Tx) (public, private string, err error) {
+	err = t.Query(`SELECT public_key, private_key FROM signal_keys WHERE name = 'vapid'`, func(row store.Row) error {
+		public, private = row.Text(0), row.Text(1)
+		return nil
+	})
+	if err != nil || public != "" {
+		return public, private, err
+	}
+	pair, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		return "", "", err
+	}
+	public = base64.RawURLEncoding.EncodeToString(pair.PublicKey().Bytes())
+	private = base64.RawURLEncoding.EncodeToString(pair.Bytes())
+	_, err = t.Exec(`
+		INSERT INTO signal_keys (name, public_key, private_key, created_at) VALUES ('vapid', ?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET public_key = excluded.public_key, private_key = excluded.private_key, created_at = excluded.created_at`,
+		public, private, t.Now)
+	return public, private, err
+}
+
+// NtfyToken is the token with which a button of a notification answers a question: whoever has the key of the topic makes it.
+// It is good while the question is open, and so once, but for an answer that was refused: then again. It has 32 hex digits.
+func NtfyToken(key, question string, option int) string {
+	secret, _ := hex.DecodeString(key) // "" has no buttons
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(question + "\n" + strconv.Itoa(option)))
+	return hex.EncodeToString(mac.Sum(nil))[:32]
+}
+
+// NtfyOption answers a question that is not encrypted with the token of a button. Errors: permission_denied for a wrong
+// token; those of AnswerQuestion.
+func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option int, token string) error {
+	var key string
+	err := l.ReadTables(ctx, func(c *store.Conn) (err error) {
+		key, _, err = c.Text(`SELECT s.p256dh FROM signal_subscriptions s JOIN signal_devices d USING (device_id) WHERE d.kind = 'ntfy' AND d.state = 'active'`)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if key == "" || subtle.ConstantTimeCompare([]byte(NtfyToken(key, question, option)), []byte(token)) != 1 {
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "the button's token is not valid")
+	}
+	q, err := Get(ctx, l, question)
+	if err != nil {
+		return err
+	}
+	if q.Encrypted {
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "an encrypted question is answered in the app")
+	}
+	_, err = Answer(ctx, l, question, ntfyDevice, fmt.Sprintf(`{"option":%d}`, option))
+	return err
+}
+
+// SignalURL is the https address of the phone app, without a path; "" when the setting signal.url is not set.
+func SignalURL(ctx context.Context, l *ledger.Ledger) (string, error) {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return "", err
+	}
+	return conf.Settings.SignalURL, nil
+}

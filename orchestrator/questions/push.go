@@ -1,0 +1,238 @@
+package questions
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// pushTimeout bounds one attempt at a device, in seconds: a request, and another one when the first was too large.
+const pushTimeout = 30
+
+// readDevices reads the devices that can be pushed to, as recipients.
+func readDevices(c *store.Conn) (list []*ledger.Agent, err error) {
+	err = c.Query(`SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host <> '' AND push_problem = ''
+		ORDER BY device_id`, func(row store.Row) error {
+		id, scheme := row.Text(0), "push:"
+		if row.Text(1) == DeviceNtfy {
+			scheme = "ntfy:"
+		}
+		list = append(list, &ledger.Agent{Name: push.DevicePrefix + id, Deliver: scheme + id, TimeoutSeconds: pushTimeout})
+		return nil
+	})
+	return list, err
+}
+
+// pushSecret is the Secret of an attempt at a device.
+func pushSecret(t *ledger.Tx, recipient string) (string, error) {
+	conf, err := t.Config()
+	if err != nil {
+		return "", err
+	}
+	var kind, endpoint, key, auth string
+	err = t.Query(`SELECT d.kind, s.endpoint, s.p256dh, s.auth FROM signal_devices d JOIN signal_subscriptions s USING (device_id)
+		WHERE device_id = ?`, func(row store.Row) error {
+		kind, endpoint, key, auth = row.Text(0), row.Text(1), row.Text(2), row.Text(3)
+		return nil
+	}, recipient[len(push.DevicePrefix):])
+	if err != nil {
+		return "", err
+	}
+	s := &conf.Settings
+	var secret any
+	if kind == DeviceNtfy {
+		secret = push.NtfySecret{URL: endpoint, Token: auth, Key: key, SignalURL: s.SignalURL, Hosts: s.PushHosts, AllowPrivate: s.AllowPrivatePush}
+	} else {
+		public, private, err := vapidKeys(t)
+		if err != nil {
+			return "", err
+		}
+		secret = push.Secret{
+			Endpoint: endpoint, P256dh: key, Auth: auth, VAPIDPrivate: private, VAPIDPublic: public, Subscriber: subscriber(s.SignalURL),
+			Hosts: s.PushHosts, AllowPrivate: s.AllowPrivatePush,
+		}
+	}
+	text, err := json.Marshal(secret)
+	return string(text), err
+}
+
+// sendPush makes a row for each device that can be pushed to and is one of those named, and for the ntfy topic, which can read
+// nothing that is encrypted. It returns how many it made. thread is the question or alert, by which its pushes are found.
+func sendPush(t *ledger.Tx, devices []string, p push.Message, priority int, life time.Duration) (pushed int, err error) {
+	conf, err := t.Config()
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range devices {
+		name := push.DevicePrefix + id
+		if conf.Agents[name] == nil {
+			continue
+		}
+		if err := pushTo(t, name, p, priority, life); err != nil {
+			return pushed, err
+		}
+		pushed++
+	}
+	if topic := push.DevicePrefix + ntfyDevice; conf.Agents[topic] != nil {
+		if p.Encrypted {
+			p.Body = ""
+		}
+		err = pushTo(t, topic, p, priority, life)
+	}
+	return pushed, err
+}
+
+func pushTo(t *ledger.Tx, recipient string, p push.Message, priority int, life time.Duration) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	payload, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	id, err := t.NewID("msg-")
+	if err != nil {
+		return err
+	}
+	d := orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: recipient, Type: push.Type, Payload: payload, Priority: priority, ThreadID: p.ID, TTL: life}
+	row := ledger.Insertion{Draft: &d, Id: id, Recipient: recipient, Status: orchestrator.Pending, MaxRetries: conf.Settings.MaxRetries}
+	row.Expire(t, &conf.Settings)
+	t.Ring.Add([]string{recipient})
+	return t.Insert(&row)
+}
+
+// endedLife is for how long it is worth telling a device that a question needs no answer any more.
+const endedLife = 24 * time.Hour
+
+// endPushes tells the devices that were told of a question what became of it, but for the one that answered; those that
+// were not yet are not told of it any more.
+func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
+	if err := t.TraceCreated(); err != nil {
+		return err
+	}
+	ms, err := PushesOf(t.Conn, q.ID)
+	if err != nil {
+		return err
+	}
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	told := map[string]bool{push.DevicePrefix + answeredBy: true}
+	for i := range ms {
+		m := &ms[i]
+		if (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) && m.LeaseToken == "" {
+			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: "the question was " + string(q.Status)}); err != nil {
+				return err
+			}
+			if m.Status == orchestrator.Pending {
+				continue // a retry may have arrived all the same
+			}
+		}
+		if told[m.Recipient] || conf.Agents[m.Recipient] == nil {
+			continue
+		}
+		told[m.Recipient] = true
+		if err := pushTo(t, m.Recipient, push.Message{Kind: push.EndedKind, ID: q.ID, Status: string(q.Status)}, q.Priority, endedLife); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pushAgain pushes a question that is open again to the devices that it was pushed to before, and that are still there.
+func pushAgain(t *ledger.Tx, q *Question) error {
+	if err := t.TraceCreated(); err != nil {
+		return err
+	}
+	ms, err := PushesOf(t.Conn, q.ID)
+	if err != nil {
+		return err
+	}
+	var devices []string
+	for i := range ms {
+		if id := strings.TrimPrefix(ms[i].Recipient, push.DevicePrefix); id != ntfyDevice && !slices.Contains(devices, id) {
+			devices = append(devices, id)
+		}
+	}
+	p := push.Message{Kind: push.QuestionKind, ID: q.ID, Encrypted: q.Encrypted, Body: q.Body}
+	_, err = sendPush(t, devices, p, q.Priority, max(orchestrator.ParseStamp(q.ExpiresAt).Sub(t.Clock), time.Second))
+	return err
+}
+
+// deviceGone notes that a device cannot be pushed to any more, and forgets what was to be pushed to it: it waits in the app.
+// It reports false when the device has subscribed anew since the secret that was tried.
+func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err error) {
+	device := recipient[len(push.DevicePrefix):]
+	secret, err := pushSecret(t, recipient)
+	if err != nil || secret != tried {
+		return false, err
+	}
+	if _, err := t.Exec(`UPDATE signal_devices SET push_problem = ? WHERE device_id = ?`, t.Now+" "+reason, device); err != nil {
+		return false, err
+	}
+	t.After = append(t.After, func() {
+		do := "open the app on it, which subscribes anew"
+		if device == ntfyDevice {
+			do = "mailroom signal ntfy --url ..."
+		}
+		t.R.Log.Error("a device cannot be pushed to any more", "device", device, "reason", reason, "do", do)
+	})
+	if err := dropPushes(t, device, "the device cannot be pushed to any more"); err != nil {
+		return false, err
+	}
+	return true, t.ConfigChanged()
+}
+
+// pushIsOver says that the question of a push has ended: its device is told, or will be, what became of it, and nothing else
+// after that. "" is that it has not, and of other pushes.
+func pushIsOver(t *ledger.Tx, m *orchestrator.Message) (why string, err error) {
+	var p push.Message
+	if json.Unmarshal(m.Payload, &p) != nil || p.Kind != push.QuestionKind {
+		return "", nil
+	}
+	q, found, err := questionBy(t.Conn, `question_id = ?`, p.ID)
+	if err != nil || !found || q.Status == QuestionPending {
+		return "", err
+	}
+	return "the question was " + string(q.Status), nil
+}
+
+// dropPushes cancels what waits to be pushed to a device.
+func dropPushes(t *ledger.Tx, device, why string) error {
+	if err := t.TraceCreated(); err != nil {
+		return err
+	}
+	_, err := t.ChangeStatus(ledger.Selection{Where: ledger.Live + ` AND recipient = ?8 AND lease_token = ''`, Args: []any{push.DevicePrefix + device}},
+		ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: why})
+	return err
+}
+
+// pushedTo notes what came of the last attempt at a device.
+func pushedTo(t *ledger.Tx, recipient, outcome string) error {
+	_, err := t.Exec(`UPDATE signal_devices SET pushed_at = ?, push_outcome = ? WHERE device_id = ?`, t.Now, outcome, recipient[len(push.DevicePrefix):])
+	return err
+}
+
+// PushesOf are the pushes of a question or alert, in their order.
+func PushesOf(c *store.Conn, id string) ([]orchestrator.Message, error) {
+	return ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+push.Type+`'
+		AND sender = '`+orchestrator.SystemSender+`' ORDER BY seq`, id)
+}
+
+// subscriber is whom push services are told to ask in case of trouble: the app's address, if it has a public one.
+// Source: RFC 8292, part 2.1.
+func subscriber(signalURL string) string {
+	if strings.HasPrefix(signalURL, "https://") {
+		return signalURL
+	}
+	return "https://mailroom.invalid"
+}

@@ -1,0 +1,442 @@
+// Package questions holds what agents ask the user and tell the user: questions, answers, alerts, and the devices that show them.
+package questions
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// QuestionStatus is the state of a question.
+type QuestionStatus string
+
+// The states of a question. It is pending first, and every other is its last. Source: signal.md, "Life of a question".
+const (
+	QuestionPending   QuestionStatus = "pending"
+	QuestionAnswered  QuestionStatus = "answered"
+	QuestionExpired   QuestionStatus = "expired"
+	QuestionCancelled QuestionStatus = "cancelled"
+)
+
+// Question is one that an agent asked the user.
+type Question struct {
+	ID         string
+	Asker      string
+	Status     QuestionStatus
+	Encrypted  bool
+	Body       string // encrypted: an age file in base64; otherwise JSON
+	Priority   int
+	SessionID  string
+	ThreadID   string
+	InReplyTo  string // question that this one follows
+	ProjectID  string
+	MessageID  string // of the message to User that asks; "" when a command did
+	CreatedAt  string
+	ExpiresAt  string
+	EndedAt    string
+	Answer     string // encrypted: an age file in base64, for the asker; otherwise JSON, {"option":1} or {"text":".."}
+	AnsweredBy string // device
+	ReadAt     string // when the asker first read the answer
+	ReturnedAt string // when the answer went back as a message
+}
+
+// QuestionDraft is a question about to be asked.
+type QuestionDraft struct {
+	ID        string // from NewSignalID
+	Asker     string
+	Register  bool // the asker proved its identity: add it if nobody knows it yet
+	Encrypted bool
+	Body      string // at most 64 KiB
+	Priority  int
+	SessionID string
+	ThreadID  string
+	InReplyTo string
+	ProjectID string
+	MessageID string
+	TTL       time.Duration // after which it expires unanswered, 1 s to 30 days
+	Devices   []string      // ids of those that can read it
+}
+
+const (
+	// maxSignal bounds the body of a question or an alert, in bytes.
+	maxSignal = 64 << 10
+
+	// maxAnswerBytes bounds an answer, sealed or not.
+	maxAnswerBytes = 32 << 10
+
+	// maxOpenQuestions is how many questions of one agent can be open: what comes in a loop must not reach a person.
+	maxOpenQuestions = 100
+)
+
+const questionColumns = `question_id, asker, status, encrypted, body, priority, session_id, thread_id, in_reply_to, project_id,
+	message_id, created_at, expires_at, ended_at, answer, answered_by, read_at, returned_at`
+
+func scanQuestion(row store.Row) Question {
+	return Question{
+		ID: row.Text(0), Asker: row.Text(1), Status: QuestionStatus(row.Text(2)), Encrypted: row.Int(3) != 0,
+		Body: row.Text(4), Priority: int(row.Int(5)), SessionID: row.Text(6), ThreadID: row.Text(7),
+		InReplyTo: row.Text(8), ProjectID: row.Text(9), MessageID: row.Text(10), CreatedAt: row.Text(11),
+		ExpiresAt: row.Text(12), EndedAt: row.Text(13), Answer: row.Text(14), AnsweredBy: row.Text(15), ReadAt: row.Text(16),
+		ReturnedAt: row.Text(17),
+	}
+}
+
+// NewSignalID makes the id of a question ("q-") or an alert ("a-"): its sealed body holds it, so it is needed before the row.
+// It is safe for concurrent use.
+func NewSignalID(l *ledger.Ledger, prefix string) (string, error) {
+	return newSignalID(prefix, l.Now())
+}
+
+// Ask stores a question and pushes it to the devices that can read it, in one transaction; it is on disk when AskUser
+// returns. pushed counts the devices. With a MessageID it is stored once: a repeat returns the first. Errors:
+// invalid_params; unknown_sender, also for a message of an agent that was removed; unavailable when too many questions of the
+// asker are open.
+func Ask(ctx context.Context, l *ledger.Ledger, d QuestionDraft) (q Question, pushed int, err error) {
+	if d.Asker, err = orchestrator.CheckName("asker", d.Asker); err != nil {
+		return q, 0, err
+	}
+	if len(d.Body) > maxSignal {
+		return q, 0, orchestrator.Errorf(orchestrator.InvalidParams, "the question has %d bytes; at most %d are allowed", len(d.Body), maxSignal)
+	}
+	if d.TTL < time.Second || d.TTL > orchestrator.MaxTTL {
+		return q, 0, orchestrator.Errorf(orchestrator.InvalidParams, "ttl: %s is out of bounds: 1 second to %s", orchestrator.FormatDuration(d.TTL), orchestrator.FormatDuration(orchestrator.MaxTTL))
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		q, pushed, err = askUser(t, &d)
+		return err
+	})
+	return q, pushed, err
+}
+
+func askUser(t *ledger.Tx, d *QuestionDraft) (q Question, pushed int, err error) {
+	if d.MessageID != "" {
+		q, found, err := questionBy(t.Conn, ofMessage, d.MessageID)
+		if err != nil || found {
+			return q, 0, err
+		}
+	}
+	conf, err := agents.Acting(t, d.Asker, d.Register)
+	if err == nil && d.MessageID != "" {
+		err = checkAsker(t, conf, d)
+	}
+	if err != nil {
+		return q, 0, err
+	}
+	open, err := t.Number(`SELECT count(*) FROM signal_questions WHERE asker = ? AND status = 'pending'`, d.Asker)
+	if err != nil {
+		return q, 0, err
+	}
+	if open >= maxOpenQuestions {
+		return q, 0, orchestrator.Errorf(orchestrator.Unavailable, "%d questions of %s are open, the limit; nothing was asked", open, d.Asker).
+			WithHint("Wait for answers, or take some back: `mailroom signal list`, `mailroom signal cancel ID`")
+	}
+	q = Question{
+		ID: d.ID, Asker: d.Asker, Status: QuestionPending, Encrypted: d.Encrypted, Body: d.Body, Priority: d.Priority,
+		SessionID: d.SessionID, ThreadID: d.ThreadID, InReplyTo: d.InReplyTo, ProjectID: d.ProjectID, MessageID: d.MessageID,
+		CreatedAt: t.Now, ExpiresAt: orchestrator.Stamp(t.Clock.Add(d.TTL)),
+	}
+	traceID := ""
+	if span := tracing.FromContext(t.Ctx); span != nil {
+		traceID = span.TraceID
+		span.Set(tracing.AttrMessageID, q.ID)
+		span.Set(tracing.AttrDestination, orchestrator.User)
+	}
+	_, err = t.Exec(`INSERT INTO signal_questions (`+questionColumns+`, trace_id, span_id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', '', '', '', ?, ?)`,
+		q.ID, q.Asker, string(q.Status), agents.AsFlag(q.Encrypted), q.Body, q.Priority, q.SessionID, q.ThreadID, q.InReplyTo, q.ProjectID,
+		q.MessageID, q.CreatedAt, q.ExpiresAt, traceID, t.SpanID)
+	if err != nil {
+		return q, 0, err
+	}
+	if err := noteSignal(t, q.ID, tracing.Created, "", string(QuestionPending), ""); err != nil {
+		return q, 0, err
+	}
+	p := push.Message{Kind: push.QuestionKind, ID: q.ID, Encrypted: q.Encrypted, Body: q.Body}
+	if pushed, err = sendPush(t, d.Devices, p, q.Priority, d.TTL); err != nil {
+		return q, 0, err
+	}
+	return q, pushed, t.Heartbeat(d.Asker)
+}
+
+// checkAsker refuses what a message asks of which the sender was removed, though its name is in use again: the answer would go to
+// another agent. Error: unknown_sender.
+func checkAsker(t *ledger.Tx, conf *ledger.Config, d *QuestionDraft) error {
+	ms, err := messages.FindMessages(t.Conn, d.MessageID)
+	if err != nil || len(ms) == 0 || ms[0].Sender != d.Asker || conf.Sent(&ms[0], d.Asker) {
+		return err
+	}
+	return orchestrator.Errorf(orchestrator.UnknownSender, "the agent %s that sent %s was removed; the one that has the name now is another", d.Asker, d.MessageID)
+}
+
+// noteSignal writes what happened to a question or an alert into the trace, under its id.
+func noteSignal(t *ledger.Tx, id string, name tracing.EventName, before, after, why string) error {
+	e := t.Event(name, why)
+	if name == tracing.Answered || name == tracing.Delivered {
+		e.Error, e.Detail = "", why // it is no failure
+	}
+	e.MessageID, e.NewStatus = id, after
+	if before != "" {
+		e.OldStatus = before
+	}
+	return tracing.Record(t, e)
+}
+
+// ofMessage is the condition for what a message asked or told. SQLite uses a partial index only where its condition stands.
+const ofMessage = `message_id = ? AND message_id <> ''`
+
+// questionBy finds a question.
+func questionBy(c *store.Conn, where string, args ...any) (q Question, found bool, err error) {
+	err = c.Query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+where, func(row store.Row) error {
+		q, found = scanQuestion(row), true
+		return nil
+	}, args...)
+	return q, found, err
+}
+
+// mustQuestion returns a question as it is now: one whose time has passed has expired, be it written or not.
+func mustQuestion(t *ledger.Tx, id string) (Question, error) {
+	q, err := readQuestion(t.Conn, id)
+	if err == nil && q.Status == QuestionPending && q.ExpiresAt <= t.ClockText {
+		err = endQuestion(t, &q, QuestionExpired, "", "")
+	}
+	return q, err
+}
+
+func readQuestion(c *store.Conn, id string) (Question, error) {
+	q, found, err := questionBy(c, `question_id = ?`, id)
+	if err == nil && !found {
+		err = noQuestion(id)
+	}
+	return q, err
+}
+
+// noQuestion is the error for an id that names no question, or none that whoever asks may know of.
+func noQuestion(id string) error {
+	return orchestrator.Errorf(orchestrator.NotFound, "there is no question %q", orchestrator.Clip(id)).WithHint("`mailroom signal list` shows them; they are kept for the time of the setting retention.ended")
+}
+
+// asked reports whether an agent has asked a question, and not a removed one that had its name. "" is the administrator, who may
+// do with it what its asker may.
+func asked(conf *ledger.Config, q *Question, by string) bool {
+	return by == "" || by == q.Asker && q.CreatedAt >= conf.Since(by)
+}
+
+// Get returns a question. One whose time has passed has expired. Error: not_found.
+func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		q, err = readQuestion(c, id)
+		return err
+	})
+	if err != nil || q.Status != QuestionPending || q.ExpiresAt > orchestrator.Stamp(l.Now()) {
+		return q, err
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		q, err = mustQuestion(t, id)
+		return err
+	})
+	return q, err
+}
+
+// Own is Question for an agent that asks; "" is the administrator. Error: not_found, also for the question of another.
+func Own(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err error) {
+	if q, err = Get(ctx, l, id); err != nil {
+		return q, err
+	}
+	conf, err := l.Configuration(ctx)
+	if err == nil && !asked(conf, &q, by) {
+		err = noQuestion(id)
+	}
+	if err != nil {
+		return Question{}, err
+	}
+	return q, nil
+}
+
+// OfMessage returns the question that a message to User asked. found is false when it has asked none.
+func OfMessage(ctx context.Context, l *ledger.Ledger, id string) (q Question, found bool, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		q, found, err = questionBy(c, ofMessage, id)
+		return err
+	})
+	return q, found, err
+}
+
+// QuestionFilter selects questions; its zero value takes all.
+type QuestionFilter struct {
+	Asker  string
+	Own    bool // only what Asker has asked itself, and not a removed agent that had its name
+	Status QuestionStatus
+	Limit  int // 1 to 1000; 0 is 50
+}
+
+// List lists questions, newest first.
+func List(ctx context.Context, l *ledger.Ledger, f QuestionFilter) (list []Question, err error) {
+	now := orchestrator.Stamp(l.Now())
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list = []Question{}
+		conf, err := l.Config.Load(c)
+		if err != nil {
+			return err
+		}
+		query, args := f.query(now, conf.Since(f.Asker))
+		return c.Query(query, func(row store.Row) error {
+			q := scanQuestion(row)
+			if q.Status == QuestionPending && q.ExpiresAt <= now {
+				q.Status = QuestionExpired
+			}
+			list = append(list, q)
+			return nil
+		}, args...)
+	})
+	return list, err
+}
+
+// query is the statement of a filter. Each has its index. since is when the asker was added.
+func (f *QuestionFilter) query(now, since string) (query string, args []any) {
+	where := ` WHERE TRUE`
+	if f.Asker != "" {
+		where, args = where+` AND asker = ?`, append(args, f.Asker)
+	}
+	if f.Own {
+		where, args = where+` AND created_at >= ?`, append(args, since)
+	}
+	switch f.Status {
+	case "":
+	case QuestionPending:
+		where, args = where+` AND status = 'pending' AND expires_at > ?`, append(args, now)
+	case QuestionExpired: // be it written or not
+		where, args = where+` AND (status = 'expired' OR status = 'pending' AND expires_at <= ?)`, append(args, now)
+	default:
+		where, args = where+` AND status = ?`, append(args, string(f.Status))
+	}
+	return `SELECT ` + questionColumns + ` FROM signal_questions` + where + ` ORDER BY question_id DESC LIMIT +?`,
+		append(args, min(max(cmp.Or(f.Limit, 50), 1), 1000))
+}
+
+// Answer stores the answer of a device; of several the first wins. The answer of an encrypted question is taken as
+// it is, and the asker checks it. Errors: not_found; permission_denied for a device that is not active; invalid_params for
+// an answer that does not fit; conflict, with the status among its details, when the question is not pending.
+func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q Question, err error) {
+	if len(answer) > maxAnswerBytes || answer == "" {
+		return q, orchestrator.Errorf(orchestrator.InvalidParams, "the answer has %d bytes; it must have 1 to %d", len(answer), maxAnswerBytes)
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		state, _, err := t.Text(`SELECT state FROM signal_devices WHERE device_id = ?`, device)
+		if err != nil {
+			return err
+		}
+		if state != DeviceActive {
+			return orchestrator.Errorf(orchestrator.PermissionDenied, "the device %s is not active", device)
+		}
+		if q, err = mustQuestion(t, id); err != nil {
+			return err
+		}
+		if q.Status != QuestionPending {
+			return notPending(&q)
+		}
+		if !q.Encrypted {
+			if err := checkClearAnswer(&q, answer); err != nil {
+				return err
+			}
+		}
+		q.Answer, q.AnsweredBy = answer, device
+		return endQuestion(t, &q, QuestionAnswered, device, "by "+device)
+	})
+	return q, err
+}
+
+// notPending is the error for a question that has ended.
+func notPending(q *Question) error {
+	e := orchestrator.Errorf(orchestrator.Conflict, "the question was %s at %s", q.Status, q.EndedAt)
+	e.Details = map[string]any{"status": string(q.Status)}
+	return e
+}
+
+// checkClearAnswer refuses an answer that does not fit a question which is not encrypted.
+func checkClearAnswer(q *Question, answer string) error {
+	var asked struct {
+		Options []string `json:"options"`
+	}
+	var said struct {
+		Option *int    `json:"option"`
+		Text   *string `json:"text"`
+	}
+	if err := json.Unmarshal([]byte(q.Body), &asked); err != nil {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the question's body cannot be read")
+	}
+	if err := json.Unmarshal([]byte(answer), &said); err != nil || (said.Option == nil) == (said.Text == nil) {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "an answer has either an option or a text")
+	}
+	switch {
+	case len(asked.Options) > 0 && (said.Option == nil || *said.Option < 0 || *said.Option >= len(asked.Options)):
+		return orchestrator.Errorf(orchestrator.InvalidParams, "option: the question has options 0 to %d", len(asked.Options)-1)
+	case len(asked.Options) == 0 && said.Text == nil:
+		return CheckAnswerText("")
+	case len(asked.Options) == 0:
+		return CheckAnswerText(*said.Text)
+	}
+	return nil
+}
+
+// CheckAnswerText refuses what is no answer in words: more than 2,000 characters, or nothing but space. Error:
+// invalid_params, which repeats nothing of it.
+func CheckAnswerText(text string) error {
+	if strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > 2000 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "text: the answer is a text of 1 to 2000 characters, not all of them space")
+	}
+	return nil
+}
+
+// endQuestion ends a pending question, tells the devices and wakes who waits for it.
+func endQuestion(t *ledger.Tx, q *Question, status QuestionStatus, device, why string) error {
+	q.Status, q.EndedAt = status, t.Now
+	n, err := t.Exec(`UPDATE signal_questions SET status = ?, ended_at = ?, answer = ?, answered_by = ? WHERE question_id = ? AND status = 'pending'`,
+		string(status), q.EndedAt, q.Answer, device, q.ID)
+	if err != nil || n == 0 {
+		return err // in one transaction with the look: it is pending
+	}
+	event := map[QuestionStatus]tracing.EventName{QuestionAnswered: tracing.Answered, QuestionExpired: tracing.Expired, QuestionCancelled: tracing.Cancelled}[status]
+	if err := noteSignal(t, q.ID, event, string(QuestionPending), string(status), why); err != nil {
+		return err
+	}
+	t.Ring.Add([]string{q.ID})
+	if q.MessageID != "" && (status == QuestionExpired || status == QuestionCancelled && why != "") {
+		if err := reportUnanswered(t, q, cmp.Or(why, "the question expired at "+q.ExpiresAt)); err != nil {
+			return err
+		}
+	}
+	return endPushes(t, q, device)
+}
+
+// reportUnanswered tells the sender of a message which asked the user that there will be no answer.
+func reportUnanswered(t *ledger.Tx, q *Question, why string) error {
+	conf, err := t.Config()
+	if err != nil || !conf.Settings.Bounce {
+		return err
+	}
+	payload, err := json.Marshal(map[string]any{
+		"error": orchestrator.Expired, "message": orchestrator.User + " has not answered, and will not: " + why,
+		"message_id": q.MessageID, "recipient": orchestrator.User, "question_id": q.ID,
+	})
+	if err != nil {
+		return err
+	}
+	d := orchestrator.Draft{Recipient: q.Asker, Type: "error_report", Payload: payload, ThreadID: q.ThreadID}
+	if _, found, err := t.Text(`SELECT 1 FROM agent_message WHERE message_id = ?`, q.MessageID); err != nil {
+		return err
+	} else if found {
+		d.ReplyTo = q.MessageID
+	}
+	return t.Tell(&d)
+}

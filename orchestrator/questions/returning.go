@@ -1,0 +1,154 @@
+package questions
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/teams"
+	"mailroom/tracing"
+)
+
+// Unreturned lists the answered questions that a message asked and whose answers have not gone back to its sender: the
+// first 100, by id, behind the id after.
+func Unreturned(ctx context.Context, l *ledger.Ledger, after string) (list []Question, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list = nil
+		return c.Query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
+			func(row store.Row) error {
+				list = append(list, scanQuestion(row))
+				return nil
+			}, after)
+	})
+	return list, err
+}
+
+// unreturned is the condition for answers that have to go back to the senders of messages.
+const unreturned = `status = 'answered' AND message_id <> '' AND returned_at = ''`
+
+// anyUnreturned reports whether there are such.
+func anyUnreturned(c *store.Conn) (bool, error) {
+	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM signal_questions WHERE ` + unreturned + `)`)
+	return n != 0, err
+}
+
+// returner sends answers back, and keeps what is in the way of that.
+type returner struct {
+	mu sync.Mutex // held while answers go back
+	orchestrator.Trouble
+}
+
+// returnAnswers sends answers back, if there are any. What fails is tried again with the next run, and logged once.
+func (b *returner) returnAnswers(ctx context.Context, l *ledger.Ledger) {
+	back, ok := l.Transports["person"].(orchestrator.Returning)
+	if !ok {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := false
+	err := l.ReadTables(ctx, func(c *store.Conn) (err error) {
+		found, err = anyUnreturned(c)
+		return err
+	})
+	if err == nil && found {
+		err = back.Return(ctx)
+	}
+	if ctx.Err() == nil && b.Changed(err) && err != nil {
+		l.Log.Error("answers of the user could not be sent back; each run tries again", "error", err)
+	}
+}
+
+// UserReply is what goes back to the sender of a message that asked the user.
+type UserReply struct {
+	Question string             // its id
+	Draft    orchestrator.Draft // the answer; its sender is the user
+	Team     *teams.TeamAnswer  // it answers a request of the team vocabulary; its draft is Draft
+}
+
+// ReplyAsUser sends the answer of a question that a message asked back to its sender, and notes that, in one
+// transaction. A question that was answered so already, or is not answered, is left alone. Where that cannot be done,
+// since a request was withdrawn or its sender is gone, the trace says so, and so does a report to who asked. Errors:
+// not_found, those of Send.
+func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
+	draft := back.Draft
+	draft.Sender = orchestrator.User
+	var err error
+	if back.Team != nil {
+		draft, err = teams.CheckProtocol(draft)
+	} else {
+		draft, err = ledger.Check(draft)
+	}
+	if err != nil {
+		return err
+	}
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		t.AsUser = true
+		defer func() { t.AsUser = false }()
+		q, err := mustQuestion(t, back.Question)
+		if err != nil || q.Status != QuestionAnswered || q.ReturnedAt != "" {
+			return err
+		}
+		failure, err := reply(t, &back, &draft)
+		if err == nil && failure != nil && !slices.Contains([]orchestrator.Code{orchestrator.Conflict, orchestrator.NotFound, orchestrator.InvalidParams, orchestrator.UnknownRecipient, orchestrator.Unavailable}, orchestrator.CodeOf(failure)) {
+			err = failure
+		}
+		if err != nil {
+			return err
+		}
+		return answerReturned(t, &q, failure)
+	})
+}
+
+// reply sends an answer of the user. Who asked in the form of a team's request, and has none that is open to the user, gets
+// a plain message. failure is why it was not sent.
+func reply(t *ledger.Tx, back *UserReply, draft *orchestrator.Draft) (failure, err error) {
+	if back.Team != nil {
+		failure, err = t.Apart(func() error {
+			answer := *back.Team
+			answer.Draft = *draft
+			_, err := teams.AnswerIn(t, answer)
+			return err
+		})
+		if err != nil || !slices.Contains([]orchestrator.Code{orchestrator.NotFound, orchestrator.PermissionDenied, orchestrator.InvalidParams}, orchestrator.CodeOf(failure)) {
+			return failure, err
+		}
+	}
+	return t.Apart(func() error {
+		_, refusal, err := messages.SendIn(t, draft)
+		return cmp.Or(err, refusal)
+	})
+}
+
+// answerReturned notes that an answer went back, or why it never will.
+func answerReturned(t *ledger.Tx, q *Question, failure error) error {
+	if _, err := t.Exec(`UPDATE signal_questions SET returned_at = ? WHERE question_id = ?`, t.Now, q.ID); err != nil {
+		return err
+	}
+	if failure != nil {
+		if err := reportLost(t, q, failure); err != nil {
+			return err
+		}
+		t.After = append(t.After, func() { t.R.Log.Warn("an answer of the user did not go back", "question", q.ID, "error", failure) })
+		return noteSignal(t, q.ID, tracing.Failed, string(q.Status), string(q.Status), "the answer did not go back: "+failure.Error())
+	}
+	return noteSignal(t, q.ID, tracing.Delivered, string(q.Status), string(q.Status), "the answer went back")
+}
+
+// reportLost tells who asked that there is an answer, which cannot go back.
+func reportLost(t *ledger.Tx, q *Question, failure error) error {
+	payload, err := json.Marshal(map[string]any{
+		"error": orchestrator.CodeOf(failure), "message": orchestrator.User + " has answered, but the answer could not be sent: " + failure.Error(),
+		"message_id": q.MessageID, "recipient": orchestrator.User, "question_id": q.ID,
+	})
+	if err != nil {
+		return err
+	}
+	return t.Tell(&orchestrator.Draft{Recipient: q.Asker, Type: "error_report", Payload: payload, ThreadID: q.ThreadID})
+}

@@ -1,0 +1,91 @@
+package reading
+
+import (
+	"context"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// Arrivals returns a channel that gets a value whenever messages have come that the recipient has not read, until ctx ends or
+// stop is called. Several arrivals may become one value, and a value may come for what was there already, if that falls due within
+// the moment of the call. It looks when the bell rings, or when a message is due that waited, and changes nothing.
+// Errors: invalid_params for the name; unavailable.
+func Arrivals(ctx context.Context, l *ledger.Ledger, recipient string) (news <-chan struct{}, stop func(), err error) {
+	if recipient, err = orchestrator.CheckName("recipient", recipient); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	rings, stopRings, err := l.Bell.Listen(ctx, recipient)
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	seen, err := unreadOf(ctx, l, recipient)
+	if err != nil {
+		cancel()
+		stopRings()
+		return nil, nil, err
+	}
+	out, done := make(chan struct{}, 1), make(chan struct{})
+	orchestrator.GoSafe("arrivals", l.Log, func() {
+		defer close(done)
+		arrivals(ctx, l, recipient, seen, rings, out)
+	})
+	return out, func() {
+		cancel()
+		<-done
+		stopRings()
+	}, nil
+}
+
+func arrivals(ctx context.Context, l *ledger.Ledger, recipient string, seen unread, rings <-chan bool, out chan struct{}) {
+	for {
+		left := orchestrator.SlowPoll
+		if next, err := delivery.NextDue(ctx, l, recipient); err == nil && !next.IsZero() {
+			left = min(left, max(next.Sub(l.Now()), delivery.FirstPause))
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-rings:
+		case <-timer.C:
+		}
+		timer.Stop()
+		now, err := unreadOf(ctx, l, recipient)
+		if err != nil {
+			continue // the next ring asks again
+		}
+		if now.count > seen.count || now.newest > seen.newest {
+			select {
+			case out <- struct{}{}:
+			default: // one is waiting already
+			}
+		}
+		seen = now
+	}
+}
+
+// unread is what an agent has not read, delivered or due. A message that is delivered meanwhile changes nothing of it.
+type unread struct {
+	count  int64
+	newest int64 // seq: the order of commits, which ids do not have
+}
+
+func unreadOf(ctx context.Context, l *ledger.Ledger, recipient string) (u unread, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		return c.Query(`
+			SELECT count(*), coalesce(max(seq), 0) FROM (
+			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2 AND i.read_at = ''
+			    UNION ALL SELECT seq FROM agent_message m WHERE `+ledger.Takeable+`) AS u`, func(row store.Row) error {
+			u = unread{row.Int(0), row.Int(1)}
+			return nil
+		}, orchestrator.Stamp(l.Now()), recipient)
+	})
+	return u, err
+}

@@ -1,0 +1,270 @@
+package reading
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+)
+
+// longestWait bounds how long a wait counts in the search for circles, whatever its timeout, so that a clock that was set
+// forward and back, or what a killed process leaves behind where no pulse tells so, refuses nobody for ever.
+const longestWait = 24 * time.Hour
+
+// awaited returns the agents that a wait waits for: those that it names, and those that can answer the message it names.
+// Errors: unknown_recipient; not_found for the message; permission_denied when the waiter did not send it.
+func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *WaitOptions) (names []string, err error) {
+	if len(o.For) == 0 && o.ReplyTo == "" && o.Filter.Sender == "" {
+		return nil, nil
+	}
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o.Filter.Sender != "" {
+		if o.Filter.Sender, err = orchestrator.CheckName("agent", o.Filter.Sender); err != nil {
+			return nil, err
+		}
+		o.For = []string{o.Filter.Sender}
+	}
+	for _, name := range o.For {
+		if name, err = orchestrator.CheckName("agent", name); err != nil {
+			return nil, err
+		}
+		if conf.Agents[name] == nil {
+			return nil, l.ReadTables(ctx, func(c *store.Conn) error {
+				return agents.UnknownAgent(c, orchestrator.UnknownRecipient, waiter+" cannot wait: ", name, conf)
+			})
+		}
+		names = append(names, name)
+	}
+	if o.ReplyTo == "" {
+		return names, nil
+	}
+	var ms []orchestrator.Message
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		ms, err = messages.MustFindOwn(c, conf, o.ReplyTo, waiter)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range ms {
+		if !conf.Sent(&ms[i], waiter) {
+			return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent by %s; only its sender can wait for the answer", ms[i].ID, ms[i].Sender)
+		}
+		if !ms[i].IsPost() && ms[i].Recipient != waiter {
+			names = append(names, ms[i].Recipient)
+		}
+	}
+	return names, nil
+}
+
+// declareWait notes whom a wait waits for until it ends, and refuses one that closes a circle: everybody who could end it
+// waits in its turn, in the end for the waiter, and nobody would ever be woken. Noting and looking are one transaction, so
+// that of two waits that close a circle together one is refused. The ids are those of the notes, for endWait. Error:
+// conflict, with the circle named.
+func declareWait(ctx context.Context, l *ledger.Ledger, o *WaitOptions, names []string) (ids []string, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	own := edges{names: names, filtered: o.Filter.Sender != "", posts: o.Posts}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		ids = nil
+		if _, err := t.Exec(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(longestWait))); err != nil {
+			return err
+		}
+		if err := checkCircle(t, o.Recipient, &own); err != nil {
+			return err
+		}
+		until := orchestrator.Stamp(t.Clock.Add(min(o.Timeout, longestWait)))
+		for _, name := range names {
+			id, err := t.NewID("wait-")
+			if err != nil {
+				return err
+			}
+			ids = append(ids, id)
+			if _, err := t.Exec(`INSERT INTO waits (id, waiter, waits_for, instance, since, until, filtered, posts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+				id, o.Recipient, name, l.Store.Token(t.Actor), t.Now, until, own.filtered, own.posts); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return ids, err
+}
+
+// endWait removes the notes of a wait. It belongs in the transaction that takes what was waited for: whoever answers and
+// then waits in its turn closes no circle.
+func endWait(t *ledger.Tx, ids []string) error {
+	for _, id := range ids {
+		if _, err := t.Exec(`DELETE FROM waits WHERE id = ?`, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withdrawWait ends a wait that took nothing. Notes that cannot be removed end by themselves.
+func withdrawWait(ctx context.Context, l *ledger.Ledger, o *WaitOptions, failure error) {
+	if len(o.edges) == 0 {
+		return
+	}
+	ctx, cancel := ledger.Afterwards(ctx, failure, l.Busy)
+	defer cancel()
+	if err := l.Write(ctx, func(t *ledger.Tx) error { return endWait(t, o.edges) }); err != nil {
+		l.Log.Warn("a wait that has ended still counts in the search for circles, until its timeout", "error", err)
+	}
+}
+
+// checkCircle refuses a wait that closes a circle of processes that live.
+func checkCircle(t *ledger.Tx, waiter string, own *edges) error {
+	chain, err := circle(t, waiter, own)
+	if err != nil || chain == nil {
+		return err
+	}
+	removed, err := endDeadWaits(t)
+	if err == nil && removed > 0 {
+		chain, err = circle(t, waiter, own)
+	}
+	if err != nil || chain == nil {
+		return err
+	}
+	return closesCircle(chain)
+}
+
+// endDeadWaits removes the notes of processes that are known to be dead.
+func endDeadWaits(t *ledger.Tx) (removed int64, err error) {
+	instances, err := t.Texts(`SELECT DISTINCT instance FROM waits`)
+	for _, instance := range instances {
+		if err == nil && t.R.Store.Gone(instance) {
+			var n int64
+			n, err = t.Exec(`DELETE FROM waits WHERE instance = ?`, instance)
+			removed += n
+		}
+	}
+	return removed, err
+}
+
+// hop is one agent of a circle.
+type hop struct {
+	agent string
+	since string // when it began to wait
+}
+
+// edges are what ends the waits of one agent.
+type edges struct {
+	names    []string // agents that it waits for
+	since    string   // when the first of them began
+	filtered bool     // only messages of theirs end it
+	posts    bool     // and so does any post in its threads
+}
+
+// circle returns the way from a waiter along the waits back to itself, nil if there is none or somebody on any way from it
+// may act: one that waits for nobody in particular, or for whom there is something to read, which is about to wake up. Of
+// those that an agent waits for any one can wake it. Both ends of the way are the waiter, whose own wait is about to begin.
+func circle(t *ledger.Tx, waiter string, own *edges) (way []hop, err error) {
+	cameFrom := map[string]string{}
+	since := map[string]string{waiter: t.Now}
+	for at, open := waiter, []string(nil); ; at, open = open[0], open[1:] {
+		next, err := waitsOf(t, at)
+		if err != nil {
+			return nil, err
+		}
+		if at == waiter {
+			next.add(own.names, own.filtered, own.posts)
+		} else {
+			since[at] = next.since
+		}
+		if woken, err := isWoken(t, at, &next); err != nil || woken || len(next.names) == 0 {
+			return nil, err
+		}
+		for _, name := range next.names {
+			if name == waiter && way == nil {
+				way = []hop{{waiter, since[waiter]}}
+				for on := at; on != waiter; on = cameFrom[on] {
+					way = append(way, hop{on, since[on]})
+				}
+				way = append(way, hop{waiter, since[waiter]})
+				slices.Reverse(way)
+			}
+			if _, seen := cameFrom[name]; !seen && name != waiter {
+				cameFrom[name] = at
+				open = append(open, name)
+			}
+		}
+		if len(open) == 0 {
+			return way, nil
+		}
+	}
+}
+
+// add adds a wait of the same agent. One that filters ends by less than one that does not.
+func (e *edges) add(names []string, filtered, posts bool) {
+	e.filtered = filtered && (e.filtered || len(e.names) == 0)
+	e.posts = posts || e.posts
+	e.names = append(e.names, names...)
+}
+
+// waitsOf returns what an agent waits for.
+func waitsOf(t *ledger.Tx, agent string) (e edges, err error) {
+	err = t.Query(`SELECT waits_for, since, filtered, posts FROM waits WHERE waiter = ?`, func(row store.Row) error {
+		e.add([]string{row.Text(0)}, row.Int(2) != 0, row.Int(3) != 0)
+		if began := row.Text(1); e.since == "" || began < e.since {
+			e.since = began
+		}
+		return nil
+	}, agent)
+	return e, err
+}
+
+// isWoken reports whether a waiter would find something that ends its wait.
+func isWoken(t *ledger.Tx, name string, e *edges) (bool, error) {
+	senders := []string{""} // everybody
+	if e.filtered {
+		senders = e.names
+	}
+	for _, sender := range senders {
+		if there, err := hasMail(t, name, sender); err != nil || there {
+			return there, err
+		}
+	}
+	if !e.posts {
+		return false, nil
+	}
+	return messages.HasUnreadPosts(t.Conn, name)
+}
+
+// hasMail reports whether there is something to read for an agent, from a sender or, if that is "", from anybody.
+func hasMail(t *ledger.Tx, name, sender string) (bool, error) {
+	n, err := t.Number(`
+		SELECT EXISTS (SELECT 1 FROM agent_inbox i WHERE recipient = ?2 AND read_at = '' AND (?3 = ''
+		        OR EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.sender = ?3)
+		        OR EXISTS (SELECT 1 FROM agent_message_archive m WHERE m.message_id = i.message_id AND m.sender = ?3)))
+		    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Takeable+` AND (?3 = '' OR sender = ?3))
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE (`+ledger.Foreign+`) AND recipient = ?2)`, t.ClockText, name, sender)
+	return n != 0, err
+}
+
+// closesCircle is the error of a wait that is refused.
+func closesCircle(chain []hop) error {
+	var names, others []string
+	for i, h := range chain {
+		names = append(names, h.agent)
+		if i > 0 && i < len(chain)-1 {
+			others = append(others, h.agent+" since "+h.since)
+		}
+	}
+	e := orchestrator.Errorf(orchestrator.Conflict, "this wait would close a circle: %s", strings.Join(names, " waits for "))
+	e.Details = map[string]any{"circle": names}
+	if len(others) == 0 {
+		return e.WithHint("Wait for somebody else, or without naming anybody")
+	}
+	return e.WithHint("Already waiting: %s. Send %s what it waits for first", strings.Join(others, ", "), names[len(names)-2])
+}

@@ -1,0 +1,159 @@
+package reading
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// readUnread marks unread messages of an inbox as read, or as shown under a lease, unless they are only looked at, and
+// returns them.
+func readUnread(t *ledger.Tx, o *WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+	ms, more, err = takeUnread(t, o)
+	if err != nil || o.Peek {
+		return ms, more, err
+	}
+	if o.Lease.For > 0 && len(ms) > 0 {
+		if err := t.Driver.RenewInboxView(o.Recipient); err != nil {
+			return nil, false, err
+		}
+	}
+	for i := range ms {
+		m := &ms[i]
+		if o.Lease.For > 0 && m.Seq != 0 { // what somebody wrote into the inbox could never be acknowledged
+			err = messages.Show(t, m, &o.Lease)
+		} else {
+			m.ReadAt = t.Now
+			err = messages.MarkRead(t, m, t.Now, tracing.Read, "")
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	return ms, more, nil
+}
+
+// takeUnread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts as a
+// message of which only the payload is known.
+func takeUnread(t *ledger.Tx, o *WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+	if ms, more, err = unreadMessages(t, o); err != nil || more || o.Filter != (Filter{}) {
+		return ms, more, err
+	}
+	size := 0
+	for i := range ms {
+		size += len(ms[i].Payload)
+	}
+	err = t.Query(`
+		SELECT i.message_id, i.payload, i.delivered_at FROM agent_inbox i
+		WHERE i.recipient = ? AND i.read_at = ''
+		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
+		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient)
+		ORDER BY i.rowid LIMIT +?`, func(row store.Row) error {
+		payload := []byte(delivery.AdoptedPayload(row[1]))
+		size += len(payload)
+		if more = more || len(ms) == o.Limit || len(ms) > 0 && size > ledger.MaxRead; more {
+			return nil
+		}
+		ms = append(ms, orchestrator.Message{
+			ID: row.Text(0), Recipient: o.Recipient, Payload: payload, Status: orchestrator.Delivered, DeliveredAt: row.Text(2),
+		})
+		return nil
+	}, o.Recipient, o.Limit-len(ms)+1)
+	return ms, more, err
+}
+
+// unreadMessages picks what is to be read first by the little that decides it, and only then fetches the messages: a
+// large inbox must not be sorted with its payloads. more says that there are others.
+func unreadMessages(t *ledger.Tx, o *WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+	const unread = `WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
+		AND recipient = ?1 AND status = 'delivered'` + selected
+	return ledger.Fetch(t.Conn, `
+		SELECT archived, seq FROM (
+		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
+		    UNION ALL
+		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`) AS m`+ledger.ReadingOrder+` LIMIT +?2`, o.Limit, ledger.MaxRead,
+		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
+		o.Filter.Sender)
+}
+
+// withUnreadPosts adds unread posts to what a wait takes, as far as its limits allow, and notes that they were read.
+func withUnreadPosts(t *ledger.Tx, o *WaitOptions, ms []orchestrator.Message, more bool) ([]orchestrator.Message, bool, error) {
+	room := ledger.MaxRead
+	for i := range ms {
+		room -= len(ms[i].Payload)
+	}
+	if len(ms) >= o.Limit || room <= 0 {
+		there, err := messages.HasUnreadPosts(t.Conn, o.Recipient)
+		return ms, more || there, err
+	}
+	posts, others, err := ledger.Fetch(t.Conn, `SELECT 0, m.seq`+messages.UnreadPosts+` ORDER BY m.seq LIMIT +?2`, o.Limit-len(ms), room, o.Recipient, o.Limit-len(ms)+1)
+	if err != nil || len(posts) == 0 {
+		return ms, more, err
+	}
+	if !o.Peek {
+		if err := messages.MarkPostsRead(t, o.Recipient, posts); err != nil {
+			return nil, false, err
+		}
+	}
+	ms = append(ms, posts...)
+	slices.SortStableFunc(ms, func(a, b orchestrator.Message) int {
+		return cmp.Or(interruptsFirst(&a)-interruptsFirst(&b), b.Priority-a.Priority, cmp.Compare(a.Seq, b.Seq))
+	})
+	return ms, more || others, nil
+}
+
+// optional is the SQL NULL for a number that is not given.
+func optional(n *int) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+// notWritten is why a message that was handed out is unread again, though nobody gave it back.
+const notWritten = "the answer could not be written; unread again"
+
+// Unread takes back the reading of messages whose answer could not be written, so that the next reader gets them. One that
+// was acknowledged meanwhile, or read again, has reached somebody and stays read.
+func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		for i := range ms {
+			m := &ms[i]
+			if m.IsPost() {
+				if err := messages.UnreadPost(t, m); err != nil {
+					return err
+				}
+				continue
+			}
+			if m.ShownAt != "" {
+				if err := messages.Unshow(t, m, notWritten); err != nil {
+					return err
+				}
+				continue
+			}
+			settled, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+` WHERE message_id = ? AND recipient = ? AND (acknowledged_at <> '' OR read_at <> ?)`,
+				m.ID, m.Recipient, m.ReadAt)
+			if err != nil {
+				return err
+			}
+			if settled > 0 {
+				continue
+			}
+			if err := messages.MarkRead(t, m, "", tracing.Released, notWritten); err != nil {
+				return err
+			}
+		}
+		t.Ring.All = true
+		return nil
+	})
+}

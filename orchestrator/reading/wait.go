@@ -1,0 +1,343 @@
+// Package reading hands messages to those who read: wait, unread, arrivals, and the leases under which something is read.
+package reading
+
+import (
+	"context"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/store"
+)
+
+// WaitOptions say what to wait for.
+type WaitOptions struct {
+	Recipient string
+	Timeout   time.Duration         // 0: do not wait, only take what is there
+	Limit     int                   // messages at most, 1 to 1000
+	Register  bool                  // the recipient proved its identity: add it if nobody knows it yet
+	Filter    Filter                // the zero value takes everything
+	Peek      bool                  // leave the messages unread
+	Posts     bool                  // take the posts of the recipient's threads, too, those that do not mention it; not with a Filter
+	Lease     messages.ReadingLease // hand them out under a lease
+
+	// For are agents any of which the recipient waits for, and ReplyTo is a message of its own whose answer it waits for.
+	// Any message ends the wait all the same, unless Filter says otherwise. They say whom it depends on, so that a wait that
+	// closes a circle is refused.
+	For     []string
+	ReplyTo string
+
+	edges []string // what declareWait noted; gone with the transaction that takes something
+}
+
+// Filter selects some of the messages that an agent has not read.
+type Filter struct {
+	Sender      string // agent; whoever names one waits For it alone
+	Type        string // message_type
+	Target      string // the agent itself, or the group that the sender named
+	MinPriority *int
+	MaxPriority *int
+}
+
+// selected is the condition of a filter: the type, the target, both bounds of the priority and the sender are ?3 to ?7.
+const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4)
+	AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7)`
+
+// Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
+// as read in the same transaction. It delivers what is due to this recipient on the way. When there are none it waits
+// until one comes or the timeout ends; no messages and no error is a wait that timed out. more says that there are others
+// of the kind, beyond the limit or beyond 4 MiB of payload. Each message goes to exactly one of several waiters; under a
+// lease it is not marked as read, and comes back when that ends. Errors:
+// unknown_recipient, busy; context.Cause(ctx) when ctx ended; conflict for a wait that nobody could end, since all who
+// could wait for the recipient, be it through others; not_found and permission_denied for ReplyTo.
+//
+// An agent whose transport is not its inbox gets here only what that transport has not taken.
+func Wait(ctx context.Context, l *ledger.Ledger, o WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+	recipient, err := orchestrator.CheckName("recipient", o.Recipient)
+	if err == nil {
+		err = o.checkLease()
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if recipient == orchestrator.User {
+		return nil, false, orchestrator.Errorf(orchestrator.PermissionDenied, "messages to %s go to that person's phone", orchestrator.User).WithHint("`mailroom signal pair` adds a phone")
+	}
+	names, err := awaited(ctx, l, recipient, &o)
+	if err != nil {
+		return nil, false, err
+	}
+	if o.Posts && o.Filter != (Filter{}) { // one cursor for each thread cannot say which of its posts were passed over
+		return nil, false, orchestrator.Errorf(orchestrator.InvalidParams, "a wait for any post of one's threads cannot filter")
+	}
+	if o.Register {
+		if err := register(ctx, l, recipient); err != nil {
+			return nil, false, err
+		}
+	}
+	deadline := l.Now().Add(o.Timeout)
+	o.Recipient = recipient
+	if ms, more, err = lookAndTake(ctx, l, &o); err != nil || len(ms) > 0 {
+		return ms, more, err
+	}
+	silent := agents.Heartbeat(ctx, l, recipient, !o.Peek)
+	if o.Timeout <= 0 {
+		return nil, false, nil
+	}
+	rings, stop, err := l.Bell.Listen(ctx, recipient)
+	if err != nil {
+		return nil, false, err
+	}
+	defer stop()
+	var posts <-chan bool
+	if o.Posts {
+		var stopPosts func()
+		if posts, stopPosts, err = l.Bell.Listen(ctx, orchestrator.AnyThread); err != nil {
+			return nil, false, err
+		}
+		defer stopPosts()
+	}
+	if o.edges, err = declareWait(ctx, l, &o, names); err != nil {
+		return nil, false, err
+	}
+	defer func() { withdrawWait(ctx, l, &o, err) }()
+	return waitOn(ctx, l, &o, rings, posts, deadline, silent)
+}
+
+// waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence is
+// heard of every half of it. posts rings for posts in threads; it is nil unless they count.
+func waitOn(ctx context.Context, l *ledger.Ledger, o *WaitOptions, rings, posts <-chan bool, deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
+	taken := func(ctx context.Context, o *WaitOptions) ([]orchestrator.Message, bool, error) {
+		return lookAndTake(ctx, l, o)
+	}
+	for {
+		if ms, more, err = taken(ctx, o); err != nil || len(ms) > 0 {
+			return ms, more, err
+		}
+		taken = func(ctx context.Context, o *WaitOptions) ([]orchestrator.Message, bool, error) {
+			return lookAndTake(ctx, l, o)
+		}
+		left := deadline.Sub(l.Now())
+		if left <= 0 {
+			return nil, false, nil
+		}
+		next, err := delivery.NextDue(ctx, l, o.Recipient)
+		if err != nil {
+			return nil, false, err
+		}
+		if !next.IsZero() {
+			left = min(left, max(next.Sub(l.Now()), time.Millisecond))
+		}
+		if silent > 0 {
+			left = min(left, silent/2)
+		}
+		timer := time.NewTimer(left)
+		select {
+		case named := <-rings:
+			if named {
+				taken = func(ctx context.Context, o *WaitOptions) ([]orchestrator.Message, bool, error) {
+					return take(ctx, l, o)
+				} // there is something, so there is no need to look first
+			}
+		case <-posts: // of any thread
+		case <-timer.C:
+			silent = agents.Heartbeat(ctx, l, o.Recipient, !o.Peek)
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, false, context.Cause(ctx)
+		}
+		timer.Stop()
+	}
+}
+
+// register adds an agent that acts for the first time.
+func register(ctx context.Context, l *ledger.Ledger, name string) error {
+	conf, err := l.Configuration(ctx)
+	if err != nil || conf.Agents[name] != nil {
+		return err
+	}
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		_, err := agents.Acting(t, name, true)
+		return err
+	})
+}
+
+// lookAndTake is take behind a look with a reader: an idle waiter never takes the write lock.
+func lookAndTake(ctx context.Context, l *ledger.Ledger, o *WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+	there, held, err := anythingFor(ctx, l, o.Recipient)
+	if err == nil && held {
+		var ended bool
+		ended, err = messages.EndDeadReaders(ctx, l, o.Recipient)
+		there = there || ended
+	}
+	if err == nil && !there && o.Posts {
+		there, err = messages.AnyUnreadPosts(ctx, l, o.Recipient)
+	}
+	if err != nil || !there {
+		return nil, false, err
+	}
+	return take(ctx, l, o)
+}
+
+// take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to be
+// read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
+func take(ctx context.Context, l *ledger.Ledger, o *WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0
+	var first []int64
+	for again := true; again; {
+		var behind bool
+		err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+			t.Quiet = true
+			ms, more, behind = nil, false, false
+			if again, err = delivery.Tidy(t); err != nil || again {
+				return err // what has expired must be out of the inbox before anything is read
+			}
+			if err := delivery.ReleaseToReader(t, o.Recipient); err != nil {
+				return err
+			}
+			if everything && first == nil {
+				if ms, err = handOver(t, o.Recipient, o.Limit); err != nil {
+					return err
+				}
+			}
+			if len(ms) == 0 {
+				behind, err = deliverForReading(t, o.Recipient, first)
+				if again = behind; err != nil || behind {
+					return err
+				}
+				if ms, more, err = readUnread(t, o); err != nil {
+					return err
+				}
+			}
+			if o.Posts {
+				if ms, more, err = withUnreadPosts(t, o, ms, more); err != nil {
+					return err
+				}
+			}
+			if len(ms) == 0 {
+				return nil
+			}
+			if !o.Peek {
+				if err := t.Heartbeat(o.Recipient); err != nil {
+					return err
+				}
+			}
+			return endWait(t, o.edges)
+		})
+		if err == nil && behind {
+			first, err = firstDue(ctx, l, o)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	if len(ms) > 0 {
+		o.edges = nil
+	}
+	return ms, more, nil
+}
+
+// firstDue finds the messages, of those that are due and not delivered, that a reader is to get first. That may take a
+// walk along all of them, and so is not done while others wait to write. The result is not nil.
+func firstDue(ctx context.Context, l *ledger.Ledger, o *WaitOptions) ([]int64, error) {
+	first := []int64{}
+	err := l.LookTables(ctx, func(c *store.Conn) error {
+		return c.Query(`SELECT seq FROM agent_message m WHERE `+ledger.Takeable+selected+ledger.ReadingOrder+` LIMIT +?8`, func(row store.Row) error {
+			first = append(first, row.Int(0))
+			return nil
+		}, orchestrator.Stamp(l.Now()), o.Recipient, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
+			o.Filter.Sender, o.Limit+1)
+	})
+	return first, err
+}
+
+// anythingFor looks whether taking could find something, and whether a process holds messages of the recipient under a
+// lease. It is what a waiter does first when it wakes up, so it is one statement as long as the configuration is the one
+// that is known.
+func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there, held bool, err error) {
+	err = l.Glance(ctx, func(c *store.Conn) error {
+		var version string
+		err := c.Query(`
+			SELECT (SELECT value FROM settings WHERE key = '`+store.ConfigVersion+`'),
+			       EXISTS (SELECT 1 FROM agent_inbox WHERE recipient = ?2 AND read_at = '')
+			    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Takeable+`)
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.Foreign+`)
+			    OR EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.Leased+` AND recipient = ?2 AND lease_until <= ?1)
+			    OR EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?2 AND until <= ?1),
+			       EXISTS (SELECT 1 FROM reading_lease WHERE recipient = ?2 AND pid > 0)`,
+			func(row store.Row) error {
+				version, there, held = row.Text(0), row.Int(1) != 0, row.Int(2) != 0
+				return nil
+			}, orchestrator.Stamp(l.Now()), recipient)
+		if err != nil {
+			return err
+		}
+		conf := l.Config.Known(version)
+		if conf == nil {
+			if conf, err = l.Config.Load(c); err != nil {
+				return err
+			}
+		}
+		agent := conf.Agents[recipient]
+		if agent == nil {
+			return agents.UnknownAgent(c, orchestrator.UnknownRecipient, "", recipient, conf)
+		}
+		if !there && l.SetTransport(agent) == nil {
+			there, err = delivery.KeptFrom(c, agent)
+		}
+		return err
+	})
+	return there, held, err
+}
+
+// deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read. It
+// takes the usual share, and behind says that more may be due; or, unless first is nil, the rows that first names.
+func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bool, err error) {
+	inbox := t.R.Inbox()
+	if inbox == nil {
+		return false, nil
+	}
+	conf, err := t.Config()
+	if err != nil {
+		return false, err
+	}
+	if conf.Agents[recipient] == nil {
+		return false, agents.UnknownAgent(t.Conn, orchestrator.UnknownRecipient, "", recipient, conf)
+	}
+	batch := &delivery.InboxBatch{Tx: t, Delivered: map[string]int{}, Left: conf.Settings.ClaimSize}
+	if err := batch.Empty(); err != nil {
+		return false, err
+	}
+	if first != nil {
+		err = batch.TakeThese(recipient, first, inbox)
+	} else {
+		err = batch.TakeShare(recipient, batch.Left, inbox)
+	}
+	if err != nil {
+		return false, err
+	}
+	return batch.More, batch.Deliver(conf)
+}
+
+// checkLease refuses a lease that could not be kept, and finds out which process it is bound to.
+func (o *WaitOptions) checkLease() error {
+	if o.Lease.PID > 0 {
+		o.Lease.Reader = process.Of(o.Lease.PID)
+		o.Lease.Host = messages.HostOf(o.Lease.Reader)
+	}
+	switch {
+	case o.Lease.For == 0:
+		return nil
+	case o.Lease.For < messages.MinReadingLease || o.Lease.For > messages.MaxReadingLease:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: %s is not between %s and %s", o.Lease.For, orchestrator.FormatDuration(messages.MinReadingLease), orchestrator.FormatDuration(messages.MaxReadingLease))
+	case o.Peek:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: messages that are only looked at are not taken").WithHint("Leave the lease out, or mark what you get as read")
+	case o.Posts:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: posts of threads have none; one cursor for each thread says what was read")
+	}
+	return nil
+}

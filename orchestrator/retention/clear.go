@@ -1,0 +1,281 @@
+// Package retention deletes what has ended for long enough.
+package retention
+
+import (
+	"context"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// clearOneBatch is the most rows that one transaction of retention touches: senders never wait long, and the WAL stays small.
+// Source: engine.md, "Growth".
+const clearBatch = 500
+
+// ClearOptions say what retention removes.
+type ClearOptions struct {
+	OlderThan time.Duration // age of what has ended; 0: the setting retention.ended
+	Progress  func(done, total int64)
+}
+
+// Cleared is what retention removed.
+type Cleared struct {
+	Deleted        int64                         // rows that left agent_message, archived ones included
+	Statuses       map[orchestrator.Status]int64 // the same by status
+	ArchiveDeleted int64                         // rows that left the archive
+	FreedBytes     int64                         // given back to the file system, measured after a checkpoint; never negative
+}
+
+// ClearOld applies the retention rules: it archives delivered messages, deletes failed, expired and cancelled ones (noting
+// each in the trace), and deletes what has been in the archive for long enough, and threads, requests, presences and
+// tokens that are over, and what attempts have left on its way for messages that are over. It works in small transactions, so
+// that senders never wait for it, and then gives free pages back to the file system. It can be interrupted and run again.
+func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, error) {
+	cleared := Cleared{Statuses: map[orchestrator.Status]int64{orchestrator.Delivered: 0, orchestrator.Failed: 0, orchestrator.Lapsed: 0, orchestrator.Cancelled: 0}}
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return cleared, err
+	}
+	age := o.OlderThan
+	if age == 0 {
+		age = conf.Settings.KeepEnded
+	}
+	before, _ := l.Size()
+	if err := delivery.TidyAll(ctx, l); err != nil {
+		return cleared, err
+	}
+	cutoff := orchestrator.Stamp(l.Now().Add(-age))
+	total, err := countEnded(ctx, l, cutoff)
+	if err != nil {
+		return cleared, err
+	}
+	done := func(n int64, removed map[orchestrator.Status]int64) {
+		cleared.Deleted += n
+		for status, n := range removed {
+			cleared.Statuses[status] += n
+		}
+		if o.Progress != nil {
+			o.Progress(cleared.Deleted, total)
+		}
+	}
+	targets, err := delivery.TargetsOfEnded(ctx, l, cutoff)
+	if err != nil {
+		return cleared, err
+	}
+	if err := inBatches(ctx, l, func(t *ledger.Tx) (int64, error) { return clearEnded(t, cutoff) }, done); err != nil {
+		return cleared, err
+	}
+	if err := clearPosts(ctx, l, cutoff, done); err != nil {
+		return cleared, err
+	}
+	archived := orchestrator.Stamp(l.Now().Add(-conf.Settings.KeepArchived))
+	if cleared.ArchiveDeleted, err = clearArchived(ctx, l, archived); err != nil {
+		return cleared, err
+	}
+	idle := orchestrator.Stamp(l.Now().Add(-max(age, conf.Settings.KeepEnded) - orchestrator.Day)) // presence is noted to the day
+	beside, err := clearBeside(ctx, l, cutoff, idle)
+	if err != nil {
+		return cleared, err
+	}
+	delivery.ClearStaged(ctx, l, targets...)
+	if cleared.Deleted+cleared.ArchiveDeleted+beside > 0 {
+		if err := l.Shrink(ctx); err != nil {
+			return cleared, err
+		}
+	}
+	after, _ := l.Size()
+	cleared.FreedBytes = max(0, before-after)
+	return cleared, nil
+}
+
+func clearArchived(ctx context.Context, l *ledger.Ledger, cutoff string) (deleted int64, err error) {
+	err = inBatches(ctx, l, func(t *ledger.Tx) (int64, error) { return clearArchive(t, cutoff) }, func(n int64, _ map[orchestrator.Status]int64) { deleted += n })
+	return deleted, err
+}
+
+func countEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (n int64, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		n, err = c.Number(`SELECT (SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?1)
+			+ (SELECT count(*)`+closedPosts+`)`, cutoff)
+		return err
+	})
+	return n, err
+}
+
+// inBatches runs step in one transaction after the other, with a pause between them, until it touches fewer rows than a
+// batch holds.
+func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (int64, error), done func(n int64, removed map[orchestrator.Status]int64)) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		var n int64
+		var removed map[orchestrator.Status]int64
+		err := l.Write(ctx, func(t *ledger.Tx) (err error) {
+			t.Removed = map[orchestrator.Status]int64{}
+			n, err = step(t)
+			removed = t.Removed
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		done(n, removed)
+		if n < clearBatch {
+			return nil
+		}
+		orchestrator.Pause(ctx, orchestrator.ClearPause)
+	}
+}
+
+// clearEnded removes one batch of rows that ended before cutoff.
+func clearEnded(t *ledger.Tx, cutoff string) (int64, error) {
+	if err := t.SetBatch(); err != nil {
+		return 0, err
+	}
+	n, err := t.Exec(`
+		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message
+		WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT +?`, cutoff, clearBatch)
+	if err != nil || n == 0 {
+		return n, err
+	}
+	return n, clearOneBatch(t)
+}
+
+// clearOneBatch removes the rows of temp.batch: it archives what was delivered and deletes the rest.
+func clearOneBatch(t *ledger.Tx) error {
+	// +?, since SQLite compares a bare parameter with the condition of an index on one status, and plans anew for each.
+	for _, status := range []orchestrator.Status{orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled} {
+		count, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND status = +?`, status)
+		if err != nil {
+			return err
+		}
+		t.Removed[status] += count
+	}
+	if err := t.Driver.RenumberArchived(); err != nil {
+		return err
+	}
+	keys, err := t.KeysIn("agent_message")
+	if err != nil {
+		return err
+	}
+	const delivered = "seq IN (SELECT seq FROM temp.batch) AND status = 'delivered'"
+	const others = "seq IN (SELECT seq FROM temp.batch) AND status <> 'delivered'"
+	if err := t.Note(ledger.Selection{Where: delivered}, tracing.Archived, ""); err != nil {
+		return err
+	}
+	if err := messages.NoteDeleted(t, "agent_message WHERE "+others); err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		`INSERT INTO agent_message_archive (` + archiveColumns + `, archived_at)
+		 SELECT ` + archiveColumns + `, ?1 FROM agent_message WHERE ` + delivered,
+		`DELETE FROM agent_inbox WHERE ?1 <> '' AND read_at <> '' AND (message_id, recipient) IN
+		     (SELECT message_id, recipient FROM agent_message WHERE ` + delivered + `)
+		   AND NOT EXISTS (SELECT 1 FROM reading_lease l WHERE l.message_id = agent_inbox.message_id AND l.recipient = agent_inbox.recipient)`,
+		`DELETE FROM agent_message WHERE ?1 <> '' AND seq IN (SELECT seq FROM temp.batch)`,
+	} {
+		if _, err := t.Exec(statement, t.Now); err != nil {
+			return err
+		}
+	}
+	return t.DropKeys(keys)
+}
+
+// archiveColumns are the columns that agent_message and its archive share.
+const archiveColumns = `message_id, sender, recipient, message_type, payload, status, created_at, delivered_at,
+	retry_count, max_retries, error_message, seq, traced_status, next_attempt_at, review_at, expires_at, ended_at,
+	ttl_seconds, priority, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id,
+	multicast_target, idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes,
+	delivery_marks, trace_id, span_id, origin, not_before`
+
+// clearArchive removes one batch of rows that were archived before cutoff, and what hangs on them.
+func clearArchive(t *ledger.Tx, cutoff string) (int64, error) {
+	if err := t.SetBatch(); err != nil {
+		return 0, err
+	}
+	n, err := t.Exec(`
+		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message_archive
+		WHERE archived_at < ? ORDER BY archived_at LIMIT +?`, cutoff, clearBatch)
+	if err != nil || n == 0 {
+		return n, err
+	}
+	const batch = "seq IN (SELECT seq FROM temp.batch)"
+	if err := messages.NoteDeleted(t, "agent_message_archive WHERE "+batch); err != nil {
+		return 0, err
+	}
+	keys, err := t.KeysIn("agent_message_archive")
+	if err != nil {
+		return 0, err
+	}
+	for _, statement := range []string{
+		`DELETE FROM agent_inbox WHERE (message_id, recipient) IN
+		     (SELECT message_id, recipient FROM agent_message_archive WHERE ` + batch + `)
+		   AND NOT EXISTS (SELECT 1 FROM agent_message m
+		                   WHERE m.message_id = agent_inbox.message_id AND m.recipient = agent_inbox.recipient)`,
+		`DELETE FROM agent_message_archive WHERE ` + batch,
+	} {
+		if _, err := t.Exec(statement); err != nil {
+			return 0, err
+		}
+	}
+	return n, t.DropKeys(keys)
+}
+
+// ClearTraces deletes the trace of every message whose row and archive have been gone for at least olderThan (0: the
+// setting retention.trace), as a whole, and command spans of that age. It returns how many rows of each it deleted.
+func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration) (messages, commands int64, err error) {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if olderThan == 0 {
+		olderThan = conf.Settings.KeepTraces
+	}
+	cutoff := orchestrator.Stamp(l.Now().Add(-olderThan))
+	var rows int64
+	err = inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
+		n, rows, err = clearMessageTraces(t, cutoff)
+		return n, err
+	}, func(int64, map[orchestrator.Status]int64) { messages += rows })
+	if err != nil {
+		return messages, 0, err
+	}
+	err = inBatches(ctx, l, func(t *ledger.Tx) (int64, error) {
+		return t.Exec(`DELETE FROM command_trace WHERE id IN
+			(SELECT id FROM command_trace WHERE started_at < ? ORDER BY started_at LIMIT +?)`, cutoff, clearBatch)
+	}, func(n int64, _ map[orchestrator.Status]int64) { commands += n })
+	if err == nil && messages+commands > 0 {
+		err = l.Shrink(ctx)
+	}
+	return messages, commands, err
+}
+
+// tracesPerBatch is how many messages' traces one transaction deletes; a message has about ten rows.
+const tracesPerBatch = clearBatch / 10
+
+// clearMessageTraces deletes the traces of one batch of messages that are gone. An id that somebody has used again by
+// hand is alive, and keeps its trace.
+func clearMessageTraces(t *ledger.Tx, cutoff string) (ids, rows int64, err error) {
+	gone, err := t.Texts(`
+		SELECT message_id FROM message_trace g WHERE event = 'deleted' AND at < ?1
+		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = g.message_id)
+		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = g.message_id)
+		ORDER BY at LIMIT +?2`, cutoff, tracesPerBatch)
+	for _, id := range gone {
+		n, err := t.Exec(`DELETE FROM message_trace WHERE message_id = ?`, id)
+		if err != nil {
+			return 0, 0, err
+		}
+		rows += n
+	}
+	if len(gone) == tracesPerBatch {
+		ids = clearBatch // there are more
+	}
+	return ids, rows, err
+}

@@ -1,0 +1,72 @@
+package router_test
+
+import (
+	"testing"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+)
+
+// The commands of an agent run in one folder. An update from another folder moves none that it does not name, and none
+// that it names stays behind.
+func TestFolderOfCommands(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	one, two := t.TempDir(), t.TempDir()
+	update := func(folder string, deliver, start *string) error {
+		_, _, err := agents.Add(t.Context(), f.Ledger, agents.AgentUpdate{Name: "b", Folder: folder, Deliver: deliver, StartCommand: start})
+		return err
+	}
+	folder := func(want string) {
+		t.Helper()
+		if got := f.agent("b").Folder; got != want {
+			t.Errorf("the folder is %q; want %q", got, want)
+		}
+	}
+	for _, step := range []struct {
+		folder         string
+		deliver, start *string
+		code           orchestrator.Code
+		then           string
+	}{
+		{one, new("inbox"), nil, "", ""},
+		{one, new("exec:true"), nil, "", one},
+		{two, nil, new("true"), orchestrator.Conflict, one},
+		{one, nil, new("true"), "", one},
+		{two, new("exec:true"), nil, orchestrator.Conflict, one},
+		{two, new("exec:true"), new("true"), "", two},
+		{one, nil, nil, "", two},
+		{one, new("inbox"), nil, "", two},
+		{one, new("exec:true"), new(""), "", one},
+		{two, nil, new(""), "", one},
+	} {
+		if err := update(step.folder, step.deliver, step.start); orchestrator.CodeOf(err) != step.code && (err != nil || step.code != "") {
+			t.Errorf("%+v: %v", step, err)
+		}
+		folder(step.then)
+	}
+}
+
+// A private address must be allowed, and the permission is for that address alone.
+func TestPrivateAddressesAreAllowedOneByOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	update := func(u agents.AgentUpdate) error {
+		u.Name = "b"
+		_, _, err := agents.Add(t.Context(), f.Ledger, u)
+		return err
+	}
+	private, other := new("webhook:http://127.0.0.1:9/"), new("webhook:http://127.0.0.1:10/")
+	wantCode(t, update(agents.AgentUpdate{Deliver: private}), orchestrator.InvalidParams)
+	if err := update(agents.AgentUpdate{Deliver: private, AllowPrivate: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := update(agents.AgentUpdate{Deliver: private, Role: new("still")}); err != nil || !f.agent("b").AllowPrivate {
+		t.Errorf("the same address: %v, allowed %v", err, f.agent("b").AllowPrivate)
+	}
+	wantCode(t, update(agents.AgentUpdate{Deliver: other}), orchestrator.InvalidParams)
+	wantCode(t, update(agents.AgentUpdate{AllowPrivate: new(false)}), orchestrator.InvalidParams)
+	if err := update(agents.AgentUpdate{Deliver: new("webhook:https://example.com/")}); err != nil || f.agent("b").AllowPrivate {
+		t.Errorf("a public address: %v, private ones allowed: %v", err, f.agent("b").AllowPrivate)
+	}
+}

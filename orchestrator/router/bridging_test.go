@@ -1,0 +1,197 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/retention"
+)
+
+// arrival is a file for an agent behind the scripted transport.
+func arrival(id, from, to string) messages.TakenIn {
+	return messages.TakenIn{
+		ID: id, Path: "/messages/" + id, Target: "wire:" + to, Mark: "noted",
+		Draft: orchestrator.Draft{Sender: from, Recipient: to, Type: "note", Payload: []byte(`{"n": 1}`)},
+	}
+}
+
+// TestTakeInOnce: many processes that take in the same file make one message.
+func TestTakeInOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	routers := []*delivery.Engine{f.Engine, f.open(), f.open()}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	stored := 0
+	for i := range 30 {
+		all.Go(func() {
+			got, err := messages.TakeIn(context.Background(), routers[i%3].Ledger, arrival("m1", "A", "b"))
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || !got.Placed {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if !got.Known {
+				stored++
+			}
+		})
+	}
+	all.Wait()
+	want(t, "stored", stored, 1)
+	wantRows(t, f.rows(`SELECT message_id, sender, status, payload FROM agent_message`), `m1 a delivered {"n":1}`)
+	wantRows(t, f.rows(`SELECT event, error FROM message_trace ORDER BY id`), "created taken in from /messages/m1", "delivered taken in from /messages/m1")
+}
+
+// TestTakeInRefusals: what a file says is held to the same bounds as what is sent.
+func TestTakeInRefusals(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	f.setting("hops.limit", "1")
+	take := func(change func(*messages.TakenIn)) error {
+		in := arrival("m2", "a", "b")
+		change(&in)
+		_, err := messages.TakeIn(t.Context(), f.Ledger, in)
+		return err
+	}
+	if err := take(func(in *messages.TakenIn) { in.ID = "m1" }); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(func(in *messages.TakenIn) { in.ID, in.ReplyTo = "r1", "m1" }); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*messages.TakenIn)
+		code   orchestrator.Code
+	}{
+		"no id":           {func(in *messages.TakenIn) { in.ID = "" }, orchestrator.InvalidParams},
+		"a long id":       {func(in *messages.TakenIn) { in.ID = strings.Repeat("x", 257) }, orchestrator.InvalidParams},
+		"a bad name":      {func(in *messages.TakenIn) { in.Sender = "a b" }, orchestrator.InvalidParams},
+		"a fault":         {func(in *messages.TakenIn) { in.Fault = orchestrator.Errorf(orchestrator.InvalidParams, "no") }, orchestrator.InvalidParams},
+		"no such sender":  {func(in *messages.TakenIn) { in.Sender = "x" }, orchestrator.UnknownSender},
+		"no such agent":   {func(in *messages.TakenIn) { in.Recipient = "x" }, orchestrator.UnknownRecipient},
+		"a group":         {func(in *messages.TakenIn) { in.Recipient = "all" }, orchestrator.UnknownRecipient},
+		"a loop":          {func(in *messages.TakenIn) { in.ReplyTo = "r1" }, orchestrator.Conflict},
+		"another payload": {func(in *messages.TakenIn) { in.ID, in.Payload = "m1", []byte(`{"n":2}`) }, orchestrator.Conflict},
+		"another sender":  {func(in *messages.TakenIn) { in.ID, in.Sender = "m1", "b" }, orchestrator.Conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantCode(t, take(c.change), c.code)
+		})
+	}
+	if err := take(func(in *messages.TakenIn) {
+		in.ID, in.Fault = "m1", orchestrator.Errorf(orchestrator.InvalidParams, "no")
+	}); err != nil {
+		t.Errorf("what speaks against a message that is there already: %v", err)
+	}
+	wantRows(t, f.rows(`SELECT message_id FROM agent_message ORDER BY 1`), "m1", "r1")
+}
+
+// TestEachPlaced: page after page, the archive too, each message once; what changed meanwhile is not acknowledged.
+func TestEachPlaced(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	const n = 1203
+	for i := range n {
+		if _, err := messages.TakeIn(t.Context(), f.Ledger, arrival(fmt.Sprint("m", i), "a", "b")); err != nil {
+			t.Fatal(err)
+		}
+		if i == 600 { // so many go to the archive
+			f.clock.advance(8 * 24 * 3600e9)
+			if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			f.clock.advance(8 * 24 * 3600e9)
+		}
+	}
+	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := messages.TakeIn(t.Context(), f.Ledger, arrival("fallen back", "a", "b")); err != nil {
+		t.Fatal(err)
+	}
+	f.sql(`UPDATE agent_message SET delivery_marks = '{"wire:b":"noted","jsonl:/lines":"there"}' WHERE message_id = 'fallen back'`)
+	archived := f.rows(`SELECT count(*) FROM agent_message_archive`)
+	wantRows(t, archived, "601")
+	seen, acknowledged := map[string]int{}, 0
+	err := messages.EachPlaced(t.Context(), f.Ledger, "b", "wire:b", func(page []messages.Placed) error {
+		for _, p := range page {
+			seen[p.ID]++
+			want(t, "mark", p.Mark, "noted")
+			if p.ID == "m700" {
+				f.sql(`UPDATE agent_message SET delivery_marks = '{"wire:b":"another"}' WHERE message_id = 'm700'`)
+			}
+		}
+		done, err := messages.AcknowledgeRemoved(t.Context(), f.Ledger, page)
+		acknowledged += done
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "seen", len(seen), n)
+	want(t, "acknowledged", acknowledged, n-1)
+	for id, times := range seen {
+		if times != 1 {
+			t.Errorf("%s was seen %d times", id, times)
+		}
+	}
+	wantRows(t, f.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = '' ORDER BY seq`), "m700", "fallen back")
+	wantRows(t, f.rows(`SELECT count(*) FROM agent_message_archive WHERE acknowledged_at = ''`), "0")
+}
+
+// TestEachPlacedElsewhere: what was put elsewhere is not found.
+func TestEachPlacedElsewhere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	if _, err := messages.TakeIn(t.Context(), f.Ledger, arrival("m1", "a", "b")); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"wire:c", "dir:b"} {
+		err := messages.EachPlaced(t.Context(), f.Ledger, "b", target, func(page []messages.Placed) error {
+			t.Errorf("%d messages were put into %s", len(page), target)
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTakeInDuringDelivery: a transport has put the file there and the delivery is not settled yet, or is about to put it
+// there. The file is the recipient's, whatever the note says.
+func TestTakeInDuringDelivery(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	id := f.send("a", "b", func(d *orchestrator.Draft) { d.Payload = []byte(`{"n":1}`) })
+	look := func() {
+		t.Helper()
+		got, err := messages.TakeIn(t.Context(), f.Ledger, arrival(id, "a", "b"))
+		if err != nil || !got.Known || !got.Placed {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	look()
+	f.wire.set(func(ctx context.Context, a orchestrator.Attempt) []error {
+		look()
+		if err := a.Mark(ctx, "by the transport"); err != nil {
+			t.Error(err)
+		}
+		look()
+		return make([]error, len(a.Messages))
+	})
+	want(t, "delivered", f.deliver().Delivered, 1)
+	look()
+	wantRows(t, f.rows(`SELECT status, delivery_marks FROM agent_message`), `delivered {"wire:b":"by the transport"}`)
+	wantRows(t, f.rows(`SELECT count(*) FROM message_trace WHERE event = 'delivered'`), "1")
+}

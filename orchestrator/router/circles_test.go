@@ -1,0 +1,391 @@
+package router_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/transport"
+)
+
+// openAll opens the file n times, as n processes that hear one bell would.
+func (f *fixture) openAll(n int) (routers []*delivery.Engine) {
+	f.t.Helper()
+	bell := store.NewLocalBell()
+	for i := range n {
+		r, err := router.Open(f.t.Context(), ledger.Options{
+			Path: f.path, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Bell: bell, Instance: fmt.Sprint("process-", i),
+			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire},
+		})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.t.Cleanup(func() {
+			if err := r.Close(); err != nil {
+				f.t.Errorf("closing: %v", err)
+			}
+		})
+		routers = append(routers, r)
+	}
+	return routers
+}
+
+// waited is how a wait ended.
+type waited struct {
+	agent string
+	ms    []orchestrator.Message
+	err   error
+}
+
+// wait starts a wait for somebody. It ends with a message, or with ctx.
+func wait(ctx context.Context, r *delivery.Engine, ended chan<- waited, agent string, names ...string) {
+	go func() {
+		ms, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: agent, Limit: 10, Timeout: time.Hour, For: names})
+		ended <- waited{agent, ms, err}
+	}()
+}
+
+// untilRows returns when a query that counts gives n.
+func (f *fixture) untilRows(ctx context.Context, query string, n int) {
+	f.t.Helper()
+	for {
+		if rows := f.rows(query); rows[0] == fmt.Sprint(n) {
+			return
+		}
+		if ctx.Err() != nil {
+			f.t.Fatalf("%s never gave %d", query, n)
+		}
+		runtime.Gosched()
+	}
+}
+
+const countWaits = `SELECT count(*) FROM waits`
+
+func short(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second) // ends only a test that hangs
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Of several waits that close a circle together exactly one is refused, whichever comes last; the others go on until
+// somebody writes to them. Nothing of them stays behind.
+func TestOfWaitsThatCloseACircleOneIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 3, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "sender")
+			var names []string
+			for i := range n {
+				names = append(names, fmt.Sprintf("agent%d", i))
+				f.add(agents.AgentUpdate{Name: names[i]})
+			}
+			routers, ctx := f.openAll(n), short(t)
+			for range 40 {
+				ended := make(chan waited, n)
+				for i, name := range names {
+					wait(ctx, routers[i], ended, name, names[(i+1)%n])
+				}
+				refused := <-ended
+				wantCircle(t, refused, names)
+				for _, name := range names {
+					if name != refused.agent {
+						if _, err := messages.Send(ctx, routers[0].Ledger, orchestrator.Draft{Sender: "sender", Recipient: name}); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				for range n - 1 {
+					if w := <-ended; w.err != nil || len(w.ms) != 1 {
+						t.Fatalf("%s got %v, %v; it should wait until somebody writes", w.agent, w.ms, w.err)
+					}
+				}
+				want(t, "waits that stay behind", f.rows(countWaits)[0], "0")
+			}
+		})
+	}
+}
+
+// wantCircle fails unless a wait was refused with the whole circle named, from the one that is refused and back to it.
+func wantCircle(t *testing.T, w waited, names []string) {
+	t.Helper()
+	wantCode(t, w.err, orchestrator.Conflict)
+	var e *orchestrator.Error
+	errors.As(w.err, &e)
+	at := slices.Index(names, w.agent)
+	circle := append(append(slices.Clone(names[at:]), names[:at]...), w.agent)
+	if got, _ := e.Details["circle"].([]string); !slices.Equal(got, circle) {
+		t.Fatalf("the circle is %v; want %v", got, circle)
+	}
+	if !strings.Contains(e.Message, strings.Join(circle, " waits for ")) || e.Hint == "" {
+		t.Fatalf("the error says %q, hint %q", e.Message, e.Hint)
+	}
+}
+
+// Two agents that ask each other in turn, each waiting for the other, never close a circle: who has got its message waits
+// for nobody any more, even before its wait has returned.
+func TestAskingInTurnIsNoCircle(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	routers, ctx := f.openAll(2), short(t)
+	failed := make(chan error, 2)
+	play := func(r *delivery.Engine, self, other string, serves bool) {
+		for i := range 300 {
+			if serves || i > 0 {
+				if _, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: self, Recipient: other}); err != nil {
+					failed <- err
+					return
+				}
+			}
+			if _, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: self, Limit: 1, Timeout: time.Hour, For: []string{other}}); err != nil {
+				failed <- fmt.Errorf("round %d: %w", i, err)
+				return
+			}
+		}
+		_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: self, Recipient: other}) // ends the other's last wait
+		failed <- err
+	}
+	go play(routers[0], "a", "b", true)
+	go play(routers[1], "b", "a", false)
+	for range 2 {
+		if err := <-failed; err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, "waits that stay behind", f.rows(countWaits)[0], "0")
+}
+
+// A wait that names nobody is no edge: a team whose members all wait for anything is idle, not stuck.
+func TestUntargetedWaitsNeverCount(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	r, ctx := f.openAll(1)[0], short(t)
+	ended := make(chan waited, 3)
+	wait(ctx, r, ended, "a")
+	wait(ctx, r, ended, "b")
+	wait(ctx, r, ended, "c", "a", "b")
+	f.untilRows(ctx, countWaits, 2)
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "a", Recipient: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		if w := <-ended; w.err != nil || len(w.ms) != 1 {
+			t.Errorf("%s got %v, %v", w.agent, w.ms, w.err)
+		}
+	}
+}
+
+// edge notes a wait as a process would that was killed while it waited.
+func (f *fixture) edge(waiter, waitsFor string, until time.Time) {
+	f.t.Helper()
+	f.sql(`INSERT INTO waits (id, waiter, waits_for, instance, since, until) VALUES (?, ?, ?, 'killed', ?, ?)`,
+		"wait-"+waiter+waitsFor, waiter, waitsFor, f.clock.now().UTC().Format("2006-01-02T15:04:05.000Z"), until.UTC().Format("2006-01-02T15:04:05.000Z"))
+}
+
+// refuses reports whether a wait of an agent for another is refused.
+func (f *fixture) refuses(agent, other string) bool {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(short(f.t))
+	defer cancel()
+	before := f.rows(`SELECT count(*) FROM waits WHERE instance = 'killed'`)[0]
+	ended := make(chan waited, 1)
+	wait(ctx, f.Engine, ended, agent, other)
+	for {
+		select {
+		case w := <-ended:
+			wantCode(f.t, w.err, orchestrator.Conflict)
+			want(f.t, "edges after a refusal", f.rows(`SELECT count(*) FROM waits WHERE instance <> 'killed'`)[0], "0")
+			want(f.t, "edges of others after a refusal", f.rows(`SELECT count(*) FROM waits WHERE instance = 'killed'`)[0], before)
+			return true
+		default:
+		}
+		if f.rows(`SELECT count(*) FROM waits WHERE instance <> 'killed'`)[0] == "1" {
+			cancel()
+			if w := <-ended; !errors.Is(w.err, context.Canceled) {
+				f.t.Fatalf("the wait ended with %v, %v", w.ms, w.err)
+			}
+			want(f.t, "edges after the context ended", f.rows(`SELECT count(*) FROM waits WHERE instance <> 'killed'`)[0], "0")
+			return false
+		}
+		runtime.Gosched()
+	}
+}
+
+// What a killed process leaves behind refuses others until its timeout has passed, and no longer; a clock that was set
+// forward and back does not make that for ever.
+func TestStaleEdgesRefuseNobodyForEver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		until   time.Duration // of the edge, from now
+		move    time.Duration // of the clock
+		refused bool
+	}{
+		{"it may still wait", time.Minute, 0, true},
+		{"a moment before its end", time.Minute, time.Minute - time.Millisecond, true},
+		{"its end", time.Minute, time.Minute, false},
+		{"long over", time.Minute, 48 * time.Hour, false},
+		{"the longest that counts", 24 * time.Hour, 0, true},
+		{"longer than any", 24*time.Hour + time.Millisecond, 0, false},
+		{"the clock was set back by a day", time.Minute, -24 * time.Hour, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "a", "b")
+			f.edge("b", "a", f.clock.now().Add(c.until))
+			f.clock.advance(c.move)
+			want(t, "refused", f.refuses("a", "b"), c.refused)
+		})
+	}
+}
+
+// A wait longer than a day counts for a day only.
+func TestAWaitCountsForADayAtMost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	ctx, cancel := context.WithCancel(short(t))
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1, Timeout: 99 * time.Hour, For: []string{"b"}})
+		done <- err
+	}()
+	f.untilRows(ctx, countWaits, 1)
+	wantRows(t, f.rows(`SELECT waiter, waits_for, until FROM waits`), "a b 2026-01-03T03:04:05.000Z")
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the wait ended with %v", err)
+	}
+	want(t, "edges after it", f.rows(countWaits)[0], "0")
+}
+
+// Who has mail is about to wake up, and so waits for nobody; who waits for itself waits for ever.
+func TestWhoHasMailWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c", "d")
+	far := f.clock.now().Add(time.Hour)
+	f.edge("b", "c", far)
+	f.edge("c", "a", far)
+	want(t, "refused while nobody has mail", f.refuses("a", "b"), true)
+	id := f.send("d", "c")
+	want(t, "refused while c has mail that is due", f.refuses("a", "b"), false)
+	f.deliver()
+	want(t, "refused while c has mail in its inbox", f.refuses("a", "b"), false)
+	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "c", Limit: 1}); err != nil || len(ms) != 1 || ms[0].ID != id {
+		t.Fatalf("got %v, %v", ms, err)
+	}
+	want(t, "refused once c has read it", f.refuses("a", "b"), true)
+	want(t, "refused to wait for itself", f.refuses("d", "d"), true)
+}
+
+// A wait for the answer to a message is one for those who got it. Who cannot answer is named.
+func TestWaitForAnAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	if _, err := agents.SetGroup(t.Context(), f.Ledger, "team", []string{"a", "b", "c"}); err != nil {
+		t.Fatal(err)
+	}
+	single, all := f.send("a", "b"), f.send("a", "team")
+	post := f.mustPost(f.thread("a", "b", "c").ID, "a", "b", "c").MessageID
+	for _, c := range []struct{ id, edges string }{{single, "b"}, {all, "b,c"}, {post, "b,c"}} {
+		f.deliver()
+		for _, name := range []string{"a", "b", "c"} { // who has mail waits for nobody
+			if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: name, Limit: 10}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(short(t))
+		done := make(chan error, 1)
+		go func() {
+			_, _, err := reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1, Timeout: time.Hour, ReplyTo: c.id})
+			done <- err
+		}()
+		f.untilRows(ctx, countWaits, strings.Count(c.edges, ",")+1)
+		wantRows(t, f.rows(`SELECT group_concat(waits_for) FROM (SELECT waits_for FROM waits WHERE waiter = 'a' ORDER BY waits_for)`), c.edges)
+		if others := strings.Contains(c.edges, "c"); others { // c may answer as well, until it waits for one of them
+			want(t, "b is refused to wait while c may answer", f.refusesBeside("b", "a"), false)
+			f.edge("c", "b", f.clock.now().Add(time.Hour))
+		}
+		_, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
+		wantCode(t, err, orchestrator.Conflict)
+		f.sql(`DELETE FROM waits WHERE waiter = 'c'`)
+		cancel()
+		<-done
+	}
+	for _, c := range []struct {
+		o    reading.WaitOptions
+		code orchestrator.Code
+	}{
+		{reading.WaitOptions{Recipient: "b", ReplyTo: single}, orchestrator.PermissionDenied},
+		{reading.WaitOptions{Recipient: "a", ReplyTo: "msg-none"}, orchestrator.NotFound},
+		{reading.WaitOptions{Recipient: "a", For: []string{"nobody"}}, orchestrator.UnknownRecipient},
+		{reading.WaitOptions{Recipient: "a", For: []string{"no name"}}, orchestrator.InvalidParams},
+	} {
+		c.o.Limit, c.o.Timeout = 1, time.Hour
+		_, _, err := reading.Wait(t.Context(), f.Ledger, c.o)
+		wantCode(t, err, c.code)
+	}
+	want(t, "edges after all that", f.rows(countWaits)[0], "0")
+}
+
+// refusesBeside is refuses while others really wait.
+func (f *fixture) refusesBeside(agent, other string) bool {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(short(f.t))
+	defer cancel()
+	ended := make(chan waited, 1)
+	wait(ctx, f.Engine, ended, agent, other)
+	for {
+		select {
+		case w := <-ended:
+			wantCode(f.t, w.err, orchestrator.Conflict)
+			return true
+		default:
+		}
+		if f.rows(`SELECT count(*) FROM waits WHERE waiter = ?1`, agent)[0] == "1" {
+			cancel()
+			<-ended
+			return false
+		}
+		runtime.Gosched()
+	}
+}
+
+// A wait for any of several agents is refused only when none of them can act, be it because of others. The error names
+// the circle, and says since when the others wait.
+func TestAWaitForAnyOfSeveral(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c", "d")
+	far := f.clock.now().Add(time.Hour)
+	f.edge("a", "b", far)
+	f.edge("a", "c", far)
+	want(t, "refused while c may answer a", f.refuses("b", "a"), false)
+	f.edge("c", "d", far)
+	want(t, "refused while d may answer c, which may answer a", f.refuses("b", "a"), false)
+	f.clock.advance(time.Minute)
+	f.edge("d", "c", far)
+	_, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
+	wantCode(t, err, orchestrator.Conflict)
+	var e *orchestrator.Error
+	errors.As(err, &e)
+	want(t, "circle", fmt.Sprint(e.Details["circle"]), "[b a b]")
+	want(t, "hint", e.Hint, "Already waiting: a since 2026-01-02T03:04:05.000Z. Send a what it waits for first")
+	f.send("d", "d")
+	want(t, "refused while d has mail", f.refuses("b", "a"), false)
+	want(t, "refused to wait for itself", f.refuses("b", "b"), true)
+}

@@ -1,0 +1,33 @@
+package router_test
+
+import (
+	"context"
+	"mailroom/orchestrator"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A claim of several messages is bounded by their bytes, too; one large message is a claim of its own.
+func TestClaimsAreBoundedByBytes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	f.wire.batch = 100
+	var sizes []int
+	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+		sizes = append(sizes, len(a.Messages))
+		return make([]error, len(a.Messages))
+	})
+	megabyte := func(d *orchestrator.Draft) { d.Payload = []byte(`"` + strings.Repeat("x", 1<<20-2) + `"`) }
+	for range 6 {
+		f.send("a", "b", megabyte)
+	}
+	for range 3 {
+		f.send("a", "b")
+	}
+	want(t, "delivered", f.deliver().Delivered, 9)
+	if !slices.Equal(sizes, []int{4, 5}) {
+		t.Errorf("claims of %v messages", sizes)
+	}
+}

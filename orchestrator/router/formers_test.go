@@ -1,0 +1,318 @@
+package router_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/retention"
+	"mailroom/orchestrator/teams"
+	"mailroom/orchestrator/threads"
+)
+
+// succeed removes an agent, and adds another of its name a moment later.
+func (f *fixture) succeed(name string) {
+	f.t.Helper()
+	f.clock.advance(time.Second)
+	f.remove(name)
+	f.clock.advance(time.Second)
+	f.add(agents.AgentUpdate{Name: name})
+	f.clock.advance(time.Second)
+}
+
+// An agent that has the name of a removed one sees nothing of what that has sent and got, and can do nothing with it, be it in the
+// table or in the archive.
+func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	ctx := t.Context()
+	read, sent := f.send("a", "b"), f.send("b", "a")
+	f.deliver()
+	f.take("b")
+	th := f.thread("b", "a")
+	post := f.mustPost(th.ID, "b", "a").MessageID
+	dead := f.send("b", "c", func(d *orchestrator.Draft) { d.TTL = time.Second })
+	f.clock.advance(2 * time.Second)
+	f.deliver()
+	later := f.send("b", "c", func(d *orchestrator.Draft) { d.Delay = 48 * time.Hour })
+	own := orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note", Payload: []byte(`1`), ID: "bs-own"}
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('bs-own', 'b', 'a', 'note', '1')`)
+	f.deliver()
+	f.clock.advance(time.Second)
+	before, err := messages.LastEvent(ctx, f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.succeed("b")
+	fresh := f.send("b", "a")
+	f.send("a", "b")
+
+	for _, place := range []string{"table", "archive"} {
+		for _, id := range []string{read, sent, post, dead, later, "bs-own"} {
+			for what, do := range map[string]func() error{
+				"seen":         func() error { _, err := threads.OwnMessage(ctx, f.Ledger, id, "b"); return err },
+				"cancelled":    func() error { _, err := messages.Cancel(ctx, f.Ledger, id, "b"); return err },
+				"acknowledged": func() error { _, err := messages.Acknowledge(ctx, f.Ledger, id, "b"); return err },
+				"handed back":  func() error { _, _, err := messages.Release(ctx, f.Ledger, id, "b"); return err },
+				"replayed":     func() error { _, err := messages.Replay(ctx, f.Ledger, id, "b"); return err },
+				"traced":       func() error { _, err := overview.OwnTrace(ctx, f.Ledger, id, "b"); return err },
+				"waited for": func() error {
+					_, _, err := reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Peek: true, ReplyTo: id})
+					return err
+				},
+				"answered": func() error {
+					_, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "c", RegisterSender: true, ReplyTo: id})
+					return err
+				},
+				"answered by a post": func() error {
+					_, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: room, Sender: "b", ReplyTo: id, Payload: says1})
+					return err
+				},
+			} {
+				if err := do(); orchestrator.CodeOf(err) != orchestrator.NotFound {
+					t.Errorf("%s in the %s is %s: %v", id, place, what, err)
+				}
+			}
+		}
+		found, err := messages.SearchOwn(ctx, f.Ledger, messages.Search{Agent: "b", Limit: 99, Says: func(*orchestrator.Message) bool { return true }})
+		want(t, "found in the "+place, fmt.Sprint(len(found.Messages), err), "2 <nil>")
+		outbox, _, err := messages.History(ctx, f.Ledger, messages.HistoryFilter{Sender: "b", Own: true, Limit: 99})
+		want(t, "sent in the "+place, fmt.Sprint(len(outbox), err), "1 <nil>")
+		all, _, err := messages.History(ctx, f.Ledger, messages.HistoryFilter{Sender: "b", Limit: 99})
+		want(t, "sent by either in the "+place, fmt.Sprint(len(all) >= 6, err), "true <nil>")
+		talk, _, err := messages.History(ctx, f.Ledger, messages.HistoryFilter{ThreadID: th.ID, Party: "b", Limit: 99})
+		want(t, "of the thread in the "+place, fmt.Sprint(len(talk), err), "0 <nil>")
+		if _, err := threads.OwnMessage(ctx, f.Ledger, fresh, "b"); err != nil {
+			t.Error(err)
+		}
+		if place == "archive" {
+			break
+		}
+		replayed, _, err := messages.ReplayAll(ctx, f.Ledger, messages.DeadLetterFilter{Sender: "b", Own: true, Limit: 99})
+		want(t, "replayed", fmt.Sprint(len(replayed), err), "0 <nil>")
+		_, err = messages.Send(ctx, f.Ledger, own)
+		wantCode(t, err, orchestrator.Conflict)
+		f.archiveAll()
+	}
+	events, _, err := messages.Events(ctx, f.Ledger, 0, "b", 1000)
+	if err != nil || len(events) == 0 || events[0].ID <= before {
+		t.Errorf("events of the successor: %+v, %v", events, err)
+	}
+}
+
+// says1 is the payload of a post.
+func says1([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }
+
+// What becomes of the mail of a removed agent is told to nobody, nor do answers to it reach who has the name now.
+func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	ctx := t.Context()
+	f.addWired("x")
+	f.setting("retry.max_retries", "1")
+	f.wire.set(failing("down"))
+	unanswered, got := f.send("b", "a", func(d *orchestrator.Draft) { d.AckWithin = 20 * 24 * time.Hour }), f.send("a", "b")
+	f.deliver()
+	f.take("b")
+	f.clock.advance(8 * 24 * time.Hour) // the due acknowledgement of an archived message
+	if _, err := retention.ClearOld(ctx, f.Ledger, retention.ClearOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	failed := f.send("b", "x")
+	f.deliver()
+	f.send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Hour }) // it expires unread
+	plan := f.mustAsk(orchestrator.PlanApproval, "b", "x")
+	th := f.thread("b", "a")
+	post := f.mustPost(th.ID, "b").MessageID
+	f.succeed("b")
+	for range 9 {
+		f.clock.advance(time.Minute)
+		f.deliver()
+	}
+	f.clock.advance(30 * 24 * time.Hour)
+	f.deliver()
+	want(t, "status", f.message(failed).Status, orchestrator.Failed)
+	for _, id := range []string{failed, plan.MessageID} { // whoever wants to sends it again
+		if _, err := messages.Replay(ctx, f.Ledger, id, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, "the request", f.rows(`SELECT status FROM team_requests`)[0], "void")
+	for range 3 {
+		f.deliver()
+		f.clock.advance(time.Hour)
+	}
+	want(t, "status", f.message(failed).Status, orchestrator.Failed)
+	for _, id := range []string{unanswered, got} {
+		_, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", RegisterSender: true, ReplyTo: id})
+		wantCode(t, err, orchestrator.UnknownRecipient)
+		_, err = threads.Post(ctx, f.Ledger, threads.PostDraft{Session: room, Sender: "a", ReplyTo: id, Payload: says1})
+		wantCode(t, err, orchestrator.UnknownRecipient)
+	}
+	if _, _, err := threads.AddParticipant(ctx, f.Ledger, threads.ThreadChange{Session: room, Thread: th.ID}, "b"); err != nil {
+		t.Fatal(err)
+	}
+	posted, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: room, Thread: th.ID, Sender: "a", ReplyTo: post, Payload: says1})
+	want(t, "told of the answer", fmt.Sprint(posted.Mentions, err), "[] <nil>")
+	wantRows(t, f.rows(`SELECT message_type FROM agent_message WHERE recipient = 'b' AND status <> 'failed'`))
+	if _, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"}); err != nil {
+		t.Errorf("a message of its own: %v", err)
+	}
+}
+
+// A request of a removed agent, or to one, is none for who has the name now, whether it was answered or not.
+func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	ctx := t.Context()
+	answered, open, own := f.mustAsk(orchestrator.Shutdown, "a", "b"), f.mustAsk(orchestrator.PlanApproval, "a", "b"), f.mustAsk(orchestrator.PlanApproval, "b", "a")
+	f.deliver()
+	f.take("b")
+	if _, err := f.reply(f.Engine, orchestrator.Shutdown, answered.RequestID, false, "b", "a"); err != nil {
+		t.Fatal(err)
+	}
+	unread := f.mustAsk(orchestrator.Shutdown, "a", "b")
+	answer := func(asked teams.TeamSent, kind orchestrator.RequestKind) error {
+		_, err := f.reply(f.Engine, kind, asked.RequestID, true, "b", "a")
+		return err
+	}
+	stranger := func(when string) {
+		t.Helper()
+		for _, asked := range []teams.TeamSent{answered, open, own, unread} {
+			for _, kind := range []orchestrator.RequestKind{orchestrator.Shutdown, orchestrator.PlanApproval} {
+				if err := answer(asked, kind); orchestrator.CodeOf(err) != orchestrator.NotFound || strings.Contains(err.Error(), asked.MessageID) {
+					t.Errorf("%s: %v", when, err)
+				}
+			}
+		}
+	}
+	f.clock.advance(time.Second)
+	f.remove("b")
+	stranger("removed")
+	f.clock.advance(time.Second)
+	f.add(agents.AgentUpdate{Name: "b"})
+	f.clock.advance(time.Second)
+	stranger("added again")
+	if _, err := messages.Replay(ctx, f.Ledger, unread.MessageID, ""); err != nil { // it is to the one that has the name now
+		t.Fatal(err)
+	}
+	if err := answer(unread, orchestrator.Shutdown); err != nil {
+		t.Error(err)
+	}
+	f.clock.advance(time.Second)
+	if err := answer(f.mustAsk(orchestrator.PlanApproval, "a", "b"), orchestrator.PlanApproval); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was held for a removed name, or was sent again since it was added, is its agent's; so is what it does itself.
+func TestASuccessorHasItsOwnMail(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	ctx := t.Context()
+	unread := f.send("a", "b")
+	f.deliver()
+	f.remove("b")
+	f.clock.advance(time.Second)
+	held := f.send("a", "b", func(d *orchestrator.Draft) { d.HoldUnknown = true })
+	f.clock.advance(time.Second)
+	f.add(agents.AgentUpdate{Name: "b"})
+	f.clock.advance(time.Second)
+	if _, err := messages.Replay(ctx, f.Ledger, unread, ""); err != nil {
+		t.Fatal(err)
+	}
+	f.deliver()
+	for _, id := range []string{held, unread} {
+		if _, err := threads.OwnMessage(ctx, f.Ledger, id, "b"); err != nil {
+			t.Error(err)
+		}
+		if _, err := messages.Acknowledge(ctx, f.Ledger, id, "b"); err != nil {
+			t.Error(err)
+		}
+		if _, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", RegisterSender: true, ReplyTo: id}); err != nil {
+			t.Error(err)
+		}
+	}
+	found, err := messages.SearchOwn(ctx, f.Ledger, messages.Search{Agent: "b", Limit: 99, Says: func(*orchestrator.Message) bool { return true }})
+	want(t, "found", fmt.Sprint(len(found.Messages), err), "4 <nil>")
+	pending := f.send("b", "a")
+	if _, err := messages.Cancel(ctx, f.Ledger, pending, "b"); err != nil {
+		t.Error(err)
+	}
+	dead := f.send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Second })
+	f.clock.advance(2 * time.Second)
+	f.deliver()
+	wantRows(t, f.rows(`SELECT json_extract(payload, '$.message_id') FROM agent_message WHERE recipient = 'b' AND message_type = 'error_report'`), dead)
+}
+
+// What a removed agent asked the user is nobody's, nor is what its messages ask later, and no answer goes back to its name.
+func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
+	t.Parallel()
+	f, devices := phoneFixture(t, 1)
+	ctx := t.Context()
+	f.add(agents.AgentUpdate{Name: "a"})
+	answered := f.question(devices)
+	asking := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "question" })
+	read := f.question(devices, func(d *questions.QuestionDraft) { d.MessageID = asking })
+	for _, id := range []string{answered.ID, read.ID} {
+		if _, err := questions.Answer(ctx, f.Ledger, id, devices[0], "for the former one"); err != nil {
+			t.Fatal(err)
+		}
+		if err := questions.AnswerRead(ctx, f.Ledger, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "question" })
+	f.succeed("builder")
+	list, err := questions.Unreturned(ctx, f.Ledger, "")
+	want(t, "answers that go back", fmt.Sprint(len(list), err), "0 <nil>")
+	_, err = questions.Own(ctx, f.Ledger, answered.ID, "builder")
+	wantCode(t, err, orchestrator.NotFound)
+	_, err = questions.Cancel(ctx, f.Ledger, answered.ID, "builder")
+	wantCode(t, err, orchestrator.NotFound)
+	own := f.question(devices)
+	late := questions.QuestionDraft{ID: "q-late", Asker: "builder", Body: "c2VhbGVk", TTL: time.Hour, MessageID: waiting}
+	_, _, err = questions.Ask(ctx, f.Ledger, late)
+	wantCode(t, err, orchestrator.UnknownSender)
+	asked, err := questions.List(ctx, f.Ledger, questions.QuestionFilter{Asker: "builder", Own: true})
+	if err != nil || len(asked) != 1 || asked[0].ID != own.ID {
+		t.Errorf("its questions: %+v, %v", asked, err)
+	}
+	_, err = overview.OwnTrace(ctx, f.Ledger, answered.ID, "builder")
+	wantCode(t, err, orchestrator.NotFound)
+	if stories, err := overview.OwnTrace(ctx, f.Ledger, own.ID, "builder"); err != nil || len(stories) == 0 {
+		t.Errorf("the story of its own: %v, %v", stories, err)
+	}
+	all, err := questions.List(ctx, f.Ledger, questions.QuestionFilter{Asker: "builder"})
+	if err != nil || len(all) != 3 {
+		t.Errorf("those of either: %+v, %v", all, err)
+	}
+}
+
+// What was placed for a removed agent is not shown to the next one, though its file may still lie there.
+func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	f.addWired("b")
+	f.wire.set(marking)
+	f.send("a", "b")
+	f.deliver()
+	f.clock.advance(time.Second)
+	f.remove("b")
+	f.addWired("b")
+	f.clock.advance(time.Second)
+	own := f.send("a", "b")
+	f.deliver()
+	ms, _, _, err := messages.ReadPlaced(t.Context(), f.Ledger, "b", "wire:b", 9, true)
+	if err != nil || len(ms) != 1 || ms[0].ID != own {
+		t.Errorf("%+v, %v", ms, err)
+	}
+}

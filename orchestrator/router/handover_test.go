@@ -1,0 +1,116 @@
+package router_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/reading"
+)
+
+// TestHandOverLeavesTheSameRows: whether a reader gets a few messages handed over or by way of the inbox shows neither in what
+// it gets nor in what stands in the database, whatever the messages are, and whatever hinders the hand-over.
+func TestHandOverLeavesTheSameRows(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare string
+		limit   int
+		read    int
+	}{
+		"a few messages":        {`SELECT 1`, 10, 5},
+		"more than may be read": {`SELECT 1`, 4, 4},
+		"something unread": {`INSERT INTO agent_inbox (recipient, message_id, delivered_at) SELECT 'b', message_id, 'x' FROM agent_message WHERE payload = '"payload 0"';
+			UPDATE agent_message SET status = 'delivered', traced_status = 'delivered', delivered_at = 'x' WHERE payload = '"payload 0"'`, 10, 5},
+		"a copy that was read": {`INSERT INTO agent_inbox (recipient, message_id, delivered_at, read_at) SELECT 'b', message_id, 'x', 'x' FROM agent_message`, 10, 0},
+		"a row that cannot be": {`CREATE TRIGGER no BEFORE UPDATE OF status ON agent_message WHEN new.payload = '"payload 2"'
+			BEGIN SELECT RAISE(ABORT, 'no'); END`, 10, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			handed, rows, order := readPrepared(t, c.prepare, reading.WaitOptions{Recipient: "b", Limit: c.limit})
+			slowly, slowRows, slowOrder := readPrepared(t, c.prepare, reading.WaitOptions{
+				Recipient: "b", Limit: c.limit, Filter: reading.Filter{Sender: "a"}, // with a filter everything goes by way of the inbox
+			})
+			if len(handed) != c.read || !reflect.DeepEqual(handed, slowly) {
+				t.Errorf("handed over:\n%+v\nby way of the inbox:\n%+v", handed, slowly)
+			}
+			if !slices.Equal(rows, slowRows) {
+				t.Errorf("handed over:\n%s\nby way of the inbox:\n%s", strings.Join(rows, "\n"), strings.Join(slowRows, "\n"))
+			}
+			if hinders := name != "a few messages"; slices.Equal(order, slowOrder) != hinders {
+				t.Errorf("nothing was handed over: %t; the events of both:\n%q\n%q", !hinders, order, slowOrder)
+			}
+		})
+	}
+}
+
+// TestHandOverToNobody: an agent that was removed while it waited gets nothing more.
+func TestHandOverToNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbleFixture(t)
+		defer f.Close()
+		f.add(agents.AgentUpdate{Name: "a"})
+		f.add(agents.AgentUpdate{Name: "b"})
+		ended := make(chan waited, 1)
+		wait(t.Context(), f.Engine, ended, "b")
+		synctest.Wait()
+		f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, traced_status, next_attempt_at) VALUES ('m', 'a', 'b', '1', 'pending', '');
+			DELETE FROM agents WHERE name = 'b'; UPDATE settings SET value = 'another' WHERE key = 'config.version'`)
+		f.bell.Ring("b")
+		w := <-ended
+		wantCode(t, w.err, orchestrator.UnknownRecipient)
+		want(t, "status", f.message("m").Status, orchestrator.Pending)
+	})
+}
+
+// readPrepared sends a few messages, changes the database with a statement, and reads them. It returns what was read, all rows
+// of the database, by payload in place of random names, and the events in their order.
+func readPrepared(t *testing.T, prepare string, o reading.WaitOptions) (ms []orchestrator.Message, rows, order []string) {
+	f := newFixture(t, "a", "b")
+	for i, change := range []func(d *orchestrator.Draft){
+		func(d *orchestrator.Draft) { d.Priority = 1 },
+		func(d *orchestrator.Draft) { d.Action, d.Summary = "interrupt", "now" },
+		func(d *orchestrator.Draft) { d.TTL, d.ThreadID = time.Hour, "t" },
+		func(d *orchestrator.Draft) {},
+		func(d *orchestrator.Draft) { d.Priority, d.IdempotencyKey = 9, "k" },
+	} {
+		f.send("a", "b", change, func(d *orchestrator.Draft) { d.Payload = json.RawMessage(fmt.Sprintf(`"payload %d"`, i)) })
+	}
+	f.sql(`UPDATE agent_message SET status = 'retry', traced_status = 'retry', retry_count = 2, error_message = 'x', next_attempt_at = created_at
+		WHERE payload = '"payload 3"'; ` + prepare)
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, row := range f.rows(`SELECT message_id || ' ' || payload FROM agent_message`) {
+		id, payload, _ := strings.Cut(row, " ")
+		names = append(names, id, "ID"+payload)
+	}
+	named := strings.NewReplacer(names...)
+	for i := range ms {
+		ms[i].ID, ms[i].SpanID, ms[i].TraceID = named.Replace(ms[i].ID), "", ""
+	}
+	for _, query := range []string{
+		`SELECT 'message', * FROM agent_message ORDER BY seq`,
+		`SELECT 'inbox', * FROM agent_inbox ORDER BY message_id`,
+		`SELECT message_id, row_number() OVER (PARTITION BY message_id ORDER BY id), event, old_status, new_status, at, attempt, actor, error, detail
+		 FROM message_trace ORDER BY message_id, id`,
+	} {
+		for _, row := range f.rows(query) {
+			rows = append(rows, named.Replace(row))
+		}
+	}
+	for _, row := range f.rows(`SELECT message_id, event FROM message_trace ORDER BY id`) {
+		order = append(order, named.Replace(row))
+	}
+	return ms, rows, order
+}

@@ -1,0 +1,141 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// shortBusy is a busy timeout by the clock of a bubble. At each try SQLite waits some more by the clock on the wall.
+const shortBusy = 100 * time.Millisecond
+
+// lockable opens a database with the agents a and b of which another program takes the write lock when lock is called.
+func lockable(t *testing.T, bell orchestrator.Bell) (r *delivery.Engine, lock func()) {
+	t.Helper()
+	r, err := router.Open(t.Context(), ledger.Options{
+		Path: filepath.Join(t.TempDir(), "a.db"), Bell: bell, BusyTimeout: shortBusy, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	for _, name := range []string{"a", "b"} {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, func() {
+		c, err := openPlain(t, r.Path()).Conn(context.Background())
+		if err == nil {
+			_, err = c.ExecContext(t.Context(), `BEGIN IMMEDIATE`)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+}
+
+// TestBusyAfterOneTimeout: a command that finds the database locked answers busy after the busy timeout; what is written
+// about a failed command does not wait for the database a second time.
+func TestBusyAfterOneTimeout(t *testing.T) {
+	t.Parallel()
+	for name, command := range map[string]func(ctx context.Context, r *delivery.Engine, bell orchestrator.Bell, lock func()) error{
+		"send": func(ctx context.Context, r *delivery.Engine, _ orchestrator.Bell, lock func()) error {
+			lock()
+			_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
+			return err
+		},
+		"wait that names whom it waits for": func(ctx context.Context, r *delivery.Engine, bell orchestrator.Bell, lock func()) error {
+			ended := make(chan error)
+			go func() {
+				_, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: "a", Timeout: time.Hour, Limit: 1, For: []string{"b"}})
+				ended <- err
+			}()
+			synctest.Wait()
+			if _, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "b", Recipient: "b"}); err != nil {
+				return err
+			}
+			lock()
+			bell.Ring("a")
+			return <-ended
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				bell := store.NewLocalBell()
+				r, lock := lockable(t, bell)
+				var began time.Time
+				ctx, span := tracing.Start(context.Background(), name)
+				err := command(ctx, r, bell, func() {
+					lock()
+					began = time.Now()
+				})
+				r.EndSpan(ctx, span, err, func() bool { return false })
+				if took := time.Since(began); orchestrator.CodeOf(err) != orchestrator.Busy || took > shortBusy*3/2 || took < shortBusy/2 {
+					t.Errorf("%v, after %s by the clock of the test; want busy after %s", err, took, shortBusy)
+				}
+			})
+		})
+	}
+}
+
+// TestDoctorNamesTheLocker: the doctor says that another program holds the write lock, and which, and sends no test message,
+// of which it would say that it did not arrive.
+func TestDoctorNamesTheLocker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, lock := lockable(t, store.NewLocalBell())
+		before := overview.Doctor(t.Context(), r.Ledger, true)
+		lock()
+		began := time.Now()
+		locked := overview.Doctor(t.Context(), r.Ledger, true)
+		if took := time.Since(began); took > shortBusy*3/2 {
+			t.Errorf("it took %s by the clock of the test", took)
+		}
+		about := func(findings []overview.Finding, check string) (found overview.Finding) {
+			for _, f := range findings {
+				if f.Check == check {
+					found = f
+				}
+			}
+			return found
+		}
+		if ok := about(before, "lock"); ok.Level != "ok" {
+			t.Errorf("unlocked: %+v", ok)
+		}
+		self := ""
+		if runtime.GOOS == "linux" {
+			name, err := os.ReadFile("/proc/self/comm")
+			if err != nil {
+				t.Fatal(err)
+			}
+			self = fmt.Sprintf("process %d (%q", os.Getpid(), strings.TrimSpace(string(name)))
+		}
+		if holder := about(locked, "lock"); holder.Level != "problem" || !strings.Contains(holder.Says, self) {
+			t.Errorf("locked: %+v; want %s", holder, self)
+		}
+		if about(locked, "trials").Level != "problem" || about(locked, "trial of a").Check != "" {
+			t.Errorf("trials while it is locked: %+v, %+v", about(locked, "trials"), about(locked, "trial of a"))
+		}
+	})
+}

@@ -1,0 +1,405 @@
+package router_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
+)
+
+// TestReplacedDatabase: a database that is removed, or has another put in its place, while a process has it open takes no
+// message with it: the send that came too late is refused, the next goes to the file that is there now, and so do readers.
+func TestReplacedDatabase(t *testing.T) {
+	t.Parallel()
+	for name, replace := range map[string]func(t *testing.T, path, other string){
+		"made anew": func(t *testing.T, path, _ string) {
+			for _, suffix := range []string{"", "-wal", "-shm"} {
+				if err := os.Remove(path + suffix); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"replaced": func(t *testing.T, path, other string) {
+			for _, suffix := range []string{"-wal", "-shm"} {
+				if err := os.Remove(path + suffix); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Rename(other, path); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, other := filepath.Join(t.TempDir(), "a.db"), filepath.Join(t.TempDir(), "other.db")
+			made := openAt(t, other)
+			addAB(t, made)
+			if err := made.Close(); err != nil {
+				t.Fatal(err)
+			}
+			r := openAt(t, path)
+			addAB(t, r)
+			draft := orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte(`"kept"`)}
+			if _, err := messages.Send(t.Context(), r.Ledger, draft); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); err != nil { // a reader has the file open, too
+				t.Fatal(err)
+			}
+			replace(t, path, other)
+			_, err := messages.Send(t.Context(), r.Ledger, draft)
+			wantCode(t, err, orchestrator.Unavailable)
+			if name == "made anew" {
+				addAB(t, openAt(t, path))
+			}
+			if _, err := messages.Send(t.Context(), r.Ledger, draft); err != nil {
+				t.Fatal(err)
+			}
+			if backlog, err := delivery.Poll(t.Context(), r.Ledger, "b", 10); err != nil || backlog.Pending != 1 {
+				t.Errorf("a reader of the same process sees %d messages, %v; want the one", backlog.Pending, err)
+			}
+			ms, _, err := reading.Wait(t.Context(), openAt(t, path).Ledger, reading.WaitOptions{Recipient: "b", Limit: 10})
+			if err != nil || len(ms) != 1 {
+				t.Errorf("another process reads %d messages, %v; want the one", len(ms), err)
+			}
+		})
+	}
+}
+
+func addAB(t *testing.T, r *delivery.Engine) {
+	t.Helper()
+	for _, name := range []string{"a", "b"} {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func mustSend(t *testing.T, r *delivery.Engine, payload string) {
+	t.Helper()
+	if _, err := messages.Send(t.Context(), r.Ledger, draftOf(payload)); err != nil {
+		t.Fatalf("sending %s: %v", payload, err)
+	}
+}
+
+func draftOf(payload string) orchestrator.Draft {
+	return orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte(strconv.Quote(payload))}
+}
+
+// refusedSend fails unless a send is refused with a text that has a part.
+func refusedSend(t *testing.T, r *delivery.Engine, payload, part string) {
+	t.Helper()
+	_, err := messages.Send(t.Context(), r.Ledger, draftOf(payload))
+	wantCode(t, err, orchestrator.Unavailable)
+	if !strings.Contains(err.Error(), part) {
+		t.Errorf("sending %s: %v; want %q", payload, err, part)
+	}
+}
+
+// wantPayloads fails unless these are the messages that another process sees.
+func wantPayloads(t *testing.T, path string, payloads ...string) {
+	t.Helper()
+	r := openAt(t, path)
+	backlog, err := delivery.Poll(t.Context(), r.Ledger, "b", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range backlog.Messages {
+		got = append(got, strings.Trim(string(m.Payload), `"`))
+	}
+	if !slices.Equal(got, payloads) {
+		t.Errorf("the messages are %q; want %q", got, payloads)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMovedAwayAndBack: a send that was refused since the database had been renamed is not in it either when it is back.
+func TestMovedAwayAndBack(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	r := openAt(t, path)
+	addAB(t, r)
+	mustSend(t, r, "one")
+	move(t, path, path+".away")
+	refusedSend(t, r, "two", "is missing")
+	move(t, path+".away", path)
+	mustSend(t, r, "two")
+	wantPayloads(t, path, "one", "two")
+}
+
+// TestRemovedDatabase: a router whose database is removed makes no new one, whatever it is asked for, nor anything beside it,
+// and says the same of every call, until the database is back.
+func TestRemovedDatabase(t *testing.T) {
+	t.Parallel()
+	for name, opened := range map[string]bool{"while it is open": true, "before it is opened": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			above := t.TempDir()
+			folder := filepath.Join(above, "there")
+			path := filepath.Join(folder, "a.db")
+			made := openAt(t, path)
+			addAB(t, made)
+			mustSend(t, made, "one")
+			if err := made.Close(); err != nil {
+				t.Fatal(err)
+			}
+			r, err := router.Open(t.Context(), ledger.Options{Path: path}) // with the bell that processes have
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.Close() })
+			if opened {
+				mustSend(t, r, "two")
+				if _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			away := filepath.Join(above, "away")
+			move(t, folder, away)
+			for _, back := range []string{"nothing", "the folder", "an empty file"} {
+				var err error
+				switch back {
+				case "the folder":
+					err = os.Mkdir(folder, 0o700)
+				case "an empty file":
+					err = os.WriteFile(path, nil, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				for what, use := range map[string]func() error{
+					"send":   func() error { _, err := messages.Send(t.Context(), r.Ledger, draftOf("lost")); return err },
+					"poll":   func() error { _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); return err },
+					"create": func() error { _, err := r.Create(t.Context()); return err },
+					"wait": func() error {
+						_, _, err := reading.Wait(t.Context(), r.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Minute})
+						return err
+					},
+				} {
+					for range 2 {
+						err := use()
+						wantCode(t, err, orchestrator.Unavailable)
+						if err == nil || !strings.Contains(err.Error(), "was removed while this program used it") {
+							t.Errorf("%s: %v", what, err)
+						}
+					}
+				}
+				if f := overview.Doctor(t.Context(), r.Ledger, false)[0]; f.Level != "problem" || !strings.Contains(f.Says, "was removed") {
+					t.Errorf("the doctor finds %+v", f)
+				}
+				left, _ := os.ReadDir(folder)
+				info, err := os.Stat(path)
+				if back == "an empty file" && (err != nil || info.Size() > 0 || len(left) != 1) || back != "an empty file" && len(left) > 0 {
+					t.Errorf("there is %v where the database was", left)
+				}
+			}
+			if err := os.RemoveAll(folder); err != nil {
+				t.Fatal(err)
+			}
+			move(t, away, folder)
+			mustSend(t, r, "three")
+			if opened {
+				wantPayloads(t, path, "one", "two", "three")
+			} else {
+				wantPayloads(t, path, "one", "three")
+			}
+		})
+	}
+}
+
+// TestRemovedAndBegunAnew: when somebody makes a new database where the old one was, that is used.
+func TestRemovedAndBegunAnew(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	made := openAt(t, path)
+	addAB(t, made)
+	if err := made.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := openAt(t, path)
+	mustSend(t, r, "old")
+	for _, file := range []string{path, path + "-wal", path + "-shm"} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	for _, use := range []func() error{
+		func() error { _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); return err },
+		func() error { _, err := messages.Send(t.Context(), r.Ledger, draftOf("lost")); return err },
+	} {
+		err := use()
+		wantCode(t, err, orchestrator.Unavailable)
+		for _, says := range []string{"begin a new one there: it is used from then on", "`mailroom --db " + path + " agent add NAME`"} {
+			if !strings.Contains(err.Error(), says) {
+				t.Errorf("%v; want %q", err, says)
+			}
+		}
+	}
+	addAB(t, openAt(t, path))
+	mustSend(t, r, "new")
+	wantPayloads(t, path, "new")
+}
+
+// TestMovedDuringACommit: when the database goes between the commit and the answer, nobody can tell whether it was kept.
+func TestMovedDuringACommit(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	bell := callingBell{store.NewLocalBell(), func() { os.Rename(path, path+".away") }}
+	r, err := router.Open(t.Context(), ledger.Options{Path: path, Bell: bell})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	made := openAt(t, path)
+	addAB(t, made)
+	refusedSend(t, r, "one", "not known")
+	move(t, path+".away", path)
+	wantPayloads(t, path, "one")
+}
+
+// callingBell calls a function when it is rung: after the commit and before the answer.
+type callingBell struct {
+	orchestrator.Bell
+	call func()
+}
+
+func (b callingBell) Ring(...string) { b.call() }
+
+func move(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRemovedLog: a -wal that is removed while a process has it open takes no message with it: neither one that was
+// answered before, nor one that comes later.
+func TestRemovedLog(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	r := openAt(t, path)
+	addAB(t, r)
+	mustSend(t, r, "one")
+	if _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); err != nil { // a reader has it open, too
+		t.Fatal(err)
+	}
+	if err := os.Remove(path + "-wal"); err != nil {
+		t.Fatal(err)
+	}
+	refusedSend(t, r, "two", "nothing was kept")
+	mustSend(t, r, "two")
+	if backlog, err := delivery.Poll(t.Context(), r.Ledger, "b", 10); err != nil || backlog.Pending != 2 {
+		t.Errorf("a reader of the same process sees %d messages, %v; want two", backlog.Pending, err)
+	}
+	mustSend(t, r, "three")
+	// What others find after a kill.
+	copied := filepath.Join(t.TempDir(), "a.db")
+	for _, suffix := range []string{"", "-wal"} {
+		content, err := os.ReadFile(path + suffix)
+		if err == nil {
+			err = os.WriteFile(copied+suffix, content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantPayloads(t, copied, "one", "two", "three")
+	wantPayloads(t, path, "one", "two", "three")
+}
+
+// TestMissingDatabase: where only the -wal of a database is left, also beside an empty file, none is made, since that would throw away what the -wal
+// holds. The file can be put back.
+func TestMissingDatabase(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	r := openAt(t, path)
+	addAB(t, r)
+	mustSend(t, r, "one")
+	if _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); err != nil {
+		t.Fatal(err)
+	}
+	move(t, path, path+".old")
+	other := openAt(t, path)
+	refused := func(place string) {
+		t.Helper()
+		for what, r := range map[string]*delivery.Engine{"another process": other, "the one that had it open": r} {
+			for range 2 {
+				_, err := messages.Send(t.Context(), r.Ledger, draftOf("two"))
+				wantCode(t, err, orchestrator.Unavailable)
+				_, err = delivery.Poll(t.Context(), r.Ledger, "b", 1)
+				wantCode(t, err, orchestrator.Unavailable)
+				if !strings.Contains(err.Error(), "is missing") || !strings.Contains(err.Error(), path+"-wal") {
+					t.Errorf("%s, %s: %v", what, place, err)
+				}
+			}
+		}
+	}
+	refused("no file")
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a database was made")
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("an empty file")
+	findings := overview.Doctor(t.Context(), other.Ledger, false)
+	if f := findings[0]; f.Check != "file" || f.Level != "problem" || !strings.Contains(f.Says, "is missing") {
+		t.Errorf("the doctor finds %+v", f)
+	}
+	move(t, path+".old", path)
+	mustSend(t, other, "two")
+	mustSend(t, r, "three")
+	wantPayloads(t, path, "one", "two", "three")
+}
+
+// TestReplacedBesideItsLog: a database that is put in the place of another is not opened with the other's -wal.
+func TestReplacedBesideItsLog(t *testing.T) {
+	t.Parallel()
+	path, other := filepath.Join(t.TempDir(), "a.db"), filepath.Join(t.TempDir(), "other.db")
+	made := openAt(t, other)
+	addAB(t, made)
+	mustSend(t, made, "other")
+	if err := made.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := openAt(t, path)
+	addAB(t, r)
+	mustSend(t, r, "one")
+	move(t, path, path+".away")
+	move(t, other, path)
+	refusedSend(t, r, "two", "nothing was kept")
+	refusedSend(t, r, "two", "still belongs to the one that was there before")
+	_, err := delivery.Poll(t.Context(), r.Ledger, "b", 1)
+	wantCode(t, err, orchestrator.Unavailable)
+	move(t, path, other)
+	move(t, path+".away", path)
+	mustSend(t, r, "two") // the one that was there before is back
+
+	move(t, path, path+".away")
+	move(t, other, path)
+	refusedSend(t, r, "three", "nothing was kept")
+	for _, suffix := range []string{"-wal", "-shm"} {
+		move(t, path+suffix, path+".away"+suffix)
+	}
+	mustSend(t, r, "three")
+	wantPayloads(t, path, "other", "three")
+	wantPayloads(t, path+".away", "one", "two")
+}

@@ -1,0 +1,303 @@
+package router_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/retention"
+	"mailroom/orchestrator/schedules"
+	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/teams"
+	"mailroom/orchestrator/threads"
+)
+
+// goodThings must be as they were when a run is over.
+type goodThings struct {
+	token    string // of good_sender
+	device   questions.Device
+	thread   threads.Thread
+	question string // that good_sender has asked, and nobody has answered
+	lent     string // message that good_taker has under a lease
+}
+
+// newOddRun makes a database with at least one row in every table, so that there is something to write over.
+func newOddRun(t *testing.T, script []byte) *oddRun {
+	f := newFixture(t, "good_sender", "good_reader", "good_taker", "odd1", "odd3", "gone")
+	o := &oddRun{fixture: f, routers: []*delivery.Engine{f.Engine, f.open()}, db: openPlain(t, f.path), script: script,
+		sent: map[string][]string{}}
+	o.db.SetMaxOpenConns(1)
+	f.addWired("good_wire")
+	f.addWired("odd2")
+	f.wire.batch = 3
+	f.user.back = func(ctx context.Context, r *ledger.Ledger) error {
+		_, err := questions.Unreturned(ctx, r, "")
+		return err
+	}
+	o.makeGood(t.Context())
+	o.makeOdd(t.Context())
+	o.readTables()
+	for _, table := range o.tables {
+		if n := o.texts(`SELECT count(*) FROM ` + table.name + ` WHERE ` + table.fair); n[0] == "0" {
+			t.Fatalf("there is nothing in %s to write over", table.name)
+		}
+	}
+	return o
+}
+
+// no fails the run for an error of what comes before it.
+func (o *oddRun) no(err error) {
+	o.t.Helper()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// approved pairs and approves a device that is pushed to.
+func (o *oddRun) approved(ctx context.Context, name string) questions.Device {
+	d, _ := o.paired(name)
+	d, err := questions.ActivateDevice(ctx, o.Ledger, d.ID, d.Recipient)
+	o.no(err)
+	o.no(questions.Subscribe(ctx, o.Ledger, d.ID, subscription("https://updates.push.services.mozilla.com/wpush/v2/"+name)))
+	return d
+}
+
+func (o *oddRun) asked(ctx context.Context, asker string, devices ...string) string {
+	return o.question(devices, func(d *questions.QuestionDraft) { d.Asker, d.TTL = asker, 24*time.Hour }).ID
+}
+
+func (o *oddRun) makeGood(ctx context.Context) {
+	_, err := agents.SetGroup(ctx, o.Ledger, "good_group", []string{"good_reader", "good_wire"})
+	o.no(err)
+	o.good.token, _, err = agents.IssueToken(ctx, o.Ledger, "good_sender", true, 0)
+	o.no(err)
+	o.good.device = o.approved(ctx, "good")
+	o.good.thread = o.thread("good_sender", "good_reader")
+	o.good.question = o.asked(ctx, "good_sender", o.good.device.ID)
+	o.good.lent = o.send("good_sender", "good_taker", func(d *orchestrator.Draft) { d.Type = goodType })
+	wantTaken(o.t, o.takeFor("good_taker", 24*time.Hour), o.good.lent)
+}
+
+func (o *oddRun) makeOdd(ctx context.Context) {
+	_, err := agents.SetGroup(ctx, o.Ledger, "odd_group", []string{"odd1", "odd2"})
+	o.no(err)
+	_, _, err = agents.IssueToken(ctx, o.Ledger, "odd1", true, 0)
+	o.no(err)
+	o.add(agents.AgentUpdate{Name: "odd1", SilentAfter: new(time.Minute)})
+	o.add(agents.AgentUpdate{Name: "odd3", StartCommand: new("true")})
+	o.setting("ralph.pm", "odd3")
+	o.setting("retry.ladder", "20s,1m")
+
+	o.clear(retention.ClearOptions{})
+	o.send("odd3", "odd1")
+	o.deliver()
+	o.clock.advance(time.Minute)
+	o.clear(retention.ClearOptions{OlderThan: time.Second}) // into the archive
+	o.send("odd3", "odd1", func(d *orchestrator.Draft) { d.AckWithin, d.IdempotencyKey = time.Hour, "key" })
+	o.send("odd1", "odd3", func(d *orchestrator.Draft) { d.TTL = time.Hour })
+	o.send("odd1", "user")
+	o.deliver()
+	_, _, err = reading.Wait(ctx, o.Ledger, reading.WaitOptions{Recipient: "odd1", Limit: 1,
+		Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", PID: os.Getpid()}})
+	o.no(err)
+	begun, err := sessions.NewSessions(o.Ledger).Begin(ctx, "odd3", "")
+	if o.no(err); begun == nil {
+		o.t.Fatal("there is no session to begin")
+	}
+
+	th := o.thread("odd1", "odd2", "odd3")
+	o.mustPost(th.ID, "odd1", "odd2")
+	other := o.thread("odd3", "odd1")
+	_, err = threads.Close(ctx, o.Ledger, threads.ThreadChange{Session: room, Thread: other.ID, By: "odd3"}, threads.Closing{Summary: "done"})
+	o.no(err)
+	for _, kind := range []orchestrator.RequestKind{orchestrator.PlanApproval, orchestrator.Shutdown} {
+		o.mustAsk(kind, "odd1", "odd3")
+	}
+	d := o.approved(ctx, "phone")
+	o.paired("second")
+	_, _, err = questions.StartPairing(ctx, o.Ledger)
+	o.no(err)
+	_, err = questions.VAPIDPublicKey(ctx, o.Ledger)
+	o.no(err)
+	o.asked(ctx, "odd1", d.ID)
+	answered := o.asked(ctx, "odd3", d.ID)
+	_, err = questions.Answer(ctx, o.Ledger, answered, d.ID, "c2VhbGVk")
+	o.no(err)
+	id, err := questions.NewSignalID(o.Ledger, "a-")
+	o.no(err)
+	_, _, err = questions.AlertUser(ctx, o.Ledger, questions.AlertDraft{ID: id, Sender: "odd1", Body: "{}", Devices: []string{d.ID}})
+	o.no(err)
+
+	_, err = messages.NoteBridgeProblem(ctx, o.Ledger, messages.BridgeProblem{Path: "/a", Fingerprint: "1", Problem: "no JSON"})
+	o.no(err)
+	o.no(delivery.Beat(ctx, o.Ledger, ""))
+	o.edge("odd1", "odd3", o.clock.now().Add(time.Hour))
+	o.edge("odd3", "odd2", o.clock.now().Add(time.Hour))
+	o.sql(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES ('odd2', 'whsec_eA==', '')`)
+	o.sql(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) VALUES ('1', '2', 'send', 'PRODUCER', '2026-01-01T00:00:00.000Z')`)
+	_, err = delivery.RemoveAgent(ctx, o.Ledger, delivery.AgentRemoval{Name: "gone"})
+	o.no(err)
+}
+
+// postGood posts what must stand in the thread once.
+func (o *oddRun) postGood(ctx context.Context, r *delivery.Engine) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p, err := threads.Post(ctx, r.Ledger, threads.PostDraft{Session: room, Thread: o.good.thread.ID, Sender: "good_sender", Type: goodType,
+		Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`{"content":"hello"}`), nil }})
+	if err != nil {
+		o.t.Errorf("a good post: %v", err)
+		return
+	}
+	o.sent["thread"] = append(o.sent["thread"], p.MessageID)
+}
+
+// checkGood holds the good things to what they were.
+func (o *oddRun) checkGood(ctx context.Context) {
+	must := func(what string, err error) {
+		if err != nil {
+			o.t.Errorf("%s: %v", what, err)
+		}
+	}
+	token, err := agents.Authenticate(ctx, o.Ledger, o.good.token)
+	must("the good token", err)
+	want(o.t, "whose token it is", token.Agent, "good_sender")
+	read, err := threads.Read(ctx, o.Ledger, threads.ThreadReading{Thread: o.good.thread.ID, Agent: "good_reader", Limit: 1000})
+	must("reading the good thread", err)
+	for i := range read.Posts {
+		o.posts = append(o.posts, read.Posts[i].ID)
+	}
+	left, _, err := reading.Wait(ctx, o.Ledger, reading.WaitOptions{Recipient: "good_taker", Limit: 10})
+	must("waiting for what another reader has", err)
+	want(o.t, "messages of another reader", len(left), 0)
+	_, err = messages.Acknowledge(ctx, o.Ledger, o.good.lent, "good_taker")
+	must("acknowledging what was lent", err)
+	asked, _, err := questions.SignalsFor(ctx, o.Ledger, o.good.device)
+	must("what the good device is asked", err)
+	if !slices.ContainsFunc(asked, func(q questions.Question) bool { return q.ID == o.good.question }) {
+		o.t.Errorf("the good device is asked %v, and not %s", asked, o.good.question)
+	}
+	_, err = questions.Answer(ctx, o.Ledger, o.good.question, o.good.device.ID, "c2VhbGVk")
+	must("answering the good question", err)
+	must("reading the good answer", questions.AnswerRead(ctx, o.Ledger, o.good.question))
+}
+
+// askBeside asks all that can be asked of what is beside the messages. Of what must be answered an odd row must keep nobody; of the
+// others an error may say that there is no such thing.
+func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err error)) {
+	_, err := overview.RemovedAgents(ctx, o.Ledger)
+	must("removed agents", err)
+	_, err = delivery.Daemons(ctx, o.Ledger)
+	must("daemons", err)
+	_, err = messages.BridgeProblems(ctx, o.Ledger)
+	must("bridge problems", err)
+	_, err = questions.Devices(ctx, o.Ledger)
+	must("devices", err)
+	_, err = questions.Alerts(ctx, o.Ledger, time.Time{}, 100)
+	must("alerts", err)
+	_, err = questions.Unreturned(ctx, o.Ledger, "")
+	must("unreturned answers", err)
+	_, _, err = schedules.Runnable(ctx, o.Ledger)
+	must("schedules", err)
+	_, err = delivery.AttemptsAfter(ctx, o.Ledger, 0)
+	must("attempts", err)
+	_, err = delivery.TryTransports(ctx, o.Ledger)
+	must("trials", err)
+	_, err = delivery.TryDevices(ctx, o.Ledger)
+	must("trials of devices", err)
+	th, err := threads.Create(ctx, o.Ledger, threads.ThreadDraft{Session: room, Name: "another", Creator: "good_sender"})
+	must("a new thread", err)
+	_, _, err = threads.AddParticipant(ctx, o.Ledger, threads.ThreadChange{Session: room, Thread: th.ID, By: "good_sender"}, "good_wire")
+	must("a new participant", err)
+	o.paired("good too")
+	_, err = agents.Join(ctx, o.Ledger, agents.Joining{Session: session, Agent: "good_reader"})
+	must("joining", err)
+	waiting, end := context.WithCancel(ctx)
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		for waiting.Err() == nil {
+			o.clock.advance(time.Millisecond)
+		}
+	})
+	_, _, err = reading.Wait(ctx, o.Ledger, reading.WaitOptions{Recipient: "good_reader", Limit: 1, For: []string{"good_wire"}, Timeout: time.Millisecond})
+	fine("waiting for somebody", err)
+	end()
+	passing.Wait()
+
+	asked, err := questions.List(ctx, o.Ledger, questions.QuestionFilter{Limit: 30})
+	must("questions", err)
+	for _, q := range asked {
+		_, err = questions.Get(ctx, o.Ledger, q.ID)
+		fine("a question", err)
+		_, err = questions.Answer(ctx, o.Ledger, q.ID, o.good.device.ID, "c2VhbGVk")
+		fine("answering", err)
+		fine("refusing", questions.RefuseAnswer(ctx, o.Ledger, q.ID, "c2VhbGVk", "forged"))
+		fine("reading an answer", questions.AnswerRead(ctx, o.Ledger, q.ID))
+		_, err = questions.Cancel(ctx, o.Ledger, q.ID, "")
+		fine("taking a question back", err)
+	}
+	for _, id := range o.texts(`SELECT alert_id FROM signal_alerts LIMIT 10`) {
+		_, err = questions.GetAlert(ctx, o.Ledger, id)
+		fine("an alert", err)
+	}
+	for _, id := range o.texts(`SELECT thread_id FROM threads LIMIT 10`) {
+		_, err = threads.Read(ctx, o.Ledger, threads.ThreadReading{Thread: id, Limit: 100})
+		fine("reading a thread", err)
+		_, err = threads.Close(ctx, o.Ledger, threads.ThreadChange{Session: room, Thread: id}, threads.Closing{Summary: "over"})
+		fine("closing a thread", err)
+	}
+	for _, id := range o.texts(`SELECT request_id FROM team_requests LIMIT 10`) {
+		_, err = o.reply(o.Engine, orchestrator.Shutdown, id, true, "odd3", "odd1")
+		fine("answering a teammate", err)
+	}
+	for _, name := range []string{"good_reader", "odd1", "odd2", "odd3", "gone", "user"} {
+		_, _, err = threads.Own(ctx, o.Ledger, name, "", 100)
+		fine("own threads", err)
+		_, _, err = messages.History(ctx, o.Ledger, messages.HistoryFilter{Party: name, Posts: true, Limit: 100})
+		fine("history", err)
+		_, err = messages.SearchOwn(ctx, o.Ledger, messages.Search{Agent: name, Limit: 100, Says: func(*orchestrator.Message) bool { return true }})
+		fine("a search", err)
+		_, _, _, err = messages.ReadPlaced(ctx, o.Ledger, name, "dir:/tmp", 10, true)
+		fine("reading what was placed", err)
+		_, err = messages.ReleaseAll(ctx, o.Ledger, name, "")
+		fine("releasing", err)
+		_, err = overview.StandingOf(ctx, o.Ledger, name)
+		fine("a standing", err)
+		_, err = o.say(name, "odd3")
+		fine("sending to the team", err)
+		_, err = o.fixture.ask(orchestrator.PlanApproval, name, "odd3")
+		fine("asking a teammate", err)
+		_, err = teams.EndTurn(ctx, o.Ledger, "", orchestrator.Draft{Sender: name, SessionID: session, Type: "idle_notification", Payload: []byte("{}")})
+		fine("ending a turn", err)
+		_, err = agents.RevokeTokens(ctx, o.Ledger, "odd1")
+		fine("revoking tokens", err)
+	}
+	for _, s := range []string{room, session} {
+		_, err = agents.Presences(ctx, o.Ledger, s)
+		must("presences", err)
+		_, err = teams.Get(ctx, o.Ledger, s)
+		fine("a team", err)
+	}
+	_, err = delivery.RemoveAgent(ctx, o.Ledger, delivery.AgentRemoval{Name: "odd1", Force: true})
+	fine("removing an agent", err)
+	for _, id := range o.texts(`SELECT device_id FROM signal_devices WHERE name NOT LIKE 'good%' LIMIT 10`) {
+		_, err = questions.RevokeDevice(ctx, o.Ledger, id)
+		fine("revoking a device", err)
+	}
+	_, err = agents.DeleteGroup(ctx, o.Ledger, "odd_group")
+	fine("deleting a group", err)
+	fine("removing a schedule", schedules.Remove(ctx, o.Ledger, fmt.Sprint("deliver", 1)))
+}

@@ -1,0 +1,133 @@
+package router_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/retention"
+	"mailroom/orchestrator/threads"
+)
+
+// Who takes part in a thread is told once that it was closed, but for who closed it; so is nobody who is gone.
+func TestClosingIsTold(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c", "gone", "left")
+	th := f.thread("a", "b", "c", "gone", "left")
+	f.mustPost(th.ID, "a", "c")
+	change := threads.ThreadChange{Session: room, Thread: th.ID, By: "B"}
+	if _, err := threads.RemoveParticipant(t.Context(), f.Ledger, change, "left"); err != nil {
+		t.Fatal(err)
+	}
+	f.sql(`DELETE FROM agents WHERE name = 'gone'`)
+	f.sql(`UPDATE settings SET value = 'another' WHERE key = 'config.version'`)
+	notice := threads.Closing{Summary: "all is said", Notice: threads.Notice{Type: "thread_closed", Payload: json.RawMessage(`"it is over"`)}}
+	if _, err := threads.Close(t.Context(), f.Ledger, change, notice); err != nil {
+		t.Fatal(err)
+	}
+	_, err := threads.Close(t.Context(), f.Ledger, change, notice)
+	wantCode(t, err, orchestrator.Conflict)
+	wantRows(t, f.rows(`SELECT recipient, sender, status FROM agent_message WHERE message_type = 'thread_closed' ORDER BY seq`),
+		"thread:"+th.ID+" system delivered", "a system pending", "c system pending")
+	for agent, n := range map[string]int{"a": 1, "b": 0, "c": 2, "left": 0} {
+		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: agent, Limit: 9})
+		if err != nil || len(ms) != n {
+			t.Errorf("%s got %v, %v, want %d", agent, ms, err, n)
+		}
+		if again, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: agent, Limit: 9}); err != nil || len(again) != 0 {
+			t.Errorf("%s got %v again, %v", agent, again, err)
+		}
+	}
+	f.clock.advance(8 * 24 * time.Hour)
+	f.clear(retention.ClearOptions{})
+	want(t, "left of the closed thread", f.rows(`SELECT count(*) FROM agent_message WHERE thread_id = ?`, th.ID)[0], "0")
+}
+
+// A post stands once in its thread's history, archived or not, and its copies say how it got to whom; asked for by its
+// recipient, a copy stands for itself.
+func TestPostStandsOnceInHistory(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	th := f.thread("a", "b", "c")
+	first, second := f.mustPost(th.ID, "a", "b", "c"), f.mustPost(th.ID, "b")
+	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "c", Recipient: "a", ThreadID: th.ID, ReplyTo: first.MessageID}); err != nil {
+		t.Fatal(err)
+	}
+	f.take("b")
+	found := func(filter messages.HistoryFilter) (names []string) {
+		t.Helper()
+		filter.ThreadID, filter.Limit, filter.OldestFirst = th.ID, 9, true
+		ms, _, err := messages.History(t.Context(), f.Ledger, filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range ms {
+			names = append(names, map[string]string{first.MessageID: "first", second.MessageID: "second"}[ms[i].ID]+" to "+ms[i].Recipient)
+		}
+		return names
+	}
+	check := func(when string) {
+		t.Helper()
+		room := "thread:" + th.ID
+		for _, c := range []struct {
+			f    messages.HistoryFilter
+			want []string
+		}{
+			{messages.HistoryFilter{}, []string{"first to " + room, "second to " + room, " to a"}},
+			{messages.HistoryFilter{Sender: "a"}, []string{"first to " + room}},
+			{messages.HistoryFilter{Party: "b", Posts: true}, []string{"first to " + room, "second to " + room}},
+			{messages.HistoryFilter{Party: "b"}, []string{" to b", "second to " + room}},
+			{messages.HistoryFilter{Target: "b"}, []string{" to b"}},
+		} {
+			if got := found(c.f); !slices.Equal(got, c.want) {
+				t.Errorf("%s, %+v: %q, want %q", when, c.f, got, c.want)
+			}
+		}
+		ms, _, err := messages.History(t.Context(), f.Ledger, messages.HistoryFilter{ThreadID: th.ID, Limit: 9, OldestFirst: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies, err := messages.Copies(t.Context(), f.Ledger, ms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for i := range copies {
+			receipts, err := messages.Receipts(t.Context(), f.Ledger, copies[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j, m := range copies[i] {
+				got += fmt.Sprint(i, " ", m.Recipient, " ", receipts[j][len(receipts[j])-1].What, "; ")
+			}
+		}
+		want(t, when+": copies", got, "0 b read; 0 c answered; ")
+	}
+	check("in the table")
+	if got := found(messages.HistoryFilter{Status: orchestrator.Pending}); !slices.Equal(got, []string{" to c", " to a"}) {
+		t.Errorf("pending are %q", got)
+	}
+	f.deliver()
+	f.clock.advance(8 * 24 * time.Hour)
+	f.clear(retention.ClearOptions{})
+	check("partly in the archive")
+	f.closeThread(th.ID)
+	f.clock.advance(8 * 24 * time.Hour)
+	f.clear(retention.ClearOptions{})
+	check("in the archive")
+}
+
+// fixturePost posts what mentions nobody, through a router of the test's choice.
+func (f *fixture) fixturePost(r *delivery.Engine, thread string) {
+	f.t.Helper()
+	if _, err := threads.Post(f.t.Context(), r.Ledger, threads.PostDraft{Session: room, Thread: thread, Sender: "a", Type: "post",
+		Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }}); err != nil {
+		f.t.Fatal(err)
+	}
+}

@@ -1,0 +1,47 @@
+package router_test
+
+import (
+	"context"
+	"mailroom/orchestrator/overview"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A power cut while the file is made leaves a journal that no reader can roll back. Whoever comes first, also to read,
+// gets in.
+func TestReadingAfterAnInterruptedCreation(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	made, cut := filepath.Join(folder, "made.db"), filepath.Join(folder, "cut.db")
+	db, err := openPlain(t, made).Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{
+		`PRAGMA journal_mode = DELETE`, `PRAGMA cache_size = 2`, `CREATE TABLE other (x)`, `BEGIN`,
+		`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) INSERT INTO other SELECT randomblob(1000) FROM n`,
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, suffix := range []string{"", "-journal"} {
+		content, err := os.ReadFile(made + suffix)
+		if err != nil || len(content) == 0 {
+			t.Fatalf("%s: %v", suffix, err)
+		}
+		if err := os.WriteFile(cut+suffix, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := openAt(t, cut)
+	if _, err := overview.Status(t.Context(), r.Ledger); err != nil {
+		t.Fatal(err)
+	}
+	var rows int
+	if err := openPlain(t, cut).QueryRow(`SELECT count(*) FROM other`).Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d rows of the transaction that was cut, %v", rows, err)
+	}
+}

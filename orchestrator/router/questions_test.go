@@ -1,0 +1,443 @@
+package router_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/retention"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
+)
+
+// phoneFixture is a fixture with an agent "builder" and devices that are pushed to, through the scripted transport.
+func phoneFixture(t *testing.T, devices int) (f *fixture, ids []string) {
+	t.Helper()
+	f = newFixture(t, "builder", "reviewer")
+	for i := range devices {
+		d, _ := f.paired(fmt.Sprintf("phone %d", i))
+		if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil {
+			t.Fatal(err)
+		}
+		endpoint := fmt.Sprintf("https://updates.push.services.mozilla.com/wpush/v2/%d", i)
+		if err := questions.Subscribe(t.Context(), f.Ledger, d.ID, subscription(endpoint)); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, d.ID)
+	}
+	return f, ids
+}
+
+// subscription is a subscription with the keys of RFC 8291, appendix A.
+func subscription(endpoint string) questions.Subscription {
+	return questions.Subscription{
+		Endpoint: endpoint,
+		P256dh:   "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+		Auth:     "BTBZMqHH6r4Tts7J_aSIgg",
+	}
+}
+
+// paired pairs a device, which waits to be approved.
+func (f *fixture) paired(name string) (d questions.Device, token string) {
+	f.t.Helper()
+	code, _, err := questions.StartPairing(f.t.Context(), f.Ledger)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	d, token, err = questions.Pair(f.t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: name, Recipient: "age1" + strings.ReplaceAll(name, " ", "")})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return d, token
+}
+
+func (f *fixture) question(devices []string, change ...func(*questions.QuestionDraft)) questions.Question {
+	f.t.Helper()
+	id, err := questions.NewSignalID(f.Ledger, "q-")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	d := questions.QuestionDraft{ID: id, Asker: "builder", Encrypted: true, Body: "c2VhbGVk", TTL: time.Hour, Devices: devices}
+	for _, c := range change {
+		c(&d)
+	}
+	q, _, err := questions.Ask(f.t.Context(), f.Ledger, d)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return q
+}
+
+// pushes are what the devices got, as "device kind id status".
+func (f *fixture) pushes() (list []string) {
+	f.t.Helper()
+	if _, err := f.DeliverAll(f.t.Context(), delivery.DeliverOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.wire.mu.Lock()
+	defer f.wire.mu.Unlock()
+	for _, m := range f.wire.arrived {
+		var p push.Message
+		if err := json.Unmarshal(m.Payload, &p); err != nil {
+			f.t.Fatal(err)
+		}
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", m.Recipient, p.Kind, p.ID, p.Status)))
+	}
+	f.wire.arrived = nil
+	return list
+}
+
+// sameLines compares lines whose order is nobody's: each recipient is delivered to by itself.
+func sameLines(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
+	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+		t.Errorf("got\n%s\nwant\n%s", g, w)
+	}
+}
+
+// events are what the trace has of an id.
+func (f *fixture) events(id string) string {
+	f.t.Helper()
+	table, err := f.Query(f.t.Context(), fmt.Sprintf(`SELECT group_concat(event || ':' || coalesce(old_status,'') || '>' || coalesce(new_status,''), ' ')
+		FROM (SELECT * FROM message_trace WHERE message_id = '%s' ORDER BY id)`, id), 1)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return fmt.Sprint(table.Rows[0].Values[0])
+}
+
+// A question is pushed to every device, the first answer ends it, and the others are told so.
+func TestQuestionIsAnswered(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 3)
+	q := f.question(ids)
+	sameLines(t, f.pushes(), "device:"+ids[0]+" question "+q.ID, "device:"+ids[1]+" question "+q.ID, "device:"+ids[2]+" question "+q.ID)
+	got, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[1], "sealed answer")
+	if err != nil || got.Status != questions.QuestionAnswered || got.AnsweredBy != ids[1] || got.Answer != "sealed answer" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	sameLines(t, f.pushes(), "device:"+ids[0]+" ended "+q.ID+" answered", "device:"+ids[2]+" ended "+q.ID+" answered")
+	_, err = questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "too late")
+	wantCode(t, err, orchestrator.Conflict)
+	if _, err := questions.Cancel(t.Context(), f.Ledger, q.ID, "builder"); orchestrator.CodeOf(err) != orchestrator.Conflict {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := questions.AnswerRead(t.Context(), f.Ledger, q.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := f.events(q.ID), "created:>pending answered:pending>answered read:answered>answered"; got != want {
+		t.Errorf("the trace has %q, not %q", got, want)
+	}
+}
+
+// Of many answers at the same time, by several devices and processes, one wins.
+func TestFirstAnswerWins(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 2)
+	q := f.question(ids)
+	other := f.open()
+	var mu sync.Mutex
+	var won []string
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			r := f.Engine
+			if i%2 == 1 {
+				r = other
+			}
+			answer := fmt.Sprint("answer ", i)
+			_, err := questions.Answer(t.Context(), r.Ledger, q.ID, ids[i%2], answer)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won = append(won, answer)
+			} else if orchestrator.CodeOf(err) != orchestrator.Conflict {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	got, err := questions.Get(t.Context(), f.Ledger, q.ID)
+	if err != nil || len(won) != 1 || got.Answer != won[0] {
+		t.Fatalf("%d won; %+v, %v", len(won), got, err)
+	}
+}
+
+// A question that expires, or is taken back, tells the devices that were told of it, and no others.
+func TestQuestionEnds(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	waiting := f.question(ids)
+	if _, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID, "reviewer"); orchestrator.CodeOf(err) != orchestrator.NotFound {
+		t.Errorf("somebody else took it back: %v", err)
+	}
+	if q, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID, "builder"); err != nil || q.Status != questions.QuestionCancelled {
+		t.Fatalf("%+v, %v", q, err)
+	}
+	sameLines(t, f.pushes()) // it was not pushed yet, so nobody is told anything
+	told := f.question(ids)
+	sameLines(t, f.pushes(), "device:"+ids[0]+" question "+told.ID)
+	f.clock.advance(time.Hour)
+	sameLines(t, f.pushes(), "device:"+ids[0]+" ended "+told.ID+" expired")
+	if _, err := questions.Answer(t.Context(), f.Ledger, told.ID, ids[0], "late"); orchestrator.CodeOf(err) != orchestrator.Conflict {
+		t.Errorf("answered when it had expired: %v", err)
+	}
+	unseen := f.question(ids)
+	f.clock.advance(2 * time.Hour)
+	if q, err := questions.Get(t.Context(), f.Ledger, unseen.ID); err != nil || q.Status != questions.QuestionExpired {
+		t.Fatalf("a look expires it: %+v, %v", q, err)
+	}
+	if list, err := questions.List(t.Context(), f.Ledger, questions.QuestionFilter{Status: questions.QuestionExpired}); err != nil || len(list) != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A device whose push failed may have shown the question all the same: it is told.
+func TestFailedPushIsToldTheEnd(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	f.wire.set(failing("500"))
+	q := f.question(ids)
+	f.pushes()
+	f.wire.set(nil)
+	if _, err := questions.Cancel(t.Context(), f.Ledger, q.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	sameLines(t, f.pushes(), "device:"+ids[0]+" ended "+q.ID+" cancelled")
+	f.clock.advance(10 * time.Minute)
+	sameLines(t, f.pushes())
+}
+
+// An answer that was refused makes the question pending again, if its time has not passed and no other has come.
+func TestRefusedAnswer(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	q := f.question(ids)
+	f.pushes()
+	answer := func(text string) {
+		t.Helper()
+		if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer("forged")
+	if err := questions.RefuseAnswer(t.Context(), f.Ledger, q.ID, "another", "why"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.Answer != "forged" {
+		t.Fatalf("an answer was refused that is not there: %+v", got)
+	}
+	if err := questions.RefuseAnswer(t.Context(), f.Ledger, q.ID, "forged", "its signature is wrong"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.Status != questions.QuestionPending || got.Answer != "" || got.AnsweredBy != "" {
+		t.Fatalf("%+v", got)
+	}
+	sameLines(t, f.pushes(), "device:"+ids[0]+" question "+q.ID)
+	answer("forged again")
+	f.clock.advance(2 * time.Hour)
+	if err := questions.RefuseAnswer(t.Context(), f.Ledger, q.ID, "forged again", "why"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.Status != questions.QuestionExpired {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// Whoever waits is woken by an answer, by an end, and when the question's time has passed, and does not have to look again
+// and again: in the bubble no time passes but what somebody sleeps.
+func TestWaitQuestion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, err := router.Open(t.Context(), ledger.Options{
+			Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: store.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		f := &fixture{Engine: r, t: t}
+		f.add(agents.AgentUpdate{Name: "builder"})
+		d, _ := f.paired("phone")
+		if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct {
+			act  func(q questions.Question) error
+			want questions.QuestionStatus
+			took time.Duration
+		}{
+			"answered": {func(q questions.Question) error {
+				_, err := questions.Answer(t.Context(), f.Ledger, q.ID, d.ID, "yes")
+				return err
+			}, questions.QuestionAnswered, 0},
+			"cancelled": {func(q questions.Question) error {
+				_, err := questions.Cancel(t.Context(), f.Ledger, q.ID, "")
+				return err
+			}, questions.QuestionCancelled, 0},
+			"expired":    {func(questions.Question) error { return nil }, questions.QuestionExpired, time.Hour},
+			"still open": {func(questions.Question) error { return nil }, questions.QuestionPending, 2 * time.Hour},
+		} {
+			q := f.question(nil, func(d *questions.QuestionDraft) {
+				if c.want == questions.QuestionPending {
+					d.TTL = 24 * time.Hour
+				}
+			})
+			heard := make(chan questions.Question)
+			go func() {
+				got, err := questions.Wait(t.Context(), f.Ledger, q.ID, 2*time.Hour)
+				if err != nil {
+					t.Error(err)
+				}
+				heard <- got
+			}()
+			synctest.Wait()
+			began := time.Now()
+			if err := c.act(q); err != nil {
+				t.Fatal(err)
+			}
+			if got, took := <-heard, time.Since(began).Round(time.Second); got.Status != c.want || took != c.took {
+				t.Errorf("%s: %s after %s", name, got.Status, took)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := questions.Wait(ctx, f.Ledger, f.question(nil).ID, time.Hour); err == nil {
+			t.Error("a wait outlived its context")
+		}
+		_, err = questions.Wait(t.Context(), f.Ledger, "q-nothing", time.Hour)
+		wantCode(t, err, orchestrator.NotFound)
+	})
+}
+
+// What is not encrypted is checked when it is answered.
+func TestClearAnswers(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	clear := func(body string) func(*questions.QuestionDraft) {
+		return func(d *questions.QuestionDraft) { d.Encrypted, d.Body = false, body }
+	}
+	for _, c := range []struct {
+		body, answer string
+		ok           bool
+	}{
+		{`{"question":"?","options":["a","b"]}`, `{"option":1}`, true},
+		{`{"question":"?","options":["a","b"]}`, `{"option":2}`, false},
+		{`{"question":"?","options":["a","b"]}`, `{"option":-1}`, false},
+		{`{"question":"?","options":["a","b"]}`, `{"text":"b"}`, false},
+		{`{"question":"?"}`, `{"text":"b"}`, true},
+		{`{"question":"?"}`, `{"text":""}`, false},
+		{`{"question":"?"}`, `{"text":" \t\n"}`, false},
+		{`{"question":"?"}`, `{"option":0}`, false},
+		{`{"question":"?"}`, `{"option":0,"text":"x"}`, false},
+		{`{"question":"?"}`, `{}`, false},
+		{`{"question":"?"}`, `[`, false},
+		{`{"question":"?"}`, `{"text":"` + strings.Repeat("x", 2001) + `"}`, false},
+		{`{"question":"?"}`, strings.Repeat(" ", 40<<10), false},
+	} {
+		q := f.question(ids, clear(c.body))
+		_, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], c.answer)
+		if (err == nil) != c.ok || err != nil && orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+			t.Errorf("%s to %s: %v", c.answer, c.body, err)
+		}
+	}
+}
+
+// An agent in a loop does not reach a person.
+func TestOpenQuestionsAreBounded(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	for range 100 {
+		f.question(ids)
+	}
+	d := questions.QuestionDraft{ID: "q-more", Asker: "builder", Body: "x", TTL: time.Hour}
+	_, _, err := questions.Ask(t.Context(), f.Ledger, d)
+	wantCode(t, err, orchestrator.Unavailable)
+	d.Asker = "reviewer"
+	if _, _, err := questions.Ask(t.Context(), f.Ledger, d); err != nil {
+		t.Error(err)
+	}
+	for change, code := range map[string]orchestrator.Code{"asker": orchestrator.UnknownSender, "user": orchestrator.UnknownSender, "ttl": orchestrator.InvalidParams, "body": orchestrator.InvalidParams} {
+		d := questions.QuestionDraft{ID: "q-" + change, Asker: "reviewer", Body: "x", TTL: time.Hour}
+		switch change {
+		case "asker":
+			d.Asker = "nobody"
+		case "user":
+			d.Asker = "user"
+		case "ttl":
+			d.TTL = 0
+		case "body":
+			d.Body = strings.Repeat("x", 65<<10)
+		}
+		_, _, err := questions.Ask(t.Context(), f.Ledger, d)
+		wantCode(t, err, code)
+	}
+}
+
+// Retention takes what has ended, with its pushes, and leaves what is open.
+func TestQuestionsAreCleared(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	open := f.question(ids, func(d *questions.QuestionDraft) { d.TTL = 30 * 24 * time.Hour })
+	over := f.question(ids)
+	if _, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: "a-1", Sender: "builder", Body: "x", Devices: ids}); err != nil {
+		t.Fatal(err)
+	}
+	f.pushes()
+	if _, err := questions.Cancel(t.Context(), f.Ledger, over.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	f.pushes()
+	f.clock.advance(8 * 24 * time.Hour)
+	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := questions.Get(t.Context(), f.Ledger, over.ID); orchestrator.CodeOf(err) != orchestrator.NotFound {
+		t.Error(err)
+	}
+	if q, err := questions.Get(t.Context(), f.Ledger, open.ID); err != nil || q.Status != questions.QuestionPending {
+		t.Errorf("%+v, %v", q, err)
+	}
+	if list, err := questions.Alerts(t.Context(), f.Ledger, time.Time{}, 10); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A question that was asked while the clock stood far ahead does not stay open for longer than any can.
+func TestQuestionAskedInTheFuture(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	f.clock.advance(400 * 24 * time.Hour)
+	q := f.question(ids)
+	code, _, err := questions.StartPairing(t.Context(), f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.clock.advance(-400 * 24 * time.Hour)
+	_, _, err = questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
+	wantCode(t, err, orchestrator.PermissionDenied)
+	f.deliver()
+	f.clock.advance(orchestrator.MaxTTL)
+	f.deliver()
+	if got, err := questions.Get(t.Context(), f.Ledger, q.ID); err != nil || got.Status != questions.QuestionExpired {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,113 @@
+package router_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+)
+
+// A restore brings no token back: not one that was revoked since, nor one that is not there any more, nor one of a
+// removed agent. What is valid in both stays so, also in a process that had the file open. Nobody waits afterwards.
+func TestRestoreRevivesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c", "d")
+	secrets := map[string]string{}
+	issue := func(agent string, lifetime time.Duration) {
+		t.Helper()
+		secret, _, err := agents.IssueToken(t.Context(), f.Ledger, agent, false, lifetime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[agent] = secret
+	}
+	for agent, lifetime := range map[string]time.Duration{"a": 0, "b": 0, "c": 0, "d": 0, "soon": time.Minute, "before": 0} {
+		issue(agent, lifetime)
+	}
+	if _, err := agents.RevokeTokens(t.Context(), f.Ledger, "before"); err != nil {
+		t.Fatal(err)
+	}
+	f.edge("a", "b", f.clock.now().Add(time.Hour))
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := f.BackupTo(t.Context(), backup, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := agents.RevokeTokens(t.Context(), f.Ledger, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	f.sql(`DELETE FROM tokens WHERE agent = 'c'`)
+	issue("later", 0)
+	f.clock.advance(time.Minute)
+
+	other := f.open()
+	if _, err := agents.Authenticate(t.Context(), other.Ledger, secrets["d"]); err != nil {
+		t.Fatal(err)
+	}
+	done, err := f.Restore(t.Context(), backup, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "revoked", done.Revoked, 3)
+	for _, r := range []*delivery.Engine{f.Engine, other} {
+		for agent, secret := range secrets {
+			if _, err := agents.Authenticate(t.Context(), r.Ledger, secret); (err == nil) != (agent == "d") {
+				t.Errorf("the token of %s: %v", agent, err)
+			}
+		}
+	}
+	want(t, "waits", f.count("waits"), "0")
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(f.path), ".mailroom-restore-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v, %v", left, err)
+	}
+	if again, err := f.Restore(t.Context(), backup, false); err != nil || again.Revoked != 3 {
+		t.Errorf("once more: %+v, %v", again, err)
+	}
+}
+
+// In a new file no token of the backup is valid: nothing says which were revoked since.
+func TestRestoreIntoANewFile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	secret, _, err := agents.IssueToken(t.Context(), f.Ledger, "a", true, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := f.BackupTo(t.Context(), backup, false); err != nil {
+		t.Fatal(err)
+	}
+	r := openAt(t, filepath.Join(t.TempDir(), "new.db"))
+	if done, err := r.Restore(t.Context(), backup, false); err != nil || done.Revoked != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	_, err = agents.Authenticate(t.Context(), r.Ledger, secret)
+	wantCode(t, err, orchestrator.Unauthenticated)
+	if _, err := agents.Get(t.Context(), r.Ledger, "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A backup of an older version is brought to this one before anybody sees it; one that cannot be changes nothing.
+func TestRestoreOfVersionOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "b")
+	one := versionOne(t)
+	if done, err := f.Restore(t.Context(), one, false); err != nil || done.Messages != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	wantRows(t, f.rows(`SELECT name FROM agents`), "a")
+	bad := versionOne(t)
+	if _, err := openPlain(t, bad).Exec(`CREATE TABLE tokens (x)`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.Restore(t.Context(), bad, true)
+	wantCode(t, err, orchestrator.Unavailable)
+	wantRows(t, f.rows(`SELECT name FROM agents`), "a")
+}

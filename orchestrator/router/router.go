@@ -1,0 +1,40 @@
+// Package router opens an engine: it lists what the kinds of records add to it, and knows which store an address means.
+package router
+
+import (
+	"context"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/store/sqlite"
+	"mailroom/orchestrator/teams"
+	"mailroom/orchestrator/threads"
+)
+
+// Open prepares an Engine. It touches the disk only as far as needed to refuse a path that cannot be a database; the
+// file itself is opened by the first command that needs it, and made by the first that writes, or by Create.
+func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
+	l := ledger.New(o, newParts())
+	s, err := sqlite.Open(sqlite.Options{
+		Path: o.Path, Now: l.Now, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.UseStore(s)
+	e := delivery.NewEngine(l)
+	e.Beside = func(ctx context.Context, path string) (*delivery.Engine, error) {
+		return Open(ctx, ledger.Options{
+			Path: path, Instance: l.Instance(), Now: l.Now, Transports: l.Transports, User: l.User, Log: l.Log, BusyTimeout: l.Busy,
+		})
+	}
+	return e, nil
+}
+
+// newParts lists what the records add to the engine of one database, in the order in which it is called. Teams come before
+// threads: what answers a team's request joins no thread.
+func newParts() []*ledger.Part {
+	return []*ledger.Part{teams.TeamsPart(), threads.ThreadsPart(), agents.AgentsPart(), sessions.SessionsPart(), questions.QuestionsPart()}
+}

@@ -1,0 +1,369 @@
+package router_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/reading"
+)
+
+func TestUnknownNames(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "builder")
+	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "bilder"})
+	wantCode(t, err, orchestrator.UnknownRecipient)
+	if !strings.Contains(err.Error(), "Did you mean builder?") { // and not the group builders, to which nobody can send yet
+		t.Errorf("no suggestion in %q", err)
+	}
+	if _, err := agents.SetGroup(t.Context(), f.Ledger, "builders", []string{"builder"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "bilder"})
+	if err == nil || !strings.Contains(err.Error(), "Did you mean builder or builders?") {
+		t.Errorf("no suggestion of the group in %q", err)
+	}
+	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "arkitect", Recipient: "builder"})
+	wantCode(t, err, orchestrator.UnknownSender)
+	wantRows(t, f.rows(`SELECT recipient, status FROM dead_letter ORDER BY message_id`), "bilder failed", "bilder failed", "builder failed")
+	var e *orchestrator.Error
+	if !errors.As(err, &e) || len(f.rows(`SELECT 1 FROM dead_letter WHERE message_id = ?`, e.MessageID)) != 1 {
+		t.Errorf("%v does not name the dead letter", err)
+	}
+	want(t, "delivered", f.deliver().Delivered, 0)
+}
+
+// What was refused for its sender is not replayed before somebody has that name; nor does it stand in the way of the others.
+func TestReplayOfAnUnknownSender(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect", "builder")
+	refused := func(sender, recipient string) string {
+		t.Helper()
+		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient})
+		var e *orchestrator.Error
+		if !errors.As(err, &e) {
+			t.Fatalf("sent from %s to %s: %v", sender, recipient, err)
+		}
+		return e.MessageID
+	}
+	ghost, late := refused("ghost", "builder"), refused("architect", "late")
+	_, err := messages.Replay(t.Context(), f.Ledger, ghost, "")
+	wantCode(t, err, orchestrator.UnknownSender)
+	if !strings.Contains(err.Error(), `nobody is known as "ghost"`) || !strings.Contains(err.Error(), "mailroom agent add ghost") {
+		t.Error(err)
+	}
+	reasons, err := overview.Why(t.Context(), f.Ledger, ghost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "fix", reasons[0].Fix, "Add the agent with `mailroom agent add ghost`, then `mailroom dead_letters replay "+ghost+"`")
+	f.add(agents.AgentUpdate{Name: "late"})
+	replayed, skipped, err := messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 1})
+	if err != nil || skipped != 0 || len(replayed) != 1 || replayed[0].ID != late {
+		t.Errorf("replayed %v, skipped %d, %v", replayed, skipped, err)
+	}
+	replayed, skipped, err = messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 9})
+	if err != nil || skipped != 1 || len(replayed) != 0 {
+		t.Errorf("then replayed %v, skipped %d, %v", replayed, skipped, err)
+	}
+	want(t, "delivered", f.deliver().Delivered, 1)
+
+	f.add(agents.AgentUpdate{Name: "ghost"})
+	if _, err := messages.Replay(t.Context(), f.Ledger, ghost, ""); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "delivered", f.deliver().Delivered, 1)
+}
+
+func TestHoldUnknown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "architect")
+	id := f.send("architect", "later", func(d *orchestrator.Draft) { d.HoldUnknown = true })
+	f.deliver()
+	want(t, "held", f.message(id).Held, true)
+	want(t, "status", f.message(id).Status, orchestrator.Pending)
+	f.add(agents.AgentUpdate{Name: "later"})
+	want(t, "delivered", f.deliver().Delivered, 1)
+	wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "held", "released", "delivered")
+}
+
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	if _, err := agents.SetGroup(t.Context(), f.Ledger, "builders", []string{"b", "c", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "Builders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(sent.Recipients, []string{"b", "c"}) || sent.MulticastID == "" || len(sent.MessageIDs) != 2 {
+		t.Errorf("sent %+v", sent)
+	}
+	everyone, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "recipients of all", len(everyone.Recipients), 3)
+	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "council"})
+	wantCode(t, err, orchestrator.InvalidParams)
+	want(t, "delivered", f.deliver().Delivered, 5)
+	cancelled, err := messages.Cancel(t.Context(), f.Ledger, sent.MulticastID, "a")
+	wantCode(t, err, orchestrator.Conflict)
+	want(t, "cancelled", len(cancelled), 0)
+}
+
+func TestIdempotency(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Type: "x", Payload: []byte(`{"n": 1}`), IdempotencyKey: "k"}
+	first, err := messages.Send(t.Context(), f.Ledger, draft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft.Payload = []byte(`{"n":1}`) // the same, written otherwise
+	again, err := messages.Send(t.Context(), f.Ledger, draft)
+	if err != nil || again.MessageID != first.MessageID || !again.Idempotent {
+		t.Fatalf("repeat: %+v %v", again, err)
+	}
+	draft.Payload = []byte(`{"n":2}`)
+	_, err = messages.Send(t.Context(), f.Ledger, draft)
+	wantCode(t, err, orchestrator.Conflict)
+	draft.Recipient, draft.IdempotencyKey = "nobody", "fresh"
+	_, err = messages.Send(t.Context(), f.Ledger, draft)
+	wantCode(t, err, orchestrator.UnknownRecipient)
+	draft.Recipient = "b" // a refused send has not used its key up
+	if sent, err := messages.Send(t.Context(), f.Ledger, draft); err != nil || sent.Idempotent {
+		t.Errorf("after a refusal: %+v %v", sent, err)
+	}
+}
+
+// A repeat may come from another session than the first send, unless the sender named it: then it is part of what it said.
+func TestIdempotencyAcrossSessions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	draft := orchestrator.Draft{Sender: "a", Recipient: "b", SessionID: "one", IdempotencyKey: "k"}
+	if _, err := messages.Send(t.Context(), f.Ledger, draft); err != nil {
+		t.Fatal(err)
+	}
+	draft.SessionID = "two"
+	if sent, err := messages.Send(t.Context(), f.Ledger, draft); err != nil || !sent.Idempotent {
+		t.Errorf("a repeat from another session: %+v, %v", sent, err)
+	}
+	draft.SessionNamed = true
+	_, err := messages.Send(t.Context(), f.Ledger, draft)
+	wantCode(t, err, orchestrator.Conflict)
+	draft.IdempotencyKey = "named"
+	if _, err := messages.Send(t.Context(), f.Ledger, draft); err != nil {
+		t.Fatal(err)
+	}
+	draft.SessionID = "one"
+	_, err = messages.Send(t.Context(), f.Ledger, draft)
+	wantCode(t, err, orchestrator.Conflict)
+}
+
+// What earlier versions noted of their sends still tells a repeat from another message.
+func TestIdempotencyOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	for hash, d := range map[string]orchestrator.Draft{
+		"e2a29bce44c3052246681849b1ade10782af02b57d2fc7fc4799870eb91c34a5": {
+			Type: "STATUS", Payload: []byte(`{"message":"once"}`), Priority: 1, SessionID: "default", IdempotencyKey: "k", RegisterSender: true,
+		},
+		"f1e2e7fe945234b5c577d17441502ca08dbe1dd852c8af003b915e8d3d2aaae7": {
+			Type: "t", Payload: []byte(`{"n":1.10,"s":"<&>"}`), MaxRetries: new(3), Priority: 2, TTL: time.Hour, IdempotencyKey: "k",
+			ReplyTo: "r", Summary: "su", Context: "co", Action: "interrupt", ThreadID: "th", SessionID: "se", SessionNamed: true,
+			AckWithin: time.Minute, HoldUnknown: true,
+		},
+	} {
+		d.Sender, d.Recipient = "a", "b"
+		f.sql(`INSERT OR REPLACE INTO idempotency (sender, key, params_hash, result, created_at) VALUES ('a', 'k', ?, '{"MessageID":"before"}', '')`, hash)
+		if sent, err := messages.Send(t.Context(), f.Ledger, d); err != nil || sent.MessageID != "before" {
+			t.Errorf("%+v: %+v, %v", d, sent, err)
+		}
+		d.Context += "x"
+		_, err := messages.Send(t.Context(), f.Ledger, d)
+		wantCode(t, err, orchestrator.Conflict)
+	}
+}
+
+// Fifty sends of one key at once, over two connections, make one message.
+func TestIdempotencyAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	routers := []*delivery.Engine{f.Engine, f.open()}
+	ids := make([]string, 50)
+	var wg sync.WaitGroup
+	for i := range ids {
+		wg.Go(func() {
+			sent, err := messages.Send(t.Context(), routers[i%2].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", IdempotencyKey: "k"})
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = sent.MessageID
+		})
+	}
+	wg.Wait()
+	slices.Sort(ids)
+	want(t, "different ids", len(slices.Compact(ids)), 1)
+	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 1)
+}
+
+func TestHopsEndALoop(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.setting("hops.limit", "3")
+	id := f.send("a", "b")
+	for range 3 {
+		id = f.send("b", "a", func(d *orchestrator.Draft) { d.ReplyTo = id })
+	}
+	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", ReplyTo: id})
+	wantCode(t, err, orchestrator.Conflict)
+	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", ReplyTo: "msg-none"})
+	wantCode(t, err, orchestrator.NotFound)
+}
+
+func TestBacklogLimit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	f.setting("backlog.limit", "2")
+	f.send("a", "b")
+	f.send("a", "b")
+	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
+	wantCode(t, err, orchestrator.Unavailable)
+	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 2)
+	f.deliver()
+	f.send("a", "b")
+}
+
+func TestBatchAndAtomic(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	drafts := []orchestrator.Draft{
+		{Sender: "a", Recipient: "b"}, {Sender: "a", Recipient: "nobody"}, {Sender: "a", Recipient: "b", Payload: []byte("{")}, {Sender: "a", Recipient: "b"},
+	}
+	_, errs := messages.SendBatch(t.Context(), f.Ledger, drafts, false)
+	for i, code := range []orchestrator.Code{"", orchestrator.UnknownRecipient, orchestrator.InvalidParams, ""} {
+		if code == "" {
+			want(t, fmt.Sprint("error ", i), errs[i], nil)
+		} else {
+			wantCode(t, errs[i], code)
+		}
+	}
+	want(t, "sent", len(f.rows(`SELECT 1 FROM agent_message WHERE status = 'pending'`)), 2)
+	for _, bad := range []int{1, 2} {
+		_, errs = messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{drafts[0], drafts[bad], drafts[3]}, true)
+		for i, err := range errs {
+			if err == nil {
+				t.Errorf("atomic with draft %d: no error for element %d", bad, i)
+			}
+		}
+	}
+	want(t, "rows after atomic batches", len(f.rows(`SELECT 1 FROM agent_message`)), 3)
+}
+
+func TestBadDrafts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	ok := orchestrator.Draft{Sender: "a", Recipient: "b"}
+	for name, change := range map[string]func(*orchestrator.Draft){
+		"injection":     func(d *orchestrator.Draft) { d.Recipient = "x'; DROP TABLE agent_message" },
+		"path":          func(d *orchestrator.Draft) { d.Recipient = "../x" },
+		"long name":     func(d *orchestrator.Draft) { d.Sender = strings.Repeat("a", 1<<20) },
+		"no JSON":       func(d *orchestrator.Draft) { d.Payload = []byte("hello") },
+		"trailing JSON": func(d *orchestrator.Draft) { d.Payload = []byte("{} {}") },
+		"too large":     func(d *orchestrator.Draft) { d.Payload = []byte(`"` + strings.Repeat("x", 1<<20) + `"`) },
+		"invalid UTF-8": func(d *orchestrator.Draft) { d.Payload = []byte("\"\xff\"") },
+		"NUL":           func(d *orchestrator.Draft) { d.Type = "a\x00b" },
+		"long type":     func(d *orchestrator.Draft) { d.Type = strings.Repeat("t", 65) },
+		"priority":      func(d *orchestrator.Draft) { d.Priority = 10 },
+		"ttl":           func(d *orchestrator.Draft) { d.TTL = 31 * 24 * 3600e9 },
+		"action":        func(d *orchestrator.Draft) { d.Action = "shout" },
+	} {
+		d := ok
+		change(&d)
+		_, err := messages.Send(t.Context(), f.Ledger, d)
+		if orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 0)
+}
+
+// An agent is told of an id that it neither sent nor received what it is told of one that does not exist.
+func TestStrangersLearnNothingOfAnID(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b", "c")
+	if _, err := agents.SetGroup(t.Context(), f.Ledger, "pair", []string{"a", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	group, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "pair", Type: "note"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{f.send("a", "b"), group.MessageID, group.MessageIDs[1]}
+	f.deliver()
+	ids = append(ids, f.send("b", "a"))
+	for name, ask := range map[string]func(id string) error{
+		"acknowledge": func(id string) error { _, err := messages.Acknowledge(t.Context(), f.Ledger, id, "c"); return err },
+		"cancel":      func(id string) error { _, err := messages.Cancel(t.Context(), f.Ledger, id, "c"); return err },
+		"release":     func(id string) error { _, _, err := messages.Release(t.Context(), f.Ledger, id, "c"); return err },
+		"wait": func(id string) error {
+			_, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "c", Limit: 1, ReplyTo: id})
+			return err
+		},
+	} {
+		nothing := ask("msg-none")
+		wantCode(t, nothing, orchestrator.NotFound)
+		for _, id := range ids {
+			var e *orchestrator.Error
+			if !errors.As(ask(id), &e) || e.Code != orchestrator.NotFound || strings.ReplaceAll(e.Error(), id, "msg-none") != nothing.Error() {
+				t.Errorf("%s of a stranger: %v; of what is not there: %v", name, e, nothing)
+			}
+		}
+	}
+	m, err := messages.Acknowledge(t.Context(), f.Ledger, group.MessageID, "b")
+	if err != nil || m.Recipient != "b" {
+		t.Errorf("a member acknowledges what the group was sent: %+v, %v", m, err)
+	}
+}
+
+func TestCancelAndAcknowledge(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a", "b")
+	id := f.send("a", "b")
+	_, err := messages.Cancel(t.Context(), f.Ledger, id, "b")
+	wantCode(t, err, orchestrator.PermissionDenied)
+	_, err = messages.Acknowledge(t.Context(), f.Ledger, id, "b")
+	wantCode(t, err, orchestrator.Conflict)
+	if _, err := messages.Cancel(t.Context(), f.Ledger, id, "a"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "delivered", f.deliver().Delivered, 0)
+	second := f.send("a", "b")
+	f.deliver()
+	_, err = messages.Cancel(t.Context(), f.Ledger, second, "a")
+	wantCode(t, err, orchestrator.Conflict)
+	_, err = messages.Acknowledge(t.Context(), f.Ledger, second, "a")
+	wantCode(t, err, orchestrator.PermissionDenied)
+	m, err := messages.Acknowledge(t.Context(), f.Ledger, second, "b")
+	if err != nil || m.ReadAt == "" {
+		t.Fatalf("%+v %v", m, err)
+	}
+	again, err := messages.Acknowledge(t.Context(), f.Ledger, second, "b")
+	if err != nil || again.AcknowledgedAt != m.AcknowledgedAt {
+		t.Errorf("again: %+v %v", again, err)
+	}
+	want(t, "acknowledged events", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'acknowledged'`)), 1)
+	_, err = messages.Cancel(t.Context(), f.Ledger, "msg-none", "")
+	wantCode(t, err, orchestrator.NotFound)
+}

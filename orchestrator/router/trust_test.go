@@ -1,0 +1,333 @@
+package router_test
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/schedules"
+	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/transport"
+)
+
+// openWith opens a file as a program of a user does, who keeps what is trusted in a folder.
+func openWith(t *testing.T, path, folder string) *delivery.Engine {
+	t.Helper()
+	r, err := router.Open(t.Context(), ledger.Options{
+		Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell(), Trust: &ledger.Trust{Folder: folder},
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// made makes a database, with whatever one has on the machine where it is made.
+func made(t *testing.T, r *delivery.Engine) {
+	t.Helper()
+	if _, err := r.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reasonOf(t *testing.T, r *delivery.Engine) string {
+	t.Helper()
+	s, err := schedules.Trusted(t.Context(), r.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Trusted != (s.Reason == "") {
+		t.Errorf("%+v", s)
+	}
+	return s.Reason
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Only a database that this user's program made of nothing is trusted by itself, and only where it was made. What is kept of
+// it is the user's alone.
+func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
+	t.Parallel()
+	const elsewhere = "says that this user made it on this machine"
+	for name, c := range map[string]struct {
+		make func(t *testing.T, folder string) (path string)
+		says string // "" is trusted
+	}{
+		"made here": {func(t *testing.T, folder string) string {
+			path := filepath.Join(t.TempDir(), "new", "mailroom.db")
+			made(t, openWith(t, path, folder))
+			return path
+		}, ""},
+		"made here, reached through a link": {func(t *testing.T, folder string) string {
+			real, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+			if err := os.Symlink(real, link); err != nil {
+				t.Fatal(err)
+			}
+			made(t, openWith(t, filepath.Join(link, "mailroom.db"), folder))
+			return filepath.Join(real, "mailroom.db")
+		}, ""},
+		"made elsewhere": {func(t *testing.T, _ string) string {
+			path := filepath.Join(t.TempDir(), "mailroom.db")
+			made(t, openWith(t, path, t.TempDir()))
+			return path
+		}, elsewhere},
+		"of an older version": {func(t *testing.T, _ string) string { return oldVersion(t, 4) }, elsewhere},
+		"the document's table": {func(t *testing.T, _ string) string {
+			path := filepath.Join(t.TempDir(), "mailroom.db")
+			if _, err := openPlain(t, path).Exec(documentTable); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, elsewhere},
+		"a copy": {func(t *testing.T, folder string) string {
+			path, copied := filepath.Join(t.TempDir(), "mailroom.db"), filepath.Join(t.TempDir(), "mailroom.db")
+			r := openWith(t, path, folder)
+			made(t, r)
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			copyFile(t, path, copied)
+			return copied
+		}, "/mailroom.db, and this is a copy of it, or it was moved"},
+		"without an id": {func(t *testing.T, folder string) string {
+			path := filepath.Join(t.TempDir(), "mailroom.db")
+			made(t, openWith(t, path, folder))
+			if _, err := openPlain(t, path).Exec(`DELETE FROM settings WHERE key = 'database.id'`); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, elsewhere},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := filepath.Join(t.TempDir(), "state", "trusted")
+			path := c.make(t, folder)
+			r := openWith(t, path, folder)
+			made(t, r)
+			if says := reasonOf(t, r); (says == "") != (c.says == "") || !strings.Contains(says, c.says) {
+				t.Errorf("it says %q; want %q", says, c.says)
+			}
+			if _, err := schedules.SetTrusted(t.Context(), r.Ledger, true); err != nil {
+				t.Fatal(err)
+			}
+			want(t, "trusted, it says", reasonOf(t, r), "")
+			entries, err := os.ReadDir(folder)
+			if err != nil || len(entries) == 0 {
+				t.Fatalf("%d files, %v", len(entries), err)
+			}
+			for _, path := range []string{folder, filepath.Join(folder, entries[0].Name())} {
+				info, err := os.Stat(path)
+				if err != nil || info.Mode().Perm()&0o077 != 0 {
+					t.Errorf("%s: %v, %v", path, info.Mode(), err)
+				}
+			}
+			if _, err := schedules.SetTrusted(t.Context(), r.Ledger, false); err != nil {
+				t.Fatal(err)
+			}
+			if reasonOf(t, r) == "" {
+				t.Error("it is trusted though that was taken back")
+			}
+		})
+	}
+}
+
+// Where it cannot be kept what is trusted, a database is made and works all the same, and is not trusted.
+func TestTrustThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, folder := range map[string]string{"no folder": "", "a file": filepath.Join(file, "trusted")} {
+		r := openWith(t, filepath.Join(t.TempDir(), "mailroom.db"), folder)
+		made(t, r)
+		if reasonOf(t, r) == "" {
+			t.Errorf("%s: it is trusted", name)
+		}
+		_, err := schedules.SetTrusted(t.Context(), r.Ledger, true)
+		wantCode(t, err, orchestrator.Unavailable)
+	}
+}
+
+// stranger is a database that came from elsewhere, opened by two processes of this user, the second as f.Engine.
+func stranger(t *testing.T) (f *fixture, first *delivery.Engine) {
+	t.Helper()
+	f = newFixture(t, "a", "b")
+	f.addWired("out")
+	f.addWired("down")
+	target, fallback := "wire:gone", "jsonl:"+filepath.Join(t.TempDir(), "fallback.jsonl")
+	f.add(agents.AgentUpdate{Name: "spare", Deliver: &target, Fallback: &fallback})
+	f.add(agents.AgentUpdate{Name: "b", Fallback: &fallback})
+	f.sql(`UPDATE agents SET disabled = 'since then' WHERE name = 'spare'`)
+	f.trust = &ledger.Trust{Folder: t.TempDir()}
+	first, f.Engine = f.open(), f.open()
+	return f, first
+}
+
+// A database that is not trusted delivers into inboxes and does nothing else: no attempt is made through any other
+// transport, a fallback and a mark of one included, none of it costs a rung, and nobody is woken for it. It all happens
+// once the database is trusted, also in processes that have it open.
+func TestUntrustedDatabaseStaysInside(t *testing.T) {
+	t.Parallel()
+	f, first := stranger(t)
+	f.sql(`CREATE TRIGGER no BEFORE INSERT ON agent_inbox WHEN new.message_id = 'refused' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('refused', 'a', 'b', '1'), ('marked', 'a', 'a', '1'), ('late', 'a', 'down', '1')`)
+	ids := []string{f.send("a", "out"), f.send("a", "spare"), f.send("a", orchestrator.User), f.send("a", "b")}
+	want(t, "delivered", f.deliver().Delivered, 2) // marked has no mark yet
+	f.sql(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', delivery_marks = '{"wire:x":"there"}' WHERE message_id = 'marked'`)
+	f.sql(`UPDATE agent_message SET status = 'retry', traced_status = 'retry', next_attempt_at = '2026-01-01T00:00:00.000Z' WHERE message_id = 'late'`)
+	for range 3 {
+		want(t, "delivered, and failed", len(f.deliver().Summary), 0)
+	}
+	want(t, "attempts outside", len(f.wire.ids())+len(f.user.ids()), 0)
+	wantRows(t, f.rows(`SELECT message_id, status, retry_count, lease_token = '' FROM agent_message WHERE recipient <> 'b' AND status <> 'delivered' AND sender = 'a' AND message_id < 'msg' ORDER BY 1`),
+		"late retry 0 1", "marked pending 0 1")
+	state, err := overview.Status(t.Context(), f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next := state.NextDueAt; next != "" && next <= "2026-01-02T03:04:05.000Z" {
+		t.Errorf("somebody is woken at %s for what waits", next)
+	}
+	if !strings.Contains(state.Untrusted, "says that this user made it on this machine") {
+		t.Errorf("the status says %q", state.Untrusted)
+	}
+	trials, err := delivery.TryTransports(t.Context(), f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, trial := range trials {
+		if inbox := trial.Deliver == "inbox"; trial.Delivered != inbox {
+			t.Errorf("%+v", trial)
+		}
+	}
+	if list, err := sessions.NewSessions(f.Ledger).Look(t.Context()); err != nil || list != nil {
+		t.Errorf("sessions: %v %v", list, err)
+	}
+	_, _, err = questions.StartPairing(t.Context(), f.Ledger)
+	wantCode(t, err, orchestrator.Unavailable)
+	reasons, err := overview.Why(t.Context(), f.Ledger, ids[0])
+	if err != nil || !strings.Contains(reasons[0].Rule, ledger.NotTrusted) {
+		t.Errorf("why: %+v %v", reasons, err)
+	}
+
+	f.sql(`DROP TRIGGER no`)
+	if _, err := schedules.SetTrusted(t.Context(), first.Ledger, true); err != nil {
+		t.Fatal(err)
+	}
+	f.deliver()
+	for _, id := range append(ids, "marked", "late", "refused") {
+		want(t, "the status of "+id+" once it is trusted", f.message(id).Status, orchestrator.Delivered)
+	}
+	if len(f.wire.ids()) == 0 || len(f.user.ids()) != 1 {
+		t.Errorf("%v went out, %v to the user", f.wire.ids(), f.user.ids())
+	}
+}
+
+// Of the schedules of a database that is not trusted, only those run that every database has, as every database has them.
+func TestUntrustedSchedules(t *testing.T) {
+	t.Parallel()
+	f, _ := stranger(t)
+	f.sql(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ('own', '@every 1s', 'backup', '{"file":"/x"}', '')`)
+	f.sql(`UPDATE schedules SET command = 'backup' WHERE name = 'clear_old'`)
+	names := func() string {
+		t.Helper()
+		list, _, err := schedules.Runnable(t.Context(), f.Ledger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range list {
+			names = append(names, s.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	want(t, "schedules", names(), "checkpoint clear_traces deliver_all deliver_on_doorbell")
+	if _, err := schedules.SetTrusted(t.Context(), f.Ledger, true); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "schedules once it is trusted", names(), "checkpoint clear_old clear_traces deliver_all deliver_on_doorbell own")
+}
+
+// A backup of the database itself is trusted as it was; one of another brings what somebody else wrote.
+func TestRestoredFromElsewhereIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(t.TempDir(), "mailroom.db")
+	r, other := openWith(t, path, folder), openWith(t, filepath.Join(t.TempDir(), "other.db"), folder)
+	made(t, r)
+	made(t, other)
+	for _, c := range []struct {
+		of      *delivery.Engine
+		trusted bool
+	}{{r, true}, {other, false}} {
+		backup := filepath.Join(t.TempDir(), "backup.db")
+		if _, err := c.of.BackupTo(t.Context(), backup, false); err != nil {
+			t.Fatal(err)
+		}
+		done, err := r.Restore(t.Context(), backup, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if trusted := reasonOf(t, r) == ""; trusted != c.trusted || trusted != (done.Untrusted == "") {
+			t.Errorf("the backup of %s: trusted %t, and %q", c.of.Path(), trusted, done.Untrusted)
+		}
+	}
+}
+
+// What somebody has put into a database as a view or trigger can do no more than SQL that changes nothing outside: functions
+// and tables with effects are refused there. The triggers of our own views need none.
+func TestTriggersOfStrangersStayInside(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	for _, statement := range []string{
+		`CREATE TRIGGER bad AFTER INSERT ON agent_message BEGIN SELECT load_extension('/tmp/x'); END`,
+		`CREATE TRIGGER bad AFTER INSERT ON agent_message BEGIN SELECT count(*) FROM pragma_database_list; END`,
+	} {
+		f.sql(statement)
+		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "a", Type: "note", Payload: []byte("1")})
+		if err == nil || !strings.Contains(err.Error(), "unsafe use of") {
+			t.Errorf("%s: %v", statement, err)
+		}
+		f.sql(`DROP TRIGGER bad`)
+	}
+	strict := openPlain(t, f.path)
+	strict.SetMaxOpenConns(1)
+	for _, statement := range []string{
+		`PRAGMA trusted_schema = OFF`, `INSERT INTO a_inbox (message_id, payload) VALUES ('m', '1')`, `DELETE FROM a_inbox`,
+	} {
+		if _, err := strict.Exec(statement); err != nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}

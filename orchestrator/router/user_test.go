@@ -1,0 +1,484 @@
+package router_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/teams"
+)
+
+// person is the transport of the user as a test has it: what is sent back is up to the test.
+type person struct {
+	*scripted
+	back func(ctx context.Context, r *ledger.Ledger) error
+}
+
+// of is the transport of one router.
+func (p *person) of(r *ledger.Ledger) orchestrator.Transport { return personOf{p, r} }
+
+type personOf struct {
+	*person
+	r *ledger.Ledger
+}
+
+func (p personOf) Return(ctx context.Context) error {
+	if p.back == nil {
+		return nil
+	}
+	return p.back(ctx, p.r)
+}
+
+// A message to the user is delivered through the person's transport; one that asks needs a phone.
+func TestMessagesToTheUser(t *testing.T) {
+	t.Parallel()
+	f, _ := phoneFixture(t, 0)
+	for _, asking := range []string{"QUERY", "question", "plan_approval_request", "shutdown_request"} {
+		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "User", Type: asking, Payload: []byte(`{}`)})
+		wantCode(t, err, orchestrator.Unavailable)
+	}
+	id := f.send("builder", "user")
+	f.deliver()
+	if got := f.user.ids(); len(got) != 1 || got[0] != id || f.message(id).Status != orchestrator.Delivered {
+		t.Errorf("%q, %+v", got, f.message(id))
+	}
+	_, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "user", Limit: 1})
+	wantCode(t, err, orchestrator.PermissionDenied)
+	for _, forge := range []func() error{
+		func() error {
+			_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "RESULT", Payload: []byte(`{}`), RegisterSender: true})
+			return err
+		},
+		func() error {
+			_, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "message", Payload: []byte(`{}`), SessionID: "default"})
+			return err
+		},
+		func() error {
+			_, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: "a-1", Sender: "user", Body: "x", Register: true})
+			return err
+		},
+	} {
+		wantCode(t, forge(), orchestrator.UnknownSender)
+	}
+}
+
+// The answer of a question that a message asked goes back once, whatever becomes of the process that sends it.
+func TestAnswersGoBack(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.deliver()
+	q := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = id })
+	again := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = id })
+	if again.ID != q.ID {
+		t.Errorf("one message made two questions: %s and %s", q.ID, again.ID)
+	}
+	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	f.user.back = func(ctx context.Context, r *ledger.Ledger) error {
+		calls++
+		list, err := questions.Unreturned(ctx, r, "")
+		if err != nil || len(list) != 1 || list[0].ID != q.ID {
+			t.Errorf("%+v, %v", list, err)
+		}
+		reply := questions.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`{"message":"yes"}`), ReplyTo: id}}
+		for range 2 {
+			if err := questions.ReplyAsUser(ctx, r, reply); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}
+	f.deliver()
+	f.deliver()
+	want(t, "calls", calls, 1)
+	wantRows(t, f.rows(`SELECT sender, recipient, message_type, status FROM agent_message WHERE reply_to = ?`, id), "user builder RESULT delivered")
+	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.ReturnedAt == "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Who reads an answer before it goes back keeps nobody from getting it, and one that cannot go back says so.
+func TestReadAnswersGoBack(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.deliver()
+	q := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = id })
+	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	if err := questions.AnswerRead(t.Context(), f.Ledger, q.ID); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := questions.Unreturned(t.Context(), f.Ledger, ""); err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if list, err := questions.Unreturned(t.Context(), f.Ledger, q.ID); err != nil || len(list) != 0 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	reply := questions.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}}
+	if err := questions.ReplyAsUser(t.Context(), f.Ledger, reply); err != nil {
+		t.Fatal(err)
+	}
+	wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? AND error LIKE '%did not go back%msg-none%'`, q.ID), "failed")
+}
+
+// What the user was told is told: neither a push nor a message to the user expires because nobody read it in the table.
+func TestTellingDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.TTL = time.Hour })
+	q := f.question(ids)
+	f.pushes()
+	f.clock.advance(30 * time.Minute)
+	if _, err := questions.Cancel(t.Context(), f.Ledger, q.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	f.pushes()
+	f.clock.advance(48 * time.Hour)
+	f.deliver()
+	want(t, "the message", f.message(id).Status, orchestrator.Delivered)
+	wantRows(t, f.rows(`SELECT status, count(*) FROM agent_message WHERE message_type = 'push' GROUP BY 1`), "delivered 2")
+	wantRows(t, f.rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report'`), "0")
+}
+
+// An agent in a loop does not ring a phone without end.
+func TestAlertsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "builder", "reviewer")
+	tell := func(sender string) error {
+		id, err := questions.NewSignalID(f.Ledger, "a-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: id, Sender: sender, Body: "x"})
+		return err
+	}
+	for range 100 {
+		if err := tell("builder"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCode(t, tell("builder"), orchestrator.Unavailable)
+	if err := tell("reviewer"); err != nil {
+		t.Error(err)
+	}
+	f.clock.advance(time.Hour)
+	if err := tell("builder"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The user's approval of a team's request counts as that of a teammate would, and makes nobody a member.
+func TestUserAnswersTheTeam(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	f.add(agents.AgentUpdate{Name: "builder", PlanModeRequired: new(true)})
+	sent, err := teams.Ask(t.Context(), f.Ledger, teams.TeamRequest{
+		Kind:  orchestrator.PlanApproval,
+		Draft: orchestrator.Draft{Sender: "builder", Recipient: "user", Type: teams.PlanApprovalRequest, SessionID: "default"},
+		Payload: func(id string) (json.RawMessage, error) {
+			return json.RawMessage(`{"type":"plan_approval_request","requestId":"` + id + `"}`), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.deliver()
+	q := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = sent.MessageID })
+	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	reply := questions.UserReply{
+		Question: q.ID, Team: &teams.TeamAnswer{Kind: orchestrator.PlanApproval, RequestID: sent.RequestID, Approve: true},
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{"type":"plan_approval_response","approve":true}`)},
+	}
+	if err := questions.ReplyAsUser(t.Context(), f.Ledger, reply); err != nil {
+		t.Fatal(err)
+	}
+	if a := f.agent("builder"); a.PlanModeRequired {
+		t.Error("the plan was approved, and the agent must still have its plans approved")
+	}
+	wantRows(t, f.rows(`SELECT status FROM team_requests`), "approved")
+	wantRows(t, f.rows(`SELECT count(*) FROM presence WHERE agent = 'user'`), "0")
+	f.clock.advance(time.Second)
+	if list, err := questions.Unreturned(t.Context(), f.Ledger, ""); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// Who asked the user with a message is told when the question expires, and what asked in the team's form without being a
+// request of a team gets a plain answer.
+func TestUserDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	first := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	second := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
+	f.deliver()
+	f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = first })
+	plan := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID, d.TTL = second, 2*time.Hour })
+	f.clock.advance(time.Hour)
+	f.deliver()
+	wantRows(t, f.rows(`SELECT recipient, payload ->> 'error', payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`),
+		"builder expired "+first)
+	if _, err := questions.Answer(t.Context(), f.Ledger, plan.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	err := questions.ReplyAsUser(t.Context(), f.Ledger, questions.UserReply{
+		Question: plan.ID, Team: &teams.TeamAnswer{Kind: orchestrator.PlanApproval, RequestID: "req-none", Approve: true},
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{}`), ReplyTo: second},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRows(t, f.rows(`SELECT sender, message_type FROM agent_message WHERE reply_to = ?`, second), "user plan_approval_response")
+}
+
+// A test push goes through the device's transport, once.
+func TestTryDevices(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 2)
+	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+		if a.Recipient == "device:"+ids[0] {
+			return failing("500")(t.Context(), a)
+		}
+		return []error{nil}
+	})
+	trials, err := delivery.TryDevices(t.Context(), f.Ledger)
+	if err != nil || len(trials) != 2 || trials[0].Delivered == trials[1].Delivered {
+		t.Fatalf("%+v, %v", trials, err)
+	}
+	f.clock.advance(time.Hour)
+	if got := f.pushes(); len(got) != 1 {
+		t.Errorf("a test was repeated: %q", got)
+	}
+	if d := f.device(ids[0]); d.PushOutcome != "500" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A question has a story and an explanation under its id, with those of its pushes.
+func TestStoryOfAQuestion(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	q := f.question(ids)
+	f.pushes()
+	reasons, err := overview.Why(t.Context(), f.Ledger, q.ID)
+	if err != nil || len(reasons) != 2 || !strings.Contains(reasons[0].Rule, "1 pushes, of which push services took 1") || !strings.Contains(reasons[1].Where, "push service") {
+		t.Fatalf("%+v, %v", reasons, err)
+	}
+	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	stories, err := overview.Trace(t.Context(), f.Ledger, q.ID)
+	if err != nil || len(stories) != 2 || stories[0].Gone || stories[0].Message.Status != "answered" || len(stories[0].Events) != 2 ||
+		len(stories[0].Receipts) != 2 || stories[0].Receipts[1].What != "answered" || stories[0].Receipts[1].Evidence != "signal_questions.ended_at" {
+		t.Fatalf("%+v, %v", stories, err)
+	}
+	if _, err := overview.Why(t.Context(), f.Ledger, "q-nothing"); orchestrator.CodeOf(err) != orchestrator.NotFound {
+		t.Error(err)
+	}
+}
+
+// What leads to the user and the user's devices is for nobody else.
+func TestAgentsAreNotPushedTo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, target := range []string{"person", "push:d-1", "ntfy:ntfy"} {
+		_, _, err := agents.Add(t.Context(), f.Ledger, agents.AgentUpdate{Name: "a", Deliver: &target})
+		wantCode(t, err, orchestrator.InvalidParams)
+		_, _, err = agents.Add(t.Context(), f.Ledger, agents.AgentUpdate{Name: "a", Fallback: &target})
+		wantCode(t, err, orchestrator.InvalidParams)
+		if err != nil && !strings.Contains(err.Error(), "for agents") {
+			t.Error(err)
+		}
+	}
+}
+
+// The user's answer goes back however long the conversation is, and to who names a request that is not theirs; what cannot
+// go back is reported.
+func TestAnswersThatAreHardToReturn(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	f.setting("hops.limit", "1")
+	first := f.send("builder", "reviewer")
+	f.deliver()
+	asked := f.send("reviewer", "user", func(d *orchestrator.Draft) { d.Type, d.ReplyTo = "QUERY", first })
+	plan := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
+	gone := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	foreign, err := teams.Ask(t.Context(), f.Ledger, teams.TeamRequest{
+		Kind:    orchestrator.PlanApproval,
+		Draft:   orchestrator.Draft{Sender: "builder", Recipient: "reviewer", Type: teams.PlanApprovalRequest, SessionID: "default"},
+		Payload: func(id string) (json.RawMessage, error) { return json.RawMessage(`{"requestId":"` + id + `"}`), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.deliver()
+	answered := func(message string, reply questions.UserReply) {
+		t.Helper()
+		q := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = message })
+		if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
+			t.Fatal(err)
+		}
+		reply.Question = q.ID
+		if err := questions.ReplyAsUser(t.Context(), f.Ledger, reply); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered(asked, questions.UserReply{Draft: orchestrator.Draft{Recipient: "reviewer", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: asked}})
+	answered(plan, questions.UserReply{
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{}`), ReplyTo: plan},
+		Team:  &teams.TeamAnswer{Kind: orchestrator.PlanApproval, RequestID: foreign.RequestID, Approve: true},
+	})
+	answered(gone, questions.UserReply{Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}})
+	wantRows(t, f.rows(`SELECT recipient, message_type FROM agent_message WHERE sender = 'user' ORDER BY seq`), "reviewer RESULT", "builder plan_approval_response")
+	wantRows(t, f.rows(`SELECT recipient, payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`), "builder "+gone)
+	wantRows(t, f.rows(`SELECT status FROM team_requests`), "open")
+}
+
+// A question that ends while it is being pushed is not pushed again.
+func TestPushIsOverWithItsQuestion(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 2)
+	var q questions.Question
+	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+		if a.Recipient != "device:"+ids[0] {
+			return []error{nil}
+		}
+		f.wire.set(nil)
+		if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[1], "sealed"); err != nil {
+			t.Error(err)
+		}
+		return failing("500")(t.Context(), a)
+	})
+	q = f.question(ids)
+	f.pushes()
+	f.clock.advance(10 * time.Minute)
+	for _, line := range f.pushes() {
+		if strings.Contains(line, "question") {
+			t.Errorf("pushed again: %s", line)
+		}
+	}
+	wantRows(t, f.rows(`SELECT status, payload ->> 'kind' FROM agent_message WHERE recipient = ? ORDER BY seq`, "device:"+ids[0]), "cancelled question", "delivered ended")
+}
+
+// An agent with many questions hides none of another's.
+func TestQuestionsTakeTurns(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	f.add(agents.AgentUpdate{Name: "third"})
+	for _, asker := range []string{"builder", "reviewer"} {
+		for range 100 {
+			f.question(nil, func(d *questions.QuestionDraft) { d.Asker = asker })
+		}
+	}
+	last := f.question(nil, func(d *questions.QuestionDraft) { d.Asker = "third" })
+	list, _, err := questions.SignalsFor(t.Context(), f.Ledger, f.device(ids[0]))
+	if err != nil || len(list) != 200 || !slices.ContainsFunc(list, func(q questions.Question) bool { return q.ID == last.ID }) {
+		t.Errorf("%d questions, %v", len(list), err)
+	}
+}
+
+// A restore brings back neither a device that was revoked meanwhile nor a question that has ended.
+func TestRestoreAndDevices(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 2)
+	d, token := f.paired("lost")
+	if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil {
+		t.Fatal(err)
+	}
+	ended, open := f.question(ids), f.question(ids)
+	f.pushes()
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := f.BackupTo(t.Context(), backup, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := questions.RevokeDevice(t.Context(), f.Ledger, d.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := questions.Answer(t.Context(), f.Ledger, ended.ID, ids[0], "sealed"); err != nil {
+		t.Fatal(err)
+	}
+	done, err := f.Restore(t.Context(), backup, true)
+	if err != nil || done.Devices != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	_, err = questions.DeviceOfToken(t.Context(), f.Ledger, token)
+	wantCode(t, err, orchestrator.Unauthenticated)
+	want(t, "the lost one", f.device(d.ID).State, questions.DeviceRevoked)
+	want(t, "the other", f.device(ids[0]).State, questions.DeviceActive)
+	wantRows(t, f.rows(`SELECT status FROM signal_questions ORDER BY question_id = ?`, open.ID), "cancelled", "pending")
+}
+
+// With the last phone that can read them, questions are taken back, and who asked with a message is told.
+func TestQuestionsOfALostPhone(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 2)
+	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.deliver()
+	sealed := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = id })
+	clear := f.question(ids, func(d *questions.QuestionDraft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
+	f.pushes()
+	for i, want := range []questions.QuestionStatus{questions.QuestionPending, questions.QuestionCancelled} {
+		if _, err := questions.RevokeDevice(t.Context(), f.Ledger, ids[i]); err != nil {
+			t.Fatal(err)
+		}
+		if q, err := questions.Get(t.Context(), f.Ledger, sealed.ID); err != nil || q.Status != want {
+			t.Errorf("%+v, %v", q, err)
+		}
+	}
+	if q, err := questions.Get(t.Context(), f.Ledger, clear.ID); err != nil || q.Status != questions.QuestionPending {
+		t.Errorf("%+v, %v", q, err)
+	}
+	wantRows(t, f.rows(`SELECT recipient, payload ->> 'message' FROM agent_message WHERE message_type = 'error_report'`),
+		"builder user has not answered, and will not: no phone is left that can read it")
+}
+
+// The doctor and `why` know the user and the devices, though they are no agents.
+func TestUserIsExplained(t *testing.T) {
+	t.Parallel()
+	f, ids := phoneFixture(t, 1)
+	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.question(ids)
+	for _, finding := range overview.Doctor(t.Context(), f.Ledger, false) {
+		if finding.Check == "unknown recipients" && finding.Level != "ok" {
+			t.Errorf("%+v", finding)
+		}
+	}
+	f.deliver()
+	q := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = id })
+	f.pushes()
+	push := f.rows(`SELECT message_id FROM agent_message WHERE thread_id = ?`, q.ID)[0]
+	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "forged"); err != nil {
+		t.Fatal(err)
+	}
+	if err := questions.RefuseAnswer(t.Context(), f.Ledger, q.ID, "forged", "no phone wrote it"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := questions.RevokeDevice(t.Context(), f.Ledger, ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	for named, want := range map[string]string{id: q.ID, push: "push service", q.ID: "no phone wrote it"} {
+		reasons, err := overview.Why(t.Context(), f.Ledger, named)
+		if err != nil || !strings.Contains(fmt.Sprintf("%+v", reasons[0]), want) {
+			t.Errorf("%s: %+v, %v; want %s", named, reasons, err, want)
+		}
+	}
+}

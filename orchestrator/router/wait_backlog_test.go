@@ -1,0 +1,146 @@
+package router_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/reading"
+)
+
+// An answer says whether it carries all there is, whether the limit or its size cut it short, and whichever way the
+// messages took; asked again and again, every message comes once.
+func TestWaitSaysThatThereIsMore(t *testing.T) {
+	t.Parallel()
+	const small, large = 10, 1_000_000 // bytes; four of the large fit into one answer
+	for name, c := range map[string]struct {
+		messages, size, limit int
+		delivered, byHand     bool
+		answers               []int
+	}{
+		"the limit":                       {messages: 12, size: small, limit: 5, answers: []int{5, 5, 2}},
+		"exactly the limit":               {messages: 5, size: small, limit: 5, answers: []int{5}},
+		"exactly the limit, delivered":    {messages: 5, size: small, limit: 5, delivered: true, answers: []int{5}},
+		"the size of a few":               {messages: 6, size: large, limit: 100, answers: []int{4, 2}},
+		"the size of many":                {messages: 12, size: large, limit: 100, answers: []int{4, 4, 4}},
+		"the size of what was delivered":  {messages: 6, size: large, limit: 100, delivered: true, answers: []int{4, 2}},
+		"the size of what stands by hand": {messages: 6, size: large, limit: 100, byHand: true, answers: []int{4, 2}},
+		"the limit of what was by hand":   {messages: 6, size: small, limit: 4, byHand: true, answers: []int{4, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "a", "b")
+			payload, _ := json.Marshal(strings.Repeat("x", c.size))
+			for i := range c.messages {
+				if c.byHand {
+					f.sql(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', ?, ?)`, fmt.Sprint("by-hand-", i), string(payload))
+				} else {
+					f.send("a", "b", func(d *orchestrator.Draft) { d.Payload = payload })
+				}
+			}
+			if c.delivered {
+				f.deliver()
+			}
+			var answers []int
+			seen := map[string]bool{}
+			for more := true; more && len(answers) <= c.messages; {
+				var ms []orchestrator.Message
+				var err error
+				if ms, more, err = reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: c.limit}); err != nil {
+					t.Fatal(err)
+				}
+				answers = append(answers, len(ms))
+				for _, m := range ms {
+					seen[m.ID] = true
+				}
+			}
+			if !slices.Equal(answers, c.answers) || len(seen) != c.messages {
+				t.Errorf("%d different messages came in %v; want %d in %v", len(seen), answers, c.messages, c.answers)
+			}
+		})
+	}
+}
+
+// Whatever is due and however much, a reader gets first what is first: interrupts, then priority, then age, of the kind
+// that it asks for. It delivers no more for that than a share and what it reads.
+func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	readers := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		readers++
+		reader := fmt.Sprint("b", readers)
+		f.add(agents.AgentUpdate{Name: reader})
+		share := rapid.IntRange(1, 5).Draw(rt, "share")
+		f.setting("delivery.claim_size", fmt.Sprint(share))
+		type row struct {
+			id   string
+			kind string
+			rank int
+		}
+		var rows []row
+		for range rapid.IntRange(0, 25).Draw(rt, "messages") {
+			kind, action := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "type"), rapid.SampledFrom([]string{"", "", "queue", "interrupt"}).Draw(rt, "action")
+			priority := rapid.IntRange(-1, 1).Draw(rt, "priority")
+			id := f.send("a", reader, func(d *orchestrator.Draft) { d.Type, d.Action, d.Priority = kind, action, priority })
+			rank := -priority
+			if action == "interrupt" {
+				rank -= 10
+			}
+			rows = append(rows, row{id, kind, rank})
+		}
+		slices.SortStableFunc(rows, func(a, b row) int { return a.rank - b.rank })
+		for len(rows) > 0 {
+			kind, limit := rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "asked"), rapid.IntRange(1, 6).Draw(rt, "limit")
+			peek := rapid.Bool().Draw(rt, "peek")
+			var want, got []string
+			more := false
+			rows = slices.DeleteFunc(rows, func(r row) bool {
+				switch {
+				case kind != "" && r.kind != kind:
+					return false
+				case len(want) == limit:
+					more = true
+					return false
+				}
+				want = append(want, r.id)
+				return !peek
+			})
+			before := f.rows(`SELECT count(*) FROM agent_message WHERE status = 'pending' AND recipient = ?`, reader)[0]
+			ms, gotMore, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: reader, Limit: limit, Peek: peek, Filter: reading.Filter{Type: kind}})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for _, m := range ms {
+				got = append(got, m.ID)
+			}
+			if !slices.Equal(got, want) || gotMore != more {
+				rt.Fatalf("of type %q, at most %d: got %v, more %v; want %v, more %v", kind, limit, got, gotMore, want, more)
+			}
+			if n := f.rows(`SELECT ? - count(*) > ? FROM agent_message WHERE status = 'pending' AND recipient = ?`, before, max(8, share+limit+1), reader)[0]; n != "0" {
+				rt.Fatalf("more was delivered than a share of %d and what was read", share)
+			}
+			if kind == "" && len(want) == 0 {
+				break
+			}
+		}
+	})
+}
+
+// Taking back nothing writes nothing and wakes nobody: a wait that timed out has nothing to take back.
+func TestUnreadOfNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := reading.Unread(ended, f.Ledger, nil); err != nil { // whoever writes needs a context that goes on
+		t.Error(err)
+	}
+}

@@ -1,0 +1,91 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
+)
+
+// A message that comes in the moment in which the waiter gives up is lost to nobody: Wait returns it, or it stays unread.
+// The end falls into every part of a wait: before it looks, while it waits for its turn to write, and after the commit.
+func TestWaitThatEndsLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, names := range [][]string{nil, {"sender"}} {
+		t.Run(fmt.Sprint(names), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "sender", "a", "b", "c")
+			routers, ctx := f.openAll(2), short(t)
+			returned, left := 0, 0
+			for round := range 100 {
+				got := map[string]string{} // message to agent
+				var mu sync.Mutex
+				var all sync.WaitGroup
+				for _, agent := range []string{"a", "b", "c", "a"} { // a has two waiters
+					own, cancel := context.WithCancel(ctx)
+					all.Go(func() {
+						o := reading.WaitOptions{Recipient: agent, Limit: 5, Timeout: time.Hour, For: names}
+						ms, _, err := reading.Wait(own, routers[1].Ledger, o)
+						if err == nil == (len(ms) == 0) {
+							t.Errorf("round %d: %s got %d messages and %v", round, agent, len(ms), err)
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						for i := range ms {
+							if was, twice := got[ms[i].ID]; twice {
+								t.Errorf("%s went to %s and to %s", ms[i].ID, was, agent)
+							}
+							got[ms[i].ID] = agent
+						}
+					})
+					all.Go(func() {
+						for range round % 10 * 100 { // a little later each round
+							runtime.Gosched()
+						}
+						cancel()
+					})
+				}
+				sent := make(chan string, 6)
+				for i := range 6 {
+					all.Go(func() {
+						s, err := messages.Send(ctx, routers[i%2].Ledger, orchestrator.Draft{Sender: "sender", Recipient: string(rune('a' + i%3))})
+						if err != nil {
+							t.Error(err)
+						}
+						sent <- s.MessageID
+					})
+				}
+				all.Wait()
+				returned += len(got)
+				for _, agent := range []string{"a", "b", "c"} {
+					ms, _, err := reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: agent, Limit: 10})
+					if err != nil {
+						t.Fatal(err)
+					}
+					left += len(ms)
+					for i := range ms {
+						if was, twice := got[ms[i].ID]; twice {
+							t.Errorf("%s went to %s and was unread", ms[i].ID, was)
+						}
+						got[ms[i].ID] = agent
+					}
+				}
+				for range 6 {
+					if id := <-sent; got[id] == "" {
+						t.Fatalf("round %d: %s was lost: %v", round, id, f.rows(`SELECT status, read_at FROM agent_message WHERE message_id = ?1`, id))
+					}
+				}
+				want(t, "edges that stay behind", f.rows(countWaits)[0], "0")
+			}
+			if returned == 0 || left == 0 {
+				t.Errorf("%d were returned and %d left: the end never fell into the wait", returned, left)
+			}
+		})
+	}
+}

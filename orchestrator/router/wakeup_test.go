@@ -1,0 +1,95 @@
+package router_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
+)
+
+// A retry wakes up when it is due, to the second. One whose attempt is under way stays due for as long as that takes,
+// and must not keep everybody awake meanwhile.
+func TestWakeupsFollowThePlan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ok, refuse, hang = 0, 1, 2
+		todo := []int{refuse, hang, ok}
+		var tried []time.Duration
+		begin := time.Now()
+		wire := &scripted{deliver: func(ctx context.Context, a orchestrator.Attempt) []error {
+			tried = append(tried, time.Since(begin).Round(time.Second))
+			next := todo[0]
+			todo = todo[1:]
+			if next == ok {
+				return []error{nil}
+			}
+			if next == hang {
+				<-ctx.Done()
+			}
+			return []error{errors.New("no")}
+		}}
+		r, err := router.Open(t.Context(), ledger.Options{
+			Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: store.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
+			Transports: map[string]orchestrator.Transport{"wire": wire},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for _, name := range []string{"architect", "builder"} {
+			wired := "wire:x"
+			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name, Deliver: &wired}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wakeups, stop, err := delivery.Wakeups(t.Context(), r.Ledger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		if _, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note"}); err != nil {
+			t.Fatal(err)
+		}
+		woken := 0
+		for len(todo) > 0 {
+			<-wakeups
+			woken++
+			if _, err := r.DeliverAll(t.Context(), delivery.DeliverOptions{Background: true}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		want := []time.Duration{0, 30 * time.Second, 390 * time.Second} // 300 s of the second attempt, 60 s of the ladder
+		if !slices.Equal(tried, want) {
+			t.Errorf("attempts at %v; want %v", tried, want)
+		}
+		made, err := delivery.AttemptsAfter(t.Context(), r.Ledger, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := made.Last
+		if made.Last = 0; made != (delivery.Attempts{Delivered: 1, Failed: 2}) {
+			t.Errorf("counted %+v", made)
+		}
+		for _, after := range []int64{-1, end, end + 1} {
+			if again, err := delivery.AttemptsAfter(t.Context(), r.Ledger, after); err != nil || again != (delivery.Attempts{Last: end}) {
+				t.Errorf("counted after %d: %+v, %v", after, again, err)
+			}
+		}
+		if woken > 400 {
+			t.Errorf("woken up %d times in %s", woken, time.Since(begin))
+		}
+	})
+}

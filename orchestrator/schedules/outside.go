@@ -1,0 +1,186 @@
+package schedules
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// TrustState is whether a database is trusted on this machine, and what it does outside of itself while it is.
+type TrustState struct {
+	Database string    `json:"database"`
+	Trusted  bool      `json:"trusted"`
+	Reason   string    `json:"reason,omitempty"` // why it is not
+	Gone     bool      `json:"gone,omitempty"`   // there is no file at its path any more; it was taken off the list
+	Outside  []Outside `json:"outside"`
+}
+
+// Outside is one thing by which a database acts outside of itself, or lets others in.
+type Outside struct {
+	What string `json:"what"` // deliver, fallback, start, schedule, setting, tokens, phones, trigger
+	Name string `json:"name"` // agent, schedule, setting or trigger
+	Does string `json:"does"`
+	// Folder is where a command runs, which a copy of the database elsewhere keeps.
+	Folder string `json:"folder,omitempty"`
+}
+
+// Trusted reports whether the database is trusted. Errors: those of the database.
+func Trusted(ctx context.Context, l *ledger.Ledger) (s TrustState, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		conf, err := l.Config.Load(c)
+		if err != nil {
+			return err
+		}
+		s = TrustState{Database: l.Path(), Trusted: conf.Untrusted == "", Reason: conf.Untrusted}
+		s.Outside, err = OutsideOf(l, c, conf)
+		return err
+	})
+	return s, err
+}
+
+// OutsideOf lists what a database does outside of itself, and how others come into it.
+func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside, error) {
+	list := []Outside{}
+	add := func(what, name, does, folder string) {
+		if does != "" {
+			list = append(list, Outside{What: what, Name: name, Does: does, Folder: folder})
+		}
+	}
+	for _, name := range conf.Names {
+		a := conf.Agents[name]
+		if l.SetTransport(a) == nil {
+			folder := ""
+			if strings.HasPrefix(a.Deliver, "exec:") {
+				folder = a.Folder
+			}
+			add("deliver", name, a.Deliver, folder)
+		}
+		add("fallback", name, a.Fallback, "")
+		add("start", name, a.StartCommand, a.Folder)
+	}
+	schedules, err := schedules(c)
+	if err != nil {
+		return nil, err
+	}
+	for i := range schedules {
+		if s := &schedules[i]; !isPreset(s) && s.Enabled {
+			add("schedule", s.Name, fmt.Sprintf("%s: %s %s", s.Spec, s.Command, s.Params), "")
+		}
+	}
+	for _, key := range []string{"signal.url", "signal.push_hosts", "signal.allow_private"} {
+		add("setting", key, conf.Stored[key], "")
+	}
+	err = c.Query(`
+		SELECT 'tokens', agent, count(*) || CASE max(admin) WHEN 0 THEN ' of the agent' ELSE ', of an administrator too' END
+		FROM tokens WHERE revoked_at = '' GROUP BY agent
+		UNION ALL SELECT 'phones', device_id, kind || ' ' || name || ': reads and answers questions' FROM signal_devices WHERE state = 'active'
+		UNION ALL SELECT 'trigger', name, sql FROM sqlite_schema WHERE type = 'trigger'
+		    AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`, func(row store.Row) error {
+		add(row.Text(0), row.Text(1), row.Text(2), "")
+		return nil
+	})
+	return list, err
+}
+
+// SetTrusted trusts the database as it is here, or takes that back, also when there is no file at its path any more. It takes
+// effect in every process at its next transaction. Errors: unavailable when it cannot be kept; those of the database.
+func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState, error) {
+	if l.Trust == nil {
+		return TrustState{}, orchestrator.Errorf(orchestrator.Unavailable, "this program asks of no database whether it is trusted")
+	}
+	if _, err := Trusted(ctx, l); err != nil { // where there is no database, none is made only to be trusted
+		if _, missing := os.Stat(l.Path()); !trusted && errors.Is(missing, fs.ErrNotExist) {
+			return forgetGone(l, err)
+		}
+		return TrustState{}, err
+	}
+	err := l.Write(ctx, func(t *ledger.Tx) error {
+		id, _, err := t.Text(`SELECT value FROM settings WHERE key = '` + store.DatabaseID + `'`)
+		if err != nil {
+			return err
+		}
+		if id == "" {
+			id = rand.Text()
+			if err := t.StoreSetting(store.DatabaseID, id); err != nil {
+				return err
+			}
+		}
+		// Before the commit, so that whoever reads the new configuration finds it.
+		if trusted {
+			err = l.Trust.Add(ledger.TrustedDatabase{ID: id, Path: l.TrustedPath(), Since: t.Now})
+		} else {
+			err = l.Trust.Remove(id, l.TrustedPath())
+		}
+		if err != nil {
+			return trustNotKept(l, err)
+		}
+		return t.ConfigChanged()
+	})
+	if err != nil {
+		return TrustState{}, err
+	}
+	return Trusted(ctx, l)
+}
+
+// forgetGone takes back the trust in what was at the path of a database that is gone, whatever its id was. err is what there is
+// to say of a path at which nothing is trusted.
+func forgetGone(l *ledger.Ledger, err error) (TrustState, error) {
+	n, problem := l.Trust.RemoveAt(l.TrustedPath())
+	switch {
+	case problem != nil:
+		return TrustState{}, trustNotKept(l, problem)
+	case n == 0:
+		return TrustState{}, err
+	}
+	return TrustState{Database: l.Path(), Reason: "it is gone: there is no file at its path", Gone: true, Outside: []Outside{}}, nil
+}
+
+func trustNotKept(l *ledger.Ledger, err error) error {
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "it cannot be kept whether the database is trusted", Err: err, Hint: "Check the folder " + l.Trust.Folder}
+}
+
+// TrustedDatabases lists the databases that this user made or trusts on this machine, by path.
+func TrustedDatabases(l *ledger.Ledger) ([]ledger.TrustedDatabase, error) {
+	if l.Trust == nil {
+		return []ledger.TrustedDatabase{}, nil
+	}
+	list, err := l.Trust.List()
+	for i := range list {
+		_, missing := os.Stat(list[i].Path)
+		list[i].Gone = errors.Is(missing, fs.ErrNotExist)
+	}
+	return list, err
+}
+
+// isPreset reports whether a schedule is one that every new database has.
+func isPreset(s *orchestrator.Schedule) bool {
+	return slices.ContainsFunc(orchestrator.PresetSchedules, func(p orchestrator.Schedule) bool {
+		return p.Name == s.Name && p.Spec == s.Spec && p.Command == s.Command && string(p.Params) == string(s.Params)
+	})
+}
+
+// Runnable lists the schedules that a daemon may run. Of a database that is not trusted, for which untrusted says
+// why, those are the ones by which every new database delivers and keeps itself tidy.
+func Runnable(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, untrusted string, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		conf, err := l.Config.Load(c)
+		if err != nil {
+			return err
+		}
+		untrusted = conf.Untrusted
+		if list, err = schedules(c); untrusted != "" {
+			list = slices.DeleteFunc(list, func(s orchestrator.Schedule) bool { return !isPreset(&s) })
+		}
+		return err
+	})
+	return list, untrusted, err
+}

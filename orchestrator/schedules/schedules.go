@@ -1,0 +1,101 @@
+// Package schedules holds what runs at set times, and whether the database may act outside of itself.
+package schedules
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// List lists the schedules by name.
+func List(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list, err = schedules(c)
+		return err
+	})
+	return list, err
+}
+
+func schedules(c *store.Conn) ([]orchestrator.Schedule, error) {
+	list := []orchestrator.Schedule{}
+	err := c.Query(`SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`,
+		func(row store.Row) error {
+			s := orchestrator.Schedule{
+				Name: row.Text(0), Spec: row.Text(1), Command: row.Text(2), Params: json.RawMessage(row.Text(3)),
+				Enabled: row.Int(4) != 0, LastRunAt: row.Text(5), CreatedAt: row.Text(6),
+			}
+			if !json.Valid(s.Params) || !utf8.Valid(s.Params) { // shown as a text: they would make a list of schedules no JSON
+				s.Params, s.Problem = orchestrator.JSONString(string(s.Params)), "it does not run: its params are not JSON"
+			}
+			list = append(list, s)
+			return nil
+		})
+	return list, err
+}
+
+// Add adds a schedule, or replaces the one of that name. Spec, command and params must have been checked.
+func Add(ctx context.Context, l *ledger.Ledger, s orchestrator.Schedule) (orchestrator.Schedule, error) {
+	name, err := orchestrator.CheckName("schedule", s.Name)
+	if err != nil {
+		return orchestrator.Schedule{}, err
+	}
+	s.Name, s.Enabled, s.LastRunAt = name, true, ""
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		s.CreatedAt = t.Now
+		_, err := t.Exec(`
+			INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, command = excluded.command, params = excluded.params,
+			    enabled = 1, last_run_at = '', created_at = excluded.created_at`,
+			s.Name, s.Spec, s.Command, string(s.Params), s.CreatedAt)
+		if err != nil {
+			return err
+		}
+		return t.ConfigChanged()
+	})
+	return s, err
+}
+
+// Remove deletes a schedule. Error: not_found.
+func Remove(ctx context.Context, l *ledger.Ledger, name string) error {
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		n, err := t.Exec(`DELETE FROM schedules WHERE name = ?`, name)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			names, err := t.Texts(`SELECT name FROM schedules ORDER BY name`)
+			if err != nil {
+				return err
+			}
+			return orchestrator.Errorf(orchestrator.NotFound, "there is no schedule %q", name).WithHint("%s", cmp.Or(orchestrator.DidYouMean(name, names), "`mailroom schedule list` lists them"))
+		}
+		return t.ConfigChanged()
+	})
+}
+
+// ClaimRun records that a schedule runs for the time slot at. It returns false when another daemon has recorded that
+// slot, or a later one: only one of several daemons on one file runs a daily command.
+func ClaimRun(ctx context.Context, l *ledger.Ledger, name string, at time.Time) (mine bool, err error) {
+	slot := orchestrator.Stamp(at)
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		n, err := t.Exec(`UPDATE schedules SET last_run_at = ?1 WHERE name = ?2 AND last_run_at < ?1 AND enabled = 1`, slot, name)
+		mine = n > 0
+		return err
+	})
+	return mine, err
+}
+
+// ConfigVersion changes whenever agents, groups, settings or schedules do.
+func ConfigVersion(ctx context.Context, l *ledger.Ledger) (version string, err error) {
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		version, _, err = c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`)
+		return err
+	})
+	return version, err
+}

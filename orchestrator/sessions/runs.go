@@ -1,0 +1,332 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// RunState is what became of the last run of an agent's start command.
+type RunState string
+
+// The states of a run. After one that failed the next begins at NextAt; after one that was given up, when there is a new
+// message.
+const (
+	RunRunning RunState = "running"
+	RunEnded   RunState = "ended"
+	RunFailed  RunState = "failed"
+	RunGivenUp RunState = "given_up"
+)
+
+// Run is the last run of an agent's start command.
+type Run struct {
+	State     RunState `json:"state"`
+	Since     string   `json:"since"` // when it took that state
+	StartedAt string   `json:"started_at"`
+	Instance  string   `json:"instance"`          // the process that started it
+	PID       int      `json:"pid,omitempty"`     // of the command; 0: it was not started yet, or could not be
+	Outcome   string   `json:"outcome,omitempty"` // how it ended, and what it said last if it failed
+	Output    string   `json:"output"`            // file with what it printed, emptied when the next begins
+	Starts    int64    `json:"starts"`            // runs so far
+	Failures  int64    `json:"failures"`          // in a row
+	NextAt    string   `json:"next_at,omitempty"` // it is not started again before
+
+	Through int64 `json:"-"` // seq of the newest message that it was started for
+}
+
+// SessionOutput is the file that gets what the session of an agent prints, beside the locks of its commands.
+func SessionOutput(l *ledger.Ledger, agent string) string {
+	return filepath.Join(orchestrator.SlotFolder(l.Path()), agent+".session.log")
+}
+
+// LastRun returns nil when the agent was never started.
+func LastRun(c *store.Conn, agent string) (run *Run, err error) {
+	err = c.Query(`
+		SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts
+		FROM agent_runs WHERE agent = ?`, func(row store.Row) error {
+		run = &Run{
+			State: RunState(row.Text(0)), Since: row.Text(2), StartedAt: row.Text(1), Instance: row.Text(3),
+			PID: int(row.Int(4)), Outcome: row.Text(5), Failures: row.Int(6), NextAt: row.Text(7),
+			Through: row.Int(8), Starts: row.Int(9),
+		}
+		if run.State == RunRunning {
+			run.Since = run.StartedAt
+		}
+		return nil
+	}, agent)
+	return run, err
+}
+
+// Begun is a run that is about to be started.
+type Begun struct {
+	Agent       ledger.Agent
+	MessageID   string // of the first message that it is started for
+	Unread      int    // messages that it is started for
+	Traceparent string // of the run, W3C Trace Context
+	StartedAt   string
+
+	starts int64
+	unread []string // of its inbox
+	span   *tracing.Span
+}
+
+// Begin notes that the start command of an agent is about to run, for the messages that wait for it; it is working from
+// then on. The caller must hold the lock under which the agent's sessions run, which says that none does: one that is
+// noted as running was lost with the process that watched it, and is ended; lost is the output that it left. nil means
+// that there is nothing to start it for, or not yet, or that it has stopped.
+func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun, err error) {
+	err = s.r.Write(ctx, func(t *ledger.Tx) error {
+		begun = nil
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		a := conf.Agents[agent]
+		if a == nil || a.StartCommand == "" {
+			return nil
+		}
+		run, err := LastRun(t.Conn, agent)
+		if err != nil {
+			return err
+		}
+		if run != nil && run.State == RunRunning {
+			if err := runLost(t, agent, run, lost); err != nil {
+				return err
+			}
+		}
+		wish, err := wishOf(t.Conn, conf, a, run, s.looked[agent], t.Clock)
+		if err != nil || !wish.now {
+			return err
+		}
+		begun, err = begin(ctx, t, a, run, s.looked[agent])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return begun, nil
+}
+
+func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked string) (*Begun, error) {
+	m, err := mailFor(t.Conn, a, run, looked)
+	if err != nil {
+		return nil, err
+	}
+	b := &Begun{Agent: *a, MessageID: m.first, Unread: m.count, StartedAt: t.Now, starts: 1, unread: m.unread}
+	failures := int64(0)
+	if run != nil {
+		b.starts, m.through = run.Starts+1, max(m.through, run.Through)
+		if run.State == RunFailed {
+			failures = run.Failures
+		}
+	}
+	if _, err := t.Exec(`
+		INSERT INTO agent_runs (agent, state, started_at, instance, failures, through, starts) VALUES (?, 'running', ?, ?, ?, ?, ?)
+		ON CONFLICT (agent) DO UPDATE SET state = 'running', started_at = excluded.started_at, ended_at = '', instance = excluded.instance,
+		    pid = 0, outcome = '', failures = excluded.failures, next_at = '', through = excluded.through, starts = excluded.starts`,
+		a.Name, t.Now, t.Actor, failures, m.through, b.starts); err != nil {
+		return nil, err
+	}
+	if _, err := agents.TakePresence(t, orchestrator.DefaultSession, a.Name, orchestrator.Working); err != nil {
+		return nil, err
+	}
+	if err := t.Heartbeat(a.Name); err != nil {
+		return nil, err
+	}
+	ctx = tracing.WithParent(ctx, tracing.Traceparent(m.traceID, m.spanID))
+	b.span = runSpan(ctx, t, a.Name)
+	b.span.Set(tracing.AttrMessageID, m.first)
+	b.Traceparent = b.span.Traceparent()
+	return b, b.span.Save(t, t.Clock, t.Actor, "")
+}
+
+// StartSpan and the agent's name are the name of the span of a run.
+const StartSpan = "start "
+
+// runSpan begins the span of a run.
+func runSpan(ctx context.Context, t *ledger.Tx, agent string) *tracing.Span {
+	_, span := tracing.Start(ctx, StartSpan+agent)
+	span.Set("agent", agent)
+	span.Begin(t.Clock)
+	return span
+}
+
+// runLost ends a run whose process died before it could note the end. One that had no pid yet was not started, for all
+// that is known.
+func runLost(t *ledger.Tx, agent string, run *Run, output string) error {
+	run.State, run.Outcome = RunEnded, "unknown: the process that watched it died"
+	if run.PID == 0 {
+		run.State, run.Outcome = RunFailed, "it is not known whether it was started: the process that was about to died"
+	}
+	span := runSpan(context.Background(), t, agent)
+	span.Set("pid", run.PID)
+	span.Set("outcome", run.Outcome)
+	span.Set("output", output)
+	if err := span.Save(t, t.Clock, t.Actor, run.Outcome); err != nil {
+		return err
+	}
+	if _, err := t.Exec(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ? WHERE agent = ?`,
+		string(run.State), t.Now, run.Outcome, agent); err != nil {
+		return err
+	}
+	return sessionEnded(t, agent, run.Outcome)
+}
+
+// sessionEnded has the parts follow the end of an agent's session.
+func sessionEnded(t *ledger.Tx, agent, outcome string) error {
+	for _, p := range t.R.Parts {
+		if p.SessionEnded == nil {
+			continue
+		}
+		if err := p.SessionEnded(t, agent, outcome); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Started notes the process of a run. Without it, the loss of the process that watches the run counts as if it had never
+// started.
+func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
+	b.span.Set("pid", pid)
+	return s.r.Write(ctx, func(t *ledger.Tx) error {
+		if _, err := t.Exec(`UPDATE agent_runs SET pid = ? WHERE agent = ? AND starts = ? AND state = 'running'`, pid, b.Agent.Name, b.starts); err != nil {
+			return err
+		}
+		return b.span.Save(t, t.Clock, t.Actor, "")
+	})
+}
+
+// RunEnd is how a run ended.
+type RunEnd struct {
+	Outcome string // in words
+	Output  string // what is to be kept of what it printed
+	Failed  bool   // it did not end as a session should
+	Asked   bool   // it was ended because its agent has stopped
+}
+
+// End notes the end of a run. One that read none of the messages in its inbox has failed, whatever it says: it would be
+// started for ever. After a failure it is started again when the setting start.ladder says so; after the last rung it is
+// given up until the next message, and the manager is told. The agent is idle, unless it said itself what it is.
+func (s *Sessions) End(ctx context.Context, b *Begun, e RunEnd) error {
+	return s.r.Write(ctx, func(t *ledger.Tx) error { return endRun(t, b, e) })
+}
+
+func endRun(t *ledger.Tx, b *Begun, e RunEnd) error {
+	status, _, err := ledger.LatestStatus(t.Conn, b.Agent.Name)
+	if err != nil {
+		return err
+	}
+	if e.Asked || status == orchestrator.Stopped {
+		e.Failed = false
+	} else if !e.Failed {
+		idle, err := readNothing(t, b)
+		if err != nil {
+			return err
+		}
+		if idle {
+			e.Failed, e.Outcome = true, e.Outcome+", but it has read none of its messages"
+		}
+	}
+	failure := ""
+	if e.Failed {
+		if said := strings.Join(strings.Fields(LastLines(e.Output)), " "); said != "" {
+			e.Outcome += "; it said last: " + said
+		}
+		failure = e.Outcome
+	}
+	b.span.Set("outcome", e.Outcome)
+	b.span.Set("output", e.Output)
+	if err := b.span.Save(t, t.Clock, t.Actor, failure); err != nil {
+		return err
+	}
+	return storeEnd(t, b, e)
+}
+
+// maxSaid bounds what an error holds of a command's last output, in bytes. The trace has more.
+const maxSaid = 300
+
+// LastLines is the end of what a command printed: whole lines of it, if they are short enough.
+func LastLines(output string) string {
+	output = strings.TrimSpace(output)
+	if len(output) > maxSaid {
+		output = strings.ToValidUTF8(output[len(output)-maxSaid:], "") // the cut may go through a character
+		if _, whole, found := strings.Cut(output, "\n"); found {
+			output = whole
+		}
+	}
+	return output
+}
+
+// readNothing reports whether all that stood unread in the inbox when a run began still does.
+func readNothing(t *ledger.Tx, b *Begun) (bool, error) {
+	for _, id := range b.unread {
+		n, err := t.Number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, id, b.Agent.Name)
+		if err != nil || n == 0 {
+			return false, err
+		}
+	}
+	return len(b.unread) > 0, nil
+}
+
+// storeEnd plans what is next. The agent may have been removed meanwhile.
+func storeEnd(t *ledger.Tx, b *Begun, e RunEnd) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	run, err := LastRun(t.Conn, b.Agent.Name)
+	if err != nil || run == nil || run.Starts != b.starts || conf.Agents[b.Agent.Name] == nil {
+		return err
+	}
+	state, next, failures := RunEnded, "", int64(0)
+	if e.Failed {
+		failures = run.Failures + 1
+		state = RunGivenUp
+		if waits := conf.Settings.StartLadder; failures <= int64(len(waits)) {
+			state, next = RunFailed, orchestrator.Stamp(t.Clock.Add(waits[max(failures, 1)-1]))
+		}
+	}
+	if _, err := t.Exec(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?`,
+		string(state), t.Now, e.Outcome, failures, next, b.Agent.Name); err != nil {
+		return err
+	}
+	if err := sessionEnded(t, b.Agent.Name, e.Outcome); err != nil || state != RunGivenUp {
+		return err
+	}
+	return agents.TellManager(t, "agent_failed", b.Agent.Name, map[string]any{
+		"agent": b.Agent.Name, "outcome": e.Outcome, "failures": failures, "last_message_id": b.MessageID,
+		"message": fmt.Sprintf("the session of %s failed %s in a row and is not started again until there is a new message for it", b.Agent.Name, orchestrator.Plural(int(failures), "time")),
+	})
+}
+
+// startChanged forgets the failures of an agent whose start command, or the folder in which it runs, was changed.
+func startChanged(t *ledger.Tx, before, after *ledger.Agent) error {
+	if before.StartCommand == after.StartCommand && before.Folder == after.Folder {
+		return nil
+	}
+	_, err := t.Exec(`UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ? AND state IN ('failed','given_up')`, after.Name)
+	return err
+}
+
+// forgetRuns forgets what is known of the session of an agent that is removed.
+func forgetRuns(t *ledger.Tx, agent string) error {
+	_, err := t.Exec(`DELETE FROM agent_runs WHERE agent = ?`, agent)
+	return err
+}
+
+// highestStart is the longest wait before a session that failed is started again.
+func highestStart(s *ledger.Settings) (highest time.Duration) {
+	for _, rung := range s.StartLadder {
+		highest = max(highest, rung)
+	}
+	return highest
+}

@@ -1,0 +1,261 @@
+// Package sessions starts programs for agents that have mail, and keeps what became of them.
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// SessionsPart has sessions follow the changes of agents.
+func SessionsPart() *ledger.Part {
+	return &ledger.Part{Name: "sessions", AgentChanged: startChanged, Forget: forgetRuns}
+}
+
+// Sessions says which sessions of agents are to be started, and notes what becomes of them. Look and Begin must not be
+// called concurrently; Started and End may.
+type Sessions struct {
+	r *ledger.Ledger
+
+	// looked has, by agent, the time before which nothing was delivered that its session has not seen, so that Look need not
+	// scan older rows again. Agents whose transport is the inbox are not in it.
+	looked map[string]string
+}
+
+// NewSessions begins to watch over the sessions of agents.
+func NewSessions(l *ledger.Ledger) *Sessions { return &Sessions{r: l, looked: map[string]string{}} }
+
+// Session is how things stand with the session of an agent.
+type Session struct {
+	Agent     string
+	Command   bool      // it has a start command; otherwise only Stopped counts
+	Running   bool      // it runs, for all that the tables tell
+	PID       int       // of the command that runs
+	StartedAt string    // of the last run
+	Stopped   string    // since when the agent has stopped; "" when it has not
+	Wanted    bool      // there are messages for it, and it may be started now
+	NextAt    time.Time // when it may be started for the messages that are there; zero when that is now or never
+}
+
+// Look tells how things stand with every agent that has a start command, or gets its messages through the transport exec.
+func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
+	var conf *ledger.Config
+	var agents []*ledger.Agent
+	err = s.r.Glance(ctx, func(c *store.Conn) error { // one statement: where nobody has a command, this is all
+		conf, err = s.r.Config.Load(c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if conf.Untrusted != "" {
+		return nil, nil
+	}
+	for _, name := range conf.Names {
+		if a := conf.Agents[name]; a.StartCommand != "" || strings.HasPrefix(a.Deliver, "exec:") {
+			agents = append(agents, a)
+		}
+	}
+	if len(agents) == 0 {
+		return nil, nil
+	}
+	err = s.r.ReadTables(ctx, func(c *store.Conn) error {
+		last, _, err := c.Text(`SELECT max(ended_at) FROM agent_message WHERE ended_at <> ''`)
+		if err != nil {
+			return err
+		}
+		for _, a := range agents {
+			one, err := s.lookAt(c, conf, a, last)
+			if err != nil {
+				return err
+			}
+			list = append(list, one)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// lookAt is Look for one agent; last is when something was delivered last.
+func (s *Sessions) lookAt(c *store.Conn, conf *ledger.Config, a *ledger.Agent, last string) (one Session, err error) {
+	one = Session{Agent: a.Name, Command: a.StartCommand != ""}
+	status, since, err := ledger.LatestStatus(c, a.Name)
+	if err != nil {
+		return one, err
+	}
+	if status == orchestrator.Stopped {
+		one.Stopped = since
+	}
+	run, err := LastRun(c, a.Name)
+	if err != nil || !one.Command {
+		return one, err
+	}
+	if run != nil {
+		one.Running, one.PID, one.StartedAt = run.State == RunRunning, run.PID, run.StartedAt
+	}
+	if one.Running || one.Stopped != "" {
+		return one, nil
+	}
+	w, err := wishOf(c, conf, a, run, s.looked[a.Name], s.r.Now())
+	one.Wanted, one.NextAt = w.now, w.later
+	if !w.fresh {
+		w.first = last
+	}
+	if err == nil && w.first != "" {
+		s.looked[a.Name] = w.first
+	}
+	return one, err
+}
+
+// wish says whether a session is to be started.
+type wish struct {
+	fresh bool      // something was delivered since the last start
+	first string    // when the first of it was, by another transport than the inbox
+	now   bool      // it is to be started
+	later time.Time // when it is to be started, after a failure
+}
+
+// wishOf decides whether the session of an agent that does not run is to be started. looked is up to when it is known that
+// nothing new was delivered through another transport than the inbox.
+func wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, looked string, now time.Time) (w wish, err error) {
+	status, _, err := ledger.LatestStatus(c, a.Name)
+	if err != nil || status == orchestrator.Stopped {
+		return w, err
+	}
+	var left bool
+	if ReadsInbox(a) {
+		w.fresh, left, err = inboxMail(c, a, run)
+	} else if w.first, w.fresh, err = newMail(c, a, run, looked); err == nil && !w.fresh && run != nil && run.State == RunFailed {
+		left, err = unsettled(c, run.Through)
+	}
+	if err != nil {
+		return w, err
+	}
+	if run != nil && run.State == RunGivenUp {
+		left = false
+	}
+	if !w.fresh && !left {
+		return w, nil
+	}
+	w.now = true
+	if run == nil || run.NextAt == "" {
+		return w, nil
+	}
+	// A time further ahead than any wait is left over from a clock that was set forward and back.
+	if next := orchestrator.ParseStamp(run.NextAt); next.After(now) && !next.After(now.Add(highestStart(&conf.Settings))) {
+		w.now, w.later = false, next
+	}
+	return w, nil
+}
+
+// ReadsInbox reports whether the agent's transport tells what it has read.
+func ReadsInbox(a *ledger.Agent) bool {
+	return a.Deliver == "inbox" || strings.HasPrefix(a.Deliver, "inbox:")
+}
+
+// noTest leaves out messages, of agent_message as m, that try a transport.
+const noTest = `(m.sender IS NOT '` + orchestrator.SystemSender + `' OR m.message_type IS NOT '` + orchestrator.TestMessage + `')`
+
+// unreadMail selects what stands unread in the inbox of ?1, as i, with its message, as m.
+const unreadMail = `FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient
+	WHERE i.recipient = ?1 AND i.read_at = '' AND ` + noTest
+
+// Inboxes are filled in the order of rowid. newestUnread is when what came last of unreadMail was delivered; newerUnread
+// is whether any of the last ones came after a start at ?2 that was for messages up to ?3.
+const (
+	newestUnread = `SELECT i.delivered_at ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1`
+	newerUnread  = `SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1000) AS i
+		WHERE delivered_at > ?2 OR delivered_at = ?2 AND seq > ?3)`
+)
+
+// inboxMail reports whether anything stands unread in an agent's inbox, and whether something of it came after the last
+// start. It does not look through all that is unread, which an agent that is given up may have much of.
+func inboxMail(c *store.Conn, a *ledger.Agent, run *Run) (fresh, left bool, err error) {
+	if run == nil {
+		run = &Run{}
+	}
+	newest, left, err := c.Text(newestUnread, a.Name)
+	if err != nil || !left || newest != run.StartedAt {
+		return newest > run.StartedAt, left, err
+	}
+	n, err := c.Number(newerUnread, a.Name, run.StartedAt, run.Through) // in the millisecond of the start
+	return n != 0, left, err
+}
+
+// deliveredMail selects what was delivered to ?1 through another transport since the last start at ?3, and is not known to
+// have been dealt with. ?4 is the newest message that the start was for. Times of delivery never go back, so that looking
+// can begin at ?2, before which nothing was found.
+const deliveredMail = `FROM agent_message m
+	WHERE m.ended_at <> '' AND m.ended_at >= ?2 AND m.ended_at >= ?3 AND NOT (m.ended_at = ?3 AND m.seq <= ?4)
+	  AND m.recipient = ?1 AND m.status = 'delivered' AND m.read_at = '' AND m.acknowledged_at = '' AND ` + noTest
+
+func deliveredSince(a *ledger.Agent, run *Run, looked string) []any {
+	if run == nil {
+		run = &Run{StartedAt: a.CreatedAt}
+	}
+	return []any{a.Name, max(looked, run.StartedAt), run.StartedAt, run.Through}
+}
+
+// firstDelivered is when the first of deliveredMail was delivered.
+const firstDelivered = `SELECT m.ended_at ` + deliveredMail + ` ORDER BY m.ended_at LIMIT 1`
+
+// newMail reports whether something was delivered since the last start, and when the first of it was.
+func newMail(c *store.Conn, a *ledger.Agent, run *Run, looked string) (first string, found bool, err error) {
+	return c.Text(firstDelivered, deliveredSince(a, run, looked)...)
+}
+
+// unsettled reports whether a message that was delivered is not known to have been dealt with.
+func unsettled(c *store.Conn, seq int64) (bool, error) {
+	n, err := c.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND status = 'delivered' AND read_at = '' AND acknowledged_at = ''`, seq)
+	return n != 0, err
+}
+
+// mail is what a session is started for.
+type mail struct {
+	first           string // message_id of what comes first
+	traceID, spanID string // of its send
+	count           int
+	through         int64    // seq of the newest
+	unread          []string // in the inbox: the message_ids, at most maxUnread
+}
+
+// maxUnread bounds the messages of which it is remembered that a session was started for them.
+const maxUnread = 1000
+
+// mailFor collects what a session is started for. What was left by runs that failed, and through another transport than
+// the inbox, is not counted again.
+func mailFor(c *store.Conn, a *ledger.Agent, run *Run, looked string) (m mail, err error) {
+	from, args := deliveredMail, deliveredSince(a, run, looked)
+	if ReadsInbox(a) {
+		from, args = unreadMail, []any{a.Name}
+	}
+	if err := c.Query(`SELECT count(*), coalesce(max(m.seq), 0) `+from, func(row store.Row) error {
+		m.count, m.through = int(row.Int(0)), row.Int(1)
+		return nil
+	}, args...); err != nil {
+		return m, err
+	}
+	id := "m.message_id"
+	if ReadsInbox(a) {
+		id = "i.message_id"
+	} else if m.count == 0 && run != nil {
+		from, args = `FROM agent_message m WHERE m.seq = ?1`, []any{run.Through}
+		m.count = 1
+	}
+	err = c.Query(`SELECT `+id+`, m.trace_id, m.span_id `+from+`
+		ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +`+fmt.Sprint(maxUnread), func(row store.Row) error {
+		if m.first == "" {
+			m.first, m.traceID, m.spanID = row.Text(0), row.Text(1), row.Text(2)
+		}
+		if ReadsInbox(a) {
+			m.unread = append(m.unread, row.Text(0))
+		}
+		return nil
+	}, args...)
+	return m, err
+}

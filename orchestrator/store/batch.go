@@ -1,0 +1,244 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"mailroom/orchestrator"
+	"runtime/debug"
+	"time"
+)
+
+// Batch is the requests that share a transaction, with one outcome each.
+type Batch struct {
+	w        *Writer
+	Requests []*Request
+	outcomes []error
+	t        Transaction // of the present run
+}
+
+// Control begins and ends the transaction of a batch.
+type Control interface {
+	// Begin begins it and takes the write lock. It tries at least once, until a certain time or until ctx ends.
+	Begin(ctx context.Context, until time.Time) error
+	// Commit commits it, or rolls it back and returns why.
+	Commit() error
+	// Rollback undoes it, unless the database has by itself.
+	Rollback() error
+	// Again reports whether the transaction can succeed when it is run again after a failure.
+	Again(failure error) bool
+}
+
+// commit writes a batch. It returns nil when there is nothing that must be made durable before it is answered. It never
+// panics: a leader that did would leave all later requests waiting.
+func (w *Writer) commit(b *Batch) (c Commit) {
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("panic in the writer: %v\n%s", p, debug.Stack())
+			w.Backend.Abandon()
+			b.fail(err)
+			c = nil
+		}
+	}()
+	if b.writesNothing() {
+		return nil
+	}
+	c, err := w.Backend.Write(b, b.PatientUntil(w.Busy))
+	if err != nil {
+		b.fail(err)
+		return nil
+	}
+	return c
+}
+
+// makeDurable waits until a batch is on the disk. Whoever is rung looks while the disk is still at it: what a listener does with
+// what it finds waits for a later sync of the same file, and so for this one.
+func (w *Writer) makeDurable(b *Batch, c Commit) {
+	w.guard(b.ring)
+	if err := c.Sync(); err != nil {
+		b.fail(err)
+		return
+	}
+	w.guard(b.durable)
+}
+
+// PatientUntil is when the batch gives up waiting for the database: after the busy timeout, or with the last context of its
+// requests if all of them end before. It is one time for all that is waited for, so that nobody waits for it twice.
+func (b *Batch) PatientUntil(busy time.Duration) time.Time {
+	now := time.Now()
+	limit, until := now.Add(busy), now
+	for _, q := range b.Requests {
+		end, ends := q.Ctx.Deadline()
+		if !ends || end.After(limit) {
+			return limit
+		}
+		if end.After(until) {
+			until = end
+		}
+	}
+	return until
+}
+
+// context returns what ends the wait for the write lock before its time: the context of a request that is alone.
+func (b *Batch) context() context.Context {
+	if len(b.Requests) == 1 {
+		return b.Requests[0].Ctx
+	}
+	return context.Background()
+}
+
+// fail gives every request that has not failed by itself the failure of all.
+func (b *Batch) fail(err error) {
+	for i := range b.outcomes {
+		if b.outcomes[i] == nil {
+			b.outcomes[i] = err
+		}
+	}
+}
+
+// writesNothing reports whether there is nothing to run, since the request that closes the writer is alone.
+func (b *Batch) writesNothing() bool { return len(b.Requests) == 1 && b.Requests[0].closes }
+
+// allFailed reports whether there is nothing to commit.
+func (b *Batch) allFailed() bool {
+	for _, err := range b.outcomes {
+		if err == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Answers reports whether a caller will be told something that its request read. That may rest on another process's commit
+// which is not on the disk yet, so the batch is synced even if it changed nothing.
+func (b *Batch) Answers() bool {
+	for i, q := range b.Requests {
+		if b.outcomes[i] == nil && !q.closes && !q.Work.Quiet() {
+			return true
+		}
+	}
+	return false
+}
+
+// ring rings once for all requests that made work due.
+func (b *Batch) ring() {
+	var sum Ring
+	for i, q := range b.Requests {
+		if b.outcomes[i] == nil && !q.closes {
+			rings := q.Work.Rings()
+			sum.All = sum.All || rings.All
+			sum.Add(rings.names)
+		}
+	}
+	if sum.All {
+		b.w.Bell.Ring()
+	} else if len(sum.names) > 0 {
+		b.w.Bell.Ring(sum.names...)
+	}
+}
+
+// durable tells the requests that succeeded that what they did is on the disk.
+func (b *Batch) durable() {
+	for i, q := range b.Requests {
+		if b.outcomes[i] == nil && !q.closes {
+			q.Work.Durable()
+		}
+	}
+}
+
+// Run runs the batch in a transaction, first without savepoints: they cost more than anything else in a send. When a request
+// has failed and left something to undo, everything is rolled back and run again with them; when a statement's failure ended
+// the whole transaction (a full disk does), the requests that are left run again from its beginning. Its error fails all
+// requests without an outcome.
+func (b *Batch) Run(c *Conn, control Control, until time.Time) error {
+	final := make([]bool, len(b.Requests)) // has failed together with a transaction, and does not run again
+	for careful := false; ; {
+		if err := control.Begin(b.context(), until); err != nil {
+			return err
+		}
+		b.t = Transaction{Conn: c, careful: careful}
+		err := b.w.Begin(&b.t)
+		if err == nil {
+			err = b.runAll(control, final)
+		}
+		switch {
+		case err != nil:
+			again := control.Again(err)
+			control.Rollback()
+			if again {
+				continue
+			}
+			return err
+		case b.t.lost || b.t.spoiled:
+			if err := control.Rollback(); err != nil {
+				return err
+			}
+			careful = careful || b.t.spoiled
+			continue
+		case b.allFailed():
+			return control.Rollback()
+		}
+		return control.Commit()
+	}
+}
+
+// runAll runs every request that is not final, and stops when the transaction is spoiled or lost.
+func (b *Batch) runAll(control Control, final []bool) error {
+	t := &b.t
+	for i, q := range b.Requests {
+		if final[i] || q.closes {
+			continue
+		}
+		if err := q.Work.Prepare(t); err != nil {
+			return err
+		}
+		failure, err := error(nil), error(nil)
+		if len(b.Requests) > 1 {
+			failure, err = t.Apart(func() error { return call(q.Work, t) })
+		} else {
+			failure = call(q.Work, t)
+		}
+		if t.spoiled {
+			return nil
+		}
+		b.outcomes[i] = b.w.Backend.Explain(failure)
+		if failure != nil && control.Again(failure) {
+			t.lost, b.outcomes[i] = true, nil // it runs again
+			return nil
+		}
+		if failure != nil && t.Broken() {
+			t.lost, final[i] = true, true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if b.allFailed() {
+		return nil // all of it is about to be undone
+	}
+	return b.w.End(t)
+}
+
+// call runs one request's work and turns its panic into an error, so that it fails alone.
+func call(work Work, t *Transaction) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &orchestrator.Error{Code: orchestrator.Internal, Message: fmt.Sprintf("panic: %v", p), Err: fmt.Errorf("%s", debug.Stack())}
+		}
+	}()
+	return work.Run(t)
+}
+
+// guard runs f after a commit: its panic must not pass for a failed commit.
+func (w *Writer) guard(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.Log.Error("panic after a commit", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	f()
+}
+
+func GaveUp(ctx context.Context) error {
+	return &orchestrator.Error{Code: orchestrator.Busy, Message: "gave up waiting for the database; nothing was written", Err: context.Cause(ctx)}
+}

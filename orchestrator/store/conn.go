@@ -1,0 +1,156 @@
+package store
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+
+	"mailroom/orchestrator"
+)
+
+// Conn is one connection to the database, for statements that are written once for every database. It is not safe for
+// concurrent use.
+//
+// Arguments are nil, bool, int, int64, *int64, float64, string, []byte or Status. A time.Time is never one: each driver would
+// write it its own way.
+type Conn struct {
+	Driver Driver
+	args   []driver.NamedValue
+
+	Writes int // statements run that may have changed something that could be lost or undone; the driver counts them
+}
+
+// Driver is a connection as its own database has it. Arguments are only valid during the call.
+type Driver interface {
+	// ExecBound runs one statement.
+	ExecBound(query string, args []driver.NamedValue) (driver.Result, error)
+	// QueryBound runs one statement that returns rows, of so many columns.
+	QueryBound(query string, args []driver.NamedValue) (rows driver.Rows, columns int, err error)
+	// Script runs statements that are separated by semicolons and take no arguments.
+	Script(text string) error
+	// Broken reports whether no transaction is open, or an error has ended it.
+	Broken() bool
+	// Admit refuses tables that a newer program has made unfit for this one, and a database that is another program's.
+	Admit() error
+	// Renumber gives rows whose numbers are beyond belief those that come next; RenumberArchived does so with the rows of
+	// temp.batch whose number an archived message has.
+	Renumber() error
+	RenumberArchived() error
+	// MakeInboxView makes the document's own view of an agent's inbox, at that time, and DropInboxView drops it. RenewInboxView
+	// puts the present one in place of an earlier one. Error: conflict when something else has its name.
+	MakeInboxView(agent, at string) error
+	DropInboxView(agent string) error
+	RenewInboxView(agent string) error
+}
+
+// Bind turns arguments into what a driver takes.
+func (c *Conn) Bind(args []any) []driver.NamedValue {
+	c.args = c.args[:0]
+	for i, a := range args {
+		switch v := a.(type) {
+		case int:
+			a = int64(v)
+		case orchestrator.Status:
+			a = string(v)
+		case *int64:
+			if a = nil; v != nil {
+				a = *v
+			}
+		}
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+	}
+	return c.args
+}
+
+// Exec runs one statement and returns how many rows it changed. It has the shape that package tracing writes through.
+func (c *Conn) Exec(query string, args ...any) (int64, error) {
+	res, err := c.Driver.ExecBound(query, c.Bind(args))
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// Run is Exec for a statement of which nothing but its failure counts. It has the shape that a SetTransport writes through.
+func (c *Conn) Run(query string, args ...any) error {
+	_, err := c.Driver.ExecBound(query, c.Bind(args))
+	return err
+}
+
+// InsertRow runs an INSERT of one row and returns the number that the database gave it.
+func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
+	res, err := c.Driver.ExecBound(query, c.Bind(args))
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+// script runs statements that are separated by semicolons and take no arguments.
+func (c *Conn) Script(text string) error { return c.Driver.Script(text) }
+
+// Somebody may write a row of any number by hand.
+const (
+	MaxNumber     = 1 << 53 // the largest that is believed
+	AlarmedNumber = 1 << 62 // from here on rows are numbered anew
+)
+
+// broken reports whether no transaction is open, or an error has ended it.
+func (c *Conn) Broken() bool { return c.Driver.Broken() }
+
+// admit refuses tables that a newer program has made unfit for this one.
+func (c *Conn) Admit() error { return c.Driver.Admit() }
+
+// Query runs one statement and calls each with every row. The values are only valid during the call, but strings may be
+// kept. each may run other statements, not the same one.
+func (c *Conn) Query(query string, each func(row Row) error, args ...any) (err error) {
+	rows, columns, err := c.Driver.QueryBound(query, c.Bind(args))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := rows.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	row := make(Row, columns)
+	for {
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := each(row); err != nil {
+			return err
+		}
+	}
+}
+
+// Text returns the first column of the first row as text; found is false when there is no row.
+func (c *Conn) Text(query string, args ...any) (value string, found bool, err error) {
+	err = c.Query(query, func(row Row) error {
+		if !found {
+			value, found = row.Text(0), true
+		}
+		return nil
+	}, args...)
+	return value, found, err
+}
+
+// Number returns the first column of the first row as an integer, 0 when there is no row.
+func (c *Conn) Number(query string, args ...any) (n int64, err error) {
+	err = c.Query(query, func(row Row) error {
+		n = row.Int(0)
+		return nil
+	}, args...)
+	return n, err
+}
+
+// Texts returns the first column of every row.
+func (c *Conn) Texts(query string, args ...any) (values []string, err error) {
+	err = c.Query(query, func(row Row) error {
+		values = append(values, row.Text(0))
+		return nil
+	}, args...)
+	return values, err
+}

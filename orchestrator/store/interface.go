@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"mailroom/orchestrator"
+)
+
+// Store is an open database. It is safe for concurrent use.
+type Store interface {
+	// Write does the work of a request in a write transaction and returns when that is on the disk, see Writer.
+	Write(q *Request) error
+	// Read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
+	// connection, must not write to a slow client while it has it, and must not read through the store: all places to read
+	// could be taken by readers that wait for another. Error: busy when ctx ends before there is a place.
+	Read(ctx context.Context, fn func(c *Conn) error) error
+	// Look is Read without a snapshot: fn runs one statement, or several that need not see the same state.
+	Look(ctx context.Context, fn func(c *Conn) error) error
+	// Explain gives an error of the database its code and the advice what to do. Others pass through.
+	Explain(err error) error
+	// Path names the database, for people and for files that belong to it.
+	Path() string
+	// Bell wakes those who wait for what others write.
+	Bell() orchestrator.Bell
+	// Token makes the token of a lease of this process out of an id; Gone reports whether the process that made a token is
+	// known to be dead.
+	Token(id string) string
+	Gone(token string) bool
+	// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
+	Create() (created bool, err error)
+	// Exists reports whether there is a database. NoneYet reports whether there is none, and nothing shows that there was one.
+	Exists() bool
+	NoneYet() bool
+	// Ready reports whether the database can be read and written now. Errors: busy, unavailable.
+	Ready(ctx context.Context) error
+	Close() error
+}
+
+// What only some databases can do. A store that can has these methods, too.
+type (
+	// Backuper copies the database into a file and back.
+	Backuper interface {
+		Backup(ctx context.Context, file string, overwrite bool) (Backup, error)
+		Restore(ctx context.Context, file string, force bool) (Restored, error)
+	}
+	// Console answers queries that are written by hand.
+	Console interface {
+		Query(ctx context.Context, statement string, limit int, params ...any) (Table, error)
+	}
+	// Observer reports which tables the statements of this process touch.
+	Observer interface {
+		Watch(report func(op, table string)) (stop func())
+	}
+	// Shrinker gives back the space that is free.
+	Shrinker interface {
+		Shrink(ctx context.Context) error
+		Checkpoint(truncate bool, limit int64) (Checkpointed, error)
+		Size() (all, log int64) // bytes on disk, and those of them that a checkpoint folds
+	}
+	// Checker looks for what an operator should know of the database itself.
+	Checker interface {
+		CheckPlace(report Report)                                   // where it is, if there is one
+		CheckLock(ctx context.Context, report Report) (locked bool) // whether nobody can write it now
+		CheckTables(c *Conn, report Report) error                   // whether it is whole
+		CheckCopies(folders []string, report Report)                // what killed backups left there
+		Recovery(err error) string                                  // how to get past damage; "" for any other error
+	}
+)
+
+// Report takes a finding of a check: its level is ok, note or problem; do is what to do about it.
+type Report func(check, level, says, do string)
+
+// Able returns a store as one of the above. Error: unavailable, for a database that cannot do it.
+func Able[T any](s Store, what string) (T, error) {
+	can, ok := s.(T)
+	if !ok {
+		return can, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database has no %s of mailroom's", what).WithHint("Use that of its server")
+	}
+	return can, nil
+}

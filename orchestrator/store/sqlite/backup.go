@@ -1,0 +1,162 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// Backup writes a consistent copy of the database to a file, while others go on sending: one read snapshot, a file in a
+// temporary folder beside the target that is made with mode 0600, synced, and renamed. An existing target is refused with
+// conflict unless overwrite is set. What killed runs left there is removed first.
+func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.Backup, error) {
+	target, err := filepath.Abs(file)
+	if err != nil {
+		return store.Backup{}, err
+	}
+	if info, err := os.Stat(target); err == nil && !overwrite {
+		if os.SameFile(info, mustStat(s.path)) {
+			return store.Backup{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s is the database itself", target)
+		}
+		return store.Backup{}, orchestrator.Errorf(orchestrator.Conflict, "%s exists already", target).WithHint("Name another file, or replace it with --overwrite")
+	}
+	if err := s.Read(ctx, func(*store.Conn) error { return nil }); err != nil {
+		return store.Backup{}, err
+	}
+	if info, err := os.Stat(target); err == nil && os.SameFile(info, mustStat(s.path)) {
+		return store.Backup{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s is the database itself", target)
+	}
+	if span := tracing.FromContext(ctx); span != nil {
+		span.Set(tracing.AttrDirectory, filepath.Dir(target)) // where the doctor looks for what killed backups left
+	}
+	temp, place, err := s.openCopy(filepath.Dir(target), "backup")
+	if err != nil {
+		return store.Backup{}, fileError("the backup cannot be written", err)
+	}
+	defer place.remove()
+	if err := vacuumInto(temp, s.path, readerDSN(s.path, false), "the backup cannot be written"); err != nil {
+		return store.Backup{}, err
+	}
+	b := store.Backup{File: target}
+	if b.Messages, err = checkBackup(temp.Name()); err != nil {
+		return store.Backup{}, err
+	}
+	if err := os.Rename(temp.Name(), target); err != nil {
+		return store.Backup{}, fileError("the backup cannot be put in its place", err)
+	}
+	if err := syncFolder(filepath.Dir(target)); err != nil {
+		return store.Backup{}, err
+	}
+	info, err := os.Stat(target)
+	if err == nil {
+		b.Bytes = info.Size()
+	}
+	return b, err
+}
+
+// openCopy opens the empty file for a copy of the database in a folder of its own, and removes what killed runs
+// left, there and beside the database.
+func (s *Store) openCopy(folder, purpose string) (*os.File, *copyFolder, error) {
+	s.sweep(filepath.Dir(s.path))
+	if folder != filepath.Dir(s.path) {
+		s.sweep(folder)
+	}
+	place, err := newCopyFolder(folder, purpose)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := place.create()
+	if err != nil {
+		place.remove()
+	}
+	return file, place, err
+}
+
+func mustStat(path string) os.FileInfo {
+	info, _ := os.Stat(path)
+	return info
+}
+
+func fileError(what string, err error) error {
+	hint := "Check the path, its permissions and the space on the disk"
+	if errors.Is(err, fs.ErrNotExist) {
+		hint = "Its folder does not exist; make it first"
+	}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: what, Err: err, Hint: hint}
+}
+
+// vacuumInto copies a database into an empty file that is open already, and syncs it. failure is what to say when the
+// file cannot be written.
+func vacuumInto(temp *os.File, path, dsn, failure string) error {
+	c, err := openConn(dsn)
+	if err != nil {
+		temp.Close()
+		return databaseError(path, err)
+	}
+	defer c.close()
+	// VACUUM INTO counts as a write for query_only, though it changes nothing here.
+	if err := c.Script("PRAGMA query_only = OFF"); err != nil {
+		temp.Close()
+		return databaseError(path, err)
+	}
+	if _, err := c.Exec("VACUUM INTO ?", temp.Name()); err != nil {
+		temp.Close()
+		if isDamaged(err) {
+			return databaseError(path, err)
+		}
+		return fileError(failure, err)
+	}
+	return errors.Join(temp.Sync(), temp.Close())
+}
+
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// checkBackup opens a copy, checks that it is whole and ours, and counts its messages.
+func checkBackup(path string) (messages int64, err error) {
+	c, err := openConn(readerDSN(path, true))
+	if err != nil {
+		return 0, backupError(path, err)
+	}
+	defer c.close()
+	version, err := checkVersion(c)
+	if err != nil {
+		return 0, backupError(path, err)
+	}
+	if version == 0 {
+		return 0, noBackup(path)
+	}
+	problem, _, err := c.Text(`PRAGMA integrity_check(1)`)
+	if err != nil {
+		return 0, databaseError(path, err)
+	}
+	if problem != "ok" {
+		return 0, orchestrator.Errorf(orchestrator.Unavailable, "%s is damaged: %s", path, problem).WithHint("Use an older backup")
+	}
+	messages, err = c.Number(`SELECT count(*) FROM agent_message`)
+	return messages, databaseError(path, err)
+}
+
+// backupError is databaseError for a file that was named as a backup, and is perhaps none.
+func backupError(path string, err error) error {
+	if isNoDatabase(err) || errors.Is(err, errForeign) {
+		return noBackup(path)
+	}
+	return databaseError(path, err)
+}
+
+func noBackup(path string) error {
+	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is no backup of a mailroom database", path).WithHint("Name a file that `mailroom backup` has written")
+}

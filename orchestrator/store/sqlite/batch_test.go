@@ -1,0 +1,226 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+// together runs jobs in one batch, in this order, and returns their outcomes.
+func together(s *Store, jobs ...job) (errs []error) {
+	leave := occupy(s)
+	var outcomes []<-chan error
+	for _, j := range jobs {
+		outcomes = append(outcomes, queue(s, j))
+	}
+	leave()
+	for _, outcome := range outcomes {
+		errs = append(errs, <-outcome)
+	}
+	return errs
+}
+
+// TestFailureInABatchIsItsOwn: a request that fails behind what it wrote, or panics, is undone, and its neighbours are not,
+// whichever place it has.
+func TestFailureInABatchIsItsOwn(t *testing.T) {
+	t.Parallel()
+	adds := func(name string, rows int, end func() error) job {
+		return func(t *store.Transaction) error {
+			for i := range rows {
+				if err := add(t, fmt.Sprint(name, i)); err != nil {
+					return err
+				}
+			}
+			return end()
+		}
+	}
+	well := func() error { return nil }
+	for what, end := range map[string]func() error{"error": func() error { return errOwn }, "panic": func() error { panic(errOwn) }} {
+		for place := range 4 {
+			for wrote := range 3 {
+				t.Run(fmt.Sprintf("%s at place %d, %d rows", what, place, wrote), func(t *testing.T) {
+					t.Parallel()
+					s := makeStore(t)
+					jobs := []job{adds("a", 1, well), adds("b", 2, well), adds("c", 1, well)}
+					for i, err := range together(s, slices.Insert(jobs, place, adds("bad", wrote, end))...) {
+						own := errors.Is(err, errOwn) || what == "panic" && orchestrator.CodeOf(err) == orchestrator.Internal
+						if i == place && !own || i != place && err != nil {
+							t.Errorf("request %d: %v", i, err)
+						}
+					}
+					wantTexts(t, s, `SELECT message_id FROM agent_inbox ORDER BY rowid`, "a0", "b0", "b1", "c0")
+				})
+			}
+		}
+	}
+}
+
+// wantTexts checks the first column of what a statement selects.
+func wantTexts(t *testing.T, s *Store, query string, want ...string) {
+	t.Helper()
+	err := s.Read(t.Context(), func(c *store.Conn) error {
+		got, err := c.Texts(query)
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("got %q; want %q", got, want)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFailingDiskIsRemembered: after a sync that failed nothing is acknowledged any more, since a later sync may succeed
+// although the disk has lost what the first one was for.
+func TestFailingDiskIsRemembered(t *testing.T) {
+	t.Parallel()
+	s := makeStore(t)
+	wal := s.backend.wal
+	whole := wal.file
+	broken, err := os.Open(s.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []*os.File{broken, whole} { // a sync of a closed file fails
+		wal.file = file
+		if err := s.write(t.Context(), writeOne); orchestrator.CodeOf(err) != orchestrator.Unavailable {
+			t.Fatalf("a write that the disk did not take, or came after one: %v", err)
+		}
+	}
+	wantTexts(t, s, `SELECT message_id FROM agent_inbox LIMIT 1`, "0") // it can be read
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := openStore(t, s.path, s.log)
+	if err := again.write(t.Context(), writeOne); orchestrator.CodeOf(err) != orchestrator.Unavailable {
+		t.Errorf("a write after the database was closed and opened again: %v", err)
+	}
+}
+
+// TestOneSyncForSeveralCommits: a sync is for all commits before it, and those need none of their own.
+func TestOneSyncForSeveralCommits(t *testing.T) {
+	t.Parallel()
+	w := makeStore(t).backend
+	first, second := w.wal.committed(w), w.wal.committed(w)
+	if err := second.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.wal.file.Close(); err != nil { // from now on a sync fails
+		t.Fatal(err)
+	}
+	if err := first.Sync(); err != nil {
+		t.Errorf("the first commit was synced with the second: %v", err)
+	}
+	if err := w.wal.committed(w).Sync(); err == nil {
+		t.Error("a later commit needs a sync of its own")
+	}
+}
+
+// TestNextBatchDuringASync: while a batch waits for the disk and many requests wait, the next one is written. Neither is
+// answered before its sync.
+func TestNextBatchDuringASync(t *testing.T) {
+	t.Parallel()
+	s := makeStore(t)
+	w := s.backend
+	before := w.wal.last.Load()
+	w.wal.mu.Lock() // the disk takes its time
+
+	inside, leave := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		first <- s.write(context.Background(), func(t *store.Transaction) error {
+			close(inside)
+			<-leave
+			return writeOne(t)
+		})
+	}()
+	<-inside
+	answers := []<-chan error{first}
+	for range 64 { // more than gather behind one sync
+		answers = append(answers, queue(s, job(writeOne)))
+	}
+	close(leave)
+	for end := time.Now().Add(time.Minute); w.wal.last.Load() < before+2 && time.Now().Before(end); {
+		runtime.Gosched()
+	}
+	if w.wal.last.Load() < before+2 {
+		t.Error("the second batch waits for the first one's sync")
+	}
+	for _, answer := range answers {
+		if len(answer) > 0 {
+			t.Error("a request was answered before the disk had it")
+		}
+	}
+	w.wal.mu.Unlock()
+	for _, answer := range answers {
+		if err := <-answer; err != nil {
+			t.Error(err)
+		}
+	}
+	wantTexts(t, s, `SELECT count(*) FROM agent_inbox`, "65")
+}
+
+// quietJob is a job whose caller learns nothing if nothing changed.
+type quietJob struct{ job }
+
+func (quietJob) Quiet() bool { return true }
+
+// TestAnswersAreSynced: an answer that changed nothing, since somebody else has just done it, waits for the disk too. What
+// answers nothing waits if it has written.
+func TestAnswersAreSynced(t *testing.T) {
+	t.Parallel()
+	s := makeStore(t)
+	looks := func(t *store.Transaction) error {
+		_, err := t.Texts(`SELECT message_id FROM agent_inbox`)
+		return err
+	}
+	for _, c := range []struct {
+		what  string
+		work  store.Work
+		syncs bool
+	}{
+		{"a write", job(writeOne), true},
+		{"an answer", job(looks), true},
+		{"no answer", quietJob{looks}, false},
+		{"a write without an answer", quietJob{writeOne}, true},
+	} {
+		before := s.backend.wal.synced
+		if err := s.Write(&store.Request{Ctx: t.Context(), Work: c.work}); err != nil {
+			t.Fatal(err)
+		}
+		if synced := s.backend.wal.synced != before; synced != c.syncs {
+			t.Errorf("%s: synced %t", c.what, synced)
+		}
+	}
+}
+
+// TestLogTurnedOff: a database whose write-ahead log somebody has turned off gets it back with the next write.
+func TestLogTurnedOff(t *testing.T) {
+	t.Parallel()
+	s := makeStore(t)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := openConn(writerDSN(s.path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Script("PRAGMA journal_mode = DELETE"), c.close()); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, s.path, s.log)
+	if err := s.write(t.Context(), writeOne); err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, s, "PRAGMA journal_mode", "wal")
+}

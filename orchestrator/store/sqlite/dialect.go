@@ -1,0 +1,126 @@
+package sqlite
+
+import (
+	"errors"
+	"io/fs"
+	"mailroom/orchestrator"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+)
+
+// This file holds what is SQLite's own: how a connection is opened, and what its errors mean.
+
+// applicationID marks a file as Mailroom's in its header ("MAIL").
+const applicationID = 0x4d41494c
+
+// writerDSN opens a read-write connection. The busy timeout comes first, so that the statements after it wait; the
+// timeout itself is short, since waiting one's turn is the turnstile's business and the writer tries again by itself.
+// synchronous=FULL makes a commit durable before it returns, as making, migrating and restoring a database need it; for
+// everything else the writer takes that over, see walFile. auto_vacuum is set when the file is made and never here: it
+// would make every open a write.
+func writerDSN(path string) string {
+	return fileURI(path, url.Values{
+		"mode":          {"rw"},
+		"_busy_timeout": {"250"},
+		"_txlock":       {"immediate"},
+		"_sync":         {"FULL"},
+		"_mutex":        {"no"},
+	})
+}
+
+// readerDSN opens a connection that cannot write. With immutable, the file is read as it stands, which works on a
+// read-only disk and is sound only while nobody can write there.
+func readerDSN(path string, immutable bool) string {
+	q := url.Values{
+		"mode":          {"ro"},
+		"_busy_timeout": {"2000"},
+		"_query_only":   {"true"},
+		"_mutex":        {"no"},
+	}
+	if immutable {
+		q.Set("immutable", "1")
+	}
+	return fileURI(path, q)
+}
+
+func fileURI(path string, q url.Values) string {
+	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: q.Encode()}
+	return u.String()
+}
+
+// isBusy reports whether another connection holds a lock that err ran into: trying again can help.
+func isBusy(err error) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked)
+}
+
+// isDamaged reports whether an error says that the file is not, or no longer, a whole database.
+func isDamaged(err error) bool {
+	code := sqliteCode(err)
+	return code == sqlite3.ErrCorrupt || code == sqlite3.ErrNotADB
+}
+
+// isNoDatabase reports whether an error says that the file is nothing that SQLite has written.
+func isNoDatabase(err error) bool { return sqliteCode(err) == sqlite3.ErrNotADB }
+
+func sqliteCode(err error) sqlite3.ErrNo {
+	var e sqlite3.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}
+
+// databaseError gives an error of the database its code and the advice what to do. An error that already carries a code
+// passes through.
+func databaseError(path string, err error) error {
+	var own *orchestrator.Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	fail := func(code orchestrator.Code, message, hint string) error {
+		return &orchestrator.Error{Code: code, Message: message, Hint: hint, Err: err}
+	}
+	switch sqliteCode(err) {
+	case sqlite3.ErrBusy, sqlite3.ErrLocked:
+		return fail(orchestrator.Busy, "the database "+path+" is locked by another program; nothing was written",
+			"Try again; if it stays locked, `mailroom doctor` says who has it open")
+	case sqlite3.ErrFull:
+		return fail(orchestrator.Unavailable, "the disk that holds "+path+" is full; nothing was written",
+			"Free some space (`mailroom clear_old` helps once there is a little) and try again")
+	case sqlite3.ErrNotADB:
+		return fail(orchestrator.Unavailable, path+" is not a SQLite database", "Name another file with --db, or move this one away; if it was a database, `mailroom doctor` says how to recover")
+	case sqlite3.ErrCorrupt:
+		return fail(orchestrator.Unavailable, "the database "+path+" is damaged",
+			"`mailroom doctor` says what is damaged and how to recover from a backup")
+	case sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrAuth:
+		return fail(orchestrator.Unavailable, "the database "+path+" cannot be written", "Check the permissions of the file and of its folder")
+	case sqlite3.ErrCantOpen:
+		return fail(orchestrator.Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
+	case sqlite3.ErrIoErr:
+		return fail(orchestrator.Unavailable, "the disk that holds "+path+" reports an error; nothing was written",
+			"Check the disk; `mailroom doctor` checks the database")
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrNotExist) {
+		return fail(orchestrator.Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
+	}
+	return err
+}
+
+// whyNotOpen looks at the file system for the reason that SQLite does not give.
+func whyNotOpen(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return "It is a folder: name a file in it, such as " + strings.TrimRight(path, "/") + "/mailroom.db"
+	case errors.Is(err, fs.ErrNotExist):
+		return "There is no such file, and it could not be made: check the permissions of its folder"
+	case err != nil:
+		return "Check the path and its permissions (" + err.Error() + ")"
+	}
+	return "Check the permissions of the file and of its folder"
+}

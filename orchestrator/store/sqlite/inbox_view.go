@@ -1,0 +1,105 @@
+package sqlite
+
+import (
+	"fmt"
+	"mailroom/orchestrator"
+	"slices"
+)
+
+// consumableInboxes is the version of the tables from which on the views of inboxes show only what is unread, and a DELETE
+// from one marks as read.
+const consumableInboxes = 5
+
+// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread, and
+// so what a reader was handed under a lease that has ended, though nobody has given it back yet (see UnreadOf). INSTEAD OF
+// triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite has. A reading stands in the trace
+// like any other, from within the same transaction, with the view as its actor: inbox_reading in schema.sql does that. Keep
+// them short: each connection parses those of all agents. The name is checked and can stand in SQL; it is quoted for the sake
+// of '-'.
+const inboxView = `
+	CREATE VIEW IF NOT EXISTS "%[1]s_inbox" AS
+	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = ''
+	    UNION ALL SELECT i.message_id, i.payload FROM reading_lease l JOIN agent_inbox i USING (message_id, recipient)
+	    LEFT JOIN agent_message m USING (message_id, recipient) WHERE l.recipient = '%[1]s'
+	    AND l.until <= strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ','now') AND i.read_at <> '' AND coalesce(m.read_at, '') = '';
+	CREATE TRIGGER IF NOT EXISTS "%[1]s_inbox_insert" INSTEAD OF INSERT ON "%[1]s_inbox" BEGIN
+	    INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('%[1]s', NEW.message_id, NEW.payload)
+	    ON CONFLICT (message_id, recipient) DO NOTHING;
+	END;
+	CREATE TRIGGER IF NOT EXISTS "%[1]s_inbox_delete" INSTEAD OF DELETE ON "%[1]s_inbox" BEGIN
+	    INSERT INTO inbox_reading (recipient, message_id) VALUES ('%[1]s', OLD.message_id);
+	    DELETE FROM reading_lease WHERE message_id = OLD.message_id AND recipient = '%[1]s';
+	END`
+
+func (c *conn) createInboxView(name string) error { return c.Script(fmt.Sprintf(inboxView, name)) }
+
+// MakeInboxView makes the view of an agent's inbox, at that time. Error: conflict, see takeOverInbox.
+func (c *conn) MakeInboxView(name, at string) error {
+	if err := c.takeOverInbox(name, at); err != nil {
+		return err
+	}
+	return c.createInboxView(name)
+}
+
+// takeOverInbox makes room for the view of an agent's inbox where a program that knows only the command document has a table
+// of that name: what stands in it becomes unread mail of the agent. Error: conflict for a table of another kind.
+func (c *conn) takeOverInbox(name, at string) error {
+	there, err := c.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND lower(name) = ?`, name+"_inbox")
+	if err != nil || there == 0 {
+		return err
+	}
+	columns, err := c.Texts(`SELECT lower(name) FROM pragma_table_info(?) ORDER BY 1`, name+"_inbox")
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(columns, []string{"message_id", "payload"}) {
+		return orchestrator.Errorf(orchestrator.Conflict, "the database has a table %s_inbox of its own, which is no inbox of (message_id, payload)", name).
+			WithHint("Rename that table, or choose another name for the agent")
+	}
+	if _, err := c.Exec(`
+		INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at)
+		SELECT ?1, coalesce(message_id, 'inbox-' || rowid), CAST(payload AS TEXT), ?2 FROM "`+name+`_inbox" WHERE true ORDER BY rowid
+		ON CONFLICT (message_id, recipient) DO NOTHING`, name, at); err != nil {
+		return err
+	}
+	return c.Script(`DROP TABLE "` + name + `_inbox"`)
+}
+
+// DropInboxView drops the view of an agent, and with it its triggers.
+func (c *conn) DropInboxView(name string) error {
+	return c.Script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
+}
+
+// RenewInboxView gives an agent whose messages are handed out under a lease the present view of its inbox in place of an earlier
+// one, which knew of no leases.
+func (c *conn) RenewInboxView(name string) error {
+	earlier, err := c.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ? AND instr(sql, 'reading_lease') = 0`, name+"_inbox")
+	if err != nil || earlier == 0 || !orchestrator.IsName(name) {
+		return err
+	}
+	if err := c.DropInboxView(name); err != nil {
+		return err
+	}
+	return c.createInboxView(name)
+}
+
+// remakeInboxViews gives each agent that has a view of its inbox the present one.
+func (c *conn) remakeInboxViews() error {
+	names, err := c.Texts(`SELECT name FROM agents WHERE EXISTS
+		(SELECT 1 FROM sqlite_schema s WHERE s.type = 'view' AND s.name = agents.name || '_inbox')`)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !orchestrator.IsName(name) {
+			continue // written by hand
+		}
+		if err := c.DropInboxView(name); err != nil {
+			return err
+		}
+		if err := c.createInboxView(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package sqlite
+
+// lockers is known on Linux only.
+func lockers(string) []int { return nil }
+
+// processName is known on Linux only.
+func processName(int) string { return "" }

@@ -1,0 +1,40 @@
+package sqlite
+
+import (
+	"mailroom/orchestrator/store"
+	"slices"
+	"strings"
+	"testing"
+
+	"mailroom"
+)
+
+// No statement that makes something is passed over by the search for names that are taken.
+func TestAllThatIsMadeIsLookedFor(t *testing.T) {
+	t.Parallel()
+	madeBy := func(script string) (names []string) {
+		for _, made := range makes().FindAllStringSubmatch(script, -1) {
+			names = append(names, made[1])
+		}
+		return names
+	}
+	looked := madeBy(mailroom.Schema)
+	var there []string
+	err := makeStore(t).Read(t.Context(), func(c *store.Conn) (err error) {
+		there, err = c.Texts(`SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'`)
+		return err
+	})
+	if err != nil || len(there) == 0 {
+		t.Fatal(there, err)
+	}
+	for _, name := range there {
+		if !slices.Contains(looked, name) {
+			t.Errorf("%s is made and not looked for", name)
+		}
+	}
+	for _, migration := range migrations {
+		if names, want := madeBy(migration), strings.Count(migration, "CREATE "); len(names) != want {
+			t.Errorf("a migration makes %d, of which these are looked for: %q", want, names)
+		}
+	}
+}

@@ -1,0 +1,328 @@
+package sqlite
+
+import (
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"mailroom"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// schemaVersion is the version of schema.sql, kept in PRAGMA user_version. A change of schema.sql that existing
+// databases must follow adds one, and a migration.
+const schemaVersion = 5
+
+// oldestVersion is the oldest version of the tables whose programs may go on using a database of this one, and write into
+// it: a change that only adds what they can do without leaves it as it is, any other raises it to schemaVersion. Every
+// migration stores it in the row of settings that schemaOldest names, since an older program cannot know.
+const oldestVersion = 5
+
+const schemaOldest = "schema.oldest"
+
+// ErrOutdated is the cause of an error about a database whose tables a newer mailroom has changed so much that this
+// program may not use it any more, also if that happened while it had it open. Nothing was read or written.
+var ErrOutdated = errors.New("a newer mailroom has changed its tables")
+
+// errForeign is the cause of an error about a database that no mailroom has made.
+var errForeign = errors.New("it belongs to another program")
+
+// migrations lead from each version to the next: migrations[v] turns version v into v+1. Each holds its own list of what
+// it makes, so that a later schema.sql changes nothing of it. All run in the one transaction that migrates the file. A
+// migrated database must equal a fresh one; TestMigratedEqualsFresh compares them.
+var migrations = []string{1: toVersion2, 2: toVersion3, 3: toVersion4, 4: toVersion5}
+
+//go:embed migrations/2.sql
+var toVersion2 string
+
+//go:embed migrations/3.sql
+var toVersion3 string
+
+//go:embed migrations/4.sql
+var toVersion4 string
+
+//go:embed migrations/5.sql
+var toVersion5 string
+
+// documentColumns are the columns that the command document gives agent_message.
+var documentColumns = []string{
+	"message_id", "sender", "recipient", "message_type", "payload", "status", "created_at", "delivered_at",
+	"retry_count", "max_retries", "error_message",
+}
+
+// mayMigrate is checkVersion and checkRoom, both of one moment: others may be migrating the file now.
+func mayMigrate(c *conn) error {
+	if err := c.Script("BEGIN"); err != nil {
+		return err
+	}
+	defer c.Script("ROLLBACK")
+	version, err := checkVersion(c)
+	if err != nil || version >= schemaVersion {
+		return err
+	}
+	return checkRoom(c, version)
+}
+
+// checkRoom refuses a database of another program before anything is changed in it: one whose agent_message lacks a column
+// of the document's, or that has a table (an index, ...) of its own under a name which is to be made. What is done to ours
+// would be done to it.
+func checkRoom(c *conn, version int) error {
+	have, err := c.Texts(`SELECT lower(name) FROM sqlite_schema`)
+	if err != nil {
+		return err
+	}
+	script := mailroom.Schema
+	if version > 0 {
+		script = strings.Join(migrations[version:], "\n")
+		have = slices.DeleteFunc(have, func(name string) bool { return strings.Contains(script, "\nDROP INDEX "+name+";") })
+	} else if slices.Contains(have, "agent_message") {
+		columns, err := c.Texts(`SELECT lower(name) FROM pragma_table_info('agent_message')`)
+		if err != nil {
+			return err
+		}
+		for _, want := range documentColumns {
+			if !slices.Contains(columns, want) {
+				return orchestrator.Errorf(orchestrator.Unavailable, "the database has a table agent_message without the column %s", want).
+					WithHint("It belongs to another program. Name another file with --db")
+			}
+		}
+		have = slices.DeleteFunc(have, func(name string) bool { return name == "agent_message" })
+		script += "\nCREATE TABLE " + adoptedTable
+	}
+	for _, made := range makes().FindAllStringSubmatch(script, -1) {
+		if slices.Contains(have, made[1]) {
+			return orchestrator.Errorf(orchestrator.Unavailable, "the database has something named %s of its own, which mailroom would have to make", made[1]).
+				WithHint("It belongs to another program. Rename it there, or name another file with --db")
+		}
+	}
+	return nil
+}
+
+// makes matches the name of what a statement of our scripts makes().
+var makes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER) (\w+)`)
+})
+
+// adoptedTable is the name that the document's own agent_message has while it is copied.
+const adoptedTable = "agent_message_adopted"
+
+// makeTables turns version 0, a database without a version, into the present one: an empty file, or one in which a program
+// that knows only the command document made its own agent_message. That table is adopted: its rows are copied in their
+// order, and the next delivery finds and tidies them.
+func makeTables(c *conn) error {
+	there, err := c.Number(`SELECT count(*) FROM sqlite_schema WHERE lower(name) = 'agent_message'`)
+	if err != nil {
+		return err
+	}
+	if there == 0 {
+		if err := c.Script(mailroom.Schema); err != nil {
+			return err
+		}
+		return seed(c)
+	}
+	if err := c.Script(`ALTER TABLE agent_message RENAME TO ` + adoptedTable); err != nil {
+		return err
+	}
+	if err := c.Script(mailroom.Schema); err != nil {
+		return err
+	}
+	list := strings.Join(documentColumns, ", ")
+	copied := strings.Replace(list, "payload", "CAST(payload AS TEXT)", 1)
+	if err := c.Script(`INSERT INTO agent_message (` + list + `) SELECT ` + copied + ` FROM ` + adoptedTable + ` ORDER BY rowid;
+		DROP TABLE ` + adoptedTable); err != nil {
+		return fmt.Errorf("taking over the table agent_message: %w", err)
+	}
+	return seed(c)
+}
+
+// seed writes what a new database begins with.
+func seed(c *conn) error {
+	now := orchestrator.Stamp(time.Now())
+	for _, s := range orchestrator.PresetSchedules {
+		if _, err := c.Exec(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?)`,
+			s.Name, s.Spec, s.Command, string(s.Params), now); err != nil {
+			return err
+		}
+	}
+	for _, g := range orchestrator.PresetGroups {
+		if _, err := c.Exec(`INSERT INTO groups (name, created_at) VALUES (?, ?)`, g, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// migrate brings the database to schemaVersion in one transaction. Many processes may call it at once on a new file:
+// the first to get the write lock does the work, the others find it done. made is told the id of a database that this made
+// of an empty file, before anybody else can see it.
+func migrate(c *conn, made func(id string)) error {
+	version, err := checkVersion(c)
+	if err != nil || version >= schemaVersion {
+		return err
+	}
+	if err := c.Script("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if err := migrateLocked(c, made); err != nil {
+		c.Script("ROLLBACK")
+		return err
+	}
+	return c.Script("COMMIT")
+}
+
+func migrateLocked(c *conn, made func(id string)) error {
+	version, err := checkVersion(c)
+	if err != nil {
+		return err
+	}
+	if version >= schemaVersion {
+		return nil
+	}
+	if err := checkRoom(c, version); err != nil {
+		return err
+	}
+	things, err := c.Number(`SELECT count(*) FROM sqlite_schema`)
+	if err != nil {
+		return err
+	}
+	empty := things == 0
+	if version == 0 {
+		if err := makeTables(c); err != nil {
+			return err
+		}
+		version = schemaVersion
+	}
+	for ; version < schemaVersion; version++ {
+		if err := c.Script(migrations[version]); err != nil {
+			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
+		}
+		if version+1 == consumableInboxes {
+			if err := c.remakeInboxViews(); err != nil {
+				return fmt.Errorf("making the inbox views of version %d: %w", version+1, err)
+			}
+		}
+	}
+	if err := noteVersion(c); err != nil {
+		return err
+	}
+	if empty && made != nil {
+		id, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + store.DatabaseID + `'`)
+		if err != nil {
+			return err
+		}
+		made(id)
+	}
+	return c.Script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
+}
+
+// noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version of the
+// configuration changes with that, since it is what every process looks at before it reads or writes: see configCache.admit.
+func noteVersion(c *conn) error {
+	now := orchestrator.Stamp(time.Now())
+	for key, value := range map[string]string{schemaOldest: fmt.Sprintf("%d: %d", schemaVersion, oldestVersion), store.ConfigVersion: rand.Text()} {
+		if _, err := c.Exec(store.StoreSetting, key, value, now); err != nil {
+			return err
+		}
+	}
+	_, err := c.Exec(`INSERT INTO settings (key, value, updated_at) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING`, store.DatabaseID, rand.Text(), now)
+	return err
+}
+
+// checkVersion returns the version of an open database. It refuses one that is another program's, and one of a newer version
+// unless that has noted that programs of this version may use it.
+func checkVersion(c *conn) (int, error) {
+	var version, application int64
+	err := c.Query(`SELECT user_version, application_id FROM pragma_user_version, pragma_application_id`,
+		func(row store.Row) error {
+			version, application = row.Int(0), row.Int(1)
+			return nil
+		})
+	switch {
+	case err != nil:
+		return 0, err
+	case application != 0 && application != applicationID, application == 0 && version != 0:
+		return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: errForeign,
+			Message: fmt.Sprintf("the database has application_id %d and user_version %d", application, version),
+			Hint:    "Name another file with --db",
+		}
+	case version <= schemaVersion:
+		return int(version), nil
+	}
+	// Where there is no such row, or it was written for another version, nobody knows.
+	var of, oldest int64
+	if noted, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + schemaOldest + `'`); err == nil {
+		if n, _ := fmt.Sscanf(noted, "%d: %d", &of, &oldest); n == 2 && of == version && oldest <= schemaVersion {
+			return int(version), nil
+		}
+	}
+	return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrOutdated,
+		Message: fmt.Sprintf("the database has version %d of the tables; this program knows %d", version, schemaVersion),
+		Hint:    "Start this session anew (the MCP server, the daemon, the watch) with that version of mailroom or a later one; nothing was lost",
+	}
+}
+
+// prepareFile makes a new, empty file as the database needs it: mode 0600 in a folder with mode 0700, pages that can be
+// given back to the file system, WAL. What exists is left alone, except that a database in another journal mode is
+// switched to WAL.
+func prepareFile(c *conn) error {
+	pages, err := c.Number("PRAGMA page_count")
+	if err != nil {
+		return err
+	}
+	if pages == 0 {
+		if err := c.Script("PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
+			return err
+		}
+	}
+	return c.Script("PRAGMA journal_mode = WAL")
+}
+
+// createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops
+// no lock. It makes none where there was one before that this router found, or where the -wal of one is left.
+func (s *Store) createEmpty() error {
+	if s.gone() {
+		return s.noDatabase()
+	}
+	if _, err := os.Stat(s.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if os.IsExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// SyncFolders syncs a folder and all above it: a new folder lasts only once the one above is synced, and a power cut must
+// not take the database with all that was answered since. Nobody answers before the file has its version, so whoever
+// gives it that does this first, whichever process made the folders. A folder that we may not open was not made by us,
+// and some file systems have no sync of folders; only an error of the disk counts.
+func SyncFolders(path string) error {
+	for {
+		if err := syncFolder(path); errors.Is(err, syscall.EIO) {
+			return err
+		}
+		above := filepath.Dir(path)
+		if above == path {
+			return nil
+		}
+		path = above
+	}
+}

@@ -1,0 +1,239 @@
+// Package sqlite is a database in a file: connections, the write-ahead log and what makes it durable, turns of processes that
+// write, migrations, backup and restore, and what tells waiters that somebody has written.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// Options say how to open a database file.
+type Options struct {
+	// Path of the database file. It is made, with its folder, when it does not exist.
+	Path string
+	// Now is the clock.
+	Now func() time.Time
+	// Log gets what an operator should know.
+	Log *slog.Logger
+	// Bell wakes daemons and waiters. nil: unix sockets beside the database.
+	Bell orchestrator.Bell
+	// BusyTimeout bounds the wait for another program's write lock.
+	BusyTimeout time.Duration
+	// Made is told the id of a database that this process has made, before anybody else can see it.
+	Made func(id string)
+	// Begin is called at the beginning of each write transaction, and End before it is committed. An error ends it.
+	Begin, End func(t *store.Transaction) error
+}
+
+// Store is a database file. It is safe for concurrent use; several processes may have the same file open.
+type Store struct {
+	path string
+	now  func() time.Time
+	log  *slog.Logger
+	bell orchestrator.Bell
+	busy time.Duration
+	made func(id string)
+
+	// closeEar and closeRinger end what the bell keeps open.
+	closeEar, closeRinger func()
+
+	damage   atomic.Pointer[error] // see noteDamage
+	checking atomic.Bool           // whether the damage is still there
+
+	backend *backend
+	writer  *store.Writer
+	pulse   *pulse
+	readers readers
+
+	found atomic.Bool // there was a database at path, and no empty file: where it is gone, none is made
+
+	mu    sync.Mutex
+	file  fileID   // that was opened last
+	wal   *walFile // that the writer opened last, see keepWAL
+	watch observer // see Watch
+}
+
+// Open prepares a store. It touches the disk only as far as needed to refuse a path that cannot be a database; the
+// file itself is opened by the first that needs it, and made by the first that writes, or by Create.
+func Open(o Options) (*Store, error) {
+	if strings.ContainsRune(o.Path, 0) || o.Path == "" {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the database is empty or holds a NUL").WithHint("Name a file with --db")
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	info, statErr := os.Stat(path)
+	if statErr == nil && !info.Mode().IsRegular() {
+		return nil, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be a database: it is not a regular file", path).WithHint("%s", whyNotOpen(path))
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // the same file by two names must have one turnstile and one bell
+	}
+	s := &Store{
+		path: path, now: o.Now, log: o.Log, bell: o.Bell, busy: o.BusyTimeout, made: o.Made,
+		closeEar: func() {}, closeRinger: func() {}, pulse: newPulse(path),
+	}
+	if s.bell == nil {
+		bell := newBell(path, s.log)
+		bell.detector, bell.exists, bell.linger = s.detectChanges, s.Exists, 2*time.Second
+		s.bell, s.closeEar, s.closeRinger = bell, bell.close, bell.ringer.close
+	}
+	s.found.Store(statErr == nil && info.Size() > 0)
+	s.backend = &backend{s: s, turn: newTurnstile(path)}
+	s.writer = &store.Writer{Backend: s.backend, Bell: s.bell, Log: s.log, Busy: s.busy, Begin: o.Begin, End: o.End}
+	s.readers = readers{s: s, places: make(chan struct{}, mostOpen), freed: make(chan struct{}, maxReaders)}
+	return s, nil
+}
+
+// Close waits for what is being written and read, and closes the connections. The last process to close a database also
+// folds the WAL into it.
+func (s *Store) Close() error {
+	s.closeEar()
+	defer s.closeRinger()
+	defer s.pulse.close()
+	return errors.Join(s.readers.close(), s.closeWriter())
+}
+
+// closeWriter waits for the leader, and closes, whatever has become of the last batch; its error tells that, too.
+func (s *Store) closeWriter() error {
+	defer s.backend.turn.close()
+	defer s.keepWAL(nil)
+	if !s.backend.isOpen() {
+		return nil
+	}
+	err := s.writer.Finish() // behind the last request nobody uses the connection any more
+	if err == store.ErrClosed {
+		return err // somebody else is closing it
+	}
+	return errors.Join(err, s.backend.close())
+}
+
+// Write does the work of a request in a write transaction.
+func (s *Store) Write(q *store.Request) error { return s.writer.Submit(q) }
+
+// Path returns the absolute path of the file.
+func (s *Store) Path() string { return s.path }
+
+// Bell returns what wakes those who wait for what others write.
+func (s *Store) Bell() orchestrator.Bell { return s.bell }
+
+// Explain gives an error of the database its code and the advice what to do.
+func (s *Store) Explain(err error) error { return databaseError(s.path, err) }
+
+// Token makes the token of a lease of this process out of an id.
+func (s *Store) Token(id string) string { return s.pulse.token(id) }
+
+// Gone reports whether the process that made a token is known to be dead.
+func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
+
+// job is what the store itself does within a write transaction.
+type job func(t *store.Transaction) error
+
+// write runs fn in a write transaction.
+func (s *Store) write(ctx context.Context, fn job) error {
+	return s.Write(&store.Request{Ctx: ctx, Work: fn})
+}
+
+func (j job) Prepare(*store.Transaction) error { return nil }
+func (j job) Run(t *store.Transaction) error   { return j(t) }
+func (j job) Quiet() bool                      { return false }
+func (j job) Rings() *store.Ring               { return &store.Ring{} }
+func (j job) Durable()                         {}
+
+// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
+func (s *Store) Create() (created bool, err error) {
+	if created = !s.Exists(); created && s.found.Load() {
+		return false, s.noDatabase()
+	}
+	return created, s.backend.open(time.Now().Add(s.busy))
+}
+
+// openWriter opens the connection that writes, making and migrating the file first where needed. Many processes may do
+// this at once: they queue at the turnstile, and what SQLite still refuses as busy is tried again, until a certain time.
+func (s *Store) openWriter(until time.Time) (*conn, error) {
+	var c *conn
+	open := func() (err error) {
+		if err = s.createEmpty(); err != nil {
+			return backoff.Permanent(err)
+		}
+		if c, err = s.openFile(writerDSN(s.path)); err != nil {
+			return retryable(err)
+		}
+		if err = s.ready(c, until); err != nil {
+			c.close()
+			return retryable(err)
+		}
+		return nil
+	}
+	if err := backoff.Retry(open, patience(context.Background(), until)); err != nil {
+		return nil, databaseError(s.path, err)
+	}
+	s.found.Store(true)
+	// Making and migrating the file was durable by itself; from here on walFile is what makes commits durable.
+	if err := c.Script("PRAGMA synchronous = NORMAL"); err != nil {
+		c.close()
+		return nil, databaseError(s.path, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watch != nil {
+		s.watch.attach(c)
+	}
+	return c, nil
+}
+
+// ready makes sure that an open file is in WAL mode and has the tables of this version.
+func (s *Store) ready(c *conn, until time.Time) error {
+	version, err := checkVersion(c)
+	if err != nil {
+		return err
+	}
+	if version < schemaVersion {
+		leave := s.backend.turn.enter(time.Until(until))
+		defer leave()
+		if err := mayMigrate(c); err != nil {
+			return err
+		}
+		if err := prepareFile(c); err != nil {
+			return err
+		}
+		if err := SyncFolders(filepath.Dir(s.path)); err != nil {
+			return err
+		}
+		if err := migrate(c, s.made); err != nil {
+			return err
+		}
+	}
+	return c.Script("PRAGMA temp_store = MEMORY; CREATE TEMP TABLE batch (seq INTEGER PRIMARY KEY)")
+}
+
+func (s *Store) Exists() bool {
+	_, err := os.Stat(s.path)
+	return err == nil && !s.missing()
+}
+
+// missing reports whether there is no database at the path. An empty file is none: what only reads makes none in it, and what
+// writes does unless there was one at the path before, which somebody has moved away.
+func (s *Store) missing() bool {
+	info, err := os.Stat(s.path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
+}
+
+// NoneYet reports whether there is no database at the path, and nothing shows that there was one.
+func (s *Store) NoneYet() bool { return s.missing() && !s.gone() }
+
+// gone reports whether a database that was at the path is not there any more: this router found it before, or its -wal is left.
+func (s *Store) gone() bool { return s.found.Load() && s.missing() || orphanedWAL(s.path) }

@@ -1,0 +1,238 @@
+package sqlite
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/orchestratortest/helper"
+)
+
+// helpHold enters, says so, and leaves at the next line.
+func helpHold(path string, in *bufio.Scanner) {
+	leave := newTurnstile(path).enter(time.Minute)
+	fmt.Println("inside")
+	in.Scan()
+	leave()
+	fmt.Println("outside")
+	in.Scan()
+}
+
+// helpCount adds one to the number in a file, many times, in a way that loses count if two do it at once.
+func helpCount(path string, in *bufio.Scanner) {
+	turn := newTurnstile(path)
+	for range countsPerProcess {
+		leave := turn.enter(time.Minute)
+		text, _ := os.ReadFile(path)
+		n, _ := strconv.Atoi(string(text))
+		if err := os.WriteFile(path, []byte(strconv.Itoa(n+1)), 0o600); err != nil {
+			fmt.Println(err)
+		}
+		leave()
+	}
+	fmt.Println("counted")
+}
+
+const countsPerProcess = 300
+
+// isFree looks with an open file of its own whether anybody holds the turnstile of the database at path.
+func isFree(t *testing.T, path string) bool {
+	t.Helper()
+	f, err := os.Open(path + "-turnstile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	defer flock(int(f.Fd()), unix.LOCK_UN)
+	return flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
+}
+
+// state is what a test may know of a turnstile while its helper runs.
+func (t *turnstile) state() (within bool, waiting <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.held, t.waiting
+}
+
+func (t *turnstile) inside() bool {
+	within, _ := t.state()
+	return within
+}
+
+func TestTurnstileLetsOneProcessInAtATime(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	const processes = 4
+	var helpers []*helper.Process
+	for range processes {
+		helpers = append(helpers, helper.Start(t, "turnstile count", path))
+	}
+	for _, h := range helpers {
+		h.Expect("counted")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strconv.Itoa(processes * countsPerProcess); string(text) != want {
+		t.Errorf("counted %s, want %s", text, want)
+	}
+}
+
+func TestTurnstileGoesOnWithoutAStoppedHolder(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	holder := helper.Start(t, "turnstile hold", path)
+	holder.Expect("inside")
+	holder.Stop()
+
+	turn := newTurnstile(path)
+	defer turn.close()
+	leave := turn.enter(time.Millisecond)
+	within, abandoned := turn.state()
+	if within || isFree(t, path) {
+		t.Fatal("entered although the stopped process is still inside")
+	}
+	leave()
+	if abandoned == nil {
+		t.Fatal("nobody waits for the stopped process any more")
+	}
+	// With an hour of patience, this returns because it does not wait again.
+	turn.enter(time.Hour)()
+	if within, waiting := turn.state(); within || waiting != abandoned {
+		t.Fatal("a second call waits on the same open file, or got in by it")
+	}
+
+	holder.Resume()
+	holder.Say("leave")
+	holder.Expect("outside")
+	<-abandoned
+	if !isFree(t, path) {
+		t.Fatal("the abandoned helper kept the turnstile")
+	}
+	leave = turn.enter(time.Hour)
+	if !turn.inside() || isFree(t, path) {
+		t.Fatal("the turnstile does not work again after all are gone")
+	}
+	leave()
+	if !isFree(t, path) {
+		t.Fatal("leave did not leave")
+	}
+}
+
+func TestTurnstileWaitsForTheOneInside(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	holder := helper.Start(t, "turnstile hold", path)
+	holder.Expect("inside")
+	turn := newTurnstile(path)
+	defer turn.close()
+	entered := make(chan func())
+	go func() { entered <- turn.enter(time.Hour) }()
+	holder.Say("leave")
+	leave := <-entered
+	if !turn.inside() {
+		t.Fatal("waited, and did not get in")
+	}
+	leave()
+}
+
+func TestTurnstileOfAKilledProcessIsFree(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	holder := helper.Start(t, "turnstile hold", path)
+	holder.Expect("inside")
+	holder.Kill()
+	turn := newTurnstile(path)
+	defer turn.close()
+	leave := turn.enter(time.Hour)
+	if !turn.inside() {
+		t.Fatal("a killed process keeps the turnstile")
+	}
+	leave()
+}
+
+func TestTurnstileClosedWhileWaiting(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	holder, turn := newTurnstile(path), newTurnstile(path)
+	leave := holder.enter(0)
+	turn.enter(time.Millisecond)()
+	_, abandoned := turn.state()
+	turn.close()
+	leave()
+	<-abandoned
+	if turn.open || turn.inside() {
+		t.Error("the helper left the file open")
+	}
+	if !isFree(t, path) {
+		t.Error("the helper kept the turnstile")
+	}
+	turn.enter(time.Hour)() // does nothing, and does it at once
+	if turn.open {
+		t.Error("a closed turnstile was opened again")
+	}
+	holder.close()
+}
+
+func TestTurnstileEnteredTwiceIsLeftOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	turn := newTurnstile(path)
+	defer turn.close()
+	turn.enter(0) // and a panic lost the leave
+	leave := turn.enter(time.Hour)
+	leave()
+	if !isFree(t, path) {
+		t.Error("the turnstile is held for ever")
+	}
+	leave() // once too often does no harm
+}
+
+func TestTurnstileWhereThereCanBeNone(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "later")
+	turn := newTurnstile(filepath.Join(folder, "a.db"))
+	defer turn.close()
+	turn.enter(time.Hour)()
+	if turn.open {
+		t.Fatal("opened a file in a folder that is not there")
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	leave := turn.enter(time.Hour)
+	if !turn.inside() {
+		t.Error("did not try again")
+	}
+	leave()
+	info, err := os.Stat(filepath.Join(folder, "a.db-turnstile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("others may open the turnstile: %v", info.Mode())
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the turnstile touched more than its own file: %v %v", entries, err)
+	}
+	if strings.HasSuffix(turn.path, ".db") {
+		t.Error("the turnstile locks the database itself")
+	}
+}
+
+func BenchmarkTurnstile(b *testing.B) {
+	turn := newTurnstile(filepath.Join(b.TempDir(), "a.db"))
+	defer turn.close()
+	for b.Loop() {
+		turn.enter(time.Second)()
+	}
+}

@@ -1,0 +1,118 @@
+package teams
+
+import (
+	"context"
+	"encoding/json"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"slices"
+)
+
+// IdleNotice makes the message that tells of the end of an agent's turn, without its recipient. reason may be empty.
+func IdleNotice(agent, session, reason string) (orchestrator.Draft, error) {
+	body := struct {
+		Type   string          `json:"type"`
+		From   string          `json:"from"`
+		Reason json.RawMessage `json:"reason,omitempty"`
+	}{Type: orchestrator.IdleNotification, From: agent}
+	if reason != "" {
+		body.Reason = orchestrator.JSONString(reason)
+	}
+	payload, err := json.Marshal(body)
+	return orchestrator.Draft{Sender: agent, Type: orchestrator.IdleNotification, Payload: payload, SessionID: session}, err
+}
+
+// TurnEnded is what came of the end of an agent's turn.
+type TurnEnded struct {
+	Presence agents.Presence
+	Lead     string            // who hears of it; "" when there is nobody but the agent itself
+	Notice   orchestrator.Sent // zero when nobody was told: there is no lead, or the agent was idle or stopped before
+}
+
+// EndTurn notes that an agent's turn in a session ended, and tells the team's lead, once a turn: an agent that is idle
+// already, or stopped, stays so and nobody is told. Both happen in one transaction. lead names another agent to tell; ""
+// is the team's own. The notice's SessionID and Sender say whose turn it was; its Recipient is set here. Errors:
+// as Join; unknown_recipient for the lead.
+func EndTurn(ctx context.Context, l *ledger.Ledger, lead string, notice orchestrator.Draft) (ended TurnEnded, err error) {
+	if notice, err = checkFromTeam(notice); err != nil {
+		return ended, err
+	}
+	if lead != "" {
+		if lead, err = orchestrator.CheckName("lead", lead); err != nil {
+			return ended, err
+		}
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+		ended, err = endTurn(t, lead, notice)
+		return err
+	})
+	return ended, err
+}
+
+func endTurn(t *ledger.Tx, lead string, notice orchestrator.Draft) (ended TurnEnded, err error) {
+	conf, err := agents.Acting(t, notice.Sender, notice.RegisterSender)
+	if err != nil {
+		return ended, err
+	}
+	if orchestrator.IsBuiltIn(notice.Sender) {
+		return ended, orchestrator.NoMember(notice.Sender, "session")
+	}
+	if lead != "" && conf.Agents[lead] == nil {
+		return ended, agents.UnknownAgent(t.Conn, orchestrator.UnknownRecipient, "lead: ", lead, conf)
+	}
+	if team := team(conf, notice.SessionID); lead == "" && len(team) > 0 {
+		lead = team[0]
+	}
+	if lead != notice.Sender {
+		ended.Lead = lead
+	}
+	before, found, err := agents.PresenceOf(t.Conn, notice.SessionID, notice.Sender)
+	if err != nil || (found && before.Status != orchestrator.Working) {
+		ended.Presence = before
+		return ended, err
+	}
+	if ended.Presence, err = agents.TakePresence(t, notice.SessionID, notice.Sender, orchestrator.Idle); err != nil || ended.Lead == "" {
+		return ended, err
+	}
+	notice.Recipient = ended.Lead
+	var refusal error
+	if ended.Notice, refusal, err = messages.SendIn(t, &notice); err == nil {
+		err = messages.Undone(refusal)
+	}
+	return ended, err
+}
+
+// turnsOver notes that an agent whose started session has ended works nowhere any more, and tells the lead of each team in
+// which it did, each once: the agent itself may have died without a word. reason is how the session ended.
+func turnsOver(t *ledger.Tx, agent, reason string) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	sessions, err := t.Texts(`SELECT session_id FROM presence WHERE agent = ? AND status = 'working'`, agent)
+	if err != nil {
+		return err
+	}
+	told := []string{agent}
+	for _, session := range sessions {
+		if _, err := agents.TakePresence(t, session, agent, orchestrator.Idle); err != nil {
+			return err
+		}
+		team := team(conf, session)
+		if len(team) == 0 || slices.Contains(told, team[0]) {
+			continue
+		}
+		told = append(told, team[0])
+		notice, err := IdleNotice(agent, session, reason)
+		if err != nil {
+			return err
+		}
+		notice.Recipient, notice.Summary = team[0], agent+" is idle: its session has ended"
+		if err := t.TellAs(&notice); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,339 @@
+package teams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+)
+
+// A request is open until its responder has approved or rejected it. One whose message was cancelled, expired or failed
+// reached nobody: it is void, though its status may still say open, until the message is replayed.
+const (
+	requestOpen     = "open"
+	requestVoid     = "void"
+	requestApproved = "approved"
+	requestRejected = "rejected"
+)
+
+// TeamRequest asks a teammate for something that it must approve or reject.
+type TeamRequest struct {
+	Kind  orchestrator.RequestKind
+	Draft orchestrator.Draft // its SessionID is the session; its Payload is Payload's
+	// Payload makes the message's payload, compact JSON that says under which id the request is answered. It may be called
+	// more often than once; ids are all of one length.
+	Payload func(requestID string) (json.RawMessage, error)
+}
+
+// TeamAnswer approves or rejects a request.
+type TeamAnswer struct {
+	Kind      orchestrator.RequestKind // of the request
+	RequestID string
+	Approve   bool
+	Draft     orchestrator.Draft // its SessionID is the session, its Sender the agent that was asked, its Recipient the one that asked
+}
+
+// requestOf is a row of team_requests.
+type requestOf struct {
+	id, session, requester, responder, messageID, status, answeredAt string
+	kind                                                             orchestrator.RequestKind
+	void                                                             bool // unanswered, but its message reached nobody
+}
+
+// reachedNobody is the condition for a request, of team_requests as q, whose message ended undelivered.
+const reachedNobody = `NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = q.message_id AND m.status IN ('pending','retry','delivered'))
+	AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = q.message_id)`
+
+// requestColumns are what scanRequest reads, of team_requests as q.
+const requestColumns = `q.request_id, q.kind, q.session_id, q.requester, q.responder, q.message_id, q.status, q.answered_at,
+	` + reachedNobody
+
+func scanRequest(row store.Row) requestOf {
+	return requestOf{
+		id: row.Text(0), kind: orchestrator.RequestKind(row.Text(1)), session: row.Text(2), requester: row.Text(3),
+		responder: row.Text(4), messageID: row.Text(5), status: row.Text(6), answeredAt: row.Text(7),
+		void: row.Text(6) == requestVoid || (row.Text(6) == requestOpen && row.Int(8) != 0),
+	}
+}
+
+// openRequests lists what a responder was asked in a session and has not answered, oldest first.
+func openRequests(c *store.Conn, session, responder string) (list []requestOf, err error) {
+	err = c.Query(`
+		SELECT `+requestColumns+` FROM team_requests q
+		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.rowid`, func(row store.Row) error {
+		if q := scanRequest(row); !q.void {
+			list = append(list, q)
+		}
+		return nil
+	}, responder, session)
+	return list, err
+}
+
+// requestBy returns the request that a column of team_requests names.
+func requestBy(c *store.Conn, column, id string) (q requestOf, found bool, err error) {
+	err = c.Query(`SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, func(row store.Row) error {
+		q, found = scanRequest(row), true
+		return nil
+	}, id)
+	return q, found, err
+}
+
+// Ask sends a request to a teammate and opens it, in one transaction; only the teammate can answer it. Errors: as
+// SendToTeam; invalid_params for a broadcast; conflict when the sender's last request of the kind to this teammate is
+// still open, and for the shutdown of one that has stopped. A request to a name that nobody knows is kept as a dead
+// letter and opens when that is replayed.
+func Ask(ctx context.Context, l *ledger.Ledger, q TeamRequest) (sent TeamSent, err error) {
+	const anyID = "req-00000000000000000000000000" // as long as the real one, so that what is checked is as long
+	if q.Draft.Payload, err = q.Payload(anyID); err != nil {
+		return sent, err
+	}
+	if q.Draft, err = CheckProtocol(q.Draft); err != nil {
+		return sent, err
+	}
+	return writeToTeam(ctx, l, func(t *ledger.Tx) (TeamSent, error, error) { return ask(t, q) })
+}
+
+// CheckProtocol is checkInTeam for what cannot be broadcast.
+func CheckProtocol(d orchestrator.Draft) (orchestrator.Draft, error) {
+	if toSeveralInTeam(&d) {
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s cannot be broadcast: one teammate has to answer for itself", d.Type).WithHint("Name one teammate")
+	}
+	return checkInTeam(d)
+}
+
+func ask(t *ledger.Tx, q TeamRequest) (sent TeamSent, refusal, err error) {
+	d := q.Draft
+	d.Direct = true // it is one teammate's to answer
+	if err := mayAsk(t, q.Kind, &d); err != nil {
+		return sent, nil, err
+	}
+	id, err := t.NewID("req-")
+	if err != nil {
+		return sent, nil, err
+	}
+	if d.Payload, err = q.Payload(id); err != nil {
+		return sent, nil, err
+	}
+	if sent, refusal, err = sendToTeam(t, &d); err != nil {
+		return sent, nil, err
+	}
+	sent.RequestID = id
+	messageID, status := sent.MessageID, requestOpen
+	var kept *orchestrator.Error
+	if errors.As(refusal, &kept) {
+		messageID, status = kept.MessageID, requestVoid
+	}
+	_, err = t.Exec(`
+		INSERT INTO team_requests (request_id, kind, session_id, requester, responder, message_id, status, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, id, string(q.Kind), d.SessionID, d.Sender, d.Recipient, messageID, status, t.Now)
+	return sent, refusal, err
+}
+
+// reopenRequest opens a void request whose message is sent again.
+func reopenRequest(t *ledger.Tx, messageID string) error {
+	_, err := t.Exec(`UPDATE team_requests SET status = 'open' WHERE status = 'void' AND message_id = ?`, messageID)
+	return err
+}
+
+// mayAsk refuses a request that is open already, and one that asks a stopped agent to stop.
+func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) error {
+	// What became void is noted here, so that it is not looked at with every request.
+	if _, err := t.Exec(`UPDATE team_requests AS q SET status = 'void' WHERE q.responder = ? AND q.status = 'open' AND `+reachedNobody, d.Recipient); err != nil {
+		return err
+	}
+	open, err := openRequests(t.Conn, d.SessionID, d.Recipient)
+	if err != nil {
+		return err
+	}
+	for _, q := range open {
+		if q.kind == kind && q.requester == d.Sender {
+			e := orchestrator.Errorf(orchestrator.Conflict, "%s has not answered the %s of %s yet", d.Recipient, request(q.kind), q.id)
+			e.Details = map[string]any{"request_id": q.id}
+			return e.WithHint("Remind %s of %s with a plain message", d.Recipient, q.id)
+		}
+	}
+	if kind != orchestrator.Shutdown {
+		return nil
+	}
+	if stopped, err := stopped(t.Conn, d.SessionID, d.Recipient); err != nil || stopped == nil {
+		return err
+	}
+	return orchestrator.Errorf(orchestrator.Conflict, "%s has stopped already", d.Recipient)
+}
+
+// request is the message_type of a request, and response that of its answer.
+func request(k orchestrator.RequestKind) string  { return string(k) + "_request" }
+func response(k orchestrator.RequestKind) string { return string(k) + "_response" }
+
+// Answer approves or rejects a request, in one transaction with the message that says so. An approved shutdown
+// marks the responder as stopped in the session: it leaves broadcasts until it sends again. An approved plan ends the
+// requester's plan mode. Of several answers at the same time one succeeds. Errors: as SendToTeam; invalid_params for a
+// broadcast, another recipient than the requester, or another kind than the request's; not_found for a request that does
+// not exist, or neither asks the sender nor was its own; permission_denied for one of its own; conflict when it is answered
+// already, or its message reached nobody. The answer belongs to the session of the request, whatever the draft says.
+func Answer(ctx context.Context, l *ledger.Ledger, a TeamAnswer) (sent TeamSent, err error) {
+	if a.Draft, err = CheckProtocol(a.Draft); err != nil {
+		return sent, err
+	}
+	return writeToTeam(ctx, l, func(t *ledger.Tx) (TeamSent, error, error) {
+		sent, err := AnswerIn(t, a)
+		return sent, nil, err
+	})
+}
+
+func AnswerIn(t *ledger.Tx, a TeamAnswer) (sent TeamSent, err error) {
+	d := a.Draft
+	q, err := answerable(t, &a)
+	if err != nil {
+		return sent, err
+	}
+	if d.ReplyTo != "" && d.ReplyTo != q.messageID {
+		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: the message of %s is %s", q.id, q.messageID).WithHint("Leave reply_to out: request_id says what is answered")
+	}
+	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true // a request is read in any session, so it can be answered from any
+	sent, refusal, err := sendToTeam(t, &d)
+	if err == nil {
+		err = messages.Undone(refusal)
+	}
+	if err != nil {
+		return sent, err
+	}
+	return sent, decide(t, &q, a.Approve, &sent.Sent)
+}
+
+// answerable returns the request that an answer is for, if the answer may be given.
+func answerable(t *ledger.Tx, a *TeamAnswer) (requestOf, error) {
+	d := &a.Draft
+	q, found, err := requestBy(t.Conn, "request_id", a.RequestID)
+	if err != nil {
+		return q, err
+	}
+	if found {
+		if found, err = takesPart(t, &q, d.Sender); err != nil {
+			return q, err
+		}
+	}
+	switch {
+	case !found:
+		open, err := openRequests(t.Conn, d.SessionID, d.Sender)
+		if err != nil {
+			return q, err
+		}
+		return q, orchestrator.Errorf(orchestrator.NotFound, "there is no request %q", a.RequestID).WithHint("%s", hintOpen(d.Sender, open))
+	case q.responder == d.Sender && q.kind != a.Kind:
+		return q, orchestrator.Errorf(orchestrator.InvalidParams, "%s is a %s, which takes no %s", q.id, request(q.kind), response(a.Kind)).
+			WithHint("Answer with a %s", response(q.kind))
+	}
+	return q, q.refuses(d.Sender, d.Recipient)
+}
+
+// takesPart reports whether an agent made a request or was asked, and not a removed one that had its name.
+func takesPart(t *ledger.Tx, q *requestOf, agent string) (bool, error) {
+	conf, err := t.Config()
+	if err != nil || agent != q.responder && agent != q.requester || conf.Agents[agent] == nil {
+		return false, err
+	}
+	if conf.Since(agent) == "" {
+		return true, nil
+	}
+	_, err = messages.MustFindOwn(t.Conn, conf, q.messageID, agent)
+	if orchestrator.CodeOf(err) == orchestrator.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// hintOpen says which requests an agent could answer.
+func hintOpen(responder string, open []requestOf) string {
+	if len(open) == 0 {
+		return "No request to " + responder + " is open"
+	}
+	var list []string
+	for _, q := range open[:min(len(open), 10)] {
+		list = append(list, q.id+" ("+request(q.kind)+" of "+q.requester+")")
+	}
+	return "Open to " + responder + ": " + strings.Join(list, ", ")
+}
+
+// answerByReply makes a draft that answers a team's request what a teammate would have sent. What says nothing of approval decides
+// nothing, unless its sender is asked to decide.
+func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
+	d := &re.Draft
+	if d.Verdict == nil {
+		return nil
+	}
+	q, found, err := requestBy(t.Conn, "message_id", d.ReplyTo)
+	if err != nil || !found {
+		return err
+	}
+	v, unclear := d.Verdict(orchestrator.Asked{RequestID: q.id, Kind: q.kind})
+	refusal := q.refuses(d.Sender, d.Recipient)
+	switch {
+	case unclear != nil && refusal == nil:
+		return unclear
+	case unclear != nil || v == nil:
+		return nil
+	case refusal != nil:
+		return refusal
+	case !ledger.DueAt(d, t.Clock).IsZero():
+		return orchestrator.Errorf(orchestrator.InvalidParams, "not_before: an answer to a team's request decides it at once").WithHint("Send it when it is to be decided")
+	}
+	d.Type, d.Payload, d.Summary, d.SessionID, d.Direct = v.Type, v.Payload, v.Summary, q.session, true
+	re.Stored = func(sent *orchestrator.Sent) error { return decide(t, &q, v.Approve, sent) }
+	return nil
+}
+
+// refuses is why an agent cannot answer the request with a message to another; nil if it can.
+func (q *requestOf) refuses(sender, recipient string) error {
+	switch {
+	case q.responder != sender:
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent to %s; only its recipient can answer it", q.id, q.responder)
+	case !q.void && q.status != requestOpen:
+		return orchestrator.Errorf(orchestrator.Conflict, "%s was %s at %s", q.id, q.status, q.answeredAt)
+	case q.void:
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is not open: its message %s reached nobody, or %s was removed since", q.id, q.messageID, q.requester).
+			WithHint("`mailroom why %s` says what became of it", q.messageID)
+	case q.requester != recipient:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "to: %s was asked by %s, and the answer goes there", q.id, q.requester).
+			WithHint("Send it to %s", q.requester)
+	}
+	return nil
+}
+
+// decide notes how a request was answered, by the message that was just sent, and does what was asked.
+func decide(t *ledger.Tx, q *requestOf, approve bool, sent *orchestrator.Sent) error {
+	sent.RequestID, sent.Type = q.id, response(q.kind)
+	status := requestRejected
+	if approve {
+		status = requestApproved
+	}
+	if _, err := t.Exec(`UPDATE team_requests SET status = ?, answer_id = ?, answered_at = ? WHERE request_id = ?`,
+		status, sent.MessageID, t.Now, q.id); err != nil || !approve {
+		return err
+	}
+	if q.kind == orchestrator.PlanApproval {
+		return endPlanMode(t, q.requester)
+	}
+	p, err := agents.TakePresence(t, q.session, q.responder, orchestrator.Stopped)
+	sent.Presence = p.Status
+	return err
+}
+
+// endPlanMode lets an agent act without having its plans approved.
+func endPlanMode(t *ledger.Tx, agent string) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	if a := conf.Agents[agent]; a == nil || !a.PlanModeRequired {
+		return nil
+	}
+	_, _, err = agents.AddIn(t, agents.AgentUpdate{Name: agent, PlanModeRequired: new(false)})
+	return err
+}

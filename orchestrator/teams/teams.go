@@ -1,0 +1,285 @@
+// Package teams holds requests between teammates and what becomes of them.
+package teams
+
+import (
+	"context"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+	"slices"
+	"strings"
+)
+
+// Teammates is the recipient that stands for everybody in the sender's team but the sender and those that have stopped.
+const Teammates = "*"
+
+// The types of the messages by which members of a team ask and answer each other. Source: document 001.
+const (
+	ShutdownRequest      = string(orchestrator.Shutdown) + "_request"
+	ShutdownResponse     = string(orchestrator.Shutdown) + "_response"
+	PlanApprovalRequest  = string(orchestrator.PlanApproval) + "_request"
+	PlanApprovalResponse = string(orchestrator.PlanApproval) + "_response"
+)
+
+// Absent is the presence of a team's member that has not taken part in the session yet. It is stored nowhere.
+const Absent orchestrator.PresenceStatus = "absent"
+
+// Member is one agent of a team, and the part that it takes in the session.
+type Member struct {
+	Name             string                      `json:"name"`
+	Role             string                      `json:"role,omitempty"`
+	Lead             bool                        `json:"lead"`
+	BuiltIn          bool                        `json:"built_in,omitempty"` // the operator or the user, who are no members: Role says who it is
+	Status           orchestrator.PresenceStatus `json:"status"`
+	Since            string                      `json:"since,omitempty"` // when it took that status
+	PlanModeRequired bool                        `json:"plan_mode_required,omitempty"`
+}
+
+// Get lists the members of a session's team, the lead first, and behind them the operator and the user, who can be written to.
+// A team is the group that has the session's name; without such a group it is everybody known. Error: invalid_params for the
+// session.
+func Get(ctx context.Context, l *ledger.Ledger, session string) (members []Member, err error) {
+	if session, err = orchestrator.CheckName("session", session); err != nil {
+		return nil, err
+	}
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		conf, err := l.Config.Load(c)
+		if err != nil {
+			return err
+		}
+		parts, err := partsIn(c, session)
+		members = []Member{}
+		for i, name := range team(conf, session) {
+			m := Member{Name: name, Lead: i == 0, Status: Absent}
+			if p, ok := parts[name]; ok {
+				m.Status, m.Since = p.Status, p.Since
+			}
+			if a := conf.Agents[name]; a != nil {
+				m.Role, m.PlanModeRequired = a.Role, a.PlanModeRequired
+			}
+			members = append(members, m)
+		}
+		for _, a := range agents.BuiltInAgents(conf) {
+			members = append(members, Member{Name: a.Name, Role: a.Role, BuiltIn: true})
+		}
+		return err
+	})
+	return members, err
+}
+
+// leadName is the name, or else the role, by which an agent is the lead of its team. Source: document 001.
+const leadName = "team-lead"
+
+// team names the members of a session's team, its lead first: who has the name team-lead, else who has it as role, else who
+// was added first. The others follow in order of joining, or of being added.
+func team(conf *ledger.Config, session string) []string {
+	members, isGroup := conf.Groups[session]
+	if !isGroup {
+		members = slices.SortedStableFunc(slices.Values(conf.Names), func(a, b string) int {
+			return strings.Compare(conf.Agents[a].CreatedAt, conf.Agents[b].CreatedAt)
+		})
+	}
+	lead := slices.Index(members, leadName)
+	if lead < 0 {
+		lead = slices.IndexFunc(members, func(name string) bool {
+			a := conf.Agents[name]
+			return a != nil && strings.EqualFold(a.Role, leadName)
+		})
+	}
+	if lead <= 0 {
+		return members
+	}
+	return slices.Concat(members[lead:lead+1], members[:lead], members[lead+1:])
+}
+
+// partsIn returns the part that each agent takes in a session.
+func partsIn(c *store.Conn, session string) (map[string]agents.Presence, error) {
+	list, err := agents.PresencesIn(c, session)
+	parts := make(map[string]agents.Presence, len(list))
+	for _, p := range list {
+		parts[p.Agent] = p
+	}
+	return parts, err
+}
+
+// TeamSent is the answer to a message within a team.
+type TeamSent struct {
+	orchestrator.Sent
+	Stopped []string // teammates that have stopped: a broadcast leaves them out, a direct message waits for them
+}
+
+// Send sends a message from one agent of a session to another, to all its Teammates, or to those of a role (role:ROLE),
+// and notes that the sender is working. The draft's SessionID is the session; a broadcast takes no IdempotencyKey, ReplyTo or
+// HoldUnknown. A direct message reaches everybody known, also outside the team: whoever wrote can be answered. Errors: as Send;
+// invalid_params for a group, for the sender itself, and for a broadcast that nobody would get.
+func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (TeamSent, error) {
+	d, err := checkInTeam(d)
+	if err != nil {
+		return TeamSent{}, err
+	}
+	return writeToTeam(ctx, l, func(t *ledger.Tx) (TeamSent, error, error) { return sendToTeam(t, &d) })
+}
+
+// writeToTeam runs a send whose refusal left a dead letter behind, which must be committed.
+func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) (sent TeamSent, refusal, err error)) (sent TeamSent, err error) {
+	var refusal error
+	err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+		sent, refusal, err = send(t)
+		return err
+	})
+	if err == nil {
+		err = refusal
+	}
+	if err != nil {
+		return TeamSent{}, err
+	}
+	return sent, nil
+}
+
+// checkInTeam is check for a draft that may go to all teammates.
+func checkInTeam(d orchestrator.Draft) (_ orchestrator.Draft, err error) {
+	if d.Recipient != Teammates {
+		if d.Recipient, err = orchestrator.CheckRecipient("recipient", d.Recipient); err != nil {
+			return d, err
+		}
+	}
+	if d, err = checkFromTeam(d); err != nil {
+		return d, err
+	}
+	if toSeveralInTeam(&d) && d.ReplyTo != "" {
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: an answer goes to one teammate").WithHint("Name the one who wrote %s", orchestrator.Clip(d.ReplyTo))
+	}
+	if d.Recipient == d.Sender {
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s would write to itself", d.Sender).WithHint("Name a teammate")
+	}
+	return d, nil
+}
+
+// toSeveralInTeam tells that a draft goes to all teammates, or to those of a role.
+func toSeveralInTeam(d *orchestrator.Draft) bool {
+	return d.Recipient == Teammates || strings.HasPrefix(d.Recipient, orchestrator.RolePrefix)
+}
+
+// checkFromTeam is checkInTeam without the recipient.
+func checkFromTeam(d orchestrator.Draft) (orchestrator.Draft, error) {
+	session, err := orchestrator.CheckName("session", d.SessionID)
+	if err != nil {
+		return d, err
+	}
+	if d.Sender, err = orchestrator.CheckName("sender", d.Sender); err != nil {
+		return d, err
+	}
+	d.SessionID = session
+	return ledger.CheckContent(d)
+}
+
+// sendToTeam stores the rows of a draft that was checked. refusal and err are those of send.
+func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (sent TeamSent, refusal, err error) {
+	conf, err := t.Config()
+	if err != nil {
+		return sent, nil, err
+	}
+	if toSeveralInTeam(d) {
+		sent.Sent, sent.Stopped, err = broadcast(t, d)
+	} else if _, isGroup := agents.Members(conf, d.Recipient); isGroup {
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group, no teammate", d.Recipient).WithHint("Write to %s for the whole team", Teammates)
+	} else if sent.Sent, refusal, err = messages.SendIn(t, d); refusal == nil && err == nil {
+		sent.Stopped, err = stopped(t.Conn, d.SessionID, d.Recipient)
+	}
+	if refusal != nil || err != nil {
+		return sent, refusal, err // a refused act leaves the sender's presence as it is
+	}
+	if sent.Presence == orchestrator.Stopped {
+		return sent, nil, nil // it has just approved that
+	}
+	p, err := agents.TakePresence(t, d.SessionID, d.Sender, orchestrator.Working)
+	sent.Presence = p.Status
+	return sent, nil, err
+}
+
+// broadcast stores one row for each teammate that has not stopped, of the role that the draft names, if it does.
+func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, stopped []string, err error) {
+	conf, err := agents.Acting(t, d.Sender, d.RegisterSender)
+	if err != nil {
+		return sent, nil, err
+	}
+	parts, err := partsIn(t.Conn, d.SessionID)
+	if err != nil {
+		return sent, nil, err
+	}
+	var recipients []string
+	team := team(conf, d.SessionID)
+	if d.Recipient != Teammates {
+		if team = agents.WithRole(conf, team, d.Recipient); len(team) == 0 {
+			return sent, nil, agents.NobodyIn(conf, d.Recipient)
+		}
+	}
+	for _, name := range team {
+		switch {
+		case name == d.Sender:
+		case parts[name].Status == orchestrator.Stopped:
+			stopped = append(stopped, name)
+		default:
+			recipients = append(recipients, name)
+		}
+	}
+	if len(recipients) == 0 {
+		e := orchestrator.Errorf(orchestrator.InvalidParams, "nobody would get it: the team of session %s has no other member that has not stopped", d.SessionID)
+		return sent, stopped, e.WithHint("`mailroom team members` lists the team; `mailroom group set %s` makes it", d.SessionID)
+	}
+	if err := messages.CheckBacklog(t, conf, recipients); err != nil {
+		return sent, stopped, err
+	}
+	if sent, err = messages.InsertAll(t, conf, d, recipients, true, false, 0); err == nil {
+		err = t.Heartbeat(d.Sender)
+	}
+	return sent, stopped, err
+}
+
+// stopped returns the agent if it has stopped in a session.
+func stopped(c *store.Conn, session, agent string) ([]string, error) {
+	p, _, err := agents.PresenceOf(c, session, agent)
+	if err != nil || p.Status != orchestrator.Stopped {
+		return nil, err
+	}
+	return []string{agent}, nil
+}
+
+// TakePart notes that an agent reads in a session: it joins the session if it has not yet. began says that it was given
+// something to do, so that one that was idle is working again. One that has stopped stays so: only what it says itself
+// brings it back. Errors: as Join.
+func TakePart(ctx context.Context, l *ledger.Ledger, j agents.Joining, began bool) (err error) {
+	if j, err = j.Check(); err != nil {
+		return err
+	}
+	if j.Agent == orchestrator.Operator {
+		return nil // it takes part in no session
+	}
+	settled := false
+	err = l.LookTables(ctx, func(c *store.Conn) error {
+		p, found, err := agents.PresenceOf(c, j.Session, j.Agent)
+		settled = found && !(began && p.Status == orchestrator.Idle) && !p.Unseen(l.Now())
+		return err
+	})
+	if err != nil || settled {
+		return err
+	}
+	return l.Write(ctx, func(t *ledger.Tx) error {
+		if _, err := agents.Acting(t, j.Agent, j.Register); err != nil {
+			return err
+		}
+		p, found, err := agents.PresenceOf(t.Conn, j.Session, j.Agent)
+		if err != nil {
+			return err
+		}
+		if !found || (began && p.Status == orchestrator.Idle) {
+			_, err = agents.TakePresence(t, j.Session, j.Agent, orchestrator.Working)
+		} else if p.Unseen(t.Clock) {
+			p.SeenAt = t.Now
+			err = agents.StorePresence(t, &p)
+		}
+		return err
+	})
+}

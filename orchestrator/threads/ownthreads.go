@@ -1,0 +1,173 @@
+package threads
+
+import (
+	"context"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+)
+
+// maxUnreadPosts is how far the unread posts of a thread are counted.
+const maxUnreadPosts = 1000
+
+// ThreadOverview is a thread as one of its participants sees it.
+type ThreadOverview struct {
+	Thread Thread
+	Unread int                    // posts that others made since the agent last read there, but for those of which it read a copy; at most 1000
+	Last   []orchestrator.Message // the last post; empty when there is none
+}
+
+// threadsOf selects the threads of the agent ?1, of the status ?2 if there is one, where something was posted last first.
+const threadsOf = `SELECT p.thread_id, p.read_seq, coalesce(
+		(SELECT seq FROM agent_message m WHERE m.thread_id = p.thread_id AND m.recipient = '` + orchestrator.ThreadPrefix + `' || p.thread_id ORDER BY seq DESC LIMIT 1), 0)
+	FROM thread_participants p JOIN threads t ON t.thread_id = p.thread_id
+	WHERE p.agent = ?1 AND (?2 = '' OR t.status = ?2)
+	ORDER BY 3 DESC, t.created_at DESC, p.thread_id DESC LIMIT +?3`
+
+// unreadIn counts the posts in the thread ?1 that are unread for the agent ?2, whose cursor stands at ?3.
+const unreadIn = `SELECT count(*) FROM (SELECT 1 FROM agent_message m
+	WHERE m.thread_id = ?1 AND m.seq > ?3 AND m.recipient = '` + orchestrator.ThreadPrefix + `' || ?1 AND m.sender <> ?2
+	  AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?2 AND c.read_at <> '')
+	  AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?2)
+	LIMIT +?4) AS p`
+
+// postsOf selects the posts in the thread ?1 behind the seq ?2, in order.
+const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq > ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
+	UNION ALL
+	SELECT 1, seq FROM agent_message_archive WHERE thread_id = ?1 AND seq > ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
+	ORDER BY seq LIMIT +?3`
+
+// Own lists the threads in which an agent takes part, at most limit of them; more says that there are others. It
+// changes nothing.
+func Own(ctx context.Context, l *ledger.Ledger, agent string, status ThreadStatus, limit int) (list []ThreadOverview, more bool, err error) {
+	agent = orchestrator.FoldName(agent)
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		list, more = nil, false
+		var ids []string
+		var read, last []int64
+		err := c.Query(threadsOf, func(row store.Row) error {
+			ids, read, last = append(ids, row.Text(0)), append(read, row.Int(1)), append(last, row.Int(2))
+			return nil
+		}, agent, string(status), limit+1)
+		if err != nil {
+			return err
+		}
+		if more = len(ids) > limit; more {
+			ids = ids[:limit]
+		}
+		for i, id := range ids {
+			o, err := overview(c, id, agent, read[i], last[i])
+			if err != nil {
+				return err
+			}
+			list = append(list, o)
+		}
+		return nil
+	})
+	return list, more, err
+}
+
+func overview(c *store.Conn, id, agent string, read, last int64) (o ThreadOverview, err error) {
+	if o.Thread, _, err = thread(c, id); err != nil {
+		return o, err
+	}
+	unread, err := c.Number(unreadIn, id, agent, read, maxUnreadPosts)
+	if err != nil {
+		return o, err
+	}
+	o.Unread = int(unread)
+	if last > 0 {
+		o.Last, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?`, last)
+	}
+	return o, err
+}
+
+// ThreadReading says what of a thread to read.
+type ThreadReading struct {
+	Thread string
+	Agent  string // takes part; "" is the administrator, who has no cursor and reads from the beginning
+	All    bool   // from the beginning, not from the first post that the agent has not read
+	After  int64  // from behind this place, see ReadPosts.Next; 0 is none
+	Limit  int    // posts at most; fewer when their payloads have more than 4 MiB together
+	Peek   bool   // leave the cursor where it is
+}
+
+// ReadPosts are posts of a thread, in order.
+type ReadPosts struct {
+	Thread Thread
+	Posts  []orchestrator.Message // to be given to Unread if they cannot be shown
+	More   bool
+	Next   int64 // the place of the last of them
+}
+
+// Read returns posts of a thread and moves the agent's cursor behind them: they count as read, for a wait for any post, too.
+// The copies by which mentions reach the agent are messages of their own, and stay as they are. Error: not_found, also for an
+// agent that takes no part.
+func Read(ctx context.Context, l *ledger.Ledger, o ThreadReading) (read ReadPosts, err error) {
+	o.Agent = orchestrator.FoldName(o.Agent)
+	err = l.ReadTables(ctx, func(c *store.Conn) error {
+		th, found, err := thread(c, o.Thread)
+		if err != nil {
+			return err
+		}
+		if !found || o.Agent != "" && !th.Has(o.Agent) {
+			return noThread(o.Thread)
+		}
+		after := o.After
+		if o.Agent != "" && !o.All && o.After == 0 {
+			if after, err = c.Number(`SELECT read_seq FROM thread_participants WHERE thread_id = ? AND agent = ?`, th.ID, o.Agent); err != nil {
+				return err
+			}
+		}
+		read = ReadPosts{Thread: th, Next: after}
+		read.Posts, read.More, err = ledger.Fetch(c, postsOf, o.Limit, ledger.MaxRead, th.ID, after, o.Limit+1)
+		return err
+	})
+	if err != nil || len(read.Posts) == 0 {
+		return read, err
+	}
+	read.Next = read.Posts[len(read.Posts)-1].Seq
+	if o.Peek || o.Agent == "" {
+		return read, nil
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		if err := messages.MarkPostsRead(t, o.Agent, read.Posts); err != nil {
+			return err
+		}
+		return t.Heartbeat(o.Agent)
+	})
+	return read, err
+}
+
+// noThread is the error for an id that names no thread, or none that whoever asks may know of.
+func noThread(id string) error {
+	return orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q in which you take part", orchestrator.Clip(id)).WithHint("`mailroom mail list_threads` lists yours; any participant of another can add you")
+}
+
+// Rename gives a thread another name. The notice is a post of the router itself that tells the others; it mentions nobody.
+// A thread that has the name already is left as it is. Errors: invalid_params for a name that no thread can have; as AddParticipant.
+func Rename(ctx context.Context, l *ledger.Ledger, c ThreadChange, name string, notice Notice) (th Thread, renamed bool, err error) {
+	if err := checkThreadName(name); err != nil {
+		return th, false, err
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		if th, err = openThread(t, &c); err != nil {
+			return err
+		}
+		if renamed = th.Name != name; !renamed {
+			return nil
+		}
+		t.Traced = true
+		if _, err := t.Exec(`UPDATE threads SET name = ? WHERE thread_id = ?`, name, th.ID); err != nil {
+			return err
+		}
+		if err := postNotice(t, &th, &notice, nil); err != nil {
+			return err
+		}
+		th.Name = name
+		return t.Heartbeat(orchestrator.FoldName(c.By))
+	})
+	return th, renamed, err
+}

@@ -1,0 +1,32 @@
+package threads
+
+import "mailroom/orchestrator/ledger"
+
+// ThreadsPart adds threads to the engine.
+func ThreadsPart() *ledger.Part {
+	return &ledger.Part{
+		Name:     "threads",
+		Replying: joinThread,
+		Forget:   leaveThreads,
+		Over: []ledger.Rows{
+			{Table: "threads", Over: `closed_at <> '' AND closed_at < ?1
+		AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.thread_id = threads.thread_id)
+		AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.thread_id = threads.thread_id)`},
+			{Table: "thread_participants", Over: `joined_at < ?1
+		AND NOT EXISTS (SELECT 1 FROM threads h WHERE h.thread_id = thread_participants.thread_id)`},
+		},
+	}
+}
+
+// leaveThreads ends the part that an agent which is removed takes in threads. One that nobody takes part in any more is
+// closed: nobody else could, and its posts would never age.
+func leaveThreads(t *ledger.Tx, agent string) error {
+	if _, err := t.Exec(`
+		UPDATE threads SET status = 'closed', summary = 'its last participant was removed', closed_at = ?2
+		WHERE status = 'open' AND thread_id IN (SELECT thread_id FROM thread_participants WHERE agent = ?1)
+		  AND NOT EXISTS (SELECT 1 FROM thread_participants p WHERE p.thread_id = threads.thread_id AND p.agent <> ?1)`, agent, t.Now); err != nil {
+		return err
+	}
+	_, err := t.Exec(`DELETE FROM thread_participants WHERE agent = ?`, agent)
+	return err
+}

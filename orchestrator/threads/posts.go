@@ -1,0 +1,285 @@
+package threads
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/tracing"
+)
+
+// PostDraft is a post about to be made in a thread.
+type PostDraft struct {
+	Session  string   // of the sender; a participant may post from any
+	Thread   string   // "" is that of the message that ReplyTo names
+	ReplyTo  string   // message that this one answers; "" is none
+	Sender   string   // a participant
+	Mentions []string // who gets it as a message of its own; see Posted.Ignored
+	Type     string   // any word, at most 64 bytes
+	// Payload makes the payload, one JSON value of at most MaxPayload bytes, for those mentions that count. It may be
+	// called several times.
+	Payload  func(mentions []string) (json.RawMessage, error)
+	Register bool // the sender proved its identity: add it if nobody knows it yet
+
+	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error) // of an answer that goes to one agent; see Draft.Verdict
+}
+
+// Posted is the answer to a PostDraft.
+type Posted struct {
+	MessageID string   // of the post, and the multicast id of all its rows
+	Thread    string   // in which it stands; "" for an answer that went to one agent, the only one of Mentions
+	Mentions  []string // participants that get it
+	Ignored   []string // mentioned, but no participants; some may be no names
+	Parties   []string // everybody who takes part in the thread
+	CreatedAt string
+	Withheld  []string // those of Mentions whose messages stay here until the database is trusted
+
+	Outside   string                      // why an answer is not in the thread in which what it answers stands
+	RequestID string                      // of a team's request that it answers
+	Presence  orchestrator.PresenceStatus // of the sender in the team's session, if that changed it
+}
+
+// Post stores a post in its thread and sends it to the participants that it mentions, in one transaction; it is on disk
+// when Post returns. The thread's copy is a row of agent_message to ThreadPrefix and the thread's id, delivered at once.
+// Who mentions itself is not told of it. An answer also goes to whoever wrote what it answers. One that names no thread, and
+// cannot join that of the message answered, goes to its writer alone: the thread is closed, the sender takes no part, or
+// there is none. Errors: invalid_params, unknown_sender, not_found for the message answered, or the thread, also for a
+// sender that takes no part in it, unknown_recipient when its writer alone would get it, and was removed, conflict for a closed
+// thread or a loop, unavailable (the backlog limit of somebody mentioned), busy.
+func Post(ctx context.Context, l *ledger.Ledger, p PostDraft) (posted Posted, err error) {
+	if p.Sender, err = orchestrator.CheckName("sender", p.Sender); err != nil {
+		return posted, err
+	}
+	p.Mentions = slices.Clone(p.Mentions)
+	for i, name := range p.Mentions {
+		if folded, err := orchestrator.CheckName("mention", name); err == nil {
+			p.Mentions[i] = folded // what is no name takes no part
+		}
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		posted, err = post(t, &p)
+		return err
+	})
+	return posted, err
+}
+
+func post(t *ledger.Tx, p *PostDraft) (posted Posted, err error) {
+	conf, err := agents.Acting(t, p.Sender, p.Register)
+	if err != nil {
+		return posted, err
+	}
+	var a answered
+	if p.ReplyTo != "" {
+		if a, err = answeredBy(t, conf, p); err != nil {
+			return posted, err
+		}
+	}
+	if p.Thread == "" && a.thread == "" {
+		return postDirectly(t, p, &a)
+	}
+	th, err := openThread(t, &ThreadChange{Session: p.Session, Thread: cmp.Or(p.Thread, a.thread), By: p.Sender})
+	if err != nil {
+		return posted, err
+	}
+	posted = Posted{Thread: th.ID, Mentions: []string{}, Parties: th.Names(), CreatedAt: t.Now}
+	mentions := p.Mentions
+	if !a.gone && th.Has(a.writer) {
+		mentions = append([]string{a.writer}, mentions...)
+	}
+	for _, name := range mentions {
+		switch {
+		case name == p.Sender || slices.Contains(posted.Mentions, name) || slices.Contains(posted.Ignored, name):
+		case th.Has(name) && conf.Agents[name] != nil:
+			posted.Mentions = append(posted.Mentions, name)
+		default:
+			posted.Ignored = append(posted.Ignored, name)
+		}
+	}
+	d := orchestrator.Draft{Sender: p.Sender, Type: p.Type, ThreadID: th.ID, SessionID: th.Session, ReplyTo: a.replyTo}
+	if d.Payload, err = p.Payload(posted.Mentions); err != nil {
+		return posted, err
+	}
+	if d, err = ledger.CheckContent(d); err != nil {
+		return posted, err
+	}
+	if err := messages.CheckBacklog(t, conf, posted.Mentions); err != nil {
+		return posted, err
+	}
+	if err := insertPost(t, conf, &d, a.hops, &posted); err != nil {
+		return posted, err
+	}
+	posted.Withheld = conf.WithheldFrom(posted.Mentions)
+	return posted, t.Heartbeat(p.Sender)
+}
+
+// answered is the message that a post answers, as its sender knows it.
+type answered struct {
+	writer  string // who is answered: who wrote it, or who got it from the sender
+	gone    bool   // the writer was removed, and another agent has its name
+	replyTo string // its id as everybody knows it
+	hops    int
+	thread  string // that the answer can join; "" is none
+	outside string // why it cannot join the thread in which the message stands
+}
+
+// answeredBy finds the message that a post answers, as OwnToAnswer does.
+func answeredBy(t *ledger.Tx, conf *ledger.Config, p *PostDraft) (a answered, err error) {
+	m, err := messages.OwnToAnswer(t.Conn, conf, p.ReplyTo, p.Sender)
+	if err == nil {
+		err = messages.CheckHops(t, conf, &m)
+	}
+	if err != nil {
+		return a, err
+	}
+	th, _, err := thread(t.Conn, m.ThreadID)
+	if err != nil {
+		return a, err
+	}
+	a = answered{writer: m.Sender, replyTo: cmp.Or(m.PostID(), m.ID), hops: m.Hops + 1}
+	if conf.Sent(&m, p.Sender) && !m.IsPost() {
+		a.writer = m.Recipient
+	}
+	a.gone = messages.CheckAnswered(conf, &m, a.writer) != nil
+	if th.ID != "" {
+		if a.outside = th.shutsOut(p.Sender); a.outside == "" {
+			a.thread = th.ID
+		}
+	}
+	return a, nil
+}
+
+// postDirectly sends an answer to whoever wrote what it answers, and to nobody else.
+func postDirectly(t *ledger.Tx, p *PostDraft, a *answered) (posted Posted, err error) {
+	if a.writer == orchestrator.SystemSender || a.writer == p.Sender || strings.HasPrefix(a.writer, orchestrator.ThreadPrefix) {
+		return posted, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: nobody gets an answer to %s outside of a thread", a.replyTo).
+			WithHint("Name the thread to post in, or direct:NAME for one agent")
+	}
+	d := orchestrator.Draft{
+		Sender: p.Sender, Recipient: a.writer, Type: p.Type, ReplyTo: a.replyTo, SessionID: p.Session, Verdict: p.Verdict,
+		Direct: a.outside != "",
+	}
+	if d.Payload, err = p.Payload([]string{a.writer}); err != nil {
+		return posted, err
+	}
+	if d, err = ledger.Check(d); err != nil {
+		return posted, err
+	}
+	sent, refusal, err := messages.SendIn(t, &d)
+	if err == nil {
+		err = messages.Undone(refusal)
+	}
+	return Posted{
+		MessageID: sent.MessageID, Mentions: []string{a.writer}, Ignored: slices.DeleteFunc(slices.Clone(p.Mentions), func(name string) bool {
+			return name == a.writer || name == p.Sender
+		}),
+		CreatedAt: sent.CreatedAt, Withheld: sent.Withheld, Outside: a.outside, RequestID: sent.RequestID, Presence: sent.Presence,
+	}, err
+}
+
+// joinThread makes an answer a post of the thread in which what it answers stands, if it can.
+func joinThread(t *ledger.Tx, re *ledger.Reply) error {
+	d := &re.Draft
+	if d.ThreadID != "" || d.Direct || re.To.ThreadID == "" {
+		return nil
+	}
+	th, found, err := thread(t.Conn, re.To.ThreadID)
+	if err != nil {
+		return err
+	}
+	if !found { // a word of the sender's, who groups messages by it
+		d.ThreadID = re.To.ThreadID
+		return nil
+	}
+	switch {
+	case !ledger.DueAt(d, t.Clock).IsZero():
+		re.Outside = "it is wanted later, and what is posted in a thread stands there at once"
+	case re.IsGroup:
+		re.Outside = d.Recipient + " is several agents, which take part in no thread together"
+	default:
+		re.Outside = cmp.Or(th.shutsOut(d.Sender), th.shutsOut(re.Recipients[0]))
+	}
+	if re.Outside != "" {
+		return nil
+	}
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	d.ThreadID, d.ReplyTo = th.ID, cmp.Or(re.To.PostID(), d.ReplyTo) // the others know the post by its id
+	if !d.SessionNamed {
+		d.SessionID = th.Session
+	}
+	d.Post, err = insertThreadRow(t, conf, d, re.To.Hops+1)
+	return err
+}
+
+// shutsOut says why an answer from or to somebody cannot join the thread in which what it answers stands; "" when it can.
+func (th *Thread) shutsOut(agent string) string {
+	switch {
+	case th.Status != OpenThread:
+		return "the thread of the message answered was closed at " + th.ClosedAt
+	case !th.Has(agent):
+		return agent + " takes no part in the thread of the message answered"
+	}
+	return ""
+}
+
+// insertPost stores the thread's copy of a post, and one row for each of its mentions.
+func insertPost(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops int, posted *Posted) (err error) {
+	if posted.MessageID, err = insertThreadRow(t, conf, d, hops); err != nil {
+		return err
+	}
+	row := ledger.Insertion{
+		Draft: d, Status: orchestrator.Pending, MaxRetries: conf.Settings.MaxRetries, Hops: hops,
+		MulticastID: posted.MessageID, MulticastTarget: orchestrator.ThreadPrefix + d.ThreadID,
+	}
+	row.Expire(t, &conf.Settings)
+	for _, name := range posted.Mentions {
+		if row.Id, err = t.NewID("msg-"); err != nil {
+			return err
+		}
+		row.Recipient = name
+		if err := t.Insert(&row); err != nil {
+			return err
+		}
+	}
+	t.Ring.Add(posted.Mentions)
+	return nil
+}
+
+// insertThreadRow stores the thread's own row of a message that is posted there, and returns its id, which is the multicast
+// id of all its rows.
+func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops int) (id string, err error) {
+	if id, err = t.NewID("msg-"); err != nil {
+		return "", err
+	}
+	row := ledger.Insertion{
+		Draft: d, Id: id, Recipient: orchestrator.ThreadPrefix + d.ThreadID, Status: orchestrator.Pending, MaxRetries: conf.Settings.MaxRetries, Hops: hops,
+		MulticastID: id, MulticastTarget: orchestrator.ThreadPrefix + d.ThreadID,
+	}
+	if err := t.Insert(&row); err != nil {
+		return "", err
+	}
+	if err := t.TraceCreated(); err != nil { // before its delivery
+		return "", err
+	}
+	if _, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{To: orchestrator.Delivered, Event: tracing.Delivered}); err != nil {
+		return "", err
+	}
+	// Retention goes by the time at which a row ended. A post goes by the end of its thread, see clearPosts.
+	if _, err := t.Exec(`UPDATE agent_message SET ended_at = '' WHERE seq = ?`, row.Seq); err != nil {
+		return "", err
+	}
+	if span := tracing.FromContext(t.Ctx); span != nil {
+		span.Set(tracing.AttrMessageID, id)
+		span.Set(tracing.AttrDestination, row.Recipient)
+	}
+	t.Ring.Add([]string{orchestrator.AnyThread})
+	return id, nil
+}

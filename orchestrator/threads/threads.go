@@ -1,0 +1,349 @@
+// Package threads holds conversations of several agents, their posts and who has read them.
+package threads
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// ThreadStatus is open or closed.
+type ThreadStatus string
+
+// The statuses of a thread. A closed one keeps its posts, and takes no more.
+const (
+	OpenThread   ThreadStatus = "open"
+	ClosedThread ThreadStatus = "closed"
+)
+
+// Thread is a conversation of several agents within one session. Times are as stored; "" is "not yet".
+type Thread struct {
+	ID           string
+	Session      string
+	Name         string
+	Creator      string
+	Status       ThreadStatus
+	Summary      string // given when it was closed
+	CreatedAt    string
+	ClosedAt     string
+	Participants []Participant // the creator first, then in order of joining
+}
+
+// Participant is an agent that may post in a thread and be mentioned there.
+type Participant struct {
+	Agent       string
+	DisplayName string // what it calls itself in the thread's session; its name if it has not said
+	JoinedAt    string
+}
+
+// Has reports whether an agent takes part.
+func (th *Thread) Has(agent string) bool {
+	return slices.ContainsFunc(th.Participants, func(p Participant) bool { return p.Agent == agent })
+}
+
+// ThreadDraft is a thread about to be made.
+type ThreadDraft struct {
+	Session      string
+	Name         string   // 1 to 256 bytes
+	Creator      string   // takes part
+	Participants []string // the others
+	Register     bool     // the creator proved its identity: add it if nobody knows it yet
+}
+
+// ThreadChange says which thread is to be changed, and who asks.
+type ThreadChange struct {
+	Session string // of whoever asks; a participant may ask from any
+	Thread  string
+	By      string // a participant; "" is the administrator
+}
+
+// Create makes a thread. Errors: invalid_params, also for the user as a participant; unknown_sender for the creator;
+// not_found for a participant that nobody knows.
+func Create(ctx context.Context, l *ledger.Ledger, d ThreadDraft) (th Thread, err error) {
+	if d.Session, err = orchestrator.CheckName("session", d.Session); err != nil {
+		return th, err
+	}
+	if d.Creator, err = orchestrator.CheckName("agent", d.Creator); err != nil {
+		return th, err
+	}
+	if err := checkThreadName(d.Name); err != nil {
+		return th, err
+	}
+	names := []string{d.Creator}
+	for _, p := range d.Participants {
+		if p, err = checkParticipant(p); err != nil {
+			return th, err
+		}
+		if !slices.Contains(names, p) {
+			names = append(names, p)
+		}
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		conf, err := agents.Acting(t, d.Creator, d.Register)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if conf.Agents[name] == nil {
+				return agents.UnknownAgent(t.Conn, orchestrator.NotFound, "participant: ", name, conf)
+			}
+		}
+		th, err = createThread(t, &d, names)
+		return err
+	})
+	return th, err
+}
+
+// createThread is CreateThread for names that were checked. The first of participants is the creator.
+func createThread(t *ledger.Tx, d *ThreadDraft, participants []string) (th Thread, err error) {
+	id, err := t.NewID("thread-")
+	if err != nil {
+		return th, err
+	}
+	t.Traced = true
+	if _, err := t.Exec(`INSERT INTO threads (thread_id, session_id, name, creator, created_at) VALUES (?, ?, ?, ?, ?)`,
+		id, d.Session, d.Name, d.Creator, t.Now); err != nil {
+		return th, err
+	}
+	for _, name := range participants {
+		if err := addParticipant(t, id, name); err != nil {
+			return th, err
+		}
+	}
+	th, _, err = thread(t.Conn, id)
+	return th, err
+}
+
+// checkParticipant folds and checks the name of who is to take part. The user cannot, since nobody posts in that name; the
+// operator can.
+func checkParticipant(name string) (string, error) {
+	name, err := orchestrator.CheckName("participant", name)
+	if err == nil && name == orchestrator.User {
+		err = orchestrator.NoMember(name, "thread").WithHint("Post in direct:%s, or write to %s by its name", name, name)
+	}
+	return name, err
+}
+
+// checkThreadName refuses a name that no thread can have.
+func checkThreadName(name string) error {
+	if name == "" {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the thread needs a name")
+	}
+	if err := checkLine("the name of the thread", name, orchestrator.MaxKey); err != nil {
+		return err
+	}
+	return orchestrator.CheckPlain("the name of the thread", name)
+}
+
+// checkLine refuses a text that is too long, or that cannot be stored as it is.
+func checkLine(what, text string, limit int) error {
+	switch {
+	case len(text) > limit:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s has %d bytes; at most %d are allowed", what, len(text), limit)
+	case strings.ContainsRune(text, 0) || !utf8.ValidString(text):
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s holds a NUL or is not valid UTF-8", what)
+	}
+	return nil
+}
+
+// AddParticipant lets an agent take part in a thread from now on; added is false for one that does already. Errors:
+// invalid_params for the user; not_found for the agent or the thread, also when by takes no part in it itself; conflict for a
+// closed thread.
+func AddParticipant(ctx context.Context, l *ledger.Ledger, c ThreadChange, agent string) (th Thread, added bool, err error) {
+	if agent, err = checkParticipant(agent); err != nil {
+		return th, false, err
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		if th, err = openThread(t, &c); err != nil {
+			return err
+		}
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		if conf.Agents[agent] == nil {
+			return agents.UnknownAgent(t.Conn, orchestrator.NotFound, "participant: ", agent, conf)
+		}
+		if added = !th.Has(agent); !added {
+			return nil
+		}
+		t.Traced = true
+		if err := addParticipant(t, th.ID, agent); err != nil {
+			return err
+		}
+		t.Ring.Add([]string{orchestrator.AnyThread}) // what was posted before is new to it
+		th, _, err = thread(t.Conn, th.ID)
+		return err
+	})
+	return th, added, err
+}
+
+func addParticipant(t *ledger.Tx, thread, agent string) error {
+	_, err := t.Exec(`INSERT INTO thread_participants (thread_id, agent, joined_at) VALUES (?, ?, ?)`, thread, agent, t.Now)
+	return err
+}
+
+// RemoveParticipant ends an agent's part in a thread. What was sent to it stays. Errors: as AddParticipant; not_found
+// also for an agent that takes no part.
+func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c ThreadChange, agent string) (th Thread, err error) {
+	if agent, err = orchestrator.CheckName("participant", agent); err != nil {
+		return th, err
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		if th, err = openThread(t, &c); err != nil {
+			return err
+		}
+		if !th.Has(agent) {
+			return orchestrator.Errorf(orchestrator.NotFound, "%s takes no part in %s", agent, th.ID).WithHint("%s", orchestrator.DidYouMean(agent, th.Names()))
+		}
+		t.Traced = true
+		if _, err := t.Exec(`DELETE FROM thread_participants WHERE thread_id = ? AND agent = ?`, th.ID, agent); err != nil {
+			return err
+		}
+		th, _, err = thread(t.Conn, th.ID)
+		return err
+	})
+	return th, err
+}
+
+// Closing is the end of a thread, with a notice of the type ThreadClosed.
+type Closing struct {
+	Summary string // what came of it, at most 8 KiB; it is kept with the thread
+	Notice
+}
+
+// Notice is what the router itself says in a thread of what was done to it.
+type Notice struct {
+	Type    string          // any word, at most 64 bytes
+	Payload json.RawMessage // one JSON value of at most MaxPayload bytes; nil says nothing
+}
+
+// Close ends a conversation: its posts and the summary stay, and it takes no more. The notice is its last post, of the
+// router itself; everybody who takes part gets it as a message, but for who closes. Retention counts the age of the posts
+// from now on. Errors: invalid_params for a summary of more than 8 KiB; as AddParticipant.
+func Close(ctx context.Context, l *ledger.Ledger, c ThreadChange, end Closing) (th Thread, err error) {
+	if err := checkLine("the summary", end.Summary, orchestrator.MaxText); err != nil {
+		return th, err
+	}
+	err = l.Write(ctx, func(t *ledger.Tx) error {
+		if th, err = openThread(t, &c); err != nil {
+			return err
+		}
+		t.Traced = true
+		if _, err := t.Exec(`UPDATE threads SET status = 'closed', summary = ?, closed_at = ? WHERE thread_id = ?`,
+			end.Summary, t.Now, th.ID); err != nil {
+			return err
+		}
+		if err := tellClosed(t, &th, orchestrator.FoldName(c.By), &end); err != nil {
+			return err
+		}
+		th, _, err = thread(t.Conn, th.ID)
+		return err
+	})
+	return th, err
+}
+
+// tellClosed posts the notice that a thread was closed.
+func tellClosed(t *ledger.Tx, th *Thread, by string, end *Closing) error {
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	told := slices.DeleteFunc(th.Names(), func(name string) bool { return name == by || conf.Agents[name] == nil })
+	return postNotice(t, th, &end.Notice, told)
+}
+
+// postNotice posts a notice in a thread. Those whom it mentions get it as a message of their own.
+func postNotice(t *ledger.Tx, th *Thread, notice *Notice, mentions []string) error {
+	if notice.Payload == nil {
+		return nil
+	}
+	conf, err := t.Config()
+	if err != nil {
+		return err
+	}
+	d, err := ledger.CheckContent(orchestrator.Draft{Sender: orchestrator.SystemSender, Type: notice.Type, Payload: notice.Payload, ThreadID: th.ID, SessionID: th.Session})
+	if err != nil {
+		return err
+	}
+	return insertPost(t, conf, &d, 0, &Posted{Mentions: mentions})
+}
+
+// openThread returns a thread that may be changed by whoever asks. A participant finds it by its id in whatever session
+// it asks, since what mentions it reaches it there too; the administrator finds those of the session.
+func openThread(t *ledger.Tx, c *ThreadChange) (Thread, error) {
+	th, found, err := thread(t.Conn, c.Thread)
+	switch {
+	case err != nil:
+		return th, err
+	case c.By != "" && !th.Has(orchestrator.FoldName(c.By)):
+		return th, noThread(c.Thread)
+	case c.By == "" && (!found || th.Session != orchestrator.FoldName(c.Session)):
+		return th, orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q in the session %s", orchestrator.Clip(c.Thread), orchestrator.Clip(c.Session)).
+			WithHint("create_thread answers with the id of the thread it makes; it may be in another session")
+	case th.Status != OpenThread:
+		return th, orchestrator.Errorf(orchestrator.Conflict, "%s was closed at %s", th.ID, th.ClosedAt).WithHint("Start a new thread")
+	}
+	return th, nil
+}
+
+// thread returns a thread with those who take part, whatever its session.
+func thread(c *store.Conn, id string) (th Thread, found bool, err error) {
+	err = c.Query(`
+		SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads WHERE thread_id = ?`,
+		func(row store.Row) error {
+			th = Thread{
+				ID: row.Text(0), Session: row.Text(1), Name: row.Text(2), Creator: row.Text(3),
+				Status: ThreadStatus(row.Text(4)), Summary: row.Text(5), CreatedAt: row.Text(6), ClosedAt: row.Text(7),
+				Participants: []Participant{},
+			}
+			found = true
+			return nil
+		}, id)
+	if err != nil || !found {
+		return th, found, err
+	}
+	err = c.Query(`
+		SELECT p.agent, coalesce(nullif(s.display_name, ''), p.agent), p.joined_at
+		FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent
+		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`, func(row store.Row) error {
+		th.Participants = append(th.Participants, Participant{row.Text(0), row.Text(1), row.Text(2)})
+		return nil
+	}, th.ID, th.Session, th.Creator)
+	return th, found, err
+}
+
+// Names lists who takes part.
+func (th *Thread) Names() []string {
+	names := make([]string, len(th.Participants))
+	for i, p := range th.Participants {
+		names[i] = p.Agent
+	}
+	return names
+}
+
+// List returns those of the threads that exist, by id, whatever their session: whoever shows messages must be able to
+// say where they belong.
+func List(ctx context.Context, l *ledger.Ledger, ids []string) (map[string]Thread, error) {
+	threads := map[string]Thread{}
+	err := l.ReadTables(ctx, func(c *store.Conn) error {
+		for _, id := range ids {
+			th, found, err := thread(c, id)
+			if err != nil {
+				return err
+			}
+			if found {
+				threads[id] = th
+			}
+		}
+		return nil
+	})
+	return threads, err
+}
