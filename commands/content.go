@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/teams"
 )
 
 // Content is what a message says, apart from the form that its vocabulary gave it. Every vocabulary renders messages of
@@ -48,7 +47,7 @@ func ContentOf(m *orchestrator.Message) Content {
 	c := Content{Text: string(m.Payload), Data: m.Payload}
 	if json.Unmarshal(fields["type"], &text) == nil {
 		switch text {
-		case teams.ShutdownRequest, teams.ShutdownResponse, teams.PlanApprovalRequest, teams.PlanApprovalResponse:
+		case orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest, orchestrator.PlanApprovalResponse:
 			c.Protocol = text
 		}
 	}

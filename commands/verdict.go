@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/teams"
 )
 
 // TeamVerdict makes the answer to a team's request, in the form in which it was asked. why is what speaks against it, or
@@ -21,10 +20,10 @@ func TeamVerdict(q orchestrator.Asked, approve bool, why *string) (*orchestrator
 		Feedback  *string `json:"feedback,omitempty"`
 		// PlanModeRequired is false in the approval of a plan, which ends the requester's plan mode.
 		PlanModeRequired *bool `json:"plan_mode_required,omitempty"`
-	}{Type: teams.ShutdownResponse, RequestID: q.RequestID, Approve: approve}
+	}{Type: orchestrator.ShutdownResponse, RequestID: q.RequestID, Approve: approve}
 	summary := "Shutdown "
 	if q.Kind == orchestrator.PlanApproval {
-		body.Type, body.Feedback, summary = teams.PlanApprovalResponse, why, "Plan "
+		body.Type, body.Feedback, summary = orchestrator.PlanApprovalResponse, why, "Plan "
 		if approve {
 			body.PlanModeRequired = new(false)
 		}

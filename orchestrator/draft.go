@@ -128,3 +128,11 @@ func QuotingHint(text []byte) string {
 	}
 	return `A bare text needs quotes of its own: '"hello"'`
 }
+
+// The types of the messages by which members of a team ask and answer each other. Source: document 001.
+const (
+	ShutdownRequest      = string(Shutdown) + "_request"
+	ShutdownResponse     = string(Shutdown) + "_response"
+	PlanApprovalRequest  = string(PlanApproval) + "_request"
+	PlanApprovalResponse = string(PlanApproval) + "_response"
+)

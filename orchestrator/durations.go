@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+// Day is 24 hours.
 const Day = 24 * time.Hour
 
 // ParseDuration reads Go's durations (30s, 1h30m), days (7d) and bare numbers of seconds (300).

@@ -79,7 +79,7 @@ type Message struct {
 	Mark string `json:"-"`
 
 	Seq        int64  `json:"-"`
-	Ttl        *int64 `json:"-"` // seconds, the sender's own
+	TTL        *int64 `json:"-"` // seconds, the sender's own
 	LeaseToken string `json:"-"`
 	Marks      string `json:"-"` // all transports' marks, JSON
 	Reader     string `json:"-"` // of a post that Wait took: the agent that waited
@@ -123,3 +123,19 @@ func PriorityOf(word string) int {
 
 // PriorityWord is the word that comes nearest to a priority's number, -9 to 9.
 func PriorityWord(priority int) string { return Priorities[min(max(priority, -1), 2)+1] }
+
+// TTLEnd is when the time ends that the sender gave the message to live; "" when it gave none.
+func (m *Message) TTLEnd() string {
+	if m.TTL == nil {
+		return ""
+	}
+	return m.ExpiresAt
+}
+
+// Attempt is the number of the delivery attempt that would be, or is being, made.
+func (m *Message) Attempt() int {
+	if m.Status == Retry {
+		return m.RetryCount + 2
+	}
+	return 1
+}

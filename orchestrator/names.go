@@ -1,9 +1,10 @@
 package orchestrator
 
 import (
-	"mailroom/orchestrator/nearest"
 	"slices"
 	"strings"
+
+	"mailroom/orchestrator/nearest"
 )
 
 // maxName is the longest agent or group name, in bytes.
@@ -81,6 +82,7 @@ func CanBeAgent(name string) bool {
 	return err == nil
 }
 
+// IsName reports whether a text has the form of a name.
 func IsName(s string) bool {
 	if s == "" || len(s) > maxName || s[0] < 'a' || s[0] > 'z' {
 		return false

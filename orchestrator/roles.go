@@ -25,4 +25,5 @@ func CheckRecipient(kind, recipient string) (string, error) {
 	return RolePrefix + role, CheckPlain("the role", role)
 }
 
+// FoldRole brings a role into the form in which roles are compared.
 func FoldRole(role string) string { return strings.ToLower(strings.TrimSpace(role)) }

@@ -39,3 +39,18 @@ func Clip(s string) string {
 	}
 	return s
 }
+
+// maxSaid bounds what an error holds of a command's last output, in bytes. The trace has more.
+const maxSaid = 300
+
+// LastLines is the end of what a command printed: whole lines of it, if they are short enough.
+func LastLines(output string) string {
+	output = strings.TrimSpace(output)
+	if len(output) > maxSaid {
+		output = strings.ToValidUTF8(output[len(output)-maxSaid:], "") // the cut may go through a character
+		if _, whole, found := strings.Cut(output, "\n"); found {
+			output = whole
+		}
+	}
+	return output
+}

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"mailroom/orchestrator/orchestratortest"
-
 	"github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator/orchestratortest"
 )
 
 // faulty is the program with the clock and the patience that a test sets: it is MAILROOM_TEST_CLOCK's content off the

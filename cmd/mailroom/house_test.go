@@ -17,43 +17,96 @@ import (
 
 // The house rules that a program can check. Source: ARCHITECTURE.md.
 
-// mayImport says which packages of ours each package may import. A vocabulary is any folder of commands/ that is not
-// named here.
-var mayImport = map[string][]string{
-	"":                              {},
-	"tracing":                       {},
-	"orchestrator":                  {"", "orchestrator/process", "tracing", "orchestrator/store"},
-	"orchestrator/process":          {},
-	"orchestrator/letter":           {"orchestrator"},
-	"orchestrator/program":          {"orchestrator", "orchestrator/process"},
-	"orchestrator/person":           {"orchestrator", "tracing"},
-	"orchestrator/transport":        {"orchestrator", "orchestrator/letter", "orchestrator/program"},
-	"orchestrator/watchdog":         {"orchestrator", "orchestrator/program"},
-	"orchestrator/bridge":           {"orchestrator", "orchestrator/letter", "tracing"},
-	"orchestrator/orchestratortest": {"", "tracing", "orchestrator"},
+// engine are the packages that commands and surfaces use: words and verbs. The engine is put together in router, which only cmd
+// and tests know.
+var engine = []string{
+	"orchestrator", "orchestrator/agents", "orchestrator/delivery", "orchestrator/ledger", "orchestrator/messages", "orchestrator/nearest",
+	"orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/retention",
+	"orchestrator/schedules", "orchestrator/sessions", "orchestrator/store", "orchestrator/teams", "orchestrator/threads", "tracing",
+}
 
-	"orchestrator/orchestratortest/powerloss":  {"orchestrator", "orchestrator/transport"},
+// rows are the packages below every kind of record: what changes a row, and what is sent.
+var rows = []string{"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/messages", "orchestrator/push", "orchestrator/store", "tracing"}
+
+func and(list []string, more ...string) []string { return slices.Concat(list, more) }
+
+// mayImport says which packages of ours each package may import, floor by floor from the ground up. A vocabulary is any folder of
+// commands/ that is not named here.
+var mayImport = map[string][]string{
+	"":                     {},
+	"tracing":              {},
+	"orchestrator/nearest": {},
+	"orchestrator/process": {},
+
+	"orchestrator": {"orchestrator/nearest", "tracing"},
+
+	"orchestrator/confusables": {"orchestrator"},
+	"orchestrator/letter":      {"orchestrator", "orchestrator/nearest"},
+	"orchestrator/program":     {"orchestrator", "orchestrator/process"},
+	"orchestrator/push":        {"orchestrator"},
+	"orchestrator/store":       {"orchestrator"},
+
+	// The stores know requests and no rows, and not each other. Nothing but router knows them.
+	"orchestrator/store/sqlite":   {"", "orchestrator", "orchestrator/store", "tracing"},
+	"orchestrator/store/postgres": {},
+	// What carries messages outward gets no ledger.
+	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
+
+	"orchestrator/ledger":   {"orchestrator", "orchestrator/push", "orchestrator/store", "tracing"},
+	"orchestrator/agents":   {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/store", "tracing"},
+	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process", "orchestrator/store", "tracing"},
+	"orchestrator/delivery": rows,
+
+	// The kinds of records do not know each other, but that an answer of the user may be to a team's request. Only reading
+	// delivers.
+	"orchestrator/reading":   and(rows, "orchestrator/delivery", "orchestrator/process"),
+	"orchestrator/schedules": rows,
+	"orchestrator/sessions":  rows,
+	"orchestrator/teams":     rows,
+	"orchestrator/threads":   rows,
+	"orchestrator/questions": and(rows, "orchestrator/teams"),
+
+	"orchestrator/retention": and(rows, "orchestrator/delivery"),
+	"orchestrator/overview":  and(rows, "orchestrator/delivery", "orchestrator/questions", "orchestrator/schedules", "orchestrator/sessions"),
+	"orchestrator/bridge":    and(rows, "orchestrator/delivery", "orchestrator/letter"),
+	"orchestrator/watchdog":  and(rows, "orchestrator/delivery", "orchestrator/program", "orchestrator/sessions"),
+	"orchestrator/person":    and(rows, "orchestrator/confusables", "orchestrator/delivery", "orchestrator/overview", "orchestrator/questions"),
+	"orchestrator/router": and(rows, "orchestrator/delivery", "orchestrator/questions", "orchestrator/sessions", "orchestrator/store/sqlite",
+		"orchestrator/teams", "orchestrator/threads"),
+
+	"commands":                  engine,
+	"commands/VOCABULARY":       and(engine, "commands"),
+	"commands/ralph":            and(engine, "commands", "orchestrator/bridge", "orchestrator/letter", "orchestrator/watchdog"),
+	"commands/signal":           and(engine, "commands", "orchestrator/letter", "orchestrator/person"),
+	"commands/surface":          {"commands", "orchestrator"},
+	"commands/surface/listener": {"commands", "orchestrator"},
+	"commands/surface/web":      and(engine, "commands", "commands/surface", "commands/surface/listener"),
+	"commands/surface/phone":    and(engine, "commands", "commands/surface/listener", "orchestrator/person"),
+	"commands/surface/mcp":      and(engine, "commands", "commands/surface", "commands/surface/web"),
+	"commands/surface/daemon": and(engine, "commands", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web",
+		"orchestrator/person", "orchestrator/watchdog"),
+	"commands/surface/cli": and(engine, "commands", "commands/surface", "commands/surface/daemon", "commands/surface/mcp", "commands/surface/phone",
+		"commands/surface/web"),
+
+	// Test machinery.
+	"orchestrator/store/postgres/postgrestest": {},
+	"orchestrator/orchestratortest":            {"", "tracing", "orchestrator"},
 	"orchestrator/orchestratortest/corpus":     {},
 	"orchestrator/orchestratortest/helper":     {},
-	"orchestrator/orchestratortest/statements": {"orchestrator/store"},
-	"orchestrator/store":                       {},
-	"orchestrator/store/postgres":              {},
-	"orchestrator/store/postgres/postgrestest": {},
 	"orchestrator/orchestratortest/history":    {}, // it trusts nothing of what it checks
-	"orchestrator/orchestratortest/torture":    {"orchestrator", "orchestrator/orchestratortest/history"},
-	"commands":                                 {"orchestrator", "tracing"},
-	"commands/VOCABULARY":                      {"commands", "orchestrator", "tracing"},
-	"commands/ralph":                           {"commands", "orchestrator", "orchestrator/bridge", "orchestrator/letter", "orchestrator/watchdog", "tracing"},
-	"commands/signal":                          {"commands", "orchestrator", "orchestrator/letter", "orchestrator/person", "tracing"},
-	"commands/surface":                         {"commands", "orchestrator"},
-	"commands/surface/cli":                     {"commands", "commands/surface", "commands/surface/daemon", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web", "orchestrator", "tracing"},
-	"commands/surface/daemon":                  {"commands", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web", "orchestrator", "orchestrator/person", "orchestrator/watchdog"},
-	"commands/surface/mcp":                     {"commands", "commands/surface", "commands/surface/web", "orchestrator", "tracing"},
-	"commands/surface/web":                     {"commands", "commands/surface", "commands/surface/listener", "orchestrator", "tracing"},
-	"commands/surface/listener":                {"commands", "orchestrator"},
-	"commands/surface/phone":                   {"commands", "commands/surface/listener", "orchestrator", "orchestrator/person", "tracing"},
-	"commands/surface/surfacetest":             {"commands", "commands/admin", "commands/coral", "commands/ralph", "commands/relay", "commands/route", "commands/team", "orchestrator", "orchestrator/transport"},
+	"orchestrator/orchestratortest/statements": {"orchestrator/store"},
+	"orchestrator/orchestratortest/powerloss":  and(engine, "orchestrator/router", "orchestrator/transport"),
+	"orchestrator/orchestratortest/torture":    and(engine, "orchestrator/router", "orchestrator/orchestratortest/history"),
 	"commands/surface/phone/browsertest":       {"orchestrator"},
+	"commands/surface/surfacetest": and(engine, "commands", "commands/admin", "commands/coral", "commands/ralph", "commands/relay", "commands/route",
+		"commands/team", "orchestrator/router", "orchestrator/transport"),
+}
+
+// mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.
+var mayReach = map[string][]string{
+	"github.com/mattn/go-sqlite3": {"orchestrator/store/sqlite"},
+	"golang.org/x/sys/unix": {"orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
+		"orchestrator/transport", "commands/surface/listener", "commands/surface/web"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.
@@ -113,11 +166,12 @@ func rule(folder string) string {
 	return folder
 }
 
-// TestImportsRunOneWay: cmd, then the surfaces, then the vocabularies, then commands, then orchestrator, then the root and
-// tracing. Only cmd puts vocabularies, transports and the command line together; of the surfaces cli is above daemon, that above
-// mcp and phone, and those above web and listener.
+// TestImportsRunOneWay: cmd, then the surfaces, then the vocabularies, then commands, then the engine's floors, then the root and
+// tracing. Only cmd puts router, vocabularies, transports and the command line together; of the surfaces cli is above daemon, that
+// above mcp and phone, and those above web and listener.
 func TestImportsRunOneWay(t *testing.T) {
 	t.Parallel()
+	used := map[string]bool{}
 	for _, s := range sources(t) {
 		if s.test || strings.HasPrefix(s.folder, "cmd/") || s.folder == "bench" {
 			continue
@@ -131,6 +185,17 @@ func TestImportsRunOneWay(t *testing.T) {
 			ours, isOurs := strings.CutPrefix(name+"/", "mailroom/")
 			if ours = strings.TrimSuffix(ours, "/"); isOurs && !slices.Contains(allowed, ours) {
 				t.Errorf("%s imports %s; it may import only %q of ours", s.path, name, allowed)
+			}
+			if folders, bound := mayReach[name]; bound && !strings.HasPrefix(s.folder, "orchestrator/orchestratortest") && !slices.Contains(folders, s.folder) {
+				t.Errorf("%s imports %s; only %q may", s.path, name, folders)
+			}
+			used[s.folder+" "+name] = true
+		}
+	}
+	for name, folders := range mayReach {
+		for _, folder := range folders {
+			if !used[folder+" "+name] {
+				t.Errorf("%s need not import %s any more: take it out of mayReach", folder, name)
 			}
 		}
 	}
@@ -278,7 +343,7 @@ func mentions(node ast.Node, name string) (found bool) {
 }
 
 // TestStatementsArePlannedOnce: a bare parameter behind LIMIT or OFFSET has SQLite plan a statement anew for every
-// value; see the comment on statement in orchestrator/conn.go.
+// value; see the comment on statement in orchestrator/store/sqlite/conn.go.
 func TestStatementsArePlannedOnce(t *testing.T) {
 	t.Parallel()
 	bare := regexp.MustCompile(`(?i)\b(LIMIT|OFFSET)\s+[?:@$]`)

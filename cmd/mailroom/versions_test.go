@@ -20,7 +20,7 @@ import (
 // nextVersion is the program as the next version will be: built from these sources, with one more migration. The
 // environment variable oldestEnv says which programs may still use what it has migrated.
 var nextVersion = sync.OnceValues(func() (program string, err error) {
-	const source = "../../orchestrator/migrate.go"
+	const source = "../../orchestrator/store/sqlite/migrate.go"
 	code, err := os.ReadFile(source)
 	if err != nil {
 		return "", err

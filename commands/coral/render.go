@@ -10,7 +10,6 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/threads"
 )
 
@@ -173,7 +172,7 @@ func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
 	}
 	shown := Message{
 		ID: m.ID, Timestamp: millis(sentAt), Sender: v.party(m.Sender, in), Mentions: []Party{}, Content: text(content.Text),
-		Type: m.Type, Action: m.Action, ReplyTo: m.ReplyTo, Group: m.Group, ExpiresAt: ledger.TTLEnd(m),
+		Type: m.Type, Action: m.Action, ReplyTo: m.ReplyTo, Group: m.Group, ExpiresAt: m.TTLEnd(),
 		Summary: text(m.Summary), Context: text(m.Context), Data: content.Data,
 	}
 	if string(content.Data) != content.Text {

@@ -12,7 +12,6 @@ import (
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/messages"
-	"mailroom/orchestrator/teams"
 	"mailroom/tracing"
 )
 
@@ -90,7 +89,7 @@ func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err er
 		return d, err
 	}
 	switch p.Type {
-	case "answer", teams.ShutdownResponse, teams.PlanApprovalResponse:
+	case "answer", orchestrator.ShutdownResponse, orchestrator.PlanApprovalResponse:
 		d.Verdict = commands.VerdictIn(p.Payload)
 	}
 	d.Presence, err = letter.Check(p.Type, d.Sender, p.Payload)
@@ -112,9 +111,9 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 	if err != nil {
 		return err
 	}
-	from := &ledger.Agent{Name: sender}
+	from := letter.Party{Name: sender}
 	if i := slices.IndexFunc(names, func(a ledger.Agent) bool { return a.Name == sender }); i >= 0 {
-		from = &names[i]
+		from.Role = names[i].Role
 	} else if env.Caller.Name == "" || orchestrator.IsBuiltIn(sender) {
 		return nil // the operator is in no route, and any other is about to register itself
 	}
@@ -122,7 +121,7 @@ func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender st
 		if !slices.Contains(to, names[i].Name) {
 			continue
 		}
-		if err := letter.CheckRoute(p.Type, from, &names[i]); err != nil {
+		if err := letter.CheckRoute(p.Type, from, letter.Party{Name: names[i].Name, Role: names[i].Role}); err != nil {
 			return err
 		}
 	}

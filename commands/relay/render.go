@@ -6,7 +6,6 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
 )
 
 // Message is a message of any vocabulary as this one shows it. Source: dialects.md, "relay".
@@ -39,7 +38,7 @@ func render(m *orchestrator.Message) Message {
 		MessageID: m.ID, Source: m.Sender, Target: m.Recipient, Type: m.Type, Message: content.Text,
 		Priority: orchestrator.PriorityWord(m.Priority), Action: m.Action, Context: m.Context, SessionID: m.SessionID,
 		ReplyTo: m.ReplyTo, ThreadID: m.ThreadID, Payload: content.Data, SentAt: m.CreatedAt,
-		Summary: m.Summary, Mentions: content.Mentions, MulticastID: m.MulticastID, ExpiresAt: ledger.TTLEnd(m),
+		Summary: m.Summary, Mentions: content.Mentions, MulticastID: m.MulticastID, ExpiresAt: m.TTLEnd(),
 	}
 	if m.Group != "" && !strings.HasPrefix(m.Group, orchestrator.ThreadPrefix) { // nobody here can send to a thread
 		r.Target = m.Group

@@ -79,7 +79,7 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 		Asker: m.Sender, Encrypted: true, Priority: priorityOf(m), SessionID: m.SessionID, ThreadID: m.ThreadID, MessageID: m.ID,
 		Context: cut(m.Context, maxContext, m.ID), TTL: person.DefaultTTL,
 	}
-	if ends, err := time.Parse(time.RFC3339, ledger.TTLEnd(m)); err == nil {
+	if ends, err := time.Parse(time.RFC3339, m.TTLEnd()); err == nil {
 		q.TTL = max(min(ends.Sub(now), orchestrator.MaxTTL), time.Second)
 	}
 	c := commands.ContentOf(m)
@@ -93,9 +93,9 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 	_ = json.Unmarshal(c.Data, &said) // what has another form is no part of it
 	text := c.Text
 	switch m.Type {
-	case teams.PlanApprovalRequest:
+	case orchestrator.PlanApprovalRequest:
 		q.Options, text = verdicts, "May I carry out this plan? "+cmp.Or(said.Plan, text)
-	case teams.ShutdownRequest:
+	case orchestrator.ShutdownRequest:
 		q.Options, text = verdicts, "Shut down? "+cmp.Or(said.Reason, m.Summary, m.Sender+" asks for it")
 	default:
 		text = cmp.Or(said.Question, text)
@@ -237,7 +237,7 @@ func replyTo(m *orchestrator.Message, answer *person.Response) (reply questions.
 	}}
 	d := &reply.Draft
 	var body any
-	isRequest := m.Type == teams.PlanApprovalRequest || m.Type == teams.ShutdownRequest
+	isRequest := m.Type == orchestrator.PlanApprovalRequest || m.Type == orchestrator.ShutdownRequest
 	switch {
 	case isRequest && slices.Contains(verdicts, answer.Text): // and not a Yes to something else, whose type was changed in the table
 		return verdict(m, reply, answer.Text == verdicts[approval])
@@ -266,7 +266,7 @@ func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool) (
 		asked.RequestID = "" // it asked in another form: the answer says what it answers by reply_to
 	}
 	q := orchestrator.Asked{RequestID: asked.RequestID, Kind: orchestrator.Shutdown}
-	if m.Type == teams.PlanApprovalRequest {
+	if m.Type == orchestrator.PlanApprovalRequest {
 		q.Kind = orchestrator.PlanApproval
 	}
 	var why *string

@@ -143,7 +143,7 @@ func (r SendMessageResult) Text(w *commands.Text) {
 		w.Printf("It %s.\n", r.Note)
 	}
 	switch {
-	case r.RequestID != "" && (r.Type == teams.ShutdownRequest || r.Type == teams.PlanApprovalRequest):
+	case r.RequestID != "" && (r.Type == orchestrator.ShutdownRequest || r.Type == orchestrator.PlanApprovalRequest):
 		w.Printf("%s is to answer it under the id %s.\n", r.To, r.RequestID)
 	case r.Presence == string(orchestrator.Stopped):
 		w.Printf("%s\n", w.Paint(commands.Yellow, r.From+" has stopped: end your process."))

@@ -15,7 +15,7 @@ const textType = "message"
 
 // protocolTypes are the protocols, in the order in which an error lists them.
 var protocolTypes = []string{
-	teams.ShutdownRequest, teams.ShutdownResponse, teams.PlanApprovalRequest, teams.PlanApprovalResponse,
+	orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest, orchestrator.PlanApprovalResponse,
 }
 
 // content is what a caller wants to send, read and checked.
@@ -84,13 +84,13 @@ func typeOf(object json.RawMessage) string {
 func readProtocol(object json.RawMessage) (c content, err error) {
 	kind := typeOf(object)
 	switch kind {
-	case teams.ShutdownRequest:
+	case orchestrator.ShutdownRequest:
 		c, err = readShutdownRequest(object)
-	case teams.PlanApprovalRequest:
+	case orchestrator.PlanApprovalRequest:
 		c, err = readPlanRequest(object)
-	case teams.ShutdownResponse:
+	case orchestrator.ShutdownResponse:
 		c, err = readShutdownResponse(object)
-	case teams.PlanApprovalResponse:
+	case orchestrator.PlanApprovalResponse:
 		c, err = readPlanResponse(object)
 	default:
 		what := "has no type"

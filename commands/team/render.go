@@ -6,7 +6,6 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
 )
 
 // Message is a message as a teammate reads it, whatever vocabulary it was sent in. What the team's own form has no place
@@ -38,7 +37,7 @@ func rendered(m *orchestrator.Message) Message {
 	r := Message{
 		ID: m.ID, From: m.Sender, Summary: m.Summary, Timestamp: cmp.Or(m.CreatedAt, m.DeliveredAt), Type: m.Type, Mentions: c.Mentions,
 		Action: m.Action, Context: m.Context, ReplyTo: m.ReplyTo, ThreadID: m.ThreadID, Session: m.SessionID,
-		MulticastID: m.MulticastID, Group: m.Group, ExpiresAt: ledger.TTLEnd(m),
+		MulticastID: m.MulticastID, Group: m.Group, ExpiresAt: m.TTLEnd(),
 	}
 	if m.Priority != 0 {
 		r.Priority = orchestrator.PriorityWord(m.Priority)

@@ -4,10 +4,11 @@ package agents
 
 import (
 	"context"
+	"slices"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
-	"slices"
 )
 
 func groupsOf(conf *ledger.Config, agent string) []string {

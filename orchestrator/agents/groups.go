@@ -2,11 +2,12 @@ package agents
 
 import (
 	"context"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
 	"maps"
 	"slices"
 	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // Group is a name that stands for several agents.

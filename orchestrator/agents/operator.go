@@ -3,9 +3,10 @@ package agents
 import (
 	"context"
 	"fmt"
+	"strings"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
-	"strings"
 )
 
 // takenNote says of a built-in name that it was, or is, somebody else's, too; "" when it is not.

@@ -151,6 +151,7 @@ func SaidPresence(t *ledger.Tx, d *orchestrator.Draft) error {
 	return err
 }
 
+// StorePresence writes what an agent does in a session, and notes that it was heard of.
 func StorePresence(t *ledger.Tx, p *Presence) error {
 	t.Traced = true
 	if _, err := t.Exec(`
@@ -177,6 +178,7 @@ func scanPresence(row store.Row) Presence {
 	}
 }
 
+// PresenceOf reads the part that an agent takes in a session.
 func PresenceOf(c *store.Conn, session, agent string) (p Presence, found bool, err error) {
 	err = c.Query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`, func(row store.Row) error {
 		p, found = scanPresence(row), true
@@ -197,6 +199,7 @@ func Presences(ctx context.Context, l *ledger.Ledger, session string) (list []Pr
 	return list, err
 }
 
+// PresencesIn lists who takes part in a session, in order of joining.
 func PresencesIn(c *store.Conn, session string) (list []Presence, err error) {
 	list = []Presence{}
 	err = c.Query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, func(row store.Row) error {

@@ -73,11 +73,13 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	return secret, token, err
 }
 
+// HashToken is what is stored of a token.
 func HashToken(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
+// AsFlag writes a truth value as SQL has it, 0 or 1.
 func AsFlag(yes bool) int {
 	if yes {
 		return 1
@@ -159,6 +161,7 @@ func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64,
 	return n, err
 }
 
+// RevokeTokensIn revokes the tokens of an agent and returns how many were valid.
 func RevokeTokensIn(t *ledger.Tx, agent string) (int64, error) {
 	t.Traced = true
 	return t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.Now, agent)

@@ -3,10 +3,11 @@ package agents
 import (
 	"cmp"
 	"fmt"
+	"strings"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
-	"strings"
 )
 
 // UnknownAgent is the error for the name of an agent that nobody has, or has any more. what is as for RemovedAgent.

@@ -163,6 +163,7 @@ func schemes(l *ledger.Ledger) []string {
 	return names
 }
 
+// AddIn adds or updates an agent, and reports whether it was new.
 func AddIn(t *ledger.Tx, u AgentUpdate) (ledger.Agent, bool, error) {
 	conf, err := t.Config()
 	if err != nil {
@@ -328,6 +329,7 @@ func set[T any](field, value *T) {
 	}
 }
 
+// StoreAgent writes the row of an agent.
 func StoreAgent(t *ledger.Tx, a *ledger.Agent) error {
 	_, err := t.Exec(`
 		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -355,10 +357,12 @@ func releaseAll(t *ledger.Tx, name, why string) error {
 	return errors.Join(ReleaseHeld(t, name, why), ReleasePutOff(t, name, why))
 }
 
+// ReleaseHeld lets messages to a name be delivered that were held until somebody has it.
 func ReleaseHeld(t *ledger.Tx, name, why string) error {
 	return releaseRows(t, ledger.Live+" AND held <> 0", "held = 0", name, why)
 }
 
+// ReleasePutOff lets messages to a name be delivered now that its transport had put off.
 func ReleasePutOff(t *ledger.Tx, name, why string) error {
 	return releaseRows(t, ledger.PutOff+" AND lease_token = ''", "next_attempt_at = ''", name, why)
 }

@@ -1,9 +1,10 @@
 package agents
 
 import (
+	"slices"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
-	"slices"
 )
 
 // userSchemes are the transports to the user and the user's devices, which no agent can have.

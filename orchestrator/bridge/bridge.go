@@ -21,7 +21,7 @@ import (
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/messages"
-	"mailroom/orchestrator/store/sqlite"
+	"mailroom/orchestrator/store"
 )
 
 // Options say what is watched.
@@ -144,7 +144,7 @@ func Run(ctx context.Context, router *delivery.Engine, o Options) (Counts, error
 	if err := delivery.Leave(ending, router.Ledger); err != nil {
 		w.log.Warn("the watch could not be signed off", "error", err)
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, sqlite.ErrOutdated) {
+	if cause := context.Cause(ctx); errors.Is(cause, store.ErrOutdated) {
 		err = cause
 	}
 	return w.result(), err
@@ -152,7 +152,7 @@ func Run(ctx context.Context, router *delivery.Engine, o Options) (Counts, error
 
 // trouble tells of an error after which the watch tries again, and ends the watch after one that stays.
 func (w *watch) trouble(ctx context.Context, says string, err error) {
-	if errors.Is(err, sqlite.ErrOutdated) {
+	if errors.Is(err, store.ErrOutdated) {
 		w.end(err)
 	} else if ctx.Err() == nil {
 		w.log.Error(says, "root", w.root, "error", err)

@@ -244,7 +244,7 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 	}
 	from, to := p.agents[sender], p.agents[strings.ToLower(l.To)]
 	if p.strict && from != nil && to != nil {
-		if err := letter.CheckRoute(l.Type, from, to); err != nil {
+		if err := letter.CheckRoute(l.Type, letter.Party{Name: from.Name, Role: from.Role}, letter.Party{Name: to.Name, Role: to.Role}); err != nil {
 			return "", err
 		}
 	}

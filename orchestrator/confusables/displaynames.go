@@ -2,12 +2,13 @@
 package confusables
 
 import (
-	"mailroom/orchestrator"
 	"slices"
 	"strings"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
+
+	"mailroom/orchestrator"
 )
 
 //go:generate go run makeconfusables.go
@@ -18,6 +19,7 @@ import (
 // ASCII, while I looks like l and i does not.
 type look struct{ Small, capital string }
 
+// LookOf returns how a name looks to a person.
 func LookOf(name string) look {
 	words := strings.FieldsFunc(norm.NFKC.String(name), func(r rune) bool { return unicode.IsSpace(r) || r == '\u2800' }) // the Braille blank
 	plain := strings.Join(words, " ")

@@ -1,11 +1,12 @@
 package delivery
 
 import (
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
 	"strings"
 	"sync"
 	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // newAttempt is an attempt at a claim, without its callbacks.

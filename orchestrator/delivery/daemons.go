@@ -84,6 +84,7 @@ func Daemons(ctx context.Context, l *ledger.Ledger) (list []Daemon, err error) {
 	return list, err
 }
 
+// DaemonsIn lists the daemons that were heard of lately.
 func DaemonsIn(c *store.Conn, now time.Time) ([]Daemon, error) {
 	host, _ := os.Hostname()
 	list := []Daemon{}

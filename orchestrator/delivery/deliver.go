@@ -3,14 +3,15 @@ package delivery
 import (
 	"context"
 	"errors"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/store"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 )
 
 // DeliverOptions say what a delivery run does. The zero value delivers everything that is due.

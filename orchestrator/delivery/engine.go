@@ -4,9 +4,10 @@ package delivery
 
 import (
 	"context"
-	"mailroom/orchestrator/ledger"
 	"sync"
 	"time"
+
+	"mailroom/orchestrator/ledger"
 )
 
 // Engine delivers what is due in a database. It is safe for concurrent use; several may deliver from the same database, in

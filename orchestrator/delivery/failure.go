@@ -62,7 +62,7 @@ func giveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool
 	if isTest(m) {
 		return testFailed(t, m, reason)
 	}
-	retries := ledger.Attempt(m) - 1
+	retries := m.Attempt() - 1
 	if !attempted {
 		retries = m.RetryCount
 	}

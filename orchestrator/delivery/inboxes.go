@@ -287,12 +287,12 @@ func (b *InboxBatch) failOne(m *orchestrator.Message, code orchestrator.Code, re
 // failedAttempt describes an attempt of m that has just failed. The text counts attempts, retry_count the retries made.
 func failedAttempt(m *orchestrator.Message, code orchestrator.Code, reason, retryAt string) FailedAttempt {
 	attempts := "1 attempt"
-	if n := ledger.Attempt(m); n > 1 {
+	if n := m.Attempt(); n > 1 {
 		attempts = fmt.Sprintf("%d attempts", n)
 	}
 	return FailedAttempt{
 		Code: code, Message: "Failed to deliver message after " + attempts + ": " + reason, MessageID: m.ID,
-		Recipient: m.Recipient, RetryCount: ledger.Attempt(m) - 1, RetryAt: retryAt,
+		Recipient: m.Recipient, RetryCount: m.Attempt() - 1, RetryAt: retryAt,
 	}
 }
 

@@ -1,11 +1,12 @@
 package delivery
 
 import (
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // ladder is the retry policy as a backoff.BackOff: the waits before the second, third, ... attempt of one message, and
@@ -32,7 +33,7 @@ func (l *ladder) Reset() { l.retries = 0 }
 
 // nextRung returns the wait after the attempt that m is making failed, and false when that was its last.
 func nextRung(s *ledger.Settings, m *orchestrator.Message) (time.Duration, bool) {
-	var policy backoff.BackOff = &ladder{rungs: s.Ladder, maxRetries: m.MaxRetries, retries: ledger.Attempt(m) - 1}
+	var policy backoff.BackOff = &ladder{rungs: s.Ladder, maxRetries: m.MaxRetries, retries: m.Attempt() - 1}
 	wait := policy.NextBackOff()
 	return wait, wait != backoff.Stop
 }

@@ -270,9 +270,9 @@ func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
 		}
 	case isLive && over:
 		return lapse(t, m, "not delivered before it expired at "+m.ExpiresAt)
-	case lease != nil && m.Ttl != nil && over:
+	case lease != nil && m.TTL != nil && over:
 		next = lease.Until // its reader has it, and may acknowledge it still
-	case m.Status == orchestrator.Delivered && m.Ttl != nil && m.ReadAt == "" && over:
+	case m.Status == orchestrator.Delivered && m.TTL != nil && m.ReadAt == "" && over:
 		return lapse(t, m, "not read before it expired at "+m.ExpiresAt)
 	case isLive:
 		next = m.ExpiresAt
@@ -282,7 +282,7 @@ func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
 		} else if err := reportOverdue(t, m); err != nil {
 			return err
 		}
-	case m.Status == orchestrator.Delivered && m.Ttl != nil && m.ReadAt == "":
+	case m.Status == orchestrator.Delivered && m.TTL != nil && m.ReadAt == "":
 		next = m.ExpiresAt
 	}
 	_, err = t.Exec(`UPDATE agent_message SET review_at = ? WHERE seq = ?`, next, m.Seq)

@@ -3,9 +3,10 @@ package delivery
 import (
 	"context"
 	"errors"
+	"strings"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
-	"strings"
 )
 
 // takeSlot takes a slot for a worker of a recipient, if its transport bounds the attempts that are made at a time; nil if it

@@ -2,11 +2,12 @@ package delivery
 
 import (
 	"context"
+	"time"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
-	"time"
 )
 
 // Wakeups returns a channel that gets a value whenever there may be something to deliver: after a ring of the bell, and

@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/store"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 )
 
 // shutdownGrace is how long an attempt may go on once the process was asked to stop. It leaves room in the 10 s within

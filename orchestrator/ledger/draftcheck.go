@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"mailroom/orchestrator"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"mailroom/orchestrator"
 )
 
 // Check validates a draft and brings it into the form in which it is stored.

@@ -1,9 +1,10 @@
 package ledger
 
 import (
-	"mailroom/orchestrator"
 	"strings"
 	"time"
+
+	"mailroom/orchestrator"
 )
 
 // foreignLayouts are the forms in which other programs write times into the table: SQLite's CURRENT_TIMESTAMP and its

@@ -2,11 +2,12 @@ package ledger
 
 import (
 	"context"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"math"
 	"strconv"
 	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // formerPrefix stands before the name of an agent in the key of the row of settings that tells its mail from that of the agent

@@ -85,6 +85,7 @@ func (t *Tx) firstResult(d *orchestrator.Draft) (sent orchestrator.Sent, found b
 	return sent, true, nil
 }
 
+// KeepResult keeps the result of a send for a repeat of its idempotency key.
 func (t *Tx) KeepResult(d *orchestrator.Draft, sent orchestrator.Sent) error {
 	result, err := json.Marshal(sent)
 	if err != nil {

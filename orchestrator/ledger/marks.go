@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+
 	"mailroom/orchestrator"
 )
 

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )

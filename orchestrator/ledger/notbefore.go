@@ -1,8 +1,9 @@
 package ledger
 
 import (
-	"mailroom/orchestrator"
 	"time"
+
+	"mailroom/orchestrator"
 )
 
 // WantedLater is the condition for live rows that their sender wants delivered later: until then next_attempt_at says the same

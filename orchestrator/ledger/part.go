@@ -2,10 +2,11 @@ package ledger
 
 import (
 	"context"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"strings"
 	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // Part is what a kind of record (questions, sessions, ...) adds to the engine, as data: the engine calls the functions of

@@ -88,6 +88,7 @@ func Table(m *orchestrator.Message) string {
 	return "agent_message"
 }
 
+// ScanMessage reads a row whose columns are MessageColumns.
 func ScanMessage(row store.Row) orchestrator.Message {
 	m := orchestrator.Message{
 		Seq: row.Int(0), ID: row.Text(1), Sender: row.Text(2), Recipient: row.Text(3), Type: row.Text(4),
@@ -112,7 +113,7 @@ func ScanMessage(row store.Row) orchestrator.Message {
 	}
 	if row[35] != nil {
 		ttl := row.Int(35)
-		m.Ttl = &ttl
+		m.TTL = &ttl
 	}
 	return m
 }
@@ -122,22 +123,6 @@ const MaxCount = 1_000_000
 
 // CountOf reads a column that counts.
 func CountOf(v any) int { return int(max(0, min(store.Int(v), MaxCount))) }
-
-// TTLEnd is when the time ends that the sender gave the message to live; "" when it gave none.
-func TTLEnd(m *orchestrator.Message) string {
-	if m.Ttl == nil {
-		return ""
-	}
-	return m.ExpiresAt
-}
-
-// Attempt is the number of the delivery attempt that would be, or is being, made.
-func Attempt(m *orchestrator.Message) int {
-	if m.Status == orchestrator.Retry {
-		return m.RetryCount + 2
-	}
-	return 1
-}
 
 // Messages runs a query whose columns are MessageColumns.
 func Messages(c *store.Conn, query string, args ...any) (ms []orchestrator.Message, err error) {

@@ -3,14 +3,15 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/push"
-	"mailroom/orchestrator/store"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/store"
 )
 
 // Settings are the values in force: what the table settings holds, and the defaults for the rest.
@@ -242,6 +243,7 @@ func (l *Ledger) SetSetting(ctx context.Context, key, value string) (Setting, er
 	})
 }
 
+// StoreSetting writes a row of settings.
 func (t *Tx) StoreSetting(key, value string) error {
 	_, err := t.Exec(store.StoreSetting, key, value, t.Now)
 	return err

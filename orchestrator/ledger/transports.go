@@ -1,8 +1,9 @@
 package ledger
 
 import (
-	"mailroom/orchestrator"
 	"strings"
+
+	"mailroom/orchestrator"
 )
 
 // TransportOf finds the transport of a target such as "jsonl:/path" and the address in it.

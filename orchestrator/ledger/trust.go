@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
-	"mailroom/orchestrator/store/sqlite"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // A database says which commands run, which files are written and which addresses are called. One that somebody else wrote,
@@ -96,7 +96,7 @@ func (t *Trust) Add(d TrustedDatabase) error {
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err // what was written of it trusts nothing
 	}
-	return sqlite.SyncFolders(t.Folder)
+	return store.SyncFolders(t.Folder)
 }
 
 // Remove takes the trust in a database back.

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
 )
 
 // Waiting is the status of a message that lies in an inbox folder.
@@ -67,7 +66,7 @@ type origin struct {
 func Of(m *orchestrator.Message) Letter {
 	from := origin{
 		Timestamp: created(m), ReplyTo: m.ReplyTo, Summary: m.Summary, Context: m.Context, Action: m.Action,
-		ThreadID: m.ThreadID, SessionID: m.SessionID, MulticastID: m.MulticastID, MulticastTarget: m.Group, ExpiresAt: ledger.TTLEnd(m),
+		ThreadID: m.ThreadID, SessionID: m.SessionID, MulticastID: m.MulticastID, MulticastTarget: m.Group, ExpiresAt: m.TTLEnd(),
 	}
 	if from.SessionID == orchestrator.DefaultSession {
 		from.SessionID = "" // it says nothing

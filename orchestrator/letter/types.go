@@ -16,7 +16,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/nearest"
 )
 
@@ -181,20 +180,23 @@ var routes = map[string]struct{ from, to string }{
 	statusUpdate:              {"", "watchdog"},
 }
 
+// Party is one end of a route: an agent's name and its role.
+type Party struct{ Name, Role string }
+
 // CheckRoute holds a message to the way that document 002 has for its type. An agent is what the document calls pm,
 // developer, qa or watchdog by its name or by its role. A type that is none of Types may go any way. Error:
 // invalid_params, whose message begins with from or to.
-func CheckRoute(kind string, from, to *ledger.Agent) error {
+func CheckRoute(kind string, from, to Party) error {
 	route := routes[kind]
 	for _, end := range []struct {
 		key, want string
-		agent     *ledger.Agent
+		party     Party
 	}{{"from", route.from, from}, {"to", route.to, to}} {
-		if end.want == "" || end.agent.Name == end.want || strings.EqualFold(end.agent.Role, end.want) {
+		if end.want == "" || end.party.Name == end.want || strings.EqualFold(end.party.Role, end.want) {
 			continue
 		}
 		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s is not %s, and only such a %s goes with the type %s",
-			end.key, end.agent.Name, end.want, map[string]string{"from": "sender", "to": "recipient"}[end.key], kind)
+			end.key, end.party.Name, end.want, map[string]string{"from": "sender", "to": "recipient"}[end.key], kind)
 		e.Details = map[string]any{"parameter": end.key}
 		return e.WithHint("Routes are strict: the sender or the setting ralph.strict_routes wants that. An agent is %s by its name or its role;"+
 			" `mailroom agent list` shows both", end.want)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
 )
 
@@ -173,12 +172,12 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 
 func TestCheckRoute(t *testing.T) {
 	t.Parallel()
-	agent := func(name, role string) *ledger.Agent { return &ledger.Agent{Name: name, Role: role} }
+	agent := func(name, role string) letter.Party { return letter.Party{Name: name, Role: role} }
 	pm, developer, qa, watchdog := agent("pm", ""), agent("developer", ""), agent("qa", ""), agent("watchdog", "")
 	ada := agent("ada", "QA")
 	for _, c := range []struct {
 		kind     string
-		from, to *ledger.Agent
+		from, to letter.Party
 		fault    string
 	}{
 		{"task_assign", pm, developer, ""}, {"task_assign", developer, developer, "from"}, {"task_assign", pm, qa, "to"},

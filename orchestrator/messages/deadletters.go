@@ -162,8 +162,8 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 		due, next = orchestrator.ParseStamp(m.NotBefore), m.NotBefore
 	}
 	expires := due.Add(conf.Settings.ExpireAfter)
-	if m.Ttl != nil {
-		expires = due.Add(orchestrator.SecondsUpTo(*m.Ttl, orchestrator.MaxTTL))
+	if m.TTL != nil {
+		expires = due.Add(orchestrator.SecondsUpTo(*m.TTL, orchestrator.MaxTTL))
 	}
 	_, err = t.Exec(`UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?`,
 		orchestrator.Stamp(expires), min(orchestrator.Stamp(expires), orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.Seq)

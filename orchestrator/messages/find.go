@@ -3,10 +3,11 @@ package messages
 import (
 	"cmp"
 	"context"
+	"slices"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
-	"slices"
 )
 
 // FindMessages returns the rows that an id names: one message, or all of a send to a group, or a post and its mentions.

@@ -3,10 +3,11 @@ package messages
 import (
 	"cmp"
 	"context"
+	"slices"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
-	"slices"
 )
 
 // HistoryFilter selects messages of the past, the archive included. At least one of the first three must be set.

@@ -23,6 +23,7 @@ func HasUnreadPosts(c *store.Conn, agent string) (bool, error) {
 	return n != 0, err
 }
 
+// AnyUnreadPosts reports whether an agent has posts of threads that it has not read.
 func AnyUnreadPosts(ctx context.Context, l *ledger.Ledger, agent string) (there bool, err error) {
 	err = l.LookTables(ctx, func(c *store.Conn) error {
 		there, err = HasUnreadPosts(c, agent)

@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"html"
-	"mailroom/orchestrator"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+
+	"mailroom/orchestrator"
 )
 
 var errVague = errors.New("something went wrong")

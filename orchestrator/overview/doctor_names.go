@@ -2,14 +2,15 @@ package overview
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/store"
-	"slices"
-	"strings"
 )
 
 // odd names what is passed over in the configuration.

@@ -3,14 +3,15 @@ package overview
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/store"
-	"path/filepath"
-	"strings"
 )
 
 // Reason says what holds a message and what would free it.
@@ -180,9 +181,9 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	default:
 		why.Rule, why.Fix = rule, fix
 		switch {
-		case m.Ttl != nil && m.ExpiresAt <= orchestrator.Stamp(l.Now()) && m.ArchivedAt == "":
+		case m.TTL != nil && m.ExpiresAt <= orchestrator.Stamp(l.Now()) && m.ArchivedAt == "":
 			explainOver(m, why)
-		case m.Ttl != nil:
+		case m.TTL != nil:
 			why.Rule += "; it expires unread at " + m.ExpiresAt
 		}
 	}

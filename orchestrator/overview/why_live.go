@@ -2,12 +2,13 @@ package overview
 
 import (
 	"fmt"
+	"time"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
-	"time"
 )
 
 // explainLive explains a message that the router still has to act on.
@@ -131,7 +132,7 @@ func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, n
 		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt) + back
 		why.Fix = "Nothing; it comes by itself"
 	default:
-		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", orchestrator.Plural(ledger.Attempt(m)-1, "attempt"), ledger.Attempt(m), m.NextAttemptAt) + back
+		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", orchestrator.Plural(m.Attempt()-1, "attempt"), m.Attempt(), m.NextAttemptAt) + back
 		why.Fix = "Remove the cause; the next attempt comes by itself"
 	}
 	return nil

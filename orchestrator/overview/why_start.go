@@ -2,6 +2,7 @@ package overview
 
 import (
 	"fmt"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/sessions"

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"mailroom/orchestrator"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
 )
 
 // wiring is what a command reads from and writes to.

@@ -1,12 +1,13 @@
 package push
 
 import (
-	"mailroom/orchestrator"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"mailroom/orchestrator"
 )
 
 // services are the hosts of the push services that browsers use, and those whose names end so. Endpoints come from

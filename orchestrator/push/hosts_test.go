@@ -1,11 +1,12 @@
 package push
 
 import (
-	"mailroom/orchestrator"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+
+	"mailroom/orchestrator"
 )
 
 // What a device may name as its endpoint, and what it may not: requests go there from this machine.

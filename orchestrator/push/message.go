@@ -3,9 +3,14 @@ package push
 
 import (
 	"crypto/ecdh"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
-	"mailroom/orchestrator"
+	"encoding/hex"
+	"strconv"
 	"strings"
+
+	"mailroom/orchestrator"
 )
 
 // DevicePrefix begins the recipient of a push, before the id of the device. No agent has such a name.
@@ -71,4 +76,13 @@ func CheckKeys(p256dh, auth string) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "auth is not 16 bytes in base64url")
 	}
 	return nil
+}
+
+// NtfyToken is the token with which a button of a notification answers a question: whoever has the key of the topic makes it.
+// It is good while the question is open, and so once, but for an answer that was refused: then again. It has 32 hex digits.
+func NtfyToken(key, question string, option int) string {
+	secret, _ := hex.DecodeString(key) // "" has no buttons
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(question + "\n" + strconv.Itoa(option)))
+	return hex.EncodeToString(mac.Sum(nil))[:32]
 }

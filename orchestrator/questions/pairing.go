@@ -3,14 +3,10 @@ package questions
 import (
 	"context"
 	"crypto/ecdh"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/hex"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -19,6 +15,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/store"
 )
 
@@ -209,15 +206,6 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 	return public, private, err
 }
 
-// NtfyToken is the token with which a button of a notification answers a question: whoever has the key of the topic makes it.
-// It is good while the question is open, and so once, but for an answer that was refused: then again. It has 32 hex digits.
-func NtfyToken(key, question string, option int) string {
-	secret, _ := hex.DecodeString(key) // "" has no buttons
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(question + "\n" + strconv.Itoa(option)))
-	return hex.EncodeToString(mac.Sum(nil))[:32]
-}
-
 // NtfyOption answers a question that is not encrypted with the token of a button. Errors: permission_denied for a wrong
 // token; those of AnswerQuestion.
 func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option int, token string) error {
@@ -229,7 +217,7 @@ func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option i
 	if err != nil {
 		return err
 	}
-	if key == "" || subtle.ConstantTimeCompare([]byte(NtfyToken(key, question, option)), []byte(token)) != 1 {
+	if key == "" || subtle.ConstantTimeCompare([]byte(push.NtfyToken(key, question, option)), []byte(token)) != 1 {
 		return orchestrator.Errorf(orchestrator.PermissionDenied, "the button's token is not valid")
 	}
 	q, err := Get(ctx, l, question)

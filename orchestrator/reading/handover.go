@@ -1,10 +1,11 @@
 package reading
 
 import (
+	"slices"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
-	"slices"
 )
 
 // maxHandOver is how many messages handOver takes at most.

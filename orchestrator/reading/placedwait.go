@@ -2,11 +2,12 @@ package reading
 
 import (
 	"context"
+	"time"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
-	"time"
 )
 
 // placedAgain is how often somebody who waits for what is placed looks: the end of a delivery that another process makes rings

@@ -2,10 +2,11 @@ package router_test
 
 import (
 	"context"
-	"mailroom/orchestrator"
 	"slices"
 	"strings"
 	"testing"
+
+	"mailroom/orchestrator"
 )
 
 // A claim of several messages is bounded by their bytes, too; one large message is a claim of its own.

@@ -334,10 +334,10 @@ func TestNtfy(t *testing.T) {
 	if len(bodies) != 2 || bodies[0] != "" || bodies[1] != open.Body || secret.Token != "secret" || secret.URL != "https://ntfy.sh/topic" {
 		t.Fatalf("%q, %+v", bodies, secret)
 	}
-	button := questions.NtfyToken(secret.Key, open.ID, 1)
+	button := push.NtfyToken(secret.Key, open.ID, 1)
 	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, open.ID, 0, button), orchestrator.PermissionDenied)
 	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, sealed.ID, 1, button), orchestrator.PermissionDenied)
-	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, sealed.ID, 1, questions.NtfyToken(secret.Key, sealed.ID, 1)), orchestrator.PermissionDenied)
+	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, sealed.ID, 1, push.NtfyToken(secret.Key, sealed.ID, 1)), orchestrator.PermissionDenied)
 	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, open.ID, 1, ""), orchestrator.PermissionDenied)
 	if err := questions.NtfyOption(t.Context(), f.Ledger, open.ID, 1, button); err != nil {
 		t.Fatal(err)
@@ -349,7 +349,7 @@ func TestNtfy(t *testing.T) {
 	if _, err := questions.SetNtfy(t.Context(), f.Ledger, questions.NtfyConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, f.question(nil).ID, 0, questions.NtfyToken("", "", 0)), orchestrator.PermissionDenied)
+	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, f.question(nil).ID, 0, push.NtfyToken("", "", 0)), orchestrator.PermissionDenied)
 }
 
 // A device is let in though the database cannot be written.

@@ -2,10 +2,11 @@ package router_test
 
 import (
 	"context"
-	"mailroom/orchestrator/overview"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"mailroom/orchestrator/overview"
 )
 
 // A power cut while the file is made leaves a journal that no reader can roll back. Whoever comes first, also to read,

@@ -3,6 +3,7 @@ package router
 
 import (
 	"context"
+
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"

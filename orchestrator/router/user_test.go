@@ -192,7 +192,7 @@ func TestUserAnswersTheTeam(t *testing.T) {
 	f.add(agents.AgentUpdate{Name: "builder", PlanModeRequired: new(true)})
 	sent, err := teams.Ask(t.Context(), f.Ledger, teams.TeamRequest{
 		Kind:  orchestrator.PlanApproval,
-		Draft: orchestrator.Draft{Sender: "builder", Recipient: "user", Type: teams.PlanApprovalRequest, SessionID: "default"},
+		Draft: orchestrator.Draft{Sender: "builder", Recipient: "user", Type: orchestrator.PlanApprovalRequest, SessionID: "default"},
 		Payload: func(id string) (json.RawMessage, error) {
 			return json.RawMessage(`{"type":"plan_approval_request","requestId":"` + id + `"}`), nil
 		},
@@ -324,7 +324,7 @@ func TestAnswersThatAreHardToReturn(t *testing.T) {
 	gone := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
 	foreign, err := teams.Ask(t.Context(), f.Ledger, teams.TeamRequest{
 		Kind:    orchestrator.PlanApproval,
-		Draft:   orchestrator.Draft{Sender: "builder", Recipient: "reviewer", Type: teams.PlanApprovalRequest, SessionID: "default"},
+		Draft:   orchestrator.Draft{Sender: "builder", Recipient: "reviewer", Type: orchestrator.PlanApprovalRequest, SessionID: "default"},
 		Payload: func(id string) (json.RawMessage, error) { return json.RawMessage(`{"requestId":"` + id + `"}`), nil },
 	})
 	if err != nil {

@@ -238,7 +238,7 @@ func endRun(t *ledger.Tx, b *Begun, e RunEnd) error {
 	}
 	failure := ""
 	if e.Failed {
-		if said := strings.Join(strings.Fields(LastLines(e.Output)), " "); said != "" {
+		if said := strings.Join(strings.Fields(orchestrator.LastLines(e.Output)), " "); said != "" {
 			e.Outcome += "; it said last: " + said
 		}
 		failure = e.Outcome
@@ -249,21 +249,6 @@ func endRun(t *ledger.Tx, b *Begun, e RunEnd) error {
 		return err
 	}
 	return storeEnd(t, b, e)
-}
-
-// maxSaid bounds what an error holds of a command's last output, in bytes. The trace has more.
-const maxSaid = 300
-
-// LastLines is the end of what a command printed: whole lines of it, if they are short enough.
-func LastLines(output string) string {
-	output = strings.TrimSpace(output)
-	if len(output) > maxSaid {
-		output = strings.ToValidUTF8(output[len(output)-maxSaid:], "") // the cut may go through a character
-		if _, whole, found := strings.Cut(output, "\n"); found {
-			output = whole
-		}
-	}
-	return output
 }
 
 // readNothing reports whether all that stood unread in the inbox when a run began still does.

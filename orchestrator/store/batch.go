@@ -3,9 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
-	"mailroom/orchestrator"
 	"runtime/debug"
 	"time"
+
+	"mailroom/orchestrator"
 )
 
 // Batch is the requests that share a transaction, with one outcome each.
@@ -239,6 +240,7 @@ func (w *Writer) guard(f func()) {
 	f()
 }
 
+// GaveUp is the error of a request whose context ended while it waited for the database.
 func GaveUp(ctx context.Context) error {
 	return &orchestrator.Error{Code: orchestrator.Busy, Message: "gave up waiting for the database; nothing was written", Err: context.Cause(ctx)}
 }

@@ -2,8 +2,9 @@ package store
 
 import (
 	"context"
-	"mailroom/orchestrator"
 	"sync"
+
+	"mailroom/orchestrator"
 )
 
 // Listeners are the channels of those who listen in this process, by the recipient for whom they do. The zero value has
@@ -14,6 +15,7 @@ type Listeners struct {
 	n    int
 }
 
+// Add makes a channel on which rings for a recipient arrive.
 func (l *Listeners) Add(recipient string) chan bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,6 +43,7 @@ func (l *Listeners) Remove(recipient string, rings chan bool) (left int) {
 	return l.n
 }
 
+// Count returns how many listen.
 func (l *Listeners) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

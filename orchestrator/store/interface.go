@@ -2,8 +2,14 @@ package store
 
 import (
 	"context"
+	"errors"
+
 	"mailroom/orchestrator"
 )
+
+// ErrOutdated is the cause of an error about a database whose tables a newer mailroom has changed so much that this
+// program may not use it any more, also if that happened while it had it open. Nothing was read or written.
+var ErrOutdated = errors.New("a newer mailroom has changed its tables")
 
 // Store is an open database. It is safe for concurrent use.
 type Store interface {

@@ -11,6 +11,7 @@ type Ring struct {
 // maxNames bounds the recipients that a ring names; with more of them it wakes everybody.
 const maxNames = 16
 
+// Add adds recipients to be woken.
 func (r *Ring) Add(recipients []string) {
 	for _, recipient := range recipients {
 		if r.All || slices.Contains(r.names, recipient) {

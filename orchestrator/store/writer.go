@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"mailroom/orchestrator"
 	"runtime"
 	"sync"
 	"time"
+
+	"mailroom/orchestrator"
 )
 
 // maxBatch bounds the requests that share one transaction.

@@ -3,11 +3,12 @@ package teams
 import (
 	"context"
 	"encoding/json"
+	"slices"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
-	"slices"
 )
 
 // IdleNotice makes the message that tells of the end of an agent's turn, without its recipient. reason may be empty.

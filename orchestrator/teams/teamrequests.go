@@ -187,6 +187,7 @@ func Answer(ctx context.Context, l *ledger.Ledger, a TeamAnswer) (sent TeamSent,
 	})
 }
 
+// AnswerIn answers a request in the transaction of whoever answers.
 func AnswerIn(t *ledger.Tx, a TeamAnswer) (sent TeamSent, err error) {
 	d := a.Draft
 	q, err := answerable(t, &a)

@@ -3,25 +3,18 @@ package teams
 
 import (
 	"context"
+	"slices"
+	"strings"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
-	"slices"
-	"strings"
 )
 
 // Teammates is the recipient that stands for everybody in the sender's team but the sender and those that have stopped.
 const Teammates = "*"
-
-// The types of the messages by which members of a team ask and answer each other. Source: document 001.
-const (
-	ShutdownRequest      = string(orchestrator.Shutdown) + "_request"
-	ShutdownResponse     = string(orchestrator.Shutdown) + "_response"
-	PlanApprovalRequest  = string(orchestrator.PlanApproval) + "_request"
-	PlanApprovalResponse = string(orchestrator.PlanApproval) + "_response"
-)
 
 // Absent is the presence of a team's member that has not taken part in the session yet. It is stored nowhere.
 const Absent orchestrator.PresenceStatus = "absent"

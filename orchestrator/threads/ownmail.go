@@ -2,11 +2,12 @@ package threads
 
 import (
 	"context"
+	"slices"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
-	"slices"
 )
 
 // MessageView is one message as an agent may see it whose own it is.

@@ -11,10 +11,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/program"
-	"mailroom/orchestrator/sessions"
-	"mailroom/orchestrator/teams"
 )
 
 // Exec runs a command for each message, or for each batch of them. Its address is the command, for `sh -c`:
@@ -113,7 +110,7 @@ func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	}
 	err := e.run(ctx, &a, messages, input.Bytes())
 	for _, at := range handed {
-		if errs[at] = err; errors.Is(err, program.ErrStopped) && a.Messages[at].Type == teams.ShutdownRequest {
+		if errs[at] = err; errors.Is(err, program.ErrStopped) && a.Messages[at].Type == orchestrator.ShutdownRequest {
 			errs[at] = nil // it was approved, which is why the command was ended
 		}
 	}
@@ -158,7 +155,7 @@ func verdict(r *program.Result, messages int) error {
 	default:
 		how += ": " + r.How()
 	}
-	if said := sessions.LastLines(r.Output); said != "" {
+	if said := orchestrator.LastLines(r.Output); said != "" {
 		how += "; it said: " + said
 	}
 	if errors.Is(r.Ended, program.ErrStopped) {
@@ -194,7 +191,7 @@ func variables(a *orchestrator.Attempt, database string, ms []*orchestrator.Mess
 		"MAILROOM_THREAD_ID=" + m.ThreadID,
 		"MAILROOM_REPLY_TO=" + m.ReplyTo,
 		"MAILROOM_PRIORITY=" + strconv.Itoa(m.Priority),
-		"MAILROOM_ATTEMPT=" + strconv.Itoa(ledger.Attempt(m)),
+		"MAILROOM_ATTEMPT=" + strconv.Itoa(m.Attempt()),
 	}
 	if a.Since != "" {
 		env = append(env, "MAILROOM_AGENT_SINCE="+a.Since)

@@ -11,7 +11,6 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/program"
-	"mailroom/orchestrator/teams"
 	"mailroom/orchestrator/transport"
 )
 
@@ -23,7 +22,7 @@ func TestExecOfAnAgentThatStops(t *testing.T) {
 	database, line := filepath.Join(folder, "mailroom.db"), filepath.Join(folder, "line")
 	must(t, unix.Mkfifo(line, 0o600))
 	request := note("m1", "1")
-	request.Type = teams.ShutdownRequest
+	request.Type = orchestrator.ShutdownRequest
 	result := make(chan []error, 1)
 	go func() {
 		result <- transport.Exec{Grace: time.Hour}.Deliver(t.Context(), orchestrator.Attempt{

@@ -15,7 +15,6 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/push"
-	"mailroom/orchestrator/questions"
 )
 
 // Ntfy sends questions and alerts to a topic of an ntfy server, where the ntfy app shows them. Its address is "ntfy", and
@@ -202,7 +201,7 @@ func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification,
 	for i, option := range text.Options {
 		n.Actions = append(n.Actions, button{
 			Action: "http", Label: cut(uncontrolled(option), 4*maxNtfyName), Method: http.MethodPost, Clear: true,
-			URL: s.SignalURL + "/api/once/" + url.PathEscape(p.ID) + "/" + strconv.Itoa(i) + "/" + questions.NtfyToken(s.Key, p.ID, i),
+			URL: s.SignalURL + "/api/once/" + url.PathEscape(p.ID) + "/" + strconv.Itoa(i) + "/" + push.NtfyToken(s.Key, p.ID, i),
 		})
 	}
 	return n, nil

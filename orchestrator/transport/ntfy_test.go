@@ -18,7 +18,6 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest"
 	"mailroom/orchestrator/push"
-	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/transport"
 )
 
@@ -165,7 +164,7 @@ func TestNtfyNotifications(t *testing.T) {
 	const click = `,"click":"https://phone.example.com"`
 	button := func(label string, option int) string {
 		return fmt.Sprintf(`{"action":"http","label":%q,"url":"https://phone.example.com/api/once/q-1/%d/%s","method":"POST","clear":true}`,
-			label, option, questions.NtfyToken(ntfyKey, "q-1", option))
+			label, option, push.NtfyToken(ntfyKey, "q-1", option))
 	}
 	clear := func(kind push.Kind, body string) push.Message {
 		return push.Message{Kind: kind, ID: "q-1", Body: body}
@@ -299,7 +298,7 @@ func TestNtfyStatuses(t *testing.T) {
 				t.Errorf("gone: %v", err)
 			}
 			for _, text := range []string{got, *report} {
-				for _, secret := range []string{"the-secret", questions.NtfyToken(ntfyKey, "q-1", 0), questions.NtfyToken(ntfyKey, "q-1", 1), "\x1b"} {
+				for _, secret := range []string{"the-secret", push.NtfyToken(ntfyKey, "q-1", 0), push.NtfyToken(ntfyKey, "q-1", 1), "\x1b"} {
 					if strings.Contains(text, secret) {
 						t.Errorf("shows %q: %q", secret, text)
 					}

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
 )
 
@@ -85,7 +84,7 @@ func (d *drop) close() {
 // begin makes the note of a new attempt, and clears up behind earlier ones.
 func (d *drop) begin(a orchestrator.Attempt) (err error) {
 	d.note = dirNote{Owner: ownerOf(a.Database, a.Recipient), Token: rand.Text()}
-	if slices.ContainsFunc(a.Messages, func(m orchestrator.Message) bool { return ledger.Attempt(&m) > 1 || m.Crashes > 0 }) {
+	if slices.ContainsFunc(a.Messages, func(m orchestrator.Message) bool { return m.Attempt() > 1 || m.Crashes > 0 }) {
 		if err := d.clearUp(a.Messages); err != nil {
 			return err
 		}

@@ -267,7 +267,7 @@ func TestWhatStartsNoSession(t *testing.T) {
 // stop approves that an agent shuts down.
 func (f *fixture) stop(agent string) {
 	f.t.Helper()
-	d := orchestrator.Draft{Sender: "boss", Recipient: agent, Type: teams.ShutdownRequest, SessionID: "default"}
+	d := orchestrator.Draft{Sender: "boss", Recipient: agent, Type: orchestrator.ShutdownRequest, SessionID: "default"}
 	asked, err := teams.Ask(f.t.Context(), f.Ledger, teams.TeamRequest{Kind: orchestrator.Shutdown, Draft: d, Payload: func(string) (json.RawMessage, error) {
 		return json.RawMessage(`{}`), nil
 	}})
@@ -277,7 +277,7 @@ func (f *fixture) stop(agent string) {
 	if _, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{Recipient: agent, Limit: 100}); err != nil {
 		f.t.Fatal(err)
 	}
-	d = orchestrator.Draft{Sender: agent, Recipient: "boss", Type: teams.ShutdownResponse, SessionID: "default", Payload: json.RawMessage(`{}`)}
+	d = orchestrator.Draft{Sender: agent, Recipient: "boss", Type: orchestrator.ShutdownResponse, SessionID: "default", Payload: json.RawMessage(`{}`)}
 	if _, err := teams.Answer(f.t.Context(), f.Ledger, teams.TeamAnswer{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true, Draft: d}); err != nil {
 		f.t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/schedules"
-	"mailroom/orchestrator/store/sqlite"
+	"mailroom/orchestrator/store"
 )
 
 // reloadEvery is how often the scheduler looks whether the schedules were changed.
@@ -86,7 +86,7 @@ func (s *scheduler) run(ctx context.Context) error {
 			s.ring()
 		case <-reload.C:
 			err := s.load(ctx, false)
-			if errors.Is(err, sqlite.ErrOutdated) {
+			if errors.Is(err, store.ErrOutdated) {
 				s.env.Log.Error("this daemon ends", "error", err)
 				return err
 			}

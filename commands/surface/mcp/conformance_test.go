@@ -17,10 +17,10 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/commands/surface/surfacetest"
-
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands/surface/surfacetest"
 )
 
 // conformance runs the protocol's own suite against an endpoint. An entry of the list of expected failures that does not

@@ -1,10 +1,11 @@
 package phone_test
 
 import (
-	"mailroom/orchestrator/questions"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"mailroom/orchestrator/questions"
 )
 
 // TestPushedAgain: the push service may deliver a push again, and late. Nothing is shown a second time, and what is over

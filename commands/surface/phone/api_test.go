@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/questions"
 )
 
@@ -298,36 +299,36 @@ func TestButtonsOfNtfy(t *testing.T) {
 		t.Helper()
 		return h.ask("POST", "/api/once/"+id+"/"+option+"/"+token, "", nil)
 	}
-	if a := post(first, "0", questions.NtfyToken("", first, 0)); a.status != 403 {
+	if a := post(first, "0", push.NtfyToken("", first, 0)); a.status != 403 {
 		t.Errorf("without a topic: %d %s", a.status, a.body)
 	}
 	if _, err := questions.SetNtfy(t.Context(), h.router, questions.NtfyConfig{URL: "https://ntfy.sh/topic"}); err != nil {
 		t.Fatal(err)
 	}
 	key := h.hidden(`SELECT p256dh FROM signal_subscriptions WHERE device_id = 'ntfy'`)
-	good := questions.NtfyToken(key, first, 1)
+	good := push.NtfyToken(key, first, 1)
 	for name, a := range map[string]answer{
 		"another option": post(first, "2", good), "another question": post(second, "1", good), "no option": post(first, "x", good),
 		"a larger number": post(first, "99999999999999999999", good), "one digit less": post(first, "1", good[:31]), "one digit more": post(first, "1", good+"0"),
-		"another digit": post(first, "1", good[:31]+"x"), "upper case": post(first, "1", strings.ToUpper("a"+good[1:])), "another key": post(first, "1", questions.NtfyToken("00", first, 1)),
-		"encrypted": post(secret, "1", questions.NtfyToken(key, secret, 1)), "no question": post("q-1", "1", good),
+		"another digit": post(first, "1", good[:31]+"x"), "upper case": post(first, "1", strings.ToUpper("a"+good[1:])), "another key": post(first, "1", push.NtfyToken("00", first, 1)),
+		"encrypted": post(secret, "1", push.NtfyToken(key, secret, 1)), "no question": post("q-1", "1", good),
 	} {
 		if a.status != 403 || a.code() != "permission_denied" {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
-	if a := post("q-1", "1", questions.NtfyToken(key, "q-1", 1)); a.status != 404 {
+	if a := post("q-1", "1", push.NtfyToken(key, "q-1", 1)); a.status != 404 {
 		t.Errorf("a question that is gone: %d %s", a.status, a.body)
 	}
 	if a := post(first, "1", good); a.status != 200 || a.read("status") != "answered" {
 		t.Errorf("the right token: %d %s", a.status, a.body)
 	}
 	for _, option := range []int{0, 1} {
-		if a := post(first, fmt.Sprint(option), questions.NtfyToken(key, first, option)); a.status != 409 || a.read("status") != "answered" {
+		if a := post(first, fmt.Sprint(option), push.NtfyToken(key, first, option)); a.status != 409 || a.read("status") != "answered" {
 			t.Errorf("option %d afterwards: %d %s", option, a.status, a.body)
 		}
 	}
-	if a := post(second, "7", questions.NtfyToken(key, second, 7)); a.status != 400 {
+	if a := post(second, "7", push.NtfyToken(key, second, 7)); a.status != 400 {
 		t.Errorf("an option that the question lacks: %d %s", a.status, a.body)
 	}
 	if q, err := questions.Get(t.Context(), h.router, first); err != nil || q.Answer != `{"option":1}` || q.AnsweredBy != "ntfy" {

@@ -1,12 +1,13 @@
 package phone_test
 
 import (
-	"mailroom/orchestrator/questions"
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/serviceworker"
 	"github.com/chromedp/chromedp"
+
+	"mailroom/orchestrator/questions"
 )
 
 // controlled waits until the service worker has the app and serves it.

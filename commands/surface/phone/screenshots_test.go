@@ -2,14 +2,15 @@ package phone_test
 
 import (
 	"flag"
-	"mailroom/orchestrator/person"
-	"mailroom/orchestrator/questions"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 var screenshots = flag.Bool("screenshots", false, "write the pictures of the app to docs/phone")

@@ -2,13 +2,14 @@ package phone_test
 
 import (
 	"encoding/base64"
-	"mailroom/orchestrator/person"
-	"mailroom/orchestrator/questions"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/questions"
 )
 
 // TestSubscribe: the page subscribes with the daemon's key when the button is pressed, and not before; the daemon knows

@@ -1,10 +1,11 @@
 package phone_test
 
 import (
-	"mailroom/orchestrator/questions"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"mailroom/orchestrator/questions"
 )
 
 // unpair unpairs in the settings.

@@ -15,10 +15,9 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"mailroom/commands"
 	"mailroom/commands/surface/mcp"
 	"mailroom/commands/surface/web"
-
-	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/corpus"
 )

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"mailroom/orchestrator/store"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"mailroom/orchestrator/store"
 )
 
 // backend is the one connection of a process that writes.

@@ -50,7 +50,7 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 	if err := os.Rename(temp.Name(), target); err != nil {
 		return store.Backup{}, fileError("the backup cannot be put in its place", err)
 	}
-	if err := syncFolder(filepath.Dir(target)); err != nil {
+	if err := store.SyncFolder(filepath.Dir(target)); err != nil {
 		return store.Backup{}, err
 	}
 	info, err := os.Stat(target)
@@ -113,15 +113,6 @@ func vacuumInto(temp *os.File, path, dsn, failure string) error {
 		return fileError(failure, err)
 	}
 	return errors.Join(temp.Sync(), temp.Close())
-}
-
-func syncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // checkBackup opens a copy, checks that it is whole and ours, and counts its messages.

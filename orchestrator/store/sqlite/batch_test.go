@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"os"
 	"runtime"
 	"slices"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // together runs jobs in one batch, in this order, and returns their outcomes.

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
-	"mailroom/orchestrator"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
 )
 
 // ear is how one process hears the bell of a database. It wakes the process's listeners

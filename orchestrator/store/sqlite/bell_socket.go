@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"mailroom/orchestrator/store"
 	"runtime"
 	"strconv"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/store"
 )
 
 // socketBell is the doorbell of a database: a folder DBPATH-bell in which every listening process has a unix datagram

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // CheckPlace looks at the file, its folder and the file system.

@@ -2,11 +2,12 @@ package sqlite
 
 import (
 	"context"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"testing"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // TestDamageMetByAWrite: a write that meets a damaged page is remembered as much as a reading that does, and readiness is

@@ -3,13 +3,14 @@ package sqlite
 import (
 	"errors"
 	"io/fs"
-	"mailroom/orchestrator"
 	"net/url"
 	"os"
 	"strings"
 	"syscall"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator"
 )
 
 // This file holds what is SQLite's own: how a connection is opened, and what its errors mean.

@@ -1,10 +1,11 @@
 package sqlite
 
 import (
-	"mailroom/orchestrator"
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"mailroom/orchestrator"
 )
 
 // walFile makes commits durable. The writer's connection runs with synchronous=NORMAL, under which COMMIT leaves the

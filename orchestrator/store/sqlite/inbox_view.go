@@ -2,8 +2,9 @@ package sqlite
 
 import (
 	"fmt"
-	"mailroom/orchestrator"
 	"slices"
+
+	"mailroom/orchestrator"
 )
 
 // consumableInboxes is the version of the tables from which on the views of inboxes show only what is unread, and a DELETE

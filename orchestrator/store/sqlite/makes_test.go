@@ -1,12 +1,12 @@
 package sqlite
 
 import (
-	"mailroom/orchestrator/store"
 	"slices"
 	"strings"
 	"testing"
 
 	"mailroom"
+	"mailroom/orchestrator/store"
 )
 
 // No statement that makes something is passed over by the search for names that are taken.

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"mailroom"
@@ -30,10 +29,6 @@ const schemaVersion = 5
 const oldestVersion = 5
 
 const schemaOldest = "schema.oldest"
-
-// ErrOutdated is the cause of an error about a database whose tables a newer mailroom has changed so much that this
-// program may not use it any more, also if that happened while it had it open. Nothing was read or written.
-var ErrOutdated = errors.New("a newer mailroom has changed its tables")
 
 // errForeign is the cause of an error about a database that no mailroom has made.
 var errForeign = errors.New("it belongs to another program")
@@ -266,7 +261,7 @@ func checkVersion(c *conn) (int, error) {
 			return int(version), nil
 		}
 	}
-	return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrOutdated,
+	return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrOutdated,
 		Message: fmt.Sprintf("the database has version %d of the tables; this program knows %d", version, schemaVersion),
 		Hint:    "Start this session anew (the MCP server, the daemon, the watch) with that version of mailroom or a later one; nothing was lost",
 	}
@@ -308,21 +303,4 @@ func (s *Store) createEmpty() error {
 		return err
 	}
 	return f.Close()
-}
-
-// SyncFolders syncs a folder and all above it: a new folder lasts only once the one above is synced, and a power cut must
-// not take the database with all that was answered since. Nobody answers before the file has its version, so whoever
-// gives it that does this first, whichever process made the folders. A folder that we may not open was not made by us,
-// and some file systems have no sync of folders; only an error of the disk counts.
-func SyncFolders(path string) error {
-	for {
-		if err := syncFolder(path); errors.Is(err, syscall.EIO) {
-			return err
-		}
-		above := filepath.Dir(path)
-		if above == path {
-			return nil
-		}
-		path = above
-	}
 }

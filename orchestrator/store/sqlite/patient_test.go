@@ -2,10 +2,11 @@ package sqlite
 
 import (
 	"context"
-	"mailroom/orchestrator/store"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mailroom/orchestrator/store"
 )
 
 // TestPatientUntil: a batch waits for the database as long as the most patient of its requests, and no longer than the busy

@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // TestFileWithoutAnIdentity: on a file system that gives a file another number at every look, a database is opened all

@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,6 +10,9 @@ import (
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 const (

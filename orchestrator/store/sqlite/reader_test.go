@@ -2,10 +2,11 @@ package sqlite
 
 import (
 	"context"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"sync"
 	"testing"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // However many want to read at the same time, a process opens no more than some connections. The others wait for their turn, as long

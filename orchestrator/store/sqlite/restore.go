@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +11,9 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +15,9 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // Options say how to open a database file.
@@ -210,7 +211,7 @@ func (s *Store) ready(c *conn, until time.Time) error {
 		if err := prepareFile(c); err != nil {
 			return err
 		}
-		if err := SyncFolders(filepath.Dir(s.path)); err != nil {
+		if err := store.SyncFolders(filepath.Dir(s.path)); err != nil {
 			return err
 		}
 		if err := migrate(c, s.made); err != nil {
@@ -220,6 +221,7 @@ func (s *Store) ready(c *conn, until time.Time) error {
 	return c.Script("PRAGMA temp_store = MEMORY; CREATE TEMP TABLE batch (seq INTEGER PRIMARY KEY)")
 }
 
+// Exists reports whether there is a database at the path.
 func (s *Store) Exists() bool {
 	_, err := os.Stat(s.path)
 	return err == nil && !s.missing()

@@ -1,11 +1,12 @@
 package sqlite
 
 import (
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/store"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // hurried is a backend whose batches have waited for their turn so long that a second is left.

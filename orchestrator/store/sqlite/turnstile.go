@@ -2,11 +2,12 @@ package sqlite
 
 import (
 	"errors"
-	"mailroom/orchestrator"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
 )
 
 // turnstile lets the processes that write one database take turns. SQLite's own lock is correct but unfair: a process

@@ -3,10 +3,11 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"mailroom/orchestrator/store"
 	"strings"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator/store"
 )
 
 // observer hears which tables the statements of this process touch.
