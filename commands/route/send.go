@@ -10,7 +10,7 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/tracing"
@@ -69,7 +69,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	}
 	r := sendResult(&draft, &sent)
 	if commands.Narrated(ctx) {
-		daemons, err := delivery.Daemons(ctx, env.Ledger)
+		daemons, err := daemons.List(ctx, env.Ledger)
 		r.noDaemon = err == nil && len(daemons) == 0
 	}
 	return r, nil

@@ -17,6 +17,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
@@ -124,7 +125,7 @@ func Run(ctx context.Context, router *delivery.Engine, o Options) (Counts, error
 	var beside sync.WaitGroup
 	for name, f := range map[string]func(){
 		"deliveries": func() { w.deliverAlways(ctx, wakeups) },
-		"heartbeat":  func() { delivery.Attend(ctx, router.Ledger, "")() },
+		"heartbeat":  func() { daemons.Attend(ctx, router.Ledger, "")() },
 		"beside":     func() { w.beside(ctx) },
 	} {
 		beside.Add(1)
@@ -139,9 +140,9 @@ func Run(ctx context.Context, router *delivery.Engine, o Options) (Counts, error
 	for range cap(w.waiting) { // so that the deliveries that were waited for are counted
 		w.waiting <- struct{}{}
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), delivery.Heartbeat)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.Heartbeat)
 	defer cancel()
-	if err := delivery.Leave(ending, router.Ledger); err != nil {
+	if err := daemons.Leave(ending, router.Ledger); err != nil {
 		w.log.Warn("the watch could not be signed off", "error", err)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, store.ErrOutdated) {

@@ -13,6 +13,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/messages"
@@ -72,14 +73,14 @@ func TestHearsOfChanges(t *testing.T) {
 		arrives("developer", "rename")
 		o.wantRows(`SELECT path FROM bridge_problems WHERE problem LIKE 'the root %'`)
 	}
-	daemons, err := delivery.Daemons(t.Context(), o.Ledger)
+	beating, err := daemons.List(t.Context(), o.Ledger)
 	must(t, err)
-	want(t, "daemons", len(daemons), 1)
+	want(t, "daemons", len(beating), 1)
 	counts := w.stop()
 	want(t, "taken in", counts.TakenIn, taken)
 	want(t, "acknowledged", counts.Acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`))
-	if daemons, err = delivery.Daemons(t.Context(), o.Ledger); err != nil || len(daemons) != 0 {
-		t.Errorf("daemons after the end: %v, %v", daemons, err)
+	if beating, err = daemons.List(t.Context(), o.Ledger); err != nil || len(beating) != 0 {
+		t.Errorf("daemons after the end: %v, %v", beating, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
@@ -37,7 +38,7 @@ func claimNext(t *ledger.Tx, recipient string, o DeliverOptions) (*claim, error)
 	if agent == nil || Waits(agent) || conf.Untrusted != "" {
 		return nil, nil
 	}
-	if err := adoptAll(t); err != nil {
+	if err := adoption.All(t); err != nil {
 		return nil, err
 	}
 	size := conf.Settings.ClaimSize

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
@@ -76,7 +77,7 @@ func (b *InboxBatch) run(only string) error {
 	if b.Left <= 0 {
 		b.Left = conf.Settings.ClaimSize
 	}
-	if err := adoptAll(b.Tx); err != nil {
+	if err := adoption.All(b.Tx); err != nil {
 		return err
 	}
 	names := []string{only}

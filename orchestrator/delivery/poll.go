@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
@@ -42,7 +43,7 @@ func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backl
 		if err != nil {
 			return err
 		}
-		others, err := foreignMessagesTo(c, recipient, l.Now())
+		others, err := adoption.ForeignMessagesTo(c, recipient, l.Now())
 		if err != nil {
 			return err
 		}
@@ -53,13 +54,13 @@ func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backl
 		list := func(row store.Row) error {
 			m := ledger.ScanMessage(row[2:])
 			if row.Int(0) != 0 {
-				asAdopted(&m, row[2:], row.Text(1), conf, l.Now())
+				adoption.AsAdopted(&m, row[2:], row.Text(1), conf, l.Now())
 			}
 			b.Messages = append(b.Messages, m)
 			return nil
 		}
 		const columns = ledger.Foreign + `, traced_status, ` + ledger.MessageColumns
-		if err := c.Query(`SELECT `+columns+` FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 ORDER BY `+adoptedOrder+` LIMIT +?3`,
+		if err := c.Query(`SELECT `+columns+` FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 ORDER BY `+adoption.Order+` LIMIT +?3`,
 			list, recipient, orchestrator.Stamp(l.Now()), n); err != nil || len(others) == 0 {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
@@ -46,7 +47,7 @@ func RemoveAgent(ctx context.Context, l *ledger.Ledger, o AgentRemoval) (failed 
 }
 
 func removeAgent(t *ledger.Tx, o *AgentRemoval) (failed int, err error) {
-	if err := adoptAll(t); err != nil { // what somebody wrote by hand for it is its mail, too
+	if err := adoption.All(t); err != nil { // what somebody wrote by hand for it is its mail, too
 		return 0, err
 	}
 	conf, err := t.Config()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
@@ -65,7 +66,7 @@ func Tidy(t *ledger.Tx) (more bool, err error) {
 	if untidy, err := untidy(t.R, t.Conn, conf, t.Clock); err != nil || !untidy {
 		return false, err
 	}
-	adopting, err := adopt(t)
+	adopting, err := adoption.Some(t)
 	if err != nil {
 		return false, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/schedules"
@@ -150,7 +151,7 @@ func (d *doctor) messages(c *store.Conn) error {
 		return err
 	}
 	overdue := orchestrator.Stamp(d.r.Now().Add(-conf.Settings.OverdueAfter))
-	daemons, err := delivery.DaemonsIn(c, d.r.Now())
+	daemons, err := daemons.ListIn(c, d.r.Now())
 	if err != nil {
 		return err
 	}

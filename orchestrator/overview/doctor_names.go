@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/store"
@@ -72,7 +72,7 @@ func (d *doctor) recipients(c *store.Conn, conf *ledger.Config) error {
 	}
 	possible, impossible := map[string]bool{}, map[string]bool{}
 	for _, recipient := range written {
-		recipient = delivery.AdoptedName(recipient)
+		recipient = adoption.Name(recipient)
 		switch {
 		case conf.Agents[recipient] != nil || strings.HasPrefix(recipient, push.DevicePrefix):
 		case orchestrator.CanBeAgent(recipient):

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
@@ -24,7 +26,7 @@ type State struct {
 	Unread     int64              `json:"unread"` // delivered to inboxes and not read; what a reader has not confirmed included
 	Overdue    int64              `json:"overdue"`
 	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review; now, if that is overdue
-	Daemons    []delivery.Daemon  `json:"daemons"`
+	Daemons    []daemons.Daemon   `json:"daemons"`
 	Untrusted  string             `json:"untrusted,omitempty"` // why the database does nothing outside of itself
 }
 
@@ -80,7 +82,7 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 		if s.Overdue, err = c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND created_at < ?1 AND not_before < ?1`, overdue); err != nil {
 			return err
 		}
-		s.Daemons, err = delivery.DaemonsIn(c, l.Now())
+		s.Daemons, err = daemons.ListIn(c, l.Now())
 		return err
 	})
 	s.Bytes, s.WALBytes = l.Size()
@@ -144,8 +146,8 @@ const foreignBacklogs = `SELECT recipient, status, traced_status, count(*), coun
 // readForeignBacklogs reports what others wrote that will be live rows once it is adopted; a recipient may come more than once.
 func readForeignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time) (list []RecipientBacklog, err error) {
 	err = c.Query(foreignBacklogs, func(row store.Row) error {
-		f := delivery.ForeignRow{Recipient: row.Text(0), Status: row.Text(1), Traced: row.Text(2)}
-		b := RecipientBacklog{Recipient: delivery.AdoptedName(f.Recipient), OldestAt: row.Text(5), NextAt: row.Text(6)}
+		f := adoption.ForeignRow{Recipient: row.Text(0), Status: row.Text(1), Traced: row.Text(2)}
+		b := RecipientBacklog{Recipient: adoption.Name(f.Recipient), OldestAt: row.Text(5), NextAt: row.Text(6)}
 		switch status, _ := f.Meaning(); status {
 		case orchestrator.Pending:
 			b.Pending = row.Int(3)
@@ -154,7 +156,7 @@ func readForeignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time) (l
 		default:
 			return nil
 		}
-		if delivery.CanHold(conf, b.Recipient) {
+		if adoption.CanHold(conf, b.Recipient) {
 			b.Held = row.Int(4)
 		}
 		list = append(list, b)

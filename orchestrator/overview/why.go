@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
@@ -41,7 +43,7 @@ func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, er
 		if err != nil {
 			return err
 		}
-		daemons, err := delivery.DaemonsIn(c, l.Now())
+		daemons, err := daemons.ListIn(c, l.Now())
 		if err != nil {
 			return err
 		}
@@ -74,7 +76,7 @@ func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, er
 }
 
 func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int) (Reason, error) {
-	m.Sender, m.Recipient = delivery.AdoptedName(m.Sender), delivery.AdoptedName(m.Recipient)
+	m.Sender, m.Recipient = adoption.Name(m.Sender), adoption.Name(m.Recipient)
 	why := Reason{
 		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, NextAttemptAt: m.NextAttemptAt, LastError: m.Error,
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -13,7 +14,7 @@ import (
 
 // explainLive explains a message that the router still has to act on.
 func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int, why *Reason) error {
-	if err := delivery.AdoptAhead(c, m, conf, l.Now()); err != nil {
+	if err := adoption.Ahead(c, m, conf, l.Now()); err != nil {
 		return err
 	}
 	why.NextAttemptAt = m.NextAttemptAt

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
@@ -56,7 +56,7 @@ func takeUnread(t *ledger.Tx, o *WaitOptions) (ms []orchestrator.Message, more b
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient)
 		ORDER BY i.rowid LIMIT +?`, func(row store.Row) error {
-		payload := []byte(delivery.AdoptedPayload(row[1]))
+		payload := []byte(adoption.Payload(row[1]))
 		size += len(payload)
 		if more = more || len(ms) == o.Limit || len(ms) > 0 && size > ledger.MaxRead; more {
 			return nil

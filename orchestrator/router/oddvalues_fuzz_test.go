@@ -17,6 +17,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/overview"
@@ -138,7 +139,7 @@ func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	done("clearing", err)
 	_, err = sessions.NewSessions(r.Ledger).Look(ctx)
 	done("looking at sessions", err)
-	done("the heartbeat", delivery.Beat(ctx, r.Ledger, ""))
+	done("the heartbeat", daemons.Beat(ctx, r.Ledger, ""))
 	_, err = overview.Status(ctx, r.Ledger)
 	done("looking what is due next", err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
@@ -143,7 +144,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 
 	_, err = messages.NoteBridgeProblem(ctx, o.Ledger, messages.BridgeProblem{Path: "/a", Fingerprint: "1", Problem: "no JSON"})
 	o.no(err)
-	o.no(delivery.Beat(ctx, o.Ledger, ""))
+	o.no(daemons.Beat(ctx, o.Ledger, ""))
 	o.edge("odd1", "odd3", o.clock.now().Add(time.Hour))
 	o.edge("odd3", "odd2", o.clock.now().Add(time.Hour))
 	o.sql(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES ('odd2', 'whsec_eA==', '')`)
@@ -200,7 +201,7 @@ func (o *oddRun) checkGood(ctx context.Context) {
 func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err error)) {
 	_, err := overview.RemovedAgents(ctx, o.Ledger)
 	must("removed agents", err)
-	_, err = delivery.Daemons(ctx, o.Ledger)
+	_, err = daemons.List(ctx, o.Ledger)
 	must("daemons", err)
 	_, err = messages.BridgeProblems(ctx, o.Ledger)
 	must("bridge problems", err)
@@ -212,7 +213,7 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 	must("unreturned answers", err)
 	_, _, err = schedules.Runnable(ctx, o.Ledger)
 	must("schedules", err)
-	_, err = delivery.AttemptsAfter(ctx, o.Ledger, 0)
+	_, err = overview.AttemptsAfter(ctx, o.Ledger, 0)
 	must("attempts", err)
 	_, err = delivery.TryTransports(ctx, o.Ledger)
 	must("trials", err)

@@ -15,6 +15,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 )
@@ -75,16 +76,16 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 		if !slices.Equal(tried, want) {
 			t.Errorf("attempts at %v; want %v", tried, want)
 		}
-		made, err := delivery.AttemptsAfter(t.Context(), r.Ledger, 0)
+		made, err := overview.AttemptsAfter(t.Context(), r.Ledger, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		end := made.Last
-		if made.Last = 0; made != (delivery.Attempts{Delivered: 1, Failed: 2}) {
+		if made.Last = 0; made != (overview.Attempts{Delivered: 1, Failed: 2}) {
 			t.Errorf("counted %+v", made)
 		}
 		for _, after := range []int64{-1, end, end + 1} {
-			if again, err := delivery.AttemptsAfter(t.Context(), r.Ledger, after); err != nil || again != (delivery.Attempts{Last: end}) {
+			if again, err := overview.AttemptsAfter(t.Context(), r.Ledger, after); err != nil || again != (overview.Attempts{Last: end}) {
 				t.Errorf("counted after %d: %+v, %v", after, again, err)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/watchdog"
@@ -108,7 +109,7 @@ func (d *daemon) run(ctx context.Context) error {
 		return err
 	}
 	hello := d.hello()
-	unattend := delivery.Attend(ctx, d.engine.Ledger, hello.Listening)
+	unattend := daemons.Attend(ctx, d.engine.Ledger, hello.Listening)
 	if err := d.o.Hello(hello); err != nil {
 		cancel()
 		unattend()
@@ -167,7 +168,7 @@ func (d *daemon) close() error {
 	defer cancel()
 	d.hangUp()
 	d.engine.Drain()
-	if err := delivery.Leave(ctx, d.engine.Ledger); err != nil {
+	if err := daemons.Leave(ctx, d.engine.Ledger); err != nil {
 		d.log.Warn("the daemon could not be signed off", "error", err)
 	}
 	return d.engine.Close()

@@ -11,7 +11,6 @@ import (
 	vm "github.com/VictoriaMetrics/metrics"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/overview"
 )
@@ -41,7 +40,7 @@ const (
 // sight is what a scrape sees of the database.
 type sight struct {
 	state    overview.State
-	attempts delivery.Attempts // since this daemon began
+	attempts overview.Attempts // since this daemon began
 }
 
 func newMetrics(router *ledger.Ledger, version string, log *slog.Logger) *metrics {
@@ -69,8 +68,8 @@ func (m *metrics) handler() http.Handler {
 
 // looker returns a look at the database that counts attempts from now on. It must not run twice at once.
 func looker(router *ledger.Ledger) func(context.Context) (sight, error) {
-	total := delivery.Attempts{Last: -1} // unless the trace can be read now, its end at the first look is the beginning
-	if begin, err := delivery.AttemptsAfter(context.Background(), router, -1); err == nil {
+	total := overview.Attempts{Last: -1} // unless the trace can be read now, its end at the first look is the beginning
+	if begin, err := overview.AttemptsAfter(context.Background(), router, -1); err == nil {
 		total.Last = begin.Last
 	}
 	return func(ctx context.Context) (sight, error) {
@@ -78,7 +77,7 @@ func looker(router *ledger.Ledger) func(context.Context) (sight, error) {
 		if err != nil {
 			return sight{}, err
 		}
-		more, err := delivery.AttemptsAfter(ctx, router, total.Last)
+		more, err := overview.AttemptsAfter(ctx, router, total.Last)
 		if err != nil {
 			return sight{}, err
 		}

@@ -1,4 +1,4 @@
-package delivery
+package daemons
 
 import (
 	"context"
@@ -75,17 +75,17 @@ func Leave(ctx context.Context, l *ledger.Ledger) error {
 	})
 }
 
-// Daemons lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
-func Daemons(ctx context.Context, l *ledger.Ledger) (list []Daemon, err error) {
+// List lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
+func List(ctx context.Context, l *ledger.Ledger) (list []Daemon, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
-		list, err = DaemonsIn(c, l.Now())
+		list, err = ListIn(c, l.Now())
 		return err
 	})
 	return list, err
 }
 
-// DaemonsIn lists the daemons that were heard of lately.
-func DaemonsIn(c *store.Conn, now time.Time) ([]Daemon, error) {
+// ListIn lists the daemons that were heard of lately.
+func ListIn(c *store.Conn, now time.Time) ([]Daemon, error) {
 	host, _ := os.Hostname()
 	list := []Daemon{}
 	err := c.Query(`SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at`,

@@ -1,4 +1,4 @@
-package delivery
+package adoption
 
 import (
 	"encoding/json"
@@ -17,11 +17,11 @@ import (
 // adoptBatch bounds the rows that one transaction adopts.
 const adoptBatch = 500
 
-// adopt reconciles rows that the engine did not write, or whose status was changed by hand: traced_status differs from
+// Some reconciles rows that the engine did not write, or whose status was changed by hand: traced_status differs from
 // status, which a partial index finds at once; and rows with a BLOB for an id, a name or a status. It brings them into our
 // form and notes them in the trace. It adopts one batch; more is true when there are further ones. Rows that cannot be
 // changed are passed over. Source: contract, "What others wrote is adopted".
-func adopt(t *ledger.Tx) (more bool, err error) {
+func Some(t *ledger.Tx) (more bool, err error) {
 	more, _, err = adoptAfter(t, math.MinInt64)
 	return more, err
 }
@@ -57,9 +57,9 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 	}
 }
 
-// adoptAll adopts all that others wrote, however recently. Whoever picks what is delivered next calls it in the same
+// All adopts all that others wrote, however recently. Whoever picks what is delivered next calls it in the same
 // transaction: a row written since the run was tidied up must not be passed by a later one of its sender.
-func adoptAll(t *ledger.Tx) error {
+func All(t *ledger.Tx) error {
 	for more, last := true, int64(math.MinInt64); more; {
 		if err := t.Ended(); err != nil {
 			return err
@@ -142,15 +142,15 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
 		       not_before = ?18, held = CASE WHEN held <> 0 AND ?19 THEN 1 ELSE 0 END, `+ledger.NoLease+`
 		WHERE seq = ?1`,
-		f.seq, status, AdoptedName(f.sender), AdoptedName(f.Recipient),
-		adoptedText(f.messageType), AdoptedPayload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
+		f.seq, status, Name(f.sender), Name(f.Recipient),
+		adoptedText(f.messageType), Payload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
 		ledger.CountOf(f.retryCount), min(maxRetries, ledger.MaxCount), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, ledger.MaxCount)),
-		times.notBefore, CanHold(conf, AdoptedName(f.Recipient)))
+		times.notBefore, CanHold(conf, Name(f.Recipient)))
 	if status == orchestrator.Pending || status == orchestrator.Retry {
 		t.Ring.All = true
 	}
 	if err == nil && f.Traced == "" {
-		err = t.Heartbeat(AdoptedName(f.sender))
+		err = t.Heartbeat(Name(f.sender))
 	}
 	return err
 }
@@ -215,7 +215,7 @@ func refuseForeign(t *ledger.Tx, f *ForeignRow) error {
 func adoptID(t *ledger.Tx, f *ForeignRow) error {
 	taken := `SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2)
 		AND EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND recipient = ?2)`
-	with := any(AdoptedName(f.Recipient))
+	with := any(Name(f.Recipient))
 	if f.blobID {
 		f.id = strings.ToValidUTF8(f.id, "\uFFFD")
 		taken = `SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1 AND seq <> ?2)
@@ -290,16 +290,16 @@ func adoptedTime(s string, clock time.Time, now string) string {
 	return now
 }
 
-// foreignMessagesTo selects what others wrote and may mean for ?1, beside what a look-up of its live rows finds.
+// ForeignMessagesTo selects what others wrote and may mean for ?1, beside what a look-up of its live rows finds.
 const foreignTo = `SELECT seq, recipient, status, traced_status FROM agent_message
 	WHERE (` + ledger.Foreign + `) AND (` + ledger.Live + ` AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient), ?1) > 0`
 
-// foreignMessagesTo lists, by their times of creation, what will be live rows of a recipient once they are adopted, beside what a
+// ForeignMessagesTo lists, by their times of creation, what will be live rows of a recipient once they are adopted, beside what a
 // look-up of its live rows finds.
-func foreignMessagesTo(c *store.Conn, recipient string, clock time.Time) (seqs []int64, err error) {
-	err = c.Query(foreignTo+` ORDER BY `+adoptedOrder, func(row store.Row) error {
+func ForeignMessagesTo(c *store.Conn, recipient string, clock time.Time) (seqs []int64, err error) {
+	err = c.Query(foreignTo+` ORDER BY `+Order, func(row store.Row) error {
 		f := ForeignRow{Recipient: row.Text(1), Status: row.Text(2), Traced: row.Text(3)}
-		if status, _ := f.Meaning(); (status == orchestrator.Pending || status == orchestrator.Retry) && AdoptedName(f.Recipient) == recipient {
+		if status, _ := f.Meaning(); (status == orchestrator.Pending || status == orchestrator.Retry) && Name(f.Recipient) == recipient {
 			seqs = append(seqs, row.Int(0))
 		}
 		return nil
@@ -307,20 +307,20 @@ func foreignMessagesTo(c *store.Conn, recipient string, clock time.Time) (seqs [
 	return seqs, err
 }
 
-// adoptedOrder sorts rows by the time of creation that they will have when they are adopted. ?2 is the clock.
-const adoptedOrder = `CASE WHEN traced_status IS status THEN created_at ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?2) END, seq`
+// Order sorts rows by the time of creation that they will have when they are adopted. ?2 is the clock.
+const Order = `CASE WHEN traced_status IS status THEN created_at ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?2) END, seq`
 
-// AdoptedName is the name that somebody meant who wrote it by hand.
-func AdoptedName(s string) string { return orchestrator.FoldName(strings.TrimSpace(s)) }
+// Name is the name that somebody meant who wrote it by hand.
+func Name(s string) string { return orchestrator.FoldName(strings.TrimSpace(s)) }
 
-// asAdopted brings what a listing shows of a row that will be live, whose columns are MessageColumns, into the form that
+// AsAdopted brings what a listing shows of a row that will be live, whose columns are MessageColumns, into the form that
 // adoption will give it. traced is its traced_status.
-func asAdopted(m *orchestrator.Message, row store.Row, traced string, conf *ledger.Config, clock time.Time) {
+func AsAdopted(m *orchestrator.Message, row store.Row, traced string, conf *ledger.Config, clock time.Time) {
 	f := ForeignRow{Status: row.Text(6), Traced: traced, ttl: row[35]}
 	m.Status, _ = f.Meaning()
-	m.Sender, m.Recipient = AdoptedName(m.Sender), AdoptedName(m.Recipient)
+	m.Sender, m.Recipient = Name(m.Sender), Name(m.Recipient)
 	m.Type, _ = adoptedText(row[4]).(string)
-	m.Payload = []byte(AdoptedPayload(row[5]))
+	m.Payload = []byte(Payload(row[5]))
 	m.CreatedAt = adoptedTime(m.CreatedAt, clock, orchestrator.Stamp(clock))
 	m.RetryCount = max(0, m.RetryCount)
 	m.Error, _ = adoptedText(row[11]).(string)
@@ -341,12 +341,12 @@ func CanHold(conf *ledger.Config, name string) bool {
 	return !isGroup && conf.Agents[name] == nil && orchestrator.CanBeAgent(name)
 }
 
-// AdoptAhead brings a message into the form that adoption will give it, if that is still to come and it will be live then.
-func AdoptAhead(c *store.Conn, m *orchestrator.Message, conf *ledger.Config, clock time.Time) error {
+// Ahead brings a message into the form that adoption will give it, if that is still to come and it will be live then.
+func Ahead(c *store.Conn, m *orchestrator.Message, conf *ledger.Config, clock time.Time) error {
 	return c.Query(`SELECT traced_status, `+ledger.MessageColumns+` FROM agent_message WHERE seq = ? AND (`+ledger.Foreign+`)`, func(row store.Row) error {
 		f := ForeignRow{Status: row.Text(7), Traced: row.Text(0)}
 		if status, _ := f.Meaning(); status == orchestrator.Pending || status == orchestrator.Retry {
-			asAdopted(m, row[1:], f.Traced, conf, clock)
+			AsAdopted(m, row[1:], f.Traced, conf, clock)
 		}
 		return nil
 	}, m.Seq)
@@ -366,9 +366,9 @@ func adoptedEnd(t *ledger.Tx, f *ForeignRow, written ...string) string {
 	return t.Now
 }
 
-// AdoptedPayload turns what somebody wrote as payload into JSON text: nothing is null, and what is no JSON is a JSON
+// Payload turns what somebody wrote as payload into JSON text: nothing is null, and what is no JSON is a JSON
 // string. JSON text stays as it is, digit for digit.
-func AdoptedPayload(v any) string {
+func Payload(v any) string {
 	if v == nil {
 		return "null"
 	}
