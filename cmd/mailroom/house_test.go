@@ -20,7 +20,7 @@ import (
 // engine are the packages that commands and surfaces use: words and verbs. The engine is put together in router, which only cmd
 // and tests know.
 var engine = []string{
-	"orchestrator", "orchestrator/agents", "orchestrator/delivery", "orchestrator/ledger", "orchestrator/messages", "orchestrator/nearest",
+	"orchestrator", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/ledger", "orchestrator/messages", "orchestrator/nearest",
 	"orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/retention",
 	"orchestrator/schedules", "orchestrator/sessions", "orchestrator/store", "orchestrator/teams", "orchestrator/threads", "tracing",
 }
@@ -47,7 +47,8 @@ var mayImport = map[string][]string{
 	"orchestrator/store":       {"orchestrator"},
 
 	// The stores know requests and no rows, and not each other. Nothing but router knows them.
-	"orchestrator/store/sqlite":   {"", "orchestrator", "orchestrator/store", "tracing"},
+	"orchestrator/store/bell":     {"orchestrator", "orchestrator/store"},
+	"orchestrator/store/sqlite":   {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell", "tracing"},
 	"orchestrator/store/postgres": {},
 	// What carries messages outward gets no ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
@@ -55,11 +56,13 @@ var mayImport = map[string][]string{
 	"orchestrator/ledger":   {"orchestrator", "orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/agents":   {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/store", "tracing"},
 	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process", "orchestrator/store", "tracing"},
-	"orchestrator/delivery": rows,
+	"orchestrator/adoption": rows,
+	"orchestrator/daemons":  {"orchestrator", "orchestrator/ledger", "orchestrator/store"},
+	"orchestrator/delivery": and(rows, "orchestrator/adoption"),
 
 	// The kinds of records do not know each other, but that an answer of the user may be to a team's request. Only reading
 	// delivers.
-	"orchestrator/reading":   and(rows, "orchestrator/delivery", "orchestrator/process"),
+	"orchestrator/reading":   and(rows, "orchestrator/adoption", "orchestrator/delivery", "orchestrator/process"),
 	"orchestrator/schedules": rows,
 	"orchestrator/sessions":  rows,
 	"orchestrator/teams":     rows,
@@ -67,8 +70,8 @@ var mayImport = map[string][]string{
 	"orchestrator/questions": and(rows, "orchestrator/teams"),
 
 	"orchestrator/retention": and(rows, "orchestrator/delivery"),
-	"orchestrator/overview":  and(rows, "orchestrator/delivery", "orchestrator/questions", "orchestrator/schedules", "orchestrator/sessions"),
-	"orchestrator/bridge":    and(rows, "orchestrator/delivery", "orchestrator/letter"),
+	"orchestrator/overview":  and(rows, "orchestrator/adoption", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/questions", "orchestrator/schedules", "orchestrator/sessions"),
+	"orchestrator/bridge":    and(rows, "orchestrator/daemons", "orchestrator/delivery", "orchestrator/letter"),
 	"orchestrator/watchdog":  and(rows, "orchestrator/delivery", "orchestrator/program", "orchestrator/sessions"),
 	"orchestrator/person":    and(rows, "orchestrator/confusables", "orchestrator/delivery", "orchestrator/overview", "orchestrator/questions"),
 	"orchestrator/router": and(rows, "orchestrator/delivery", "orchestrator/questions", "orchestrator/sessions", "orchestrator/store/sqlite",
@@ -105,7 +108,7 @@ var mayImport = map[string][]string{
 // mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.
 var mayReach = map[string][]string{
 	"github.com/mattn/go-sqlite3": {"orchestrator/store/sqlite"},
-	"golang.org/x/sys/unix": {"orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
+	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
 		"orchestrator/transport", "commands/surface/listener", "commands/surface/web"},
 }
 

@@ -1,3 +1,4 @@
+// Package adoption brings rows that somebody else wrote, or changed, into the form that the engine gives its own.
 package adoption
 
 import (

@@ -1,3 +1,4 @@
+// Package daemons says which processes attend to a database.
 package daemons
 
 import (

@@ -18,6 +18,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/bell"
 )
 
 // Options say how to open a database file.
@@ -88,9 +89,9 @@ func Open(o Options) (*Store, error) {
 		closeEar: func() {}, closeRinger: func() {}, pulse: newPulse(path),
 	}
 	if s.bell == nil {
-		bell := newBell(path, s.log)
-		bell.detector, bell.exists, bell.linger = s.detectChanges, s.Exists, 2*time.Second
-		s.bell, s.closeEar, s.closeRinger = bell, bell.close, bell.ringer.close
+		sockets := bell.New(path, s.log)
+		sockets.Detector, sockets.Exists, sockets.Linger = s.detectChanges, s.Exists, 2*time.Second
+		s.bell, s.closeEar, s.closeRinger = sockets, sockets.Close, sockets.CloseRinger
 	}
 	s.found.Store(statErr == nil && info.Size() > 0)
 	s.backend = &backend{s: s, turn: newTurnstile(path)}

@@ -24,7 +24,14 @@ func lockedStore(t *testing.T) *Store {
 	if err := s.backend.c.Script("PRAGMA busy_timeout = 0"); err != nil {
 		t.Fatal(err)
 	}
-	plainExec(t, openPlain(t, s.path), "BEGIN IMMEDIATE")
+	other, err := openConn(writerDSN(s.path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.close() })
+	if err := other.Script("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 

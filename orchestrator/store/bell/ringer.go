@@ -1,4 +1,4 @@
-package sqlite
+package bell
 
 import (
 	"errors"
@@ -91,7 +91,7 @@ func (g *ringer) ringOne(folder, name string, datagram []byte) {
 	}
 }
 
-// close ends the keeping. A ring that comes later is sent all the same.
+// Close ends the keeping. A ring that comes later is sent all the same.
 func (g *ringer) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

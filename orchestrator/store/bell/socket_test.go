@@ -1,4 +1,4 @@
-package sqlite
+package bell
 
 import (
 	"bufio"
@@ -20,9 +20,14 @@ import (
 	"mailroom/orchestrator/store"
 )
 
+// TestHelperProcess is what another process does for a test.
+func TestHelperProcess(t *testing.T) {
+	helper.Run(map[string]func(path string, in *bufio.Scanner){"bell listen": helpListen, "bell ring": helpRing})
+}
+
 // deafBell returns a bell whose listeners hear real rings only: no poll, no hint.
-func deafBell(path string) *socketBell {
-	b := newBell(path, slog.Default())
+func deafBell(path string) *Sockets {
+	b := New(path, slog.Default())
 	b.poll = time.Hour
 	b.wal = path + "-no-wal"
 	return b
@@ -54,7 +59,7 @@ func helpListen(path string, in *bufio.Scanner) {
 
 // helpRing rings at every line.
 func helpRing(path string, in *bufio.Scanner) {
-	bell := newBell(path, slog.Default())
+	bell := New(path, slog.Default())
 	for in.Scan() {
 		bell.Ring()
 		fmt.Println("rang")
@@ -208,7 +213,7 @@ func TestBellNameRemovedIsMadeAgain(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "a.db")
 			listener := deafBell(path)
 			listener.poll = time.Millisecond
-			listener.detector = detect(func() bool { return false }) // so that the poll does not ring
+			listener.Detector = detect(func() bool { return false }) // so that the poll does not ring
 			rings := listen(t, listener)
 			before := *listener.own.Load()
 			gone := filepath.Join(listener.folder, before)
@@ -237,7 +242,7 @@ func TestBellWhereNoSocketCanBe(t *testing.T) {
 	}
 	committed := make(chan struct{})
 	listener.poll = time.Millisecond
-	listener.detector = detect(func() bool {
+	listener.Detector = detect(func() bool {
 		select {
 		case <-committed:
 			return true
@@ -273,7 +278,7 @@ func TestBellReleasesItsDetector(t *testing.T) {
 	t.Parallel()
 	bell := deafBell(filepath.Join(t.TempDir(), "a.db"))
 	began, ended := 0, 0
-	bell.detector = func() (func() bool, func()) {
+	bell.Detector = func() (func() bool, func()) {
 		began++
 		return func() bool { return ended < began }, func() { ended++ }
 	}
@@ -364,7 +369,7 @@ func TestRingerLearnsOfTheFirstListener(t *testing.T) {
 		ringing.Ring()
 		<-rings
 		stop()
-		bell.close()
+		bell.Close()
 		if err := os.RemoveAll(above); err != nil {
 			t.Fatal(err)
 		}

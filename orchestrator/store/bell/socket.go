@@ -1,4 +1,5 @@
-package sqlite
+// Package bell wakes processes that wait for a database in a file, through unix sockets in a folder beside it.
+package bell
 
 import (
 	"context"
@@ -16,33 +17,33 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// socketBell is the doorbell of a database: a folder DBPATH-bell in which every listening process has a unix datagram
+// Sockets is the doorbell of a database: a folder DBPATH-bell in which every listening process has a unix datagram
 // socket. Ringing sends each of them one datagram, see ringOf. A process has one ear (see ear) however many listen in it.
 //
 // It only ever saves time. Without it (a read-only folder, a writer that knows nothing of it) the ear's own ways of
 // noticing a commit remain.
-type socketBell struct {
+type Sockets struct {
 	folder string
 	wal    string
 	log    *slog.Logger
 
-	// detector begins to watch the database for changes, so that a hint or a poll rings only if somebody committed:
-	// changed says whether there was a commit since detector, or changed, was called last, and stop ends that. The calls
+	// Detector begins to watch the database for changes, so that a hint or a poll rings only if somebody committed:
+	// changed says whether there was a commit since Detector, or changed, was called last, and stop ends that. The calls
 	// of one pair never overlap, stop is called once, and no changed after it. nil: every look rings. Set it before the
 	// first Listen.
-	detector func() (changed func() bool, stop func())
+	Detector func() (changed func() bool, stop func())
 
-	// exists reports whether the database is there: where it is not, no folder is made. nil: it is. Set it before the first
+	// Exists reports whether the database is there: where it is not, no folder is made. nil: it is. Set it before the first
 	// Listen.
-	exists func() bool
+	Exists func() bool
 
 	// poll is how often an ear looks without any hint, and whether its socket is still there; a fifth as often while it
 	// has both. Set it before the first Listen.
 	poll time.Duration
 
-	// linger is how long the ear stays open without a listener: to close it takes the kernel tens of milliseconds, which
+	// Linger is how long the ear stays open without a listener: to close it takes the kernel tens of milliseconds, which
 	// would be part of every wait. Set it before the first Listen.
-	linger time.Duration
+	Linger time.Duration
 
 	ringer ringer
 	rang   atomic.Int64 // when a ring was last made or heard here, in nanoseconds since 1970
@@ -55,14 +56,14 @@ type socketBell struct {
 	idle *time.Timer // closes the ear; nil while somebody listens
 }
 
-// newBell returns the bell of the database at dbPath. It touches nothing before the first Listen.
-func newBell(dbPath string, log *slog.Logger) *socketBell {
-	return &socketBell{folder: dbPath + "-bell", wal: dbPath + "-wal", log: log, poll: time.Second}
+// New returns the bell of the database at dbPath. It touches nothing before the first Listen.
+func New(dbPath string, log *slog.Logger) *Sockets {
+	return &Sockets{folder: dbPath + "-bell", wal: dbPath + "-wal", log: log, poll: time.Second}
 }
 
 // Listen implements Bell. Where no socket can be made it falls back silently. The ear outlives its last listener by
-// linger; close ends it at once.
-func (b *socketBell) Listen(ctx context.Context, recipient string) (<-chan bool, func(), error) {
+// Linger; Close ends it at once.
+func (b *Sockets) Listen(ctx context.Context, recipient string) (<-chan bool, func(), error) {
 	if ctx.Err() != nil {
 		return nil, func() {}, context.Cause(ctx)
 	}
@@ -80,19 +81,22 @@ func (b *socketBell) Listen(ctx context.Context, recipient string) (<-chan bool,
 		if b.local.Remove(recipient, rings) > 0 {
 			return
 		}
-		if b.linger == 0 {
-			b.close()
+		if b.Linger == 0 {
+			b.Close()
 			return
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.idle = time.AfterFunc(b.linger, b.close)
+		b.idle = time.AfterFunc(b.Linger, b.Close)
 	})
 	return rings, stop, nil
 }
 
-// close ends the ear, unless somebody listens.
-func (b *socketBell) close() {
+// CloseRinger ends what ringing keeps open.
+func (b *Sockets) CloseRinger() { b.ringer.close() }
+
+// Close ends the ear, unless somebody listens.
+func (b *Sockets) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ear == nil || b.local.Count() > 0 {
@@ -107,7 +111,7 @@ func (b *socketBell) close() {
 }
 
 // Ring implements Bell.
-func (b *socketBell) Ring(recipients ...string) {
+func (b *Sockets) Ring(recipients ...string) {
 	b.local.Wake(recipients...)
 	b.rang.Store(time.Now().UnixNano())
 	own := ""

@@ -1,4 +1,4 @@
-package sqlite
+package bell
 
 import (
 	"errors"
@@ -57,13 +57,13 @@ func TestBellHearsAPlainWriter(t *testing.T) {
 	writer, reader, asked := openPlain(t, path), openPlain(t, path), openPlain(t, path)
 	plainExec(t, writer, `PRAGMA journal_mode=WAL; CREATE TABLE m (n INTEGER)`)
 
-	bell := newBell(path, slog.Default())
+	bell := New(path, slog.Default())
 	bell.poll = time.Hour
 	last, err := plainNumber(asked, `PRAGMA data_version`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bell.detector = detect(func() bool {
+	bell.Detector = detect(func() bool {
 		now, err := plainNumber(asked, `PRAGMA data_version`)
 		differs := err != nil || now != last
 		last = now

@@ -1,4 +1,4 @@
-package sqlite
+package bell
 
 import (
 	"crypto/rand"
@@ -23,7 +23,7 @@ import (
 //
 // In the last two cases it wakes nobody if the bell's detector says that nothing was committed.
 type ear struct {
-	bell    *socketBell
+	bell    *Sockets
 	socket  *net.UnixConn // nil: none could be made yet
 	name    string        // of the socket, in the bell's folder
 	hint    *walHint
@@ -53,15 +53,15 @@ func (e *ear) rang() bool {
 }
 
 // openEar begins to listen. Commits from now on are heard.
-func openEar(b *socketBell) *ear {
+func openEar(b *Sockets) *ear {
 	e := &ear{
 		bell: b, changed: func() bool { return true }, release: func() {},
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.bind()
 	e.hint = watchWAL(b.wal)
-	if b.detector != nil {
-		e.changed, e.release = b.detector()
+	if b.Detector != nil {
+		e.changed, e.release = b.Detector()
 	}
 	orchestrator.GoSafe("bell", b.log, e.run)
 	return e
@@ -90,7 +90,7 @@ func (e *ear) run() {
 		began, next = time.Now().Add(-lookAgain[0]), 0
 		look.Reset(0)
 	}
-	if e.bell.detector != nil {
+	if e.bell.Detector != nil {
 		begin() // a commit may be under way whose write we did not see
 	}
 	for {
@@ -159,7 +159,7 @@ func (e *ear) rebind() (bound bool) {
 // bind makes the socket, and the folder if need be, unless the database is gone. The last listener of another process may remove
 // the folder at any time as long as it is empty, so it tries again a few times.
 func (e *ear) bind() (bound bool) {
-	if e.bell.exists != nil && !e.bell.exists() {
+	if e.bell.Exists != nil && !e.bell.Exists() {
 		return false
 	}
 	for range 5 {
@@ -208,7 +208,7 @@ func (e *ear) unbind() {
 }
 
 // hear wakes the listeners for each datagram that comes, until the socket is closed.
-func (b *socketBell) hear(socket *net.UnixConn) {
+func (b *Sockets) hear(socket *net.UnixConn) {
 	var ring [maxRing]byte
 	for {
 		n, err := socket.Read(ring[:])
