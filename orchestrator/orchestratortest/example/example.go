@@ -1,0 +1,47 @@
+// Package example opens databases for the Example functions of the engine's packages, so that each can be about one thing.
+package example
+
+import (
+	"context"
+	"log"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/transport"
+)
+
+// Open makes a database in a temporary folder, and adds agents with these names, which read in their inboxes. done closes the
+// database and removes the folder. A failure ends the process.
+func Open(names ...string) (e *delivery.Engine, done func()) {
+	folder, err := os.MkdirTemp("", "mailroom")
+	if err != nil {
+		log.Fatal(err)
+	}
+	e, err = router.Open(context.Background(), ledger.Options{
+		Path:       filepath.Join(folder, "mailroom.db"),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+		Log:        slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range names {
+		if _, _, err := agents.Add(context.Background(), e.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	return e, func() {
+		if err := e.Close(); err != nil {
+			log.Fatal(err)
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
