@@ -95,6 +95,7 @@ var mayImport = map[string][]string{
 	"orchestrator/store/postgres/postgrestest": {},
 	"orchestrator/orchestratortest":            {"", "tracing", "orchestrator"},
 	"orchestrator/orchestratortest/corpus":     {},
+	"orchestrator/orchestratortest/example":    and(engine, "orchestrator/router", "orchestrator/transport"),
 	"orchestrator/orchestratortest/helper":     {},
 	"orchestrator/orchestratortest/history":    {}, // it trusts nothing of what it checks
 	"orchestrator/orchestratortest/statements": {"orchestrator/store"},
