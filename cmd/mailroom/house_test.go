@@ -93,6 +93,7 @@ var mayImport = map[string][]string{
 
 	// Test machinery.
 	"orchestrator/store/postgres/postgrestest": {},
+	"orchestrator/store/storetest":             {"orchestrator", "orchestrator/orchestratortest/helper", "orchestrator/store"},
 	"orchestrator/orchestratortest":            {"", "tracing", "orchestrator"},
 	"orchestrator/orchestratortest/corpus":     {},
 	"orchestrator/orchestratortest/example":    and(engine, "orchestrator/router", "orchestrator/transport"),

@@ -32,13 +32,13 @@ func Run(functions map[string]func(arg string, in *bufio.Scanner)) {
 type Process struct {
 	Out *bufio.Scanner // the lines that it prints
 
-	t   *testing.T
+	t   testing.TB
 	cmd *exec.Cmd
 	in  io.WriteCloser
 }
 
 // Start starts a helper, which ends with the test at the latest.
-func Start(t *testing.T, name, arg string) *Process {
+func Start(t testing.TB, name, arg string) *Process {
 	t.Helper()
 	p := &Process{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHelperProcess$")}
 	p.cmd.Env = append(os.Environ(), environment+"="+name+"\n"+arg)

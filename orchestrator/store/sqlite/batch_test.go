@@ -14,55 +14,6 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// together runs jobs in one batch, in this order, and returns their outcomes.
-func together(s *Store, jobs ...job) (errs []error) {
-	leave := occupy(s)
-	var outcomes []<-chan error
-	for _, j := range jobs {
-		outcomes = append(outcomes, queue(s, j))
-	}
-	leave()
-	for _, outcome := range outcomes {
-		errs = append(errs, <-outcome)
-	}
-	return errs
-}
-
-// TestFailureInABatchIsItsOwn: a request that fails behind what it wrote, or panics, is undone, and its neighbours are not,
-// whichever place it has.
-func TestFailureInABatchIsItsOwn(t *testing.T) {
-	t.Parallel()
-	adds := func(name string, rows int, end func() error) job {
-		return func(t *store.Transaction) error {
-			for i := range rows {
-				if err := add(t, fmt.Sprint(name, i)); err != nil {
-					return err
-				}
-			}
-			return end()
-		}
-	}
-	well := func() error { return nil }
-	for what, end := range map[string]func() error{"error": func() error { return errOwn }, "panic": func() error { panic(errOwn) }} {
-		for place := range 4 {
-			for wrote := range 3 {
-				t.Run(fmt.Sprintf("%s at place %d, %d rows", what, place, wrote), func(t *testing.T) {
-					t.Parallel()
-					s := makeStore(t)
-					jobs := []job{adds("a", 1, well), adds("b", 2, well), adds("c", 1, well)}
-					for i, err := range together(s, slices.Insert(jobs, place, adds("bad", wrote, end))...) {
-						own := errors.Is(err, errOwn) || what == "panic" && orchestrator.CodeOf(err) == orchestrator.Internal
-						if i == place && !own || i != place && err != nil {
-							t.Errorf("request %d: %v", i, err)
-						}
-					}
-					wantTexts(t, s, `SELECT message_id FROM agent_inbox ORDER BY rowid`, "a0", "b0", "b1", "c0")
-				})
-			}
-		}
-	}
-}
-
 // wantTexts checks the first column of what a statement selects.
 func wantTexts(t *testing.T, s *Store, query string, want ...string) {
 	t.Helper()
