@@ -1,8 +1,6 @@
 package orchestrator
 
-import (
-	"strings"
-)
+import "strings"
 
 // RolePrefix begins a recipient that stands for every agent of a role, as in role:reviewer.
 const RolePrefix = "role:"

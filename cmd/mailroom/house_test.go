@@ -279,24 +279,8 @@ func wellKnown(d *ast.FuncDecl) bool {
 
 // exportedReceiver reports whether a function is no method, or one of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
-	if d.Recv == nil {
-		return true
-	}
-	t := d.Recv.List[0].Type
-	for {
-		switch of := t.(type) {
-		case *ast.StarExpr:
-			t = of.X
-		case *ast.IndexExpr:
-			t = of.X
-		case *ast.IndexListExpr:
-			t = of.X
-		case *ast.Ident:
-			return of.IsExported()
-		default:
-			return true
-		}
-	}
+	of := receiver(d)
+	return of == "" || ast.IsExported(of)
 }
 
 // TestGoroutinesRecover: a panic that nobody recovers ends the process with status 2, which hosts of agents read as

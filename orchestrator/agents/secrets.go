@@ -6,8 +6,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Signer is a Transport that signs messages with a secret which it shares with the receiver.
-type Signer interface {
+// signer is a Transport whose messages are signed with a secret that the agent's side knows.
+type signer interface {
 	// NewSecret makes a secret.
 	NewSecret() string
 	// CheckSecret says what is wrong with a secret that somebody chose.
@@ -20,7 +20,7 @@ func secretOf(c *store.Conn, agent string) (secret string, err error) {
 	return secret, err
 }
 
-// SecretFor returns what an attempt to deliver to a recipient gets as orchestrator.Attempt.Secret.
+// SecretFor is what an attempt at a recipient has as its Secret.
 func SecretFor(t *ledger.Tx, a *ledger.Agent) (string, error) {
 	if p := t.R.PartOf(a.Name); p != nil {
 		return p.Secret(t, a.Name)
@@ -32,7 +32,7 @@ func SecretFor(t *ledger.Tx, a *ledger.Agent) (string, error) {
 // that it has, or else a new one. It returns a secret that it made, which nobody is told again.
 func settleSecret(t *ledger.Tx, u *AgentUpdate, a *ledger.Agent) (made string, err error) {
 	transport, _ := t.R.TransportOf(a.Deliver)
-	signer, signs := transport.(Signer)
+	signer, signs := transport.(signer)
 	if !signs {
 		if u.Secret != nil {
 			return "", orchestrator.Errorf(orchestrator.InvalidParams, "secret: messages to %s are not signed", a.Deliver).WithHint("A secret is for webhook:URL")

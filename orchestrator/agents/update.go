@@ -15,8 +15,7 @@ import (
 	"mailroom/tracing"
 )
 
-// AgentUpdate says which agent to add or change, and how. A nil field leaves a known agent's value as it is, and gives a new
-// agent the default.
+// AgentUpdate says what to add or change. A nil field leaves what is there, and the default of a new agent.
 type AgentUpdate struct {
 	Name             string
 	Role             *string
@@ -35,10 +34,9 @@ type AgentUpdate struct {
 	By               string   // who asks
 }
 
-// Add adds an agent, or changes a known one where the update says so. The transport's address is checked as far as possible
-// without using it. Messages that were held for the name, or because the agent's transport was disabled, can be delivered now.
-// An agent of a name that was removed begins anew, without the mail of the former one. Errors: invalid_params; not_found for a
-// group.
+// Add adds an agent, or updates a known one in what the update names. What can be found out about a transport without
+// using it is found out at once. It makes the agent's inbox view, and releases messages that were held for the name, or
+// because its transport was disabled. A name that was removed begins anew. Errors: invalid_params, not_found for a group.
 func Add(ctx context.Context, l *ledger.Ledger, u AgentUpdate) (agent ledger.Agent, created bool, err error) {
 	if u.Name, err = orchestrator.CheckNewName("agent", u.Name); err != nil {
 		return ledger.Agent{}, false, err
@@ -97,8 +95,8 @@ func checkUpdate(l *ledger.Ledger, u *AgentUpdate) (err error) {
 	return nil
 }
 
-// CheckDeliver checks the target (SCHEME or SCHEME:ADDRESS) of an agent whose commands run in folder, and returns it in
-// canonical form. what names the target in errors, such as "deliver".
+// CheckDeliver checks a transport and address of an agent with this folder and returns them in canonical form. Errors say
+// what they are of the agent.
 func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error) {
 	scheme, address, has := strings.Cut(target, ":")
 	transport := l.Transports[scheme]
@@ -123,9 +121,8 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 	return scheme + ":" + canonical, nil
 }
 
-// IsOwnFile reports whether a path leads to the database, to one of the files beside it, or into its folder of keys, be it
-// through links. Agents' addresses must not: opening and closing some of these files would drop SQLite's locks, and the names
-// of files in the folder of keys mean something.
+// IsOwnFile reports whether a path is the database or one of the files beside it, by name or by another name, or in the
+// folder of keys. Opening and closing some of them would drop SQLite's locks; and the names in that folder mean something.
 func IsOwnFile(l *ledger.Ledger, path string) bool {
 	info, statErr := os.Stat(path)
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal", "-turnstile", "-bell"} {
@@ -166,7 +163,7 @@ func schemes(l *ledger.Ledger) []string {
 	return names
 }
 
-// AddIn is Add within a transaction, for an update that was checked.
+// AddIn adds or updates an agent, and reports whether it was new.
 func AddIn(t *ledger.Tx, u AgentUpdate) (ledger.Agent, bool, error) {
 	conf, err := t.Config()
 	if err != nil {
@@ -181,8 +178,7 @@ func AddIn(t *ledger.Tx, u AgentUpdate) (ledger.Agent, bool, error) {
 		a = *known
 	}
 	u.apply(&a)
-	transport, _ := t.R.TransportOf(a.Deliver)
-	if err := u.fits(&a, transport); err != nil {
+	if err := u.fits(t.R, &a); err != nil {
 		return ledger.Agent{}, false, err
 	}
 	if err := chooseFolder(t.R, &u, known, &a); err != nil {
@@ -208,11 +204,11 @@ func AddIn(t *ledger.Tx, u AgentUpdate) (ledger.Agent, bool, error) {
 			return ledger.Agent{}, false, err
 		}
 	}
-	release, reason := func(name string, why string) error { return releaseAll(t, name, why) }, "the agent was added, or got another transport"
+	release, reason := releaseAll, "the agent was added, or got another transport"
 	if known != nil && u.Deliver == nil {
-		release, reason = func(name string, why string) error { return ReleaseHeld(t, name, why) }, "it was held by hand, though the agent was known"
+		release, reason = ReleaseHeld, "it was held by hand, though the agent was known"
 	}
-	if err := release(a.Name, reason); err != nil {
+	if err := release(t, a.Name, reason); err != nil {
 		return ledger.Agent{}, false, err
 	}
 	made, err := settleSecret(t, &u, &a)
@@ -307,7 +303,8 @@ func (u *AgentUpdate) apply(a *ledger.Agent) {
 }
 
 // fits refuses what an update sets that means nothing for the transport which the agent has with it.
-func (u *AgentUpdate) fits(a *ledger.Agent, transport orchestrator.Transport) error {
+func (u *AgentUpdate) fits(l *ledger.Ledger, a *ledger.Agent) error {
+	transport, _ := l.TransportOf(a.Deliver)
 	refuse := func(what, hint string) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s: it would change nothing for an agent whose messages go to %s", what, a.Deliver).WithHint("%s", hint)
 	}
@@ -332,7 +329,7 @@ func set[T any](field, value *T) {
 	}
 }
 
-// StoreAgent writes the row of an agent, and replaces the one that is there.
+// StoreAgent writes the row of an agent.
 func StoreAgent(t *ledger.Tx, a *ledger.Agent) error {
 	_, err := t.Exec(`
 		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -360,12 +357,12 @@ func releaseAll(t *ledger.Tx, name, why string) error {
 	return errors.Join(ReleaseHeld(t, name, why), ReleasePutOff(t, name, why))
 }
 
-// ReleaseHeld makes messages deliverable that were held because nobody had the recipient's name.
+// ReleaseHeld lets messages to a name be delivered that were held until somebody has it.
 func ReleaseHeld(t *ledger.Tx, name, why string) error {
 	return releaseRows(t, ledger.Live+" AND held <> 0", "held = 0", name, why)
 }
 
-// ReleasePutOff makes messages due now that the recipient's transport had put off.
+// ReleasePutOff lets messages to a name be delivered now that its transport had put off.
 func ReleasePutOff(t *ledger.Tx, name, why string) error {
 	return releaseRows(t, ledger.PutOff+" AND lease_token = ''", "next_attempt_at = ''", name, why)
 }

@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// MaxSilence is the longest limit to an agent's silence.
-const MaxSilence = 30 * orchestrator.Day
+// maxSilence is the longest limit to an agent's silence.
+const maxSilence = 30 * orchestrator.Day
 
 // Agent is somebody who can send and receive.
 type Agent struct {
@@ -48,7 +48,7 @@ const AgentColumns = `name, role, deliver, fallback, timeout_seconds, start_comm
 func scanAgent(row store.Row) *Agent {
 	return &Agent{
 		Name: row.Text(0), Role: row.Text(1), Deliver: row.Text(2), Fallback: row.Text(3),
-		TimeoutSeconds: countIn(row[4], 3600), StartCommand: row.Text(5), SilentAfter: countIn(row[6], int64(MaxSilence/time.Second)),
+		TimeoutSeconds: countIn(row[4], 3600), StartCommand: row.Text(5), SilentAfter: countIn(row[6], int64(maxSilence/time.Second)),
 		PlanModeRequired: row.Int(7) != 0, RegisteredBy: row.Text(8), CreatedAt: row.Text(9), UpdatedAt: row.Text(10),
 		Batch: countIn(row[11], 1000), Concurrency: countIn(row[12], 64), AllowPrivate: row.Int(13) == 1, Folder: row.Text(14),
 		Disabled: row.Text(15),
@@ -60,7 +60,7 @@ func (a *Agent) Timeout(s *Settings) time.Duration {
 	if a.TimeoutSeconds > 0 {
 		return time.Duration(a.TimeoutSeconds) * time.Second
 	}
-	return s.DeliveryTimeout
+	return s.deliveryTimeout
 }
 
 // addBuiltIns adds those who are always there though they are no agents: the operator and the user.

@@ -11,7 +11,7 @@ const LeaseGrace = 30 * time.Second
 
 // UsualLease is how long a lease on a message to an agent lasts unless the run says otherwise; nil is an agent that nobody knows.
 func (conf *Config) UsualLease(agent *Agent) time.Duration {
-	timeout := conf.Settings.DeliveryTimeout
+	timeout := conf.Settings.deliveryTimeout
 	if agent != nil {
 		timeout = agent.Timeout(&conf.Settings)
 	}

@@ -18,7 +18,7 @@ import (
 type Settings struct {
 	Ladder          []time.Duration // waits before attempts 2, 3, 4; the last one repeats
 	MaxRetries      int             // of a message that does not say
-	DeliveryTimeout time.Duration
+	deliveryTimeout time.Duration
 	ClaimSize       int // messages of one claim
 	CrashesPerRung  int // leases that may run out before it costs a rung
 	ExpireAfter     time.Duration
@@ -28,9 +28,9 @@ type Settings struct {
 	KeepTraces      time.Duration
 	BacklogLimit    int // live messages of one recipient; 0: none
 	MaxHops         int
-	WALLimit        int64 // bytes at which checkpoint truncates
+	walLimit        int64 // bytes at which checkpoint truncates
 	Bounce          bool
-	StrictRoutes    bool            // of ralph messages
+	strictRoutes    bool            // of ralph messages
 	Manager         string          // agent that is told when another is silent or fails to start; "" is nobody
 	StartLadder     []time.Duration // waits before a session that failed is started again
 
@@ -62,7 +62,7 @@ var settingList = []Setting{
 		About: "waits before the second, third, ... attempt; the last one repeats",
 		parse: func(s *Settings, v string) (err error) { s.Ladder, err = parseLadder(v); return err }},
 	integer("retry.max_retries", "3", 0, 100, "retries of a message that does not say", func(s *Settings) *int { return &s.MaxRetries }),
-	span("delivery.timeout", "300s", time.Second, time.Hour, "longest delivery attempt, for agents without a timeout of their own", func(s *Settings) *time.Duration { return &s.DeliveryTimeout }),
+	span("delivery.timeout", "300s", time.Second, time.Hour, "longest delivery attempt, for agents without a timeout of their own", func(s *Settings) *time.Duration { return &s.deliveryTimeout }),
 	integer("delivery.claim_size", "1000", 1, 10000, "messages taken in one transaction", func(s *Settings) *int { return &s.ClaimSize }),
 	integer("delivery.crashes_per_rung", "3", 1, 100, "deliveries whose process died before that counts as a failed attempt", func(s *Settings) *int { return &s.CrashesPerRung }),
 	span("expiry.undelivered", "7d", time.Minute, 3650*orchestrator.Day, "undelivered messages without a ttl expire after this", func(s *Settings) *time.Duration { return &s.ExpireAfter }),
@@ -73,7 +73,7 @@ var settingList = []Setting{
 	integer("backlog.limit", "0", 0, math.MaxInt32, "undelivered messages of one recipient at which sends to it are refused; 0: no limit", func(s *Settings) *int { return &s.BacklogLimit }),
 	integer("hops.limit", "64", 1, 10000, "answers to answers before the router calls it a loop", func(s *Settings) *int { return &s.MaxHops }),
 	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired", func(s *Settings) *bool { return &s.Bounce }),
-	onOff("ralph.strict_routes", "off", "ralph messages may only take the routes that their document has for their type", func(s *Settings) *bool { return &s.StrictRoutes }),
+	onOff("ralph.strict_routes", "off", "ralph messages may only take the routes that their document has for their type", func(s *Settings) *bool { return &s.strictRoutes }),
 	{Key: "ralph.pm", Default: "pm", Bounds: "the name of an agent, or - for nobody", About: "agent that is told when another is silent past its limit, or its session cannot be started",
 		parse: func(s *Settings, v string) (err error) {
 			if s.Manager = ""; v != "-" {
@@ -100,7 +100,7 @@ var settingList = []Setting{
 			if err != nil || n < 1<<20 || n > 16<<30 {
 				return fmt.Errorf("%q is not a whole number within the bounds", v)
 			}
-			s.WALLimit = n
+			s.walLimit = n
 			return nil
 		}},
 }

@@ -48,7 +48,7 @@ func (l *Ledger) Checkpoint(ctx context.Context, truncate bool) (store.Checkpoin
 	if err != nil {
 		return store.Checkpointed{}, err
 	}
-	return s.Checkpoint(truncate, conf.Settings.WALLimit)
+	return s.Checkpoint(truncate, conf.Settings.walLimit)
 }
 
 // Query runs one SELECT for an audit and returns at most limit rows, see Console.

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Waiting is the status of a message that lies in an inbox folder.
-const Waiting = "pending"
+// waiting is the status of a message that lies in an inbox folder.
+const waiting = "pending"
 
 // Letter is a message in document 002's form. Its keys come first and in its order; then what messages of other
 // vocabularies carry and the document has no key for, left out when empty; then keys that nobody here knows.
@@ -79,7 +79,7 @@ func Of(m *orchestrator.Message) Letter {
 	}
 	l := Letter{
 		ID: m.ID, From: m.Sender, To: m.Recipient, Type: m.Type, Priority: orchestrator.PriorityWord(m.Priority),
-		Payload: m.Payload, Timestamp: cmp.Or(from.Timestamp, created(m)), Status: cmp.Or(from.Status, Waiting),
+		Payload: m.Payload, Timestamp: cmp.Or(from.Timestamp, created(m)), Status: cmp.Or(from.Status, waiting),
 		ReplyTo: cmp.Or(m.ReplyTo, from.ReplyTo), Summary: from.Summary, Context: from.Context, Action: from.Action,
 		ThreadID: cmp.Or(from.ThreadID, m.ThreadID), SessionID: from.SessionID, MulticastID: cmp.Or(from.MulticastID, m.MulticastID),
 		MulticastTarget: cmp.Or(from.MulticastTarget, m.Group), ExpiresAt: from.ExpiresAt,

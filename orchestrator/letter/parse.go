@@ -60,7 +60,7 @@ func parse(text []byte) (l Letter, err error) {
 			l.More = append(l.More, m)
 		}
 	}
-	l.Priority, l.Status = cmp.Or(l.Priority, "normal"), cmp.Or(l.Status, Waiting)
+	l.Priority, l.Status = cmp.Or(l.Priority, "normal"), cmp.Or(l.Status, waiting)
 	return l, l.check()
 }
 

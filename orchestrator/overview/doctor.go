@@ -143,6 +143,20 @@ func (d *doctor) trust(c *store.Conn) error {
 	return err
 }
 
+// daemons says how many daemons run.
+func (d *doctor) daemons(c *store.Conn) error {
+	running, err := daemons.ListIn(c, d.r.Now())
+	if err != nil {
+		return err
+	}
+	if len(running) == 0 {
+		d.add("daemon", "note", "no daemon runs: messages are delivered when somebody runs deliver_all or waits for them", "`mailroom serve`, or the systemd unit docs/mailroom.service")
+	} else {
+		d.add("daemon", "ok", orchestrator.Plural(len(running), "daemon")+" running", "")
+	}
+	return nil
+}
+
 // messages looks for what an operator should know about the rows.
 func (d *doctor) messages(c *store.Conn) error {
 	now := orchestrator.Stamp(d.r.Now())
@@ -151,14 +165,8 @@ func (d *doctor) messages(c *store.Conn) error {
 		return err
 	}
 	overdue := orchestrator.Stamp(d.r.Now().Add(-conf.Settings.OverdueAfter))
-	daemons, err := daemons.ListIn(c, d.r.Now())
-	if err != nil {
+	if err := d.daemons(c); err != nil {
 		return err
-	}
-	if len(daemons) == 0 {
-		d.add("daemon", "note", "no daemon runs: messages are delivered when somebody runs deliver_all or waits for them", "`mailroom serve`, or the systemd unit docs/mailroom.service")
-	} else {
-		d.add("daemon", "ok", orchestrator.Plural(len(daemons), "daemon")+" running", "")
 	}
 	for _, check := range []struct {
 		name, level, says, noun, do, query string

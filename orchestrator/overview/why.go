@@ -102,26 +102,7 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 		}
 		return why, explainStart(c, l, conf, m, &why)
 	case orchestrator.Failed:
-		why.Where = "among the dead letters"
-		why.Rule = fmt.Sprintf("it failed for good after %s", orchestrator.Plural(why.Attempts, "attempt"))
-		switch {
-		case strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": "), strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": "):
-			why.Rule = "it was refused when it was sent"
-		case n == 0:
-			why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
-		}
-		why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
-		switch {
-		case messages.LacksSender(conf, m) && orchestrator.CanBeAgent(m.Sender):
-			why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " + m.ID + "`"
-		case messages.LacksSender(conf, m):
-			why.Fix = orchestrator.NoAgentsName + ": send it anew from another, if it is still wanted"
-		case conf.Agents[m.Recipient] != nil:
-		case orchestrator.CanBeAgent(m.Recipient):
-			why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " + m.ID + "`"
-		default:
-			why.Fix = orchestrator.NoAgentsName + ": send it anew to another, if it is still wanted"
-		}
+		explainFailed(conf, m, n > 0, &why)
 	case orchestrator.Lapsed:
 		why.Where, why.Rule = "among the dead letters", "it expired: "+m.Error
 		why.Fix = "`mailroom dead_letters replay " + m.ID + "` sends it again"
@@ -136,6 +117,30 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 		return why, explainLive(c, l, conf, m, daemons, &why)
 	}
 	return why, nil
+}
+
+// explainFailed says why a message failed for good, and what to do about it. tried tells whether it was attempted at all.
+func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why *Reason) {
+	why.Where = "among the dead letters"
+	why.Rule = fmt.Sprintf("it failed for good after %s", orchestrator.Plural(why.Attempts, "attempt"))
+	switch {
+	case strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": "), strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": "):
+		why.Rule = "it was refused when it was sent"
+	case !tried:
+		why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
+	}
+	why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
+	switch {
+	case messages.LacksSender(conf, m) && orchestrator.CanBeAgent(m.Sender):
+		why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " + m.ID + "`"
+	case messages.LacksSender(conf, m):
+		why.Fix = orchestrator.NoAgentsName + ": send it anew from another, if it is still wanted"
+	case conf.Agents[m.Recipient] != nil:
+	case orchestrator.CanBeAgent(m.Recipient):
+		why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " + m.ID + "`"
+	default:
+		why.Fix = orchestrator.NoAgentsName + ": send it anew to another, if it is still wanted"
+	}
 }
 
 // explainDelivered says where a message is that was delivered, and how much is known of that.

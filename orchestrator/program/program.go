@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// StoppingGrace is the longest Grace of a command that is ended because our process is about to exit.
-const StoppingGrace = 1500 * time.Millisecond
+// stoppingGrace is the longest Grace of a command that is ended because our process is about to exit.
+const stoppingGrace = 1500 * time.Millisecond
 
 // Command is a command of an agent. It runs in a process group of its own, and what is said here of a command holds for
 // its group: what leaves that, as setsid(1) does, is on its own.
@@ -256,7 +256,7 @@ func (r *Running) End(cause error) {
 	}
 	grace := r.command.Grace
 	if errors.Is(cause, orchestrator.ErrStopping) {
-		grace = min(grace, StoppingGrace)
+		grace = min(grace, stoppingGrace)
 	}
 	r.result.Ended = cause
 	r.signal(unix.SIGTERM)

@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -322,80 +320,6 @@ func (f *QuestionFilter) query(now, since string) (query string, args []any) {
 	}
 	return `SELECT ` + questionColumns + ` FROM signal_questions` + where + ` ORDER BY question_id DESC LIMIT +?`,
 		append(args, min(max(cmp.Or(f.Limit, 50), 1), 1000))
-}
-
-// Answer stores the answer of a device; of several the first wins. The answer of an encrypted question is taken as
-// it is, and the asker checks it. Errors: not_found; permission_denied for a device that is not active; invalid_params for
-// an answer that does not fit; conflict, with the status among its details, when the question is not pending.
-func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q Question, err error) {
-	if len(answer) > maxAnswerBytes || answer == "" {
-		return q, orchestrator.Errorf(orchestrator.InvalidParams, "the answer has %d bytes; it must have 1 to %d", len(answer), maxAnswerBytes)
-	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
-		state, _, err := t.Text(`SELECT state FROM signal_devices WHERE device_id = ?`, device)
-		if err != nil {
-			return err
-		}
-		if state != DeviceActive {
-			return orchestrator.Errorf(orchestrator.PermissionDenied, "the device %s is not active", device)
-		}
-		if q, err = mustQuestion(t, id); err != nil {
-			return err
-		}
-		if q.Status != QuestionPending {
-			return notPending(&q)
-		}
-		if !q.Encrypted {
-			if err := checkClearAnswer(&q, answer); err != nil {
-				return err
-			}
-		}
-		q.Answer, q.AnsweredBy = answer, device
-		return endQuestion(t, &q, QuestionAnswered, device, "by "+device)
-	})
-	return q, err
-}
-
-// notPending is the error for a question that has ended.
-func notPending(q *Question) error {
-	e := orchestrator.Errorf(orchestrator.Conflict, "the question was %s at %s", q.Status, q.EndedAt)
-	e.Details = map[string]any{"status": string(q.Status)}
-	return e
-}
-
-// checkClearAnswer refuses an answer that does not fit a question which is not encrypted.
-func checkClearAnswer(q *Question, answer string) error {
-	var asked struct {
-		Options []string `json:"options"`
-	}
-	var said struct {
-		Option *int    `json:"option"`
-		Text   *string `json:"text"`
-	}
-	if err := json.Unmarshal([]byte(q.Body), &asked); err != nil {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the question's body cannot be read")
-	}
-	if err := json.Unmarshal([]byte(answer), &said); err != nil || (said.Option == nil) == (said.Text == nil) {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "an answer has either an option or a text")
-	}
-	switch {
-	case len(asked.Options) > 0 && (said.Option == nil || *said.Option < 0 || *said.Option >= len(asked.Options)):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "option: the question has options 0 to %d", len(asked.Options)-1)
-	case len(asked.Options) == 0 && said.Text == nil:
-		return CheckAnswerText("")
-	case len(asked.Options) == 0:
-		return CheckAnswerText(*said.Text)
-	}
-	return nil
-}
-
-// CheckAnswerText refuses what is no answer in words: more than 2,000 characters, or nothing but space. Error:
-// invalid_params, which repeats nothing of it.
-func CheckAnswerText(text string) error {
-	if strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > 2000 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "text: the answer is a text of 1 to 2000 characters, not all of them space")
-	}
-	return nil
 }
 
 // endQuestion ends a pending question, tells the devices and wakes who waits for it.

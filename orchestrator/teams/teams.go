@@ -16,8 +16,8 @@ import (
 // Teammates is the recipient that stands for everybody in the sender's team but the sender and those that have stopped.
 const Teammates = "*"
 
-// Absent is the presence of a team's member that has not taken part in the session yet. It is stored nowhere.
-const Absent orchestrator.PresenceStatus = "absent"
+// absent is the presence of a team's member that has not taken part in the session yet. It is stored nowhere.
+const absent orchestrator.PresenceStatus = "absent"
 
 // Member is one agent of a team, and the part that it takes in the session.
 type Member struct {
@@ -45,7 +45,7 @@ func Get(ctx context.Context, l *ledger.Ledger, session string) (members []Membe
 		parts, err := partsIn(c, session)
 		members = []Member{}
 		for i, name := range team(conf, session) {
-			m := Member{Name: name, Lead: i == 0, Status: Absent}
+			m := Member{Name: name, Lead: i == 0, Status: absent}
 			if p, ok := parts[name]; ok {
 				m.Status, m.Since = p.Status, p.Since
 			}

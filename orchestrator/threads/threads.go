@@ -14,14 +14,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ThreadStatus is open or closed.
+// ThreadStatus is "open" or "closed". A closed thread keeps its posts, and takes no more.
 type ThreadStatus string
 
-// The statuses of a thread. A closed one keeps its posts, and takes no more.
-const (
-	OpenThread   ThreadStatus = "open"
-	ClosedThread ThreadStatus = "closed"
-)
+// OpenThread is the status of a thread that takes posts.
+const OpenThread ThreadStatus = "open"
 
 // Thread is a conversation of several agents within one session. Times are as stored; "" is "not yet".
 type Thread struct {

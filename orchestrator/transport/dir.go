@@ -37,8 +37,8 @@ import (
 type Dir struct{}
 
 const (
-	// DefaultRoot is the root of an address that names none.
-	DefaultRoot = ".claude/session/messages"
+	// defaultRoot is the root of an address that names none.
+	defaultRoot = ".claude/session/messages"
 
 	// StagingFolder is the folder in the root for files on their way.
 	StagingFolder = ".mailroom"
@@ -54,7 +54,7 @@ func (Dir) Check(address string) (string, error) {
 		return "", errors.New("a path cannot contain NUL")
 	}
 	if address == "" {
-		address = DefaultRoot
+		address = defaultRoot
 	}
 	path, err := absolute(address)
 	if err != nil {

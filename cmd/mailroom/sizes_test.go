@@ -1,0 +1,119 @@
+package main
+
+import (
+	"go/ast"
+	"path"
+	"strings"
+	"testing"
+)
+
+// What a reader can hold in mind: functions that fit a screen, files and packages with one subject.
+const (
+	maxFunctionLines = 60
+	maxFileLines     = 400
+	maxTestLines     = 500 // of a file of tests; their functions may hold a table of cases of any length
+	maxMethods       = 40
+	maxNounLines     = 1000 // of package orchestrator
+	maxPackageLines  = 3000
+	maxPackageFiles  = 25
+)
+
+// longer are the files that may have more lines than others; the list may only shrink.
+var longer = map[string]int{
+	"orchestrator/confusables/confusables.go": 487, // a table of data
+}
+
+// size is how many lines and files a package has without its tests.
+type size struct{ lines, files int }
+
+// larger are the packages that may be larger than others. The numbers may only fall: to 3,500 lines for store/sqlite, whose parts
+// all need its connection, and to those of every package for the others.
+var larger = map[string]size{
+	"orchestrator":              {1017, 25},
+	"orchestrator/store/sqlite": {4046, 40},
+	"orchestrator/delivery":     {3517, 25},
+}
+
+// broader are the types that may have more methods than others. The numbers may only fall.
+var broader = map[string]int{
+	"orchestrator/store/sqlite/Store": 59,
+}
+
+// lines returns how many lines a node has.
+func (s source) lines(n ast.Node) int {
+	return s.files.Position(n.End()).Line - s.files.Position(n.Pos()).Line + 1
+}
+
+// length returns how many lines the file has.
+func (s source) length() int { return s.files.File(s.syntax.FileStart).LineCount() }
+
+// machinery reports whether a package exists for tests alone.
+func machinery(folder string) bool {
+	return strings.HasSuffix(folder, "test") || strings.HasPrefix(folder, "orchestrator/orchestratortest")
+}
+
+// isEngine reports whether a folder holds a package of the engine, but neither its nouns nor machinery of tests.
+func isEngine(folder string) bool {
+	return strings.HasPrefix(folder, "orchestrator/") && !machinery(folder)
+}
+
+func TestFunctionsAndFilesAreShort(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		limit := max(maxFileLines, longer[s.path])
+		if s.test {
+			limit = maxTestLines
+		}
+		if n := s.length(); n > limit {
+			t.Errorf("%s has %d lines, more than %d", s.path, n, limit)
+		}
+		for _, d := range s.syntax.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && !s.test && s.lines(f) > maxFunctionLines {
+				t.Errorf("%s: %s has %d lines, more than %d", s.path, f.Name.Name, s.lines(f), maxFunctionLines)
+			}
+		}
+	}
+}
+
+func TestPackagesAreSmall(t *testing.T) {
+	t.Parallel()
+	sizes := map[string]size{}
+	for _, s := range sources(t) {
+		if !s.test {
+			of := sizes[s.folder]
+			sizes[s.folder] = size{of.lines + s.length(), of.files + 1}
+		}
+	}
+	for folder, is := range sizes {
+		limit, excepted := larger[folder]
+		switch {
+		case excepted:
+		case folder == "orchestrator":
+			limit = size{maxNounLines, maxPackageFiles}
+		case !isEngine(folder):
+			continue
+		default:
+			limit = size{maxPackageLines, maxPackageFiles}
+		}
+		if is.lines > limit.lines || is.files > limit.files {
+			t.Errorf("%s has %d lines in %d files, more than %v", folder, is.lines, is.files, limit)
+		}
+	}
+}
+
+func TestTypesHaveFewMethods(t *testing.T) {
+	t.Parallel()
+	methods := map[string]int{}
+	for _, s := range sources(t) {
+		for _, d := range s.syntax.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && !s.test {
+				methods[path.Join(s.folder, receiver(f))]++
+			}
+		}
+	}
+	for name, n := range methods {
+		if limit := max(maxMethods, broader[name]); n > limit {
+			t.Errorf("%s has %d methods, more than %d", name, n, limit)
+		}
+	}
+}
