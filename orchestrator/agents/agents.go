@@ -22,7 +22,7 @@ func groupsOf(conf *ledger.Config, agent string) []string {
 	return groups
 }
 
-// List lists the agents that are known, by name. BuiltIns lists who else there is.
+// List returns the agents, sorted by name. The operator and the user are no agents; BuiltIns returns them.
 func List(ctx context.Context, l *ledger.Ledger) ([]ledger.Agent, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -37,7 +37,8 @@ func List(ctx context.Context, l *ledger.Ledger) ([]ledger.Agent, error) {
 	return list, nil
 }
 
-// MustKnow refuses the name of an agent that nobody has. Error: unknown_recipient, with the nearest known names.
+// MustKnow returns an error unless an agent with this name exists. Error: unknown_recipient, whose hint names the most similar
+// agents.
 func MustKnow(ctx context.Context, l *ledger.Ledger, name string) error {
 	name = orchestrator.FoldName(name)
 	return l.ReadTables(ctx, func(c *store.Conn) error {
@@ -49,7 +50,7 @@ func MustKnow(ctx context.Context, l *ledger.Ledger, name string) error {
 	})
 }
 
-// Get returns one known agent, or the operator or the user. Error: not_found, with the nearest known names.
+// Get returns an agent, or the operator or the user, by name. Error: not_found, whose hint names the most similar agents.
 func Get(ctx context.Context, l *ledger.Ledger, name string) (ledger.Agent, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -64,7 +65,8 @@ func Get(ctx context.Context, l *ledger.Ledger, name string) (ledger.Agent, erro
 	return found, nil
 }
 
-// WakeStarter rings for an agent whose session may have to be started: what was sent rang too early.
+// WakeStarter rings the bell for an agent that has a start command, once the transaction is committed. The ring of the original
+// send came too early to start its session: the message was not delivered yet.
 func WakeStarter(t *ledger.Tx, conf *ledger.Config, recipient string) {
 	if a := conf.Agents[recipient]; a != nil && a.StartCommand != "" {
 		t.Ring.Add([]string{recipient})

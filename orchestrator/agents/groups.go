@@ -10,13 +10,13 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Group is a name that stands for several agents.
+// Group is a name for several agents: a message to a group goes to each of its members.
 type Group struct {
 	Name    string   `json:"name"`
 	Members []string `json:"members"` // in order of joining
 }
 
-// Groups lists the groups by name; the built-in group of everybody comes first.
+// Groups returns the groups, sorted by name, but the built-in group orchestrator.Everyone comes first.
 func Groups(ctx context.Context, l *ledger.Ledger) ([]Group, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -29,14 +29,14 @@ func Groups(ctx context.Context, l *ledger.Ledger) ([]Group, error) {
 	return list, nil
 }
 
-// GroupChange is a group as it is now, and what it was.
+// GroupChange is what a change made of a group: the group as it is now, and its members before.
 type GroupChange struct {
 	Group
 	Before []string // its members until now; nil: there was no such group
 }
 
-// SetGroup makes a group, or replaces its members. An empty list empties it. Errors: invalid_params, not_found for an
-// unknown member, conflict when an agent has the name.
+// SetGroup creates a group, or replaces the members of an existing one. With an empty list the group has no members. Errors:
+// invalid_params; not_found for an unknown member; conflict when an agent has the group's name.
 func SetGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
 	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error {
 		if conf.Agents[g.Name] != nil {
@@ -61,8 +61,8 @@ func SetGroup(ctx context.Context, l *ledger.Ledger, name string, members []stri
 	})
 }
 
-// AddToGroup adds agents to a group, behind its members; those that are in it stay where they are. Errors: invalid_params,
-// not_found for an unknown member or group.
+// AddToGroup adds agents at the end of a group's list of members. Members that are in the group already keep their place.
+// Errors: invalid_params; not_found for an unknown member or group.
 func AddToGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
 	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error {
 		if g.Before == nil {
@@ -83,8 +83,8 @@ func AddToGroup(ctx context.Context, l *ledger.Ledger, name string, members []st
 	})
 }
 
-// RemoveFromGroup takes members out of a group. Errors: invalid_params; not_found for an unknown group, and for who is not in
-// it; then nobody is taken out.
+// RemoveFromGroup removes members from a group. If one of them is not in it, none is removed. Errors: invalid_params; not_found
+// for an unknown group, and for an agent that is not in it.
 func RemoveFromGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
 	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error {
 		if g.Before == nil {
@@ -153,8 +153,8 @@ func areAgents(conf *ledger.Config, members []string) error {
 	return nil
 }
 
-// DeleteGroup removes a group and returns it as it was. What was sent to it is not touched. Errors: invalid_params for the
-// groups that are always there; not_found.
+// DeleteGroup deletes a group and returns it as it was. Messages that were sent to it are not affected. Errors: invalid_params
+// for the built-in groups; not_found.
 func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, err error) {
 	if name, err = orchestrator.CheckName("group", name); err != nil {
 		return g, err
@@ -191,7 +191,7 @@ func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, e
 // groupNames lists the stored groups by name.
 func groupNames(conf *ledger.Config) []string { return slices.Sorted(maps.Keys(conf.Groups)) }
 
-// GroupsWithMembers are the stored groups to which anybody can send, by name.
+// GroupsWithMembers returns the names of the stored groups that have at least one member, sorted.
 func GroupsWithMembers(conf *ledger.Config) []string {
 	return slices.DeleteFunc(groupNames(conf), func(group string) bool { return len(conf.Groups[group]) == 0 })
 }
@@ -222,8 +222,8 @@ func storeMember(t *ledger.Tx, group, agent string) error {
 	return err
 }
 
-// Members resolves a recipient: the agent itself, the members of the group, or those who have the role. several tells that it
-// stands for any number of agents.
+// Members returns the agents that a recipient stands for: the agent itself, the members of a group, or the agents that have a
+// role. several is true for a group or a role, however many that are.
 func Members(conf *ledger.Config, recipient string) (names []string, several bool) {
 	if recipient == orchestrator.Everyone {
 		return conf.Names, true
@@ -238,7 +238,8 @@ func Members(conf *ledger.Config, recipient string) (names []string, several boo
 	return names, several
 }
 
-// MembersOf returns the agents that get what is sent to a recipient; none for who is not known. Errors: those of the database.
+// MembersOf returns the agents that would get a message to this recipient; none if nobody has the name. Errors: those of the
+// database.
 func MembersOf(ctx context.Context, l *ledger.Ledger, recipient string) ([]string, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -248,7 +249,7 @@ func MembersOf(ctx context.Context, l *ledger.Ledger, recipient string) ([]strin
 	return names, nil
 }
 
-// WithRole picks those of the agents that have the role which a recipient names.
+// WithRole returns those of the named agents that have the role in recipient, which is role:ROLE.
 func WithRole(conf *ledger.Config, names []string, recipient string) (with []string) {
 	role := strings.TrimPrefix(recipient, orchestrator.RolePrefix)
 	for _, name := range names {
@@ -259,7 +260,7 @@ func WithRole(conf *ledger.Config, names []string, recipient string) (with []str
 	return with
 }
 
-// NobodyIn is the error for a recipient that stands for several agents, and has none.
+// NobodyIn returns the error for a message to a group without members, or to a role that no agent has.
 func NobodyIn(conf *ledger.Config, recipient string) error {
 	role, is := strings.CutPrefix(recipient, orchestrator.RolePrefix)
 	if !is {

@@ -61,9 +61,9 @@ func limitChanged(t *ledger.Tx, a *ledger.Agent) error {
 	return err
 }
 
-// Heartbeat notes, in a transaction of its own, that an agent looked for messages and found none, and returns the limit to
-// its silence, 0 if it has none. A failure is only logged: the agent asked for something else. Without marks nothing is
-// noted: whoever looks without marking what is read need not be the agent.
+// Heartbeat notes that an agent is alive: it looked for messages and found none. It does so in a transaction of its own, and
+// returns how long the agent may be silent, 0 for no limit. A failure is only logged, since the caller is about something else.
+// If marks is false nothing is noted: whoever reads without marking messages as read need not be the agent.
 func Heartbeat(ctx context.Context, l *ledger.Ledger, name string, marks bool) time.Duration {
 	conf := l.Config.Last()
 	if !marks || conf == nil || conf.Agents[name] == nil || conf.Agents[name].SilentAfter == 0 {
@@ -81,8 +81,8 @@ type silence struct {
 	agent, heardAt string
 }
 
-// ReportSilent tells the agent named by the setting ralph.pm of those that are silent past their limits, each silence
-// once.
+// ReportSilent tells the manager (the agent named by the setting ralph.pm) which agents have been silent for longer than they
+// may be, each silence once. more is true when there are others, for the next transaction.
 func ReportSilent(t *ledger.Tx) (more bool, err error) {
 	var list []silence
 	err = t.Query(`SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?`,
@@ -136,8 +136,8 @@ func reportOneSilent(t *ledger.Tx, s silence) error {
 	return TellManager(t, "agent_timeout", s.agent, payload)
 }
 
-// Manager is the agent that is told of what is wrong with another, "" when there is none. What is wrong with itself it is
-// not told: a note that its session fails would start that session.
+// Manager returns the agent that is told when something is wrong with the agent about, "" if there is none. A manager is not
+// told about itself: the message that its session fails would start that session again.
 func Manager(conf *ledger.Config, about string) string {
 	if name := conf.Settings.Manager; name != about && conf.Agents[name] != nil {
 		return name
@@ -145,14 +145,15 @@ func Manager(conf *ledger.Config, about string) string {
 	return ""
 }
 
-// IsUntold reports whether there could be something wrong with an agent, other than the manager, and nobody would be told.
+// IsUntold reports whether nobody would be told if an agent fell silent or its session failed, though the agent has a limit to
+// its silence or a start command. It is false for the manager itself.
 func IsUntold(conf *ledger.Config, name string) bool {
 	a := conf.Agents[name]
 	return a != nil && (a.SilentAfter > 0 || a.StartCommand != "") && name != conf.Settings.Manager && Manager(conf, name) == ""
 }
 
-// Untold says that nobody is told when an agent falls silent or its session fails, and what to do about it; "" when
-// somebody is, or when there is nothing that could be told of it. Error: that of the database.
+// Untold returns a warning for the caller that nobody is told if this agent falls silent or its session fails, and what to do
+// about it; "" if somebody is told, or if there would be nothing to tell. Errors: those of the database.
 func Untold(ctx context.Context, l *ledger.Ledger, name string) (note string, err error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -166,8 +167,8 @@ func Untold(ctx context.Context, l *ledger.Ledger, name string) (note string, er
 		"`mailroom agent add %s`, or name another with `mailroom setting set ralph.pm NAME`", name, manager, manager), nil
 }
 
-// TellManager sends an urgent note of the router's own about an agent to the one named by the setting ralph.pm. When there
-// is nobody to tell, it is in the log.
+// TellManager sends an urgent message about an agent, from orchestrator.SystemSender, to the manager (the agent named by the
+// setting ralph.pm). If there is nobody to tell, it goes into the log instead.
 func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error {
 	conf, err := t.Config()
 	if err != nil {
@@ -188,7 +189,8 @@ func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error
 	return t.Tell(&orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: manager, Type: kind, Payload: text, Priority: orchestrator.PriorityOf("urgent")})
 }
 
-// ClampSilences brings back what a clock that was set forward and back has planned further ahead than the agent's limit.
+// ClampSilences moves deadlines of silence that lie further ahead than the agent's limit back to that limit. They come from a
+// clock that was set forward and then back.
 func ClampSilences(t *ledger.Tx) error {
 	_, err := t.Exec(`
 		UPDATE heartbeats

@@ -18,7 +18,7 @@ func takenNote(conf *ledger.Config, name string) string {
 		strings.Join(conf.Taken[name], " and "), name, name, orchestrator.BuiltIns[name])
 }
 
-// BuiltInAgents lists the operator and the user, by name.
+// BuiltInAgents returns the operator and the user, as the configuration knows them, sorted by name.
 func BuiltInAgents(conf *ledger.Config) (list []ledger.Agent) {
 	for _, name := range []string{orchestrator.Operator, orchestrator.User} {
 		a := *conf.Agents[name]
@@ -28,8 +28,8 @@ func BuiltInAgents(conf *ledger.Config) (list []ledger.Agent) {
 	return list
 }
 
-// BuiltIns lists who can be written to and is no agent: the operator and the user. Note says of one that an agent, or a group,
-// has the name in the tables, too.
+// BuiltIns returns the recipients that always exist and are no agents: the operator and the user. Their Note is set if an agent
+// or a group in the tables has the same name; that one is not used.
 func BuiltIns(ctx context.Context, l *ledger.Ledger) ([]ledger.Agent, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {

@@ -2,8 +2,8 @@ package agents
 
 import "mailroom/orchestrator/ledger"
 
-// AgentsPart has retention delete what agents have left: their presence in sessions in which nothing goes on any more, and
-// tokens that are no longer valid.
+// AgentsPart returns what agents add to retention: it deletes presences in sessions that are over, and tokens that are no
+// longer valid.
 func AgentsPart() *ledger.Part {
 	return &ledger.Part{
 		Name: "agents",

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Presence is the part that an agent takes in a session.
+// Presence says that an agent takes part in a session, and what it was last known to do there.
 type Presence struct {
 	Session     string                      `json:"session"`
 	Agent       string                      `json:"agent"`
@@ -24,7 +24,7 @@ type Presence struct {
 	SeenAt string `json:"-"` // when it last took part, to the day
 }
 
-// Joining says how an agent joins a session. A nil field leaves what is there.
+// Joining is a request of an agent to join a session. If the agent takes part already, a nil field leaves what is there.
 type Joining struct {
 	Session, Agent string
 	DisplayName    *string
@@ -32,8 +32,8 @@ type Joining struct {
 	Register       bool // the agent proved its identity: add it if nobody knows it yet
 }
 
-// Join makes an agent part of a session, or brings up to date what is known of it there. A stopped agent is working
-// again. Errors: invalid_params; unknown_sender for an agent that nobody knows.
+// Join adds an agent to a session, or updates how it takes part. An agent that had stopped is working again. Errors:
+// invalid_params; unknown_sender for an agent that does not exist, unless Register is set.
 func Join(ctx context.Context, l *ledger.Ledger, j Joining) (p Presence, err error) {
 	if j, err = j.Check(); err != nil {
 		return p, err
@@ -45,7 +45,7 @@ func Join(ctx context.Context, l *ledger.Ledger, j Joining) (p Presence, err err
 	return p, err
 }
 
-// Check brings the names into the form in which they are stored.
+// Check checks the names of the session and the agent, and returns j with both as they are stored.
 func (j Joining) Check() (_ Joining, err error) {
 	if j.Session, err = orchestrator.CheckName("session", j.Session); err == nil {
 		j.Agent, err = orchestrator.CheckName("agent", j.Agent)
@@ -74,8 +74,9 @@ func admitted(t *ledger.Tx, j Joining) (Presence, error) {
 	return join(t, j)
 }
 
-// Acting makes sure that an agent which acts is known, and returns the configuration in which it is. register adds one that
-// is not: it proved its identity. A name that was removed comes back with AddAgent only. Error: unknown_sender.
+// Acting returns the configuration, after making sure that the agent which acts exists. If it does not and register is set, it
+// is added, since the caller has proved its identity; but an agent that was removed only comes back through Add. Error:
+// unknown_sender.
 func Acting(t *ledger.Tx, name string, register bool) (*ledger.Config, error) {
 	if err := CheckActor(name); err != nil && !t.AsUser {
 		return nil, err
@@ -124,12 +125,14 @@ func join(t *ledger.Tx, j Joining) (Presence, error) {
 	return p, StorePresence(t, &p)
 }
 
-// Unseen reports whether it is time to note anew that an agent takes part. Retention asks for it to the day.
+// Unseen reports whether SeenAt should be written anew: it is more than a day from now. Retention needs it to the day only, so
+// that not every call has to write.
 func (p *Presence) Unseen(now time.Time) bool {
 	return p.SeenAt < orchestrator.Stamp(now.Add(-orchestrator.Day)) || p.SeenAt > orchestrator.Stamp(now.Add(orchestrator.Day))
 }
 
-// TakePresence notes what an agent, which is known, does in a session; it joins it if it has not yet.
+// TakePresence stores what a known agent does in a session, and adds it to the session if it is not there yet. For the operator
+// and the user it does nothing.
 func TakePresence(t *ledger.Tx, session, agent string, status orchestrator.PresenceStatus) (Presence, error) {
 	if orchestrator.IsBuiltIn(agent) {
 		return Presence{}, nil // it takes part in no session
@@ -142,7 +145,7 @@ func TakePresence(t *ledger.Tx, session, agent string, status orchestrator.Prese
 	return p, StorePresence(t, &p)
 }
 
-// SaidPresence notes what the sender of a draft says that it does.
+// SaidPresence stores what the sender of a draft says that it is doing; see orchestrator.Draft.Presence.
 func SaidPresence(t *ledger.Tx, d *orchestrator.Draft) error {
 	if d.Presence == "" {
 		return nil
@@ -151,7 +154,7 @@ func SaidPresence(t *ledger.Tx, d *orchestrator.Draft) error {
 	return err
 }
 
-// StorePresence writes what an agent does in a session, and notes that it was heard of.
+// StorePresence writes a row of presence, and notes that the agent is alive.
 func StorePresence(t *ledger.Tx, p *Presence) error {
 	t.Traced = true
 	if _, err := t.Exec(`
@@ -178,7 +181,7 @@ func scanPresence(row store.Row) Presence {
 	}
 }
 
-// PresenceOf reads the part that an agent takes in a session.
+// PresenceOf returns how an agent takes part in a session; found is false if it does not.
 func PresenceOf(c *store.Conn, session, agent string) (p Presence, found bool, err error) {
 	err = c.Query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`, func(row store.Row) error {
 		p, found = scanPresence(row), true
@@ -187,7 +190,7 @@ func PresenceOf(c *store.Conn, session, agent string) (p Presence, found bool, e
 	return p, found, err
 }
 
-// Presences lists who takes part in a session, in order of joining. Error: invalid_params for the session.
+// Presences returns who takes part in a session, in order of joining. Error: invalid_params for the name of the session.
 func Presences(ctx context.Context, l *ledger.Ledger, session string) (list []Presence, err error) {
 	if session, err = orchestrator.CheckName("session", session); err != nil {
 		return nil, err
@@ -199,7 +202,7 @@ func Presences(ctx context.Context, l *ledger.Ledger, session string) (list []Pr
 	return list, err
 }
 
-// PresencesIn lists who takes part in a session, in order of joining.
+// PresencesIn is Presences within a transaction, for a name that was checked.
 func PresencesIn(c *store.Conn, session string) (list []Presence, err error) {
 	list = []Presence{}
 	err = c.Query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, func(row store.Row) error {

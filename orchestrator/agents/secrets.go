@@ -6,7 +6,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// signer is a Transport whose messages are signed with a secret that the agent's side knows.
+// signer is a Transport that signs messages with a secret which it shares with the receiver.
 type signer interface {
 	// NewSecret makes a secret.
 	NewSecret() string
@@ -20,7 +20,7 @@ func secretOf(c *store.Conn, agent string) (secret string, err error) {
 	return secret, err
 }
 
-// SecretFor is what an attempt at a recipient has as its Secret.
+// SecretFor returns what an attempt to deliver to a recipient gets as orchestrator.Attempt.Secret.
 func SecretFor(t *ledger.Tx, a *ledger.Agent) (string, error) {
 	if p := t.R.PartOf(a.Name); p != nil {
 		return p.Secret(t, a.Name)

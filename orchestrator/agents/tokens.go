@@ -21,7 +21,8 @@ const tokenPrefix = "mailroom_"
 // maxTokenLife is the longest time for which a token can be issued, unless it is for ever.
 const maxTokenLife = 3650 * orchestrator.Day
 
-// Token is what is known of a credential; the credential itself is nowhere kept.
+// Token describes a credential by which somebody acts as an agent over the network. The credential itself is stored nowhere,
+// only its hash.
 type Token struct {
 	ID        string `json:"id"` // the first 12 hex digits of its hash
 	Agent     string `json:"agent"`
@@ -31,9 +32,9 @@ type Token struct {
 	RevokedAt string `json:"revoked_at,omitempty"`
 }
 
-// IssueToken makes a credential for an agent and returns it; it cannot be had again. With admin its holder may also run
-// what is for administrators. A lifetime of 0 is for ever. The agent need not be known: a token registers its own name
-// by acting. Error: invalid_params.
+// IssueToken makes a credential for an agent. It returns the credential as secret, which cannot be read again later. With
+// admin, its holder may also run the commands for administrators. A lifetime of 0 means for ever. The agent need not exist: it
+// is added when somebody first acts as it with the token. Error: invalid_params.
 func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool, lifetime time.Duration) (secret string, token Token, err error) {
 	if folded := orchestrator.FoldName(agent); orchestrator.IsBuiltIn(folded) {
 		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "no token speaks as %s, which is %s", folded, orchestrator.BuiltIns[folded]).WithHint("Issue it for an agent of another name")
@@ -73,13 +74,13 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	return secret, token, err
 }
 
-// HashToken is what is stored of a token.
+// HashToken returns what is stored of a credential.
 func HashToken(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// AsFlag writes a truth value as SQL has it, 0 or 1.
+// AsFlag returns a bool as SQL stores it, 0 or 1.
 func AsFlag(yes bool) int {
 	if yes {
 		return 1
@@ -87,8 +88,9 @@ func AsFlag(yes bool) int {
 	return 0
 }
 
-// Authenticate returns what a token stands for. It looks into the database each time, so that a revocation works at once.
-// Error: unauthenticated, for one that is unknown, expired, revoked or for a built-in name, without telling which.
+// Authenticate returns the token that belongs to a credential. It reads the database each time, so that a revocation works at
+// once. Error: unauthenticated, which does not tell whether the credential is unknown, expired, revoked, or for a built-in
+// name.
 func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token Token, err error) {
 	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the token is not valid").WithHint("`mailroom agent token NAME` issues one")
 	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > 128 {
@@ -126,7 +128,7 @@ func scanToken(row store.Row) Token {
 	}
 }
 
-// Tokens lists the tokens of an agent, or of everybody for "", oldest first; expired and revoked ones too.
+// Tokens returns the tokens of an agent, or all tokens for "", oldest first. Expired and revoked ones are included.
 func Tokens(ctx context.Context, l *ledger.Ledger, agent string) (list []Token, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list = []Token{}
@@ -138,8 +140,8 @@ func Tokens(ctx context.Context, l *ledger.Ledger, agent string) (list []Token, 
 	return list, err
 }
 
-// RevokeTokens makes all tokens of an agent useless from now on, and returns how many were not yet. Error: not_found, with the
-// nearest known names, for a name that no agent has and that no token was ever issued for.
+// RevokeTokens revokes all tokens of an agent, and returns how many of them were valid until now. Error: not_found, whose hint
+// names the most similar agents, if no agent has the name and no token was ever issued for it.
 func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64, err error) {
 	if agent, err = orchestrator.CheckName("agent", agent); err != nil {
 		return 0, err
@@ -161,7 +163,7 @@ func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64,
 	return n, err
 }
 
-// RevokeTokensIn revokes the tokens of an agent and returns how many were valid.
+// RevokeTokensIn is RevokeTokens within a transaction, for any name.
 func RevokeTokensIn(t *ledger.Tx, agent string) (int64, error) {
 	t.Traced = true
 	return t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.Now, agent)

@@ -10,13 +10,14 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// UnknownAgent is the error for the name of an agent that nobody has, or has any more. what is as for RemovedAgent.
+// UnknownAgent returns the error for a name that no agent has, with this code. It says so if the agent was removed. what begins
+// the message and says whose name it is, as in "lead: "; it may be empty.
 func UnknownAgent(c *store.Conn, code orchestrator.Code, what, name string, conf *ledger.Config) error {
 	return orRemoved(c, name, what, orchestrator.Errorf(code, "%snobody is known as %q", what, name).WithUnknown(name, conf.Names).
 		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, conf.Names)+" "+orchestrator.AddIt(name))))
 }
 
-// NoAgent is the error for the name of an agent that was looked up.
+// NoAgent returns the not_found error for the name of an agent that was looked up.
 func NoAgent(c *store.Conn, name string, conf *ledger.Config) error {
 	return orRemoved(c, name, "", orchestrator.Errorf(orchestrator.NotFound, "there is no agent %q", name).WithHint("%s", whoThereIs(name, conf)))
 }
@@ -33,13 +34,12 @@ func orRemoved(c *store.Conn, name, what string, unknown *orchestrator.Error) er
 	return unknown
 }
 
-// RemovedAgent is the error for the name of an agent that was removed. what begins its message and says whose name it is;
-// it may be empty.
+// RemovedAgent returns the error for the name of an agent that was removed at this time. what is as for UnknownAgent.
 func RemovedAgent(code orchestrator.Code, what, name, at string) *orchestrator.Error {
 	return orchestrator.Errorf(code, "%s%s", what, wasRemoved(name, at)).WithHint("`mailroom agent add %s` brings it back", name).WithUnknown(name, nil)
 }
 
-// Nobody says of a name that no agent has why that is, for an event or an explanation.
+// Nobody explains in words why no agent has this name: it was removed, or was never added.
 func Nobody(c *store.Conn, name string) (string, error) {
 	at, err := RemovedAt(c, name)
 	if at != "" {
@@ -48,7 +48,7 @@ func Nobody(c *store.Conn, name string) (string, error) {
 	return fmt.Sprintf("nobody is known as %q", name), err
 }
 
-// RemovedAt returns when a name was removed that nobody has now; "" is never.
+// RemovedAt returns when the agent with this name was removed; "" if none was, or if there is one again.
 func RemovedAt(c *store.Conn, name string) (string, error) {
 	at, _, err := c.Text(`SELECT removed_at FROM removed_agents WHERE name = ?`, name)
 	return at, err

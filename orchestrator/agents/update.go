@@ -15,7 +15,8 @@ import (
 	"mailroom/tracing"
 )
 
-// AgentUpdate says what to add or change. A nil field leaves what is there, and the default of a new agent.
+// AgentUpdate says which agent to add or change, and how. A nil field leaves a known agent's value as it is, and gives a new
+// agent the default.
 type AgentUpdate struct {
 	Name             string
 	Role             *string
@@ -34,9 +35,10 @@ type AgentUpdate struct {
 	By               string   // who asks
 }
 
-// Add adds an agent, or updates a known one in what the update names. What can be found out about a transport without
-// using it is found out at once. It makes the agent's inbox view, and releases messages that were held for the name, or
-// because its transport was disabled. A name that was removed begins anew. Errors: invalid_params, not_found for a group.
+// Add adds an agent, or changes a known one where the update says so. The transport's address is checked as far as possible
+// without using it. Messages that were held for the name, or because the agent's transport was disabled, can be delivered now.
+// An agent of a name that was removed begins anew, without the mail of the former one. Errors: invalid_params; not_found for a
+// group.
 func Add(ctx context.Context, l *ledger.Ledger, u AgentUpdate) (agent ledger.Agent, created bool, err error) {
 	if u.Name, err = orchestrator.CheckNewName("agent", u.Name); err != nil {
 		return ledger.Agent{}, false, err
@@ -95,8 +97,8 @@ func checkUpdate(l *ledger.Ledger, u *AgentUpdate) (err error) {
 	return nil
 }
 
-// CheckDeliver checks a transport and address of an agent with this folder and returns them in canonical form. Errors say
-// what they are of the agent.
+// CheckDeliver checks the target (SCHEME or SCHEME:ADDRESS) of an agent whose commands run in folder, and returns it in
+// canonical form. what names the target in errors, such as "deliver".
 func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error) {
 	scheme, address, has := strings.Cut(target, ":")
 	transport := l.Transports[scheme]
@@ -121,8 +123,9 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 	return scheme + ":" + canonical, nil
 }
 
-// IsOwnFile reports whether a path is the database or one of the files beside it, by name or by another name, or in the
-// folder of keys. Opening and closing some of them would drop SQLite's locks; and the names in that folder mean something.
+// IsOwnFile reports whether a path leads to the database, to one of the files beside it, or into its folder of keys, be it
+// through links. Agents' addresses must not: opening and closing some of these files would drop SQLite's locks, and the names
+// of files in the folder of keys mean something.
 func IsOwnFile(l *ledger.Ledger, path string) bool {
 	info, statErr := os.Stat(path)
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal", "-turnstile", "-bell"} {
@@ -163,7 +166,7 @@ func schemes(l *ledger.Ledger) []string {
 	return names
 }
 
-// AddIn adds or updates an agent, and reports whether it was new.
+// AddIn is Add within a transaction, for an update that was checked.
 func AddIn(t *ledger.Tx, u AgentUpdate) (ledger.Agent, bool, error) {
 	conf, err := t.Config()
 	if err != nil {
@@ -329,7 +332,7 @@ func set[T any](field, value *T) {
 	}
 }
 
-// StoreAgent writes the row of an agent.
+// StoreAgent writes the row of an agent, and replaces the one that is there.
 func StoreAgent(t *ledger.Tx, a *ledger.Agent) error {
 	_, err := t.Exec(`
 		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -357,12 +360,12 @@ func releaseAll(t *ledger.Tx, name, why string) error {
 	return errors.Join(ReleaseHeld(t, name, why), ReleasePutOff(t, name, why))
 }
 
-// ReleaseHeld lets messages to a name be delivered that were held until somebody has it.
+// ReleaseHeld makes messages deliverable that were held because nobody had the recipient's name.
 func ReleaseHeld(t *ledger.Tx, name, why string) error {
 	return releaseRows(t, ledger.Live+" AND held <> 0", "held = 0", name, why)
 }
 
-// ReleasePutOff lets messages to a name be delivered now that its transport had put off.
+// ReleasePutOff makes messages due now that the recipient's transport had put off.
 func ReleasePutOff(t *ledger.Tx, name, why string) error {
 	return releaseRows(t, ledger.PutOff+" AND lease_token = ''", "next_attempt_at = ''", name, why)
 }

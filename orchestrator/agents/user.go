@@ -13,11 +13,12 @@ var userSchemes = []string{"person", "push", "ntfy"}
 // askingTypes are the message types that want an answer of whoever gets them, in the vocabularies that have such.
 var askingTypes = []string{"QUERY", "question", "plan_approval_request", "shutdown_request"}
 
-// AsksUser reports whether a message of this type to User becomes a question; others become alerts.
+// AsksUser reports whether a message of this type to orchestrator.User becomes a question on the user's devices. Others become
+// alerts.
 func AsksUser(messageType string) bool { return slices.Contains(askingTypes, messageType) }
 
-// MayReachUser looks whether a device could show a message to the user: one that asks is refused without, and of another its
-// sender is told in note that it waits.
+// MayReachUser checks whether the user has a device that could show a message. If there is none, a message that asks is
+// refused; any other is kept, and note tells its sender that it waits.
 func MayReachUser(t *ledger.Tx, d *orchestrator.Draft) (note string, err error) {
 	there, err := t.UserHasDevice()
 	if err != nil || there {
@@ -31,7 +32,7 @@ func MayReachUser(t *ledger.Tx, d *orchestrator.Draft) (note string, err error) 
 	return "", e.WithHint("`mailroom signal pair` adds a phone")
 }
 
-// CheckActor refuses to let anybody act under the user's name. Error: unknown_sender.
+// CheckActor returns an error if the name is the user's: nobody acts as the user. Error: unknown_sender.
 func CheckActor(name string) error {
 	if name == orchestrator.User {
 		return orchestrator.Errorf(orchestrator.UnknownSender, "%s is the person who runs the agents, and answers on a phone", orchestrator.User).
