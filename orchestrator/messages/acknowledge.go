@@ -11,9 +11,9 @@ import (
 	"mailroom/tracing"
 )
 
-// Acknowledge notes that the recipient has dealt with a message; it counts as read too. by is the agent that asks; "" is
-// the administrator. Repeating it changes nothing. Errors: not_found, also for what by neither sent nor received;
-// permission_denied when by sent it; conflict when it is not delivered.
+// Acknowledge notes that the recipient has dealt with a message, which then counts as read, too. by is the agent that asks, ""
+// the administrator. Acknowledging again changes nothing. Errors: not_found, also if by has neither sent nor got the message;
+// permission_denied if by sent it; conflict if it is not delivered yet.
 func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, err error) {
 	err = l.Write(ctx, func(t *ledger.Tx) error {
 		conf, err := t.Config()
@@ -104,7 +104,8 @@ func endAcknowledgement(t *ledger.Tx, id string) error {
 	return err
 }
 
-// ReportUnacknowledged tells the senders of messages that were not acknowledged in time, each once.
+// ReportUnacknowledged tells the senders of messages that were not acknowledged within Draft.AckWithin, once for each message.
+// more is true when there are others, for the next transaction.
 func ReportUnacknowledged(t *ledger.Tx) (more bool, err error) {
 	ids, err := t.Texts(`SELECT message_id FROM acknowledgement_due WHERE due_at <= ? AND message_id < x'' ORDER BY due_at LIMIT +?`, t.ClockText, ledger.ReviewBatch)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"mailroom/tracing"
 )
 
-// TakenIn is a message that another program wrote as a file into the folder of its recipient.
+// TakenIn is a message that another program wrote as a file into the folder of its recipient, about to be stored.
 type TakenIn struct {
 	orchestrator.Draft // ReplyTo may name a message that is not there; idempotency keys, groups and unknown names are not for files
 	ID                 string
@@ -25,7 +25,7 @@ type TakenIn struct {
 	Fault              error  // why it is not to be taken in, unless it is there already: not all that goes out could come in
 }
 
-// Reception says where a message that was taken in is now.
+// Reception says what became of a message that was taken in, and of its file.
 type Reception struct {
 	Known  bool // nothing was stored: the message was there before
 	Placed bool // the file is the delivery, or stands where its recipient reads: it is the recipient's. Otherwise it has served its purpose
@@ -33,11 +33,11 @@ type Reception struct {
 	Mark string // the note that the target left with a known message; "" is none
 }
 
-// TakeIn stores a message under the id that it came with, durably and once: an id that stands for the same message already
-// changes nothing. A recipient whose transport is in.Target has it by the file, and it is delivered at once; to any other
-// it is pending. Errors: invalid_params; unknown_sender and unknown_recipient; conflict when another message has the id, when
-// the message was delivered as a file elsewhere and this is not the one that it came with, or for a loop; unavailable for the
-// recipient's backlog limit; those of the database.
+// TakeIn stores a message under the id that it came with, durably and once: if the same message is there already, nothing
+// changes. A recipient whose transport is in.Target has the message by the file, so it is delivered at once; for any other it
+// is pending. Errors: invalid_params; unknown_sender; unknown_recipient; conflict if another message has the id, if this one
+// was delivered as a file elsewhere, or for a chain of answers that is too long; unavailable when the recipient has too many
+// undelivered messages; those of the database.
 func TakeIn(ctx context.Context, l *ledger.Ledger, in TakenIn) (got Reception, err error) {
 	in.Sender, in.Recipient, in.Payload = orchestrator.FoldName(in.Sender), orchestrator.FoldName(in.Recipient), orchestrator.Compacted(in.Payload)
 	known := false
@@ -116,9 +116,9 @@ func checkCopy(c *store.Conn, m *orchestrator.Message, in *TakenIn) error {
 // takenFrom is what the trace says of where a message came from.
 func takenFrom(path string) string { return "taken in from " + path }
 
-// MovePlaced notes that the file of a message which was delivered through target stands elsewhere now: mark replaces the note
-// was, and those of other targets of the same transport. It changes nothing when something else has happened meanwhile, or
-// when the message is acknowledged. Errors: those of the database.
+// MovePlaced notes that the file of a message which was delivered through target is elsewhere now: it replaces the note was by
+// mark, also for other targets of the same transport. It changes nothing if the note is no longer was, or the message is
+// acknowledged. Errors: those of the database.
 func MovePlaced(ctx context.Context, l *ledger.Ledger, id, target, was, mark string) error {
 	scheme, _, _ := strings.Cut(target, ":")
 	return l.Write(ctx, func(t *ledger.Tx) error {
@@ -225,7 +225,7 @@ func dealtWith(t *ledger.Tx, id string) (done bool, err error) {
 	return true, acknowledge(t, &m)
 }
 
-// Placed is a message that was delivered into a folder, and of which nobody knows that its recipient has dealt with it.
+// Placed is a message that was delivered as a file into a folder, and that its recipient has not yet acknowledged.
 type Placed struct {
 	ID   string
 	Mark string // that its transport left with it
@@ -238,8 +238,9 @@ type Placed struct {
 // placedPage bounds the messages that EachPlaced hands over at once.
 const placedPage = 500
 
-// EachPlaced calls f with what was delivered to an agent through target (dir:ROOT) alone and is not acknowledged, in the
-// order of sending, some hundreds at a time, archived messages last. f may take its time. It ends with f's first error.
+// EachPlaced calls f with the messages that were delivered to an agent through target (such as dir:ROOT) and are not
+// acknowledged, in the order in which they were sent, archived ones last. f gets them in pages of some hundreds, and may take
+// its time: no transaction is open meanwhile. The first error of f ends it and is returned.
 func EachPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, f func(page []Placed) error) error {
 	for _, table := range []string{"agent_message", "agent_message_archive"} {
 		for after, more := int64(math.MinInt64), true; more; {
@@ -277,8 +278,8 @@ func placedQuery(table string) string {
 		WHERE ` + placedUnacknowledged + ` AND recipient = ? AND seq > ? ORDER BY seq LIMIT +?`
 }
 
-// AcknowledgeRemoved notes that the recipient of these messages has taken them out of its folder, and how many that are.
-// One that something else has happened to since EachPlaced found it is left alone.
+// AcknowledgeRemoved acknowledges messages whose files their recipient has removed from its folder, and returns how many. One
+// to which something else has happened since EachPlaced found it is left alone.
 func AcknowledgeRemoved(ctx context.Context, l *ledger.Ledger, list []Placed) (acknowledged int, err error) {
 	err = l.Write(ctx, func(t *ledger.Tx) error {
 		acknowledged = 0
@@ -303,7 +304,7 @@ func AcknowledgeRemoved(ctx context.Context, l *ledger.Ledger, list []Placed) (a
 	return acknowledged, err
 }
 
-// BridgeProblem is something about a file or a folder that keeps `ralph watch` from doing its work with it.
+// BridgeProblem is a file or a folder with which `ralph watch` cannot do its work, and why.
 type BridgeProblem struct {
 	Path        string `json:"path"`
 	Fingerprint string `json:"-"` // by which it is known that the file has not changed since
@@ -311,7 +312,7 @@ type BridgeProblem struct {
 	FoundAt     string `json:"found_at"`
 }
 
-// BridgeProblems lists the problems that are there, by path.
+// BridgeProblems returns the problems that are recorded, sorted by path.
 func BridgeProblems(ctx context.Context, l *ledger.Ledger) (list []BridgeProblem, err error) {
 	err = l.LookTables(ctx, func(c *store.Conn) error {
 		list = []BridgeProblem{}
@@ -323,8 +324,8 @@ func BridgeProblems(ctx context.Context, l *ledger.Ledger) (list []BridgeProblem
 	return list, err
 }
 
-// NoteBridgeProblem records a problem. It reports whether that is news: many processes may find the same one, and one of
-// them says so.
+// NoteBridgeProblem records a problem, and reports whether it is new. Several processes may find the same one; the one for
+// which it is new tells of it.
 func NoteBridgeProblem(ctx context.Context, l *ledger.Ledger, p BridgeProblem) (news bool, err error) {
 	err = l.Write(ctx, func(t *ledger.Tx) error {
 		before, found, err := t.Text(`SELECT fingerprint FROM bridge_problems WHERE path = ?`, p.Path)
@@ -344,7 +345,7 @@ func NoteBridgeProblem(ctx context.Context, l *ledger.Ledger, p BridgeProblem) (
 	return news, err
 }
 
-// ForgetBridgeProblems removes what is recorded of these paths.
+// ForgetBridgeProblems deletes the records of problems with these paths.
 func ForgetBridgeProblems(ctx context.Context, l *ledger.Ledger, paths []string) error {
 	return l.Write(ctx, func(t *ledger.Tx) error {
 		for _, path := range paths {
@@ -356,10 +357,11 @@ func ForgetBridgeProblems(ctx context.Context, l *ledger.Ledger, paths []string)
 	})
 }
 
-// MarkOf returns the note that a transport left with a message which the router has returned; "" is none.
+// MarkOf returns the note that a transport left with a message (see orchestrator.Attempt.Mark) when it delivered it to target;
+// "" if there is none.
 func MarkOf(m *orchestrator.Message, target string) string { return ledger.MarksOf(m)[target] }
 
-// CanonicalTarget returns what an agent's transport would be called if it were added with this one now. Error:
+// CanonicalTarget returns a target (SCHEME or SCHEME:ADDRESS) in the form in which it would be stored with an agent. Error:
 // invalid_params.
 func CanonicalTarget(l *ledger.Ledger, target string) (string, error) {
 	return agents.CheckDeliver(l, "address", target, "")

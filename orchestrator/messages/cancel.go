@@ -8,9 +8,9 @@ import (
 	"mailroom/tracing"
 )
 
-// Cancel takes back a message that was not delivered yet, or all such of a send to a group. by is the agent that asks;
-// "" is the administrator. It returns the rows that it cancelled. Errors: not_found, also for what by neither sent nor
-// received; permission_denied when by received it; conflict when it is delivered, being delivered or otherwise at its end.
+// Cancel takes back a message that is not delivered yet, or those of a send to a group that are not, and returns what it
+// cancelled. by is the agent that asks, "" the administrator. Errors: not_found, also if by has neither sent nor got the
+// message; permission_denied if by got it; conflict if it is delivered, being delivered, or has ended otherwise.
 func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []orchestrator.Message, err error) {
 	err = l.Write(ctx, func(t *ledger.Tx) error {
 		cancelled = nil

@@ -12,7 +12,7 @@ import (
 	"mailroom/tracing"
 )
 
-// DeadLetterFilter selects dead letters; the zero value selects all.
+// DeadLetterFilter selects dead letters: messages that failed or expired. The zero value selects all.
 type DeadLetterFilter struct {
 	Recipient string
 	Sender    string
@@ -25,7 +25,8 @@ type DeadLetterFilter struct {
 const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
 	AND (?1 = '' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND (?3 = '' OR created_at >= ?3) AND +seq > ?4`
 
-// DeadLetters lists messages that failed or expired, newest first, and how many there are in all.
+// DeadLetters returns the messages that failed or expired, newest first, as many as the filter's limit allows. total is how
+// many the filter selects without its limit.
 func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (ms []orchestrator.Message, total int64, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		args, err := f.args(l, c)
@@ -54,11 +55,11 @@ func (f *DeadLetterFilter) args(l *ledger.Ledger, c *store.Conn) ([]any, error) 
 	return []any{f.Recipient, f.Sender, f.Since, after}, nil
 }
 
-// Replay puts dead letters back at the foot of the ladder: pending, with no retries made; their earlier attempts stay in the
-// trace. An explicit ttl starts anew; what its sender wants later is not due before. by is the agent that asks and must be the
-// sender; "" is the administrator. Errors: not_found, also for what by neither sent nor received; permission_denied when by
-// received it; conflict for a message that is no dead letter; unknown_recipient when nobody has the recipient's name;
-// unknown_sender when it was refused for its sender's, which nobody has yet.
+// Replay sends dead letters again: they are pending, with no retries made; what was tried before stays in the trace. A TTL that
+// the sender gave begins anew, and a time before which the sender did not want the delivery still holds. by is the agent that
+// asks, which must be the sender; "" is the administrator. Errors: not_found, also if by has neither sent nor got the message;
+// permission_denied if by got it; conflict if it is no dead letter; unknown_recipient if still nobody has the recipient's name;
+// unknown_sender if it was refused for its sender's name, which still nobody has.
 func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []orchestrator.Message, err error) {
 	err = l.Write(ctx, func(t *ledger.Tx) error {
 		replayed = nil
@@ -91,9 +92,9 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 	return replayed, err
 }
 
-// ReplayAll replays every dead letter that the filter selects, oldest first, up to its limit. Those that
-// cannot be replayed, since nobody knows their recipient or sender, are left as they are and counted in skipped. What was
-// replayed before an error is returned with it.
+// ReplayAll replays every dead letter that the filter selects, oldest first, up to its limit. skipped counts those that were
+// left as they are, because nobody has the name of their recipient or sender. With an error, replayed says what was replayed
+// before it.
 func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (replayed []orchestrator.Message, skipped int, err error) {
 	var ids []string
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
@@ -125,7 +126,7 @@ func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (repla
 	return replayed, skipped, nil
 }
 
-// LacksSender reports whether a message was refused because nobody has its sender's name, and nobody has it yet.
+// LacksSender reports whether a message was refused because nobody had its sender's name, and still nobody has.
 func LacksSender(conf *ledger.Config, m *orchestrator.Message) bool {
 	return strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": ") && conf.Agents[m.Sender] == nil
 }

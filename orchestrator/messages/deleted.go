@@ -9,13 +9,14 @@ import (
 	"mailroom/tracing"
 )
 
-// NoteDeleted records that the rows which from names are about to be deleted, and who and what they were.
+// NoteDeleted records in the trace that messages are about to be deleted, and from and to whom they were. from is what stands
+// behind FROM in a SELECT of them: a table and a condition.
 func NoteDeleted(t *ledger.Tx, from string) error {
 	return tracing.RecordDeleted(t, from, t.Event(tracing.Deleted, ""))
 }
 
-// DeletedMessage returns what the trace kept of a message when retention deleted it, and when that was; only the id, and
-// "", if it was not.
+// DeletedMessage returns what the trace kept of a message that retention deleted, and when that was. If it was not deleted, m
+// has only its ID, and at is "".
 func DeletedMessage(c *store.Conn, id string) (m orchestrator.Message, at string, err error) {
 	m.ID = id
 	err = c.Query(`SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1`,

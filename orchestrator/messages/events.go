@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// MessageEvent is one row of message_trace with who is concerned.
+// MessageEvent is one event in the life of a message: a row of message_trace, with the message's sender, recipient and thread.
 type MessageEvent struct {
 	ID        int64  `json:"id"`
 	MessageID string `json:"message_id"`
@@ -23,9 +23,9 @@ type MessageEvent struct {
 	ThreadID  string `json:"thread_id,omitempty"`
 }
 
-// Events lists what happened to messages after the event with an id, in order, at most limit of them. concerning is an
-// agent that sees only events of messages that it sent or received; "" sees all. last is the id of the last event that
-// was looked at, from which to go on.
+// Events returns what happened to messages after the event with the id after, oldest first, at most limit events. concerning
+// restricts them to messages that this agent sent or got; "" does not. last is the id of the last event that was looked at,
+// which is after for the next call.
 func Events(ctx context.Context, l *ledger.Ledger, after int64, concerning string, limit int) (list []MessageEvent, last int64, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list, last = nil, after
@@ -57,7 +57,7 @@ func Events(ctx context.Context, l *ledger.Ledger, after int64, concerning strin
 	return list, last, err
 }
 
-// LastEvent is the id of the newest event, 0 when there is none.
+// LastEvent returns the id of the newest event, 0 if there is none.
 func LastEvent(ctx context.Context, l *ledger.Ledger) (id int64, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		id, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`)

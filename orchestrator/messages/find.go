@@ -10,8 +10,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// FindMessages returns the rows that an id names: one message, or all of a send to a group, or a post and its mentions.
-// Rows that retention has archived are found too.
+// FindMessages is Find within a transaction; it returns no messages and no error if there are none.
 func FindMessages(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`, id)
 	if err != nil || len(ms) > 0 && !ms[0].IsPost() {
@@ -32,7 +31,7 @@ func FindMessages(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	return ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
 }
 
-// MustFind returns the messages that an id names; see FindMessages. Error: not_found when there are none.
+// MustFind is FindMessages that fails with not_found if there are none.
 func MustFind(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	ms, err := FindMessages(c, id)
 	if err != nil {
@@ -44,9 +43,9 @@ func MustFind(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	return ms, nil
 }
 
-// MustFindOwn returns what an id names to an agent that sent or received it. For anybody else there is no such message: an
-// error must not tell a stranger that an id is taken, or by whom. Of a send to a group a member finds its own message. "" finds
-// all. Error: not_found.
+// MustFindOwn returns those messages that an id stands for which the agent by has sent or got; "" gets all. Of a send to a
+// group a member gets its own message. If there are none the error is the same not_found as for an id that does not exist,
+// since a stranger must not learn that an id is taken, or by whom.
 func MustFindOwn(c *store.Conn, conf *ledger.Config, id, by string) ([]orchestrator.Message, error) {
 	ms, err := MustFind(c, id)
 	if err != nil || by == "" {
@@ -59,14 +58,15 @@ func MustFindOwn(c *store.Conn, conf *ledger.Config, id, by string) ([]orchestra
 	return own, nil
 }
 
-// NoMessage is the error for an id that names no message, or none that whoever asks may know of.
+// NoMessage returns the not_found error for the id of a message that does not exist, or that whoever asks may not see.
 func NoMessage(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no message %q", orchestrator.Clip(id)).
 		WithHint("`mailroom mail search_messages` finds what an agent has sent or got; " +
 			"`mailroom sql \"SELECT message_id, recipient, status FROM agent_message ORDER BY seq DESC LIMIT 10\"` lists the latest")
 }
 
-// Find returns the messages that an id names; see FindMessages. Error: not_found.
+// Find returns the messages that an id stands for: one message, all of a send to a group, or a post and its mentions. It finds
+// archived ones, too. Error: not_found.
 func Find(ctx context.Context, l *ledger.Ledger, id string) (ms []orchestrator.Message, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		ms, err = MustFind(c, id)

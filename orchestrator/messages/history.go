@@ -10,7 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// HistoryFilter selects messages of the past, the archive included. At least one of the first three must be set.
+// HistoryFilter selects messages for History, the archive included. At least one of ThreadID, Sender and Target must be set,
+// and ThreadID if Party is: there are indexes for these.
 type HistoryFilter struct {
 	ThreadID    string
 	Sender      string
@@ -26,8 +27,9 @@ type HistoryFilter struct {
 	OldestFirst bool
 }
 
-// History lists messages by the order of sending, newest first unless asked otherwise; more says that there are more. A post
-// stands once in the history of its thread, see Copies. It changes nothing. Errors: invalid_params for a time that cannot be read.
+// History returns messages in the order in which they were sent, newest first unless OldestFirst is set; more says that there
+// are others. A post is in the history of its thread once, without the copies for those it mentions; Copies returns these.
+// History marks nothing as read. Error: invalid_params for a time that cannot be read.
 func History(ctx context.Context, l *ledger.Ledger, f HistoryFilter) (ms []orchestrator.Message, more bool, err error) {
 	since, err := boundary("since", f.Since)
 	if err != nil {
@@ -111,8 +113,8 @@ func (f *HistoryFilter) showsPosts() bool {
 	return f.ThreadID != "" && f.Target == "" && (f.Party == "" || f.Posts) && (f.Status == "" || f.Status == orchestrator.Delivered)
 }
 
-// Copies returns for each of the messages that is a thread's own row of a post those by which the post reaches agents, in
-// the order of sending, and nothing for any other.
+// Copies returns, for each message that is a post, the messages by which the post reaches the agents that it mentions, in the
+// order in which they were sent. For any other message it returns none.
 func Copies(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) (copies [][]orchestrator.Message, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		copies = make([][]orchestrator.Message, len(ms))
@@ -148,7 +150,7 @@ func boundary(name, text string) (string, error) {
 	return at, nil
 }
 
-// Receipts tells what is known to have happened to each of the messages, in their order.
+// Receipts returns the receipts of each of the messages, in their order.
 func Receipts(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) (list [][]Receipt, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list = make([][]Receipt, len(ms))

@@ -14,10 +14,10 @@ import (
 // acknowledged. It must stand to the letter: see rows.go.
 const placedUnacknowledged = "status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> ''"
 
-// ReadPlaced returns what was delivered to an agent through a target (SCHEME:ADDRESS) that leaves marks, and is not
-// acknowledged, in the order of reading: at most limit messages, and 4 MiB of payload; more says that there are others. It
-// returns them again until they are acknowledged. With mark, those that were not read before are marked as read, and fresh
-// lists them for Unread. Errors: those of the database.
+// ReadPlaced returns messages that were delivered to an agent as files through target (SCHEME:ADDRESS) and are not
+// acknowledged, in the order of reading: at most limit messages and 4 MiB of payload; more says that there are others. It
+// returns the same ones again until they are acknowledged. With mark, those that were unread are marked as read; fresh lists
+// these, for reading.Unread. Errors: those of the database.
 func ReadPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, limit int, mark bool) (ms, fresh []orchestrator.Message, more bool, err error) {
 	err = l.LookTables(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)

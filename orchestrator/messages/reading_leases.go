@@ -20,9 +20,9 @@ const (
 	MaxReadingLease = 24 * time.Hour
 )
 
-// ReadingLease says for how long a reader has the messages that it is handed before it must have acknowledged them: until
-// then they are shown and not read, no other reader gets them, and afterwards they are unread again. The zero value is
-// none: what is handed out is read.
+// ReadingLease says how long a reader may keep the messages that it is handed before it acknowledges them. Meanwhile they are
+// shown, but not read, and no other reader gets them; if the time ends first, they are unread again. The zero value means no
+// lease: what is handed out is read at once.
 type ReadingLease struct {
 	For     time.Duration // MinReadingLease to MaxReadingLease
 	Holder  string        // what takes them: a command
@@ -33,12 +33,12 @@ type ReadingLease struct {
 	Host   string     // where it has that number
 }
 
-// ShownUntil is when the message, which was handed out under a lease, comes back unless it is acknowledged; "" when it was
-// handed out for good.
+// ShownUntil returns when a message that was handed out under a reading lease becomes unread again unless it is acknowledged;
+// "" if it was handed out without one.
 func ShownUntil(m *orchestrator.Message) string { return m.ShownUntil }
 
-// Show hands a message out under a lease: its place in the inbox looks read, so that nobody else gets it, and the message
-// itself stays unread.
+// Show hands a message out under a reading lease: its place in the inbox looks read, so that no other reader gets it, but the
+// message itself stays unread.
 func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	m.ShownAt, m.ShownUntil = t.Now, orchestrator.Stamp(t.Clock.Add(l.For))
 	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
@@ -56,7 +56,8 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	return tracing.Record(t, e)
 }
 
-// HostOf names the machine, and the part of it, in which a process has its number.
+// HostOf names the machine, and the container on it, in which a process has its number: elsewhere the same number is another
+// process.
 func HostOf(p process.ID) string {
 	host, _ := os.Hostname()
 	return host + " " + p.Space
@@ -93,8 +94,8 @@ func leases(c *store.Conn, where string, args ...any) (list []shown, err error) 
 	return list, err
 }
 
-// LeaseOf returns the lease under which a message is out; nil when it is not. A row about a message that was read, or that
-// stands unread in the inbox, means nothing: somebody wrote it.
+// LeaseOf returns the reading lease on a message, nil if there is none. A row about a message that was read, or that is unread
+// in the inbox, was written by somebody else and counts for nothing.
 func LeaseOf(c *store.Conn, m *orchestrator.Message) (*shown, error) {
 	if m.Status != orchestrator.Delivered || m.ReadAt != "" || m.AcknowledgedAt != "" {
 		return nil, nil
@@ -107,18 +108,19 @@ func LeaseOf(c *store.Conn, m *orchestrator.Message) (*shown, error) {
 	return &list[0], nil
 }
 
-// Lent are the messages, of reading_lease as l, that a reader was handed and has neither acknowledged nor read meanwhile. They
-// count as unread, though their places in agent_inbox do not look so.
+// Lent is the end of a SELECT, from FROM on, that selects, as reading_lease l, what a reader was handed under a lease and has
+// neither acknowledged nor read since. It counts as unread, though its place in agent_inbox looks read.
 const Lent = ` FROM reading_lease l
 	JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> ''
 	LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
 	WHERE coalesce(m.read_at, '') = ''`
 
-// UnreadOf selects the ids of what the agent ?1 has not read.
+// UnreadOf is a SELECT of the ids of the messages that the agent ?1 has not read, those that are out under a lease included.
 const UnreadOf = `SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = ''
 	UNION ALL SELECT l.message_id` + Lent + ` AND l.recipient = ?1`
 
-// EndReadingLeases gives back what was not acknowledged in time.
+// EndReadingLeases ends the reading leases whose time is over, so that their messages are unread again. more is true when there
+// are others, for the next transaction.
 func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 	if _, err := t.Exec(`DELETE FROM reading_lease WHERE until <= ? AND (message_id >= x'' OR recipient >= x'')`, t.ClockText); err != nil {
 		return false, err // no message has such a name
@@ -166,7 +168,7 @@ func endReadingLease(t *ledger.Tx, s *shown, why string) error {
 	return err
 }
 
-// Unshow ends the lease under which a message was handed out, unless it has another one by now.
+// Unshow ends the reading lease under which m was handed out; if the message has been lent anew since, nothing changes.
 func Unshow(t *ledger.Tx, m *orchestrator.Message, why string) error {
 	list, err := leases(t.Conn, `message_id = ? AND recipient = ? AND shown_at = ?`, m.ID, m.Recipient, m.ShownAt)
 	if err != nil || len(list) == 0 {
@@ -175,7 +177,7 @@ func Unshow(t *ledger.Tx, m *orchestrator.Message, why string) error {
 	return endReadingLease(t, &list[0], why)
 }
 
-// EndReadingLeasesOf gives back all that the readers of an agent have.
+// EndReadingLeasesOf ends all reading leases on messages to an agent. why goes into the trace.
 func EndReadingLeasesOf(t *ledger.Tx, agent, why string) error {
 	list, err := leases(t.Conn, `recipient = ?`, agent)
 	if err != nil {
@@ -189,10 +191,11 @@ func EndReadingLeasesOf(t *ledger.Tx, agent, why string) error {
 	return nil
 }
 
-// DeadReaderPoll is how often somebody who waits looks whether the process of another reader still runs.
+// DeadReaderPoll is how often a waiter looks whether the processes that hold reading leases still run.
 const DeadReaderPoll = time.Second
 
-// EndDeadReaders gives back what readers have whose process has ended: those of a recipient, or of everybody for "".
+// EndDeadReaders ends the reading leases whose process has ended, so that their messages are unread again: those of one
+// recipient, or all for "". ended reports whether there were any.
 func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (ended bool, err error) {
 	here := HostOf(process.Of(os.Getpid()))
 	const ofProcess = `pid > 0 AND host = ?1 AND (?2 = '' OR recipient = ?2)`
@@ -237,7 +240,7 @@ func deadOf(list []shown) (dead []shown) {
 	return dead
 }
 
-// MarkRead sets, or with at "" takes back, the time at which a message was read, and notes it.
+// MarkRead sets the time at which a message was read, or with at "" makes it unread, and records the event in the trace.
 func MarkRead(t *ledger.Tx, m *orchestrator.Message, at string, event tracing.EventName, why string) error {
 	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID, m.Recipient); err != nil {
 		return err

@@ -7,15 +7,15 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Receipt says that something has happened to a message, when, and how that is known. Nothing is reported beyond what
-// is known. Source: dialects.md, "All of them".
+// Receipt says that something happened to a message, when, and which column shows it. There are receipts only for what is
+// certain. Source: dialects.md, "All of them".
 type Receipt struct {
 	What     string `json:"what"` // created, delivered, shown (and not confirmed yet), read, acknowledged, answered
 	At       string `json:"at"`
 	Evidence string `json:"evidence"`
 }
 
-// ReceiptsOf collects what is known to have happened to m, each with its evidence.
+// ReceiptsOf returns the receipts of one message, within a transaction.
 func ReceiptsOf(c *store.Conn, m *orchestrator.Message) ([]Receipt, error) {
 	list := []Receipt{}
 	add := func(what, at, evidence string) {

@@ -11,10 +11,9 @@ import (
 	"mailroom/tracing"
 )
 
-// Release hands back a message that its recipient took and has not acknowledged: it is unread again, in its order, and
-// whoever waits for it gets it. by is the agent that asks; "" is the administrator. One that is unread already is left so,
-// and released is false. Errors: not_found, also when it is somebody else's; conflict when it was acknowledged, not
-// delivered, or stands in no inbox.
+// Release makes a message unread that its recipient took and has not acknowledged. It keeps its place in the order, and whoever
+// waits for it gets it. by is the agent that asks, "" the administrator. released is false if the message was unread already.
+// Errors: not_found, also if it is not to by; conflict if it was acknowledged, is not delivered, or is in no inbox.
 func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, released bool, err error) {
 	err = l.Write(ctx, func(t *ledger.Tx) error {
 		released = false
@@ -82,8 +81,8 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 // releaseBatch is how many messages one transaction of ReleaseAll hands back.
 const releaseBatch = 100
 
-// ReleaseAll hands back everything that an agent took and has not acknowledged, as Release does, and returns the ids. by
-// is who asks: the agent, or "" for the administrator. What is read while it runs stays read. Error: unknown_recipient.
+// ReleaseAll releases everything that an agent took and has not acknowledged, see Release, and returns the ids. by is who asks:
+// the agent, or "" for the administrator. What is read while it runs may stay read. Error: unknown_recipient.
 func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (released []string, err error) {
 	var ids []string
 	err = l.ReadTables(ctx, func(c *store.Conn) error {

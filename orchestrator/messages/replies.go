@@ -75,8 +75,8 @@ func parentOf(t *ledger.Tx, conf *ledger.Config, id string) (m orchestrator.Mess
 	return m, err
 }
 
-// CheckHops refuses the answer to a message that stands at the end of a long chain of answers: a loop. A person may answer it,
-// and so ends what agents do not.
+// CheckHops refuses an answer at the end of a chain of more answers than the setting allows, which is most likely a loop of
+// agents. The user may always answer, which ends such a loop. Error: conflict.
 func CheckHops(t *ledger.Tx, conf *ledger.Config, m *orchestrator.Message) error {
 	hops := m.Hops + 1
 	if hops <= conf.Settings.MaxHops || t.AsUser {
@@ -86,8 +86,8 @@ func CheckHops(t *ledger.Tx, conf *ledger.Config, m *orchestrator.Message) error
 		WithHint("Let somebody end the conversation, or start a new one without reply_to")
 }
 
-// OwnToAnswer returns the message that an agent would answer, as it knows it. For those who neither sent nor got it, nor take
-// part in the thread in which it was posted, there is none of that id. Error: not_found.
+// OwnToAnswer returns the message that an agent answers: its own copy, if it has one. An agent can answer what it has sent or
+// got, and posts in threads in which it takes part. Error: not_found for all others.
 func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestrator.Message, err error) {
 	ms, err := FindMessages(c, id)
 	if err != nil {
@@ -112,7 +112,8 @@ func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestra
 	return ms[own], nil
 }
 
-// CheckAnswered refuses an answer to a message that would go to an agent which has only the name of the one that sent or got it.
+// CheckAnswered refuses an answer to a message if its recipient has only the name of the agent that sent or got that message:
+// the agent itself was removed, and another one was added since. Error: unknown_recipient.
 func CheckAnswered(conf *ledger.Config, m *orchestrator.Message, recipient string) error {
 	if recipient != m.Sender && recipient != m.Recipient || conf.Owns(m, recipient) {
 		return nil

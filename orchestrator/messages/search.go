@@ -14,7 +14,7 @@ import (
 // such transactions one search has.
 const searchStep, searchSteps = 2000, 25
 
-// Search says which of an agent's own messages to look for: those that it sent or got, and the posts in its threads.
+// Search says which messages SearchOwn looks for, among those that an agent sent or got and the posts in its threads.
 type Search struct {
 	Agent    string
 	Sender   string
@@ -29,13 +29,13 @@ type Search struct {
 	From SearchPlace // where to go on
 }
 
-// SearchPlace is how far a search has come; its zero value is the newest message.
+// SearchPlace is how far a search has come. The zero value is the start: the newest message.
 type SearchPlace struct {
 	Before    int64  // seq; what is newer has been searched
 	Multicast string // of the last that was found, whose other rows are passed over
 }
 
-// Found is what a search found, newest first.
+// Found is what one call of SearchOwn found, newest first.
 type Found struct {
 	Messages []orchestrator.Message
 	Complete bool        // all messages have been searched; otherwise:
@@ -43,9 +43,9 @@ type Found struct {
 	BackTo   string      // what was sent since then has been searched
 }
 
-// SearchOwn looks for messages among those of an agent, newest first, in the table and in the archive, in steps of a bounded size,
-// of which it makes a bounded number. A send to several is found once. It changes nothing. Error: invalid_params for a time that
-// cannot be read.
+// SearchOwn searches the messages of an agent, newest first, in the table and in the archive. One call looks at a bounded
+// number of messages: if Found.Complete is false, call it again from Found.Next. A send to several agents is found once.
+// Nothing is marked as read. Error: invalid_params for a time that cannot be read.
 func SearchOwn(ctx context.Context, l *ledger.Ledger, s Search) (found Found, err error) {
 	s.Agent, s.Sender = orchestrator.FoldName(s.Agent), orchestrator.FoldName(s.Sender)
 	if s.Since, err = boundary("since", s.Since); err != nil {

@@ -1,5 +1,5 @@
-// Package messages sends messages and keeps their story: idempotency, acknowledgements, dead letters, history, search, events,
-// receipts, and what bridges take in.
+// Package messages sends messages, and does what follows: acknowledge, cancel, replay, release. It lists dead letters, history
+// and events, and searches. It also stores what bridges take in from files.
 package messages
 
 import (
@@ -14,19 +14,19 @@ import (
 	"mailroom/tracing"
 )
 
-// Send takes a message, or one per member of a group, and returns when it is on disk: a kill or a power cut afterwards
-// loses nothing. It delivers nothing itself. A message to or from a name that nobody knows is refused and kept as a dead
-// letter. A repeat of an idempotency key answers with the first result. Errors: invalid_params, unknown_sender,
-// unknown_recipient, not_found (the message answered), conflict (the key with other content, a loop), unavailable (the
-// recipient's backlog limit), busy.
+// Send stores a message, or one for each member of a group, and returns when it is on disk: it then survives a kill and a power
+// cut. It delivers nothing; that is what Wait of package reading and DeliverAll of package delivery do. A draft from or to a
+// name that nobody has is refused, but kept as a dead letter, which Replay can send later. Repeating a send with the same
+// idempotency key and content stores nothing and returns the first answer. Errors: invalid_params; unknown_sender;
+// unknown_recipient; not_found for the message that ReplyTo names; conflict for an idempotency key that was used with other
+// content, and for a chain of answers that is too long; unavailable when the recipient has too many undelivered messages; busy.
 func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (orchestrator.Sent, error) {
 	sent, errs := SendBatch(ctx, l, []orchestrator.Draft{d}, false)
 	return sent[0], errs[0]
 }
 
-// SendBatch sends several messages in one transaction, in order. Each fails alone, unless atomic: then one failure means
-// that none is sent, and errs tells which one failed; the others carry code conflict. Both results have one element per
-// draft.
+// SendBatch sends several messages in one transaction, in order. Both results have one element per draft. Without atomic, each
+// fails alone. With it, one failure means that none is sent: errs has that error, and code conflict for the others.
 func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool) (sent []orchestrator.Sent, errs []error) {
 	sent, errs = make([]orchestrator.Sent, len(drafts)), make([]error, len(drafts))
 	checked := make([]orchestrator.Draft, len(drafts))
@@ -69,7 +69,8 @@ func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draf
 	return sent, errs
 }
 
-// Undone takes from a refusal what is no longer true once its dead letter is rolled back with the batch.
+// Undone returns a refusal without its message id and hint. It is for dead letters that are rolled back with their transaction:
+// nobody can find or replay them.
 func Undone(err error) error {
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || e.MessageID == "" {
@@ -124,8 +125,8 @@ func sendOne(t *ledger.Tx, d *orchestrator.Draft, sent *orchestrator.Sent, failu
 	return err
 }
 
-// SendIn stores the rows of one draft. refusal is an error for the sender that left a dead letter behind, which must be
-// committed; err undoes everything.
+// SendIn stores a draft within a transaction. refusal is an error for the sender that left a dead letter behind, so the
+// transaction must be committed; err is one after which everything must be undone.
 func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusal error, err error) {
 	conf, err := t.Config()
 	if err != nil {
@@ -198,7 +199,8 @@ func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients
 	return sent, err
 }
 
-// InsertAll stores one row per recipient.
+// InsertAll stores one row of agent_message for each recipient of a draft that was checked. held keeps the rows from being
+// delivered until somebody has the recipient's name.
 func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients []string, isGroup, held bool, hops int) (orchestrator.Sent, error) {
 	sent := orchestrator.Sent{
 		Recipients: slices.Clone(recipients), Status: orchestrator.Pending, CreatedAt: t.Now, Held: held, Origin: d.Origin,
@@ -274,7 +276,8 @@ func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, code orche
 	return orchestrator.Sent{}, refusal, t.Insert(&row)
 }
 
-// CheckBacklog refuses a send to a recipient that has too much waiting already.
+// CheckBacklog refuses to send to recipients if one of them has as many undelivered messages as the setting backlog.limit
+// allows. Error: unavailable.
 func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string) error {
 	limit := conf.Settings.BacklogLimit
 	if limit == 0 {
