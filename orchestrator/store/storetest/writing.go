@@ -188,10 +188,10 @@ func hooks(s *scene) {
 // alone has another process in a transaction: who writes meanwhile waits, is refused as busy when its own time or the store's
 // is up, and sees in the end what the other has written.
 func alone(s *scene) {
-	st, hurried := s.made(), s.openedWith(Options{BusyTimeout: patience / 50})
+	st, hurried := s.made(), s.openedWith(Options{BusyTimeout: patience / 10})
 	other := s.process("hold")
 	other.Expect("inside")
-	soon, cancel := context.WithTimeout(s.Context(), patience/50)
+	soon, cancel := context.WithTimeout(s.Context(), patience/10)
 	defer cancel()
 	s.wantCode("a write whose time was up", st.Write(&store.Request{Ctx: soon, Work: adds("1")}), orchestrator.Busy)
 	s.wantCode("a write through a store whose time was up", write(hurried, adds("2")), orchestrator.Busy)
