@@ -1,7 +1,6 @@
 package bell
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +15,8 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/store"
 )
-
-// TestHelperProcess is what another process does for a test.
-func TestHelperProcess(t *testing.T) {
-	helper.Run(map[string]func(path string, in *bufio.Scanner){"bell listen": helpListen, "bell ring": helpRing})
-}
 
 // deafBell returns a bell whose listeners hear real rings only: no poll, no hint.
 func deafBell(path string) *Sockets {
@@ -46,44 +39,6 @@ func listen(t testing.TB, b orchestrator.Bell) <-chan bool {
 	}
 	t.Cleanup(stop)
 	return rings
-}
-
-// helpListen says when it listens, and when it was rung.
-func helpListen(path string, in *bufio.Scanner) {
-	rings, stop, err := deafBell(path).Listen(context.Background(), "")
-	fmt.Println("listening", err)
-	<-rings
-	stop()
-	fmt.Println("rung")
-}
-
-// helpRing rings at every line.
-func helpRing(path string, in *bufio.Scanner) {
-	bell := New(path, slog.Default())
-	for in.Scan() {
-		bell.Ring()
-		fmt.Println("rang")
-	}
-}
-
-func TestBellBetweenProcesses(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "a.db")
-	bell := deafBell(path)
-	bell.Ring() // nobody has ever listened: nothing to do, and nothing made
-	if _, err := os.Stat(bell.folder); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("ringing made a folder: %v", err)
-	}
-	listener := helper.Start(t, "bell listen", path)
-	listener.Expect("listening <nil>")
-	bell.Ring()
-	listener.Expect("rung")
-
-	rings := listen(t, bell)
-	ringer := helper.Start(t, "bell ring", path)
-	ringer.Say("ring")
-	<-rings
-	ringer.Expect("rang")
 }
 
 func TestBellWithinOneProcess(t *testing.T) {
@@ -119,6 +74,10 @@ func TestBellFarDownInTheFileSystem(t *testing.T) {
 func TestBellCleansUp(t *testing.T) {
 	t.Parallel()
 	bell := deafBell(filepath.Join(t.TempDir(), "a.db"))
+	bell.Ring() // nobody has ever listened: nothing to do, and nothing made
+	if _, err := os.Stat(bell.folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("ringing made a folder: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	_, stopOne, err := bell.Listen(ctx, "")
 	if err != nil {
