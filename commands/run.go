@@ -126,7 +126,7 @@ func (d *Definition) permit(ctx context.Context, env Env) error {
 }
 
 func (d *Definition) begin(ctx context.Context, env Env) (context.Context, *tracing.Span) {
-	ctx, span := tracing.Start(ctx, d.Name)
+	ctx, span := tracing.Start(ledger.WithIdentity(ctx, env.Caller.Name), d.Name)
 	span.Kind, span.Caller = d.kind, env.Caller.Name
 	span.Scheduled, _ = ctx.Value(scheduledKey{}).(bool)
 	span.Set(tracing.AttrSystem, "mailroom")

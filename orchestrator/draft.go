@@ -40,7 +40,6 @@ type Draft struct {
 	ID             string        // its own, for one recipient: another message with it is a conflict. "": MakeID, or the router, makes one
 	Origin         string        // see Message.Origin
 	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
-	RegisterSender bool          // the sender proved its identity: add it if nobody knows it yet
 	Direct         bool          // an answer that does not join the thread of what it answers
 
 	// Verdict reads what the message says to a team's request, which ReplyTo may name; the message then answers it, as a

@@ -37,7 +37,7 @@ func createThread(ctx context.Context, env commands.Env, p CreateThreadParams) (
 		return ThreadResult{}, err
 	}
 	th, err := threads.Create(ctx, env.Ledger, threads.ThreadDraft{
-		Session: env.Caller.Session, Name: p.ThreadName, Creator: creator, Participants: p.ParticipantIDs, Register: env.Caller.Name != "",
+		Session: env.Caller.Session, Name: p.ThreadName, Creator: creator, Participants: p.ParticipantIDs,
 	})
 	if err != nil {
 		return ThreadResult{}, err

@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 )
 
 // RegisterAgentParams say what an agent is called in the session, and what it does.
@@ -31,9 +32,11 @@ func registerAgent(ctx context.Context, env commands.Env, p RegisterAgentParams)
 	if err != nil {
 		return RegisterAgentResult{}, err
 	}
+	if env.Caller.Admin {
+		ctx = ledger.WithIdentity(ctx, id)
+	}
 	presence, err := agents.Join(ctx, env.Ledger, agents.Joining{
 		Session: env.Caller.Session, Agent: id, DisplayName: p.AgentName, Description: p.Description,
-		Register: env.Caller.Name != "" || env.Caller.Admin,
 	})
 	if err != nil {
 		return RegisterAgentResult{}, err

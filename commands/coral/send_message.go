@@ -72,8 +72,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	}
 	posted, err := threads.Post(ctx, env.Ledger, threads.PostDraft{
 		Session: env.Caller.Session, Thread: p.ThreadID, Sender: sender, Mentions: mentions, Type: messageType,
-		Payload:  func(mentions []string) (json.RawMessage, error) { return payload(p.Content, mentions) },
-		Register: env.Caller.Name != "", ReplyTo: p.ReplyTo, Verdict: commands.VerdictIn(said),
+		Payload: func(mentions []string) (json.RawMessage, error) { return payload(p.Content, mentions) }, ReplyTo: p.ReplyTo, Verdict: commands.VerdictIn(said),
 	})
 	if err != nil {
 		return SendMessageResult{}, err
@@ -102,7 +101,7 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 		return SendMessageResult{}, err
 	}
 	sent, err := messages.Send(ctx, env.Ledger, orchestrator.Draft{
-		Sender: sender, Recipient: to, Type: messageType, Payload: body, SessionID: env.Caller.Session, RegisterSender: env.Caller.Name != "",
+		Sender: sender, Recipient: to, Type: messageType, Payload: body, SessionID: env.Caller.Session,
 		ReplyTo: p.ReplyTo, Direct: true, Verdict: commands.VerdictIn(body),
 	})
 	if err != nil {

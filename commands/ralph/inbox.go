@@ -53,7 +53,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 		return InboxResult{}, err
 	}
 	ms, more, err := reading.Wait(ctx, env.Ledger, reading.WaitOptions{
-		Recipient: name, Timeout: wait, Limit: p.Limit, Register: env.Caller.Name != "", Peek: !p.MarkAsRead,
+		Recipient: name, Timeout: wait, Limit: p.Limit, Peek: !p.MarkAsRead,
 		Lease: commands.Lease(env.Caller, "ralph inbox", p.Lease),
 	})
 	if err != nil {

@@ -101,7 +101,7 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload, Priority: orchestrator.PriorityOf(p.Priority),
 		Action: p.Action, Context: p.Context, SessionID: session, SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
 		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(), HoldUnknown: p.HoldUnknown,
-		Acknowledges: p.Type == "ACK", RegisterSender: caller.Name != "",
+		Acknowledges: p.Type == "ACK",
 	}
 	if p.Type == "RESULT" {
 		d.Verdict = commands.VerdictIn(payload)

@@ -148,7 +148,7 @@ func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
 		Sender: sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries, Priority: p.Priority,
 		TTL: p.TTL.Duration(), IdempotencyKey: p.IdempotencyKey, ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,
 		AckWithin: p.AckWithin.Duration(),
-		SessionID: caller.Session, RegisterSender: caller.Name != "",
+		SessionID: caller.Session,
 	}
 	if !agents.AsksUser(p.Type) { // what asks back decides nothing
 		d.Verdict = commands.VerdictIn(p.Payload)

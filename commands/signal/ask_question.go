@@ -39,7 +39,7 @@ func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (As
 		return AskQuestionResult{}, err
 	}
 	asked, err := person.Ask(ctx, env.Ledger, person.Question{
-		Asker: source, Register: env.Caller.Name != "", Question: p.Question, Options: p.Options, Context: p.Context, Priority: p.Priority,
+		Asker: source, Question: p.Question, Options: p.Options, Context: p.Context, Priority: p.Priority,
 		Encrypted: p.Encrypt, SessionID: env.Caller.Session, ThreadID: p.ThreadID, InReplyTo: p.InReplyTo, ProjectID: p.ProjectID, TTL: p.TTL.Duration(),
 	})
 	if err != nil {

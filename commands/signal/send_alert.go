@@ -36,7 +36,7 @@ func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAl
 		return SendAlertResult{}, err
 	}
 	told, err := person.Tell(ctx, env.Ledger, person.Alert{
-		Sender: source, Register: env.Caller.Name != "", Message: p.Message, Type: p.AlertType, Context: p.Context, Priority: p.Priority,
+		Sender: source, Message: p.Message, Type: p.AlertType, Context: p.Context, Priority: p.Priority,
 		Encrypted: p.Encrypt, SessionID: cmp.Or(p.SessionID, env.Caller.Session),
 	})
 	if err != nil {

@@ -70,7 +70,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	}
 	draft := orchestrator.Draft{
 		ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,
-		Sender: sender, Recipient: p.To, Type: c.kind, Payload: c.payload, SessionID: env.Caller.Session, RegisterSender: true,
+		Sender: sender, Recipient: p.To, Type: c.kind, Payload: c.payload, SessionID: env.Caller.Session,
 		Summary: cmp.Or(strings.Join(strings.Fields(p.Summary), " "), commands.Preview(c.preview)),
 	}
 	sent, err := send(ctx, env, &c, draft)

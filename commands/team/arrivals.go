@@ -25,7 +25,7 @@ type Arrivals struct {
 // arrivals takes an agent's unread messages. If the command fails afterwards, it owes Unwritten.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	a := Arrivals{Messages: []Message{}}
-	ms, more, err := reading.Wait(ctx, env.Ledger, reading.WaitOptions{Recipient: agent, Limit: maxArrivals, Register: true})
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.WaitOptions{Recipient: agent, Limit: maxArrivals})
 	if err != nil {
 		return a, err
 	}
@@ -60,7 +60,7 @@ func attend(ctx context.Context, env commands.Env, agent string) (Arrivals, erro
 }
 
 func takePart(ctx context.Context, env commands.Env, agent string, began bool) error {
-	return teams.TakePart(ctx, env.Ledger, agents.Joining{Session: env.Caller.Session, Agent: agent, Register: true}, began)
+	return teams.TakePart(ctx, env.Ledger, agents.Joining{Session: env.Caller.Session, Agent: agent}, began)
 }
 
 // Unwritten makes the messages unread again when the answer that carries them could not be written.

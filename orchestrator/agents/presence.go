@@ -29,11 +29,10 @@ type Joining struct {
 	Session, Agent string
 	DisplayName    *string
 	Description    *string
-	Register       bool // the agent proved its identity: add it if nobody knows it yet
 }
 
 // Join adds an agent to a session, or updates how it takes part. An agent that had stopped is working again. Errors:
-// invalid_params; unknown_sender for an agent that does not exist, unless Register is set.
+// invalid_params; unknown_sender for an agent that does not exist, unless it is the caller, see ledger.WithIdentity.
 func Join(ctx context.Context, l *ledger.Ledger, j Joining) (p Presence, err error) {
 	if j, err = j.Check(); err != nil {
 		return p, err
@@ -55,7 +54,7 @@ func (j Joining) Check() (_ Joining, err error) {
 
 // admitted joins an agent to a session, registering it first if that is allowed. The names must have been checked.
 func admitted(t *ledger.Tx, j Joining) (Presence, error) {
-	conf, err := Acting(t, j.Agent, j.Register)
+	conf, err := Acting(t, j.Agent)
 	if err != nil {
 		return Presence{}, err
 	}
@@ -74,10 +73,9 @@ func admitted(t *ledger.Tx, j Joining) (Presence, error) {
 	return join(t, j)
 }
 
-// Acting returns the configuration, after making sure that the agent which acts exists. If it does not and register is set, it
-// is added, since the caller has proved its identity; but an agent that was removed only comes back through Add. Error:
-// unknown_sender.
-func Acting(t *ledger.Tx, name string, register bool) (*ledger.Config, error) {
+// Acting makes sure that an agent which acts is known, and returns the configuration in which it is. One that is not is added
+// if it proved its identity, see ledger.WithIdentity. A name that was removed comes back with Add only. Error: unknown_sender.
+func Acting(t *ledger.Tx, name string) (*ledger.Config, error) {
 	if err := CheckActor(name); err != nil && !t.AsUser {
 		return nil, err
 	}
@@ -89,7 +87,7 @@ func Acting(t *ledger.Tx, name string, register bool) (*ledger.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if removed != "" || !register {
+	if removed != "" || !t.Proved(name) {
 		return nil, UnknownAgent(t.Conn, orchestrator.UnknownSender, "", name, conf)
 	}
 	if err := t.TraceCreated(); err != nil { // adding may release what was held until now

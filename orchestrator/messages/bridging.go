@@ -157,7 +157,7 @@ func takeIn(t *ledger.Tx, in TakenIn) (Reception, error) {
 	if err := t.TraceCreated(); err != nil { // so that the event of this row is one of its own, and has its text
 		return got, err
 	}
-	if conf, err = agents.Acting(t, in.Sender, false); err != nil {
+	if conf, err = agents.Acting(t, in.Sender); err != nil {
 		return got, err
 	}
 	agent := conf.Agents[in.Recipient]

@@ -39,7 +39,7 @@ func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, re
 // know of, it cannot answer; an administrator answers anything.
 func repliedTo(t *ledger.Tx, conf *ledger.Config, re *ledger.Reply) (m orchestrator.Message, err error) {
 	d := &re.Draft
-	if d.RegisterSender {
+	if t.Proved(d.Sender) {
 		if _, err := OwnToAnswer(t.Conn, conf, d.ReplyTo, d.Sender); err != nil {
 			return m, err
 		}

@@ -132,10 +132,10 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusa
 	if err != nil {
 		return sent, nil, err
 	}
-	if conf.Agents[d.Sender] == nil && !d.RegisterSender {
+	if conf.Agents[d.Sender] == nil && !t.Proved(d.Sender) {
 		return refuse(t, conf, d, orchestrator.UnknownSender, "sender", d.Sender)
 	}
-	if conf, err = agents.Acting(t, d.Sender, d.RegisterSender); err != nil {
+	if conf, err = agents.Acting(t, d.Sender); err != nil {
 		return sent, nil, err
 	}
 	if d.IdempotencyKey != "" || d.ID != "" {

@@ -19,7 +19,6 @@ import (
 // Alert is something to tell the person, with no answer.
 type Alert struct {
 	Sender    string // agent that tells it
-	Register  bool   // add the sender when nobody knows it
 	Message   string // 1 to 2,000 characters
 	Type      string // error, warning, success or info; "" is info
 	Context   string // up to 500 characters
@@ -60,7 +59,7 @@ func Tell(ctx context.Context, r *ledger.Ledger, a Alert) (Told, error) {
 		content.SessionID = a.SessionID
 	}
 	d := questions.AlertDraft{
-		ID: id, Sender: a.Sender, Register: a.Register, Encrypted: a.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
+		ID: id, Sender: a.Sender, Encrypted: a.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
 		SessionID: a.SessionID, MessageID: a.MessageID, Devices: to.ids,
 	}
 	if d.Body, err = body(content, a.Encrypted, to, k); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
@@ -17,7 +18,7 @@ import (
 func TestApprovedWithoutKeptAlerts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	told, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
+	told, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder", Message: "Done", Encrypted: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func TestKeptAlertsAtOnce(t *testing.T) {
 	failures := make(chan error, tellers)
 	for range tellers {
 		go func() {
-			_, err := person.Tell(background, o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
+			_, err := person.Tell(ledger.WithIdentity(background, "builder"), o.Ledger, person.Alert{Sender: "builder", Message: "Done", Encrypted: true})
 			failures <- err
 		}()
 	}

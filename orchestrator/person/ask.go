@@ -42,7 +42,6 @@ const (
 // Question is something to ask the person.
 type Question struct {
 	Asker     string   // agent that asks
-	Register  bool     // add the asker when nobody knows it
 	Question  string   // 1 to 2,000 characters
 	Options   []string // none: a text is asked for; else 1 to 5 that differ, each of 1 to 100 characters
 	Context   string   // up to 500 characters
@@ -118,7 +117,7 @@ func (q *Question) seal(r *ledger.Ledger, to readers) (questions.QuestionDraft, 
 		ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID,
 	}
 	d := questions.QuestionDraft{
-		ID: id, Asker: q.Asker, Register: q.Register, Encrypted: q.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
+		ID: id, Asker: q.Asker, Encrypted: q.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
 		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID, MessageID: q.MessageID,
 		TTL: q.ttl(), Devices: to.ids,
 	}

@@ -13,6 +13,7 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
@@ -36,7 +37,7 @@ func TestNoDevice(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	ask := func(encrypted bool) (person.Asked, error) {
-		return person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: encrypted})
+		return person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: encrypted})
 	}
 	for _, encrypted := range []bool{true, false} {
 		_, err := ask(encrypted)
@@ -240,7 +241,7 @@ func TestKeyFolder(t *testing.T) {
 				}
 				t.Fatal(err)
 			}
-			_, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true})
+			_, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true})
 			wantCode(t, err, orchestrator.PermissionDenied)
 			findings := person.Doctor(t.Context(), o.Ledger, false)
 			if !slices.ContainsFunc(findings, func(f overview.Finding) bool {
@@ -256,7 +257,7 @@ func TestKeyFolder(t *testing.T) {
 func TestKeysAreTheOwners(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	if _, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true}); err != nil {
+	if _, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder", Message: "Done", Encrypted: true}); err != nil {
 		t.Fatal(err)
 	}
 	o.phone()
@@ -295,7 +296,7 @@ func TestInvalid(t *testing.T) {
 		"ttl":      {{Question: "x", TTL: time.Millisecond}, {Question: "x", TTL: -time.Hour}, {Question: "x", TTL: 30*24*time.Hour + 1}},
 	} {
 		for _, q := range questions {
-			q.Asker, q.Register, q.Encrypted = "builder", true, true
+			q.Asker, q.Encrypted = "builder", true
 			_, err := person.Ask(t.Context(), o.Ledger, q)
 			wantCode(t, err, orchestrator.InvalidParams)
 			if strings.Contains(err.Error(), canary) || !strings.HasPrefix(err.Error(), parameter+": ") {
@@ -310,7 +311,7 @@ func TestInvalid(t *testing.T) {
 		"priority":  {{Message: "x", Priority: canary}},
 	} {
 		for _, a := range alerts {
-			a.Sender, a.Register, a.Encrypted = "builder", true, true
+			a.Sender, a.Encrypted = "builder", true
 			_, err := person.Tell(t.Context(), o.Ledger, a)
 			wantCode(t, err, orchestrator.InvalidParams)
 			if strings.Contains(err.Error(), canary) || !strings.HasPrefix(err.Error(), parameter+": ") {
@@ -318,7 +319,7 @@ func TestInvalid(t *testing.T) {
 			}
 		}
 	}
-	if _, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Encrypted: true, Question: strings.Repeat("ü", 2000),
+	if _, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Encrypted: true, Question: strings.Repeat("ü", 2000),
 		Context: strings.Repeat("ü", 500), Options: []string{strings.Repeat("ü", 100), "2", "3", "4", "5"}, TTL: 30 * 24 * time.Hour}); err != nil {
 		t.Errorf("the largest question: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	app "mailroom/commands/surface/phone"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
@@ -160,7 +161,7 @@ func TestDoctorAnswers(t *testing.T) {
 func TestDoctorKeptAlerts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	if _, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true}); err != nil {
+	if _, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder", Message: "Done", Encrypted: true}); err != nil {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "ok", "")

@@ -207,7 +207,7 @@ func sealTo(recipient string, plain []byte) string {
 // ask asks an encrypted question as builder.
 func (o *office) ask(options ...string) person.Asked {
 	o.t.Helper()
-	asked, err := person.Ask(o.t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Options: options, Encrypted: true})
+	asked, err := person.Ask(ledger.WithIdentity(o.t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Options: options, Encrypted: true})
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
@@ -16,8 +17,8 @@ func TestKeptAlerts(t *testing.T) {
 	o := newOffice(t)
 	tell := func(a person.Alert) person.Told {
 		t.Helper()
-		a.Sender, a.Register = "builder", true
-		told, err := person.Tell(t.Context(), o.Ledger, a)
+		a.Sender = "builder"
+		told, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func TestKeptAlertsAfterAnApproval(t *testing.T) {
 	o := newOffice(t)
 	told := func() person.Told {
 		t.Helper()
-		a, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Disk is full", Encrypted: true})
+		a, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder", Message: "Disk is full", Encrypted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,7 @@ func TestTwoApprovalsAtOnce(t *testing.T) {
 		o := newOffice(t)
 		var told []string
 		for range 5 {
-			a, err := person.Tell(t.Context(), o.Ledger, person.Alert{Sender: "builder", Register: true, Message: "Done", Encrypted: true})
+			a, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder", Message: "Done", Encrypted: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
@@ -20,8 +21,8 @@ func TestSealed(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	first, second := o.phone(), o.phone()
-	asked, err := person.Ask(t.Context(), o.Ledger, person.Question{
-		Asker: "builder", Register: true, Question: "Größe <x> & \"y\"?", Options: []string{"Ja ✓", "No"}, Context: "ctx", Priority: "high", Encrypted: true,
+	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{
+		Asker: "builder", Question: "Größe <x> & \"y\"?", Options: []string{"Ja ✓", "No"}, Context: "ctx", Priority: "high", Encrypted: true,
 		ThreadID: "t-1", InReplyTo: "q-1", ProjectID: "p-1", SessionID: "s-1", TTL: time.Hour,
 	})
 	if err != nil || asked.Devices != 2 || asked.Unused != nil {
@@ -228,7 +229,7 @@ func TestNotEncrypted(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Options: []string{"Yes", "No"}})
+	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Options: []string{"Yes", "No"}})
 	if err != nil || !strings.Contains(asked.Body, `"question":"Deploy?","options":["Yes","No"],"priority":"normal"`) || strings.Contains(asked.Body, "mac") {
 		t.Fatalf("asked %+v, %v", asked, err)
 	}
@@ -309,8 +310,8 @@ func TestMessageAsksOnce(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	o.phone()
-	q := person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"}
-	first, err := person.Ask(t.Context(), o.Ledger, q)
+	q := person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true, MessageID: "msg-1"}
+	first, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +322,7 @@ func TestMessageAsksOnce(t *testing.T) {
 	if _, err := person.Revoke(t.Context(), o.Ledger, devices[0].ID); err != nil { // it has asked all the same
 		t.Fatal(err)
 	}
-	second, err := person.Ask(t.Context(), o.Ledger, q)
+	second, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, q)
 	if err != nil || second.ID != first.ID || second.Body != first.Body {
 		t.Errorf("asked %s, then %s, %v", first.ID, second.ID, err)
 	}
@@ -364,7 +365,7 @@ func TestSentBackToWhoAsked(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
+	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
@@ -87,7 +88,7 @@ func TestSweepOfClearQuestions(t *testing.T) {
 	o.phone()
 	var ids []string
 	for range 4 {
-		asked, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?"})
+		asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +111,7 @@ func TestKeyUntilItWentBack(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Register: true, Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
+	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,6 @@ type Alert struct {
 type AlertDraft struct {
 	ID        string // from NewSignalID
 	Sender    string
-	Register  bool // as a question's
 	Encrypted bool
 	Body      string // at most 64 KiB
 	Priority  int
@@ -85,7 +84,7 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 	}
 	// What the router itself sends to the user as a message, nobody's name is on.
 	if d.Sender != orchestrator.SystemSender || d.MessageID == "" {
-		if _, err := agents.Acting(t, d.Sender, d.Register); err != nil {
+		if _, err := agents.Acting(t, d.Sender); err != nil {
 			return a, 0, err
 		}
 	}

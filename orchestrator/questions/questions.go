@@ -53,7 +53,6 @@ type Question struct {
 type QuestionDraft struct {
 	ID        string // from NewSignalID
 	Asker     string
-	Register  bool // the asker proved its identity: add it if nobody knows it yet
 	Encrypted bool
 	Body      string // at most 64 KiB
 	Priority  int
@@ -124,7 +123,7 @@ func askUser(t *ledger.Tx, d *QuestionDraft) (q Question, pushed int, err error)
 			return q, 0, err
 		}
 	}
-	conf, err := agents.Acting(t, d.Asker, d.Register)
+	conf, err := agents.Acting(t, d.Asker)
 	if err == nil && d.MessageID != "" {
 		err = checkAsker(t, conf, d)
 	}

@@ -19,7 +19,6 @@ type WaitOptions struct {
 	Recipient string
 	Timeout   time.Duration         // 0: do not wait, only take what is there
 	Limit     int                   // messages at most, 1 to 1000
-	Register  bool                  // the recipient proved its identity: add it if nobody knows it yet
 	Filter    Filter                // the zero value takes everything
 	Peek      bool                  // leave the messages unread
 	Posts     bool                  // take the posts of the recipient's threads, too, those that do not mention it; not with a Filter
@@ -74,7 +73,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, o WaitOptions) (ms []orchestrat
 	if o.Posts && o.Filter != (Filter{}) { // one cursor for each thread cannot say which of its posts were passed over
 		return nil, false, orchestrator.Errorf(orchestrator.InvalidParams, "a wait for any post of one's threads cannot filter")
 	}
-	if o.Register {
+	if ledger.Proved(ctx, o.Recipient) {
 		if err := register(ctx, l, recipient); err != nil {
 			return nil, false, err
 		}
@@ -161,7 +160,7 @@ func register(ctx context.Context, l *ledger.Ledger, name string) error {
 		return err
 	}
 	return l.Write(ctx, func(t *ledger.Tx) error {
-		_, err := agents.Acting(t, name, true)
+		_, err := agents.Acting(t, name)
 		return err
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/questions"
@@ -69,7 +70,7 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 					return err
 				},
 				"answered": func() error {
-					_, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "c", RegisterSender: true, ReplyTo: id})
+					_, err := messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "c", ReplyTo: id})
 					return err
 				},
 				"answered by a post": func() error {
@@ -152,7 +153,7 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	}
 	want(t, "status", f.message(failed).Status, orchestrator.Failed)
 	for _, id := range []string{unanswered, got} {
-		_, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", RegisterSender: true, ReplyTo: id})
+		_, err := messages.Send(ledger.WithIdentity(ctx, "a"), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", ReplyTo: id})
 		wantCode(t, err, orchestrator.UnknownRecipient)
 		_, err = threads.Post(ctx, f.Ledger, threads.PostDraft{Session: room, Sender: "a", ReplyTo: id, Payload: says1})
 		wantCode(t, err, orchestrator.UnknownRecipient)
@@ -237,7 +238,7 @@ func TestASuccessorHasItsOwnMail(t *testing.T) {
 		if _, err := messages.Acknowledge(ctx, f.Ledger, id, "b"); err != nil {
 			t.Error(err)
 		}
-		if _, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", RegisterSender: true, ReplyTo: id}); err != nil {
+		if _, err := messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", ReplyTo: id}); err != nil {
 			t.Error(err)
 		}
 	}

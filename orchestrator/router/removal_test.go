@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/questions"
@@ -165,7 +166,7 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	f.send("b", "a", func(d *orchestrator.Draft) { d.IdempotencyKey = "k" })
 	waiting := make(chan error, 1)
 	go func() {
-		_, _, err := reading.Wait(short(t), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, Register: true})
+		_, _, err := reading.Wait(ledger.WithIdentity(short(t), "b"), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour})
 		waiting <- err
 	}()
 	want(t, "given up", f.remove("b"), 0)
@@ -175,10 +176,9 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	_, err = agents.Authenticate(ctx, f.Ledger, secret)
 	wantCode(t, err, orchestrator.Unauthenticated)
 
-	draft := orchestrator.Draft{Sender: "b", Recipient: "a", RegisterSender: true}
-	_, err = messages.Send(ctx, f.Ledger, draft)
+	draft := orchestrator.Draft{Sender: "b", Recipient: "a"}
+	_, err = messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger, draft)
 	wantRemoved(t, err, orchestrator.UnknownSender)
-	draft.RegisterSender = false
 	_, err = messages.Send(ctx, f.Ledger, draft)
 	wantRemoved(t, err, orchestrator.UnknownSender)
 	_, err = messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
@@ -187,11 +187,11 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	errors.As(err, &refused)
 	_, err = messages.Replay(ctx, f.Ledger, refused.MessageID, "")
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
-	_, _, err = reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Register: true})
+	_, _, err = reading.Wait(ledger.WithIdentity(ctx, "b"), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1})
 	wantRemoved(t, err, orchestrator.UnknownSender)
 	_, _, err = reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1, Timeout: time.Second, For: []string{"b"}})
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
-	_, err = agents.Join(ctx, f.Ledger, agents.Joining{Session: room, Agent: "b", Register: true})
+	_, err = agents.Join(ledger.WithIdentity(ctx, "b"), f.Ledger, agents.Joining{Session: room, Agent: "b"})
 	wantRemoved(t, err, orchestrator.UnknownSender)
 	_, err = threads.Create(ctx, f.Ledger, threads.ThreadDraft{Session: room, Name: "t", Creator: "a", Participants: []string{"b"}})
 	wantRemoved(t, err, orchestrator.NotFound)

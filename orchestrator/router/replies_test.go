@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/threads"
 )
@@ -170,7 +171,7 @@ func TestPostsAreAnsweredByParticipants(t *testing.T) {
 	th := f.thread("a", "b")
 	post := f.mustPost(th.ID, "a")
 	answer := func(sender string) (orchestrator.Sent, error) {
-		return messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: "a", ReplyTo: post.MessageID, RegisterSender: true})
+		return messages.Send(ledger.WithIdentity(t.Context(), sender), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: "a", ReplyTo: post.MessageID})
 	}
 	sent, err := answer("b")
 	if err != nil {

@@ -177,7 +177,7 @@ func TestIdempotencyOfEarlierVersions(t *testing.T) {
 	f := newFixture(t, "a", "b")
 	for hash, d := range map[string]orchestrator.Draft{
 		"e2a29bce44c3052246681849b1ade10782af02b57d2fc7fc4799870eb91c34a5": {
-			Type: "STATUS", Payload: []byte(`{"message":"once"}`), Priority: 1, SessionID: "default", IdempotencyKey: "k", RegisterSender: true,
+			Type: "STATUS", Payload: []byte(`{"message":"once"}`), Priority: 1, SessionID: "default", IdempotencyKey: "k",
 		},
 		"f1e2e7fe945234b5c577d17441502ca08dbe1dd852c8af003b915e8d3d2aaae7": {
 			Type: "t", Payload: []byte(`{"n":1.10,"s":"<&>"}`), MaxRetries: new(3), Priority: 2, TTL: time.Hour, IdempotencyKey: "k",

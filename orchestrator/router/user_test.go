@@ -59,7 +59,7 @@ func TestMessagesToTheUser(t *testing.T) {
 	wantCode(t, err, orchestrator.PermissionDenied)
 	for _, forge := range []func() error{
 		func() error {
-			_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "RESULT", Payload: []byte(`{}`), RegisterSender: true})
+			_, err := messages.Send(ledger.WithIdentity(t.Context(), "user"), f.Ledger, orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "RESULT", Payload: []byte(`{}`)})
 			return err
 		},
 		func() error {
@@ -67,7 +67,7 @@ func TestMessagesToTheUser(t *testing.T) {
 			return err
 		},
 		func() error {
-			_, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: "a-1", Sender: "user", Body: "x", Register: true})
+			_, _, err := questions.AlertUser(ledger.WithIdentity(t.Context(), "user"), f.Ledger, questions.AlertDraft{ID: "a-1", Sender: "user", Body: "x"})
 			return err
 		},
 	} {

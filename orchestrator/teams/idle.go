@@ -53,7 +53,7 @@ func EndTurn(ctx context.Context, l *ledger.Ledger, lead string, notice orchestr
 }
 
 func endTurn(t *ledger.Tx, lead string, notice orchestrator.Draft) (ended TurnEnded, err error) {
-	conf, err := agents.Acting(t, notice.Sender, notice.RegisterSender)
+	conf, err := agents.Acting(t, notice.Sender)
 	if err != nil {
 		return ended, err
 	}

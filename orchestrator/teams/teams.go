@@ -194,7 +194,7 @@ func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (sent TeamSent, refusal, er
 
 // broadcast stores one row for each teammate that has not stopped, of the role that the draft names, if it does.
 func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, stopped []string, err error) {
-	conf, err := agents.Acting(t, d.Sender, d.RegisterSender)
+	conf, err := agents.Acting(t, d.Sender)
 	if err != nil {
 		return sent, nil, err
 	}
@@ -260,7 +260,7 @@ func TakePart(ctx context.Context, l *ledger.Ledger, j agents.Joining, began boo
 		return err
 	}
 	return l.Write(ctx, func(t *ledger.Tx) error {
-		if _, err := agents.Acting(t, j.Agent, j.Register); err != nil {
+		if _, err := agents.Acting(t, j.Agent); err != nil {
 			return err
 		}
 		p, found, err := agents.PresenceOf(t.Conn, j.Session, j.Agent)

@@ -24,8 +24,7 @@ type PostDraft struct {
 	Type     string   // any word, at most 64 bytes
 	// Payload makes the payload, one JSON value of at most MaxPayload bytes, for those mentions that count. It may be
 	// called several times.
-	Payload  func(mentions []string) (json.RawMessage, error)
-	Register bool // the sender proved its identity: add it if nobody knows it yet
+	Payload func(mentions []string) (json.RawMessage, error)
 
 	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error) // of an answer that goes to one agent; see Draft.Verdict
 }
@@ -70,7 +69,7 @@ func Post(ctx context.Context, l *ledger.Ledger, p PostDraft) (posted Posted, er
 }
 
 func post(t *ledger.Tx, p *PostDraft) (posted Posted, err error) {
-	conf, err := agents.Acting(t, p.Sender, p.Register)
+	conf, err := agents.Acting(t, p.Sender)
 	if err != nil {
 		return posted, err
 	}

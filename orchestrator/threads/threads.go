@@ -51,7 +51,6 @@ type ThreadDraft struct {
 	Name         string   // 1 to 256 bytes
 	Creator      string   // takes part
 	Participants []string // the others
-	Register     bool     // the creator proved its identity: add it if nobody knows it yet
 }
 
 // ThreadChange says which thread is to be changed, and who asks.
@@ -83,7 +82,7 @@ func Create(ctx context.Context, l *ledger.Ledger, d ThreadDraft) (th Thread, er
 		}
 	}
 	err = l.Write(ctx, func(t *ledger.Tx) error {
-		conf, err := agents.Acting(t, d.Creator, d.Register)
+		conf, err := agents.Acting(t, d.Creator)
 		if err != nil {
 			return err
 		}

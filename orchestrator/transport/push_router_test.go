@@ -85,8 +85,8 @@ func (o *phoneOffice) ask(encrypted bool, body string) string {
 	o.t.Helper()
 	id, err := questions.NewSignalID(o.Ledger, "q-")
 	must(o.t, err)
-	_, _, err = questions.Ask(o.t.Context(), o.Ledger, questions.QuestionDraft{
-		ID: id, Asker: "builder", Register: true, Encrypted: encrypted, Body: body, Priority: 1, TTL: time.Hour, Devices: []string{o.device},
+	_, _, err = questions.Ask(ledger.WithIdentity(o.t.Context(), "builder"), o.Ledger, questions.QuestionDraft{
+		ID: id, Asker: "builder", Encrypted: encrypted, Body: body, Priority: 1, TTL: time.Hour, Devices: []string{o.device},
 	})
 	must(o.t, err)
 	o.deliver()

@@ -15,6 +15,7 @@ import (
 
 	"filippo.io/age"
 
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/questions"
 )
 
@@ -94,8 +95,8 @@ func (m *machine) askAs(id string, d questions.Device, encrypted bool, s said) a
 		document["reply"], document["mac"] = q.identity.Recipient().String(), base64.RawURLEncoding.EncodeToString(q.mac)
 		body = seal(m.t, document, d.Recipient)
 	}
-	_, _, err := questions.Ask(m.t.Context(), m.Ledger, questions.QuestionDraft{
-		ID: id, Asker: "builder", Register: true, Encrypted: encrypted, Body: body, TTL: time.Hour, Devices: []string{d.ID},
+	_, _, err := questions.Ask(ledger.WithIdentity(m.t.Context(), "builder"), m.Ledger, questions.QuestionDraft{
+		ID: id, Asker: "builder", Encrypted: encrypted, Body: body, TTL: time.Hour, Devices: []string{d.ID},
 	})
 	if err != nil {
 		m.t.Fatal(err)
@@ -119,8 +120,8 @@ func (m *machine) alert(d questions.Device, encrypted bool, s said) string {
 	if encrypted {
 		body = seal(m.t, document, d.Recipient)
 	}
-	_, _, err = questions.AlertUser(m.t.Context(), m.Ledger, questions.AlertDraft{
-		ID: id, Sender: "builder", Register: true, Encrypted: encrypted, Body: body, Devices: []string{d.ID},
+	_, _, err = questions.AlertUser(ledger.WithIdentity(m.t.Context(), "builder"), m.Ledger, questions.AlertDraft{
+		ID: id, Sender: "builder", Encrypted: encrypted, Body: body, Devices: []string{d.ID},
 	})
 	if err != nil {
 		m.t.Fatal(err)
