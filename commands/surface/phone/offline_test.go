@@ -3,6 +3,7 @@ package phone_test
 import (
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/serviceworker"
 	"github.com/chromedp/chromedp"
@@ -108,10 +109,19 @@ func TestOfflineSync(t *testing.T) {
 func (tb *tab) network(there bool) {
 	tb.t.Helper()
 	eval[bool](tb, `delete ServiceWorkerRegistration.prototype.sync`)
-	tb.command(chromedp.Call(tb.ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-		MatchedNetworkConditions: []*network.Conditions{{Offline: !there, DownloadThroughput: -1, UploadThroughput: -1}},
+	tb.command(chromedp.Call(tb.ctx, emulateNetwork, conditions{
+		Offline: !there, Matched: []*network.Conditions{{Offline: !there, DownloadThroughput: -1, UploadThroughput: -1}},
 	}))
 	tb.command(chromedp.Call(tb.ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{
 		Offline: !there, DownloadThroughput: -1, UploadThroughput: -1,
 	}))
 }
+
+// conditions are the parameters of Network.emulateNetworkConditionsByRule of Chromium 148, where offline stands beside the rules,
+// and of later ones, where each rule has it.
+type conditions struct {
+	Offline bool                  `json:"offline"`
+	Matched []*network.Conditions `json:"matchedNetworkConditions"`
+}
+
+var emulateNetwork = cdp.Command[conditions, network.EmulateNetworkConditionsByRuleResult]{Method: network.CommandEmulateNetworkConditionsByRule}
