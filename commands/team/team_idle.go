@@ -37,7 +37,7 @@ func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, erro
 	if err != nil {
 		return IdleResult{}, err
 	}
-	notice.Summary = commands.Preview(agent+" is idle"+after(&p.Reason))
+	notice.Summary = commands.Preview(agent + " is idle" + after(&p.Reason))
 	ended, err := teams.EndTurn(ctx, env.Ledger, p.Lead, notice)
 	if err != nil {
 		return IdleResult{}, err
