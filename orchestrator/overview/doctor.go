@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Finding is the result of one check of the doctor.
+// Finding is the result of one check of Doctor.
 type Finding struct {
 	Check string `json:"check"`
 	Level string `json:"level"` // ok, note, problem
@@ -23,8 +23,8 @@ type Finding struct {
 	Do    string `json:"do,omitempty"`
 }
 
-// Doctor checks the file, the tables and what waits in them, and goes on after a check that fails. It only reads, unless it
-// is asked to try the agents' transports with test messages; see TryTransports.
+// Doctor checks the file, its tables, and what waits in them. A check that fails does not keep the others from being made. It
+// only reads, unless try is set: then it sends a test message through the transport of each agent, see delivery.TryTransports.
 func Doctor(ctx context.Context, l *ledger.Ledger, try bool) []Finding {
 	d := &doctor{r: l}
 	check, ok := l.Store.(store.Checker)

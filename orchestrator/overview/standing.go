@@ -10,14 +10,14 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Silent is the presence of an agent that works, for all that is known, and of which nothing was heard past its limit.
-// It is stored nowhere.
+// Silent is the status of an agent that should be working, and from which nothing was heard for longer than its limit. It is
+// never stored.
 const Silent orchestrator.PresenceStatus = "silent"
 
-// Removed is the presence of a name that was removed, and is nobody's.
+// Removed is the status of an agent that was removed. It is never stored.
 const Removed orchestrator.PresenceStatus = "removed"
 
-// AgentStanding is an agent and what it was last known to do, in whatever session.
+// AgentStanding is an agent, and what it was last known to do in any session.
 type AgentStanding struct {
 	ledger.Agent
 	Status      orchestrator.PresenceStatus `json:"status"`                 // working, idle, silent, stopped or removed; "" when nothing is known
@@ -27,7 +27,7 @@ type AgentStanding struct {
 	RemovedBy   string                      `json:"removed_by,omitempty"`   // agent that removed it; "" is the administrator
 }
 
-// Standings lists who is known, by name, with what each was last known to do, and behind them the operator and the user.
+// Standings returns the standings of all agents, sorted by name, and then those of the operator and the user.
 func Standings(ctx context.Context, l *ledger.Ledger) (list []AgentStanding, err error) {
 	known, err := agents.List(ctx, l)
 	if err != nil {
@@ -47,7 +47,8 @@ func Standings(ctx context.Context, l *ledger.Ledger) (list []AgentStanding, err
 	return list, err
 }
 
-// StandingOf returns one known agent, or the operator or the user. Error: not_found, with the nearest known names.
+// StandingOf returns the standing of an agent, or of the operator or the user. Error: not_found, whose hint names the most
+// similar agents.
 func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (s AgentStanding, err error) {
 	a, err := agents.Get(ctx, l, name)
 	if err != nil || a.BuiltIn {
@@ -104,7 +105,7 @@ func addSilence(c *store.Conn, s *AgentStanding, conf *ledger.Config, now string
 	}, s.Name)
 }
 
-// RemovedAgents lists the names that were removed and not added again, with their former roles.
+// RemovedAgents returns the agents that were removed and not added again, with the roles that they had.
 func RemovedAgents(ctx context.Context, l *ledger.Ledger) (list []AgentStanding, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list = nil

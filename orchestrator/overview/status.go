@@ -1,4 +1,5 @@
-// Package overview says how things stand: status, why, trace and doctor. It reads all records and changes none.
+// Package overview reports how things stand: the status of the database, why a message is where it is, what has happened to it,
+// and what is wrong (doctor). It reads all records, and changes none, but for the test messages that Doctor sends if asked.
 package overview
 
 import (
@@ -16,7 +17,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// State is the whole in one look.
+// State is what Status reports.
 type State struct {
 	Database   string             `json:"database"`
 	Bytes      int64              `json:"database_bytes"`
@@ -30,7 +31,7 @@ type State struct {
 	Untrusted  string             `json:"untrusted,omitempty"` // why the database does nothing outside of itself
 }
 
-// RecipientBacklog is what waits for one recipient.
+// RecipientBacklog counts what waits for one recipient.
 type RecipientBacklog struct {
 	Recipient string `json:"recipient"`
 	Known     bool   `json:"known"`
@@ -46,7 +47,7 @@ type RecipientBacklog struct {
 	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is not used any more
 }
 
-// Status reports the backlog per recipient, the totals and the daemons that run.
+// Status returns how many messages wait for each recipient, how many there are in all, and which daemons run.
 func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 	s := State{Database: l.Path(), Totals: map[string]int64{}, Recipients: []RecipientBacklog{}}
 	next, err := delivery.NextDue(ctx, l, "")

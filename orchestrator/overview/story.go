@@ -13,7 +13,7 @@ import (
 	"mailroom/tracing"
 )
 
-// Story is everything that is known of one message, told by the trace tables.
+// Story is all that is known of one message: its events, and the commands that had a part in it.
 type Story struct {
 	Message  orchestrator.Message `json:"message"`
 	Gone     bool                 `json:"gone,omitempty"` // deleted by retention; only the trace is left
@@ -22,7 +22,7 @@ type Story struct {
 	Commands []CommandSpan        `json:"commands"` // that had a part in it, and the sessions that were started for it, by start
 }
 
-// StoryEvent is one row of message_trace.
+// StoryEvent is one event in the life of a message: a row of message_trace.
 type StoryEvent struct {
 	ID        int64  `json:"id"`
 	At        string `json:"at"`
@@ -36,7 +36,7 @@ type StoryEvent struct {
 	Detail    string `json:"detail,omitempty"` // what the transport had to say of the attempt
 }
 
-// CommandSpan is one row of command_trace.
+// CommandSpan is one run of a command, as command_trace has it.
 type CommandSpan struct {
 	TraceID       string          `json:"trace_id"`
 	SpanID        string          `json:"span_id"`
@@ -52,8 +52,8 @@ type CommandSpan struct {
 	Attributes    json.RawMessage `json:"attributes"`
 }
 
-// Trace tells what happened to the message that an id names, or to each message of a send to a group, even after
-// retention has deleted the rows. Error: not_found.
+// Trace returns the story of each message that an id stands for: several for a send to a group. It works even after retention
+// has deleted the messages, as long as their trace is kept. Error: not_found.
 func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		stories = nil
@@ -97,7 +97,8 @@ func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, e
 	return stories, err
 }
 
-// OwnTrace is Stories for an agent that asks: of the messages that it neither sent nor got there are none. Error: not_found.
+// OwnTrace is Trace for an agent, which sees only messages that it has sent or got. Error: not_found, also for the messages of
+// others.
 func OwnTrace(ctx context.Context, l *ledger.Ledger, id, agent string) ([]Story, error) {
 	stories, err := Trace(ctx, l, id)
 	if err != nil {

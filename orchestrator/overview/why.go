@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Reason says what holds a message and what would free it.
+// Reason explains where a message is, what keeps it there, and what to do about it.
 type Reason struct {
 	MessageID     string              `json:"message_id"`
 	Sender        string              `json:"sender"`
@@ -34,8 +34,8 @@ type Reason struct {
 	Receipts      []messages.Receipt  `json:"receipts"`
 }
 
-// Why explains, for each message that an id names, where it is, which rule keeps it there, when the next attempt is, and
-// what would free it. Error: not_found.
+// Why explains where a message is, which rule keeps it there, when the next attempt is, and what would free it. It returns one
+// Reason for each message that the id stands for: several for a send to a group. Error: not_found.
 func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		reasons = nil

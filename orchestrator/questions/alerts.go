@@ -15,7 +15,7 @@ import (
 	"mailroom/tracing"
 )
 
-// Alert is what an agent told the user.
+// Alert is something that an agent told the user, without asking for an answer.
 type Alert struct {
 	ID        string
 	Sender    string
@@ -27,7 +27,7 @@ type Alert struct {
 	CreatedAt string
 }
 
-// AlertDraft is an alert about to be told.
+// AlertDraft is an alert that is about to be stored.
 type AlertDraft struct {
 	ID        string // from NewSignalID
 	Sender    string
@@ -54,9 +54,9 @@ func scanAlert(row store.Row) Alert {
 	}
 }
 
-// AlertUser stores an alert and pushes it to the devices that can read it, in one transaction; it is on disk when AlertUser
-// returns. pushed counts the devices. With a MessageID it is stored once: a repeat returns the first. Errors:
-// invalid_params, unknown_sender, unavailable when the sender has sent too many within an hour.
+// AlertUser stores an alert and pushes it to the devices that can read it, in one transaction. It is on disk when AlertUser
+// returns. pushed is the number of these devices. An alert with a MessageID is stored once; repeating it returns the first.
+// Errors: invalid_params; unknown_sender; unavailable when the sender has told too much within an hour.
 func AlertUser(ctx context.Context, l *ledger.Ledger, d AlertDraft) (a Alert, pushed int, err error) {
 	if d.Sender, err = orchestrator.CheckName("sender", d.Sender); err != nil {
 		return a, 0, err
@@ -125,7 +125,7 @@ func mayTell(t *ledger.Tx, sender string) error {
 	return orchestrator.Errorf(orchestrator.Unavailable, "%d alerts of %s came within an hour, the limit; nothing was sent", n, sender).WithHint("Wait, or put them together in one")
 }
 
-// GetAlert returns an alert. Error: not_found.
+// GetAlert returns an alert by its id. Error: not_found.
 func GetAlert(ctx context.Context, l *ledger.Ledger, id string) (a Alert, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		found := false
@@ -141,7 +141,7 @@ func GetAlert(ctx context.Context, l *ledger.Ledger, id string) (a Alert, err er
 	return a, err
 }
 
-// Alerts lists the alerts since a time, newest first, at most limit. The zero time is the beginning.
+// Alerts returns the alerts since a time, newest first, at most limit of them. The zero time means all.
 func Alerts(ctx context.Context, l *ledger.Ledger, since time.Time, limit int) (list []Alert, err error) {
 	from := ""
 	if !since.IsZero() {
@@ -165,8 +165,8 @@ func alerts(c *store.Conn, limit int, where, arg string) (list []Alert, err erro
 	return list, err
 }
 
-// ReplaceAlert puts another body in place of the old one of an alert: one that could be read by nobody is sealed anew for
-// the devices that came later. Errors: not_found; conflict when the alert has another body than old by now.
+// ReplaceAlert replaces the body of an alert, if it still has the body old. It is for alerts that no device could read, which
+// are sealed again for devices that came later. Errors: not_found; conflict if the body is not old any more.
 func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) error {
 	if len(body) > maxSignal {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed", len(body), maxSignal)
@@ -193,8 +193,8 @@ const (
 	shownAlerts    = 50
 )
 
-// SignalsFor returns what a device shows: the pending questions, oldest first and at most 200, and the newest 50 alerts.
-// What was sealed before the device was approved is left out, since it cannot read it.
+// SignalsFor returns what a device shows: pending questions, oldest first and at most 200, and the newest 50 alerts. What was
+// sealed before the device was approved is left out, since the device cannot read it.
 func SignalsFor(ctx context.Context, l *ledger.Ledger, d Device) (questions []Question, alerts []Alert, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		questions = []Question{}

@@ -13,9 +13,10 @@ import (
 	"mailroom/tracing"
 )
 
-// Answer stores the answer of a device; of several the first wins. The answer of an encrypted question is taken as
-// it is, and the asker checks it. Errors: not_found; permission_denied for a device that is not active; invalid_params for
-// an answer that does not fit; conflict, with the status among its details, when the question is not pending.
+// Answer stores the answer that a device gives to a question. Of several answers the first counts. Whether an answer to an
+// encrypted question is genuine is for the asker to check: only it can read the answer. Errors: not_found; permission_denied
+// for a device that is not active; invalid_params for an answer that does not fit the question; conflict, with the question's
+// status in the error's Details, if the question is not pending.
 func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q Question, err error) {
 	if len(answer) > maxAnswerBytes || answer == "" {
 		return q, orchestrator.Errorf(orchestrator.InvalidParams, "the answer has %d bytes; it must have 1 to %d", len(answer), maxAnswerBytes)
@@ -78,8 +79,8 @@ func checkClearAnswer(q *Question, answer string) error {
 	return nil
 }
 
-// CheckAnswerText refuses what is no answer in words: more than 2,000 characters, or nothing but space. Error:
-// invalid_params, which repeats nothing of it.
+// CheckAnswerText checks an answer in words: it must have 1 to 2,000 characters, and not only spaces. Error: invalid_params,
+// which does not repeat the text.
 func CheckAnswerText(text string) error {
 	if strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > 2000 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "text: the answer is a text of 1 to 2000 characters, not all of them space")
@@ -87,8 +88,8 @@ func CheckAnswerText(text string) error {
 	return nil
 }
 
-// Cancel takes a question back. by is the agent that asks for it; "" is the administrator. Errors: not_found, also for
-// the question of another; conflict, with the status among its details, when it is not pending.
+// Cancel takes a question back. by is the agent that asks for it, "" the administrator. Errors: not_found, also for a question
+// of somebody else; conflict, with the status in the error's Details, if the question is not pending.
 func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err error) {
 	err = l.Write(ctx, func(t *ledger.Tx) error {
 		if q, err = mustQuestion(t, id); err != nil {
@@ -110,8 +111,8 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, e
 	return q, err
 }
 
-// Wait waits until a question is not pending any more, or until the timeout ends, and returns it. Errors:
-// not_found; context.Cause(ctx) when ctx ended.
+// Wait waits until a question is no longer pending, or the timeout ends, and returns the question as it is then. Errors:
+// not_found; context.Cause(ctx) if ctx ended.
 func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duration) (Question, error) {
 	deadline := l.Now().Add(timeout)
 	rings, stop, err := l.Bell.Listen(ctx, id)
@@ -140,8 +141,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duratio
 	}
 }
 
-// AnswerRead notes that the asker has read the answer of a question; the first time counts. Errors: not_found; conflict when
-// it is not answered.
+// AnswerRead notes when the asker first read the answer to a question. Errors: not_found; conflict if there is no answer.
 func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
 	return l.Write(ctx, func(t *ledger.Tx) error {
 		q, err := mustQuestion(t, id)
@@ -165,8 +165,8 @@ func answerRead(t *ledger.Tx, q Question) error {
 	return noteSignal(t, q.ID, tracing.Read, string(q.Status), string(q.Status), "")
 }
 
-// RefuseAnswer takes an answer that its asker found to be forged out of a question, which is pending again, and pushed
-// again, unless its time has passed. answer is the one that was refused: another that has come meanwhile stays. Errors:
+// RefuseAnswer takes a forged answer back from a question, whose asker has found it out. The question is pending again, and
+// pushed again, unless its time is over. answer is the forged one: another that has come meanwhile is not touched. Error:
 // not_found.
 func RefuseAnswer(ctx context.Context, l *ledger.Ledger, id, answer, why string) error {
 	return l.Write(ctx, func(t *ledger.Tx) error {

@@ -32,7 +32,7 @@ const (
 // ntfyDevice is the id of the ntfy topic among the devices.
 const ntfyDevice = "ntfy"
 
-// Device is a phone of the user's, or the topic of an ntfy server, which can read nothing that is encrypted.
+// Device is a phone of the user's, or a topic of an ntfy server; the latter can read nothing that is encrypted.
 type Device struct {
 	ID          string
 	Name        string
@@ -86,8 +86,8 @@ func ungrouped(text string) string {
 	return strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1").Replace(strings.ToUpper(text))
 }
 
-// Fingerprint is the short form of an age recipient that people compare: 16 characters, 80 bits, in groups of four. It is
-// "" for none.
+// Fingerprint returns a short form of an age recipient that people can compare: 16 characters (80 bits) in groups of four. It
+// is "" for "".
 func Fingerprint(recipient string) string {
 	if recipient == "" {
 		return ""
@@ -96,7 +96,7 @@ func Fingerprint(recipient string) string {
 	return inGroups(sum[:], 16)
 }
 
-// SameFingerprint reports whether a person typed a fingerprint, in any case and grouping.
+// SameFingerprint reports whether what a person typed is a fingerprint; case and grouping do not matter.
 func SameFingerprint(typed, fingerprint string) bool {
 	return fingerprint != "" && ungrouped(typed) == ungrouped(fingerprint)
 }
@@ -106,7 +106,7 @@ func newSignalID(prefix string, now time.Time) (string, error) {
 	return prefix + id.String(), err
 }
 
-// Devices lists the devices, oldest first; revoked ones too.
+// Devices returns all devices, oldest first, revoked ones included.
 func Devices(ctx context.Context, l *ledger.Ledger) (list []Device, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list = []Device{}
@@ -130,8 +130,8 @@ func device(c *store.Conn, id string) (d Device, err error) {
 	return d, err
 }
 
-// DeviceOfToken returns the device that shows a token. It looks into the database each time, so that a revocation works at
-// once, and notes to the minute that the device was there. Error: unauthenticated, without telling why.
+// DeviceOfToken returns the device to which a token belongs, and notes, to the minute, that the device was there. It reads the
+// database each time, so that a revocation works at once. Error: unauthenticated, which does not say why.
 func DeviceOfToken(ctx context.Context, l *ledger.Ledger, token string) (d Device, err error) {
 	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the device's token is not valid").WithHint("Pair it again: `mailroom signal pair`")
 	if !strings.HasPrefix(token, deviceTokenPrefix) || len(token) > 128 {
@@ -190,8 +190,9 @@ func changeDevice(ctx context.Context, l *ledger.Ledger, id string, change func(
 	return d, err
 }
 
-// ActivateDevice lets a device that waits see and answer questions. Whoever calls it has pinned the device's recipient,
-// which is the one to be activated; another one in the table is a conflict. Errors: not_found, conflict.
+// ActivateDevice approves a device that was paired: from now on it sees questions and can answer them. recipient is the
+// device's key as the caller has checked and kept it; if the table has another one, that is a conflict. Errors: not_found;
+// conflict.
 func ActivateDevice(ctx context.Context, l *ledger.Ledger, id, recipient string) (Device, error) {
 	return changeDevice(ctx, l, id, func(t *ledger.Tx, d *Device) error {
 		if d.State == DeviceRevoked {
@@ -208,8 +209,8 @@ func ActivateDevice(ctx context.Context, l *ledger.Ledger, id, recipient string)
 	})
 }
 
-// RevokeDevice shuts a device out: its token and its subscription are deleted, and nothing is sealed for it any more. What
-// it has read already it has. Questions that no device is left to read are taken back. Errors: not_found.
+// RevokeDevice shuts a device out: it deletes its token and subscription, and nothing is sealed for it any more. What it has
+// read already cannot be taken back. Questions that no other device can read are cancelled. Error: not_found.
 func RevokeDevice(ctx context.Context, l *ledger.Ledger, id string) (Device, error) {
 	return changeDevice(ctx, l, id, func(t *ledger.Tx, d *Device) error {
 		if err := dropPushes(t, id, "the device was revoked"); err != nil {
@@ -227,7 +228,7 @@ func RevokeDevice(ctx context.Context, l *ledger.Ledger, id string) (Device, err
 	})
 }
 
-// HasDevice reports whether the user has a device that shows what is sealed.
+// HasDevice reports whether the user has an active device that can show what is sealed.
 func HasDevice(c *store.Conn) (bool, error) {
 	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind = '` + DeviceApp + `')`)
 	return n != 0, err
@@ -249,15 +250,16 @@ func endUnreadable(t *ledger.Tx) error {
 	return err
 }
 
-// Subscription is where and how a device is pushed to, as its browser says it. Source: W3C Push API, PushSubscription.
+// Subscription is the address of a device's browser at its push service, and the keys to encrypt for it, as the browser gave
+// them. Source: W3C Push API, PushSubscription.
 type Subscription struct {
 	Endpoint string
 	P256dh   string // base64url
 	Auth     string // base64url
 }
 
-// Subscribe notes where a device is pushed to from now on. Errors: not_found, permission_denied for a revoked device,
-// invalid_params for an endpoint that is not at a push service that is known, or was added by hand, and for keys that are none.
+// Subscribe sets where a device is pushed to. Errors: not_found; permission_denied for a revoked device; invalid_params for an
+// endpoint that is neither at a known push service nor at one that was added by hand, and for malformed keys.
 func Subscribe(ctx context.Context, l *ledger.Ledger, device string, s Subscription) error {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -284,7 +286,7 @@ func Subscribe(ctx context.Context, l *ledger.Ledger, device string, s Subscript
 	return err
 }
 
-// Unsubscribe makes that a device is not pushed to any more. Error: not_found.
+// Unsubscribe ends pushes to a device. Error: not_found.
 func Unsubscribe(ctx context.Context, l *ledger.Ledger, device string) error {
 	_, err := changeDevice(ctx, l, device, func(t *ledger.Tx, d *Device) error {
 		if err := dropPushes(t, device, "the device has unsubscribed"); err != nil {
@@ -309,14 +311,14 @@ func newDeviceToken() string {
 	return deviceTokenPrefix + base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-// NtfyConfig says which topic of an ntfy server is told, too.
+// NtfyConfig says which topic of an ntfy server to push to.
 type NtfyConfig struct {
 	URL   string // of the topic; "" is none
 	Token string // that the server wants; "" is none
 }
 
-// SetNtfy makes an ntfy topic one of the devices, or removes it. Errors: invalid_params for an address that is not one of
-// ntfy.sh or a server that was added by hand; not_found when there is none to remove.
+// SetNtfy makes a topic of an ntfy server a device of the user's, or with URL "" removes it. Errors: invalid_params for an
+// address that is neither at ntfy.sh nor at a server that was added by hand; not_found when there is none to remove.
 func SetNtfy(ctx context.Context, l *ledger.Ledger, n NtfyConfig) (d Device, err error) {
 	if n.URL == "" {
 		return RevokeDevice(ctx, l, ntfyDevice)

@@ -32,8 +32,8 @@ const (
 	maxWaitingDevice = 24 * time.Hour
 )
 
-// StartPairing makes a code by which one phone can become a device within five minutes. Error: unavailable when too many
-// are open, or the database, which says where the phone is led, is not trusted.
+// StartPairing makes a code with which one phone can become a device within five minutes. Error: unavailable if too many codes
+// are open, or if the database is not trusted: it says where the phone is led.
 func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string, err error) {
 	var random [8]byte
 	rand.Read(random[:]) // never fails; see crypto/rand
@@ -75,9 +75,9 @@ type PairRequest struct {
 	Recipient string // age recipient of its key, which the caller has checked
 }
 
-// Pair makes a device of who has a code, to be approved, and returns the token that it shows from now on. The code is used
-// up. Errors: permission_denied for a code that is wrong, used or too old, without telling which; invalid_params;
-// unavailable when there are too many devices.
+// Pair uses up a pairing code and makes whoever has it a device, which waits for approval. token is what the device
+// authenticates with from now on. Errors: permission_denied for a code that is wrong, used or too old, without saying which;
+// invalid_params; unavailable if there are too many devices.
 func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token string, err error) {
 	if p.Name = strings.TrimSpace(p.Name); p.Name == "" || utf8.RuneCountInString(p.Name) > maxDeviceName || strings.ContainsFunc(p.Name, unicode.IsControl) {
 		return d, "", orchestrator.Errorf(orchestrator.InvalidParams, "name: it has 1 to %d characters, and no control characters", maxDeviceName)
@@ -168,8 +168,8 @@ func addDevice(t *ledger.Tx, id string, p *PairRequest, token string) error {
 	return err
 }
 
-// VAPIDPublicKey returns the key by which push services know this database, base64url of an uncompressed point of P-256. It
-// is made when it is first asked for. Source: RFC 8292, part 3.2.
+// VAPIDPublicKey returns the key by which push services know this database: base64url of an uncompressed point of P-256. The
+// key is made at the first call. Source: RFC 8292, part 3.2.
 func VAPIDPublicKey(ctx context.Context, l *ledger.Ledger) (key string, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		key, _, err = c.Text(`SELECT public_key FROM signal_keys WHERE name = 'vapid'`)
@@ -206,8 +206,8 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 	return public, private, err
 }
 
-// NtfyOption answers a question that is not encrypted with the token of a button. Errors: permission_denied for a wrong
-// token; those of AnswerQuestion.
+// NtfyOption answers a question that is not encrypted, by a button in the ntfy app: option is the number of the button, from 1,
+// and token the one-time secret that it carries. Errors: permission_denied for a wrong token; those of Answer.
 func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option int, token string) error {
 	var key string
 	err := l.ReadTables(ctx, func(c *store.Conn) (err error) {
@@ -231,7 +231,8 @@ func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option i
 	return err
 }
 
-// SignalURL is the https address of the phone app, without a path; "" when the setting signal.url is not set.
+// SignalURL returns the setting signal.url: the https address of the phone app, without a path. It is "" if the setting is not
+// set.
 func SignalURL(ctx context.Context, l *ledger.Ledger) (string, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {

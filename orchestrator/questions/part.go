@@ -6,7 +6,7 @@ import (
 	"mailroom/orchestrator/push"
 )
 
-// QuestionsPart adds questions and alerts to the engine, and the devices that show them.
+// QuestionsPart returns what questions, alerts and devices add to the engine.
 func QuestionsPart() *ledger.Part {
 	return &ledger.Part{
 		Name:         "questions",

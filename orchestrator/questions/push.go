@@ -222,7 +222,7 @@ func pushedTo(t *ledger.Tx, recipient, outcome string) error {
 	return err
 }
 
-// PushesOf are the pushes of a question or alert, in their order.
+// PushesOf returns the push messages about a question or an alert, oldest first.
 func PushesOf(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	return ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+push.Type+`'
 		AND sender = '`+orchestrator.SystemSender+`' ORDER BY seq`, id)

@@ -1,4 +1,5 @@
-// Package questions holds what agents ask the user and tell the user: questions, answers, alerts, and the devices that show them.
+// Package questions holds what agents ask the user and tell the user (questions, answers, alerts), and the devices that show
+// it. Bodies may be sealed: this package stores what package person has encrypted, and cannot read it.
 package questions
 
 import (
@@ -16,7 +17,8 @@ import (
 	"mailroom/tracing"
 )
 
-// QuestionStatus is the state of a question.
+// QuestionStatus is the state of a question. It is pending at first; every other state is final. Source: signal.md, "Life of a
+// question".
 type QuestionStatus string
 
 // The states of a question. It is pending first, and every other is its last. Source: signal.md, "Life of a question".
@@ -27,7 +29,7 @@ const (
 	QuestionCancelled QuestionStatus = "cancelled"
 )
 
-// Question is one that an agent asked the user.
+// Question is what an agent asked the user, with the answer if there is one.
 type Question struct {
 	ID         string
 	Asker      string
@@ -49,7 +51,7 @@ type Question struct {
 	ReturnedAt string // when the answer went back as a message
 }
 
-// QuestionDraft is a question about to be asked.
+// QuestionDraft is a question that is about to be asked.
 type QuestionDraft struct {
 	ID        string // from NewSignalID
 	Asker     string
@@ -89,16 +91,16 @@ func scanQuestion(row store.Row) Question {
 	}
 }
 
-// NewSignalID makes the id of a question ("q-") or an alert ("a-"): its sealed body holds it, so it is needed before the row.
-// It is safe for concurrent use.
+// NewSignalID returns a new id for a question (prefix "q-") or an alert ("a-"). The id is made before the row, since it is part
+// of what is sealed. It is safe for concurrent use.
 func NewSignalID(l *ledger.Ledger, prefix string) (string, error) {
 	return newSignalID(prefix, l.Now())
 }
 
-// Ask stores a question and pushes it to the devices that can read it, in one transaction; it is on disk when AskUser
-// returns. pushed counts the devices. With a MessageID it is stored once: a repeat returns the first. Errors:
-// invalid_params; unknown_sender, also for a message of an agent that was removed; unavailable when too many questions of the
-// asker are open.
+// Ask stores a question and pushes it to the devices that can read it, in one transaction. It is on disk when Ask returns.
+// pushed is the number of these devices. A question with a MessageID is stored once; repeating it returns the first. Errors:
+// invalid_params; unknown_sender, also for a message of an agent that was removed; unavailable when the asker has too many open
+// questions.
 func Ask(ctx context.Context, l *ledger.Ledger, d QuestionDraft) (q Question, pushed int, err error) {
 	if d.Asker, err = orchestrator.CheckName("asker", d.Asker); err != nil {
 		return q, 0, err
@@ -229,7 +231,7 @@ func asked(conf *ledger.Config, q *Question, by string) bool {
 	return by == "" || by == q.Asker && q.CreatedAt >= conf.Since(by)
 }
 
-// Get returns a question. One whose time has passed has expired. Error: not_found.
+// Get returns a question by its id. If its time is over, its status is QuestionExpired. Error: not_found.
 func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		q, err = readQuestion(c, id)
@@ -245,7 +247,7 @@ func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err erro
 	return q, err
 }
 
-// Own is Question for an agent that asks; "" is the administrator. Error: not_found, also for the question of another.
+// Own is Get for the agent by, which sees its own questions only; "" is the administrator, who sees all. Error: not_found.
 func Own(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err error) {
 	if q, err = Get(ctx, l, id); err != nil {
 		return q, err
@@ -260,7 +262,7 @@ func Own(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err 
 	return q, nil
 }
 
-// OfMessage returns the question that a message to User asked. found is false when it has asked none.
+// OfMessage returns the question that a message to the user became. found is false if it became none.
 func OfMessage(ctx context.Context, l *ledger.Ledger, id string) (q Question, found bool, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		q, found, err = questionBy(c, ofMessage, id)
@@ -269,7 +271,7 @@ func OfMessage(ctx context.Context, l *ledger.Ledger, id string) (q Question, fo
 	return q, found, err
 }
 
-// QuestionFilter selects questions; its zero value takes all.
+// QuestionFilter selects questions. The zero value selects all.
 type QuestionFilter struct {
 	Asker  string
 	Own    bool // only what Asker has asked itself, and not a removed agent that had its name
@@ -277,7 +279,7 @@ type QuestionFilter struct {
 	Limit  int // 1 to 1000; 0 is 50
 }
 
-// List lists questions, newest first.
+// List returns the questions that a filter selects, newest first.
 func List(ctx context.Context, l *ledger.Ledger, f QuestionFilter) (list []Question, err error) {
 	now := orchestrator.Stamp(l.Now())
 	err = l.ReadTables(ctx, func(c *store.Conn) error {

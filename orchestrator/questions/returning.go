@@ -15,8 +15,8 @@ import (
 	"mailroom/tracing"
 )
 
-// Unreturned lists the answered questions that a message asked and whose answers have not gone back to its sender: the
-// first 100, by id, behind the id after.
+// Unreturned returns the answered questions that came from a message, and whose answers were not yet sent back to its sender.
+// It returns at most 100, by id; after is the last id of the call before, "" at first.
 func Unreturned(ctx context.Context, l *ledger.Ledger, after string) (list []Question, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list = nil
@@ -65,17 +65,16 @@ func (b *returner) returnAnswers(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// UserReply is what goes back to the sender of a message that asked the user.
+// UserReply is the answer to a question, in the form in which it goes back to the sender of the message that asked.
 type UserReply struct {
 	Question string             // its id
 	Draft    orchestrator.Draft // the answer; its sender is the user
 	Team     *teams.TeamAnswer  // it answers a request of the team vocabulary; its draft is Draft
 }
 
-// ReplyAsUser sends the answer of a question that a message asked back to its sender, and notes that, in one
-// transaction. A question that was answered so already, or is not answered, is left alone. Where that cannot be done,
-// since a request was withdrawn or its sender is gone, the trace says so, and so does a report to who asked. Errors:
-// not_found, those of Send.
+// ReplyAsUser sends the answer to a question back to the agent whose message asked it, and notes that, in one transaction. It
+// does nothing if there is no answer or it was sent back already. If it cannot be sent, because the agent is gone or its
+// request was withdrawn, the trace says so, and the asker gets a report. Errors: not_found; those of messages.Send.
 func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
 	draft := back.Draft
 	draft.Sender = orchestrator.User

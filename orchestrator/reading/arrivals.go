@@ -10,10 +10,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Arrivals returns a channel that gets a value whenever messages have come that the recipient has not read, until ctx ends or
-// stop is called. Several arrivals may become one value, and a value may come for what was there already, if that falls due within
-// the moment of the call. It looks when the bell rings, or when a message is due that waited, and changes nothing.
-// Errors: invalid_params for the name; unavailable.
+// Arrivals returns a channel that gets a value when the recipient has new unread messages, until ctx ends or stop is called.
+// One value may stand for several messages, and there may be a value for messages that were there before. So look once after
+// Arrivals has returned, and then after each value. Arrivals only listens and reads: it delivers nothing and marks nothing as
+// read. Errors: invalid_params for the name; unavailable.
 func Arrivals(ctx context.Context, l *ledger.Ledger, recipient string) (news <-chan struct{}, stop func(), err error) {
 	if recipient, err = orchestrator.CheckName("recipient", recipient); err != nil {
 		return nil, nil, err

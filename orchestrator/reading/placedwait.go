@@ -14,9 +14,9 @@ import (
 // no bell.
 const placedAgain = time.Second
 
-// WaitPlaced is ReadPlaced for an agent that may wait. It delivers what is due to the agent on the way; when nothing is
-// placed it waits until something is, or the timeout ends: no messages and no error is a wait that timed out. Asking with
-// mark is a sign of the agent, whatever is found. Errors: busy; context.Cause(ctx) when ctx ended.
+// WaitPlaced is messages.ReadPlaced that waits until there is something, or the timeout ends; no messages and no error means
+// that the timeout ended. It delivers what is due to the agent beforehand. With mark, it also shows that the agent is alive,
+// whatever it finds. Errors: busy; context.Cause(ctx) if ctx ended.
 func WaitPlaced(ctx context.Context, e *delivery.Engine, agent, target string, limit int, mark bool, timeout time.Duration) (
 	ms, fresh []orchestrator.Message, more bool, err error) {
 	deadline := e.Now().Add(timeout)

@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// WaitOptions say what to wait for.
+// WaitOptions says whose messages Wait takes, which, and how long it waits for them.
 type WaitOptions struct {
 	Recipient string
 	Timeout   time.Duration         // 0: do not wait, only take what is there
@@ -33,7 +33,7 @@ type WaitOptions struct {
 	edges []string // what declareWait noted; gone with the transaction that takes something
 }
 
-// Filter selects some of the messages that an agent has not read.
+// Filter selects some of the unread messages. The zero value selects all.
 type Filter struct {
 	Sender      string // agent; whoever names one waits For it alone
 	Type        string // message_type
@@ -46,15 +46,16 @@ type Filter struct {
 const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4)
 	AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7)`
 
-// Wait returns the unread messages of a recipient, interrupts first, then by priority, then oldest first, and marks them
-// as read in the same transaction. It delivers what is due to this recipient on the way. When there are none it waits
-// until one comes or the timeout ends; no messages and no error is a wait that timed out. more says that there are others
-// of the kind, beyond the limit or beyond 4 MiB of payload. Each message goes to exactly one of several waiters; under a
-// lease it is not marked as read, and comes back when that ends. Errors:
-// unknown_recipient, busy; context.Cause(ctx) when ctx ended; conflict for a wait that nobody could end, since all who
-// could wait for the recipient, be it through others; not_found and permission_denied for ReplyTo.
+// Wait takes the unread messages of a recipient: interrupts first, then by priority, then the oldest first. It marks them as
+// read, and delivers what is due to the recipient's inbox beforehand. If there are none it waits until one comes or the timeout
+// ends; no messages and no error means that the timeout ended. more says that there are others that fit, beyond the limit or
+// beyond 4 MiB of payload. Of several waiters exactly one gets each message. With a lease a message is not marked as read, and
+// is unread again when the lease ends without an acknowledgement. If the caller cannot use what it got, Unread gives it back.
 //
-// An agent whose transport is not its inbox gets here only what that transport has not taken.
+// A recipient whose transport is not its inbox only gets what that transport has not delivered yet.
+//
+// Errors: unknown_recipient; busy; context.Cause(ctx) if ctx ended; conflict for a wait that nobody could end, since all agents
+// that it waits for wait for this one, be it through others; not_found and permission_denied for ReplyTo.
 func Wait(ctx context.Context, l *ledger.Ledger, o WaitOptions) (ms []orchestrator.Message, more bool, err error) {
 	recipient, err := orchestrator.CheckName("recipient", o.Recipient)
 	if err == nil {

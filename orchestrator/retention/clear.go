@@ -1,4 +1,4 @@
-// Package retention deletes what has ended for long enough.
+// Package retention archives and deletes what ended long enough ago.
 package retention
 
 import (
@@ -17,13 +17,13 @@ import (
 // Source: engine.md, "Growth".
 const clearBatch = 500
 
-// ClearOptions say what retention removes.
+// ClearOptions says how old the messages are that ClearOld clears away.
 type ClearOptions struct {
 	OlderThan time.Duration // age of what has ended; 0: the setting retention.ended
 	Progress  func(done, total int64)
 }
 
-// Cleared is what retention removed.
+// Cleared counts what ClearOld removed.
 type Cleared struct {
 	Deleted        int64                         // rows that left agent_message, archived ones included
 	Statuses       map[orchestrator.Status]int64 // the same by status
@@ -31,10 +31,10 @@ type Cleared struct {
 	FreedBytes     int64                         // given back to the file system, measured after a checkpoint; never negative
 }
 
-// ClearOld applies the retention rules: it archives delivered messages, deletes failed, expired and cancelled ones (noting
-// each in the trace), and deletes what has been in the archive for long enough, and threads, requests, presences and
-// tokens that are over, and what attempts have left on its way for messages that are over. It works in small transactions, so
-// that senders never wait for it, and then gives free pages back to the file system. It can be interrupted and run again.
+// ClearOld moves delivered messages that are old enough to the archive; deletes failed, expired and cancelled ones, noting each
+// in the trace; and deletes what has been in the archive for long enough. It also deletes threads, requests, presences and
+// tokens that are over, and the files that attempts have left behind. Then it gives free space back to the file system. It
+// works in small transactions, so that senders need not wait for it. It may be interrupted, and run again.
 func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, error) {
 	cleared := Cleared{Statuses: map[orchestrator.Status]int64{orchestrator.Delivered: 0, orchestrator.Failed: 0, orchestrator.Lapsed: 0, orchestrator.Cancelled: 0}}
 	conf, err := l.Configuration(ctx)
@@ -227,8 +227,9 @@ func clearArchive(t *ledger.Tx, cutoff string) (int64, error) {
 	return n, t.DropKeys(keys)
 }
 
-// ClearTraces deletes the trace of every message whose row and archive have been gone for at least olderThan (0: the
-// setting retention.trace), as a whole, and command spans of that age. It returns how many rows of each it deleted.
+// ClearTraces deletes the traces of messages that have been gone, from the archive too, for at least olderThan, and the spans
+// of commands that are as old. An olderThan of 0 means the setting retention.trace. The trace of a message goes as a whole. It
+// returns how many rows of message_trace and command_trace it deleted.
 func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration) (messages, commands int64, err error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {

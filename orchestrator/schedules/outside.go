@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TrustState is whether a database is trusted on this machine, and what it does outside of itself while it is.
+// TrustState says whether a database is trusted on this machine, and what it may do if it is.
 type TrustState struct {
 	Database string    `json:"database"`
 	Trusted  bool      `json:"trusted"`
@@ -24,7 +24,7 @@ type TrustState struct {
 	Outside  []Outside `json:"outside"`
 }
 
-// Outside is one thing by which a database acts outside of itself, or lets others in.
+// Outside is one way in which a database acts outside of itself, such as a command that it runs, or lets others in.
 type Outside struct {
 	What string `json:"what"` // deliver, fallback, start, schedule, setting, tokens, phones, trigger
 	Name string `json:"name"` // agent, schedule, setting or trigger
@@ -33,7 +33,7 @@ type Outside struct {
 	Folder string `json:"folder,omitempty"`
 }
 
-// Trusted reports whether the database is trusted. Errors: those of the database.
+// Trusted returns whether the database is trusted. Errors: those of the database.
 func Trusted(ctx context.Context, l *ledger.Ledger) (s TrustState, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
@@ -47,7 +47,7 @@ func Trusted(ctx context.Context, l *ledger.Ledger) (s TrustState, err error) {
 	return s, err
 }
 
-// OutsideOf lists what a database does outside of itself, and how others come into it.
+// OutsideOf lists the ways in which a database acts outside of itself or lets others in.
 func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside, error) {
 	list := []Outside{}
 	add := func(what, name, does, folder string) {
@@ -91,8 +91,8 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 	return list, err
 }
 
-// SetTrusted trusts the database as it is here, or takes that back, also when there is no file at its path any more. It takes
-// effect in every process at its next transaction. Errors: unavailable when it cannot be kept; those of the database.
+// SetTrusted trusts the database, as it is now, or takes the trust back, which also works if there is no file at its path any
+// more. Every process heeds it from its next transaction on. Errors: unavailable if it cannot be stored; those of the database.
 func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState, error) {
 	if l.Trust == nil {
 		return TrustState{}, orchestrator.Errorf(orchestrator.Unavailable, "this program asks of no database whether it is trusted")
@@ -148,7 +148,7 @@ func trustNotKept(l *ledger.Ledger, err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "it cannot be kept whether the database is trusted", Err: err, Hint: "Check the folder " + l.Trust.Folder}
 }
 
-// TrustedDatabases lists the databases that this user made or trusts on this machine, by path.
+// TrustedDatabases returns the databases that this user has made or trusts on this machine, sorted by path.
 func TrustedDatabases(l *ledger.Ledger) ([]ledger.TrustedDatabase, error) {
 	if l.Trust == nil {
 		return []ledger.TrustedDatabase{}, nil
@@ -168,8 +168,8 @@ func isPreset(s *orchestrator.Schedule) bool {
 	})
 }
 
-// Runnable lists the schedules that a daemon may run. Of a database that is not trusted, for which untrusted says
-// why, those are the ones by which every new database delivers and keeps itself tidy.
+// Runnable returns the schedules that a daemon may run. If the database is not trusted, untrusted says why, and the list has
+// only the schedules with which every new database delivers and keeps itself tidy.
 func Runnable(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, untrusted string, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)

@@ -1,4 +1,5 @@
-// Package schedules holds what runs at set times, and whether the database may act outside of itself.
+// Package schedules holds the schedules of a database: the commands that a daemon runs at set times. It also says what a
+// database does outside of itself, and whether it is trusted to do so.
 package schedules
 
 import (
@@ -13,7 +14,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// List lists the schedules by name.
+// List returns the schedules, sorted by name.
 func List(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list, err = schedules(c)
@@ -39,7 +40,7 @@ func schedules(c *store.Conn) ([]orchestrator.Schedule, error) {
 	return list, err
 }
 
-// Add adds a schedule, or replaces the one of that name. Spec, command and params must have been checked.
+// Add stores a schedule, and replaces one with the same name. The caller must have checked its spec, command and params.
 func Add(ctx context.Context, l *ledger.Ledger, s orchestrator.Schedule) (orchestrator.Schedule, error) {
 	name, err := orchestrator.CheckName("schedule", s.Name)
 	if err != nil {
@@ -79,8 +80,8 @@ func Remove(ctx context.Context, l *ledger.Ledger, name string) error {
 	})
 }
 
-// ClaimRun records that a schedule runs for the time slot at. It returns false when another daemon has recorded that
-// slot, or a later one: only one of several daemons on one file runs a daily command.
+// ClaimRun notes that this daemon runs a schedule for the time at. mine is false if another daemon has noted that time, or a
+// later one: so only one of several daemons runs it.
 func ClaimRun(ctx context.Context, l *ledger.Ledger, name string, at time.Time) (mine bool, err error) {
 	slot := orchestrator.Stamp(at)
 	err = l.Write(ctx, func(t *ledger.Tx) error {
@@ -91,7 +92,8 @@ func ClaimRun(ctx context.Context, l *ledger.Ledger, name string, at time.Time) 
 	return mine, err
 }
 
-// ConfigVersion changes whenever agents, groups, settings or schedules do.
+// ConfigVersion returns a text that changes whenever agents, groups, settings or schedules change. Compare it with the one
+// before to see whether to read them again.
 func ConfigVersion(ctx context.Context, l *ledger.Ledger) (version string, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		version, _, err = c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`)

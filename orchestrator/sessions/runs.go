@@ -14,7 +14,7 @@ import (
 	"mailroom/tracing"
 )
 
-// RunState is what became of the last run of an agent's start command.
+// RunState is what became of a run.
 type RunState string
 
 // The states of a run. After one that failed the next begins at NextAt; after one that was given up, when there is a new
@@ -26,7 +26,7 @@ const (
 	RunGivenUp RunState = "given_up"
 )
 
-// Run is the last run of an agent's start command.
+// Run describes the last run of an agent's start command.
 type Run struct {
 	State     RunState `json:"state"`
 	Since     string   `json:"since"` // when it took that state
@@ -42,12 +42,12 @@ type Run struct {
 	Through int64 `json:"-"` // seq of the newest message that it was started for
 }
 
-// SessionOutput is the file that gets what the session of an agent prints, beside the locks of its commands.
+// SessionOutput returns the path of the file that gets what an agent's session prints.
 func SessionOutput(l *ledger.Ledger, agent string) string {
 	return filepath.Join(orchestrator.SlotFolder(l.Path()), agent+".session.log")
 }
 
-// LastRun returns nil when the agent was never started.
+// LastRun returns the last run of an agent's start command; nil if there was none.
 func LastRun(c *store.Conn, agent string) (run *Run, err error) {
 	err = c.Query(`
 		SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts
@@ -65,7 +65,7 @@ func LastRun(c *store.Conn, agent string) (run *Run, err error) {
 	return run, err
 }
 
-// Begun is a run that is about to be started.
+// Begun is a run whose command is about to start.
 type Begun struct {
 	Agent       ledger.Agent
 	MessageID   string // of the first message that it is started for
@@ -78,10 +78,12 @@ type Begun struct {
 	span   *tracing.Span
 }
 
-// Begin notes that the start command of an agent is about to run, for the messages that wait for it; it is working from
-// then on. The caller must hold the lock under which the agent's sessions run, which says that none does: one that is
-// noted as running was lost with the process that watched it, and is ended; lost is the output that it left. nil means
-// that there is nothing to start it for, or not yet, or that it has stopped.
+// Begin notes that an agent's start command is about to run for the messages that wait for the agent, which is working from
+// then on. It returns nil if the command is not to run: there are no messages, it is too early after a failure, or the agent
+// has stopped.
+//
+// The caller must hold the lock under which the agent's sessions run, so that none runs now. If the tables say that one does,
+// it was lost with the process that watched it; Begin ends it, and keeps lost as its last output.
 func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun, err error) {
 	err = s.r.Write(ctx, func(t *ledger.Tx) error {
 		begun = nil
@@ -148,7 +150,7 @@ func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked 
 	return b, b.span.Save(t, t.Clock, t.Actor, "")
 }
 
-// StartSpan and the agent's name are the name of the span of a run.
+// StartSpan, followed by the agent's name, is the name of a run's span in command_trace.
 const StartSpan = "start "
 
 // runSpan begins the span of a run.
@@ -193,8 +195,8 @@ func sessionEnded(t *ledger.Tx, agent, outcome string) error {
 	return nil
 }
 
-// Started notes the process of a run. Without it, the loss of the process that watches the run counts as if it had never
-// started.
+// Started notes the process id of a run. If it was not called, and the process that watches the run is lost, the run counts as
+// one that never started.
 func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
 	b.span.Set("pid", pid)
 	return s.r.Write(ctx, func(t *ledger.Tx) error {
@@ -205,7 +207,7 @@ func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
 	})
 }
 
-// RunEnd is how a run ended.
+// RunEnd says how a run ended.
 type RunEnd struct {
 	Outcome string // in words
 	Output  string // what is to be kept of what it printed
@@ -213,9 +215,10 @@ type RunEnd struct {
 	Asked   bool   // it was ended because its agent has stopped
 }
 
-// End notes the end of a run. One that read none of the messages in its inbox has failed, whatever it says: it would be
-// started for ever. After a failure it is started again when the setting start.ladder says so; after the last rung it is
-// given up until the next message, and the manager is told. The agent is idle, unless it said itself what it is.
+// End notes how a run ended. A run that read none of the messages in its inbox has failed, whatever its exit status: otherwise
+// it would be started again for ever. After a failure it may be started again when the setting start.ladder says so; after the
+// last wait there, it is given up until there is a new message, and the manager is told. The agent is idle from then on, unless
+// it has said itself what it is.
 func (s *Sessions) End(ctx context.Context, b *Begun, e RunEnd) error {
 	return s.r.Write(ctx, func(t *ledger.Tx) error { return endRun(t, b, e) })
 }

@@ -1,4 +1,5 @@
-// Package sessions starts programs for agents that have mail, and keeps what became of them.
+// Package sessions decides when an agent's start command is to be run, because there are messages for the agent, and keeps a
+// record of the runs. Package watchdog runs them.
 package sessions
 
 import (
@@ -12,13 +13,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// SessionsPart has sessions follow the changes of agents.
+// SessionsPart returns what sessions add to the engine: they follow changes of their agents.
 func SessionsPart() *ledger.Part {
 	return &ledger.Part{Name: "sessions", AgentChanged: startChanged, Forget: forgetRuns}
 }
 
-// Sessions says which sessions of agents are to be started, and notes what becomes of them. Look and Begin must not be
-// called concurrently; Started and End may.
+// Sessions looks after the sessions of a database's agents. Look and Begin must not be called concurrently with each other;
+// Started and End may be called at any time.
 type Sessions struct {
 	r *ledger.Ledger
 
@@ -27,10 +28,10 @@ type Sessions struct {
 	looked map[string]string
 }
 
-// NewSessions begins to watch over the sessions of agents.
+// NewSessions returns a Sessions for a database.
 func NewSessions(l *ledger.Ledger) *Sessions { return &Sessions{r: l, looked: map[string]string{}} }
 
-// Session is how things stand with the session of an agent.
+// Session describes the session of an agent, for whoever starts and stops it.
 type Session struct {
 	Agent     string
 	Command   bool      // it has a start command; otherwise only Stopped counts
@@ -42,7 +43,7 @@ type Session struct {
 	NextAt    time.Time // when it may be started for the messages that are there; zero when that is now or never
 }
 
-// Look tells how things stand with every agent that has a start command, or gets its messages through the transport exec.
+// Look returns the sessions of all agents that have a start command, or that get their messages through the transport exec.
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	var conf *ledger.Config
 	var agents []*ledger.Agent
@@ -153,7 +154,7 @@ func wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, looke
 	return w, nil
 }
 
-// ReadsInbox reports whether the agent's transport tells what it has read.
+// ReadsInbox reports whether the agent reads in its inbox, so that the tables show what it has read.
 func ReadsInbox(a *ledger.Agent) bool {
 	return a.Deliver == "inbox" || strings.HasPrefix(a.Deliver, "inbox:")
 }

@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// IdleNotice makes the message that tells of the end of an agent's turn, without its recipient. reason may be empty.
+// IdleNotice returns the message that says that an agent's turn in a session has ended, and why if reason is not empty. It has
+// no recipient yet; EndTurn sets that.
 func IdleNotice(agent, session, reason string) (orchestrator.Draft, error) {
 	body := struct {
 		Type   string          `json:"type"`
@@ -25,17 +26,17 @@ func IdleNotice(agent, session, reason string) (orchestrator.Draft, error) {
 	return orchestrator.Draft{Sender: agent, Type: orchestrator.IdleNotification, Payload: payload, SessionID: session}, err
 }
 
-// TurnEnded is what came of the end of an agent's turn.
+// TurnEnded is what EndTurn did.
 type TurnEnded struct {
 	Presence agents.Presence
 	Lead     string            // who hears of it; "" when there is nobody but the agent itself
 	Notice   orchestrator.Sent // zero when nobody was told: there is no lead, or the agent was idle or stopped before
 }
 
-// EndTurn notes that an agent's turn in a session ended, and tells the team's lead, once a turn: an agent that is idle
-// already, or stopped, stays so and nobody is told. Both happen in one transaction. lead names another agent to tell; ""
-// is the team's own. The notice's SessionID and Sender say whose turn it was; its Recipient is set here. Errors:
-// as Join; unknown_recipient for the lead.
+// EndTurn notes that an agent's turn in a session has ended, so that the agent is idle, and sends the notice to the team's
+// lead, both in one transaction. An agent that is idle already, or has stopped, stays so, and nobody is told: there is one
+// notice for each turn. lead is the agent to tell; "" is the lead of the team. The notice's SessionID and Sender say whose turn
+// it was; its Recipient is set here. Errors: those of agents.Join; unknown_recipient for the lead.
 func EndTurn(ctx context.Context, l *ledger.Ledger, lead string, notice orchestrator.Draft) (ended TurnEnded, err error) {
 	if notice, err = checkFromTeam(notice); err != nil {
 		return ended, err

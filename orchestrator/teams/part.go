@@ -2,7 +2,8 @@ package teams
 
 import "mailroom/orchestrator/ledger"
 
-// TeamsPart adds the requests of teams to the engine, and tells their leads of members whose sessions end.
+// TeamsPart returns what teams add to the engine: plain answers that decide a request, requests that end when an agent is
+// removed, and leads that are told when the session of a member ends.
 func TeamsPart() *ledger.Part {
 	return &ledger.Part{
 		Name:         "teams",

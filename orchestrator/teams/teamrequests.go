@@ -22,7 +22,7 @@ const (
 	requestRejected = "rejected"
 )
 
-// TeamRequest asks a teammate for something that it must approve or reject.
+// TeamRequest is a request for a teammate's approval.
 type TeamRequest struct {
 	Kind  orchestrator.RequestKind
 	Draft orchestrator.Draft // its SessionID is the session; its Payload is Payload's
@@ -31,7 +31,7 @@ type TeamRequest struct {
 	Payload func(requestID string) (json.RawMessage, error)
 }
 
-// TeamAnswer approves or rejects a request.
+// TeamAnswer approves or rejects a TeamRequest.
 type TeamAnswer struct {
 	Kind      orchestrator.RequestKind // of the request
 	RequestID string
@@ -84,10 +84,10 @@ func requestBy(c *store.Conn, column, id string) (q requestOf, found bool, err e
 	return q, found, err
 }
 
-// Ask sends a request to a teammate and opens it, in one transaction; only the teammate can answer it. Errors: as
-// SendToTeam; invalid_params for a broadcast; conflict when the sender's last request of the kind to this teammate is
-// still open, and for the shutdown of one that has stopped. A request to a name that nobody knows is kept as a dead
-// letter and opens when that is replayed.
+// Ask sends a request to a teammate. It is open until that teammate, and nobody else, has answered. A request to a name that
+// nobody has is kept as a dead letter, and opens when that is replayed. Errors: those of Send; invalid_params for a broadcast;
+// conflict if the last request of the kind from this sender to this teammate is still open, and for a request to shut down to a
+// teammate that has stopped.
 func Ask(ctx context.Context, l *ledger.Ledger, q TeamRequest) (sent TeamSent, err error) {
 	const anyID = "req-00000000000000000000000000" // as long as the real one, so that what is checked is as long
 	if q.Draft.Payload, err = q.Payload(anyID); err != nil {
@@ -99,7 +99,8 @@ func Ask(ctx context.Context, l *ledger.Ledger, q TeamRequest) (sent TeamSent, e
 	return writeToTeam(ctx, l, func(t *ledger.Tx) (TeamSent, error, error) { return ask(t, q) })
 }
 
-// CheckProtocol is checkInTeam for what cannot be broadcast.
+// CheckProtocol checks the draft of a request or an answer, which goes to one teammate, and returns it in the form in which it
+// is stored.
 func CheckProtocol(d orchestrator.Draft) (orchestrator.Draft, error) {
 	if toSeveralInTeam(&d) {
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s cannot be broadcast: one teammate has to answer for itself", d.Type).WithHint("Name one teammate")
@@ -171,12 +172,12 @@ func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) 
 func request(k orchestrator.RequestKind) string  { return string(k) + "_request" }
 func response(k orchestrator.RequestKind) string { return string(k) + "_response" }
 
-// Answer approves or rejects a request, in one transaction with the message that says so. An approved shutdown
-// marks the responder as stopped in the session: it leaves broadcasts until it sends again. An approved plan ends the
-// requester's plan mode. Of several answers at the same time one succeeds. Errors: as SendToTeam; invalid_params for a
-// broadcast, another recipient than the requester, or another kind than the request's; not_found for a request that does
-// not exist, or neither asks the sender nor was its own; permission_denied for one of its own; conflict when it is answered
-// already, or its message reached nobody. The answer belongs to the session of the request, whatever the draft says.
+// Answer approves or rejects a request, and sends the message that says so, in one transaction. If a shutdown is approved, the
+// agent that was asked has stopped: broadcasts leave it out until it sends again. If a plan is approved, the agent that asked
+// leaves plan mode. Of several answers only the first counts. The answer belongs to the session of the request, whatever the
+// draft says. Errors: those of Send; invalid_params for a broadcast, for another recipient than the agent that asked, or for
+// another kind than the request's; not_found for a request that does not exist or is between others; permission_denied for the
+// sender's own request; conflict if it is answered already, or its message reached nobody.
 func Answer(ctx context.Context, l *ledger.Ledger, a TeamAnswer) (sent TeamSent, err error) {
 	if a.Draft, err = CheckProtocol(a.Draft); err != nil {
 		return sent, err
@@ -187,7 +188,7 @@ func Answer(ctx context.Context, l *ledger.Ledger, a TeamAnswer) (sent TeamSent,
 	})
 }
 
-// AnswerIn answers a request in the transaction of whoever answers.
+// AnswerIn is Answer within a transaction.
 func AnswerIn(t *ledger.Tx, a TeamAnswer) (sent TeamSent, err error) {
 	d := a.Draft
 	q, err := answerable(t, &a)

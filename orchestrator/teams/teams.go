@@ -1,4 +1,5 @@
-// Package teams holds requests between teammates and what becomes of them.
+// Package teams lets the agents of a session work as a team: they write to each other or to all, ask each other to shut down or
+// to approve a plan, answer, and tell their lead when a turn ends. Source: document 001.
 package teams
 
 import (
@@ -13,13 +14,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Teammates is the recipient that stands for everybody in the sender's team but the sender and those that have stopped.
+// Teammates is the recipient that stands for everybody in the sender's team, but for the sender and those that have stopped.
 const Teammates = "*"
 
 // absent is the presence of a team's member that has not taken part in the session yet. It is stored nowhere.
 const absent orchestrator.PresenceStatus = "absent"
 
-// Member is one agent of a team, and the part that it takes in the session.
+// Member is an agent of a team, and what it does in the session.
 type Member struct {
 	Name             string                      `json:"name"`
 	Role             string                      `json:"role,omitempty"`
@@ -30,9 +31,9 @@ type Member struct {
 	PlanModeRequired bool                        `json:"plan_mode_required,omitempty"`
 }
 
-// Get lists the members of a session's team, the lead first, and behind them the operator and the user, who can be written to.
-// A team is the group that has the session's name; without such a group it is everybody known. Error: invalid_params for the
-// session.
+// Get returns the members of a session's team, the lead first, and then the operator and the user, who can be written to. The
+// team is the group that has the name of the session; without such a group it is all agents. Error: invalid_params for the name
+// of the session.
 func Get(ctx context.Context, l *ledger.Ledger, session string) (members []Member, err error) {
 	if session, err = orchestrator.CheckName("session", session); err != nil {
 		return nil, err
@@ -97,15 +98,15 @@ func partsIn(c *store.Conn, session string) (map[string]agents.Presence, error) 
 	return parts, err
 }
 
-// TeamSent is the answer to a message within a team.
+// TeamSent is the result of a send within a team.
 type TeamSent struct {
 	orchestrator.Sent
 	Stopped []string // teammates that have stopped: a broadcast leaves them out, a direct message waits for them
 }
 
-// Send sends a message from one agent of a session to another, to all its Teammates, or to those of a role (role:ROLE),
-// and notes that the sender is working. The draft's SessionID is the session; a broadcast takes no IdempotencyKey, ReplyTo or
-// HoldUnknown. A direct message reaches everybody known, also outside the team: whoever wrote can be answered. Errors: as Send;
+// Send sends a message from an agent to a teammate, to all of them (Teammates), or to those of a role (role:ROLE), and notes
+// that the sender is working. The draft's SessionID says which team that is. A message to one agent may leave the team, so that
+// whoever wrote can be answered. A broadcast takes no IdempotencyKey, ReplyTo or HoldUnknown. Errors: those of messages.Send;
 // invalid_params for a group, for the sender itself, and for a broadcast that nobody would get.
 func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (TeamSent, error) {
 	d, err := checkInTeam(d)
@@ -240,9 +241,9 @@ func stopped(c *store.Conn, session, agent string) ([]string, error) {
 	return []string{agent}, nil
 }
 
-// TakePart notes that an agent reads in a session: it joins the session if it has not yet. began says that it was given
-// something to do, so that one that was idle is working again. One that has stopped stays so: only what it says itself
-// brings it back. Errors: as Join.
+// TakePart notes that an agent reads in a session, and adds it to the session if it is not there yet. began says that it was
+// given something to do: if it was idle, it is working again. One that has stopped stays so until it sends or joins anew.
+// Errors: those of agents.Join.
 func TakePart(ctx context.Context, l *ledger.Ledger, j agents.Joining, began bool) (err error) {
 	if j, err = j.Check(); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// MessageView is one message as an agent may see it whose own it is.
+// MessageView is a message as one agent may see it: with its receipts, its copies, and its thread.
 type MessageView struct {
 	Message  orchestrator.Message
 	Receipts []messages.Receipt
@@ -18,15 +18,16 @@ type MessageView struct {
 	Thread   Thread        // in which it stands, if the agent takes part there; its zero value is none
 }
 
-// MessageCopy is one row of a message that several agents get.
+// MessageCopy is the copy that one of several recipients got of a message.
 type MessageCopy struct {
 	Message  orchestrator.Message
 	Receipts []messages.Receipt
 }
 
-// OwnMessage returns a message that an agent sent or got, or a post in a thread of its own, whatever became of it since; ""
-// is the administrator, who sees all. It marks nothing as read. Of a send to a group, a member sees its own copy, and who
-// sent it all of them. Error: not_found, also for the mail of others: an error tells a stranger nothing about an id.
+// OwnMessage returns a message that an agent has sent or got, or a post in a thread in which it takes part, whatever became of
+// it since; "" is the administrator, who sees all. Of a send to a group, a member sees its own copy, and the sender sees all.
+// Nothing is marked as read. Error: not_found, also for the messages of others, since an error must not tell a stranger that an
+// id is taken.
 func OwnMessage(ctx context.Context, l *ledger.Ledger, id, agent string) (view MessageView, err error) {
 	agent = orchestrator.FoldName(agent)
 	err = l.ReadTables(ctx, func(c *store.Conn) error {

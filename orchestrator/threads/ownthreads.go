@@ -12,7 +12,7 @@ import (
 // maxUnreadPosts is how far the unread posts of a thread are counted.
 const maxUnreadPosts = 1000
 
-// ThreadOverview is a thread as one of its participants sees it.
+// ThreadOverview is a thread in a list of threads, as one of its participants sees it.
 type ThreadOverview struct {
 	Thread Thread
 	Unread int                    // posts that others made since the agent last read there, but for those of which it read a copy; at most 1000
@@ -39,8 +39,8 @@ const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq >
 	SELECT 1, seq FROM agent_message_archive WHERE thread_id = ?1 AND seq > ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
 	ORDER BY seq LIMIT +?3`
 
-// Own lists the threads in which an agent takes part, at most limit of them; more says that there are others. It
-// changes nothing.
+// Own returns the threads in which an agent takes part, the one with the newest post first, at most limit of them; more says
+// that there are others. status "" selects open and closed ones. Nothing is marked as read.
 func Own(ctx context.Context, l *ledger.Ledger, agent string, status ThreadStatus, limit int) (list []ThreadOverview, more bool, err error) {
 	agent = orchestrator.FoldName(agent)
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
@@ -84,7 +84,7 @@ func overview(c *store.Conn, id, agent string, read, last int64) (o ThreadOvervi
 	return o, err
 }
 
-// ThreadReading says what of a thread to read.
+// ThreadReading says which posts of a thread Read returns, and to whom.
 type ThreadReading struct {
 	Thread string
 	Agent  string // takes part; "" is the administrator, who has no cursor and reads from the beginning
@@ -94,7 +94,7 @@ type ThreadReading struct {
 	Peek   bool   // leave the cursor where it is
 }
 
-// ReadPosts are posts of a thread, in order.
+// ReadPosts are the posts that Read returns, oldest first.
 type ReadPosts struct {
 	Thread Thread
 	Posts  []orchestrator.Message // to be given to Unread if they cannot be shown
@@ -102,9 +102,9 @@ type ReadPosts struct {
 	Next   int64 // the place of the last of them
 }
 
-// Read returns posts of a thread and moves the agent's cursor behind them: they count as read, for a wait for any post, too.
-// The copies by which mentions reach the agent are messages of their own, and stay as they are. Error: not_found, also for an
-// agent that takes no part.
+// Read returns posts of a thread and marks them as read by the agent: it moves the agent's cursor in the thread behind them.
+// The messages by which mentions reach the agent are not affected: Wait still returns them. Error: not_found, also for an agent
+// that does not take part.
 func Read(ctx context.Context, l *ledger.Ledger, o ThreadReading) (read ReadPosts, err error) {
 	o.Agent = orchestrator.FoldName(o.Agent)
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
@@ -146,8 +146,9 @@ func noThread(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q in which you take part", orchestrator.Clip(id)).WithHint("`mailroom mail list_threads` lists yours; any participant of another can add you")
 }
 
-// Rename gives a thread another name. The notice is a post of the router itself that tells the others; it mentions nobody.
-// A thread that has the name already is left as it is. Errors: invalid_params for a name that no thread can have; as AddParticipant.
+// Rename gives a thread another name. The notice tells the participants: it is posted by orchestrator.SystemSender, and
+// mentions nobody. renamed is false if the thread had the name already. Errors: invalid_params for a name that no thread can
+// have; as AddParticipant.
 func Rename(ctx context.Context, l *ledger.Ledger, c ThreadChange, name string, notice Notice) (th Thread, renamed bool, err error) {
 	if err := checkThreadName(name); err != nil {
 		return th, false, err

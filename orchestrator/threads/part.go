@@ -2,7 +2,8 @@ package threads
 
 import "mailroom/orchestrator/ledger"
 
-// ThreadsPart adds threads to the engine.
+// ThreadsPart returns what threads add to the engine: answers join the thread of the message that they answer, and an agent
+// that is removed leaves its threads.
 func ThreadsPart() *ledger.Part {
 	return &ledger.Part{
 		Name:     "threads",

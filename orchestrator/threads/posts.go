@@ -14,7 +14,7 @@ import (
 	"mailroom/tracing"
 )
 
-// PostDraft is a post about to be made in a thread.
+// PostDraft is a post that is about to be made in a thread.
 type PostDraft struct {
 	Session  string   // of the sender; a participant may post from any
 	Thread   string   // "" is that of the message that ReplyTo names
@@ -29,7 +29,7 @@ type PostDraft struct {
 	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error) // of an answer that goes to one agent; see Draft.Verdict
 }
 
-// Posted is the answer to a PostDraft.
+// Posted is what Post returns: where the post stands and who gets it.
 type Posted struct {
 	MessageID string   // of the post, and the multicast id of all its rows
 	Thread    string   // in which it stands; "" for an answer that went to one agent, the only one of Mentions
@@ -44,13 +44,18 @@ type Posted struct {
 	Presence  orchestrator.PresenceStatus // of the sender in the team's session, if that changed it
 }
 
-// Post stores a post in its thread and sends it to the participants that it mentions, in one transaction; it is on disk
-// when Post returns. The thread's copy is a row of agent_message to ThreadPrefix and the thread's id, delivered at once.
-// Who mentions itself is not told of it. An answer also goes to whoever wrote what it answers. One that names no thread, and
-// cannot join that of the message answered, goes to its writer alone: the thread is closed, the sender takes no part, or
-// there is none. Errors: invalid_params, unknown_sender, not_found for the message answered, or the thread, also for a
-// sender that takes no part in it, unknown_recipient when its writer alone would get it, and was removed, conflict for a closed
-// thread or a loop, unavailable (the backlog limit of somebody mentioned), busy.
+// Post stores a post in a thread and sends it to the participants that it mentions, in one transaction. It is on disk when Post
+// returns. All participants can read it in the thread; those mentioned get it as a message, too, but for the sender itself.
+//
+// With ReplyTo, the post also goes to whoever wrote the message that it answers. Without Thread, it joins the thread of that
+// message. If it cannot, because there is none, it is closed or the sender does not take part, it goes to the writer alone, as
+// a plain message.
+//
+// The thread's own copy is a row of agent_message whose recipient is orchestrator.ThreadPrefix and the thread's id.
+//
+// Errors: invalid_params; unknown_sender; not_found for the message answered or the thread, also if the sender does not take
+// part in it; unknown_recipient if only the writer would get it, and was removed; conflict for a closed thread, and for a chain
+// of answers that is too long; unavailable if somebody mentioned has too many undelivered messages; busy.
 func Post(ctx context.Context, l *ledger.Ledger, p PostDraft) (posted Posted, err error) {
 	if p.Sender, err = orchestrator.CheckName("sender", p.Sender); err != nil {
 		return posted, err

@@ -14,13 +14,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ThreadStatus is "open" or "closed". A closed thread keeps its posts, and takes no more.
+// ThreadStatus is the state of a thread.
 type ThreadStatus string
 
 // OpenThread is the status of a thread that takes posts.
 const OpenThread ThreadStatus = "open"
 
-// Thread is a conversation of several agents within one session. Times are as stored; "" is "not yet".
+// Thread is a conversation of several agents. It belongs to a session. Times are as stored; "" means not yet.
 type Thread struct {
 	ID           string
 	Session      string
@@ -33,19 +33,19 @@ type Thread struct {
 	Participants []Participant // the creator first, then in order of joining
 }
 
-// Participant is an agent that may post in a thread and be mentioned there.
+// Participant is an agent that takes part in a thread: it reads the posts, can post, and can be mentioned.
 type Participant struct {
 	Agent       string
 	DisplayName string // what it calls itself in the thread's session; its name if it has not said
 	JoinedAt    string
 }
 
-// Has reports whether an agent takes part.
+// Has reports whether an agent takes part in the thread.
 func (th *Thread) Has(agent string) bool {
 	return slices.ContainsFunc(th.Participants, func(p Participant) bool { return p.Agent == agent })
 }
 
-// ThreadDraft is a thread about to be made.
+// ThreadDraft is a thread that is about to be created.
 type ThreadDraft struct {
 	Session      string
 	Name         string   // 1 to 256 bytes
@@ -53,15 +53,15 @@ type ThreadDraft struct {
 	Participants []string // the others
 }
 
-// ThreadChange says which thread is to be changed, and who asks.
+// ThreadChange says which thread is changed, and who asks for it.
 type ThreadChange struct {
 	Session string // of whoever asks; a participant may ask from any
 	Thread  string
 	By      string // a participant; "" is the administrator
 }
 
-// Create makes a thread. Errors: invalid_params, also for the user as a participant; unknown_sender for the creator;
-// not_found for a participant that nobody knows.
+// Create creates a thread. Errors: invalid_params, also for the user as a participant; unknown_sender for the creator;
+// not_found for a participant that does not exist.
 func Create(ctx context.Context, l *ledger.Ledger, d ThreadDraft) (th Thread, err error) {
 	if d.Session, err = orchestrator.CheckName("session", d.Session); err != nil {
 		return th, err
@@ -149,9 +149,8 @@ func checkLine(what, text string, limit int) error {
 	return nil
 }
 
-// AddParticipant lets an agent take part in a thread from now on; added is false for one that does already. Errors:
-// invalid_params for the user; not_found for the agent or the thread, also when by takes no part in it itself; conflict for a
-// closed thread.
+// AddParticipant lets an agent take part in a thread. added is false if it did already. Errors: invalid_params for the user;
+// not_found for the agent or the thread, also if the agent that asks does not take part itself; conflict for a closed thread.
 func AddParticipant(ctx context.Context, l *ledger.Ledger, c ThreadChange, agent string) (th Thread, added bool, err error) {
 	if agent, err = checkParticipant(agent); err != nil {
 		return th, false, err
@@ -186,8 +185,8 @@ func addParticipant(t *ledger.Tx, thread, agent string) error {
 	return err
 }
 
-// RemoveParticipant ends an agent's part in a thread. What was sent to it stays. Errors: as AddParticipant; not_found
-// also for an agent that takes no part.
+// RemoveParticipant ends an agent's part in a thread. What was sent to it stays. Errors: as AddParticipant; not_found also for
+// an agent that does not take part.
 func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c ThreadChange, agent string) (th Thread, err error) {
 	if agent, err = orchestrator.CheckName("participant", agent); err != nil {
 		return th, err
@@ -209,21 +208,21 @@ func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c ThreadChange, ag
 	return th, err
 }
 
-// Closing is the end of a thread, with a notice of the type ThreadClosed.
+// Closing says how a thread ends: with a summary, and with a notice of the type orchestrator.ThreadClosed.
 type Closing struct {
 	Summary string // what came of it, at most 8 KiB; it is kept with the thread
 	Notice
 }
 
-// Notice is what the router itself says in a thread of what was done to it.
+// Notice is a post of orchestrator.SystemSender that tells the participants what was done to their thread.
 type Notice struct {
 	Type    string          // any word, at most 64 bytes
 	Payload json.RawMessage // one JSON value of at most MaxPayload bytes; nil says nothing
 }
 
-// Close ends a conversation: its posts and the summary stay, and it takes no more. The notice is its last post, of the
-// router itself; everybody who takes part gets it as a message, but for who closes. Retention counts the age of the posts
-// from now on. Errors: invalid_params for a summary of more than 8 KiB; as AddParticipant.
+// Close ends a conversation. Its posts and the summary can still be read, but nobody can post there any more. The notice is its
+// last post; everybody who takes part gets it as a message, but for who closes the thread. From now on the posts age, and
+// retention deletes them in the end. Errors: invalid_params for a summary of more than 8 KiB; as AddParticipant.
 func Close(ctx context.Context, l *ledger.Ledger, c ThreadChange, end Closing) (th Thread, err error) {
 	if err := checkLine("the summary", end.Summary, orchestrator.MaxText); err != nil {
 		return th, err
@@ -316,7 +315,7 @@ func thread(c *store.Conn, id string) (th Thread, found bool, err error) {
 	return th, found, err
 }
 
-// Names lists who takes part.
+// Names returns the names of the agents that take part.
 func (th *Thread) Names() []string {
 	names := make([]string, len(th.Participants))
 	for i, p := range th.Participants {
@@ -325,8 +324,7 @@ func (th *Thread) Names() []string {
 	return names
 }
 
-// List returns those of the threads that exist, by id, whatever their session: whoever shows messages must be able to
-// say where they belong.
+// List returns the threads with these ids, of any session, by id. An id that no thread has is left out.
 func List(ctx context.Context, l *ledger.Ledger, ids []string) (map[string]Thread, error) {
 	threads := map[string]Thread{}
 	err := l.ReadTables(ctx, func(c *store.Conn) error {
