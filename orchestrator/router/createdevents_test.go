@@ -2,53 +2,15 @@ package router_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
-	"mailroom/orchestrator/threads"
+	"mailroom/orchestrator/store/storetest"
 )
-
-// queueing is a context that tells when a request waits in the queue of a writer: it asks then for the context's end.
-type queueing struct {
-	context.Context
-	once   sync.Once
-	queued chan struct{}
-}
-
-func (c *queueing) Done() <-chan struct{} {
-	c.once.Do(func() { close(c.queued) })
-	return c.Context.Done()
-}
-
-// together makes calls that write in one batch, in this order, and returns their outcomes.
-func (f *fixture) together(thread string, calls ...func(ctx context.Context) error) []error {
-	inside, leave := make(chan struct{}), make(chan struct{})
-	go threads.Post(f.t.Context(), f.Ledger, threads.PostDraft{
-		Session: room, Thread: thread, Sender: "a", Payload: func([]string) (json.RawMessage, error) {
-			close(inside)
-			<-leave
-			return nil, errors.New("not to be posted")
-		},
-	})
-	<-inside
-	errs := make([]error, len(calls))
-	var all sync.WaitGroup
-	for i, call := range calls {
-		ctx := &queueing{Context: f.t.Context(), queued: make(chan struct{})}
-		all.Go(func() { errs[i] = call(ctx) })
-		<-ctx.queued
-	}
-	close(leave)
-	all.Wait()
-	return errs
-}
 
 // TestEventsOfABatch: however many sends share a transaction, and whichever of them fails behind what it stored, every
 // message that stays has one first event, in the order of sending and by who sent it, and there is no other.
@@ -83,7 +45,7 @@ func eventsOfABatch(t *testing.T, place, stored int, instance string) {
 	}
 	bad := send(instance, stored, "nobody")
 	calls := slices.Insert([]func(context.Context) error{send("", 1), send("", 2), send("third", 1)}, place, bad)
-	for i, err := range f.together(f.thread("a").ID, calls...) {
+	for i, err := range storetest.Together(t, f.Ledger.Store, calls...) {
 		if i == place {
 			wantCode(t, err, orchestrator.UnknownRecipient)
 		} else if err != nil {

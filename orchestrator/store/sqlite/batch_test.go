@@ -12,6 +12,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/storetest"
 )
 
 // wantTexts checks the first column of what a statement selects.
@@ -99,7 +100,7 @@ func TestNextBatchDuringASync(t *testing.T) {
 	<-inside
 	answers := []<-chan error{first}
 	for range 64 { // more than gather behind one sync
-		answers = append(answers, queue(s, job(writeOne)))
+		answers = append(answers, storetest.Queue(t.Context(), t, func(ctx context.Context) error { return s.write(ctx, writeOne) }))
 	}
 	close(leave)
 	for end := time.Now().Add(time.Minute); w.wal.last.Load() < before+2 && time.Now().Before(end); {

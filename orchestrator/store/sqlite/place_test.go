@@ -13,6 +13,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/storetest"
 )
 
 // TestFileWithoutAnIdentity: on a file system that gives a file another number at every look, a database is opened all
@@ -85,11 +86,13 @@ func TestCloseAfterAFailedBatch(t *testing.T) {
 	s := makeStore(t)
 	w := s.backend
 	broken, closed := errors.New("broken"), make(chan error)
-	leave := occupy(s)
-	queue(s, job(func(*store.Transaction) error {
-		failures.add(w.wal.at, broken)
-		return nil
-	}))
+	leave := storetest.Occupy(t, s)
+	storetest.Queue(t.Context(), t, func(ctx context.Context) error {
+		return s.write(ctx, func(*store.Transaction) error {
+			failures.add(w.wal.at, broken)
+			return nil
+		})
+	})
 	go func() { closed <- s.Close() }()
 	for refusal := error(nil); orchestrator.CodeOf(refusal) != orchestrator.Unavailable; { // nothing is taken once the last request waits
 		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -2,12 +2,9 @@ package sqlite
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -61,45 +58,4 @@ func writeOne(t *store.Transaction) error {
 		return err
 	}
 	return add(t, fmt.Sprint(n))
-}
-
-var errOwn = errors.New("its own fault")
-
-// occupy begins a batch, which writes nothing and ends when leave is called.
-func occupy(s *Store) (leave func()) {
-	inside, goOn, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(left)
-		s.write(context.Background(), func(*store.Transaction) error {
-			close(inside)
-			<-goOn
-			return errOwn
-		})
-	}()
-	<-inside
-	return func() {
-		close(goOn)
-		<-left
-	}
-}
-
-// queueing is a context that tells when a request waits in the queue of a writer: it asks then for the context's end.
-type queueing struct {
-	context.Context
-	once   sync.Once
-	queued chan struct{}
-}
-
-func (c *queueing) Done() <-chan struct{} {
-	c.once.Do(func() { close(c.queued) })
-	return c.Context.Done()
-}
-
-// queue asks for work while a batch is under way, and returns when it waits for that to end.
-func queue(s *Store, work store.Work) (outcome <-chan error) {
-	ctx := &queueing{Context: context.Background(), queued: make(chan struct{})}
-	answer := make(chan error, 1)
-	go func() { answer <- s.Write(&store.Request{Ctx: ctx, Work: work}) }()
-	<-ctx.queued
-	return answer
 }

@@ -214,7 +214,7 @@ func closing(s *scene) {
 	refused := s.eventually(func() bool { // by the end of its time as long as the store is open
 		soon, cancel := context.WithTimeout(s.Context(), time.Millisecond)
 		defer cancel()
-		return orchestrator.CodeOf(st.Write(&store.Request{Ctx: soon, Work: adds("late")})) == orchestrator.Unavailable || len(closed) > 0
+		return orchestrator.CodeOf(writing(st, adds("late"))(soon)) == orchestrator.Unavailable || len(closed) > 0
 	})
 	leave()
 	if !refused {

@@ -1,7 +1,8 @@
 // Package storetest holds the tests that every store must pass: each is a promise of package store, shown with the store's
 // public methods, settings rows, and other processes, some of which are killed.
 //
-// A store's package calls Exercise from a test, and Helpers from its TestHelperProcess. The tests of this package plant faults
+// A store's package calls Exercise from a test, and Helpers from its TestHelperProcess. Occupy, Queue and Together, which say
+// what is written in one batch, serve other tests, too. The tests of this package plant faults
 // in a store, and see to it that each promise is found broken.
 package storetest
 
@@ -70,7 +71,7 @@ var promises = []promise{
 }
 
 // patience is how long something may take that takes milliseconds. What takes longer has failed.
-var patience = 5 * time.Second
+var patience = 10 * time.Second
 
 // scene is one test with a database of its own, whose address other processes get to know.
 type scene struct {
@@ -98,7 +99,7 @@ func usual(o Options, address string) Options {
 	nothing := func(*store.Transaction) error { return nil }
 	o.Address = address
 	if o.BusyTimeout == 0 {
-		o.BusyTimeout = 2 * patience
+		o.BusyTimeout = patience
 	}
 	if o.Begin == nil {
 		o.Begin = nothing

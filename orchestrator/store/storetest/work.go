@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"testing"
 
 	"mailroom/orchestrator/store"
 )
@@ -49,13 +50,12 @@ func adds(keys ...string) *work {
 }
 
 // write does work for which nobody stops to wait.
-func write(st store.Store, w *work) error {
-	return st.Write(&store.Request{Ctx: context.Background(), Work: w})
-}
+func write(st store.Store, w *work) error { return writing(st, w)(context.Background()) }
 
-// occupied begins a batch that writes nothing. What comes while it is under way is the next batch, once leave is called.
-func (s *scene) occupied(st store.Store) (leave func()) {
-	s.Helper()
+// Occupy begins a batch of a store that writes nothing. What comes while it is under way is the next batch, once leave is
+// called; the end of the test calls it, too.
+func Occupy(t testing.TB, st store.Store) (leave func()) {
+	t.Helper()
 	inside, goOn := make(chan error, 1), make(chan struct{})
 	left := beside(func() error {
 		return write(st, &work{run: func(*store.Transaction) error {
@@ -68,9 +68,9 @@ func (s *scene) occupied(st store.Store) (leave func()) {
 		close(goOn)
 		await(left)
 	})
-	s.Cleanup(leave)
+	t.Cleanup(leave)
 	if err := await(inside); err != nil {
-		s.Fatalf("a write does not begin: %v", err)
+		t.Fatalf("a write does not begin: %v", err)
 	}
 	return leave
 }
@@ -86,29 +86,44 @@ func (c *queueing) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// queue asks for work while a batch is under way, and returns when it waits for that to end.
-func (s *scene) queue(ctx context.Context, st store.Store, w store.Work) (outcome <-chan error) {
-	s.Helper()
+// Queue makes a call that writes to a store which is occupied, and returns when that waits in the queue.
+func Queue(ctx context.Context, t testing.TB, call func(ctx context.Context) error) (outcome <-chan error) {
+	t.Helper()
 	queued := make(chan error, 1)
 	waits := &queueing{ctx, sync.OnceFunc(func() { queued <- nil })}
-	outcome = beside(func() error { return st.Write(&store.Request{Ctx: waits, Work: w}) })
+	outcome = beside(func() error { return call(waits) })
 	if err := await(queued); err != nil {
-		s.Fatalf("a write behind another does not wait for it: %v", err)
+		t.Fatalf("a write behind another does not wait for it: %v", err)
 	}
 	return outcome
 }
 
-// together does work in one batch, in this order, and returns the outcomes.
-func (s *scene) together(st store.Store, works ...*work) (errs []error) {
-	s.Helper()
-	leave := s.occupied(st)
+// Together makes calls that write to a store in one batch, in this order, and returns their outcomes.
+func Together(t testing.TB, st store.Store, calls ...func(ctx context.Context) error) (errs []error) {
+	t.Helper()
+	leave := Occupy(t, st)
 	var outcomes []<-chan error
-	for _, w := range works {
-		outcomes = append(outcomes, s.queue(context.Background(), st, w))
+	for _, call := range calls {
+		outcomes = append(outcomes, Queue(context.Background(), t, call))
 	}
 	leave()
 	for _, outcome := range outcomes {
 		errs = append(errs, await(outcome))
 	}
 	return errs
+}
+
+// together does work in one batch.
+func (s *scene) together(st store.Store, works ...*work) []error {
+	s.Helper()
+	var calls []func(ctx context.Context) error
+	for _, w := range works {
+		calls = append(calls, writing(st, w))
+	}
+	return Together(s.TB, st, calls...)
+}
+
+// writing returns a call that does work.
+func writing(st store.Store, w *work) func(ctx context.Context) error {
+	return func(ctx context.Context) error { return st.Write(&store.Request{Ctx: ctx, Work: w}) }
 }

@@ -188,12 +188,12 @@ func hooks(s *scene) {
 // alone has another process in a transaction: who writes meanwhile waits, is refused as busy when its own time or the store's
 // is up, and sees in the end what the other has written.
 func alone(s *scene) {
-	st, hurried := s.made(), s.openedWith(Options{BusyTimeout: patience / 10})
+	st, hurried := s.made(), s.openedWith(Options{BusyTimeout: patience / 20})
 	other := s.process("hold")
 	other.Expect("inside")
-	soon, cancel := context.WithTimeout(s.Context(), patience/10)
+	soon, cancel := context.WithTimeout(s.Context(), patience/20)
 	defer cancel()
-	s.wantCode("a write whose time was up", st.Write(&store.Request{Ctx: soon, Work: adds("1")}), orchestrator.Busy)
+	s.wantCode("a write whose time was up", writing(st, adds("1"))(soon), orchestrator.Busy)
 	s.wantCode("a write through a store whose time was up", write(hurried, adds("2")), orchestrator.Busy)
 	waits := beside(func() error {
 		return write(st, &work{run: func(t *store.Transaction) error {
@@ -216,24 +216,24 @@ func alone(s *scene) {
 func withdrawn(s *scene) {
 	st := s.made()
 	early := adds("early")
-	err := st.Write(&store.Request{Ctx: ended(s.Context(), errOwn), Work: early})
+	err := writing(st, early)(ended(s.Context(), errOwn))
 	if s.wantCode("a write under a context that has ended", err, orchestrator.Busy); !errors.Is(err, errOwn) || early.runs.Load() != 0 {
 		s.Errorf("it was run %d times and got %v; the cause is missing", early.runs.Load(), err)
 	}
-	leave := s.occupied(st)
+	leave := Occupy(s.TB, st)
 	ctx, cancel := context.WithCancelCause(s.Context())
 	queued := adds("queued")
-	outcome := s.queue(ctx, st, queued)
+	outcome := Queue(ctx, s.TB, writing(st, queued))
 	cancel(errOwn)
 	err = await(outcome)
 	if s.wantCode("a write whose context ended in the queue", err, orchestrator.Busy); !errors.Is(err, errOwn) || queued.runs.Load() != 0 {
 		s.Errorf("it was run %d times and got %v; the cause is missing", queued.runs.Load(), err)
 	}
 	ctx, cancel = context.WithCancelCause(s.Context())
-	outcome = s.queue(ctx, st, &work{run: func(t *store.Transaction) error {
+	outcome = Queue(ctx, s.TB, writing(st, &work{run: func(t *store.Transaction) error {
 		cancel(errOwn)
 		return add(t, "taken")
-	}})
+	}}))
 	leave()
 	if err := await(outcome); err != nil {
 		s.Errorf("a write whose context ended while it ran: %v", err)
