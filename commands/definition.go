@@ -214,7 +214,7 @@ func (d *Definition) Positional() (list []*Param) {
 	return list
 }
 
-// UsesDatabase reports whether the command needs a router.
+// UsesDatabase reports whether the command needs a database.
 func (d *Definition) UsesDatabase() bool { return !d.noDatabase }
 
 // Remote reports whether the command may be offered to another machine, or to a tool's client.

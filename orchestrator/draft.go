@@ -37,7 +37,7 @@ type Draft struct {
 	Delay          time.Duration // the same, as long from the send; at most one of the two
 	AckWithin      time.Duration // tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
 	Acknowledges   bool          // acknowledge the message that ReplyTo names, if the sender got it, together with the send
-	ID             string        // its own, for one recipient: another message with it is a conflict. "": MakeID, or the router, makes one
+	ID             string        // its own, for one recipient: another message with it is a conflict. "": MakeID, or the engine, makes one
 	Origin         string        // see Message.Origin
 	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
 	Direct         bool          // an answer that does not join the thread of what it answers
@@ -51,7 +51,7 @@ type Draft struct {
 	// with the send. "" says nothing. A repeat of an idempotency key notes nothing.
 	Presence PresenceStatus
 
-	// MakeID names the message, or each one to a member of a group; nil leaves that to the router. It is called within the
+	// MakeID names the message, or each one to a member of a group; nil leaves that to the engine. It is called within the
 	// transaction with the time that is stored as CreatedAt, and its sequence is the first, from 1, whose id is free among all
 	// messages that are kept. It must have an id of its own for every sequence, of 1 to 256 bytes, and may be called again.
 	MakeID func(recipient string, at time.Time, sequence int) string

@@ -10,7 +10,7 @@ import (
 // Status is where a message stands. Source: contract, "The table".
 type Status string
 
-// The six statuses. Pending and retry are live: the router still has to act on them.
+// The six statuses. Pending and retry are live: the engine still has to act on them.
 const (
 	Pending   Status = "pending"
 	Retry     Status = "retry"
@@ -20,7 +20,7 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// SystemSender is the sender of the router's own messages (bounces). No agent can have the name.
+// SystemSender is the sender of the engine's own messages (bounces). No agent can have the name.
 const SystemSender = "system"
 
 // Everyone is the group that every known agent belongs to. No agent or stored group can have the name.

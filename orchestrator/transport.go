@@ -9,7 +9,7 @@ import (
 // Transport carries messages out of the database to where a recipient looks. One value serves every address of its
 // scheme; it is called concurrently, also for one address when several agents share it.
 //
-// An agent's `--deliver` is SCHEME or SCHEME:ADDRESS. The router finds the transport by the scheme.
+// An agent's `--deliver` is SCHEME or SCHEME:ADDRESS. The engine finds the transport by the scheme.
 type Transport interface {
 	// Check validates an address and returns it in canonical form (a path made absolute, for instance). It is called
 	// when an agent is added, not at delivery.
@@ -33,7 +33,7 @@ type Recoverer interface {
 }
 
 // SetTransport is a Transport inside the database: it takes a whole set of messages within the transaction that claims
-// and settles them, which makes it exactly-once by construction. The router calls DeliverSet in place of Deliver.
+// and settles them, which makes it exactly-once by construction. The engine calls DeliverSet in place of Deliver.
 type SetTransport interface {
 	// DeliverSet runs statements through exec that deliver every row of agent_message whose seq is in the table temp.batch.
 	// at is the time to record. It must not begin or end a transaction.
@@ -78,13 +78,13 @@ type Reaching interface {
 // Slotted is a Transport that serves a recipient a bounded number of attempts at a time, counted over all processes.
 type Slotted interface {
 	// Slot takes one of the slots 0 to limit-1 of a recipient in a database. It does not wait: ErrNoSlot says that others
-	// hold them all. The router takes a slot before it claims messages, hands it to the attempt and releases it afterwards.
+	// hold them all. The engine takes a slot before it claims messages, hands it to the attempt and releases it afterwards.
 	Slot(database, recipient string, limit int) (Slot, error)
 }
 
 // Returning is the Transport of User: it sends the answers of questions that messages asked back to their senders.
 type Returning interface {
-	// Return sends back what Router.Unreturned lists, as far as it can. It is called with every delivery run that finds
+	// Return sends back what questions.Unreturned lists, as far as it can. It is called with every delivery run that finds
 	// something there, by one goroutine of a process at a time.
 	Return(ctx context.Context) error
 }
@@ -114,12 +114,12 @@ type Attempt struct {
 	Messages  []Message // in the order in which they must arrive
 	Timeout   time.Duration
 	Database  string    // path of the database
-	At        time.Time // when it begins, by the router's clock; zero outside of the router
+	At        time.Time // when it begins, by the engine's clock; zero outside of the engine
 
 	Folder       string // where the agent's commands run; "" is here
 	Secret       string // with which messages to the agent are signed; "" when it has none
 	AllowPrivate bool   // the address may lead into this machine or a private network
-	Slot         Slot   // of a Slotted transport; nil outside of the router
+	Slot         Slot   // of a Slotted transport; nil outside of the engine
 
 	// Mark stores a note with every message of the attempt, durably, before it returns: what Recover needs to find the
 	// delivery again. It is fenced: it fails with ErrLeaseLost, and the transport must then deliver nothing, when
@@ -128,7 +128,7 @@ type Attempt struct {
 	Mark func(ctx context.Context, note string) error
 
 	// Report says what the trace is to keep of the attempt beside its outcome: a program's output, a server's answer. The
-	// last call before Deliver returns counts; at most 16 KiB are kept. nil outside of the router.
+	// last call before Deliver returns counts; at most 16 KiB are kept. nil outside of the engine.
 	Report func(text string)
 }
 

@@ -114,7 +114,7 @@ func findAudit(name string) (*Audit, error) {
 }
 
 // run asks the query; given are the values of its first parameters, and the others have their defaults. The present
-// time is the router's clock, so that a known history gives known rows.
+// time is the engine's clock, so that a known history gives known rows.
 func (a *Audit) run(ctx context.Context, r *ledger.Ledger, limit int, given []string) (SQLResult, error) {
 	values, err := a.bind(given)
 	if err != nil {

@@ -30,7 +30,7 @@ func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult
 	return r, nil
 }
 
-// brokenSchedules looks for schedules that no daemon can run. Where they cannot be read, the router's checks have said why.
+// brokenSchedules looks for schedules that no daemon can run. Where they cannot be read, the engine's checks have said why.
 func brokenSchedules(ctx context.Context, env commands.Env) (found []overview.Finding) {
 	list, err := listSchedules(ctx, env)
 	if err != nil {

@@ -17,7 +17,7 @@ type ListAgentsParams struct {
 }
 
 // ListAgentsResult holds everybody who can take part in a thread: those who registered in the session, in the order in
-// which they did, then all others that the router knows, by name, and the operator and the user.
+// which they did, then all others that the engine knows, by name, and the operator and the user.
 type ListAgentsResult struct {
 	Count  int     `json:"count"`
 	Agents []Agent `json:"agents"`

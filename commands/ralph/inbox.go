@@ -66,7 +66,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	return r, nil
 }
 
-// inboxOfFolder shows what lies in an agent's inbox folder, as far as the router knows: what was delivered there and is not
+// inboxOfFolder shows what lies in an agent's inbox folder, as far as the engine knows: what was delivered there and is not
 // acknowledged.
 func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
 	ms, fresh, more, err := reading.WaitPlaced(ctx, env.Engine, agent.Name, agent.Deliver, p.Limit, p.MarkAsRead, wait)

@@ -97,7 +97,7 @@ func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err er
 }
 
 // checkRoute refuses a message that does not go the way of its type, where somebody wants that. Names that nobody knows
-// are left to the router, which keeps what was said as a dead letter.
+// are left to the engine, which keeps what was said as a dead letter.
 func (p *SendParams) checkRoute(ctx context.Context, env commands.Env, sender string) error {
 	setting, err := env.Ledger.Setting(ctx, "ralph.strict_routes")
 	if err != nil || !p.StrictRoutes && setting.Value != "on" {

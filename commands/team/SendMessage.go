@@ -88,7 +88,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	return r, nil
 }
 
-// send hands a message to the router, as what it is.
+// send hands a message to the engine, as what it is.
 func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.Draft) (teams.TeamSent, error) {
 	switch {
 	case c.request != nil:

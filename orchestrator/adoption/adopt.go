@@ -242,7 +242,7 @@ func (f *ForeignRow) adoptedTTL() any {
 	return nil
 }
 
-// adoptedExpiry is when an adopted row expires. Its seven days begin when the router first sees it, however old the time
+// adoptedExpiry is when an adopted row expires. Its seven days begin when the engine first sees it, however old the time
 // is that somebody wrote, and anew when somebody sets it back; a ttl of its own begins with the message.
 func (f *ForeignRow) adoptedExpiry(now time.Time, s *ledger.Settings, created string) string {
 	seconds := store.Int(f.ttl)
@@ -354,7 +354,7 @@ func Ahead(c *store.Conn, m *orchestrator.Message, conf *ledger.Config, clock ti
 }
 
 // adoptedEnd is when a row that somebody ended by hand has ended: the first time that they wrote which can be read, and for
-// a row that the router never saw, failing that, when it was made. So a table that is taken over has its age at once.
+// a row that the engine never saw, failing that, when it was made. So a table that is taken over has its age at once.
 func adoptedEnd(t *ledger.Tx, f *ForeignRow, written ...string) string {
 	if f.Traced == "" {
 		written = append(written, f.createdAt)

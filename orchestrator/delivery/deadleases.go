@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// deadEvery is how often a router looks for leases whose holder is dead.
+// deadEvery is how often an engine looks for leases whose holder is dead.
 const deadEvery = time.Second
 
 // deadDue reports whether it is time to look again, and notes that somebody does.

@@ -66,7 +66,7 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 	return a.Name, tellAdministrators(t, "transport_disabled", payload)
 }
 
-// tellAdministrators sends a note of the router's own to every agent that has a valid administrator's token. Whoever works
+// tellAdministrators sends a note of the engine's own to every agent that has a valid administrator's token. Whoever works
 // on the command line sees the same in `status`, `agent list` and `doctor`.
 func tellAdministrators(t *ledger.Tx, kind string, payload json.RawMessage) error {
 	names, err := t.Texts(`SELECT DISTINCT agent FROM tokens WHERE admin = 1 AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)

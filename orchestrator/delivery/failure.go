@@ -72,7 +72,7 @@ func giveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool
 	return bounce(t, m, orchestrator.DeliveryFailed, reason, retries)
 }
 
-// bounce sends one error_report to the sender of a message that failed or expired. The router's own messages never
+// bounce sends one error_report to the sender of a message that failed or expired. The engine's own messages never
 // bounce, nor does what it says of the end of a session, which a report would start anew. A sender that nobody knows cannot
 // get one. Source: contract, "The ladder and retention".
 func bounce(t *ledger.Tx, m *orchestrator.Message, code orchestrator.Code, reason string, retries int) error {

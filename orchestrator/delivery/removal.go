@@ -23,7 +23,7 @@ type AgentRemoval struct {
 // RemoveAgent removes an agent, its part in groups, sessions and threads, and its inbox view, takes its open questions to the
 // user back, and answers that it has not read, and revokes its tokens; what it has sent, and what it has read, stays, but can
 // be handed back to nobody. A thread in which nobody takes part any more is closed. The name stays known as removed: acting does
-// not register it anew, only AddAgent does, and a later agent of the name inherits nothing: see formers.go. While messages are
+// not register it anew, only agents.Add does, and a later agent of the name inherits nothing: see formers.go. While messages are
 // undelivered to it or unread by it, it is refused with conflict, unless forced: then they fail, and their senders are told. It
 // returns how many that were.
 func RemoveAgent(ctx context.Context, l *ledger.Ledger, o AgentRemoval) (failed int, err error) {

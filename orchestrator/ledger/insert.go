@@ -22,7 +22,7 @@ type Insertion struct {
 	Seq                          int64 // set by insert
 }
 
-// Expire sets when the row is due first, when it expires, and when the router next looks at it: when it is overdue, or earlier
+// Expire sets when the row is due first, when it expires, and when the engine next looks at it: when it is overdue, or earlier
 // if it expires. A ttl begins with the send, the time without one when the row is due.
 func (row *Insertion) Expire(t *Tx, s *Settings) {
 	due := t.Clock

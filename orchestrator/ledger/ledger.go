@@ -63,7 +63,7 @@ type Ledger struct {
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
 }
 
-// New prepares a Router with these parts, of which UseStore is the next thing to be called.
+// New makes a Ledger for an engine with these parts. It has no database yet: call UseStore next.
 func New(o Options, parts []*Part) *Ledger {
 	l := &Ledger{
 		instance: o.Instance, now: o.Now, Transports: map[string]orchestrator.Transport{}, Log: o.Log, Trust: o.Trust, Parts: parts, Busy: o.BusyTimeout,
@@ -90,7 +90,7 @@ func New(o Options, parts []*Part) *Ledger {
 	return l
 }
 
-// UseStore gives a Router its database, whose write transactions call Begin and End.
+// UseStore sets the database, whose write transactions must call Begin and End.
 func (l *Ledger) UseStore(s store.Store) { l.Store, l.path, l.Bell = s, s.Path(), s.Bell() }
 
 // Path returns the absolute path of the database file.
@@ -99,7 +99,7 @@ func (l *Ledger) Path() string { return l.path }
 // Instance returns the name under which this process appears as lease owner and trace actor.
 func (l *Ledger) Instance() string { return l.instance }
 
-// Now reads the router's clock.
+// Now returns the time by the engine's clock, see Options.Now.
 func (l *Ledger) Now() time.Time { return l.now() }
 
 // Close closes the database. Nothing may be called afterwards.

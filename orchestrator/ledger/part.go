@@ -10,7 +10,7 @@ import (
 )
 
 // Part is what a kind of record (questions, sessions, ...) adds to the engine, as data: the engine calls the functions of
-// every part, and knows none of the records. Every field may be left out. newParts lists them all.
+// every part, and knows none of the records. Every field may be left out. Package router lists them all.
 type Part struct {
 	Name string
 

@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Live is the condition under which the router still has to act on a row. It must stand in every statement that should
+// Live is the condition under which the engine still has to act on a row. It must stand in every statement that should
 // use the partial indexes to the letter: SQLite compares the text of the condition.
 const Live = "status IN ('pending','retry')"
 

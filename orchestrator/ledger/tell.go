@@ -6,7 +6,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Tell sends a note of the router's own, if somebody has the name of its recipient.
+// Tell sends a note of the engine's own, if somebody has the name of its recipient.
 func (t *Tx) Tell(d *orchestrator.Draft) error {
 	d.Sender = orchestrator.SystemSender
 	return t.TellAs(d)
@@ -28,7 +28,7 @@ func (t *Tx) TellAs(d *orchestrator.Draft) error {
 	return t.Insert(&row)
 }
 
-// TellSender sends a note of the router's own to the sender of a message, if it is still there: another agent that has its name
+// TellSender sends a note of the engine's own to the sender of a message, if it is still there: another agent that has its name
 // since gets none.
 func (t *Tx) TellSender(m *orchestrator.Message, kind string, payload json.RawMessage) error {
 	conf, err := t.Config()

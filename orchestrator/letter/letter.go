@@ -21,7 +21,7 @@ const waiting = "pending"
 // vocabularies carry and the document has no key for, left out when empty; then keys that nobody here knows.
 type Letter struct {
 	ID        string          // required
-	From, To  string          // required; as written, so that their case may differ from the names that the router knows
+	From, To  string          // required; as written, so that their case may differ from the names that the engine knows
 	Type      string          // required
 	Priority  string          // one of orchestrator.Priorities
 	Payload   json.RawMessage // required; one JSON value
@@ -44,7 +44,7 @@ type Member struct {
 }
 
 // origin is what Message.Origin says: everything of a file but what the message is. The columns of a row that took a file
-// in hold some of it too, beside what the router has put there of its own: its session, when it gives up.
+// in hold some of it too, beside what the engine has put there of its own: its session, when it gives up.
 type origin struct {
 	Timestamp       string          `json:"timestamp,omitempty"`
 	Status          string          `json:"status,omitempty"`
@@ -119,7 +119,7 @@ func (l Letter) Origin() string {
 	return string(marshal(o))
 }
 
-// Draft is the letter as a message to send. Its ReplyTo may name a message that the router does not know.
+// Draft is the letter as a message to send. Its ReplyTo may name a message that the engine does not know.
 func (l Letter) Draft() orchestrator.Draft {
 	return orchestrator.Draft{
 		Sender: l.From, Recipient: l.To, Type: l.Type, Payload: l.Payload, Priority: orchestrator.PriorityOf(l.Priority),
@@ -200,7 +200,7 @@ func (l *Letter) extras() []text {
 	}
 }
 
-// says reports whether the letter that was read from a file still says what l does. Names are the router's in l, and a
+// says reports whether the letter that was read from a file still says what l does. Names are the engine's in l, and a
 // time that the file lacked is that of the row.
 func (l *Letter) says(other *Letter) bool {
 	same := l.ID == other.ID && strings.EqualFold(l.From, other.From) && strings.EqualFold(l.To, other.To) &&

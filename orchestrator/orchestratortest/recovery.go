@@ -48,7 +48,7 @@ func (f *office) mustRecover(t *testing.T, m orchestrator.Message, want bool) {
 	}
 }
 
-// finish does what the router does with messages of an attempt that never reported back.
+// finish does what the engine does with messages of an attempt that never reported back.
 func (f *office) finish(t *testing.T, ms ...orchestrator.Message) {
 	t.Helper()
 	for _, m := range ms {

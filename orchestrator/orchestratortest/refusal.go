@@ -41,7 +41,7 @@ func failsVisibly(t *testing.T, f *office) {
 }
 
 // again makes the attempt after one that reported a failure. A message that it left its mark on is asked for first, as the
-// router does.
+// engine does.
 func (f *office) again(t *testing.T, ms ...orchestrator.Message) {
 	t.Helper()
 	if _, ok := f.Transport.(orchestrator.Recoverer); ok && f.marked(ms[0].ID) {

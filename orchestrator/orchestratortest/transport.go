@@ -1,4 +1,4 @@
-// Package orchestratortest holds the suites that every implementation of the router's interfaces must pass. A test of
+// Package orchestratortest holds the suites that every implementation of the engine's interfaces must pass. A test of
 // the implementation calls the suite with a function that makes it a fresh fixture.
 package orchestratortest
 
@@ -113,7 +113,7 @@ func ExerciseTransport(t *testing.T, fixture func(t *testing.T) Fixture) {
 	}
 }
 
-// office is a fixture and the ledger that stands for the router's table.
+// office is a fixture and the ledger that stands for the engine's table.
 type office struct {
 	Fixture
 	mu    sync.Mutex

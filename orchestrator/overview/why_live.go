@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// explainLive explains a message that the router still has to act on.
+// explainLive explains a message that the engine still has to act on.
 func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int, why *Reason) error {
 	if err := adoption.Ahead(c, m, conf, l.Now()); err != nil {
 		return err

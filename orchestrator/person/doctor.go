@@ -19,7 +19,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// Levels of findings, as of the router's doctor.
+// Levels of findings, as of the engine's doctor.
 const (
 	fine    = "ok"
 	note    = "note"

@@ -161,7 +161,7 @@ func (k *keys) refuse(ctx context.Context, r *ledger.Ledger, q questions.Questio
 }
 
 // Cancel takes a question back, and removes its key. by is the agent that asks for it; "" is the administrator. Errors:
-// those of Router.CancelQuestion.
+// those of questions.Cancel.
 func Cancel(ctx context.Context, r *ledger.Ledger, id, by string) (questions.Question, error) {
 	q, err := questions.Cancel(ctx, r, id, by)
 	if err != nil {

@@ -82,7 +82,7 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 			return a, 0, err
 		}
 	}
-	// What the router itself sends to the user as a message, nobody's name is on.
+	// What the engine itself sends to the user as a message, nobody's name is on.
 	if d.Sender != orchestrator.SystemSender || d.MessageID == "" {
 		if _, err := agents.Acting(t, d.Sender); err != nil {
 			return a, 0, err

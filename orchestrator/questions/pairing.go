@@ -206,7 +206,7 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 	return public, private, err
 }
 
-// NtfyOption answers a question that is not encrypted, by a button in the ntfy app: option is the number of the button, from 1,
+// NtfyOption answers a question that is not encrypted, by a button in the ntfy app: option is the number of the button, from 0,
 // and token the one-time secret that it carries. Errors: permission_denied for a wrong token; those of Answer.
 func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option int, token string) error {
 	var key string

@@ -97,7 +97,7 @@ func Create(ctx context.Context, l *ledger.Ledger, d ThreadDraft) (th Thread, er
 	return th, err
 }
 
-// createThread is CreateThread for names that were checked. The first of participants is the creator.
+// createThread stores a thread whose names were checked. The first of participants is the creator.
 func createThread(t *ledger.Tx, d *ThreadDraft, participants []string) (th Thread, err error) {
 	id, err := t.NewID("thread-")
 	if err != nil {

@@ -127,7 +127,7 @@ func (e Exec) run(ctx context.Context, a *orchestrator.Attempt, ms []*orchestrat
 		}
 		database = absolute
 	}
-	slot, _ := a.Slot.(*program.Slot) // none outside of the router
+	slot, _ := a.Slot.(*program.Slot) // none outside of the engine
 	result, err := program.Run(ctx, program.Command{
 		Text: a.Address, Folder: a.Folder, Input: input, Env: variables(a, database, ms), Slot: slot, Grace: e.grace(),
 		Key: program.KeyOf(a.Database, a.Recipient),

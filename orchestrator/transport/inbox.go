@@ -1,4 +1,4 @@
-// Package transport holds the ways in which a message leaves the router: one file each.
+// Package transport holds the ways in which a message leaves the engine: one file each.
 package transport
 
 import (
@@ -23,7 +23,7 @@ func (Inbox) Check(address string) (string, error) {
 // MaxBatch is the largest set of one transaction.
 func (Inbox) MaxBatch() int { return 1000 }
 
-// Deliver is never called: the router uses DeliverSet.
+// Deliver is never called: the engine uses DeliverSet.
 func (Inbox) Deliver(_ context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
 	for i := range errs {

@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// line is a message as its recipient gets it: what means something to it, and nothing of the router's own book-keeping
+// line is a message as its recipient gets it: what means something to it, and nothing of the engine's own book-keeping
 // (leases, times of attempts, idempotency keys). message_id comes first.
 type line struct {
 	MessageID   string              `json:"message_id"`

@@ -18,13 +18,13 @@ import (
 )
 
 // Ntfy sends questions and alerts to a topic of an ntfy server, where the ntfy app shows them. Its address is "ntfy", and
-// Attempt.Secret an orchestrator.NtfySecret. The payload of each message is an orchestrator.Push.
+// Attempt.Secret a push.NtfySecret. The payload of each message is a push.Message.
 //
 // Of what is encrypted only that it waits is said. A question that is not, with one to three options, has them as buttons,
 // each with a one-time token. What comes later for an id, above all that a question has ended, takes the place of what
 // was there, on servers and in apps from ntfy 2.16 on; older ones show it below.
 //
-// Answers mean the same as for Push. Topics are at the hosts of orchestrator.CheckNtfyURL.
+// Answers mean the same as for Push. Topics are at the hosts of push.CheckNtfyURL.
 //
 // The zero value is ready for use, and must not be copied after the first.
 type Ntfy struct{ connections connections }

@@ -22,12 +22,12 @@ import (
 
 // Push sends questions and alerts to a device through the push service of its browser: Web Push (RFC 8030), encrypted for
 // the device (RFC 8291), with VAPID (RFC 8292). Its address is the id of a device, and Attempt.Secret its
-// orchestrator.PushSecret. The payload of each message is an orchestrator.Push.
+// push.Secret. The payload of each message is a push.Message.
 //
 // An answer of 200 to 299 is a delivery: the push service has it. 404 and 410 are orchestrator.ErrGone, and a Retry-After of
 // 429 and 503 an orchestrator.RetryAfter; whatever else is an error. A payload that is too long for the push service goes
 // again at once without its content, which the device then fetches. Redirects are not followed, and proxies not used.
-// Endpoints are https, at the hosts of orchestrator.CheckPushEndpoint; only those added by hand may be private. A message
+// Endpoints are https, at the hosts of push.CheckEndpoint; only those added by hand may be private. A message
 // that was being delivered when its process was killed is sent again, under the same topic.
 //
 // The zero value is ready for use, and must not be copied after the first.

@@ -47,7 +47,7 @@ type Watchdog struct {
 }
 
 // Run starts the sessions of agents until ctx ends. Then it returns at once: sessions go on, and the next watchdog, in
-// this process or another, does not start a second one beside them. Error: that of Router.Wakeups.
+// this process or another, does not start a second one beside them. Error: that of delivery.Wakeups.
 func Run(ctx context.Context, router *ledger.Ledger, log *slog.Logger) error {
 	return (&Watchdog{Router: router, Log: log}).Run(ctx)
 }

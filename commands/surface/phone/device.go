@@ -104,7 +104,7 @@ type pushOf struct {
 	Push string `json:"push"`
 }
 
-// subscribe takes what a browser's PushSubscription says of itself; the router checks it.
+// subscribe takes what a browser's PushSubscription says of itself; the engine checks it.
 func (p *Phone) subscribe(r *http.Request, d questions.Device) (any, error) {
 	var body struct {
 		Endpoint       string

@@ -121,7 +121,7 @@ func (p *Phone) answer(r *http.Request, d questions.Device) (any, error) {
 	return answered{string(questions.QuestionAnswered)}, err
 }
 
-// check returns an answer in the form in which it is stored. Whether it fits the question, the router checks. Errors:
+// check returns an answer in the form in which it is stored. Whether it fits the question, the engine checks. Errors:
 // invalid_params, which do not repeat it.
 func (a reply) check(q questions.Question) (string, error) {
 	given := 0

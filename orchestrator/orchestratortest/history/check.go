@@ -124,7 +124,7 @@ func (c *checker) integrity() {
 	}
 }
 
-// reports: the router tells a sender of each dead letter, once, and of nothing else.
+// reports: the engine tells a sender of each dead letter, once, and of nothing else.
 func (c *checker) reports() {
 	reports := map[string]int{}
 	for _, id := range c.ids {
@@ -151,7 +151,7 @@ func (c *checker) reports() {
 	}
 }
 
-// system is the router itself as a sender.
+// system is the engine itself as a sender.
 const system = "system"
 
 // readings compares what readers were handed with what the trace calls read. A reader that was killed may have marked

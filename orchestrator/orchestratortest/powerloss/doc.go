@@ -41,7 +41,7 @@
 //
 // # The check
 //
-// The image is opened with orchestrator.Open, read, written and delivered from, with a clock that has gone on until all
+// The image is opened with router.Open, read, written and delivered from, with a clock that has gone on until all
 // leases are over. Then integrity_check must be ok, every send that was answered must be in the table
 // once and created once in the trace, every message that a wait printed must be read, every acknowledgement kept, every
 // message ever written to a file must be in the table, every message to a file or the folder must stand there exactly

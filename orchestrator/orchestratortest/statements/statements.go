@@ -77,7 +77,7 @@ func ofTest() bool {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
 	for {
 		frame, more := frames.Next()
-		if name := filepath.Base(frame.File); !strings.HasSuffix(name, "conn.go") { // also store_conn.go
+		if name := filepath.Base(frame.File); !strings.HasSuffix(name, "conn.go") {
 			return strings.HasSuffix(name, "_test.go")
 		}
 		if !more {

@@ -21,7 +21,7 @@ type conn struct {
 
 	immutable bool // reads the file as it stands; not to be kept
 
-	place // zero if Router.openFile did not open it
+	place // zero if Store.openFile did not open it
 }
 
 // statement is a prepared statement. It must not have a bare parameter behind LIMIT or OFFSET, as in LIMIT ?3: SQLite

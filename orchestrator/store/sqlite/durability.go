@@ -24,7 +24,7 @@ import (
 type walFile struct {
 	at    place // of the connection
 	file  *os.File
-	users atomic.Int64 // the writer, the router, and every commit that is not durable yet
+	users atomic.Int64 // the writer, the engine, and every commit that is not durable yet
 
 	last atomic.Int64 // number of the last commit
 

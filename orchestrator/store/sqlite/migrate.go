@@ -284,7 +284,7 @@ func prepareFile(c *conn) error {
 }
 
 // createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops
-// no lock. It makes none where there was one before that this router found, or where the -wal of one is left.
+// no lock. It makes none where there was one before that this process found, or where the -wal of one is left.
 func (s *Store) createEmpty() error {
 	if s.gone() {
 		return s.noDatabase()

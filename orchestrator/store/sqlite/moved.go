@@ -170,7 +170,7 @@ func databaseMissing(path string) *orchestrator.Error {
 		WithHint("Put the database file back under its name; or, to begin a new one, move the -wal and the -shm away, too, and start anew what has it open")
 }
 
-// databaseRemoved is the outcome of whatever a router is asked for when its database has gone from its place. It makes no new
+// databaseRemoved is the outcome of whatever an engine is asked for when its database has gone from its place. It makes no new
 // one there: that would know nobody, and be in the way of whoever puts the old one back.
 func databaseRemoved(path string) *orchestrator.Error {
 	return orchestrator.Errorf(orchestrator.Unavailable, "the database %s was removed while this program used it; nothing was read or written", path).

@@ -238,5 +238,5 @@ func (s *Store) missing() bool {
 // NoneYet reports whether there is no database at the path, and nothing shows that there was one.
 func (s *Store) NoneYet() bool { return s.missing() && !s.gone() }
 
-// gone reports whether a database that was at the path is not there any more: this router found it before, or its -wal is left.
+// gone reports whether a database that was at the path is not there any more: this process found it before, or its -wal is left.
 func (s *Store) gone() bool { return s.found.Load() && s.missing() || orphanedWAL(s.path) }
