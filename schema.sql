@@ -9,7 +9,7 @@
 --     that comparing them as text compares them as times. '' in a time column means "not (yet)".
 --   * A column without a value of its own has a DEFAULT, so that a program which knows only a few columns can write.
 --   * The syntax is that of SQLite 3.31, without STRICT and without foreign keys, so that old clients can read the file.
---   * The PRAGMA user_version is the version of this file; orchestrator/migrate.go holds the steps between versions.
+--   * The PRAGMA user_version is the version of this file; orchestrator/store/sqlite/migrate.go holds the steps between versions.
 
 
 -- agent_message: the source of truth.
@@ -83,7 +83,7 @@ CREATE TABLE agent_message (
 
 -- Only live rows (pending and retry) stand in the indexes of the hot statements, so that claiming costs the same with
 -- ten thousand finished rows and with five million. SQLite uses such an index only for a query that repeats its
--- condition to the letter: orchestrator/rows.go has it as one constant. x'' is greater than any text: agent_message_untraced
+-- condition to the letter: orchestrator/ledger/rows.go has it as one constant. x'' is greater than any text: agent_message_untraced
 -- also has the rows with a BLOB where a name, an id or a status should stand.
 CREATE INDEX agent_message_live ON agent_message (recipient, priority DESC, seq)
     WHERE status IN ('pending','retry');
