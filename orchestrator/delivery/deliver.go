@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// DeliverOptions say what a delivery run does. The zero value delivers everything that is due.
+// DeliverOptions says what a delivery run does. The zero value delivers everything that is due.
 type DeliverOptions struct {
 	Recipient string        // only this one; "" is everybody
 	Timeout   time.Duration // longest attempt, 1 s to 1 h; 0: the agent's, or the setting delivery.timeout
@@ -25,7 +25,7 @@ type DeliverOptions struct {
 	slot orchestrator.Slot // that the worker has, of a transport which bounds its attempts
 }
 
-// Delivery is what a delivery run did.
+// Delivery counts what a delivery run did.
 type Delivery struct {
 	Delivered int
 	Failed    int // attempts that failed, not messages given up
@@ -132,9 +132,9 @@ func (y *tally) delivery() Delivery {
 	return d
 }
 
-// DeliverAll delivers everything that is due: first to inboxes, set-based and exactly once, then through the other
-// transports, each recipient by itself so that a slow one delays nobody. It may run in many processes at once. A failed
-// attempt is part of the result and not an error. Errors: unknown_recipient, and those of the database.
+// DeliverAll delivers everything that is due: first to inboxes, exactly once, then through the other transports, each recipient
+// by itself, so that a slow one does not delay the others. It may run in many processes at once. An attempt that fails is part
+// of the result, and no error. Errors: unknown_recipient; those of the database.
 func (e *Engine) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, error) {
 	o.Recipient = orchestrator.FoldName(o.Recipient)
 	if err := checkRecipient(ctx, e.Ledger, o.Recipient); err != nil {
@@ -182,8 +182,8 @@ func checkRecipient(ctx context.Context, l *ledger.Ledger, name string) error {
 	return err
 }
 
-// AnythingDue looks, without the write lock, whether a delivery run would have anything to do. It costs microseconds,
-// so that it can be asked every second. untrusted says why the database does nothing outside of itself.
+// AnythingDue reports whether a delivery run would have anything to do. It only reads, and takes microseconds, so that it can
+// be asked every second. untrusted is why the database does nothing outside of itself, "" if it does.
 func AnythingDue(ctx context.Context, l *ledger.Ledger) (found bool, untrusted string, err error) {
 	now := l.Now()
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
@@ -272,7 +272,7 @@ func dueRecipients(ctx context.Context, c *store.Conn, conf *ledger.Config, now 
 	return names, err
 }
 
-// TidyAll runs tidy until there is nothing left to tidy.
+// TidyAll calls Tidy, in one transaction after the other, until there is nothing more to do.
 func TidyAll(ctx context.Context, l *ledger.Ledger) error {
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {

@@ -15,7 +15,7 @@ import (
 // names one. Its messages go to its fallback. Without one they wait as they are: none is lost, none climbs the ladder in
 // vain, and no delivery run is made for them. An agent that comes to read by itself gets them.
 
-// Waits reports whether the agent's messages can go nowhere for now.
+// Waits reports whether an agent's messages cannot be delivered for now, because its transport is disabled or withheld.
 func Waits(a *ledger.Agent) bool { return a.Withheld() || a.Disabled != "" && a.Fallback == "" }
 
 // goesSomewhere is the condition for rows whose recipient is none that waits, and staysInside is what it is in a database
@@ -96,7 +96,7 @@ func useFallback(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 	return outcomes
 }
 
-// ReleaseToReader releases what a recipient's transport put off, since it has come to read by itself.
+// ReleaseToReader makes messages due now that a recipient's transport put off, because the recipient has come to read itself.
 func ReleaseToReader(t *ledger.Tx, recipient string) error {
 	conf, err := t.Config()
 	if err != nil {
@@ -108,7 +108,7 @@ func ReleaseToReader(t *ledger.Tx, recipient string) error {
 	return agents.ReleasePutOff(t, recipient, "the agent reads by itself")
 }
 
-// KeptFrom looks whether ReleaseToReader would release anything.
+// KeptFrom reports whether ReleaseToReader would make anything due.
 func KeptFrom(c *store.Conn, agent *ledger.Agent) (bool, error) {
 	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.PutOff+` AND lease_token = '' AND recipient = ?1)`, agent.Name)
 	return n != 0, err

@@ -1,5 +1,5 @@
-// Package delivery hands messages over: it adopts what others wrote, claims, delivers through transports, settles, retries, and
-// gives up. An Engine does so; the other functions keep nothing.
+// Package delivery hands messages over: it claims what is due, delivers it through transports, notes the outcome, retries, and
+// gives up in the end. It also removes agents, since that gives up their messages.
 package delivery
 
 import (
@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Engine delivers what is due in a database. It is safe for concurrent use; several may deliver from the same database, in
-// this process and in others.
+// Engine is an open database that can deliver. Package router opens one. It is safe for concurrent use; other engines may have
+// the same database open, in this process and in others.
 type Engine struct {
 	*ledger.Ledger
 
@@ -30,7 +30,7 @@ type Engine struct {
 // connections and processes that it has for them. Each transport has its own: commands that take their time delay no file.
 const maxWorkers = 256
 
-// NewEngine returns an engine for a database.
+// NewEngine returns an engine for an open database.
 func NewEngine(l *ledger.Ledger) *Engine {
 	e := &Engine{Ledger: l, delivering: map[string]int{}, seats: map[string]chan struct{}{}}
 	for scheme := range l.Transports {
@@ -39,10 +39,10 @@ func NewEngine(l *ledger.Ledger) *Engine {
 	return e
 }
 
-// Drain waits for deliveries under way. No new ones may be asked for meanwhile.
+// Drain waits for deliveries that are under way. Nobody may begin new ones meanwhile.
 func (e *Engine) Drain() { e.workers.Wait() }
 
-// Close waits for deliveries under way, then closes the database. Nothing may be called afterwards.
+// Close waits for deliveries that are under way, then closes the database. The engine must not be used afterwards.
 func (e *Engine) Close() error {
 	e.workers.Wait()
 	return e.Ledger.Close()

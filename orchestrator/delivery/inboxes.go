@@ -318,7 +318,7 @@ func (b *InboxBatch) failUnknown(recipient string) error {
 	return nil
 }
 
-// HandOne delivers one message, marks it as read, and brings m up to date.
+// HandOne delivers one message into its recipient's inbox, as read, and brings m up to date.
 func HandOne(t *ledger.Tx, m *orchestrator.Message, inbox orchestrator.SetTransport) error {
 	if err := inbox.DeliverRead(t.Run, m.Seq, t.Now); err != nil {
 		return err

@@ -38,7 +38,7 @@ func nextRung(s *ledger.Settings, m *orchestrator.Message) (time.Duration, bool)
 	return wait, wait != backoff.Stop
 }
 
-// HighestRung is the longest wait that the ladder can ask for.
+// HighestRung returns the longest wait before another attempt.
 func HighestRung(s *ledger.Settings) time.Duration {
 	var highest time.Duration
 	for _, rung := range s.Ladder {

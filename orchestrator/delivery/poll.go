@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Backlog is what waits for one recipient.
+// Backlog is what waits for a recipient.
 type Backlog struct {
 	Recipient string
 	Pending   int                    // the whole backlog
@@ -21,9 +21,9 @@ type Backlog struct {
 	Messages  []orchestrator.Message // the oldest of the backlog
 }
 
-// Poll lists what waits for a recipient, by time of creation, at most n messages (1 to 1000). It changes nothing, and
-// works on a read-only disk. What others wrote and nobody has adopted yet is shown as adoption would make it. Error:
-// unknown_recipient for a name that nobody has and for which nothing waits.
+// Poll returns what waits for a recipient: the oldest messages, at most n of them (1 to 1000). It changes nothing, and works on
+// a read-only disk. Rows that others wrote are shown as adoption would make them. Error: unknown_recipient if nobody has the
+// name and nothing waits for it.
 func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backlog, error) {
 	recipient, err := orchestrator.CheckName("recipient", recipient)
 	if err != nil {

@@ -13,19 +13,18 @@ import (
 	"mailroom/tracing"
 )
 
-// AgentRemoval says which agent to remove, and what to do when it has mail.
+// AgentRemoval says which agent to remove, and what to do if there are messages for it.
 type AgentRemoval struct {
 	Name  string
 	Force bool   // give up what is undelivered or unread, instead of refusing
 	By    string // who asks; "" is the administrator
 }
 
-// RemoveAgent removes an agent, its part in groups, sessions and threads, and its inbox view, takes its open questions to the
-// user back, and answers that it has not read, and revokes its tokens; what it has sent, and what it has read, stays, but can
-// be handed back to nobody. A thread in which nobody takes part any more is closed. The name stays known as removed: acting does
-// not register it anew, only agents.Add does, and a later agent of the name inherits nothing: see formers.go. While messages are
-// undelivered to it or unread by it, it is refused with conflict, unless forced: then they fail, and their senders are told. It
-// returns how many that were.
+// RemoveAgent removes an agent: it leaves its groups, sessions and threads, its open questions to the user are cancelled, and
+// its tokens are revoked. A thread in which nobody takes part any more is closed. What the agent has sent and read is kept, but
+// belongs to no later agent of that name. Only agents.Add gives the name to an agent again. While there are messages that were
+// not delivered to it, or that it has not read, the removal is refused with conflict, unless it is forced: then these messages
+// fail, and their senders are told. failed is how many these were.
 func RemoveAgent(ctx context.Context, l *ledger.Ledger, o AgentRemoval) (failed int, err error) {
 	o.Name = orchestrator.FoldName(o.Name)
 	target := ""

@@ -54,10 +54,9 @@ func untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Tim
 	return n != 0, err
 }
 
-// Tidy does what must be done before anything is claimed, cleared or read: it adopts what others wrote, takes back leases whose
-// process died, gives back what readers have not acknowledged in time, undoes what a clock set forward and back has done, expires
-// what is overdue, tells senders what nobody has acknowledged, and the manager which agents are silent. more is true when a
-// further transaction is needed.
+// Tidy brings rows up to date before anything is delivered, deleted or read: it adopts what others wrote, ends the leases of
+// dead processes and of readers that did not acknowledge in time, repairs times after a clock was set back, expires messages,
+// and tells senders and the manager what they are to be told. more is true when there is more to do, for the next transaction.
 func Tidy(t *ledger.Tx) (more bool, err error) {
 	conf, err := t.Config()
 	if err != nil {

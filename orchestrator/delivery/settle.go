@@ -238,7 +238,7 @@ func awaitDevice(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	return err
 }
 
-// TimesPutOff counts how often the recipient of a message has asked to be tried later.
+// TimesPutOff returns how often the recipient of a message has asked to be tried later.
 func TimesPutOff(c *store.Conn, id string) (int64, error) {
 	return c.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'released' AND error LIKE 'put off until %'`, id)
 }

@@ -33,7 +33,7 @@ func slotFor(l *ledger.Ledger, agent *ledger.Agent) (orchestrator.Slot, error) {
 	return slotted.Slot(l.Path(), agent.Name, max(agent.Concurrency, 1))
 }
 
-// SlotsTaken reports whether no slot of an agent can be had now.
+// SlotsTaken reports whether as many attempts are under way as the agent allows.
 func SlotsTaken(l *ledger.Ledger, agent *ledger.Agent) bool {
 	slot, err := slotFor(l, agent)
 	if slot != nil {

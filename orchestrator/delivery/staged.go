@@ -10,8 +10,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ClearStaged has transports remove what attempts whose process died have left on its way to these targets, and to those of all
-// agents, unless the message may still be asked for. Where that fails, it is for another time: nobody waits for it.
+// ClearStaged lets transports remove what was on its way to these targets, and to those of all agents, when an attempt's
+// process died; see orchestrator.Staging. What belongs to messages that may still be delivered stays. Failures are left for the
+// next time.
 func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 	var conf *ledger.Config
 	var recipients []string
@@ -57,7 +58,7 @@ func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.S
 	})
 }
 
-// TargetsOfEnded are the targets whose transports have left notes with undelivered messages that ended before cutoff.
+// TargetsOfEnded returns the targets at which transports have left marks with messages that ended undelivered before cutoff.
 func TargetsOfEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (targets []string, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		return c.Query(`SELECT DISTINCT delivery_marks FROM agent_message

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Wakeups returns a channel that gets a value whenever there may be something to deliver: after a ring of the bell, and
-// when a retry, a review or the end of a lease is due. Several may become one. stop ends it.
+// Wakeups returns a channel that gets a value whenever there may be something to deliver: somebody has sent, or a retry, a
+// review or the end of a lease is due. One value may stand for several. Call stop to end it.
 func Wakeups(ctx context.Context, l *ledger.Ledger) (wakes <-chan struct{}, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	rings, stopRings, err := l.Bell.Listen(ctx, "")
@@ -100,8 +100,8 @@ func choreTimes(l *ledger.Ledger) (query string) {
 	return query
 }
 
-// NextDue returns when the next retry of a recipient ("" is everybody) is due, or the next review or lease, whichever
-// comes first, or when to look again whether the process of another reader runs; the zero time when nothing is planned.
+// NextDue returns when something of a recipient is due next, "" for all recipients: a retry, a review, the end of a lease, or
+// another look whether a reader's process still runs. The zero time means that nothing is planned.
 func NextDue(ctx context.Context, l *ledger.Ledger, recipient string) (at time.Time, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		var next string

@@ -50,18 +50,20 @@ func (t *Tx) Config() (*Config, error) {
 	return conf, err
 }
 
-// ReadTables calls fn with a connection whose statements all see the same state of the database, see Store.Read. It fails in place of
-// running on tables that a newer program has made unfit for this one.
+// ReadTables calls fn with a connection whose statements all see the same state of the database. It fails if a newer program
+// has changed the tables so that this one can no longer use them.
 func (l *Ledger) ReadTables(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Read(ctx, l.onOurTables(fn))
 }
 
-// LookTables is read without a snapshot: fn runs one statement, or several that need not see the same state.
+// LookTables calls fn with a connection for one statement, or for several that need not see the same state of the database: it
+// costs less than ReadTables.
 func (l *Ledger) LookTables(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Look(ctx, l.onOurTables(fn))
 }
 
-// Glance is a look that does not ask whether this program may still use the tables: fn does, by loading the configuration.
+// Glance is LookTables without the check whether a newer program has changed the tables. fn makes that check by loading the
+// configuration.
 func (l *Ledger) Glance(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Look(ctx, fn)
 }
@@ -76,7 +78,7 @@ func (l *Ledger) onOurTables(fn func(c *store.Conn) error) func(c *store.Conn) e
 	}
 }
 
-// Configuration returns the configuration as a reader sees it now.
+// Configuration returns the agents, groups and settings as they are now. The result is shared: do not change it.
 func (l *Ledger) Configuration(ctx context.Context) (conf *Config, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		conf, err = l.Config.Load(c)
@@ -227,8 +229,8 @@ func (conf *Config) readGroups(c *store.Conn) error {
 	})
 }
 
-// ConfigChanged makes every process read the configuration again. The new version is random and not counted: a counter
-// that was rolled back and used again would pass for known.
+// ConfigChanged makes every process read the configuration anew. Call it after changing agents, groups or settings. The new
+// version is random, not counted: a number that was rolled back and used again would pass for known.
 func (t *Tx) ConfigChanged() error {
 	id, err := t.NewID("")
 	if err != nil {

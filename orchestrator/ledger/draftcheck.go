@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Check validates a draft and brings it into the form in which it is stored.
+// Check checks a draft, and returns it in the form in which it is stored. Error: invalid_params.
 func Check(d orchestrator.Draft) (orchestrator.Draft, error) {
 	var err error
 	if d.Sender, err = orchestrator.CheckName("sender", d.Sender); err != nil {
@@ -23,7 +23,7 @@ func Check(d orchestrator.Draft) (orchestrator.Draft, error) {
 	return CheckContent(d)
 }
 
-// CheckContent is check without the names.
+// CheckContent is Check without the names of the sender and the recipient.
 func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	if d.Payload == nil {
 		d.Payload = json.RawMessage("null")

@@ -14,7 +14,8 @@ import (
 // which had the name before: the seq of the newest message of that time. Only a name that was removed and added again has one.
 const formerPrefix = "former."
 
-// NoteFormer notes that the messages that there are now are not of the agent which is about to get a name, but of a removed one.
+// NoteFormer notes that an agent is about to get a name that a removed agent had, so that all messages there are now belong to
+// the former one.
 func (t *Tx) NoteFormer(name string) error {
 	newest, err := newest(t.Conn)
 	if err != nil {
@@ -50,8 +51,8 @@ func (conf *Config) Since(agent string) string {
 	return conf.Agents[agent].CreatedAt
 }
 
-// CheckSuccession refuses a program that acts for an agent, and was started when since was the time at which that was added, if
-// another agent has the name now. Error: permission_denied.
+// CheckSuccession refuses a program that acts for an agent if that agent was removed since, and another one has its name: since
+// is when the program's own agent was added. Error: permission_denied.
 func (l *Ledger) CheckSuccession(ctx context.Context, agent, since string) error {
 	if since == "" {
 		return nil

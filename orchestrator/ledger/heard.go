@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Heartbeat notes that an agent did something: it sent, read, acknowledged or said what it does. It is stored once, at the
-// end of the request, and not at all for an agent without a limit to its silence.
+// Heartbeat notes that an agent is alive: it sent, read or acknowledged something. It is stored once, at the end of the
+// request, and only for an agent that has a limit to its silence.
 func (t *Tx) Heartbeat(name string) error {
 	conf, err := t.Config()
 	if err != nil {
@@ -53,7 +53,8 @@ func (t *Tx) storeHeartbeat(name string) error {
 	return err
 }
 
-// LatestStatus is what an agent said last that it does, in any session, and since when; "" when it takes part in none.
+// LatestStatus returns what an agent last said that it does, in any session, and since when. It is "" for an agent that takes
+// part in no session.
 func LatestStatus(c *store.Conn, agent string) (status orchestrator.PresenceStatus, since string, err error) {
 	err = c.Query(`SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`, func(row store.Row) error {
 		status, since = orchestrator.PresenceStatus(row.Text(0)), row.Text(1)

@@ -50,7 +50,8 @@ func ownHash(d *orchestrator.Draft) string {
 	return hash(d, "")
 }
 
-// FirstSend looks for an earlier send with the draft's idempotency key, or else with its own id.
+// FirstSend returns the result of an earlier send with the draft's idempotency key, or if it has none with its own id. found is
+// false if there was none.
 func (t *Tx) FirstSend(d *orchestrator.Draft) (sent orchestrator.Sent, found bool, err error) {
 	if d.IdempotencyKey != "" {
 		sent, found, err = t.firstResult(d)
@@ -85,7 +86,7 @@ func (t *Tx) firstResult(d *orchestrator.Draft) (sent orchestrator.Sent, found b
 	return sent, true, nil
 }
 
-// KeepResult keeps the result of a send for a repeat of its idempotency key.
+// KeepResult stores the result of a send, for when it is repeated with the same idempotency key.
 func (t *Tx) KeepResult(d *orchestrator.Draft, sent orchestrator.Sent) error {
 	result, err := json.Marshal(sent)
 	if err != nil {

@@ -60,7 +60,7 @@ func (row *Insertion) plain() bool {
 		d.IdempotencyKey == "" && d.Origin == "" && row.NotBefore == ""
 }
 
-// Insert stores one row and sees to its first event.
+// Insert stores a new row of agent_message, and its first event.
 func (t *Tx) Insert(row *Insertion) (err error) {
 	d := row.Draft
 	traceID := ""

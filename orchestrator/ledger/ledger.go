@@ -1,6 +1,6 @@
-// Package ledger is what every change of a row goes through: the transaction with its clock, actor and ids, the
-// configuration, the rows of agent_message, their changes of status, and the trace of each. It knows no kind of record above it:
-// those add themselves as a Part.
+// Package ledger is an open database, and what every change of its rows goes through: transactions with their clock, ids and
+// the identity of the caller; the configuration; the rows of agent_message, their changes of status, and the trace of each. It
+// knows none of the records above it (threads, questions, and so on): these add themselves as Parts.
 package ledger
 
 import (
@@ -105,15 +105,16 @@ func (l *Ledger) Now() time.Time { return l.now() }
 // Close closes the database. Nothing may be called afterwards.
 func (l *Ledger) Close() error { return l.Store.Close() }
 
-// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
+// Create makes the database if there is none yet. created is false if there was one. It makes none at a path from which a
+// database has disappeared.
 func (l *Ledger) Create(ctx context.Context) (created bool, err error) { return l.Store.Create() }
 
 // NoneYet reports whether there is no database at the path, and nothing shows that there was one.
 func (l *Ledger) NoneYet() bool { return l.Store.NoneYet() }
 
-// EndSpan writes the end of a command's span. A failure to write it does not fail the command: the changes that matter
-// carried the span with them in their own transactions. A scheduled run that changed nothing leaves no row; the span of
-// a command that only reads, or that could not have the database, is written if that is possible at once.
+// EndSpan writes the end of a command's span into command_trace. A failure to write it does not fail the command: the changes
+// that it made have recorded the span in their own transactions. A scheduled run that changed nothing leaves no row. The span
+// of a command that only read, or that could not have the database, is written only if that is possible without waiting.
 func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error, onlyReads func() bool) {
 	if failure == nil && (span.Saved() || span.Scheduled) {
 		return
@@ -139,8 +140,8 @@ func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 	}
 }
 
-// Afterwards returns the context of what is written about a request that has ended: it may wait for so long, but not a
-// second time for a database that the request has waited for in vain. One that was called off has not waited.
+// Afterwards returns a context for what is still to be written about a request that has ended, even if ctx has ended, too. It
+// lasts for wait; but only for one try if failure says that the request waited for the database in vain.
 func Afterwards(ctx context.Context, failure error, wait time.Duration) (context.Context, context.CancelFunc) {
 	if orchestrator.CodeOf(failure) == orchestrator.Busy && ctx.Err() == nil {
 		wait = time.Millisecond // enough for one try

@@ -6,7 +6,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// MarksOf returns the notes that transports left with a message, by target.
+// MarksOf returns the notes that transports left with a message (see orchestrator.Attempt.Mark), by target.
 func MarksOf(m *orchestrator.Message) map[string]string {
 	marks := map[string]string{}
 	if m.Marks != "" && json.Unmarshal([]byte(m.Marks), &marks) != nil {
@@ -15,7 +15,8 @@ func MarksOf(m *orchestrator.Message) map[string]string {
 	return marks
 }
 
-// AddMark stores the note of one transport with a row, and in m, beside those of others. An empty note removes it.
+// AddMark stores the note of a transport with a message, in the row and in m. The notes of other targets stay. An empty note
+// removes it.
 func (t *Tx) AddMark(m *orchestrator.Message, target, note string) error {
 	marks := map[string]string{}
 	if m.Marks != "" {

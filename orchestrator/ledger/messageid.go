@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// MessageID names a message about to be stored: as the draft would have it, or with an id of our own.
+// MessageID returns the id of a message that is about to be stored: the draft's own, or a new one.
 func (t *Tx) MessageID(d *orchestrator.Draft, recipient string) (string, error) {
 	if d.ID != "" {
 		return d.ID, nil
@@ -50,7 +50,7 @@ func idTaken(id string) error {
 	return orchestrator.Errorf(orchestrator.Conflict, "another message has the id %s", orchestrator.Clip(id)).WithHint("Give this one an id of its own, or none: it gets one then")
 }
 
-// Says reports whether a stored message is from and to whom a draft is, of its type and with its payload.
+// Says reports whether a stored message has the sender, recipient, type and payload of a draft.
 func Says(m *orchestrator.Message, d *orchestrator.Draft) bool {
 	return m.Sender == d.Sender && m.Recipient == d.Recipient && m.Type == d.Type && bytes.Equal(orchestrator.Compacted(m.Payload), orchestrator.Compacted(d.Payload))
 }
@@ -84,7 +84,8 @@ func firstFree(taken func(n int) (bool, error)) (int, error) {
 	return free, nil
 }
 
-// MessageWithID finds a message by its own id, in the archive too.
+// MessageWithID returns the message with this id, in the table or its archive. It does not know the ids of sends to groups; see
+// messages.Find.
 func MessageWithID(c *store.Conn, id string) (m orchestrator.Message, found bool, err error) {
 	for _, from := range []string{MessageColumns + ` FROM agent_message`, ArchivedColumns + ` FROM agent_message_archive`} {
 		ms, err := Messages(c, `SELECT `+from+` WHERE message_id = ?`, id)

@@ -10,7 +10,7 @@ import (
 // as not_before. They hold back nobody, and are no rungs. It must stand to the letter, like live.
 const WantedLater = Live + " AND not_before <> '' AND next_attempt_at = not_before"
 
-// DueAt is when a draft is to be delivered at the earliest; the zero time is at once.
+// DueAt returns when a draft is to be delivered at the earliest. The zero time means at once.
 func DueAt(d *orchestrator.Draft, now time.Time) time.Time {
 	if d.Delay > 0 {
 		return now.Add(d.Delay)
@@ -21,7 +21,7 @@ func DueAt(d *orchestrator.Draft, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// CheckNotBefore refuses a draft that is to be delivered too late.
+// CheckNotBefore refuses a draft that is to be delivered too far ahead, or after it expires. Error: invalid_params.
 func (t *Tx) CheckNotBefore(d *orchestrator.Draft) error {
 	due := DueAt(d, t.Clock)
 	switch {
@@ -34,10 +34,10 @@ func (t *Tx) CheckNotBefore(d *orchestrator.Draft) error {
 	return nil
 }
 
-// DueSince is when the message was, or is, due first: what is overdue counts from there.
+// DueSince returns when a message was, or is, first due. Whether it is overdue counts from there.
 func DueSince(m *orchestrator.Message) string { return max(m.CreatedAt, m.NotBefore) }
 
-// IsWantedLater reports whether a message waits since its sender wants it delivered later.
+// IsWantedLater reports whether a message waits because its sender wants it delivered later.
 func IsWantedLater(m *orchestrator.Message, now string) bool {
 	return m.NotBefore != "" && m.NextAttemptAt == m.NotBefore && m.NotBefore > now
 }

@@ -106,7 +106,7 @@ type Reply struct {
 	Stored     func(*orchestrator.Sent) error // called once it is stored; nil does nothing
 }
 
-// PartOf returns the part that a recipient belongs to; nil is that of an agent, the operator or the user.
+// PartOf returns the part to which a recipient belongs; nil for an agent, the operator or the user.
 func (l *Ledger) PartOf(recipient string) *Part {
 	for _, p := range l.Parts {
 		if p.Prefix != "" && strings.HasPrefix(recipient, p.Prefix) {
@@ -116,7 +116,7 @@ func (l *Ledger) PartOf(recipient string) *Part {
 	return nil
 }
 
-// Chores lists those of all parts.
+// Chores returns the chores of all parts.
 func (l *Ledger) Chores() (list []*Chore) {
 	for _, p := range l.Parts {
 		if p.Chore != nil {

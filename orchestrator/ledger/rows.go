@@ -36,7 +36,7 @@ const Leased = Live + " AND lease_token <> ''"
 // their token is shorter than any of ours. IsUnowned says the same.
 const Unowned = "(lease_owner = '' OR length(lease_token) < 26)"
 
-// IsUnowned reports whether a message stands under a lease that no process holds.
+// IsUnowned reports whether a message has a lease that no process can hold. See Unowned.
 func IsUnowned(m *orchestrator.Message) bool {
 	return m.LeaseToken != "" && (m.LeaseOwner == "" || len(m.LeaseToken) < ulid.EncodedSize)
 }
@@ -80,7 +80,7 @@ const MessageColumns = `seq, message_id, sender, recipient, message_type, payloa
 // ArchivedColumns are MessageColumns for agent_message_archive, which has one more.
 const ArchivedColumns = MessageColumns + `, archived_at`
 
-// Table is where the message stands.
+// Table returns the name of the table that a message is in: agent_message or its archive.
 func Table(m *orchestrator.Message) string {
 	if m.ArchivedAt != "" {
 		return "agent_message_archive"
@@ -88,7 +88,7 @@ func Table(m *orchestrator.Message) string {
 	return "agent_message"
 }
 
-// ScanMessage reads a row whose columns are MessageColumns.
+// ScanMessage returns the message in a row of MessageColumns.
 func ScanMessage(row store.Row) orchestrator.Message {
 	m := orchestrator.Message{
 		Seq: row.Int(0), ID: row.Text(1), Sender: row.Text(2), Recipient: row.Text(3), Type: row.Text(4),
@@ -121,10 +121,10 @@ func ScanMessage(row store.Row) orchestrator.Message {
 // MaxCount is the most that anything is counted to: by hand, anything can be written.
 const MaxCount = 1_000_000
 
-// CountOf reads a column that counts.
+// CountOf reads a column that counts, whatever somebody may have written there by hand: 0 to MaxCount.
 func CountOf(v any) int { return int(max(0, min(store.Int(v), MaxCount))) }
 
-// Messages runs a query whose columns are MessageColumns.
+// Messages runs a query that selects MessageColumns, and returns the messages.
 func Messages(c *store.Conn, query string, args ...any) (ms []orchestrator.Message, err error) {
 	err = c.Query(query, func(row store.Row) error {
 		ms = append(ms, ScanMessage(row))
@@ -136,9 +136,9 @@ func Messages(c *store.Conn, query string, args ...any) (ms []orchestrator.Messa
 // MaxRead is the most bytes of payload that one answer holds, unless its first message alone has more: it must fit into what carries it.
 const MaxRead = 4 << 20
 
-// Fetch returns the messages whose place a query gives as (archived, seq), in its order: at most limit of them, and no
-// more than maxBytes of payload, but at least one. more says that there are others. The query picks them by what is
-// small, so that nothing large is sorted.
+// Fetch returns messages from the table and its archive, at most limit of them and at most maxBytes of payload, but at least
+// one if there is any; more says that there are others. query selects their places, in order, as two columns: 1 if the row is
+// archived, else 0, and its seq. So nothing large is sorted.
 func Fetch(c *store.Conn, query string, limit, maxBytes int, args ...any) (ms []orchestrator.Message, more bool, err error) {
 	type place struct {
 		archived bool

@@ -197,7 +197,7 @@ func findSetting(key string) (Setting, error) {
 	return Setting{}, orchestrator.Errorf(orchestrator.NotFound, "there is no setting %q", key).WithHint("%s", orchestrator.DidYouMean(key, keys))
 }
 
-// Settings lists all settings with their present values.
+// Settings returns all settings with their present values.
 func (l *Ledger) Settings(ctx context.Context) ([]Setting, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -216,8 +216,8 @@ func (l *Ledger) Settings(ctx context.Context) ([]Setting, error) {
 	return list, nil
 }
 
-// SetSetting changes a setting; "" as value goes back to the default. It takes effect in every process at its next
-// transaction. Errors: not_found for an unknown key, invalid_params for a value out of bounds.
+// SetSetting changes a setting; value "" sets it back to its default. Every process heeds it from its next transaction on.
+// Errors: not_found for an unknown key; invalid_params for a value out of bounds.
 func (l *Ledger) SetSetting(ctx context.Context, key, value string) (Setting, error) {
 	def, err := findSetting(key)
 	if err != nil {
@@ -249,7 +249,7 @@ func (t *Tx) StoreSetting(key, value string) error {
 	return err
 }
 
-// Setting returns one setting with its present value. Error: not_found, with the near keys.
+// Setting returns a setting and its present value. Error: not_found, whose hint names the most similar keys.
 func (l *Ledger) Setting(ctx context.Context, key string) (Setting, error) {
 	if _, err := findSetting(key); err != nil {
 		return Setting{}, err

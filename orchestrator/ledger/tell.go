@@ -6,13 +6,14 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Tell sends a note of the engine's own, if somebody has the name of its recipient.
+// Tell sends a message of orchestrator.SystemSender. It does nothing if nobody has the recipient's name.
 func (t *Tx) Tell(d *orchestrator.Draft) error {
 	d.Sender = orchestrator.SystemSender
 	return t.TellAs(d)
 }
 
-// TellAs sends a note in the name of its Sender, of whom nothing is asked: an agent whose session has ended says nothing more.
+// TellAs sends a message in the name of the draft's sender, without checking that the sender may: an agent whose session has
+// ended can say nothing more itself.
 func (t *Tx) TellAs(d *orchestrator.Draft) error {
 	conf, err := t.Config()
 	if err != nil || conf.Agents[d.Recipient] == nil {
@@ -28,8 +29,8 @@ func (t *Tx) TellAs(d *orchestrator.Draft) error {
 	return t.Insert(&row)
 }
 
-// TellSender sends a note of the engine's own to the sender of a message, if it is still there: another agent that has its name
-// since gets none.
+// TellSender sends a message of orchestrator.SystemSender to the sender of m, unless that was removed: another agent that has
+// its name now gets nothing.
 func (t *Tx) TellSender(m *orchestrator.Message, kind string, payload json.RawMessage) error {
 	conf, err := t.Config()
 	if err != nil || !conf.Sent(m, m.Sender) {

@@ -159,7 +159,8 @@ func (t *Trust) why(id, path string) string {
 	return "nothing in " + t.Folder + " says that this user made it on this machine"
 }
 
-// TrustedPath is the path by which the database is trusted: the same however it was reached.
+// TrustedPath returns the path by which the database is trusted. It is the same through whatever links the database was
+// reached.
 func (l *Ledger) TrustedPath() string {
 	if real, err := filepath.EvalSymlinks(l.path); err == nil {
 		return real
@@ -196,7 +197,7 @@ func (conf *Config) WithheldFrom(names []string) (withheld []string) {
 	return withheld
 }
 
-// Untrusted says why the database does nothing outside of itself; "" when it does. Error: that of the database.
+// Untrusted returns why the database does nothing outside of itself; "" if it does. Errors: those of the database.
 func (l *Ledger) Untrusted(ctx context.Context) (why string, err error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -205,7 +206,8 @@ func (l *Ledger) Untrusted(ctx context.Context) (why string, err error) {
 	return conf.Untrusted, nil
 }
 
-// TrustNew trusts a database that this process has made. If that cannot be kept, the database works all the same, untrusted.
+// TrustNew trusts a database that this process has made. If that cannot be stored, the database works all the same, but is not
+// trusted.
 func (l *Ledger) TrustNew(id string) {
 	if l.Trust == nil {
 		return

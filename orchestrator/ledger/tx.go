@@ -77,8 +77,8 @@ func WithInstance(ctx context.Context, instance string) context.Context {
 // maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
 const maxAhead = 3650 * orchestrator.Day
 
-// Begin begins a write transaction: it reads the clock, the last time stored, and whether the configuration, and with it the version of the tables, is still
-// the one that is known.
+// Begin is called by the store when it begins a write transaction. It reads the clock, the last time stored, and whether the
+// configuration or the version of the tables has changed.
 func (l *Ledger) Begin(under *store.Transaction) error {
 	t := &transaction{Transaction: under, Clock: l.now()}
 	under.Shared = t
@@ -108,7 +108,7 @@ func (l *Ledger) Begin(under *store.Transaction) error {
 	return nil
 }
 
-// End writes the events of new rows that are not written yet, before the transaction is committed.
+// End is called by the store before it commits a write transaction. It writes the events of new rows that are not yet written.
 func (l *Ledger) End(under *store.Transaction) error {
 	return under.Shared.(*transaction).TraceCreated()
 }
@@ -130,7 +130,8 @@ func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
 	return l.submit(ctx, &request{r: l, fn: fn})
 }
 
-// WriteSends is write for a request that does nothing but send messages.
+// WriteSends is Write for a request that only sends messages. The first events of all sends of a transaction are then written with
+// one statement.
 func (l *Ledger) WriteSends(ctx context.Context, fn func(*Tx) error) error {
 	return l.submit(ctx, &request{r: l, fn: fn, sends: true})
 }
@@ -199,8 +200,7 @@ func (t *Tx) finish() error {
 	return span.Save(t, t.Clock, t.Actor, "")
 }
 
-// NewID makes an id: the prefix and a ULID that is greater than all made before by this process, also when the clock was
-// set back. The write lock is held, so that ids sort in the order of sending.
+// NewID returns a new id: the prefix and a ULID. Ids are in the order in which they were made, even if the clock was set back.
 func (t *Tx) NewID(prefix string) (string, error) {
 	id, err := ulid.New(t.idTime, t.R.entropy)
 	if err != nil {
@@ -214,7 +214,7 @@ func (t *Tx) NewID(prefix string) (string, error) {
 
 func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }
 
-// Event fills in what all events of this request share.
+// Event returns an event for the trace, with what all events of this request have in common.
 func (t *Tx) Event(name tracing.EventName, failure string) tracing.Event {
 	t.Traced = true
 	return tracing.Event{Name: name, At: t.Now, Actor: t.Actor, SpanID: t.SpanID, Error: failure}
@@ -232,12 +232,12 @@ var InBatch = Selection{Where: "seq IN (SELECT seq FROM temp.batch)"}
 // BySeq selects one row.
 func BySeq(seq int64) Selection { return Selection{"seq = ?8", []any{seq}} }
 
-// Note records an event that leaves the status of the rows as it is.
+// Note records an event in the trace of rows, without changing their status.
 func (t *Tx) Note(rows Selection, name tracing.EventName, failure string) error {
 	return t.NoteEvent(rows, t.Event(name, failure))
 }
 
-// NoteEvent is note for an event that has more to say.
+// NoteEvent is Note for an event with more details.
 func (t *Tx) NoteEvent(rows Selection, e tracing.Event) error {
 	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where, "", e, rows.Args...)
 }
@@ -256,9 +256,9 @@ type Change struct {
 	Read, Final bool
 }
 
-// ChangeStatus makes every change of status there is, and writes the trace rows that tell of it, in this transaction.
-// It ends a lease, and keeps the columns that only mean something in a certain status. It returns how many rows there
-// were. Source: contract, "One function makes every change of status".
+// ChangeStatus changes the status of messages, writes the events that tell of it into the trace, and ends their leases. Every
+// change of status goes through it. It returns the number of rows that it changed. Source: contract, "One function makes every
+// change of status".
 func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	event := t.Event(c.Event, c.Failure)
 	event.Detail = c.Detail
@@ -301,7 +301,7 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 		WHERE `+rows.Where, args...)
 }
 
-// Apart runs fn so that its failure undoes what fn has done and nothing else. err ends the request.
+// Apart runs fn so that a failure of fn undoes only what fn has done. With err, the whole request must end.
 func (t *Tx) Apart(fn func() error) (failure, err error) {
 	untraced := t.created
 	if failure, err = t.Transaction.Apart(fn); failure != nil {
@@ -310,11 +310,11 @@ func (t *Tx) Apart(fn func() error) (failure, err error) {
 	return failure, err
 }
 
-// Ended is why the request need not go on, since nobody waits for it any more; nil as long as somebody does.
+// Ended returns an error if nobody waits for the request any more, so that it need not go on.
 func (t *Tx) Ended() error { return context.Cause(t.Ctx) }
 
-// Alone runs fn for one row. A failure that is the row's own fault (a trigger that aborts, a value that is too big)
-// undoes what fn did and is logged: it must not hold back other rows. failed reports that.
+// Alone runs fn, which changes the row of one message. If it fails because of that row (a trigger aborts, a value is too big),
+// what fn did is undone and logged, and failed is true: other rows must not wait for it.
 func (t *Tx) Alone(what, id string, fn func() error) (failed bool, err error) {
 	cause, err := t.ChangeRows(fn)
 	if err != nil || cause == nil {
@@ -337,7 +337,8 @@ func (t *Tx) SetBatch(seqs ...int64) error {
 	return nil
 }
 
-// ChangeRows is apart for fn that changes rows: fault is a failure that lies in them. Any other ends the request.
+// ChangeRows is Apart for an fn that changes rows. fault is a failure for which the rows are to blame; with any other, err, the
+// whole request must end.
 func (t *Tx) ChangeRows(fn func() error) (fault, err error) {
 	isFault := false
 	failure, err := t.Apart(func() error {

@@ -6,8 +6,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// BackupTo writes a consistent copy of the database to a file, while others go on sending. An existing target is refused
-// with conflict unless overwrite is set.
+// BackupTo writes a consistent copy of the database to a file, while others go on sending. Error: conflict if the file exists
+// and overwrite is false.
 func (l *Ledger) BackupTo(ctx context.Context, file string, overwrite bool) (store.Backup, error) {
 	s, err := store.Able[store.Backuper](l.Store, "backup")
 	if err != nil {
@@ -16,8 +16,8 @@ func (l *Ledger) BackupTo(ctx context.Context, file string, overwrite bool) (sto
 	return s.Backup(ctx, file, overwrite)
 }
 
-// Restore replaces the contents of the database by those of a backup, see Backuper. What may act outside of the database is
-// decided anew.
+// Restore replaces the contents of the database by those of a backup; see store.Backuper. Whether it may act outside of itself
+// is decided anew; Untrusted of the result says so.
 func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done store.Restored, err error) {
 	s, err := store.Able[store.Backuper](l.Store, "restore")
 	if err != nil {
@@ -38,7 +38,8 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 	})
 }
 
-// Checkpoint folds the WAL into the database. Beyond the setting wal.limit, or with truncate, it also empties the file.
+// Checkpoint copies the write-ahead log into the database file. If the log is larger than the setting wal.limit, or truncate is
+// set, it also empties the log's file.
 func (l *Ledger) Checkpoint(ctx context.Context, truncate bool) (store.Checkpointed, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -51,7 +52,7 @@ func (l *Ledger) Checkpoint(ctx context.Context, truncate bool) (store.Checkpoin
 	return s.Checkpoint(truncate, conf.Settings.walLimit)
 }
 
-// Query runs one SELECT for an audit and returns at most limit rows, see Console.
+// Query runs one SELECT and returns at most limit rows. It is for audits; see store.Console.
 func (l *Ledger) Query(ctx context.Context, statement string, limit int, params ...any) (store.Table, error) {
 	s, err := store.Able[store.Console](l.Store, "sql")
 	if err != nil {
@@ -73,7 +74,7 @@ func (l *Ledger) Watch(report func(op, table string)) (stop func()) {
 // Ready reports whether the database can be read and written now. Errors: busy, unavailable.
 func (l *Ledger) Ready(ctx context.Context) error { return l.Store.Ready(ctx) }
 
-// Shrink gives free space back to the file system.
+// Shrink gives the database's free space back to the file system.
 func (l *Ledger) Shrink(ctx context.Context) error {
 	s, err := store.Able[store.Shrinker](l.Store, "")
 	if err != nil {
@@ -82,7 +83,8 @@ func (l *Ledger) Shrink(ctx context.Context) error {
 	return s.Shrink(ctx)
 }
 
-// Size is what the database takes on disk, its WAL included, and what its WAL takes, in bytes; 0 where that is not known.
+// Size returns the bytes that the database takes on disk, and those of its write-ahead log, which are among them. Both are 0 if
+// that is not known.
 func (l *Ledger) Size() (all, log int64) {
 	s, err := store.Able[store.Shrinker](l.Store, "")
 	if err != nil {
