@@ -146,18 +146,18 @@ func (s *Span) Traceparent() string { return Traceparent(s.TraceID, s.SpanID) }
 // spanIDs counts up from a random start, so that the ids of one process stand side by side in the index of command_trace:
 // random ones would each change a page of their own, and a send would write three times as much. Two processes make the
 // same id as rarely as if each id were random.
-var spanIDs = func() *atomic.Uint64 {
+var spanIDs = sync.OnceValue(func() *atomic.Uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails; see crypto/rand
 	n := new(atomic.Uint64)
 	n.Store(binary.BigEndian.Uint64(b[:]))
 	return n
-}()
+})
 
 func newSpanID() string {
-	n := spanIDs.Add(1)
+	n := spanIDs().Add(1)
 	if n == 0 {
-		n = spanIDs.Add(1) // the specification forbids it
+		n = spanIDs().Add(1) // the specification forbids it
 	}
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, n))
 }
