@@ -1,6 +1,10 @@
 package ledger
 
-import "context"
+import (
+	"context"
+
+	"mailroom/orchestrator"
+)
 
 type identityKey struct{}
 
@@ -10,7 +14,7 @@ func WithIdentity(ctx context.Context, name string) context.Context {
 	if name == "" {
 		return ctx
 	}
-	return context.WithValue(ctx, identityKey{}, name)
+	return context.WithValue(ctx, identityKey{}, orchestrator.FoldName(name))
 }
 
 // Proved reports whether the caller has proved to be the agent of that name.
