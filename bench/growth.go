@@ -79,7 +79,7 @@ func runGrowth(ctx context.Context, env Env, rows int) (Measures, error) {
 	}
 	defer r.Close()
 	deliver := "jsonl:" + filepath.Join(env.Dir, "filer.jsonl")
-	if _, _, err := agents.Add(ctx, r.Ledger, agents.AgentUpdate{Name: "filer", Deliver: &deliver}); err != nil {
+	if _, _, err := agents.Add(ctx, r.Ledger, agents.Update{Name: "filer", Deliver: &deliver}); err != nil {
 		return nil, err
 	}
 	n := scaled(env, 300, 20)
@@ -87,7 +87,7 @@ func runGrowth(ctx context.Context, env Env, rows int) (Measures, error) {
 		_, err := messages.Send(ctx, r.Ledger, letter("sender1", "waiter"))
 		return err
 	}, func() error {
-		got, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: "waiter", Timeout: time.Second, Limit: 10})
+		got, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "waiter", Timeout: time.Second, Limit: 10})
 		return expect(err, len(got), 1)
 	})
 	if err != nil {

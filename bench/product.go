@@ -32,7 +32,7 @@ func newMailroom(ctx context.Context, env Env, names ...string) (string, error) 
 		return "", err
 	}
 	for _, name := range names {
-		if _, _, err := agents.Add(ctx, r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(ctx, r.Ledger, agents.Update{Name: name}); err != nil {
 			return "", errors.Join(err, r.Close())
 		}
 	}

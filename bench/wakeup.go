@@ -177,7 +177,7 @@ func waitFor(ctx context.Context, p wakeupParams, came chan<- woken) error {
 	defer r.Close()
 	came <- woken{}
 	for {
-		got, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: "recipient", Timeout: time.Hour, Limit: 1})
+		got, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "recipient", Timeout: time.Hour, Limit: 1})
 		if err != nil {
 			return err
 		}

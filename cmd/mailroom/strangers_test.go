@@ -178,7 +178,7 @@ func (m *matrix) question(cancelled bool) string {
 	m.t.Helper()
 	id, err := questions.NewSignalID(m.router.Ledger, "q-")
 	if err == nil {
-		_, _, err = questions.Ask(m.t.Context(), m.router.Ledger, questions.QuestionDraft{ID: id, Asker: "writer", Body: `{"question":"Now?"}`, TTL: time.Hour})
+		_, _, err = questions.Ask(m.t.Context(), m.router.Ledger, questions.Draft{ID: id, Asker: "writer", Body: `{"question":"Now?"}`, TTL: time.Hour})
 	}
 	if err == nil && cancelled {
 		_, err = questions.Cancel(m.t.Context(), m.router.Ledger, id, "writer")

@@ -55,7 +55,7 @@ type onScreen struct {
 // look returns the only question that is open, and the newest alert.
 func (p *phoneOf) look() (question, alert *onScreen) {
 	p.m.t.Helper()
-	asked, err := questions.List(p.m.t.Context(), p.m.router.Ledger, questions.QuestionFilter{Status: questions.QuestionPending})
+	asked, err := questions.List(p.m.t.Context(), p.m.router.Ledger, questions.Filter{Status: questions.Pending})
 	if err != nil || len(asked) > 1 {
 		p.m.t.Fatalf("%d questions are open: %v", len(asked), err)
 	}

@@ -36,7 +36,7 @@ var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
 
 // agentAdd is idempotent: adding a known agent again updates it.
 func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentResult, error) {
-	u := agents.AgentUpdate{
+	u := agents.Update{
 		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start, PlanModeRequired: p.PlanMode,
 		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, Groups: p.Groups, By: env.Caller.Name,
 	}

@@ -19,7 +19,7 @@ type AgentListParams struct {
 
 // AgentListResult lists the agents that are known, behind them the operator and the user, and then who was removed.
 type AgentListResult struct {
-	Agents []overview.AgentStanding `json:"agents"`
+	Agents []overview.Standing `json:"agents"`
 }
 
 var agentListCommand = commands.Define(vocabulary, "agent list", agentList).ListsAgents()
@@ -37,7 +37,7 @@ func agentList(ctx context.Context, env commands.Env, p AgentListParams) (AgentL
 }
 
 // conceal keeps the files, commands and addresses of other agents from an agent on another machine: keys stand in them.
-func conceal(caller commands.Caller, a *overview.AgentStanding) {
+func conceal(caller commands.Caller, a *overview.Standing) {
 	if !caller.Remote || caller.Admin || caller.Name == a.Name {
 		return
 	}
@@ -56,7 +56,7 @@ func conceal(caller commands.Caller, a *overview.AgentStanding) {
 
 // Text shows a table.
 func (r AgentListResult) Text(w *commands.Text) {
-	if !slices.ContainsFunc(r.Agents, func(a overview.AgentStanding) bool { return !a.BuiltIn }) {
+	if !slices.ContainsFunc(r.Agents, func(a overview.Standing) bool { return !a.BuiltIn }) {
 		w.Printf("Nobody is known yet. Add somebody with `mailroom agent add NAME`.\n")
 	}
 	headings, started := []string{"AGENT", "ROLE", "STATUS", "DELIVER", "FALLBACK", "GROUPS"}, false
@@ -97,7 +97,7 @@ func brief(text string) string {
 }
 
 // standing says in a few words what an agent does, and since when.
-func standing(a *overview.AgentStanding) string {
+func standing(a *overview.Standing) string {
 	if a.Status == "" {
 		return ""
 	}

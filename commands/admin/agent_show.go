@@ -17,7 +17,7 @@ type AgentNameParams struct {
 
 // AgentShowResult is one agent and what waits for it.
 type AgentShowResult struct {
-	Agent   overview.AgentStanding    `json:"agent"`
+	Agent   overview.Standing         `json:"agent"`
 	Backlog overview.RecipientBacklog `json:"backlog"`
 }
 
@@ -79,7 +79,7 @@ func runState(run *sessions.Run) string {
 	switch {
 	case run == nil:
 		return ""
-	case run.State == sessions.RunRunning:
+	case run.State == sessions.Running:
 		return "running since " + run.Since
 	}
 	return strings.ReplaceAll(string(run.State), "_", " ") + " at " + run.Since
@@ -91,7 +91,7 @@ func lastRun(run *sessions.Run) string {
 		return ""
 	}
 	text := runState(run)
-	if run.PID > 0 && run.State == sessions.RunRunning {
+	if run.PID > 0 && run.State == sessions.Running {
 		text += fmt.Sprintf(", pid %d", run.PID)
 	}
 	if run.Outcome != "" {

@@ -23,7 +23,7 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 	ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)
 
 	other := f.open("other", nil)
-	if _, _, err := agents.Add(t.Context(), other.Ledger, agents.AgentUpdate{Name: "late"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), other.Ledger, agents.Update{Name: "late"}); err != nil {
 		t.Fatal(err)
 	}
 	later, err := messages.Send(t.Context(), other.Ledger, orchestrator.Draft{Sender: "a", Recipient: "late"})
@@ -45,7 +45,7 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 	if _, err := messages.Send(t.Context(), other.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {
 		t.Errorf("the other process cannot send: %v", err)
 	}
-	ms, _, err := reading.Wait(t.Context(), other.Ledger, reading.WaitOptions{Recipient: "b", Limit: 10})
+	ms, _, err := reading.Wait(t.Context(), other.Ledger, reading.Options{Recipient: "b", Limit: 10})
 	if err != nil || len(ms) != 2 || ms[0].ID != kept {
 		t.Errorf("the other process reads %v, %v", ms, err)
 	}

@@ -43,8 +43,8 @@ func millis(stored string) int64 {
 }
 
 // change says which thread a command changes, and who asks: the administrator may change any.
-func change(env commands.Env, thread string) threads.ThreadChange {
-	return threads.ThreadChange{Session: env.Caller.Session, Thread: thread, By: env.Caller.Name}
+func change(env commands.Env, thread string) threads.Change {
+	return threads.Change{Session: env.Caller.Session, Thread: thread, By: env.Caller.Name}
 }
 
 // lines writes a confirmation in the document's form: what happened, then a line for each value that is not empty. Further

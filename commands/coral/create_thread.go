@@ -36,7 +36,7 @@ func createThread(ctx context.Context, env commands.Env, p CreateThreadParams) (
 	if err != nil {
 		return ThreadResult{}, err
 	}
-	th, err := threads.Create(ctx, env.Ledger, threads.ThreadDraft{
+	th, err := threads.Create(ctx, env.Ledger, threads.Draft{
 		Session: env.Caller.Session, Name: p.ThreadName, Creator: creator, Participants: p.ParticipantIDs,
 	})
 	if err != nil {

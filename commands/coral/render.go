@@ -143,7 +143,7 @@ func (v *view) thread(th *threads.Thread) Thread {
 // direct is the thread of what somebody sent outside of all threads.
 func (v *view) direct(sender string) Thread {
 	return Thread{
-		ID: directPrefix + sender, Name: "Direct messages", Status: string(threads.OpenThread),
+		ID: directPrefix + sender, Name: "Direct messages", Status: string(threads.Open),
 		Participants: []Party{v.party(sender, nil), v.party(v.reader, nil)},
 	}
 }

@@ -40,7 +40,7 @@ func newOffice(t *testing.T, names ...string) *office {
 	}
 	t.Cleanup(func() { r.Close() })
 	for _, name := range names {
-		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -49,7 +49,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	}
 	r := WaitForMentionsResult{AgentID: agent, Threads: []Thread{}, format: p.Format}
 	r.waited = commands.Patience(ctx, time.Duration(p.TimeoutMs)*time.Millisecond)
-	o := reading.WaitOptions{
+	o := reading.Options{
 		Recipient: agent, Timeout: r.waited, Limit: maxTaken, ReplyTo: p.ReplyTo, Posts: p.Any,
 	}
 	if p.WaitFor != "" {

@@ -63,7 +63,7 @@ func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Li
 	if err != nil {
 		return ListThreadsResult{}, err
 	}
-	list, more, err := threads.Own(ctx, env.Ledger, agent, threads.ThreadStatus(p.Status), p.Limit)
+	list, more, err := threads.Own(ctx, env.Ledger, agent, threads.Status(p.Status), p.Limit)
 	if err != nil {
 		return ListThreadsResult{}, err
 	}

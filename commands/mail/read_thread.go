@@ -40,7 +40,7 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 	if err != nil {
 		return ReadThreadResult{}, err
 	}
-	o := threads.ThreadReading{Thread: p.ThreadID, Agent: agent, All: p.All, Limit: p.Limit, Peek: p.Peek}
+	o := threads.ReadOptions{Thread: p.ThreadID, Agent: agent, All: p.All, Limit: p.Limit, Peek: p.Peek}
 	if o.After, err = place(p.Continue); err != nil {
 		return ReadThreadResult{}, err
 	}

@@ -52,7 +52,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // it may be about to register itself
 		return InboxResult{}, err
 	}
-	ms, more, err := reading.Wait(ctx, env.Ledger, reading.WaitOptions{
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{
 		Recipient: name, Timeout: wait, Limit: p.Limit, Peek: !p.MarkAsRead,
 		Lease: commands.Lease(env.Caller, "ralph inbox", p.Lease),
 	})

@@ -42,7 +42,7 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 	if err != nil {
 		return GetMessagesResult{}, err
 	}
-	o := reading.WaitOptions{
+	o := reading.Options{
 		Recipient: reader, Timeout: commands.Patience(ctx, p.Wait.Duration()), Limit: p.Limit,
 		Filter: reading.Filter{Type: p.Type, Target: p.Target}, Peek: !p.MarkAsRead,
 		Lease: commands.Lease(env.Caller, "get_messages", p.Lease),

@@ -38,7 +38,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
-	o := reading.WaitOptions{
+	o := reading.Options{
 		Recipient: recipient, Timeout: commands.Patience(ctx, p.Timeout.Duration()), Limit: p.BatchSize, ReplyTo: p.ReplyTo, Lease: commands.Lease(env.Caller, "wait", p.Lease),
 	}
 	if p.WaitFor != "" {

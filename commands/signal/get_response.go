@@ -32,7 +32,7 @@ func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (Ge
 		return GetResponseResult{}, err
 	}
 	r := GetResponseResult{Answered: read.Answered, Response: read.Text}
-	if read.Status == questions.QuestionExpired || read.Status == questions.QuestionCancelled {
+	if read.Status == questions.Expired || read.Status == questions.Cancelled {
 		r.Status = string(read.Status)
 	}
 	if read.Refused != "" {

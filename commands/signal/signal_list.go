@@ -66,7 +66,7 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 			return ListResult{}, err
 		}
 	}
-	questions, err := questions.List(ctx, env.Ledger, questions.QuestionFilter{Asker: of, Own: of == env.Caller.Name, Status: questions.QuestionStatus(p.Status), Limit: p.Limit})
+	questions, err := questions.List(ctx, env.Ledger, questions.Filter{Asker: of, Own: of == env.Caller.Name, Status: questions.Status(p.Status), Limit: p.Limit})
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -107,7 +107,7 @@ func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) 
 	list := []Pushed{}
 	for i := range rows {
 		var sent push.Message
-		if json.Unmarshal(rows[i].Payload, &sent) == nil && sent.Kind == push.QuestionKind {
+		if json.Unmarshal(rows[i].Payload, &sent) == nil && sent.Kind == push.Question {
 			list = append(list, Pushed{strings.TrimPrefix(rows[i].Recipient, push.DevicePrefix), string(rows[i].Status), rows[i].Error})
 		}
 	}

@@ -277,7 +277,7 @@ func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool) (
 	if err != nil {
 		return reply, err
 	}
-	reply.Team = &teams.TeamAnswer{Kind: q.Kind, RequestID: q.RequestID, Approve: approve}
+	reply.Team = &teams.Reply{Kind: q.Kind, RequestID: q.RequestID, Approve: approve}
 	reply.Draft.Type, reply.Draft.Payload, reply.Draft.Summary = v.Type, v.Payload, v.Summary
 	reply.Draft.SessionID = cmp.Or(m.SessionID, orchestrator.DefaultSession)
 	return reply, nil

@@ -89,7 +89,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 }
 
 // send hands a message to the engine, as what it is.
-func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.Draft) (teams.TeamSent, error) {
+func send(ctx context.Context, env commands.Env, c *content, draft orchestrator.Draft) (teams.Sent, error) {
 	switch {
 	case c.request != nil:
 		c.request.Draft = draft

@@ -25,7 +25,7 @@ type Arrivals struct {
 // arrivals takes an agent's unread messages. If the command fails afterwards, it owes Unwritten.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	a := Arrivals{Messages: []Message{}}
-	ms, more, err := reading.Wait(ctx, env.Ledger, reading.WaitOptions{Recipient: agent, Limit: maxArrivals})
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals})
 	if err != nil {
 		return a, err
 	}

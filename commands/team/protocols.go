@@ -23,8 +23,8 @@ type content struct {
 	kind    string // message_type
 	preview string // what a summary is made of when none is given
 	payload json.RawMessage
-	request *teams.TeamRequest // of a request, without its draft; the payload is the request's
-	answer  *teams.TeamAnswer  // of an answer, without its draft
+	request *teams.Request // of a request, without its draft; the payload is the request's
+	answer  *teams.Reply   // of an answer, without its draft
 }
 
 // readContent reads the parameter message: a text, or a protocol object. A text that is itself such an object counts as
@@ -114,7 +114,7 @@ type requestBody struct {
 
 // asking makes the content of a request.
 func asking(kind orchestrator.RequestKind, preview string, body requestBody) content {
-	return content{preview: preview, request: &teams.TeamRequest{Kind: kind, Payload: func(id string) (json.RawMessage, error) {
+	return content{preview: preview, request: &teams.Request{Kind: kind, Payload: func(id string) (json.RawMessage, error) {
 		numbered := body
 		numbered.RequestID = id
 		payload, err := orchestrator.JSON(numbered)
@@ -152,7 +152,7 @@ func answering(q orchestrator.Asked, approve bool, why *string) (content, error)
 	if err != nil {
 		return content{}, err
 	}
-	return content{preview: v.Summary, payload: v.Payload, answer: &teams.TeamAnswer{
+	return content{preview: v.Summary, payload: v.Payload, answer: &teams.Reply{
 		Kind: q.Kind, RequestID: q.RequestID, Approve: approve,
 	}}, nil
 }

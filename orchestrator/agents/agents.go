@@ -44,7 +44,7 @@ func MustKnow(ctx context.Context, l *ledger.Ledger, name string) error {
 	return l.ReadTables(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err == nil && conf.Agents[name] == nil {
-			err = UnknownAgent(c, orchestrator.UnknownRecipient, "", name, conf)
+			err = Unknown(c, orchestrator.UnknownRecipient, "", name, conf)
 		}
 		return err
 	})

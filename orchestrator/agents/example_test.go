@@ -18,7 +18,7 @@ func ExampleAdd() {
 	defer done()
 
 	role := "reviewer"
-	for _, update := range []agents.AgentUpdate{{Name: "ada"}, {Name: "ada", Role: &role}} {
+	for _, update := range []agents.Update{{Name: "ada"}, {Name: "ada", Role: &role}} {
 		agent, created, err := agents.Add(ctx, e.Ledger, update)
 		if err != nil {
 			log.Fatal(err)

@@ -18,8 +18,8 @@ func takenNote(conf *ledger.Config, name string) string {
 		strings.Join(conf.Taken[name], " and "), name, name, orchestrator.BuiltIns[name])
 }
 
-// BuiltInAgents returns the operator and the user, as the configuration knows them, sorted by name.
-func BuiltInAgents(conf *ledger.Config) (list []ledger.Agent) {
+// BuiltInsIn returns the operator and the user, as the configuration knows them, sorted by name.
+func BuiltInsIn(conf *ledger.Config) (list []ledger.Agent) {
 	for _, name := range []string{orchestrator.Operator, orchestrator.User} {
 		a := *conf.Agents[name]
 		a.Groups, a.Note = []string{}, takenNote(conf, name)
@@ -35,5 +35,5 @@ func BuiltIns(ctx context.Context, l *ledger.Ledger) ([]ledger.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return BuiltInAgents(conf), nil
+	return BuiltInsIn(conf), nil
 }

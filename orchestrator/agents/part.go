@@ -2,9 +2,9 @@ package agents
 
 import "mailroom/orchestrator/ledger"
 
-// AgentsPart returns what agents add to retention: it deletes presences in sessions that are over, and tokens that are no
+// Part returns what agents add to retention: it deletes presences in sessions that are over, and tokens that are no
 // longer valid.
-func AgentsPart() *ledger.Part {
+func Part() *ledger.Part {
 	return &ledger.Part{
 		Name: "agents",
 		Over: []ledger.Rows{

@@ -88,12 +88,12 @@ func Acting(t *ledger.Tx, name string) (*ledger.Config, error) {
 		return nil, err
 	}
 	if removed != "" || !t.Proved(name) {
-		return nil, UnknownAgent(t.Conn, orchestrator.UnknownSender, "", name, conf)
+		return nil, Unknown(t.Conn, orchestrator.UnknownSender, "", name, conf)
 	}
 	if err := t.TraceCreated(); err != nil { // adding may release what was held until now
 		return nil, err
 	}
-	if _, _, err := AddIn(t, AgentUpdate{Name: name, By: name}); err != nil {
+	if _, _, err := AddIn(t, Update{Name: name, By: name}); err != nil {
 		return nil, err
 	}
 	return t.Config()

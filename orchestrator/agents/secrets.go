@@ -30,7 +30,7 @@ func SecretFor(t *ledger.Tx, a *ledger.Agent) (string, error) {
 
 // settleSecret sees to it that an agent whose transport signs has a secret: the one that the update names, or else the one
 // that it has, or else a new one. It returns a secret that it made, which nobody is told again.
-func settleSecret(t *ledger.Tx, u *AgentUpdate, a *ledger.Agent) (made string, err error) {
+func settleSecret(t *ledger.Tx, u *Update, a *ledger.Agent) (made string, err error) {
 	transport, _ := t.R.TransportOf(a.Deliver)
 	signer, signs := transport.(signer)
 	if !signs {

@@ -60,7 +60,7 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 		if removed, err := RemovedAt(t.Conn, agent); err != nil {
 			return err
 		} else if removed != "" {
-			return RemovedAgent(orchestrator.Conflict, "", agent, removed)
+			return Removed(orchestrator.Conflict, "", agent, removed)
 		}
 		token = Token{ID: hash[:12], Agent: agent, Admin: admin, CreatedAt: t.Now}
 		if lifetime > 0 {

@@ -10,9 +10,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// UnknownAgent returns the error for a name that no agent has, with this code. It says so if the agent was removed. what begins
+// Unknown returns the error for a name that no agent has, with this code. It says so if the agent was removed. what begins
 // the message and says whose name it is, as in "lead: "; it may be empty.
-func UnknownAgent(c *store.Conn, code orchestrator.Code, what, name string, conf *ledger.Config) error {
+func Unknown(c *store.Conn, code orchestrator.Code, what, name string, conf *ledger.Config) error {
 	return orRemoved(c, name, what, orchestrator.Errorf(code, "%snobody is known as %q", what, name).WithUnknown(name, conf.Names).
 		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, conf.Names)+" "+orchestrator.AddIt(name))))
 }
@@ -29,13 +29,13 @@ func orRemoved(c *store.Conn, name, what string, unknown *orchestrator.Error) er
 	case err != nil:
 		return err
 	case at != "":
-		return RemovedAgent(unknown.Code, what, name, at)
+		return Removed(unknown.Code, what, name, at)
 	}
 	return unknown
 }
 
-// RemovedAgent returns the error for the name of an agent that was removed at this time. what is as for UnknownAgent.
-func RemovedAgent(code orchestrator.Code, what, name, at string) *orchestrator.Error {
+// Removed returns the error for the name of an agent that was removed at this time. what is as for Unknown.
+func Removed(code orchestrator.Code, what, name, at string) *orchestrator.Error {
 	return orchestrator.Errorf(code, "%s%s", what, wasRemoved(name, at)).WithHint("`mailroom agent add %s` brings it back", name).WithUnknown(name, nil)
 }
 

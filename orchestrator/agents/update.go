@@ -15,9 +15,9 @@ import (
 	"mailroom/tracing"
 )
 
-// AgentUpdate says which agent to add or change, and how. A nil field leaves a known agent's value as it is, and gives a new
+// Update says which agent to add or change, and how. A nil field leaves a known agent's value as it is, and gives a new
 // agent the default.
-type AgentUpdate struct {
+type Update struct {
 	Name             string
 	Role             *string
 	Deliver          *string // SCHEME or SCHEME:ADDRESS
@@ -39,7 +39,7 @@ type AgentUpdate struct {
 // without using it. Messages that were held for the name, or because the agent's transport was disabled, can be delivered now.
 // An agent of a name that was removed begins anew, without the mail of the former one. Errors: invalid_params; not_found for a
 // group.
-func Add(ctx context.Context, l *ledger.Ledger, u AgentUpdate) (agent ledger.Agent, created bool, err error) {
+func Add(ctx context.Context, l *ledger.Ledger, u Update) (agent ledger.Agent, created bool, err error) {
 	if u.Name, err = orchestrator.CheckNewName("agent", u.Name); err != nil {
 		return ledger.Agent{}, false, err
 	}
@@ -54,7 +54,7 @@ func Add(ctx context.Context, l *ledger.Ledger, u AgentUpdate) (agent ledger.Age
 }
 
 // checkUpdate checks what an update names, and brings its transports into canonical form.
-func checkUpdate(l *ledger.Ledger, u *AgentUpdate) (err error) {
+func checkUpdate(l *ledger.Ledger, u *Update) (err error) {
 	if u.Folder == "" {
 		if u.Folder, err = os.Getwd(); err != nil {
 			return err
@@ -167,7 +167,7 @@ func schemes(l *ledger.Ledger) []string {
 }
 
 // AddIn is Add within a transaction, for an update that was checked.
-func AddIn(t *ledger.Tx, u AgentUpdate) (ledger.Agent, bool, error) {
+func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 	conf, err := t.Config()
 	if err != nil {
 		return ledger.Agent{}, false, err
@@ -260,7 +260,7 @@ func mayReach(l *ledger.Ledger, a *ledger.Agent) error {
 
 // chooseFolder sets where an agent's commands run, which is one folder for all of them: that of the update which names
 // them. An update that would move a command which it does not name is refused.
-func chooseFolder(l *ledger.Ledger, u *AgentUpdate, known, a *ledger.Agent) error {
+func chooseFolder(l *ledger.Ledger, u *Update, known, a *ledger.Agent) error {
 	runs := func(a *ledger.Agent) bool {
 		transport, _ := l.TransportOf(a.Deliver)
 		_, foldered := transport.(orchestrator.Foldered)
@@ -282,7 +282,7 @@ func chooseFolder(l *ledger.Ledger, u *AgentUpdate, known, a *ledger.Agent) erro
 	return nil
 }
 
-func (u *AgentUpdate) apply(a *ledger.Agent) {
+func (u *Update) apply(a *ledger.Agent) {
 	set(&a.Role, u.Role)
 	if u.Deliver != nil && *u.Deliver != a.Deliver {
 		a.AllowPrivate = false // it was for the address before
@@ -306,7 +306,7 @@ func (u *AgentUpdate) apply(a *ledger.Agent) {
 }
 
 // fits refuses what an update sets that means nothing for the transport which the agent has with it.
-func (u *AgentUpdate) fits(l *ledger.Ledger, a *ledger.Agent) error {
+func (u *Update) fits(l *ledger.Ledger, a *ledger.Agent) error {
 	transport, _ := l.TransportOf(a.Deliver)
 	refuse := func(what, hint string) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s: it would change nothing for an agent whose messages go to %s", what, a.Deliver).WithHint("%s", hint)

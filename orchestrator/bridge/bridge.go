@@ -182,7 +182,7 @@ func begin(ctx context.Context, router *delivery.Engine, o Options) (*watch, err
 	w.root = w.target[len(scheme):]
 	_, err = agents.Get(ctx, router.Ledger, o.Name)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
-		_, _, err = agents.Add(ctx, router.Ledger, agents.AgentUpdate{Name: o.Name, By: o.Name})
+		_, _, err = agents.Add(ctx, router.Ledger, agents.Update{Name: o.Name, By: o.Name})
 	}
 	if err != nil {
 		return nil, err

@@ -105,7 +105,7 @@ func newOffice(t *testing.T, agents ...string) *office {
 
 func (o *office) add(agent string) {
 	o.t.Helper()
-	u := agents.AgentUpdate{Name: strings.TrimSuffix(agent, ":")}
+	u := agents.Update{Name: strings.TrimSuffix(agent, ":")}
 	deliver := "inbox"
 	if strings.HasSuffix(agent, ":") {
 		deliver = "dir:" + o.root

@@ -105,7 +105,7 @@ func TestExamplesPassUnchanged(t *testing.T) {
 	other := filepath.Join(filepath.Dir(o.root), "other")
 	deliver := "dir:" + other
 	for _, name := range []string{"pm", "developer", "qa", "watchdog"} {
-		_, _, err := agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: name, Deliver: &deliver})
+		_, _, err := agents.Add(t.Context(), o.Ledger, agents.Update{Name: name, Deliver: &deliver})
 		must(t, err)
 	}
 	files := map[string]string{}
@@ -181,7 +181,7 @@ func TestOnlyWhatWasDeliveredIsAcknowledged(t *testing.T) {
 	send("developer")
 	o.once()
 	lines := "jsonl:" + filepath.Join(filepath.Dir(o.root), "lines")
-	_, _, err := agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: "developer", Deliver: &lines})
+	_, _, err := agents.Add(t.Context(), o.Ledger, agents.Update{Name: "developer", Deliver: &lines})
 	must(t, err)
 	send("developer")
 	want(t, "delivered as a line", o.once().Delivered, 1)
@@ -221,7 +221,7 @@ func TestStatusUpdates(t *testing.T) {
 				o.write(fmt.Sprintf(`{"id":%q,"from":"Developer","to":"watchdog","type":"status_update","payload":{"agent":"developer","status":%q}}`,
 					id, status), "watchdog", id+".json")
 			}
-			_, _, err := agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: "developer", SilentAfter: new(time.Minute)})
+			_, _, err := agents.Add(t.Context(), o.Ledger, agents.Update{Name: "developer", SilentAfter: new(time.Minute)})
 			must(t, err)
 			for _, status := range []string{"working", "idle", "working"} {
 				id := fmt.Sprintf("%s-%d", status, len(o.rows(`SELECT 1 FROM agent_message`)))

@@ -117,11 +117,11 @@ func TestMendedElsewhere(t *testing.T) {
 	w := o.watch(20 * time.Millisecond)
 	w.until(func() bool { return o.log.told("m1.json") == 1 })
 	role := "pm"
-	_, _, err := agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: "qa", Role: &role})
+	_, _, err := agents.Add(t.Context(), o.Ledger, agents.Update{Name: "qa", Role: &role})
 	must(t, err)
 	w.until(func() bool { return o.unacknowledged() == 1 })
 	role = "qa"
-	_, _, err = agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: "qa", Role: &role})
+	_, _, err = agents.Add(t.Context(), o.Ledger, agents.Update{Name: "qa", Role: &role})
 	must(t, err)
 	o.write(question("m2"), "qa", "m2.json")
 	w.until(func() bool { return o.log.told("m2.json") == 1 })

@@ -167,7 +167,7 @@ func TestAFullInboxTakesNoMore(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "missing")
 	must(t, os.Mkdir(none, 0o700))
 	deliver := "jsonl:" + filepath.Join(none, "lines")
-	_, _, err := agents.Add(t.Context(), o.Ledger, agents.AgentUpdate{Name: "developer", Deliver: &deliver})
+	_, _, err := agents.Add(t.Context(), o.Ledger, agents.Update{Name: "developer", Deliver: &deliver})
 	must(t, err)
 	must(t, os.Remove(none))
 	_, err = o.SetSetting(t.Context(), "backlog.limit", "1")

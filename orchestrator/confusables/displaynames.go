@@ -13,20 +13,20 @@ import (
 
 //go:generate go run makeconfusables.go
 
-// look is the form in which names are compared: two that are alike can be taken for each other. It is Unicode's compatible form
+// Look is the form in which names are compared: two that are alike can be taken for each other. It is Unicode's compatible form
 // (NFKC) without regard to case and to the width of gaps, in which each character that looks like ASCII letters or digits is
 // replaced by these: once after capitals were made small, and once before, since В looks like B and в like nothing that is
 // ASCII, while I looks like l and i does not.
-type look struct{ Small, capital string }
+type Look struct{ Small, capital string }
 
 // LookOf returns how a name looks to a person.
-func LookOf(name string) look {
+func LookOf(name string) Look {
 	words := strings.FieldsFunc(norm.NFKC.String(name), func(r rune) bool { return unicode.IsSpace(r) || r == '\u2800' }) // the Braille blank
 	plain := strings.Join(words, " ")
-	return look{plainLetters(foldCase(plain)), plainLetters(foldCase(plainLetters(plain)))}
+	return Look{plainLetters(foldCase(plain)), plainLetters(foldCase(plainLetters(plain)))}
 }
 
-func (l look) Like(name string) bool {
+func (l Look) Like(name string) bool {
 	other := LookOf(name)
 	return l.Small == other.Small || l.Small == other.capital || l.capital == other.Small || l.capital == other.capital
 }

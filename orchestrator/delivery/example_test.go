@@ -56,7 +56,7 @@ func ExampleEngine_DeliverAll() {
 	defer e.Close()
 
 	deliver := "printer:hall"
-	if _, _, err := agents.Add(ctx, e.Ledger, agents.AgentUpdate{Name: "clerk", Deliver: &deliver}); err != nil {
+	if _, _, err := agents.Add(ctx, e.Ledger, agents.Update{Name: "clerk", Deliver: &deliver}); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "clerk", Recipient: "clerk", Type: "invoice"}); err != nil {

@@ -203,7 +203,7 @@ func insertTest(t *ledger.Tx, agent *ledger.Agent, conf *ledger.Config) (*orches
 // isTest reports whether a message tries a transport.
 func isTest(m *orchestrator.Message) bool {
 	var p push.Message
-	return m.Sender == orchestrator.SystemSender && (m.Type == orchestrator.TestMessage || m.Type == push.Type && json.Unmarshal(m.Payload, &p) == nil && p.Kind == push.TestKind)
+	return m.Sender == orchestrator.SystemSender && (m.Type == orchestrator.TestMessage || m.Type == push.Type && json.Unmarshal(m.Payload, &p) == nil && p.Kind == push.Test)
 }
 
 // testFailed cancels a test message that did not arrive: it is no dead letter, since nobody misses what is in it.
@@ -214,6 +214,6 @@ func testFailed(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 
 // testPush is what a device is sent to try it.
 func testPush(id string) (kind string, payload json.RawMessage, err error) {
-	payload, err = json.Marshal(push.Message{Kind: push.TestKind, ID: id})
+	payload, err = json.Marshal(push.Message{Kind: push.Test, ID: id})
 	return push.Type, payload, err
 }

@@ -75,7 +75,7 @@ func acknowledgeBecause(t *ledger.Tx, m *orchestrator.Message, evidence string) 
 // acknowledgeAnswered acknowledges what a draft answers, if its sender got that. An answer to anything else is a message
 // like any other.
 func acknowledgeAnswered(t *ledger.Tx, d *orchestrator.Draft) error {
-	ms, err := FindMessages(t.Conn, d.ReplyTo)
+	ms, err := FindIn(t.Conn, d.ReplyTo)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func ReportUnacknowledged(t *ledger.Tx) (more bool, err error) {
 		if err := endAcknowledgement(t, id); err != nil {
 			return false, err
 		}
-		ms, err := FindMessages(t.Conn, id)
+		ms, err := FindIn(t.Conn, id)
 		if err != nil {
 			return false, err
 		}

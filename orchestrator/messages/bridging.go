@@ -162,7 +162,7 @@ func takeIn(t *ledger.Tx, in TakenIn) (Reception, error) {
 	}
 	agent := conf.Agents[in.Recipient]
 	if agent == nil {
-		return got, agents.UnknownAgent(t.Conn, orchestrator.UnknownRecipient, "", in.Recipient, conf)
+		return got, agents.Unknown(t.Conn, orchestrator.UnknownRecipient, "", in.Recipient, conf)
 	}
 	got.Placed = agent.Deliver == in.Target && !in.Done
 	if agent.Deliver != in.Target && !in.Done {

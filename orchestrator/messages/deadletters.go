@@ -137,10 +137,10 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 		return err
 	}
 	if LacksSender(conf, m) {
-		return agents.UnknownAgent(t.Conn, orchestrator.UnknownSender, m.ID+" cannot be replayed: ", m.Sender, conf)
+		return agents.Unknown(t.Conn, orchestrator.UnknownSender, m.ID+" cannot be replayed: ", m.Sender, conf)
 	}
 	if conf.Agents[m.Recipient] == nil {
-		return agents.UnknownAgent(t.Conn, orchestrator.UnknownRecipient, m.ID+" cannot be replayed: ", m.Recipient, conf)
+		return agents.Unknown(t.Conn, orchestrator.UnknownRecipient, m.ID+" cannot be replayed: ", m.Recipient, conf)
 	}
 	if _, err := t.Exec(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient); err != nil {
 		return err

@@ -15,9 +15,9 @@ func NoteDeleted(t *ledger.Tx, from string) error {
 	return tracing.RecordDeleted(t, from, t.Event(tracing.Deleted, ""))
 }
 
-// DeletedMessage returns what the trace kept of a message that retention deleted, and when that was. If it was not deleted, m
+// Deleted returns what the trace kept of a message that retention deleted, and when that was. If it was not deleted, m
 // has only its ID, and at is "".
-func DeletedMessage(c *store.Conn, id string) (m orchestrator.Message, at string, err error) {
+func Deleted(c *store.Conn, id string) (m orchestrator.Message, at string, err error) {
 	m.ID = id
 	err = c.Query(`SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1`,
 		func(row store.Row) error {

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// FindMessages is Find within a transaction; it returns no messages and no error if there are none.
-func FindMessages(c *store.Conn, id string) ([]orchestrator.Message, error) {
+// FindIn is Find within a transaction; it returns no messages and no error if there are none.
+func FindIn(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`, id)
 	if err != nil || len(ms) > 0 && !ms[0].IsPost() {
 		return ms, err
@@ -31,9 +31,9 @@ func FindMessages(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	return ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
 }
 
-// MustFind is FindMessages that fails with not_found if there are none.
+// MustFind is FindIn that fails with not_found if there are none.
 func MustFind(c *store.Conn, id string) ([]orchestrator.Message, error) {
-	ms, err := FindMessages(c, id)
+	ms, err := FindIn(c, id)
 	if err != nil {
 		return nil, err
 	}

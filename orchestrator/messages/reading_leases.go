@@ -63,15 +63,15 @@ func HostOf(p process.ID) string {
 	return host + " " + p.Space
 }
 
-// shown is a row of reading_lease.
-type shown struct {
+// Lease is a row of reading_lease.
+type Lease struct {
 	id, recipient, holder, session string
 	pid                            int
 	born, At, Until                string
 }
 
 // String says who has the message.
-func (s *shown) String() string {
+func (s *Lease) String() string {
 	who := s.holder
 	if who == "" {
 		who = "a reader"
@@ -86,9 +86,9 @@ func (s *shown) String() string {
 }
 
 // leases lists rows of reading_lease.
-func leases(c *store.Conn, where string, args ...any) (list []shown, err error) {
+func leases(c *store.Conn, where string, args ...any) (list []Lease, err error) {
 	err = c.Query(`SELECT message_id, recipient, holder, session, pid, born, shown_at, until FROM reading_lease WHERE `+where, func(row store.Row) error {
-		list = append(list, shown{row.Text(0), row.Text(1), row.Text(2), row.Text(3), int(row.Int(4)), row.Text(5), row.Text(6), row.Text(7)})
+		list = append(list, Lease{row.Text(0), row.Text(1), row.Text(2), row.Text(3), int(row.Int(4)), row.Text(5), row.Text(6), row.Text(7)})
 		return nil
 	}, args...)
 	return list, err
@@ -96,7 +96,7 @@ func leases(c *store.Conn, where string, args ...any) (list []shown, err error) 
 
 // LeaseOf returns the reading lease on a message, nil if there is none. A row about a message that was read, or that is unread
 // in the inbox, was written by somebody else and counts for nothing.
-func LeaseOf(c *store.Conn, m *orchestrator.Message) (*shown, error) {
+func LeaseOf(c *store.Conn, m *orchestrator.Message) (*Lease, error) {
 	if m.Status != orchestrator.Delivered || m.ReadAt != "" || m.AcknowledgedAt != "" {
 		return nil, nil
 	}
@@ -146,7 +146,7 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 
 // endReadingLease gives a message back to its recipient, who finds it unread, in its order. One that was read or
 // acknowledged after all, or that is gone, stays so.
-func endReadingLease(t *ledger.Tx, s *shown, why string) error {
+func endReadingLease(t *ledger.Tx, s *Lease, why string) error {
 	if _, err := t.Exec(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, s.id, s.recipient); err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ const DeadReaderPoll = time.Second
 func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (ended bool, err error) {
 	here := HostOf(process.Of(os.Getpid()))
 	const ofProcess = `pid > 0 AND host = ?1 AND (?2 = '' OR recipient = ?2)`
-	var dead []shown
+	var dead []Lease
 	err = l.LookTables(ctx, func(c *store.Conn) error {
 		list, err := leases(c, ofProcess, here, recipient)
 		dead = deadOf(list)
@@ -223,7 +223,7 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 }
 
 // deadOf selects the leases whose process, of this machine, has ended. Each process is asked for once.
-func deadOf(list []shown) (dead []shown) {
+func deadOf(list []Lease) (dead []Lease) {
 	alive := map[process.ID]bool{}
 	space := process.Of(os.Getpid()).Space
 	for _, s := range list {

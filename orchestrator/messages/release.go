@@ -91,7 +91,7 @@ func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (releas
 			return err
 		}
 		if conf.Agents[agent] == nil {
-			return agents.UnknownAgent(c, orchestrator.UnknownRecipient, "", agent, conf)
+			return agents.Unknown(c, orchestrator.UnknownRecipient, "", agent, conf)
 		}
 		ids, err = c.Texts(`
 			SELECT m.message_id FROM agent_message m JOIN agent_inbox i ON i.message_id = m.message_id AND i.recipient = m.recipient
@@ -118,7 +118,7 @@ func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (releas
 // releaseSome hands back those of an agent's messages that can be handed back, and returns their ids.
 func releaseSome(t *ledger.Tx, ids []string, agent, by string) (released []string, err error) {
 	for _, id := range ids {
-		ms, err := FindMessages(t.Conn, id)
+		ms, err := FindIn(t.Conn, id)
 		if err != nil {
 			return nil, err
 		}

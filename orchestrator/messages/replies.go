@@ -89,7 +89,7 @@ func CheckHops(t *ledger.Tx, conf *ledger.Config, m *orchestrator.Message) error
 // OwnToAnswer returns the message that an agent answers: its own copy, if it has one. An agent can answer what it has sent or
 // got, and posts in threads in which it takes part. Error: not_found for all others.
 func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestrator.Message, err error) {
-	ms, err := FindMessages(c, id)
+	ms, err := FindIn(c, id)
 	if err != nil {
 		return m, err
 	}

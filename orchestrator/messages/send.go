@@ -259,7 +259,7 @@ func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, code orche
 	if at, err := agents.RemovedAt(t.Conn, name); err != nil {
 		return orchestrator.Sent{}, nil, err
 	} else if at != "" {
-		refusal = agents.RemovedAgent(code, role+": ", name, at)
+		refusal = agents.Removed(code, role+": ", name, at)
 		hint = refusal.Hint + "."
 	}
 	unkeyed := *d

@@ -33,7 +33,7 @@ const maxOdd = 10
 // builtInNames tells of what has a built-in name in the tables, and of tokens for one.
 func (d *doctor) builtInNames(c *store.Conn, conf *ledger.Config) error {
 	found := false
-	for _, a := range agents.BuiltInAgents(conf) {
+	for _, a := range agents.BuiltInsIn(conf) {
 		n, err := c.Number(`SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)`, a.Name, orchestrator.Stamp(d.r.Now()))
 		if err != nil {
 			return err

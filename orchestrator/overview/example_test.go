@@ -68,7 +68,7 @@ func ExampleTrace() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, _, err := reading.Wait(ctx, e.Ledger, reading.WaitOptions{Recipient: "code_developer", Limit: 10}); err != nil {
+	if _, _, err := reading.Wait(ctx, e.Ledger, reading.Options{Recipient: "code_developer", Limit: 10}); err != nil {
 		log.Fatal(err)
 	}
 	stories, err := overview.Trace(ctx, e.Ledger, sent.MessageID)

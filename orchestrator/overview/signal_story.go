@@ -78,9 +78,9 @@ func explainSignal(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, ms []or
 		why.Fix = "`mailroom signal pair` adds a phone"
 	case head.Type == "alert":
 		why.Where, why.Rule = "in signal_alerts, shown in the app", "an alert needs no answer; there were "+pushed
-	case questions.QuestionStatus(head.Status) == questions.QuestionPending && head.ExpiresAt <= orchestrator.Stamp(l.Now()):
+	case questions.Status(head.Status) == questions.Pending && head.ExpiresAt <= orchestrator.Stamp(l.Now()):
 		why.Where, why.Rule = "in signal_questions", "its time passed at "+head.ExpiresAt+"; there were "+pushed
-	case questions.QuestionStatus(head.Status) == questions.QuestionPending:
+	case questions.Status(head.Status) == questions.Pending:
 		why.Where = "in signal_questions, open in the app"
 		why.Rule = fmt.Sprintf("nobody has answered; there were %s; it expires at %s", pushed, head.ExpiresAt)
 		why.Fix = "Answer it on a phone; `mailroom signal doctor` says what is missing between this machine and one"

@@ -17,8 +17,8 @@ const Silent orchestrator.PresenceStatus = "silent"
 // Removed is the status of an agent that was removed. It is never stored.
 const Removed orchestrator.PresenceStatus = "removed"
 
-// AgentStanding is an agent, and what it was last known to do in any session.
-type AgentStanding struct {
+// Standing is an agent, and what it was last known to do in any session.
+type Standing struct {
 	ledger.Agent
 	Status      orchestrator.PresenceStatus `json:"status"`                 // working, idle, silent, stopped or removed; "" when nothing is known
 	StatusSince string                      `json:"status_since,omitempty"` // of a silent agent: when it was last heard of
@@ -28,7 +28,7 @@ type AgentStanding struct {
 }
 
 // Standings returns the standings of all agents, sorted by name, and then those of the operator and the user.
-func Standings(ctx context.Context, l *ledger.Ledger) (list []AgentStanding, err error) {
+func Standings(ctx context.Context, l *ledger.Ledger) (list []Standing, err error) {
 	known, err := agents.List(ctx, l)
 	if err != nil {
 		return nil, err
@@ -42,17 +42,17 @@ func Standings(ctx context.Context, l *ledger.Ledger) (list []AgentStanding, err
 	}
 	others, err := agents.BuiltIns(ctx, l)
 	for _, a := range others {
-		list = append(list, AgentStanding{Agent: a})
+		list = append(list, Standing{Agent: a})
 	}
 	return list, err
 }
 
 // StandingOf returns the standing of an agent, or of the operator or the user. Error: not_found, whose hint names the most
 // similar agents.
-func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (s AgentStanding, err error) {
+func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (s Standing, err error) {
 	a, err := agents.Get(ctx, l, name)
 	if err != nil || a.BuiltIn {
-		return AgentStanding{Agent: a}, err
+		return Standing{Agent: a}, err
 	}
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list, err := standings(c, l, []ledger.Agent{a})
@@ -64,15 +64,15 @@ func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (s AgentStan
 	return s, err
 }
 
-func standings(c *store.Conn, l *ledger.Ledger, known []ledger.Agent) ([]AgentStanding, error) {
+func standings(c *store.Conn, l *ledger.Ledger, known []ledger.Agent) ([]Standing, error) {
 	conf, err := l.Config.Load(c)
 	if err != nil {
 		return nil, err
 	}
 	now := orchestrator.Stamp(l.Now())
-	list := make([]AgentStanding, len(known))
+	list := make([]Standing, len(known))
 	for i, a := range known {
-		s := AgentStanding{Agent: a}
+		s := Standing{Agent: a}
 		if s.Status, s.StatusSince, err = ledger.LatestStatus(c, a.Name); err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func standings(c *store.Conn, l *ledger.Ledger, known []ledger.Agent) ([]AgentSt
 			return nil, err
 		}
 		if s.Run != nil {
-			s.Run.Output = sessions.SessionOutput(l, a.Name)
+			s.Run.Output = sessions.Output(l, a.Name)
 		}
 		list[i] = s
 	}
@@ -91,7 +91,7 @@ func standings(c *store.Conn, l *ledger.Ledger, known []ledger.Agent) ([]AgentSt
 }
 
 // addSilence corrects what an agent says of itself by when it was last heard of.
-func addSilence(c *store.Conn, s *AgentStanding, conf *ledger.Config, now string) error {
+func addSilence(c *store.Conn, s *Standing, conf *ledger.Config, now string) error {
 	return c.Query(`SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?`, func(row store.Row) error {
 		heard, silentAt, told := row.Text(0), row.Text(1), row.Text(2)
 		switch {
@@ -106,11 +106,11 @@ func addSilence(c *store.Conn, s *AgentStanding, conf *ledger.Config, now string
 }
 
 // RemovedAgents returns the agents that were removed and not added again, with the roles that they had.
-func RemovedAgents(ctx context.Context, l *ledger.Ledger) (list []AgentStanding, err error) {
+func RemovedAgents(ctx context.Context, l *ledger.Ledger) (list []Standing, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list = nil
 		return c.Query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row store.Row) error {
-			list = append(list, AgentStanding{
+			list = append(list, Standing{
 				Agent: ledger.Agent{Name: row.Text(0), Role: row.Text(1), Groups: []string{}}, Status: Removed, StatusSince: row.Text(2),
 				RemovedBy: row.Text(3),
 			})

@@ -57,7 +57,7 @@ type CommandSpan struct {
 func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		stories = nil
-		ms, err := messages.FindMessages(c, id)
+		ms, err := messages.FindIn(c, id)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, e
 		}
 		gone := len(ms) == 0
 		if gone {
-			m, _, err := messages.DeletedMessage(c, id)
+			m, _, err := messages.Deleted(c, id)
 			if err != nil {
 				return err
 			}

@@ -55,7 +55,7 @@ func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, er
 			reasons, err = explainSignal(c, l, conf, signal, len(daemons))
 			return err
 		}
-		ms, err := messages.FindMessages(c, id)
+		ms, err := messages.FindIn(c, id)
 		if err != nil {
 			return err
 		}
@@ -280,7 +280,7 @@ func tookIt(c *store.Conn, agent *ledger.Agent, m *orchestrator.Message) (throug
 
 // explainDeleted explains a message of which only the trace is left. Error: not_found.
 func explainDeleted(c *store.Conn, id string) ([]Reason, error) {
-	m, at, err := messages.DeletedMessage(c, id)
+	m, at, err := messages.Deleted(c, id)
 	if err != nil {
 		return nil, err
 	}

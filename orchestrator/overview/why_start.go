@@ -24,7 +24,7 @@ func explainStart(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	if err != nil {
 		return err
 	}
-	says, printed := "; the session of "+a.Name+" ", "What it printed is in "+sessions.SessionOutput(l, a.Name)
+	says, printed := "; the session of "+a.Name+" ", "What it printed is in "+sessions.Output(l, a.Name)
 	switch {
 	case conf.Untrusted != "":
 		why.Rule += says + "is not started: this database is not trusted, since " + conf.Untrusted
@@ -32,13 +32,13 @@ func explainStart(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	case status == orchestrator.Stopped:
 		why.Rule += says + "is not started, since the agent has stopped at " + since
 		why.Fix = "Whatever " + a.Name + " sends itself brings it back"
-	case run != nil && run.State == sessions.RunEnded && !sessions.ReadsInbox(a) && m.Seq <= run.Through && m.DeliveredAt <= run.StartedAt:
+	case run != nil && run.State == sessions.Ended && !sessions.ReadsInbox(a) && m.Seq <= run.Through && m.DeliveredAt <= run.StartedAt:
 		why.Rule += fmt.Sprintf("%swas started at %s, when it was there, and has ended (%s)", says, run.StartedAt, run.Outcome)
-	case run == nil || run.State == sessions.RunEnded:
+	case run == nil || run.State == sessions.Ended:
 		why.Rule += says + "is started for it by `mailroom serve` or `mailroom ralph watch`"
-	case run.State == sessions.RunRunning:
+	case run.State == sessions.Running:
 		why.Rule += fmt.Sprintf("%shas been running since %s (pid %d)", says, run.StartedAt, run.PID)
-	case run.State == sessions.RunFailed:
+	case run.State == sessions.Failed:
 		again := "at " + run.NextAt
 		if run.NextAt == "" {
 			again = "at once, since its command was changed"

@@ -105,10 +105,10 @@ func Ask(ctx context.Context, r *ledger.Ledger, q Question) (Asked, error) {
 }
 
 // seal makes the row of a question, and what is kept beside the table.
-func (q *Question) seal(r *ledger.Ledger, to readers) (questions.QuestionDraft, reply, error) {
+func (q *Question) seal(r *ledger.Ledger, to readers) (questions.Draft, reply, error) {
 	id, err := questions.NewSignalID(r, "q-")
 	if err != nil {
-		return questions.QuestionDraft{}, reply{}, err
+		return questions.Draft{}, reply{}, err
 	}
 	now := r.Now().UTC()
 	content := sealedQuestion{
@@ -116,7 +116,7 @@ func (q *Question) seal(r *ledger.Ledger, to readers) (questions.QuestionDraft, 
 		CreatedAt: now.Format(tracing.Layout), ExpiresAt: now.Add(q.ttl()).Format(tracing.Layout),
 		ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID,
 	}
-	d := questions.QuestionDraft{
+	d := questions.Draft{
 		ID: id, Asker: q.Asker, Encrypted: q.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
 		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID, MessageID: q.MessageID,
 		TTL: q.ttl(), Devices: to.ids,

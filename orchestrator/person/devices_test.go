@@ -63,7 +63,7 @@ func TestNoDevice(t *testing.T) {
 	if asked, err := ask(false); err != nil || asked.Devices != 1 || asked.Pushed != 1 {
 		t.Errorf("in clear, by ntfy: %+v, %v", asked, err)
 	}
-	if list, err := questions.List(t.Context(), o.Ledger, questions.QuestionFilter{}); err != nil || len(list) != 1 {
+	if list, err := questions.List(t.Context(), o.Ledger, questions.Filter{}); err != nil || len(list) != 1 {
 		t.Errorf("stored are %v, %v", list, err)
 	}
 }

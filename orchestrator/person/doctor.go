@@ -301,7 +301,7 @@ func (d *doctor) replies(ctx context.Context) {
 			orphans++
 		}
 	}
-	open, err := questions.List(ctx, d.r, questions.QuestionFilter{Status: questions.QuestionPending, Limit: 1000})
+	open, err := questions.List(ctx, d.r, questions.Filter{Status: questions.Pending, Limit: 1000})
 	if err != nil {
 		d.failed(check, err)
 		return

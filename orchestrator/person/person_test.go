@@ -44,7 +44,7 @@ func TestSealed(t *testing.T) {
 	if asked.Priority != 1 || asked.SessionID != "s-1" || asked.ExpiresAt != "2026-01-02T04:04:05.000Z" || !asked.Encrypted {
 		t.Errorf("stored is %+v", asked.Question)
 	}
-	if r, err := o.get(asked.ID); err != nil || r.Answered || r.Status != questions.QuestionPending {
+	if r, err := o.get(asked.ID); err != nil || r.Answered || r.Status != questions.Pending {
 		t.Fatalf("an open question is %+v, %v", r, err)
 	}
 	o.put(asked.ID, second.id, second.answer(asked.Question, 0).seal())
@@ -110,7 +110,7 @@ func TestForgedAnswers(t *testing.T) {
 	for name, answer := range forged {
 		o.forge(asked.ID, answer)
 		r, err := o.get(asked.ID)
-		if err != nil || r.Answered || r.Refused == "" || r.Status != questions.QuestionPending || r.Question.Answer != "" {
+		if err != nil || r.Answered || r.Refused == "" || r.Status != questions.Pending || r.Question.Answer != "" {
 			t.Fatalf("%s: %+v, %v", name, r, err)
 		}
 	}
@@ -252,17 +252,17 @@ func TestEndedQuestions(t *testing.T) {
 	o := newOffice(t)
 	o.phone()
 	cancelled, expired := o.ask(), o.ask()
-	if q, err := person.Cancel(t.Context(), o.Ledger, cancelled.ID, "builder"); err != nil || q.Status != questions.QuestionCancelled {
+	if q, err := person.Cancel(t.Context(), o.Ledger, cancelled.ID, "builder"); err != nil || q.Status != questions.Cancelled {
 		t.Fatalf("%+v, %v", q, err)
 	}
 	if left := o.files("replies"); !slices.Equal(left, []string{expired.ID}) {
 		t.Errorf("left is %v", left)
 	}
-	if r, err := o.get(cancelled.ID); err != nil || r.Answered || r.Status != questions.QuestionCancelled {
+	if r, err := o.get(cancelled.ID); err != nil || r.Answered || r.Status != questions.Cancelled {
 		t.Errorf("%+v, %v", r, err)
 	}
 	o.advance(person.DefaultTTL)
-	if r, err := o.get(expired.ID); err != nil || r.Answered || r.Status != questions.QuestionExpired {
+	if r, err := o.get(expired.ID); err != nil || r.Answered || r.Status != questions.Expired {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if left := o.files("replies"); len(left) != 0 {

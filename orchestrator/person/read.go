@@ -77,13 +77,13 @@ func look(ctx context.Context, r *ledger.Ledger, id, caller string, wait time.Du
 	if err != nil {
 		return Response{}, err
 	}
-	if q.Status == questions.QuestionPending && wait > 0 {
+	if q.Status == questions.Pending && wait > 0 {
 		if q, err = questions.Wait(ctx, r, id, wait); err != nil {
 			return Response{}, err
 		}
 	}
 	k.tidy(r, &q)
-	if q.Status != questions.QuestionAnswered {
+	if q.Status != questions.Answered {
 		return Response{Question: q}, nil
 	}
 	return k.answered(ctx, r, q, caller)

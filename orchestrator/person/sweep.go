@@ -173,8 +173,8 @@ func isOrphan(id string, now time.Time) bool {
 
 // over reports whether nobody needs the key of a question any more.
 func over(q *questions.Question, now time.Time) bool {
-	if q.Status != questions.QuestionAnswered {
-		return q.Status != questions.QuestionPending
+	if q.Status != questions.Answered {
+		return q.Status != questions.Pending
 	}
 	had := max(q.ReadAt, q.ReturnedAt) // stamps sort as times do
 	if had == "" || q.MessageID != "" && q.ReturnedAt == "" {

@@ -23,7 +23,7 @@ func TestOldAndLateAnswers(t *testing.T) {
 	}
 	refused := func(q questions.Question, why string) {
 		t.Helper()
-		if r, err := o.get(q.ID); err != nil || r.Refused != why || r.Status != questions.QuestionPending {
+		if r, err := o.get(q.ID); err != nil || r.Refused != why || r.Status != questions.Pending {
 			t.Fatalf("read %+v, %v", r, err)
 		}
 	}

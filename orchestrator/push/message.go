@@ -25,10 +25,10 @@ type Kind string
 
 // The kinds of pushes.
 const (
-	QuestionKind Kind = "question"
-	AlertKind    Kind = "alert"
-	EndedKind    Kind = "ended" // a question needs no answer any more
-	TestKind     Kind = "test"
+	Question Kind = "question"
+	Alert    Kind = "alert"
+	Ended    Kind = "ended" // a question needs no answer any more
+	Test     Kind = "test"
 )
 
 // Message is the payload of a push.

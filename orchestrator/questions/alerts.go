@@ -109,7 +109,7 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 	if err := noteSignal(t, a.ID, tracing.Created, "", "sent", ""); err != nil {
 		return a, 0, err
 	}
-	p := push.Message{Kind: push.AlertKind, ID: a.ID, Encrypted: a.Encrypted, Body: a.Body}
+	p := push.Message{Kind: push.Alert, ID: a.ID, Encrypted: a.Encrypted, Body: a.Body}
 	if pushed, err = sendPush(t, d.Devices, p, a.Priority, alertLife); err != nil {
 		return a, 0, err
 	}

@@ -32,7 +32,7 @@ func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q
 		if q, err = mustQuestion(t, id); err != nil {
 			return err
 		}
-		if q.Status != QuestionPending {
+		if q.Status != Pending {
 			return notPending(&q)
 		}
 		if !q.Encrypted {
@@ -41,7 +41,7 @@ func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q
 			}
 		}
 		q.Answer, q.AnsweredBy = answer, device
-		return endQuestion(t, &q, QuestionAnswered, device, "by "+device)
+		return endQuestion(t, &q, Answered, device, "by "+device)
 	})
 	return q, err
 }
@@ -103,10 +103,10 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, e
 			q = Question{}
 			return noQuestion(id)
 		}
-		if q.Status != QuestionPending {
+		if q.Status != Pending {
 			return notPending(&q)
 		}
-		return endQuestion(t, &q, QuestionCancelled, "", "")
+		return endQuestion(t, &q, Cancelled, "", "")
 	})
 	return q, err
 }
@@ -123,7 +123,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duratio
 	for {
 		q, err := Get(ctx, l, id)
 		left := deadline.Sub(l.Now())
-		if err != nil || q.Status != QuestionPending || left <= 0 {
+		if err != nil || q.Status != Pending || left <= 0 {
 			return q, err
 		}
 		if expires := orchestrator.ParseStamp(q.ExpiresAt).Sub(l.Now()); expires < left {
@@ -148,7 +148,7 @@ func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
 		if err != nil {
 			return err
 		}
-		if q.Status != QuestionAnswered {
+		if q.Status != Answered {
 			return notPending(&q)
 		}
 		return answerRead(t, q)
@@ -171,19 +171,19 @@ func answerRead(t *ledger.Tx, q Question) error {
 func RefuseAnswer(ctx context.Context, l *ledger.Ledger, id, answer, why string) error {
 	return l.Write(ctx, func(t *ledger.Tx) error {
 		q, err := mustQuestion(t, id)
-		if err != nil || q.Status != QuestionAnswered || q.Answer != answer || q.ReadAt != "" || q.ReturnedAt != "" {
+		if err != nil || q.Status != Answered || q.Answer != answer || q.ReadAt != "" || q.ReturnedAt != "" {
 			return err
 		}
 		if _, err := t.Exec(`UPDATE signal_questions SET status = 'pending', ended_at = '', answer = '', answered_by = '' WHERE question_id = ?`, id); err != nil {
 			return err
 		}
-		if err := noteSignal(t, id, tracing.Refused, string(q.Status), string(QuestionPending), why); err != nil {
+		if err := noteSignal(t, id, tracing.Refused, string(q.Status), string(Pending), why); err != nil {
 			return err
 		}
-		q.Status, q.EndedAt, q.Answer, q.AnsweredBy = QuestionPending, "", "", ""
+		q.Status, q.EndedAt, q.Answer, q.AnsweredBy = Pending, "", "", ""
 		t.Ring.Add([]string{id})
 		if q.ExpiresAt <= t.ClockText {
-			return endQuestion(t, &q, QuestionExpired, "", "")
+			return endQuestion(t, &q, Expired, "", "")
 		}
 		return pushAgain(t, &q)
 	})
@@ -204,7 +204,7 @@ func expireQuestions(t *ledger.Tx) (more bool, err error) {
 		return false, err
 	}
 	for i := range list {
-		if err := endQuestion(t, &list[i], QuestionExpired, "", ""); err != nil {
+		if err := endQuestion(t, &list[i], Expired, "", ""); err != nil {
 			return false, err
 		}
 	}
@@ -223,7 +223,7 @@ func withdrawQuestions(t *ledger.Tx, name string) error {
 		return err
 	}
 	for i := range open {
-		if err := endQuestion(t, &open[i], QuestionCancelled, "", "the agent "+name+" was removed"); err != nil {
+		if err := endQuestion(t, &open[i], Cancelled, "", "the agent "+name+" was removed"); err != nil {
 			return err
 		}
 	}
@@ -236,7 +236,7 @@ func withdrawQuestions(t *ledger.Tx, name string) error {
 		if _, err := t.Exec(`UPDATE signal_questions SET status = 'cancelled', answer = '' WHERE question_id = ?`, id); err != nil {
 			return err
 		}
-		if err := noteSignal(t, id, tracing.Cancelled, string(QuestionAnswered), string(QuestionCancelled), "the agent "+name+" was removed before it read the answer"); err != nil {
+		if err := noteSignal(t, id, tracing.Cancelled, string(Answered), string(Cancelled), "the agent "+name+" was removed before it read the answer"); err != nil {
 			return err
 		}
 	}

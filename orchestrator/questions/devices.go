@@ -244,7 +244,7 @@ func endUnreadable(t *ledger.Tx) error {
 	})
 	for i := range list {
 		if err == nil {
-			err = endQuestion(t, &list[i], QuestionCancelled, "", "no phone is left that can read it")
+			err = endQuestion(t, &list[i], Cancelled, "", "no phone is left that can read it")
 		}
 	}
 	return err

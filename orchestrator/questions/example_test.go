@@ -20,7 +20,7 @@ func ExampleAsk() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	asked, pushed, err := questions.Ask(ctx, e.Ledger, questions.QuestionDraft{
+	asked, pushed, err := questions.Ask(ctx, e.Ledger, questions.Draft{
 		ID: id, Asker: "architect", Body: `{"question":"May I deploy?","options":["yes","no"]}`, TTL: time.Hour,
 	})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"mailroom/orchestrator/push"
 )
 
-// QuestionsPart returns what questions, alerts and devices add to the engine.
-func QuestionsPart() *ledger.Part {
+// Part returns what questions, alerts and devices add to the engine.
+func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:         "questions",
 		Prefix:       push.DevicePrefix,

@@ -141,7 +141,7 @@ func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 			continue
 		}
 		told[m.Recipient] = true
-		if err := pushTo(t, m.Recipient, push.Message{Kind: push.EndedKind, ID: q.ID, Status: string(q.Status)}, q.Priority, endedLife); err != nil {
+		if err := pushTo(t, m.Recipient, push.Message{Kind: push.Ended, ID: q.ID, Status: string(q.Status)}, q.Priority, endedLife); err != nil {
 			return err
 		}
 	}
@@ -163,7 +163,7 @@ func pushAgain(t *ledger.Tx, q *Question) error {
 			devices = append(devices, id)
 		}
 	}
-	p := push.Message{Kind: push.QuestionKind, ID: q.ID, Encrypted: q.Encrypted, Body: q.Body}
+	p := push.Message{Kind: push.Question, ID: q.ID, Encrypted: q.Encrypted, Body: q.Body}
 	_, err = sendPush(t, devices, p, q.Priority, max(orchestrator.ParseStamp(q.ExpiresAt).Sub(t.Clock), time.Second))
 	return err
 }
@@ -196,11 +196,11 @@ func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err e
 // after that. "" is that it has not, and of other pushes.
 func pushIsOver(t *ledger.Tx, m *orchestrator.Message) (why string, err error) {
 	var p push.Message
-	if json.Unmarshal(m.Payload, &p) != nil || p.Kind != push.QuestionKind {
+	if json.Unmarshal(m.Payload, &p) != nil || p.Kind != push.Question {
 		return "", nil
 	}
 	q, found, err := questionBy(t.Conn, `question_id = ?`, p.ID)
-	if err != nil || !found || q.Status == QuestionPending {
+	if err != nil || !found || q.Status == Pending {
 		return "", err
 	}
 	return "the question was " + string(q.Status), nil

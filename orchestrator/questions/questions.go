@@ -17,23 +17,23 @@ import (
 	"mailroom/tracing"
 )
 
-// QuestionStatus is the state of a question. It is pending at first; every other state is final. Source: signal.md, "Life of a
+// Status is the state of a question. It is pending at first; every other state is final. Source: signal.md, "Life of a
 // question".
-type QuestionStatus string
+type Status string
 
 // The states of a question. It is pending first, and every other is its last. Source: signal.md, "Life of a question".
 const (
-	QuestionPending   QuestionStatus = "pending"
-	QuestionAnswered  QuestionStatus = "answered"
-	QuestionExpired   QuestionStatus = "expired"
-	QuestionCancelled QuestionStatus = "cancelled"
+	Pending   Status = "pending"
+	Answered  Status = "answered"
+	Expired   Status = "expired"
+	Cancelled Status = "cancelled"
 )
 
 // Question is what an agent asked the user, with the answer if there is one.
 type Question struct {
 	ID         string
 	Asker      string
-	Status     QuestionStatus
+	Status     Status
 	Encrypted  bool
 	Body       string // encrypted: an age file in base64; otherwise JSON
 	Priority   int
@@ -51,8 +51,8 @@ type Question struct {
 	ReturnedAt string // when the answer went back as a message
 }
 
-// QuestionDraft is a question that is about to be asked.
-type QuestionDraft struct {
+// Draft is a question that is about to be asked.
+type Draft struct {
 	ID        string // from NewSignalID
 	Asker     string
 	Encrypted bool
@@ -83,7 +83,7 @@ const questionColumns = `question_id, asker, status, encrypted, body, priority, 
 
 func scanQuestion(row store.Row) Question {
 	return Question{
-		ID: row.Text(0), Asker: row.Text(1), Status: QuestionStatus(row.Text(2)), Encrypted: row.Int(3) != 0,
+		ID: row.Text(0), Asker: row.Text(1), Status: Status(row.Text(2)), Encrypted: row.Int(3) != 0,
 		Body: row.Text(4), Priority: int(row.Int(5)), SessionID: row.Text(6), ThreadID: row.Text(7),
 		InReplyTo: row.Text(8), ProjectID: row.Text(9), MessageID: row.Text(10), CreatedAt: row.Text(11),
 		ExpiresAt: row.Text(12), EndedAt: row.Text(13), Answer: row.Text(14), AnsweredBy: row.Text(15), ReadAt: row.Text(16),
@@ -101,7 +101,7 @@ func NewSignalID(l *ledger.Ledger, prefix string) (string, error) {
 // pushed is the number of these devices. A question with a MessageID is stored once; repeating it returns the first. Errors:
 // invalid_params; unknown_sender, also for a message of an agent that was removed; unavailable when the asker has too many open
 // questions.
-func Ask(ctx context.Context, l *ledger.Ledger, d QuestionDraft) (q Question, pushed int, err error) {
+func Ask(ctx context.Context, l *ledger.Ledger, d Draft) (q Question, pushed int, err error) {
 	if d.Asker, err = orchestrator.CheckName("asker", d.Asker); err != nil {
 		return q, 0, err
 	}
@@ -118,7 +118,7 @@ func Ask(ctx context.Context, l *ledger.Ledger, d QuestionDraft) (q Question, pu
 	return q, pushed, err
 }
 
-func askUser(t *ledger.Tx, d *QuestionDraft) (q Question, pushed int, err error) {
+func askUser(t *ledger.Tx, d *Draft) (q Question, pushed int, err error) {
 	if d.MessageID != "" {
 		q, found, err := questionBy(t.Conn, ofMessage, d.MessageID)
 		if err != nil || found {
@@ -141,7 +141,7 @@ func askUser(t *ledger.Tx, d *QuestionDraft) (q Question, pushed int, err error)
 			WithHint("Wait for answers, or take some back: `mailroom signal list`, `mailroom signal cancel ID`")
 	}
 	q = Question{
-		ID: d.ID, Asker: d.Asker, Status: QuestionPending, Encrypted: d.Encrypted, Body: d.Body, Priority: d.Priority,
+		ID: d.ID, Asker: d.Asker, Status: Pending, Encrypted: d.Encrypted, Body: d.Body, Priority: d.Priority,
 		SessionID: d.SessionID, ThreadID: d.ThreadID, InReplyTo: d.InReplyTo, ProjectID: d.ProjectID, MessageID: d.MessageID,
 		CreatedAt: t.Now, ExpiresAt: orchestrator.Stamp(t.Clock.Add(d.TTL)),
 	}
@@ -158,10 +158,10 @@ func askUser(t *ledger.Tx, d *QuestionDraft) (q Question, pushed int, err error)
 	if err != nil {
 		return q, 0, err
 	}
-	if err := noteSignal(t, q.ID, tracing.Created, "", string(QuestionPending), ""); err != nil {
+	if err := noteSignal(t, q.ID, tracing.Created, "", string(Pending), ""); err != nil {
 		return q, 0, err
 	}
-	p := push.Message{Kind: push.QuestionKind, ID: q.ID, Encrypted: q.Encrypted, Body: q.Body}
+	p := push.Message{Kind: push.Question, ID: q.ID, Encrypted: q.Encrypted, Body: q.Body}
 	if pushed, err = sendPush(t, d.Devices, p, q.Priority, d.TTL); err != nil {
 		return q, 0, err
 	}
@@ -170,8 +170,8 @@ func askUser(t *ledger.Tx, d *QuestionDraft) (q Question, pushed int, err error)
 
 // checkAsker refuses what a message asks of which the sender was removed, though its name is in use again: the answer would go to
 // another agent. Error: unknown_sender.
-func checkAsker(t *ledger.Tx, conf *ledger.Config, d *QuestionDraft) error {
-	ms, err := messages.FindMessages(t.Conn, d.MessageID)
+func checkAsker(t *ledger.Tx, conf *ledger.Config, d *Draft) error {
+	ms, err := messages.FindIn(t.Conn, d.MessageID)
 	if err != nil || len(ms) == 0 || ms[0].Sender != d.Asker || conf.Sent(&ms[0], d.Asker) {
 		return err
 	}
@@ -206,8 +206,8 @@ func questionBy(c *store.Conn, where string, args ...any) (q Question, found boo
 // mustQuestion returns a question as it is now: one whose time has passed has expired, be it written or not.
 func mustQuestion(t *ledger.Tx, id string) (Question, error) {
 	q, err := readQuestion(t.Conn, id)
-	if err == nil && q.Status == QuestionPending && q.ExpiresAt <= t.ClockText {
-		err = endQuestion(t, &q, QuestionExpired, "", "")
+	if err == nil && q.Status == Pending && q.ExpiresAt <= t.ClockText {
+		err = endQuestion(t, &q, Expired, "", "")
 	}
 	return q, err
 }
@@ -231,13 +231,13 @@ func asked(conf *ledger.Config, q *Question, by string) bool {
 	return by == "" || by == q.Asker && q.CreatedAt >= conf.Since(by)
 }
 
-// Get returns a question by its id. If its time is over, its status is QuestionExpired. Error: not_found.
+// Get returns a question by its id. If its time is over, its status is Expired. Error: not_found.
 func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err error) {
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		q, err = readQuestion(c, id)
 		return err
 	})
-	if err != nil || q.Status != QuestionPending || q.ExpiresAt > orchestrator.Stamp(l.Now()) {
+	if err != nil || q.Status != Pending || q.ExpiresAt > orchestrator.Stamp(l.Now()) {
 		return q, err
 	}
 	err = l.Write(ctx, func(t *ledger.Tx) error {
@@ -271,16 +271,16 @@ func OfMessage(ctx context.Context, l *ledger.Ledger, id string) (q Question, fo
 	return q, found, err
 }
 
-// QuestionFilter selects questions. The zero value selects all.
-type QuestionFilter struct {
+// Filter selects questions. The zero value selects all.
+type Filter struct {
 	Asker  string
 	Own    bool // only what Asker has asked itself, and not a removed agent that had its name
-	Status QuestionStatus
+	Status Status
 	Limit  int // 1 to 1000; 0 is 50
 }
 
 // List returns the questions that a filter selects, newest first.
-func List(ctx context.Context, l *ledger.Ledger, f QuestionFilter) (list []Question, err error) {
+func List(ctx context.Context, l *ledger.Ledger, f Filter) (list []Question, err error) {
 	now := orchestrator.Stamp(l.Now())
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list = []Question{}
@@ -291,8 +291,8 @@ func List(ctx context.Context, l *ledger.Ledger, f QuestionFilter) (list []Quest
 		query, args := f.query(now, conf.Since(f.Asker))
 		return c.Query(query, func(row store.Row) error {
 			q := scanQuestion(row)
-			if q.Status == QuestionPending && q.ExpiresAt <= now {
-				q.Status = QuestionExpired
+			if q.Status == Pending && q.ExpiresAt <= now {
+				q.Status = Expired
 			}
 			list = append(list, q)
 			return nil
@@ -302,7 +302,7 @@ func List(ctx context.Context, l *ledger.Ledger, f QuestionFilter) (list []Quest
 }
 
 // query is the statement of a filter. Each has its index. since is when the asker was added.
-func (f *QuestionFilter) query(now, since string) (query string, args []any) {
+func (f *Filter) query(now, since string) (query string, args []any) {
 	where := ` WHERE TRUE`
 	if f.Asker != "" {
 		where, args = where+` AND asker = ?`, append(args, f.Asker)
@@ -312,9 +312,9 @@ func (f *QuestionFilter) query(now, since string) (query string, args []any) {
 	}
 	switch f.Status {
 	case "":
-	case QuestionPending:
+	case Pending:
 		where, args = where+` AND status = 'pending' AND expires_at > ?`, append(args, now)
-	case QuestionExpired: // be it written or not
+	case Expired: // be it written or not
 		where, args = where+` AND (status = 'expired' OR status = 'pending' AND expires_at <= ?)`, append(args, now)
 	default:
 		where, args = where+` AND status = ?`, append(args, string(f.Status))
@@ -324,19 +324,19 @@ func (f *QuestionFilter) query(now, since string) (query string, args []any) {
 }
 
 // endQuestion ends a pending question, tells the devices and wakes who waits for it.
-func endQuestion(t *ledger.Tx, q *Question, status QuestionStatus, device, why string) error {
+func endQuestion(t *ledger.Tx, q *Question, status Status, device, why string) error {
 	q.Status, q.EndedAt = status, t.Now
 	n, err := t.Exec(`UPDATE signal_questions SET status = ?, ended_at = ?, answer = ?, answered_by = ? WHERE question_id = ? AND status = 'pending'`,
 		string(status), q.EndedAt, q.Answer, device, q.ID)
 	if err != nil || n == 0 {
 		return err // in one transaction with the look: it is pending
 	}
-	event := map[QuestionStatus]tracing.EventName{QuestionAnswered: tracing.Answered, QuestionExpired: tracing.Expired, QuestionCancelled: tracing.Cancelled}[status]
-	if err := noteSignal(t, q.ID, event, string(QuestionPending), string(status), why); err != nil {
+	event := map[Status]tracing.EventName{Answered: tracing.Answered, Expired: tracing.Expired, Cancelled: tracing.Cancelled}[status]
+	if err := noteSignal(t, q.ID, event, string(Pending), string(status), why); err != nil {
 		return err
 	}
 	t.Ring.Add([]string{q.ID})
-	if q.MessageID != "" && (status == QuestionExpired || status == QuestionCancelled && why != "") {
+	if q.MessageID != "" && (status == Expired || status == Cancelled && why != "") {
 		if err := reportUnanswered(t, q, cmp.Or(why, "the question expired at "+q.ExpiresAt)); err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func (b *returner) returnAnswers(ctx context.Context, l *ledger.Ledger) {
 type UserReply struct {
 	Question string             // its id
 	Draft    orchestrator.Draft // the answer; its sender is the user
-	Team     *teams.TeamAnswer  // it answers a request of the team vocabulary; its draft is Draft
+	Team     *teams.Reply       // it answers a request of the team vocabulary; its draft is Draft
 }
 
 // ReplyAsUser sends the answer to a question back to the agent whose message asked it, and notes that, in one transaction. It
@@ -91,7 +91,7 @@ func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
 		t.AsUser = true
 		defer func() { t.AsUser = false }()
 		q, err := mustQuestion(t, back.Question)
-		if err != nil || q.Status != QuestionAnswered || q.ReturnedAt != "" {
+		if err != nil || q.Status != Answered || q.ReturnedAt != "" {
 			return err
 		}
 		failure, err := reply(t, &back, &draft)

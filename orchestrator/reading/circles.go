@@ -19,7 +19,7 @@ const longestWait = 24 * time.Hour
 
 // awaited returns the agents that a wait waits for: those that it names, and those that can answer the message it names.
 // Errors: unknown_recipient; not_found for the message; permission_denied when the waiter did not send it.
-func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *WaitOptions) (names []string, err error) {
+func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (names []string, err error) {
 	if len(o.For) == 0 && o.ReplyTo == "" && o.Filter.Sender == "" {
 		return nil, nil
 	}
@@ -39,7 +39,7 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *WaitOption
 		}
 		if conf.Agents[name] == nil {
 			return nil, l.ReadTables(ctx, func(c *store.Conn) error {
-				return agents.UnknownAgent(c, orchestrator.UnknownRecipient, waiter+" cannot wait: ", name, conf)
+				return agents.Unknown(c, orchestrator.UnknownRecipient, waiter+" cannot wait: ", name, conf)
 			})
 		}
 		names = append(names, name)
@@ -70,7 +70,7 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *WaitOption
 // waits in its turn, in the end for the waiter, and nobody would ever be woken. Noting and looking are one transaction, so
 // that of two waits that close a circle together one is refused. The ids are those of the notes, for endWait. Error:
 // conflict, with the circle named.
-func declareWait(ctx context.Context, l *ledger.Ledger, o *WaitOptions, names []string) (ids []string, err error) {
+func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []string) (ids []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -112,7 +112,7 @@ func endWait(t *ledger.Tx, ids []string) error {
 }
 
 // withdrawWait ends a wait that took nothing. Notes that cannot be removed end by themselves.
-func withdrawWait(ctx context.Context, l *ledger.Ledger, o *WaitOptions, failure error) {
+func withdrawWait(ctx context.Context, l *ledger.Ledger, o *Options, failure error) {
 	if len(o.edges) == 0 {
 		return
 	}

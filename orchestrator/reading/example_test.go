@@ -27,7 +27,7 @@ func ExampleWait() {
 		}
 	}
 
-	got, more, err := reading.Wait(ctx, e.Ledger, reading.WaitOptions{
+	got, more, err := reading.Wait(ctx, e.Ledger, reading.Options{
 		Recipient: "code_developer",
 		Timeout:   time.Minute, // 0: take what is there, and do not wait
 		Limit:     10,
@@ -70,7 +70,7 @@ func ExampleArrivals() {
 	case <-ctx.Done():
 		log.Fatal(ctx.Err())
 	}
-	got, _, err := reading.Wait(ctx, e.Ledger, reading.WaitOptions{Recipient: "code_developer", Limit: 10})
+	got, _, err := reading.Wait(ctx, e.Ledger, reading.Options{Recipient: "code_developer", Limit: 10})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 // readUnread marks unread messages of an inbox as read, or as shown under a lease, unless they are only looked at, and
 // returns them.
-func readUnread(t *ledger.Tx, o *WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	ms, more, err = takeUnread(t, o)
 	if err != nil || o.Peek {
 		return ms, more, err
@@ -42,7 +42,7 @@ func readUnread(t *ledger.Tx, o *WaitOptions) (ms []orchestrator.Message, more b
 
 // takeUnread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts as a
 // message of which only the payload is known.
-func takeUnread(t *ledger.Tx, o *WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	if ms, more, err = unreadMessages(t, o); err != nil || more || o.Filter != (Filter{}) {
 		return ms, more, err
 	}
@@ -71,7 +71,7 @@ func takeUnread(t *ledger.Tx, o *WaitOptions) (ms []orchestrator.Message, more b
 
 // unreadMessages picks what is to be read first by the little that decides it, and only then fetches the messages: a
 // large inbox must not be sorted with its payloads. more says that there are others.
-func unreadMessages(t *ledger.Tx, o *WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	const unread = `WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '')
 		AND recipient = ?1 AND status = 'delivered'` + selected
 	return ledger.Fetch(t.Conn, `
@@ -84,7 +84,7 @@ func unreadMessages(t *ledger.Tx, o *WaitOptions) (ms []orchestrator.Message, mo
 }
 
 // withUnreadPosts adds unread posts to what a wait takes, as far as its limits allow, and notes that they were read.
-func withUnreadPosts(t *ledger.Tx, o *WaitOptions, ms []orchestrator.Message, more bool) ([]orchestrator.Message, bool, error) {
+func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more bool) ([]orchestrator.Message, bool, error) {
 	room := ledger.MaxRead
 	for i := range ms {
 		room -= len(ms[i].Payload)

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// WaitOptions says whose messages Wait takes, which, and how long it waits for them.
-type WaitOptions struct {
+// Options says whose messages Wait takes, which, and how long it waits for them.
+type Options struct {
 	Recipient string
 	Timeout   time.Duration         // 0: do not wait, only take what is there
 	Limit     int                   // messages at most, 1 to 1000
@@ -56,7 +56,7 @@ const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(m
 //
 // Errors: unknown_recipient; busy; context.Cause(ctx) if ctx ended; conflict for a wait that nobody could end, since all agents
 // that it waits for wait for this one, be it through others; not_found and permission_denied for ReplyTo.
-func Wait(ctx context.Context, l *ledger.Ledger, o WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.Message, more bool, err error) {
 	recipient, err := orchestrator.CheckName("recipient", o.Recipient)
 	if err == nil {
 		err = o.checkLease()
@@ -110,15 +110,15 @@ func Wait(ctx context.Context, l *ledger.Ledger, o WaitOptions) (ms []orchestrat
 
 // waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence is
 // heard of every half of it. posts rings for posts in threads; it is nil unless they count.
-func waitOn(ctx context.Context, l *ledger.Ledger, o *WaitOptions, rings, posts <-chan bool, deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
-	taken := func(ctx context.Context, o *WaitOptions) ([]orchestrator.Message, bool, error) {
+func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, rings, posts <-chan bool, deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
+	taken := func(ctx context.Context, o *Options) ([]orchestrator.Message, bool, error) {
 		return lookAndTake(ctx, l, o)
 	}
 	for {
 		if ms, more, err = taken(ctx, o); err != nil || len(ms) > 0 {
 			return ms, more, err
 		}
-		taken = func(ctx context.Context, o *WaitOptions) ([]orchestrator.Message, bool, error) {
+		taken = func(ctx context.Context, o *Options) ([]orchestrator.Message, bool, error) {
 			return lookAndTake(ctx, l, o)
 		}
 		left := deadline.Sub(l.Now())
@@ -139,7 +139,7 @@ func waitOn(ctx context.Context, l *ledger.Ledger, o *WaitOptions, rings, posts 
 		select {
 		case named := <-rings:
 			if named {
-				taken = func(ctx context.Context, o *WaitOptions) ([]orchestrator.Message, bool, error) {
+				taken = func(ctx context.Context, o *Options) ([]orchestrator.Message, bool, error) {
 					return take(ctx, l, o)
 				} // there is something, so there is no need to look first
 			}
@@ -167,7 +167,7 @@ func register(ctx context.Context, l *ledger.Ledger, name string) error {
 }
 
 // lookAndTake is take behind a look with a reader: an idle waiter never takes the write lock.
-func lookAndTake(ctx context.Context, l *ledger.Ledger, o *WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	there, held, err := anythingFor(ctx, l, o.Recipient)
 	if err == nil && held {
 		var ended bool
@@ -185,7 +185,7 @@ func lookAndTake(ctx context.Context, l *ledger.Ledger, o *WaitOptions) (ms []or
 
 // take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to be
 // read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
-func take(ctx context.Context, l *ledger.Ledger, o *WaitOptions) (ms []orchestrator.Message, more bool, err error) {
+func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0
 	var first []int64
 	for again := true; again; {
@@ -243,7 +243,7 @@ func take(ctx context.Context, l *ledger.Ledger, o *WaitOptions) (ms []orchestra
 
 // firstDue finds the messages, of those that are due and not delivered, that a reader is to get first. That may take a
 // walk along all of them, and so is not done while others wait to write. The result is not nil.
-func firstDue(ctx context.Context, l *ledger.Ledger, o *WaitOptions) ([]int64, error) {
+func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error) {
 	first := []int64{}
 	err := l.LookTables(ctx, func(c *store.Conn) error {
 		return c.Query(`SELECT seq FROM agent_message m WHERE `+ledger.Takeable+selected+ledger.ReadingOrder+` LIMIT +?8`, func(row store.Row) error {
@@ -284,7 +284,7 @@ func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there
 		}
 		agent := conf.Agents[recipient]
 		if agent == nil {
-			return agents.UnknownAgent(c, orchestrator.UnknownRecipient, "", recipient, conf)
+			return agents.Unknown(c, orchestrator.UnknownRecipient, "", recipient, conf)
 		}
 		if !there && l.SetTransport(agent) == nil {
 			there, err = delivery.KeptFrom(c, agent)
@@ -306,7 +306,7 @@ func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bo
 		return false, err
 	}
 	if conf.Agents[recipient] == nil {
-		return false, agents.UnknownAgent(t.Conn, orchestrator.UnknownRecipient, "", recipient, conf)
+		return false, agents.Unknown(t.Conn, orchestrator.UnknownRecipient, "", recipient, conf)
 	}
 	batch := &delivery.InboxBatch{Tx: t, Delivered: map[string]int{}, Left: conf.Settings.ClaimSize}
 	if err := batch.Empty(); err != nil {
@@ -324,7 +324,7 @@ func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bo
 }
 
 // checkLease refuses a lease that could not be kept, and finds out which process it is bound to.
-func (o *WaitOptions) checkLease() error {
+func (o *Options) checkLease() error {
 	if o.Lease.PID > 0 {
 		o.Lease.Reader = process.Of(o.Lease.PID)
 		o.Lease.Host = messages.HostOf(o.Lease.Reader)

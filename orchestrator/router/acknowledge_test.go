@@ -104,14 +104,14 @@ func TestUnacknowledgedIsToldOnce(t *testing.T) {
 
 func (f *fixture) take(agent string) {
 	f.t.Helper()
-	if ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{Recipient: agent, Limit: 9}); err != nil || len(ms) == 0 {
+	if ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: 9}); err != nil || len(ms) == 0 {
 		f.t.Fatalf("%s got %v, %v", agent, ms, err)
 	}
 }
 
 func wantNote(f *fixture, id string) {
 	f.t.Helper()
-	ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 9})
+	ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 9})
 	if err != nil || len(ms) != 1 {
 		f.t.Fatalf("the sender got %v, %v", ms, err)
 	}

@@ -28,11 +28,11 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 			return teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: "s", Agent: nobody}, false)
 		},
 		"a thread": func() error {
-			_, err := threads.Create(t.Context(), f.Ledger, threads.ThreadDraft{Session: "s", Name: "x", Creator: nobody})
+			_, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: "x", Creator: nobody})
 			return err
 		},
 		"a participant": func() error {
-			_, err := threads.Create(t.Context(), f.Ledger, threads.ThreadDraft{Session: "s", Name: "x", Creator: "architect", Participants: []string{nobody}})
+			_, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: "x", Creator: "architect", Participants: []string{nobody}})
 			return err
 		},
 		"a send": func() error {
@@ -52,7 +52,7 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 			return err
 		},
 		"a wait": func() error {
-			_, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: nobody, Limit: 1})
+			_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: nobody, Limit: 1})
 			return err
 		},
 	} {

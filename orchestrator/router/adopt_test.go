@@ -157,7 +157,7 @@ func TestFallbackOfAnInbox(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "architect", "builder")
 	file := "jsonl:" + t.TempDir() + "/builder.jsonl"
-	f.add(agents.AgentUpdate{Name: "builder", Fallback: &file})
+	f.add(agents.Update{Name: "builder", Fallback: &file})
 	id, other := f.send("architect", "builder"), f.send("architect", "builder")
 	f.sql(`CREATE TRIGGER refuse BEFORE INSERT ON agent_inbox WHEN NEW.message_id = '` + id + `' BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
 	f.deliver()
@@ -187,7 +187,7 @@ func TestExpiryAndOverdue(t *testing.T) {
 	f.deliver()
 	want(t, "ttl passed undelivered", f.message(short).Status, orchestrator.Lapsed)
 	f.clock.advance(time.Hour)
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "reader", Limit: 10})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "reader", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

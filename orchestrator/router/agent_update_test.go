@@ -14,7 +14,7 @@ func TestFolderOfCommands(t *testing.T) {
 	f := newFixture(t)
 	one, two := t.TempDir(), t.TempDir()
 	update := func(folder string, deliver, start *string) error {
-		_, _, err := agents.Add(t.Context(), f.Ledger, agents.AgentUpdate{Name: "b", Folder: folder, Deliver: deliver, StartCommand: start})
+		_, _, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b", Folder: folder, Deliver: deliver, StartCommand: start})
 		return err
 	}
 	folder := func(want string) {
@@ -51,22 +51,22 @@ func TestFolderOfCommands(t *testing.T) {
 func TestPrivateAddressesAreAllowedOneByOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	update := func(u agents.AgentUpdate) error {
+	update := func(u agents.Update) error {
 		u.Name = "b"
 		_, _, err := agents.Add(t.Context(), f.Ledger, u)
 		return err
 	}
 	private, other := new("webhook:http://127.0.0.1:9/"), new("webhook:http://127.0.0.1:10/")
-	wantCode(t, update(agents.AgentUpdate{Deliver: private}), orchestrator.InvalidParams)
-	if err := update(agents.AgentUpdate{Deliver: private, AllowPrivate: new(true)}); err != nil {
+	wantCode(t, update(agents.Update{Deliver: private}), orchestrator.InvalidParams)
+	if err := update(agents.Update{Deliver: private, AllowPrivate: new(true)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := update(agents.AgentUpdate{Deliver: private, Role: new("still")}); err != nil || !f.agent("b").AllowPrivate {
+	if err := update(agents.Update{Deliver: private, Role: new("still")}); err != nil || !f.agent("b").AllowPrivate {
 		t.Errorf("the same address: %v, allowed %v", err, f.agent("b").AllowPrivate)
 	}
-	wantCode(t, update(agents.AgentUpdate{Deliver: other}), orchestrator.InvalidParams)
-	wantCode(t, update(agents.AgentUpdate{AllowPrivate: new(false)}), orchestrator.InvalidParams)
-	if err := update(agents.AgentUpdate{Deliver: new("webhook:https://example.com/")}); err != nil || f.agent("b").AllowPrivate {
+	wantCode(t, update(agents.Update{Deliver: other}), orchestrator.InvalidParams)
+	wantCode(t, update(agents.Update{AllowPrivate: new(false)}), orchestrator.InvalidParams)
+	if err := update(agents.Update{Deliver: new("webhook:https://example.com/")}); err != nil || f.agent("b").AllowPrivate {
 		t.Errorf("a public address: %v, private ones allowed: %v", err, f.agent("b").AllowPrivate)
 	}
 }

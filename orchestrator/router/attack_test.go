@@ -37,7 +37,7 @@ func TestBadRowsJamNobody(t *testing.T) {
 	want(t, "status of the odd one", f.message("odd").Status, orchestrator.Delivered)
 	want(t, "hops of the odd one", f.message("odd").Hops, 1_000_000)
 	for range 3 {
-		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 10})
+		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestNothingEndsBeforeItsTransportWasAsked(t *testing.T) {
 	f := newFixture(t, "a")
 	path := t.TempDir() + "/b.jsonl"
 	target := "jsonl:" + path
-	f.add(agents.AgentUpdate{Name: "b", Deliver: &target})
+	f.add(agents.Update{Name: "b", Deliver: &target})
 	id := f.send("a", "b", func(d *orchestrator.Draft) { d.TTL = time.Second })
 	f.deliver()
 	f.sql(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', review_at = expires_at, lease_token = 'dead', lease_until = ? WHERE message_id = ?`,
@@ -77,7 +77,7 @@ func TestFallbackAsksFirst(t *testing.T) {
 	f := newFixture(t, "a")
 	main, fallback := t.TempDir()+"/main.jsonl", "jsonl:"+t.TempDir()+"/fallback.jsonl"
 	target := "hung:" + main
-	f.add(agents.AgentUpdate{Name: "b", Deliver: &target, Fallback: &fallback})
+	f.add(agents.Update{Name: "b", Deliver: &target, Fallback: &fallback})
 	id := f.send("a", "b")
 	if _, err := f.DeliverAll(t.Context(), delivery.DeliverOptions{Timeout: time.Second}); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestReplayOfAHeldMessage(t *testing.T) {
 	f.clock.advance(2 * time.Second)
 	f.deliver()
 	want(t, "status", f.message(id).Status, orchestrator.Lapsed)
-	f.add(agents.AgentUpdate{Name: "later"})
+	f.add(agents.Update{Name: "later"})
 	if _, err := messages.Replay(t.Context(), f.Ledger, id, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestDatabaseIsNoTarget(t *testing.T) {
 	}
 	for _, target := range []string{"jsonl:" + f.path, "jsonl:" + f.path + "-wal", "jsonl:" + f.path + "-turnstile",
 		"jsonl:" + keys + "/x", "jsonl:" + keys + "/devices/d-00000000", "jsonl:" + link + "/devices/d-00000000"} {
-		_, _, err := agents.Add(t.Context(), f.Ledger, agents.AgentUpdate{Name: "b", Deliver: &target})
+		_, _, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b", Deliver: &target})
 		if orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), "belongs to the database") {
 			t.Errorf("%s: %v", target, err)
 		}

@@ -18,7 +18,7 @@ import (
 func helpWait(path string, _ *bufio.Scanner) {
 	r, err := openBare(path)
 	if err == nil {
-		_, _, err = reading.Wait(context.Background(), r.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
+		_, _, err = reading.Wait(context.Background(), r.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 	}
 	fmt.Println(err)
 }
@@ -32,8 +32,8 @@ func TestKilledWaiterRefusesNobody(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "mailroom.db")
 	f := &fixture{Engine: openAt(t, path), t: t, path: path} // by the clock of the other process
-	f.add(agents.AgentUpdate{Name: "a"})
-	f.add(agents.AgentUpdate{Name: "b"})
+	f.add(agents.Update{Name: "a"})
+	f.add(agents.Update{Name: "b"})
 	waiter := helper.Start(t, "wait", path)
 	f.untilRows(short(t), countWaits, 1)
 	if !f.refusesBeside("a", "b") {

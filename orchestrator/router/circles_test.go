@@ -54,7 +54,7 @@ type waited struct {
 // wait starts a wait for somebody. It ends with a message, or with ctx.
 func wait(ctx context.Context, r *delivery.Engine, ended chan<- waited, agent string, names ...string) {
 	go func() {
-		ms, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: agent, Limit: 10, Timeout: time.Hour, For: names})
+		ms, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: agent, Limit: 10, Timeout: time.Hour, For: names})
 		ended <- waited{agent, ms, err}
 	}()
 }
@@ -92,7 +92,7 @@ func TestOfWaitsThatCloseACircleOneIsRefused(t *testing.T) {
 			var names []string
 			for i := range n {
 				names = append(names, fmt.Sprintf("agent%d", i))
-				f.add(agents.AgentUpdate{Name: names[i]})
+				f.add(agents.Update{Name: names[i]})
 			}
 			routers, ctx := f.openAll(n), short(t)
 			for range 40 {
@@ -151,7 +151,7 @@ func TestAskingInTurnIsNoCircle(t *testing.T) {
 					return
 				}
 			}
-			if _, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: self, Limit: 1, Timeout: time.Hour, For: []string{other}}); err != nil {
+			if _, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: self, Limit: 1, Timeout: time.Hour, For: []string{other}}); err != nil {
 				failed <- fmt.Errorf("round %d: %w", i, err)
 				return
 			}
@@ -262,7 +262,7 @@ func TestAWaitCountsForADayAtMost(t *testing.T) {
 	ctx, cancel := context.WithCancel(short(t))
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1, Timeout: 99 * time.Hour, For: []string{"b"}})
+		_, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: 99 * time.Hour, For: []string{"b"}})
 		done <- err
 	}()
 	f.untilRows(ctx, countWaits, 1)
@@ -286,7 +286,7 @@ func TestWhoHasMailWaitsForNobody(t *testing.T) {
 	want(t, "refused while c has mail that is due", f.refuses("a", "b"), false)
 	f.deliver()
 	want(t, "refused while c has mail in its inbox", f.refuses("a", "b"), false)
-	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "c", Limit: 1}); err != nil || len(ms) != 1 || ms[0].ID != id {
+	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "c", Limit: 1}); err != nil || len(ms) != 1 || ms[0].ID != id {
 		t.Fatalf("got %v, %v", ms, err)
 	}
 	want(t, "refused once c has read it", f.refuses("a", "b"), true)
@@ -305,14 +305,14 @@ func TestWaitForAnAnswer(t *testing.T) {
 	for _, c := range []struct{ id, edges string }{{single, "b"}, {all, "b,c"}, {post, "b,c"}} {
 		f.deliver()
 		for _, name := range []string{"a", "b", "c"} { // who has mail waits for nobody
-			if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: name, Limit: 10}); err != nil {
+			if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: name, Limit: 10}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ctx, cancel := context.WithCancel(short(t))
 		done := make(chan error, 1)
 		go func() {
-			_, _, err := reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1, Timeout: time.Hour, ReplyTo: c.id})
+			_, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: time.Hour, ReplyTo: c.id})
 			done <- err
 		}()
 		f.untilRows(ctx, countWaits, strings.Count(c.edges, ",")+1)
@@ -321,20 +321,20 @@ func TestWaitForAnAnswer(t *testing.T) {
 			want(t, "b is refused to wait while c may answer", f.refusesBeside("b", "a"), false)
 			f.edge("c", "b", f.clock.now().Add(time.Hour))
 		}
-		_, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
+		_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 		wantCode(t, err, orchestrator.Conflict)
 		f.sql(`DELETE FROM waits WHERE waiter = 'c'`)
 		cancel()
 		<-done
 	}
 	for _, c := range []struct {
-		o    reading.WaitOptions
+		o    reading.Options
 		code orchestrator.Code
 	}{
-		{reading.WaitOptions{Recipient: "b", ReplyTo: single}, orchestrator.PermissionDenied},
-		{reading.WaitOptions{Recipient: "a", ReplyTo: "msg-none"}, orchestrator.NotFound},
-		{reading.WaitOptions{Recipient: "a", For: []string{"nobody"}}, orchestrator.UnknownRecipient},
-		{reading.WaitOptions{Recipient: "a", For: []string{"no name"}}, orchestrator.InvalidParams},
+		{reading.Options{Recipient: "b", ReplyTo: single}, orchestrator.PermissionDenied},
+		{reading.Options{Recipient: "a", ReplyTo: "msg-none"}, orchestrator.NotFound},
+		{reading.Options{Recipient: "a", For: []string{"nobody"}}, orchestrator.UnknownRecipient},
+		{reading.Options{Recipient: "a", For: []string{"no name"}}, orchestrator.InvalidParams},
 	} {
 		c.o.Limit, c.o.Timeout = 1, time.Hour
 		_, _, err := reading.Wait(t.Context(), f.Ledger, c.o)
@@ -379,7 +379,7 @@ func TestAWaitForAnyOfSeveral(t *testing.T) {
 	want(t, "refused while d may answer c, which may answer a", f.refuses("b", "a"), false)
 	f.clock.advance(time.Minute)
 	f.edge("d", "c", far)
-	_, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
+	_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 	wantCode(t, err, orchestrator.Conflict)
 	var e *orchestrator.Error
 	errors.As(err, &e)

@@ -42,7 +42,7 @@ func TestOrderAndPriority(t *testing.T) {
 	if got := f.wire.ids(); !slices.Equal(got, byPriority(wired)) {
 		t.Errorf("arrived as %v; want %v", got, byPriority(wired))
 	}
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "reader", Limit: 100})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "reader", Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestRecoveryAsksTheTransport(t *testing.T) {
 	f := newFixture(t, "a")
 	path := t.TempDir() + "/b.jsonl"
 	target := "jsonl:" + path
-	f.add(agents.AgentUpdate{Name: "b", Deliver: &target})
+	f.add(agents.Update{Name: "b", Deliver: &target})
 	id := f.send("a", "b")
 	f.deliver()
 	// The crash: the line is on disk and the settlement is not.
@@ -187,7 +187,7 @@ func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
 	f := newFixture(t, "a")
 	folder := t.TempDir()
 	target, fallback := "jsonl:"+folder+"/b.jsonl", "jsonl:"+t.TempDir()+"/b.jsonl"
-	f.add(agents.AgentUpdate{Name: "b", Deliver: &target, Fallback: &fallback})
+	f.add(agents.Update{Name: "b", Deliver: &target, Fallback: &fallback})
 	if err := os.Remove(folder); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestGivenUpUnaskedSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := "jsonl:" + folder + "/b.jsonl"
-	f.add(agents.AgentUpdate{Name: "b", Deliver: &target})
+	f.add(agents.Update{Name: "b", Deliver: &target})
 	id := f.send("a", "b")
 	f.deliver()
 	f.sql(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead', lease_until = ? WHERE message_id = ?`,
@@ -255,7 +255,7 @@ func TestWaitersShareMessages(t *testing.T) {
 		r := f.Engine
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				ms, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour})
+				ms, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour})
 				if err != nil {
 					return
 				}
@@ -285,11 +285,11 @@ func TestWaitersShareMessages(t *testing.T) {
 func TestWaitReturnsNothingAtItsEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "b")
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1})
 	if err != nil || len(ms) != 0 {
 		t.Errorf("%v %v", ms, err)
 	}
-	_, _, err = reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "nobody", Limit: 1})
+	_, _, err = reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "nobody", Limit: 1})
 	wantCode(t, err, orchestrator.UnknownRecipient)
 }
 
@@ -297,7 +297,7 @@ func TestUnreadAfterItReachedSomebody(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")
 	acknowledged, again := f.send("a", "b"), f.send("a", "b")
-	first, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 2})
+	first, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 2})
 	if err != nil || len(first) != 2 {
 		t.Fatal(len(first), err)
 	}
@@ -308,14 +308,14 @@ func TestUnreadAfterItReachedSomebody(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.clock.advance(time.Second)
-	second, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 2})
+	second, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 2})
 	if err != nil || len(second) != 1 || second[0].ID != again {
 		t.Fatalf("%d messages, %v; an acknowledged one is handed out again", len(second), err)
 	}
 	if err := reading.Unread(t.Context(), f.Ledger, first); err != nil { // late, of the first reading
 		t.Fatal(err)
 	}
-	if third, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 2}); err != nil || len(third) != 0 {
+	if third, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 2}); err != nil || len(third) != 0 {
 		t.Errorf("%d messages, %v; a late taking back undid the second reading", len(third), err)
 	}
 }
@@ -324,14 +324,14 @@ func TestUnread(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")
 	id := f.send("a", "b")
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1})
 	if err != nil || len(ms) != 1 {
 		t.Fatal(ms, err)
 	}
 	if err := reading.Unread(t.Context(), f.Ledger, ms); err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1})
+	again, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1})
 	if err != nil || len(again) != 1 || again[0].ID != id {
 		t.Errorf("after being unread: %v %v", again, err)
 	}

@@ -19,7 +19,7 @@ const week = 7 * 24 * time.Hour
 
 func (f *fixture) closeThread(id string) {
 	f.t.Helper()
-	if _, err := threads.Close(f.t.Context(), f.Ledger, threads.ThreadChange{Session: room, Thread: id}, threads.Closing{}); err != nil {
+	if _, err := threads.Close(f.t.Context(), f.Ledger, threads.Change{Session: room, Thread: id}, threads.Closing{}); err != nil {
 		f.t.Fatal(err)
 	}
 }

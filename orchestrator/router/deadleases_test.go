@@ -21,7 +21,7 @@ func TestDeadAreLookedForOnceASecond(t *testing.T) {
 	step := func(after time.Duration, looks bool) {
 		t.Helper()
 		id, reader := f.send("a", "b"), helper.Start(t, "live", "")
-		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{
+		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{
 			Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, PID: reader.ID()},
 		})
 		if err != nil {

@@ -157,7 +157,7 @@ func TestSignalsForADevice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open := f.question(nil, func(d *questions.QuestionDraft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
+	open := f.question(nil, func(d *questions.Draft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
 	f.clock.advance(time.Second)
 	d, _ := f.paired("phone")
 	d, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient)
@@ -329,7 +329,7 @@ func TestNtfy(t *testing.T) {
 		return []error{nil}
 	})
 	sealed := f.question(nil)
-	open := f.question(nil, func(d *questions.QuestionDraft) { d.Encrypted, d.Body = false, `{"options":["a","b"]}` })
+	open := f.question(nil, func(d *questions.Draft) { d.Encrypted, d.Body = false, `{"options":["a","b"]}` })
 	f.pushes()
 	if len(bodies) != 2 || bodies[0] != "" || bodies[1] != open.Body || secret.Token != "secret" || secret.URL != "https://ntfy.sh/topic" {
 		t.Fatalf("%q, %+v", bodies, secret)

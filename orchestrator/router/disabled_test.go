@@ -174,7 +174,7 @@ func TestGoneIsToldOnce(t *testing.T) {
 	f.addWired("b") // and it is gone again
 	f.deliver()
 	want(t, "notes after it went a second time", len(notes()), 4)
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "boss", Limit: 10})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "boss", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,13 +191,13 @@ func TestGoneIsReleasedByATransport(t *testing.T) {
 	f.deliver()
 	f.deliver()
 	role := "reader"
-	f.add(agents.AgentUpdate{Name: "b", Role: &role})
+	f.add(agents.Update{Name: "b", Role: &role})
 	if f.agent("b").Disabled == "" {
 		t.Error("an update of the role enables the transport")
 	}
 	want(t, "delivered", f.deliver().Delivered, 0)
 	inbox := "inbox"
-	f.add(agents.AgentUpdate{Name: "b", Deliver: &inbox})
+	f.add(agents.Update{Name: "b", Deliver: &inbox})
 	want(t, "delivered", f.deliver().Delivered, 1)
 	m := f.message(id)
 	want(t, "status", m.Status, orchestrator.Delivered)
@@ -214,7 +214,7 @@ func TestGoneUsesTheFallback(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f.add(agents.AgentUpdate{Name: "b", Deliver: &target, Fallback: &fallback})
+	f.add(agents.Update{Name: "b", Deliver: &target, Fallback: &fallback})
 	sent := []string{f.send("a", "b"), f.send("a", "b")}
 	f.deliver()
 	for _, id := range sent {
@@ -258,7 +258,7 @@ func TestGoneOfAnEarlierTransport(t *testing.T) {
 	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
 		f.wire.set(nil)
 		target := "wire:elsewhere"
-		f.add(agents.AgentUpdate{Name: "b", Deliver: &target})
+		f.add(agents.Update{Name: "b", Deliver: &target})
 		return []error{errGone}
 	})
 	f.deliver()
@@ -281,7 +281,7 @@ func TestGoneMessagesCanEnd(t *testing.T) {
 	f.deliver()
 	want(t, "status of one whose time has passed", f.message(short).Status, orchestrator.Lapsed)
 	want(t, "status of one taken back", f.message(taken).Status, orchestrator.Cancelled)
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 10})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestGoneThenAFallback(t *testing.T) {
 	second := f.send("a", "b")
 	f.deliver()
 	path := filepath.Join(t.TempDir(), "fallback.jsonl")
-	f.add(agents.AgentUpdate{Name: "b", Fallback: new("jsonl:" + path)})
+	f.add(agents.Update{Name: "b", Fallback: new("jsonl:" + path)})
 	third := f.send("a", "b")
 	want(t, "delivered", f.deliver().Delivered, 3)
 	text, err := os.ReadFile(path)

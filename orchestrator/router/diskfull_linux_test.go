@@ -21,7 +21,7 @@ func TestFullDisk(t *testing.T) {
 	dir := orchestratortest.SmallDisk(t, 2)
 	r := openAt(t, filepath.Join(dir, "mailroom.db"))
 	for _, name := range []string{"a", "b"} {
-		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -66,7 +66,7 @@ func TestUnseenCharactersAreRefused(t *testing.T) {
 		if !strings.Contains(err.Error(), "message_type holds the character U+") {
 			t.Errorf("a type %+q: %v", bad, err)
 		}
-		_, err = threads.Create(t.Context(), f.Ledger, threads.ThreadDraft{Session: "s", Name: bad, Creator: "a"})
+		_, err = threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: bad, Creator: "a"})
 		wantCode(t, err, orchestrator.InvalidParams)
 		if !strings.Contains(err.Error(), "thread holds the character U+") {
 			t.Errorf("a thread %+q: %v", bad, err)
@@ -75,7 +75,7 @@ func TestUnseenCharactersAreRefused(t *testing.T) {
 	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "größe ✅ done/ok"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := threads.Create(t.Context(), f.Ledger, threads.ThreadDraft{Session: "s", Name: "Pläne 2026 – テスト 😀", Creator: "a"}); err != nil {
+	if _, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: "Pläne 2026 – テスト 😀", Creator: "a"}); err != nil {
 		t.Error(err)
 	}
 }

@@ -37,7 +37,7 @@ func ExampleOpen() {
 	defer e.Close()
 
 	for _, name := range []string{"architect", "code_developer"} {
-		if _, _, err := agents.Add(ctx, e.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(ctx, e.Ledger, agents.Update{Name: name}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 
-	got, _, err := reading.Wait(ctx, e.Ledger, reading.WaitOptions{Recipient: "code_developer", Timeout: time.Minute, Limit: 10})
+	got, _, err := reading.Wait(ctx, e.Ledger, reading.Options{Recipient: "code_developer", Timeout: time.Minute, Limit: 10})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func ExampleOpen_clock() {
 	}
 	defer e.Close()
 
-	if _, _, err := agents.Add(ctx, e.Ledger, agents.AgentUpdate{Name: "architect"}); err != nil {
+	if _, _, err := agents.Add(ctx, e.Ledger, agents.Update{Name: "architect"}); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{

@@ -121,7 +121,7 @@ func newFixture(t *testing.T, names ...string) *fixture {
 	f := &fixture{t: t, clock: newClock(), wire: &scripted{}, user: &person{scripted: &scripted{}}, path: filepath.Join(t.TempDir(), "mailroom.db")}
 	f.Engine = f.open()
 	for _, name := range names {
-		f.add(agents.AgentUpdate{Name: name})
+		f.add(agents.Update{Name: name})
 	}
 	return f
 }
@@ -161,7 +161,7 @@ func bubbleFixture(t *testing.T) *fixture {
 	return &fixture{Engine: r, t: t, path: r.Path(), bell: bell}
 }
 
-func (f *fixture) add(u agents.AgentUpdate) ledger.Agent {
+func (f *fixture) add(u agents.Update) ledger.Agent {
 	f.t.Helper()
 	a, _, err := agents.Add(f.t.Context(), f.Ledger, u)
 	if err != nil {
@@ -174,7 +174,7 @@ func (f *fixture) add(u agents.AgentUpdate) ledger.Agent {
 func (f *fixture) addWired(name string) {
 	f.t.Helper()
 	target := "wire:" + name
-	f.add(agents.AgentUpdate{Name: name, Deliver: &target})
+	f.add(agents.Update{Name: name, Deliver: &target})
 }
 
 func (f *fixture) send(sender, recipient string, change ...func(*orchestrator.Draft)) string {

@@ -25,7 +25,7 @@ func (f *fixture) succeed(name string) {
 	f.clock.advance(time.Second)
 	f.remove(name)
 	f.clock.advance(time.Second)
-	f.add(agents.AgentUpdate{Name: name})
+	f.add(agents.Update{Name: name})
 	f.clock.advance(time.Second)
 }
 
@@ -66,7 +66,7 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 				"replayed":     func() error { _, err := messages.Replay(ctx, f.Ledger, id, "b"); return err },
 				"traced":       func() error { _, err := overview.OwnTrace(ctx, f.Ledger, id, "b"); return err },
 				"waited for": func() error {
-					_, _, err := reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Peek: true, ReplyTo: id})
+					_, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "b", Limit: 1, Peek: true, ReplyTo: id})
 					return err
 				},
 				"answered": func() error {
@@ -158,7 +158,7 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 		_, err = threads.Post(ctx, f.Ledger, threads.PostDraft{Session: room, Sender: "a", ReplyTo: id, Payload: says1})
 		wantCode(t, err, orchestrator.UnknownRecipient)
 	}
-	if _, _, err := threads.AddParticipant(ctx, f.Ledger, threads.ThreadChange{Session: room, Thread: th.ID}, "b"); err != nil {
+	if _, _, err := threads.AddParticipant(ctx, f.Ledger, threads.Change{Session: room, Thread: th.ID}, "b"); err != nil {
 		t.Fatal(err)
 	}
 	posted, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: room, Thread: th.ID, Sender: "a", ReplyTo: post, Payload: says1})
@@ -181,13 +181,13 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 		t.Fatal(err)
 	}
 	unread := f.mustAsk(orchestrator.Shutdown, "a", "b")
-	answer := func(asked teams.TeamSent, kind orchestrator.RequestKind) error {
+	answer := func(asked teams.Sent, kind orchestrator.RequestKind) error {
 		_, err := f.reply(f.Engine, kind, asked.RequestID, true, "b", "a")
 		return err
 	}
 	stranger := func(when string) {
 		t.Helper()
-		for _, asked := range []teams.TeamSent{answered, open, own, unread} {
+		for _, asked := range []teams.Sent{answered, open, own, unread} {
 			for _, kind := range []orchestrator.RequestKind{orchestrator.Shutdown, orchestrator.PlanApproval} {
 				if err := answer(asked, kind); orchestrator.CodeOf(err) != orchestrator.NotFound || strings.Contains(err.Error(), asked.MessageID) {
 					t.Errorf("%s: %v", when, err)
@@ -199,7 +199,7 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	f.remove("b")
 	stranger("removed")
 	f.clock.advance(time.Second)
-	f.add(agents.AgentUpdate{Name: "b"})
+	f.add(agents.Update{Name: "b"})
 	f.clock.advance(time.Second)
 	stranger("added again")
 	if _, err := messages.Replay(ctx, f.Ledger, unread.MessageID, ""); err != nil { // it is to the one that has the name now
@@ -225,7 +225,7 @@ func TestASuccessorHasItsOwnMail(t *testing.T) {
 	f.clock.advance(time.Second)
 	held := f.send("a", "b", func(d *orchestrator.Draft) { d.HoldUnknown = true })
 	f.clock.advance(time.Second)
-	f.add(agents.AgentUpdate{Name: "b"})
+	f.add(agents.Update{Name: "b"})
 	f.clock.advance(time.Second)
 	if _, err := messages.Replay(ctx, f.Ledger, unread, ""); err != nil {
 		t.Fatal(err)
@@ -259,10 +259,10 @@ func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f, devices := phoneFixture(t, 1)
 	ctx := t.Context()
-	f.add(agents.AgentUpdate{Name: "a"})
+	f.add(agents.Update{Name: "a"})
 	answered := f.question(devices)
 	asking := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "question" })
-	read := f.question(devices, func(d *questions.QuestionDraft) { d.MessageID = asking })
+	read := f.question(devices, func(d *questions.Draft) { d.MessageID = asking })
 	for _, id := range []string{answered.ID, read.ID} {
 		if _, err := questions.Answer(ctx, f.Ledger, id, devices[0], "for the former one"); err != nil {
 			t.Fatal(err)
@@ -280,10 +280,10 @@ func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	_, err = questions.Cancel(ctx, f.Ledger, answered.ID, "builder")
 	wantCode(t, err, orchestrator.NotFound)
 	own := f.question(devices)
-	late := questions.QuestionDraft{ID: "q-late", Asker: "builder", Body: "c2VhbGVk", TTL: time.Hour, MessageID: waiting}
+	late := questions.Draft{ID: "q-late", Asker: "builder", Body: "c2VhbGVk", TTL: time.Hour, MessageID: waiting}
 	_, _, err = questions.Ask(ctx, f.Ledger, late)
 	wantCode(t, err, orchestrator.UnknownSender)
-	asked, err := questions.List(ctx, f.Ledger, questions.QuestionFilter{Asker: "builder", Own: true})
+	asked, err := questions.List(ctx, f.Ledger, questions.Filter{Asker: "builder", Own: true})
 	if err != nil || len(asked) != 1 || asked[0].ID != own.ID {
 		t.Errorf("its questions: %+v, %v", asked, err)
 	}
@@ -292,7 +292,7 @@ func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	if stories, err := overview.OwnTrace(ctx, f.Ledger, own.ID, "builder"); err != nil || len(stories) == 0 {
 		t.Errorf("the story of its own: %v, %v", stories, err)
 	}
-	all, err := questions.List(ctx, f.Ledger, questions.QuestionFilter{Asker: "builder"})
+	all, err := questions.List(ctx, f.Ledger, questions.Filter{Asker: "builder"})
 	if err != nil || len(all) != 3 {
 		t.Errorf("those of either: %+v, %v", all, err)
 	}

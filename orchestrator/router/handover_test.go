@@ -34,8 +34,8 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			handed, rows, order := readPrepared(t, c.prepare, reading.WaitOptions{Recipient: "b", Limit: c.limit})
-			slowly, slowRows, slowOrder := readPrepared(t, c.prepare, reading.WaitOptions{
+			handed, rows, order := readPrepared(t, c.prepare, reading.Options{Recipient: "b", Limit: c.limit})
+			slowly, slowRows, slowOrder := readPrepared(t, c.prepare, reading.Options{
 				Recipient: "b", Limit: c.limit, Filter: reading.Filter{Sender: "a"}, // with a filter everything goes by way of the inbox
 			})
 			if len(handed) != c.read || !reflect.DeepEqual(handed, slowly) {
@@ -57,8 +57,8 @@ func TestHandOverToNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbleFixture(t)
 		defer f.Close()
-		f.add(agents.AgentUpdate{Name: "a"})
-		f.add(agents.AgentUpdate{Name: "b"})
+		f.add(agents.Update{Name: "a"})
+		f.add(agents.Update{Name: "b"})
 		ended := make(chan waited, 1)
 		wait(t.Context(), f.Engine, ended, "b")
 		synctest.Wait()
@@ -73,7 +73,7 @@ func TestHandOverToNobody(t *testing.T) {
 
 // readPrepared sends a few messages, changes the database with a statement, and reads them. It returns what was read, all rows
 // of the database, by payload in place of random names, and the events in their order.
-func readPrepared(t *testing.T, prepare string, o reading.WaitOptions) (ms []orchestrator.Message, rows, order []string) {
+func readPrepared(t *testing.T, prepare string, o reading.Options) (ms []orchestrator.Message, rows, order []string) {
 	f := newFixture(t, "a", "b")
 	for i, change := range []func(d *orchestrator.Draft){
 		func(d *orchestrator.Draft) { d.Priority = 1 },

@@ -20,8 +20,8 @@ const limit = 10 * time.Minute
 // addLimited adds an agent with a limit to its silence, and the manager who hears of it.
 func (f *fixture) addLimited(name string) {
 	f.t.Helper()
-	f.add(agents.AgentUpdate{Name: "pm"})
-	f.add(agents.AgentUpdate{Name: name, SilentAfter: new(limit)})
+	f.add(agents.Update{Name: "pm"})
+	f.add(agents.Update{Name: name, SilentAfter: new(limit)})
 }
 
 // timeouts lists the notes about silent agents that were sent to anybody.
@@ -32,7 +32,7 @@ func (f *fixture) timeouts() []string {
 		FROM agent_message WHERE message_type = 'agent_timeout' ORDER BY seq`)
 }
 
-func (f *fixture) standing(agent string) overview.AgentStanding {
+func (f *fixture) standing(agent string) overview.Standing {
 	f.t.Helper()
 	s, err := overview.StandingOf(f.t.Context(), f.Ledger, agent)
 	if err != nil {
@@ -57,19 +57,19 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 		}, true},
 		"a read": {func(f *fixture) { f.send("pm", "a"); f.take("a") }, true},
 		"a read that finds nothing": {func(f *fixture) {
-			if ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1}); err != nil || len(ms) > 0 {
+			if ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1}); err != nil || len(ms) > 0 {
 				f.t.Fatalf("%v, %v", ms, err)
 			}
 		}, true},
 		"a look that marks nothing": {func(f *fixture) {
 			f.send("pm", "a")
-			ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1, Peek: true})
+			ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1, Peek: true})
 			if err != nil || len(ms) != 1 {
 				f.t.Fatalf("%v, %v", ms, err)
 			}
 		}, false},
 		"a look that marks nothing and finds nothing": {func(f *fixture) {
-			ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1, Peek: true})
+			ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1, Peek: true})
 			if err != nil || len(ms) > 0 {
 				f.t.Fatalf("%v, %v", ms, err)
 			}
@@ -101,7 +101,7 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 			}
 		}, false},
 		"a message to it":      {func(f *fixture) { f.send("pm", "a") }, false},
-		"a change of its role": {func(f *fixture) { f.add(agents.AgentUpdate{Name: "a", Role: new("tests")}) }, false},
+		"a change of its role": {func(f *fixture) { f.add(agents.Update{Name: "a", Role: new("tests")}) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +134,7 @@ func TestAWaitIsASignOfLife(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(t *testing.T, r *delivery.Engine, timeout time.Duration) error{
 		"for its inbox": func(t *testing.T, r *delivery.Engine, timeout time.Duration) error {
-			_, _, err := reading.Wait(t.Context(), r.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1, Timeout: timeout})
+			_, _, err := reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: timeout})
 			return err
 		},
 		"for its folder": func(t *testing.T, r *delivery.Engine, timeout time.Duration) error {
@@ -255,7 +255,7 @@ func TestSilenceWhenTheClockJumps(t *testing.T) {
 func TestLimitToSilenceIsChanged(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "pm", "a")
-	change := func(d time.Duration) { f.add(agents.AgentUpdate{Name: "a", SilentAfter: &d}) }
+	change := func(d time.Duration) { f.add(agents.Update{Name: "a", SilentAfter: &d}) }
 	change(limit)
 	f.clock.advance(2 * limit)
 	wantRows(t, f.timeouts()) // it was never started, for all that is known
@@ -289,7 +289,7 @@ func TestSilenceWithoutAManager(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "lead")
 	f.setting("ralph.pm", "boss")
-	f.add(agents.AgentUpdate{Name: "a", SilentAfter: new(limit)})
+	f.add(agents.Update{Name: "a", SilentAfter: new(limit)})
 	f.send("a", "lead")
 	f.clock.advance(limit)
 	wantRows(t, f.timeouts())

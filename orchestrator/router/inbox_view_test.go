@@ -35,7 +35,7 @@ func TestInboxViewIsConsumable(t *testing.T) {
 		"read delivered delivered b_inbox")
 
 	// What was read that way no other reader gets, and it does not expire unread.
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 10})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 	if err != nil || len(ms) != 1 || ms[0].ID != second {
 		t.Errorf("read %v, %v; want only %s", ms, err, second)
 	}
@@ -172,7 +172,7 @@ func TestInboxViewsAreRemade(t *testing.T) {
 	if _, err := openAt(t, old).Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := agents.Add(t.Context(), openAt(t, fresh).Ledger, agents.AgentUpdate{Name: "a"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), openAt(t, fresh).Ledger, agents.Update{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := inboxViews(t, fresh), inboxViews(t, old); !slices.Equal(a, b) {
@@ -211,9 +211,9 @@ func TestDocumentInboxIsTakenOver(t *testing.T) {
 	f.sql(`CREATE TABLE B_inbox (message_id TEXT PRIMARY KEY, payload JSON); CREATE TABLE c_inbox (id TEXT, body TEXT)`)
 	f.sql(`INSERT INTO b_inbox VALUES ('m1', '{"n":1.50}'), (NULL, '2')`)
 	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, delivered_at) VALUES ('m1', 'a', 'b', '{"n":1.50}', 'delivered', CURRENT_TIMESTAMP)`)
-	f.add(agents.AgentUpdate{Name: "b"})
+	f.add(agents.Update{Name: "b"})
 	wantRows(t, f.rows(`SELECT message_id, payload FROM b_inbox ORDER BY message_id DESC`), `m1 {"n":1.50}`, "inbox-2 2")
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1})
 	if err != nil || len(ms) != 1 || ms[0].Sender != "a" {
 		t.Errorf("%v, %v", ms, err)
 	}
@@ -221,7 +221,7 @@ func TestDocumentInboxIsTakenOver(t *testing.T) {
 	f.sql(`DELETE FROM b_inbox`)
 	wantRows(t, f.rows(`SELECT message_id FROM b_inbox`))
 
-	_, _, err = agents.Add(t.Context(), f.Ledger, agents.AgentUpdate{Name: "c"})
+	_, _, err = agents.Add(t.Context(), f.Ledger, agents.Update{Name: "c"})
 	wantCode(t, err, orchestrator.Conflict)
 	wantRows(t, f.rows(`SELECT name FROM sqlite_schema WHERE name LIKE 'c%inbox%'`), "c_inbox")
 }

@@ -166,7 +166,7 @@ func TestPoisonEnds(t *testing.T) {
 		if _, err := delivery.Poll(t.Context(), f.Ledger, "builder", 1); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "architect", Limit: 1}); err != nil {
+		if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "architect", Limit: 1}); err != nil {
 			t.Fatal(err)
 		}
 		f.deliverNothing(id)

@@ -31,7 +31,7 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				t.Parallel()
 				f := newFixture(t, "a")
 				target, minute := "wire:b", time.Minute
-				f.add(agents.AgentUpdate{Name: "b", Deliver: &target, Timeout: &minute})
+				f.add(agents.Update{Name: "b", Deliver: &target, Timeout: &minute})
 				held := f.send("a", "b")
 				f.sql(`UPDATE agent_message SET ` + lease + set)
 				behind := f.send("a", "b")
@@ -105,7 +105,7 @@ func TestLeaseOfAnEndedRow(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"inbox", "wire:b"} {
 		f := newFixture(t, "a")
-		f.add(agents.AgentUpdate{Name: "b", Deliver: &target})
+		f.add(agents.Update{Name: "b", Deliver: &target})
 		first := f.send("a", "b")
 		f.deliver()
 		f.sql(`UPDATE agent_message SET lease_token = 'x', lease_owner = 'y', lease_until = '9999-12-31T23:59:59.999Z'`)

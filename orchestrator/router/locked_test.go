@@ -38,7 +38,7 @@ func lockable(t *testing.T, bell orchestrator.Bell) (r *delivery.Engine, lock fu
 	}
 	t.Cleanup(func() { r.Close() })
 	for _, name := range []string{"a", "b"} {
-		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestBusyAfterOneTimeout(t *testing.T) {
 		"wait that names whom it waits for": func(ctx context.Context, r *delivery.Engine, bell orchestrator.Bell, lock func()) error {
 			ended := make(chan error)
 			go func() {
-				_, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: "a", Timeout: time.Hour, Limit: 1, For: []string{"b"}})
+				_, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "a", Timeout: time.Hour, Limit: 1, For: []string{"b"}})
 				ended <- err
 			}()
 			synctest.Wait()

@@ -73,7 +73,7 @@ func TestReplacedDatabase(t *testing.T) {
 			if backlog, err := delivery.Poll(t.Context(), r.Ledger, "b", 10); err != nil || backlog.Pending != 1 {
 				t.Errorf("a reader of the same process sees %d messages, %v; want the one", backlog.Pending, err)
 			}
-			ms, _, err := reading.Wait(t.Context(), openAt(t, path).Ledger, reading.WaitOptions{Recipient: "b", Limit: 10})
+			ms, _, err := reading.Wait(t.Context(), openAt(t, path).Ledger, reading.Options{Recipient: "b", Limit: 10})
 			if err != nil || len(ms) != 1 {
 				t.Errorf("another process reads %d messages, %v; want the one", len(ms), err)
 			}
@@ -84,7 +84,7 @@ func TestReplacedDatabase(t *testing.T) {
 func addAB(t *testing.T, r *delivery.Engine) {
 	t.Helper()
 	for _, name := range []string{"a", "b"} {
-		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,7 +190,7 @@ func TestRemovedDatabase(t *testing.T) {
 					"poll":   func() error { _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); return err },
 					"create": func() error { _, err := r.Create(t.Context()); return err },
 					"wait": func() error {
-						_, _, err := reading.Wait(t.Context(), r.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Minute})
+						_, _, err := reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Minute})
 						return err
 					},
 				} {

@@ -43,7 +43,7 @@ func newNameDesk(t testing.TB) *nameDesk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { router.Close() })
-	if _, _, err := agents.Add(t.Context(), router.Ledger, agents.AgentUpdate{Name: "a"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), router.Ledger, agents.Update{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	d := &nameDesk{Engine: router, plain: openPlain(t, path)}
@@ -81,7 +81,7 @@ func (d *nameDesk) check(t *testing.T, name string) (malformed bool) {
 	if folded == "a" {
 		return false
 	}
-	_, created, err := agents.Add(t.Context(), d.Ledger, agents.AgentUpdate{Name: name})
+	_, created, err := agents.Add(t.Context(), d.Ledger, agents.Update{Name: name})
 	if err != nil {
 		mustBeShowable(t, name, err)
 		return true // it is reserved
@@ -132,7 +132,7 @@ func (d *nameDesk) refused(t *testing.T, name string) {
 		_, err := messages.Send(t.Context(), d.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "note"})
 		return err
 	}
-	_, _, added := agents.Add(t.Context(), d.Ledger, agents.AgentUpdate{Name: name})
+	_, _, added := agents.Add(t.Context(), d.Ledger, agents.Update{Name: name})
 	_, grouped := agents.SetGroup(t.Context(), d.Ledger, name, nil)
 	_, joined := agents.SetGroup(t.Context(), d.Ledger, "g", []string{name})
 	for what, err := range map[string]error{

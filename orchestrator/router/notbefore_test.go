@@ -28,7 +28,7 @@ func TestNotBefore(t *testing.T) {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, "a")
-			f.add(agents.AgentUpdate{Name: "b", Deliver: &target})
+			f.add(agents.Update{Name: "b", Deliver: &target})
 			const due = "2026-01-02T05:04:05.000Z"
 			late := f.send("a", "b", in(2*time.Hour))
 			soon := f.send("a", "b")
@@ -57,7 +57,7 @@ func TestNotBefore(t *testing.T) {
 			want(t, "overdue", state.Overdue, int64(0))
 			want(t, "next run", f.nextDue(), "2026-01-02T05:04:05.000Z")
 			f.clock.advance(time.Hour - time.Millisecond)
-			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 && ms[0].ID == late {
+			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 && ms[0].ID == late {
 				t.Errorf("a reader gets it too early: %v, %v", ms, err)
 			}
 			f.deliver()
@@ -175,7 +175,7 @@ func TestNotBeforeAndItsEnds(t *testing.T) {
 	m := f.message(letter)
 	want(t, "next attempt", m.NextAttemptAt, "2026-01-02T04:04:05.000Z")
 	want(t, "expiry", m.ExpiresAt, "2026-01-09T04:04:05.000Z")
-	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "c", Limit: 1}); err != nil || len(ms) > 0 {
+	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "c", Limit: 1}); err != nil || len(ms) > 0 {
 		t.Errorf("a reader got %v, %v", ms, err)
 	}
 	f.clock.advance(time.Hour)
@@ -255,10 +255,10 @@ func TestNotBeforeWakesTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbleFixture(t)
 		defer f.Close()
-		f.add(agents.AgentUpdate{Name: "a"})
+		f.add(agents.Update{Name: "a"})
 		id := f.send("a", "a", in(time.Minute))
 		began := time.Now()
-		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1, Timeout: time.Hour})
+		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: time.Hour})
 		if err != nil || len(ms) != 1 || ms[0].ID != id {
 			t.Fatalf("%v, %v", ms, err)
 		}

@@ -127,7 +127,7 @@ func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	_, err := r.DeliverAll(ctx, delivery.DeliverOptions{})
 	done("delivering", err)
 	o.reading.Lock() // two readers would note out of order what they got
-	ms, _, err := reading.Wait(context.WithoutCancel(ctx), r.Ledger, reading.WaitOptions{Recipient: "good_reader", Limit: 7})
+	ms, _, err := reading.Wait(context.WithoutCancel(ctx), r.Ledger, reading.Options{Recipient: "good_reader", Limit: 7})
 	done("reading", err)
 	for i := range ms {
 		if ms[i].Type == goodType {
@@ -137,7 +137,7 @@ func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	o.reading.Unlock()
 	_, err = retention.ClearOld(ctx, r.Ledger, retention.ClearOptions{OlderThan: 5 * time.Second})
 	done("clearing", err)
-	_, err = sessions.NewSessions(r.Ledger).Look(ctx)
+	_, err = sessions.New(r.Ledger).Look(ctx)
 	done("looking at sessions", err)
 	done("the heartbeat", daemons.Beat(ctx, r.Ledger, ""))
 	_, err = overview.Status(ctx, r.Ledger)
@@ -180,7 +180,7 @@ func (o *oddRun) ask(ctx context.Context) {
 			o.t.Errorf("the doctor: %+v", found)
 		}
 	}
-	_, _, err = agents.Add(ctx, o.Ledger, agents.AgentUpdate{Name: "good_reader"})
+	_, _, err = agents.Add(ctx, o.Ledger, agents.Update{Name: "good_reader"})
 	must("updating an agent", err)
 	_, err = o.SetSetting(ctx, "retry.max_retries", "2")
 	must("setting", err)
@@ -194,7 +194,7 @@ func (o *oddRun) ask(ctx context.Context) {
 		fine("polling", err)
 		_, err = messages.Send(ctx, o.Ledger, orchestrator.Draft{Sender: "odd1", Recipient: name, Payload: []byte("1")})
 		fine("sending", err)
-		_, _, err = reading.Wait(ctx, o.Ledger, reading.WaitOptions{Recipient: name, Limit: 10})
+		_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: name, Limit: 10})
 		fine("waiting", err)
 	}
 	for _, id := range o.texts(`SELECT message_id FROM agent_message WHERE message_type IS NOT 'good' LIMIT 30`) {

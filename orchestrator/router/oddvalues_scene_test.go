@@ -77,7 +77,7 @@ func (o *oddRun) approved(ctx context.Context, name string) questions.Device {
 }
 
 func (o *oddRun) asked(ctx context.Context, asker string, devices ...string) string {
-	return o.question(devices, func(d *questions.QuestionDraft) { d.Asker, d.TTL = asker, 24*time.Hour }).ID
+	return o.question(devices, func(d *questions.Draft) { d.Asker, d.TTL = asker, 24*time.Hour }).ID
 }
 
 func (o *oddRun) makeGood(ctx context.Context) {
@@ -97,8 +97,8 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.no(err)
 	_, _, err = agents.IssueToken(ctx, o.Ledger, "odd1", true, 0)
 	o.no(err)
-	o.add(agents.AgentUpdate{Name: "odd1", SilentAfter: new(time.Minute)})
-	o.add(agents.AgentUpdate{Name: "odd3", StartCommand: new("true")})
+	o.add(agents.Update{Name: "odd1", SilentAfter: new(time.Minute)})
+	o.add(agents.Update{Name: "odd3", StartCommand: new("true")})
 	o.setting("ralph.pm", "odd3")
 	o.setting("retry.ladder", "20s,1m")
 
@@ -111,10 +111,10 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.send("odd1", "odd3", func(d *orchestrator.Draft) { d.TTL = time.Hour })
 	o.send("odd1", "user")
 	o.deliver()
-	_, _, err = reading.Wait(ctx, o.Ledger, reading.WaitOptions{Recipient: "odd1", Limit: 1,
+	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "odd1", Limit: 1,
 		Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", PID: os.Getpid()}})
 	o.no(err)
-	begun, err := sessions.NewSessions(o.Ledger).Begin(ctx, "odd3", "")
+	begun, err := sessions.New(o.Ledger).Begin(ctx, "odd3", "")
 	if o.no(err); begun == nil {
 		o.t.Fatal("there is no session to begin")
 	}
@@ -122,7 +122,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	th := o.thread("odd1", "odd2", "odd3")
 	o.mustPost(th.ID, "odd1", "odd2")
 	other := o.thread("odd3", "odd1")
-	_, err = threads.Close(ctx, o.Ledger, threads.ThreadChange{Session: room, Thread: other.ID, By: "odd3"}, threads.Closing{Summary: "done"})
+	_, err = threads.Close(ctx, o.Ledger, threads.Change{Session: room, Thread: other.ID, By: "odd3"}, threads.Closing{Summary: "done"})
 	o.no(err)
 	for _, kind := range []orchestrator.RequestKind{orchestrator.PlanApproval, orchestrator.Shutdown} {
 		o.mustAsk(kind, "odd1", "odd3")
@@ -176,12 +176,12 @@ func (o *oddRun) checkGood(ctx context.Context) {
 	token, err := agents.Authenticate(ctx, o.Ledger, o.good.token)
 	must("the good token", err)
 	want(o.t, "whose token it is", token.Agent, "good_sender")
-	read, err := threads.Read(ctx, o.Ledger, threads.ThreadReading{Thread: o.good.thread.ID, Agent: "good_reader", Limit: 1000})
+	read, err := threads.Read(ctx, o.Ledger, threads.ReadOptions{Thread: o.good.thread.ID, Agent: "good_reader", Limit: 1000})
 	must("reading the good thread", err)
 	for i := range read.Posts {
 		o.posts = append(o.posts, read.Posts[i].ID)
 	}
-	left, _, err := reading.Wait(ctx, o.Ledger, reading.WaitOptions{Recipient: "good_taker", Limit: 10})
+	left, _, err := reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "good_taker", Limit: 10})
 	must("waiting for what another reader has", err)
 	want(o.t, "messages of another reader", len(left), 0)
 	_, err = messages.Acknowledge(ctx, o.Ledger, o.good.lent, "good_taker")
@@ -219,9 +219,9 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 	must("trials", err)
 	_, err = delivery.TryDevices(ctx, o.Ledger)
 	must("trials of devices", err)
-	th, err := threads.Create(ctx, o.Ledger, threads.ThreadDraft{Session: room, Name: "another", Creator: "good_sender"})
+	th, err := threads.Create(ctx, o.Ledger, threads.Draft{Session: room, Name: "another", Creator: "good_sender"})
 	must("a new thread", err)
-	_, _, err = threads.AddParticipant(ctx, o.Ledger, threads.ThreadChange{Session: room, Thread: th.ID, By: "good_sender"}, "good_wire")
+	_, _, err = threads.AddParticipant(ctx, o.Ledger, threads.Change{Session: room, Thread: th.ID, By: "good_sender"}, "good_wire")
 	must("a new participant", err)
 	o.paired("good too")
 	_, err = agents.Join(ctx, o.Ledger, agents.Joining{Session: session, Agent: "good_reader"})
@@ -233,12 +233,12 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 			o.clock.advance(time.Millisecond)
 		}
 	})
-	_, _, err = reading.Wait(ctx, o.Ledger, reading.WaitOptions{Recipient: "good_reader", Limit: 1, For: []string{"good_wire"}, Timeout: time.Millisecond})
+	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "good_reader", Limit: 1, For: []string{"good_wire"}, Timeout: time.Millisecond})
 	fine("waiting for somebody", err)
 	end()
 	passing.Wait()
 
-	asked, err := questions.List(ctx, o.Ledger, questions.QuestionFilter{Limit: 30})
+	asked, err := questions.List(ctx, o.Ledger, questions.Filter{Limit: 30})
 	must("questions", err)
 	for _, q := range asked {
 		_, err = questions.Get(ctx, o.Ledger, q.ID)
@@ -255,9 +255,9 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		fine("an alert", err)
 	}
 	for _, id := range o.texts(`SELECT thread_id FROM threads LIMIT 10`) {
-		_, err = threads.Read(ctx, o.Ledger, threads.ThreadReading{Thread: id, Limit: 100})
+		_, err = threads.Read(ctx, o.Ledger, threads.ReadOptions{Thread: id, Limit: 100})
 		fine("reading a thread", err)
-		_, err = threads.Close(ctx, o.Ledger, threads.ThreadChange{Session: room, Thread: id}, threads.Closing{Summary: "over"})
+		_, err = threads.Close(ctx, o.Ledger, threads.Change{Session: room, Thread: id}, threads.Closing{Summary: "over"})
 		fine("closing a thread", err)
 	}
 	for _, id := range o.texts(`SELECT request_id FROM team_requests LIMIT 10`) {

@@ -185,7 +185,7 @@ func TestNumbersWrittenByHand(t *testing.T) {
 	f.sql(`UPDATE agent_message SET seq = 1 WHERE message_id = 'odd1'`)
 	third := f.send("a", "b")
 	f.deliver()
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 10})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func TestMigratedEqualsFresh(t *testing.T) {
 		t.Errorf("migrated:\n%s\nfresh:\n%s", strings.Join(b, "\n"), strings.Join(a, "\n"))
 	}
 	for _, name := range []string{"a", "b"} {
-		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -52,7 +52,7 @@ func (f *fixture) archiveAll() {
 	f.sql(`DELETE FROM agent_message`)
 }
 
-func (f *fixture) readThread(o threads.ThreadReading) threads.ReadPosts {
+func (f *fixture) readThread(o threads.ReadOptions) threads.ReadPosts {
 	f.t.Helper()
 	read, err := threads.Read(f.t.Context(), f.Ledger, o)
 	if err != nil {
@@ -87,7 +87,7 @@ func TestReadThread(t *testing.T) {
 	want(t, "unread for c, archived posts aside", f.unreadPosts("c"), 5)
 	for _, limit := range []int{1, 4, 100} {
 		var ids []string
-		o := threads.ThreadReading{Thread: th.ID, Agent: "c", All: true, Peek: true, Limit: limit}
+		o := threads.ReadOptions{Thread: th.ID, Agent: "c", All: true, Peek: true, Limit: limit}
 		for {
 			read := f.readThread(o)
 			for i := range read.Posts {
@@ -100,22 +100,22 @@ func TestReadThread(t *testing.T) {
 		}
 		want(t, fmt.Sprint("posts, ", limit, " at a time"), strings.Join(ids, " "), strings.Join(posted, " "))
 	}
-	lost := f.readThread(threads.ThreadReading{Thread: th.ID, Agent: "C", Limit: 6})
+	lost := f.readThread(threads.ReadOptions{Thread: th.ID, Agent: "C", Limit: 6})
 	want(t, "read", len(lost.Posts), 6)
 	want(t, "unread for c", f.unreadPosts("c"), 3)
 	if err := reading.Unread(t.Context(), f.Ledger, lost.Posts); err != nil {
 		t.Fatal(err)
 	}
-	again := f.readThread(threads.ThreadReading{Thread: th.ID, Agent: "c", Limit: 100})
+	again := f.readThread(threads.ReadOptions{Thread: th.ID, Agent: "c", Limit: 100})
 	want(t, "read again", len(again.Posts), 9)
 	want(t, "unread for c", f.unreadPosts("c"), 0)
 	want(t, "unread for b", f.unreadPosts("b"), 3)
 	if ms, _ := f.takePosts("c", 9); len(ms) != 0 {
 		t.Errorf("a wait for any post then takes %v", ms)
 	}
-	f.readThread(threads.ThreadReading{Thread: th.ID, Agent: "c", All: true, Limit: 2})
+	f.readThread(threads.ReadOptions{Thread: th.ID, Agent: "c", All: true, Limit: 2})
 	want(t, "unread after the beginning was read anew", f.unreadPosts("c"), 0)
-	_, err := threads.Read(t.Context(), f.Ledger, threads.ThreadReading{Thread: th.ID, Agent: "d", Limit: 9})
+	_, err := threads.Read(t.Context(), f.Ledger, threads.ReadOptions{Thread: th.ID, Agent: "d", Limit: 9})
 	wantCode(t, err, orchestrator.NotFound)
 }
 
@@ -126,16 +126,16 @@ func TestRenameThread(t *testing.T) {
 	th := f.thread("a", "b")
 	notice := threads.Notice{Type: "thread_renamed", Payload: []byte(`"it has another name"`)}
 	for i, by := range []string{"a", "b"} {
-		got, renamed, err := threads.Rename(t.Context(), f.Ledger, threads.ThreadChange{Session: room, Thread: th.ID, By: by}, "another", notice)
+		got, renamed, err := threads.Rename(t.Context(), f.Ledger, threads.Change{Session: room, Thread: th.ID, By: by}, "another", notice)
 		if err != nil || renamed != (i == 0) || got.Name != "another" {
 			t.Errorf("%+v, %v, %v", got, renamed, err)
 		}
 	}
 	want(t, "unread", f.unreadPosts("b"), 1)
 	want(t, "messages", f.count(`agent_message`), "1")
-	_, _, err := threads.Rename(t.Context(), f.Ledger, threads.ThreadChange{Session: room, Thread: th.ID, By: "a"}, "two\nlines", notice)
+	_, _, err := threads.Rename(t.Context(), f.Ledger, threads.Change{Session: room, Thread: th.ID, By: "a"}, "two\nlines", notice)
 	wantCode(t, err, orchestrator.InvalidParams)
 	f.closeThread(th.ID)
-	_, _, err = threads.Rename(t.Context(), f.Ledger, threads.ThreadChange{Session: room, Thread: th.ID, By: "a"}, "late", notice)
+	_, _, err = threads.Rename(t.Context(), f.Ledger, threads.Change{Session: room, Thread: th.ID, By: "a"}, "late", notice)
 	wantCode(t, err, orchestrator.Conflict)
 }

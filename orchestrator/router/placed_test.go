@@ -71,7 +71,7 @@ func TestReadPlaced(t *testing.T) {
 		t.Errorf("through another target: %v, %v", ms, err)
 	}
 
-	f.add(agents.AgentUpdate{Name: "b", SilentAfter: new(time.Minute)})
+	f.add(agents.Update{Name: "b", SilentAfter: new(time.Minute)})
 	heard := func() int { return len(f.rows(`SELECT heard_at FROM heartbeats WHERE agent = 'b'`)) }
 	read("looking", 1, false, true, low)
 	want(t, "heard of when it looks", heard(), 0)

@@ -235,7 +235,7 @@ func TestPostponedIsNotForTheFallback(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
 	target, fallback := "wire:b", "jsonl:"+filepath.Join(t.TempDir(), "b.jsonl")
-	f.add(agents.AgentUpdate{Name: "b", Deliver: &target, Fallback: &fallback})
+	f.add(agents.Update{Name: "b", Deliver: &target, Fallback: &fallback})
 	id := f.send("a", "b")
 	f.wire.set(refusing(errLater))
 	want(t, "delivered", f.deliver().Delivered, 0)
@@ -264,12 +264,12 @@ func TestPostponedIsDueElsewhere(t *testing.T) {
 			sent := []string{f.send("a", "b"), f.send("c", "b")}
 			f.deliver()
 			if test.inbox != "" {
-				f.add(agents.AgentUpdate{Name: "b", Deliver: &test.inbox})
+				f.add(agents.Update{Name: "b", Deliver: &test.inbox})
 			}
 			if test.more {
 				sent = append(sent, f.send("a", "b"), f.send("c", "b"))
 			}
-			ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 10})
+			ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 			if err != nil {
 				t.Fatal(err)
 			}

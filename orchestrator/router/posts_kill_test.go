@@ -56,7 +56,7 @@ func TestKilledPosterLeavesWholePosts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mailroom.db")
 	f := &fixture{Engine: openAt(t, path), t: t, path: path}
 	for _, name := range []string{"a", "b", "c"} {
-		f.add(agents.AgentUpdate{Name: name})
+		f.add(agents.Update{Name: name})
 	}
 	th := f.thread("a", "b", "c")
 	answered := map[string]bool{}

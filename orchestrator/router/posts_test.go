@@ -21,7 +21,7 @@ func TestClosingIsTold(t *testing.T) {
 	f := newFixture(t, "a", "b", "c", "gone", "left")
 	th := f.thread("a", "b", "c", "gone", "left")
 	f.mustPost(th.ID, "a", "c")
-	change := threads.ThreadChange{Session: room, Thread: th.ID, By: "B"}
+	change := threads.Change{Session: room, Thread: th.ID, By: "B"}
 	if _, err := threads.RemoveParticipant(t.Context(), f.Ledger, change, "left"); err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +36,11 @@ func TestClosingIsTold(t *testing.T) {
 	wantRows(t, f.rows(`SELECT recipient, sender, status FROM agent_message WHERE message_type = 'thread_closed' ORDER BY seq`),
 		"thread:"+th.ID+" system delivered", "a system pending", "c system pending")
 	for agent, n := range map[string]int{"a": 1, "b": 0, "c": 2, "left": 0} {
-		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: agent, Limit: 9})
+		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: 9})
 		if err != nil || len(ms) != n {
 			t.Errorf("%s got %v, %v, want %d", agent, ms, err, n)
 		}
-		if again, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: agent, Limit: 9}); err != nil || len(again) != 0 {
+		if again, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: 9}); err != nil || len(again) != 0 {
 			t.Errorf("%s got %v again, %v", agent, again, err)
 		}
 	}

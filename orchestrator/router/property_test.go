@@ -167,7 +167,7 @@ func (m *machine) doReplay(rt *rapid.T) {
 }
 
 func (m *machine) doRead(rt *rapid.T) {
-	ms, _, err := reading.Wait(m.t.Context(), m.Ledger, reading.WaitOptions{Recipient: "inboxed", Limit: rapid.IntRange(1, 4).Draw(rt, "limit")})
+	ms, _, err := reading.Wait(m.t.Context(), m.Ledger, reading.Options{Recipient: "inboxed", Limit: rapid.IntRange(1, 4).Draw(rt, "limit")})
 	if err != nil {
 		rt.Fatal(err)
 	}

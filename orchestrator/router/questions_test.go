@@ -65,13 +65,13 @@ func (f *fixture) paired(name string) (d questions.Device, token string) {
 	return d, token
 }
 
-func (f *fixture) question(devices []string, change ...func(*questions.QuestionDraft)) questions.Question {
+func (f *fixture) question(devices []string, change ...func(*questions.Draft)) questions.Question {
 	f.t.Helper()
 	id, err := questions.NewSignalID(f.Ledger, "q-")
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	d := questions.QuestionDraft{ID: id, Asker: "builder", Encrypted: true, Body: "c2VhbGVk", TTL: time.Hour, Devices: devices}
+	d := questions.Draft{ID: id, Asker: "builder", Encrypted: true, Body: "c2VhbGVk", TTL: time.Hour, Devices: devices}
 	for _, c := range change {
 		c(&d)
 	}
@@ -129,7 +129,7 @@ func TestQuestionIsAnswered(t *testing.T) {
 	q := f.question(ids)
 	sameLines(t, f.pushes(), "device:"+ids[0]+" question "+q.ID, "device:"+ids[1]+" question "+q.ID, "device:"+ids[2]+" question "+q.ID)
 	got, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[1], "sealed answer")
-	if err != nil || got.Status != questions.QuestionAnswered || got.AnsweredBy != ids[1] || got.Answer != "sealed answer" {
+	if err != nil || got.Status != questions.Answered || got.AnsweredBy != ids[1] || got.Answer != "sealed answer" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	sameLines(t, f.pushes(), "device:"+ids[0]+" ended "+q.ID+" answered", "device:"+ids[2]+" ended "+q.ID+" answered")
@@ -189,7 +189,7 @@ func TestQuestionEnds(t *testing.T) {
 	if _, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID, "reviewer"); orchestrator.CodeOf(err) != orchestrator.NotFound {
 		t.Errorf("somebody else took it back: %v", err)
 	}
-	if q, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID, "builder"); err != nil || q.Status != questions.QuestionCancelled {
+	if q, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID, "builder"); err != nil || q.Status != questions.Cancelled {
 		t.Fatalf("%+v, %v", q, err)
 	}
 	sameLines(t, f.pushes()) // it was not pushed yet, so nobody is told anything
@@ -202,10 +202,10 @@ func TestQuestionEnds(t *testing.T) {
 	}
 	unseen := f.question(ids)
 	f.clock.advance(2 * time.Hour)
-	if q, err := questions.Get(t.Context(), f.Ledger, unseen.ID); err != nil || q.Status != questions.QuestionExpired {
+	if q, err := questions.Get(t.Context(), f.Ledger, unseen.ID); err != nil || q.Status != questions.Expired {
 		t.Fatalf("a look expires it: %+v, %v", q, err)
 	}
-	if list, err := questions.List(t.Context(), f.Ledger, questions.QuestionFilter{Status: questions.QuestionExpired}); err != nil || len(list) != 2 {
+	if list, err := questions.List(t.Context(), f.Ledger, questions.Filter{Status: questions.Expired}); err != nil || len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
@@ -248,7 +248,7 @@ func TestRefusedAnswer(t *testing.T) {
 	if err := questions.RefuseAnswer(t.Context(), f.Ledger, q.ID, "forged", "its signature is wrong"); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.Status != questions.QuestionPending || got.Answer != "" || got.AnsweredBy != "" {
+	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.Status != questions.Pending || got.Answer != "" || got.AnsweredBy != "" {
 		t.Fatalf("%+v", got)
 	}
 	sameLines(t, f.pushes(), "device:"+ids[0]+" question "+q.ID)
@@ -257,7 +257,7 @@ func TestRefusedAnswer(t *testing.T) {
 	if err := questions.RefuseAnswer(t.Context(), f.Ledger, q.ID, "forged again", "why"); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.Status != questions.QuestionExpired {
+	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.Status != questions.Expired {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -275,29 +275,29 @@ func TestWaitQuestion(t *testing.T) {
 		}
 		defer r.Close()
 		f := &fixture{Engine: r, t: t}
-		f.add(agents.AgentUpdate{Name: "builder"})
+		f.add(agents.Update{Name: "builder"})
 		d, _ := f.paired("phone")
 		if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil {
 			t.Fatal(err)
 		}
 		for name, c := range map[string]struct {
 			act  func(q questions.Question) error
-			want questions.QuestionStatus
+			want questions.Status
 			took time.Duration
 		}{
 			"answered": {func(q questions.Question) error {
 				_, err := questions.Answer(t.Context(), f.Ledger, q.ID, d.ID, "yes")
 				return err
-			}, questions.QuestionAnswered, 0},
+			}, questions.Answered, 0},
 			"cancelled": {func(q questions.Question) error {
 				_, err := questions.Cancel(t.Context(), f.Ledger, q.ID, "")
 				return err
-			}, questions.QuestionCancelled, 0},
-			"expired":    {func(questions.Question) error { return nil }, questions.QuestionExpired, time.Hour},
-			"still open": {func(questions.Question) error { return nil }, questions.QuestionPending, 2 * time.Hour},
+			}, questions.Cancelled, 0},
+			"expired":    {func(questions.Question) error { return nil }, questions.Expired, time.Hour},
+			"still open": {func(questions.Question) error { return nil }, questions.Pending, 2 * time.Hour},
 		} {
-			q := f.question(nil, func(d *questions.QuestionDraft) {
-				if c.want == questions.QuestionPending {
+			q := f.question(nil, func(d *questions.Draft) {
+				if c.want == questions.Pending {
 					d.TTL = 24 * time.Hour
 				}
 			})
@@ -332,8 +332,8 @@ func TestWaitQuestion(t *testing.T) {
 func TestClearAnswers(t *testing.T) {
 	t.Parallel()
 	f, ids := phoneFixture(t, 1)
-	clear := func(body string) func(*questions.QuestionDraft) {
-		return func(d *questions.QuestionDraft) { d.Encrypted, d.Body = false, body }
+	clear := func(body string) func(*questions.Draft) {
+		return func(d *questions.Draft) { d.Encrypted, d.Body = false, body }
 	}
 	for _, c := range []struct {
 		body, answer string
@@ -368,7 +368,7 @@ func TestOpenQuestionsAreBounded(t *testing.T) {
 	for range 100 {
 		f.question(ids)
 	}
-	d := questions.QuestionDraft{ID: "q-more", Asker: "builder", Body: "x", TTL: time.Hour}
+	d := questions.Draft{ID: "q-more", Asker: "builder", Body: "x", TTL: time.Hour}
 	_, _, err := questions.Ask(t.Context(), f.Ledger, d)
 	wantCode(t, err, orchestrator.Unavailable)
 	d.Asker = "reviewer"
@@ -376,7 +376,7 @@ func TestOpenQuestionsAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	for change, code := range map[string]orchestrator.Code{"asker": orchestrator.UnknownSender, "user": orchestrator.UnknownSender, "ttl": orchestrator.InvalidParams, "body": orchestrator.InvalidParams} {
-		d := questions.QuestionDraft{ID: "q-" + change, Asker: "reviewer", Body: "x", TTL: time.Hour}
+		d := questions.Draft{ID: "q-" + change, Asker: "reviewer", Body: "x", TTL: time.Hour}
 		switch change {
 		case "asker":
 			d.Asker = "nobody"
@@ -396,7 +396,7 @@ func TestOpenQuestionsAreBounded(t *testing.T) {
 func TestQuestionsAreCleared(t *testing.T) {
 	t.Parallel()
 	f, ids := phoneFixture(t, 1)
-	open := f.question(ids, func(d *questions.QuestionDraft) { d.TTL = 30 * 24 * time.Hour })
+	open := f.question(ids, func(d *questions.Draft) { d.TTL = 30 * 24 * time.Hour })
 	over := f.question(ids)
 	if _, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: "a-1", Sender: "builder", Body: "x", Devices: ids}); err != nil {
 		t.Fatal(err)
@@ -413,7 +413,7 @@ func TestQuestionsAreCleared(t *testing.T) {
 	if _, err := questions.Get(t.Context(), f.Ledger, over.ID); orchestrator.CodeOf(err) != orchestrator.NotFound {
 		t.Error(err)
 	}
-	if q, err := questions.Get(t.Context(), f.Ledger, open.ID); err != nil || q.Status != questions.QuestionPending {
+	if q, err := questions.Get(t.Context(), f.Ledger, open.ID); err != nil || q.Status != questions.Pending {
 		t.Errorf("%+v, %v", q, err)
 	}
 	if list, err := questions.Alerts(t.Context(), f.Ledger, time.Time{}, 10); err != nil || len(list) != 0 {
@@ -437,7 +437,7 @@ func TestQuestionAskedInTheFuture(t *testing.T) {
 	f.deliver()
 	f.clock.advance(orchestrator.MaxTTL)
 	f.deliver()
-	if got, err := questions.Get(t.Context(), f.Ledger, q.ID); err != nil || got.Status != questions.QuestionExpired {
+	if got, err := questions.Get(t.Context(), f.Ledger, q.ID); err != nil || got.Status != questions.Expired {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // takeFor takes what is unread for an agent, under a lease unless that is 0.
 func (f *fixture) takeFor(agent string, lease time.Duration) (ms []orchestrator.Message) {
 	f.t.Helper()
-	ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{
+	ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{
 		Recipient: agent, Limit: 10, Lease: messages.ReadingLease{For: lease, Holder: "wait"},
 	})
 	if err != nil {
@@ -172,7 +172,7 @@ func TestReadingLeaseWrittenByHand(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")
 	read, unread, forged := f.send("a", "b"), f.send("a", "b"), f.send("a", "b")
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestUnreadUnderALease(t *testing.T) {
 func TestReadingLeaseBounds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "b")
-	for _, o := range []reading.WaitOptions{
+	for _, o := range []reading.Options{
 		{Lease: messages.ReadingLease{For: time.Second - 1}}, {Lease: messages.ReadingLease{For: -time.Second}},
 		{Lease: messages.ReadingLease{For: 24*time.Hour + 1}},
 		{Lease: messages.ReadingLease{For: time.Second}, Peek: true},
@@ -290,7 +290,7 @@ func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 		t.Skip("there is no sleep to be the reader:", err)
 	}
 	defer reader.Process.Kill()
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{
 		Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", PID: reader.Process.Pid},
 	})
 	if err != nil {
@@ -310,7 +310,7 @@ func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	}
 	waiting := make(chan taken, 1)
 	go func() {
-		ms, _, err := reading.Wait(ctx, f.open().Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour})
+		ms, _, err := reading.Wait(ctx, f.open().Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour})
 		waiting <- taken{ms, err}
 	}()
 	reader.Process.Kill()
@@ -355,7 +355,7 @@ func TestNeverTwoReadersUnderALease(t *testing.T) {
 		r := f.open()
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil && !over(); n++ {
-				ms, _, err := reading.Wait(ctx, r.Ledger, reading.WaitOptions{Recipient: "b", Limit: 3, Lease: messages.ReadingLease{For: time.Hour, Holder: "wait"}})
+				ms, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "b", Limit: 3, Lease: messages.ReadingLease{For: time.Hour, Holder: "wait"}})
 				if err != nil {
 					t.Error(err)
 					return

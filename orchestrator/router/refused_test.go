@@ -16,7 +16,7 @@ func TestRefusedForGood(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
 	target, fallback := "wire:b", "jsonl:"+filepath.Join(t.TempDir(), "b.jsonl")
-	f.add(agents.AgentUpdate{Name: "b", Deliver: &target, Fallback: &fallback})
+	f.add(agents.Update{Name: "b", Deliver: &target, Fallback: &fallback})
 	id := f.send("a", "b")
 	f.wire.set(refusing(fmt.Errorf("exit status 65: %w", orchestrator.ErrRefused)))
 	d := f.deliver()

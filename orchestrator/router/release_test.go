@@ -75,7 +75,7 @@ func TestReleaseWakes(t *testing.T) {
 	wantTaken(t, f.takeFor("b", time.Hour), id)
 	waiting := make(chan []orchestrator.Message, 1)
 	go func() {
-		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Minute})
+		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Minute})
 		if err != nil {
 			t.Error(err)
 		}
@@ -97,7 +97,7 @@ func TestReleaseMany(t *testing.T) {
 	}
 	elsewhere := f.send("a", "w")
 	f.deliver()
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1000})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1000})
 	if err != nil || len(ms) != 120 {
 		t.Fatal(len(ms), err)
 	}

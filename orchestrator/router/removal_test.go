@@ -70,12 +70,12 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	wantRows(t, f.rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b'`))
 	wantRows(t, f.rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? AND event = 'failed'`, unread), "delivered failed")
 
-	if _, created, err := agents.Add(t.Context(), f.Ledger, agents.AgentUpdate{Name: "b"}); err != nil || !created {
+	if _, created, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b"}); err != nil || !created {
 		t.Fatalf("added again: %t, %v", created, err)
 	}
 	f.deliver()
 	wantRows(t, f.rows(`SELECT message_id FROM b_inbox`))
-	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 {
+	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 {
 		t.Errorf("the later agent got %v, %v", ms, err)
 	}
 	if released, err := messages.ReleaseAll(t.Context(), f.Ledger, "b", "b"); err != nil || len(released) > 0 {
@@ -158,7 +158,7 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")
 	role, ctx := "writes", t.Context()
-	f.add(agents.AgentUpdate{Name: "b", Role: &role})
+	f.add(agents.Update{Name: "b", Role: &role})
 	secret, _, err := agents.IssueToken(ctx, f.Ledger, "b", false, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	f.send("b", "a", func(d *orchestrator.Draft) { d.IdempotencyKey = "k" })
 	waiting := make(chan error, 1)
 	go func() {
-		_, _, err := reading.Wait(ledger.WithIdentity(short(t), "b"), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1, Timeout: time.Hour})
+		_, _, err := reading.Wait(ledger.WithIdentity(short(t), "b"), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour})
 		waiting <- err
 	}()
 	want(t, "given up", f.remove("b"), 0)
@@ -187,13 +187,13 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	errors.As(err, &refused)
 	_, err = messages.Replay(ctx, f.Ledger, refused.MessageID, "")
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
-	_, _, err = reading.Wait(ledger.WithIdentity(ctx, "b"), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1})
+	_, _, err = reading.Wait(ledger.WithIdentity(ctx, "b"), f.Ledger, reading.Options{Recipient: "b", Limit: 1})
 	wantRemoved(t, err, orchestrator.UnknownSender)
-	_, _, err = reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 1, Timeout: time.Second, For: []string{"b"}})
+	_, _, err = reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: time.Second, For: []string{"b"}})
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
 	_, err = agents.Join(ledger.WithIdentity(ctx, "b"), f.Ledger, agents.Joining{Session: room, Agent: "b"})
 	wantRemoved(t, err, orchestrator.UnknownSender)
-	_, err = threads.Create(ctx, f.Ledger, threads.ThreadDraft{Session: room, Name: "t", Creator: "a", Participants: []string{"b"}})
+	_, err = threads.Create(ctx, f.Ledger, threads.Draft{Session: room, Name: "t", Creator: "a", Participants: []string{"b"}})
 	wantRemoved(t, err, orchestrator.NotFound)
 	_, err = delivery.Poll(ctx, f.Ledger, "b", 1)
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
@@ -214,7 +214,7 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 		t.Errorf("known: %v, %v", agents, err)
 	}
 
-	added := f.add(agents.AgentUpdate{Name: "b"})
+	added := f.add(agents.Update{Name: "b"})
 	want(t, "role of the one that begins anew", added.Role, "")
 	wantRows(t, f.rows(`SELECT * FROM removed_agents`))
 	again, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note", Payload: []byte(`2`), IdempotencyKey: "k"})
@@ -231,7 +231,7 @@ func TestQuestionsOfARemovedAgent(t *testing.T) {
 	if _, err := questions.Answer(t.Context(), f.Ledger, answered.ID, devices[0], "for the former one"); err != nil {
 		t.Fatal(err)
 	}
-	f.add(agents.AgentUpdate{Name: "a"})
+	f.add(agents.Update{Name: "a"})
 	f.remove("builder")
 	wantRows(t, f.rows(`SELECT question_id, status, answer FROM signal_questions ORDER BY question_id = ?`, answered.ID), q.ID+" cancelled ", answered.ID+" cancelled ")
 	wantRows(t, f.rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? ORDER BY id DESC LIMIT 1`, answered.ID), "answered cancelled")
@@ -245,7 +245,7 @@ func TestRequestsOfARemovedAgent(t *testing.T) {
 	f.send("b", "c", func(d *orchestrator.Draft) { d.AckWithin = time.Minute })
 	f.deliver()
 	f.remove("b")
-	f.add(agents.AgentUpdate{Name: "b", PlanModeRequired: new(true)})
+	f.add(agents.Update{Name: "b", PlanModeRequired: new(true)})
 	_, err := f.reply(f.Engine, orchestrator.PlanApproval, request.RequestID, true, "c", "b")
 	wantCode(t, err, orchestrator.Conflict)
 	f.clock.advance(time.Hour)

@@ -71,7 +71,7 @@ func TestRetention(t *testing.T) {
 		t.Errorf("the trace of a deleted message: %+v %v", stories, err)
 	}
 	// What is unread stays readable although its row is in the archive.
-	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 10})
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 	if err != nil || len(ms) != 1 || ms[0].ID != delivered {
 		t.Errorf("reading from the archive: %v %v", ms, err)
 	}
@@ -119,7 +119,7 @@ func TestClearOldFreesSpace(t *testing.T) {
 	}
 	f.deliver()
 	for {
-		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 1000})
+		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,5 +37,5 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 // newParts lists what the records add to the engine of one database, in the order in which it is called. Teams come before
 // threads: what answers a team's request joins no thread.
 func newParts() []*ledger.Part {
-	return []*ledger.Part{teams.TeamsPart(), threads.ThreadsPart(), agents.AgentsPart(), sessions.SessionsPart(), questions.QuestionsPart()}
+	return []*ledger.Part{teams.Part(), threads.Part(), agents.Part(), sessions.Part(), questions.Part()}
 }

@@ -66,7 +66,7 @@ func TestReplayOfAnUnknownSender(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "fix", reasons[0].Fix, "Add the agent with `mailroom agent add ghost`, then `mailroom dead_letters replay "+ghost+"`")
-	f.add(agents.AgentUpdate{Name: "late"})
+	f.add(agents.Update{Name: "late"})
 	replayed, skipped, err := messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 1})
 	if err != nil || skipped != 0 || len(replayed) != 1 || replayed[0].ID != late {
 		t.Errorf("replayed %v, skipped %d, %v", replayed, skipped, err)
@@ -77,7 +77,7 @@ func TestReplayOfAnUnknownSender(t *testing.T) {
 	}
 	want(t, "delivered", f.deliver().Delivered, 1)
 
-	f.add(agents.AgentUpdate{Name: "ghost"})
+	f.add(agents.Update{Name: "ghost"})
 	if _, err := messages.Replay(t.Context(), f.Ledger, ghost, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestHoldUnknown(t *testing.T) {
 	f.deliver()
 	want(t, "held", f.message(id).Held, true)
 	want(t, "status", f.message(id).Status, orchestrator.Pending)
-	f.add(agents.AgentUpdate{Name: "later"})
+	f.add(agents.Update{Name: "later"})
 	want(t, "delivered", f.deliver().Delivered, 1)
 	wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "held", "released", "delivered")
 }
@@ -318,7 +318,7 @@ func TestStrangersLearnNothingOfAnID(t *testing.T) {
 		"cancel":      func(id string) error { _, err := messages.Cancel(t.Context(), f.Ledger, id, "c"); return err },
 		"release":     func(id string) error { _, _, err := messages.Release(t.Context(), f.Ledger, id, "c"); return err },
 		"wait": func(id string) error {
-			_, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "c", Limit: 1, ReplyTo: id})
+			_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "c", Limit: 1, ReplyTo: id})
 			return err
 		},
 	} {

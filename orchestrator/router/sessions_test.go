@@ -38,9 +38,9 @@ func (f *fixture) begin(s *sessions.Sessions) *sessions.Begun {
 // addSession adds a, whose session the test plays, and returns who looks after it.
 func (f *fixture) addSession(deliver string) *sessions.Sessions {
 	f.t.Helper()
-	f.add(agents.AgentUpdate{Name: "b"})
-	f.add(agents.AgentUpdate{Name: "a", Deliver: &deliver, StartCommand: new("true")})
-	return sessions.NewSessions(f.Ledger)
+	f.add(agents.Update{Name: "b"})
+	f.add(agents.Update{Name: "a", Deliver: &deliver, StartCommand: new("true")})
+	return sessions.New(f.Ledger)
 }
 
 // A start that never got a process is made again; one that did may have done its work, and is not repeated where nobody can tell.
@@ -72,7 +72,7 @@ func TestRunsWhoseWatchdogDied(t *testing.T) {
 			}
 			f.clock.advance(time.Second)
 			want(t, "it runs", f.session(s).Running, true)
-			again := f.begin(sessions.NewSessions(f.open().Ledger)) // the next watchdog
+			again := f.begin(sessions.New(f.open().Ledger)) // the next watchdog
 			if (again != nil) != c.again || again != nil && again.Unread != 1 {
 				t.Errorf("again: %+v", again)
 			}
@@ -109,7 +109,7 @@ func TestWhatIsNewAfterGivingUp(t *testing.T) {
 			}
 			come()
 			come()
-			for fail(); f.standing("a").Run.State != sessions.RunGivenUp; fail() {
+			for fail(); f.standing("a").Run.State != sessions.GivenUp; fail() {
 				f.clock.advance(time.Hour)
 				want(t, "wanted an hour after a failure", f.session(s).Wanted, true)
 			}
@@ -117,7 +117,7 @@ func TestWhatIsNewAfterGivingUp(t *testing.T) {
 			come()
 			want(t, "wanted for what came in the millisecond of the last start", f.session(s).Wanted, true)
 			want(t, "wanted for it at the next look", f.session(s).Wanted, true)
-			for fail(); f.standing("a").Run.State != sessions.RunGivenUp; fail() {
+			for fail(); f.standing("a").Run.State != sessions.GivenUp; fail() {
 				f.clock.advance(time.Hour)
 				come()
 			}
@@ -126,7 +126,7 @@ func TestWhatIsNewAfterGivingUp(t *testing.T) {
 			want(t, "wanted when it was given up again", f.session(s).Wanted, false)
 			come()
 			want(t, "wanted for what came later", f.session(s).Wanted, true)
-			want(t, "wanted by the next watchdog", f.session(sessions.NewSessions(f.Ledger)).Wanted, true)
+			want(t, "wanted by the next watchdog", f.session(sessions.New(f.Ledger)).Wanted, true)
 		})
 	}
 }
@@ -186,15 +186,15 @@ func TestLeadHearsOfTheEndOfASession(t *testing.T) {
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "other", []string{"a", "b"}); err != nil {
 		t.Fatal(err)
 	}
-	f.add(agents.AgentUpdate{Name: "b", Role: new("Team-Lead")})
+	f.add(agents.Update{Name: "b", Role: new("Team-Lead")})
 	run(sessions.RunEnd{Outcome: "exit status 1", Failed: true}, works)
 	second := `a b default {"type":"idle_notification","from":"a","reason":"exit status 1"}`
 	wantRows(t, told(), first, "a b default null", second)
 	f.wire.set(failing("no"))
-	f.add(agents.AgentUpdate{Name: "b", Deliver: new("wire:b")})
+	f.add(agents.Update{Name: "b", Deliver: new("wire:b")})
 	run(sessions.RunEnd{Outcome: "exit status 0"}, works)
-	f.add(agents.AgentUpdate{Name: "b", Role: new("")})
-	f.add(agents.AgentUpdate{Name: "a", Role: new("team-lead")})
+	f.add(agents.Update{Name: "b", Role: new("")})
+	f.add(agents.Update{Name: "a", Role: new("team-lead")})
 	run(sessions.RunEnd{Outcome: "exit status 0"}, works)
 	want(t, "times told", len(told()), 4)
 	for range 5 {
@@ -328,7 +328,7 @@ func TestDeliveriesWakeWatchdogs(t *testing.T) {
 			f := bubbleFixture(t)
 			defer f.Close()
 			f.addSession(deliver)
-			f.add(agents.AgentUpdate{Name: "c"})
+			f.add(agents.Update{Name: "c"})
 			f.send("b", "a")
 			wakeups, stop, err := delivery.Wakeups(t.Context(), f.Ledger)
 			if err != nil {
@@ -392,8 +392,8 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 	}
 	says("with a, through wire:a", "the session of a is started for it by")
 	end(sessions.RunEnd{Outcome: "exit status 1", Failed: true, Output: "left out " + strings.Repeat("ü", 200) + "\none\n\ntwo ü\n"})
-	says("failed (exit status 1; it said last: one two ü) and is started again at 20", "What it printed is in "+sessions.SessionOutput(f.Ledger, "a"))
-	f.add(agents.AgentUpdate{Name: "a", StartCommand: new("false")})
+	says("failed (exit status 1; it said last: one two ü) and is started again at 20", "What it printed is in "+sessions.Output(f.Ledger, "a"))
+	f.add(agents.Update{Name: "a", StartCommand: new("false")})
 	says("and is started again at once")
 	end(sessions.RunEnd{Outcome: "exit status 2", Failed: true, Output: strings.Repeat("ü", 200)})
 	says("it said last: " + strings.Repeat("ü", 150) + ")")

@@ -42,7 +42,7 @@ func (s lateSlot) Release() {
 func (f *fixture) addGated(name string, limit int) {
 	f.t.Helper()
 	target := "gated:" + name
-	f.add(agents.AgentUpdate{Name: name, Deliver: &target, Concurrency: &limit})
+	f.add(agents.Update{Name: name, Deliver: &target, Concurrency: &limit})
 }
 
 // Of an agent's attempts as many are made at a time as it allows, and never more, however many deliver. Each sender's

@@ -30,17 +30,17 @@ func newTeam(t *testing.T) *fixture {
 }
 
 // ask asks a teammate for something, and returns the request's id.
-func (f *fixture) ask(kind orchestrator.RequestKind, from, to string, change ...func(*orchestrator.Draft)) (teams.TeamSent, error) {
+func (f *fixture) ask(kind orchestrator.RequestKind, from, to string, change ...func(*orchestrator.Draft)) (teams.Sent, error) {
 	d := orchestrator.Draft{Sender: from, Recipient: to, Type: string(kind) + "_request", SessionID: session}
 	for _, c := range change {
 		c(&d)
 	}
-	return teams.Ask(f.t.Context(), f.Ledger, teams.TeamRequest{Kind: kind, Draft: d, Payload: func(id string) (json.RawMessage, error) {
+	return teams.Ask(f.t.Context(), f.Ledger, teams.Request{Kind: kind, Draft: d, Payload: func(id string) (json.RawMessage, error) {
 		return json.RawMessage(fmt.Sprintf(`{"type":%q,"requestId":%q}`, d.Type, id)), nil
 	}})
 }
 
-func (f *fixture) mustAsk(kind orchestrator.RequestKind, from, to string) teams.TeamSent {
+func (f *fixture) mustAsk(kind orchestrator.RequestKind, from, to string) teams.Sent {
 	f.t.Helper()
 	sent, err := f.ask(kind, from, to)
 	if err != nil {
@@ -50,16 +50,16 @@ func (f *fixture) mustAsk(kind orchestrator.RequestKind, from, to string) teams.
 }
 
 // reply answers a request.
-func (f *fixture) reply(r *delivery.Engine, kind orchestrator.RequestKind, id string, approve bool, from, to string, change ...func(*orchestrator.Draft)) (teams.TeamSent, error) {
+func (f *fixture) reply(r *delivery.Engine, kind orchestrator.RequestKind, id string, approve bool, from, to string, change ...func(*orchestrator.Draft)) (teams.Sent, error) {
 	d := orchestrator.Draft{Sender: from, Recipient: to, Type: string(kind) + "_response", SessionID: session, Payload: json.RawMessage(`{"approve":true}`)}
 	for _, c := range change {
 		c(&d)
 	}
-	return teams.Answer(f.t.Context(), r.Ledger, teams.TeamAnswer{Kind: kind, RequestID: id, Approve: approve, Draft: d})
+	return teams.Answer(f.t.Context(), r.Ledger, teams.Reply{Kind: kind, RequestID: id, Approve: approve, Draft: d})
 }
 
 // say sends a plain message within the team.
-func (f *fixture) say(from, to string) (teams.TeamSent, error) {
+func (f *fixture) say(from, to string) (teams.Sent, error) {
 	return teams.Send(f.t.Context(), f.Ledger, orchestrator.Draft{Sender: from, Recipient: to, Type: "message", SessionID: session, Payload: json.RawMessage(`{"message":"hello"}`)})
 }
 
@@ -121,7 +121,7 @@ var requestStates = map[string]func(f *fixture, kind orchestrator.RequestKind) (
 
 func askAndRead(f *fixture, kind orchestrator.RequestKind) string {
 	id := f.mustAsk(kind, "lead", "dev").RequestID
-	if ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{Recipient: "dev", Limit: 1}); err != nil || len(ms) != 1 {
+	if ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: "dev", Limit: 1}); err != nil || len(ms) != 1 {
 		f.t.Fatalf("read %v, %v", ms, err)
 	}
 	return id
@@ -382,7 +382,7 @@ func TestRequestToNobodyOpensWithItsReplay(t *testing.T) {
 	var refusal *orchestrator.Error
 	errors.As(err, &refusal)
 	id := f.rows(`SELECT request_id FROM team_requests`)[0]
-	f.add(agents.AgentUpdate{Name: "newcomer"})
+	f.add(agents.Update{Name: "newcomer"})
 	_, err = f.reply(f.Engine, orchestrator.PlanApproval, id, true, "newcomer", "dev")
 	wantCode(t, err, orchestrator.Conflict)
 	if _, err := messages.Replay(t.Context(), f.Ledger, refusal.MessageID, ""); err != nil {

@@ -129,8 +129,8 @@ func TestRejectedShutdownAndEmptyBroadcast(t *testing.T) {
 func TestApprovedPlanEndsPlanMode(t *testing.T) {
 	t.Parallel()
 	f := newTeam(t)
-	f.add(agents.AgentUpdate{Name: "dev", PlanModeRequired: new(true)})
-	f.add(agents.AgentUpdate{Name: "lead", PlanModeRequired: new(true)})
+	f.add(agents.Update{Name: "dev", PlanModeRequired: new(true)})
+	f.add(agents.Update{Name: "lead", PlanModeRequired: new(true)})
 	required := `SELECT group_concat(name) FROM (SELECT name FROM agents WHERE plan_mode_required ORDER BY name)`
 	for _, c := range []struct {
 		approve bool
@@ -151,7 +151,7 @@ func TestLeadOfATeam(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"first", "second", "third", "outsider"} {
 		f.clock.advance(time.Second)
-		f.add(agents.AgentUpdate{Name: name})
+		f.add(agents.Update{Name: name})
 	}
 	lead := func(session, name string) {
 		t.Helper()
@@ -179,10 +179,10 @@ func TestLeadOfATeam(t *testing.T) {
 	lead("elsewhere", "first")
 	set("third", "second", "first")
 	lead(session, "third")
-	f.add(agents.AgentUpdate{Name: "second", Role: new("Team-lead")})
+	f.add(agents.Update{Name: "second", Role: new("Team-lead")})
 	lead(session, "second")
 	lead("elsewhere", "second")
-	f.add(agents.AgentUpdate{Name: "team-lead"})
+	f.add(agents.Update{Name: "team-lead"})
 	lead(session, "second") // it is of another team
 	lead("elsewhere", "team-lead")
 	set("third", "second", "first", "team-lead")

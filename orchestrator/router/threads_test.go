@@ -23,7 +23,7 @@ const room = "room" // the session of these tests
 // thread makes one of whose participants the first is the creator.
 func (f *fixture) thread(participants ...string) threads.Thread {
 	f.t.Helper()
-	th, err := threads.Create(f.t.Context(), f.Ledger, threads.ThreadDraft{Session: room, Name: "a talk", Creator: participants[0], Participants: participants[1:]})
+	th, err := threads.Create(f.t.Context(), f.Ledger, threads.Draft{Session: room, Name: "a talk", Creator: participants[0], Participants: participants[1:]})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestPostsAreNobodysMail(t *testing.T) {
 		d := f.deliver()
 		want(t, "delivered", d.Delivered, 0)
 		for _, name := range []string{"a", "b"} {
-			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: name, Limit: 9}); err != nil || len(ms) != 0 {
+			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: name, Limit: 9}); err != nil || len(ms) != 0 {
 				t.Errorf("%s got %v, %v", name, ms, err)
 			}
 		}
@@ -155,7 +155,7 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	f.mustPost(closed.ID, "a", "b")
 	f.deliver()
 	f.clock.advance(30 * 24 * time.Hour)
-	if _, err := threads.Close(t.Context(), f.Ledger, threads.ThreadChange{Session: room, Thread: closed.ID, By: "b"}, threads.Closing{Summary: "all is said"}); err != nil {
+	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: room, Thread: closed.ID, By: "b"}, threads.Closing{Summary: "all is said"}); err != nil {
 		t.Fatal(err)
 	}
 	where := func() (live, archived string) {
@@ -183,24 +183,24 @@ func TestThreadRights(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b", "outsider")
 	open, closed := f.thread("a", "b"), f.thread("a", "b")
-	if _, err := threads.Close(t.Context(), f.Ledger, threads.ThreadChange{Session: room, Thread: closed.ID, By: "a"}, threads.Closing{}); err != nil {
+	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: room, Thread: closed.ID, By: "a"}, threads.Closing{}); err != nil {
 		t.Fatal(err)
 	}
-	acts := map[string]func(c threads.ThreadChange) error{
-		"post": func(c threads.ThreadChange) error {
+	acts := map[string]func(c threads.Change) error{
+		"post": func(c threads.Change) error {
 			_, err := threads.Post(t.Context(), f.Ledger, threads.PostDraft{Session: c.Session, Thread: c.Thread, Sender: c.By, Mentions: []string{"b"},
 				Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }})
 			return err
 		},
-		"add": func(c threads.ThreadChange) error {
+		"add": func(c threads.Change) error {
 			_, _, err := threads.AddParticipant(t.Context(), f.Ledger, c, "b")
 			return err
 		},
-		"remove": func(c threads.ThreadChange) error {
+		"remove": func(c threads.Change) error {
 			_, err := threads.RemoveParticipant(t.Context(), f.Ledger, c, "outsider")
 			return err
 		},
-		"close": func(c threads.ThreadChange) error {
+		"close": func(c threads.Change) error {
 			_, err := threads.Close(t.Context(), f.Ledger, c, threads.Closing{Summary: "x"})
 			return err
 		},
@@ -212,13 +212,13 @@ func TestThreadRights(t *testing.T) {
 	for name, act := range acts {
 		for _, c := range []struct {
 			what string
-			c    threads.ThreadChange
+			c    threads.Change
 			code orchestrator.Code
 		}{
-			{"unknown thread", threads.ThreadChange{Session: room, Thread: "thread-none", By: "a"}, orchestrator.NotFound},
-			{"another session", threads.ThreadChange{Session: "elsewhere", Thread: open.ID, By: "outsider"}, orchestrator.NotFound},
-			{"no participant", threads.ThreadChange{Session: room, Thread: open.ID, By: "outsider"}, orchestrator.NotFound},
-			{"closed", threads.ThreadChange{Session: room, Thread: closed.ID, By: "a"}, orchestrator.Conflict},
+			{"unknown thread", threads.Change{Session: room, Thread: "thread-none", By: "a"}, orchestrator.NotFound},
+			{"another session", threads.Change{Session: "elsewhere", Thread: open.ID, By: "outsider"}, orchestrator.NotFound},
+			{"no participant", threads.Change{Session: room, Thread: open.ID, By: "outsider"}, orchestrator.NotFound},
+			{"closed", threads.Change{Session: room, Thread: closed.ID, By: "a"}, orchestrator.Conflict},
 		} {
 			if err := act(c.c); orchestrator.CodeOf(err) != c.code || err == nil {
 				t.Errorf("%s, %s: %v; want %s", name, c.what, err, c.code)
@@ -228,7 +228,7 @@ func TestThreadRights(t *testing.T) {
 	if everything() != before {
 		t.Errorf("what was refused changed something: %s\nbefore %s", everything(), before)
 	}
-	elsewhere := threads.ThreadChange{Session: "elsewhere", Thread: open.ID}
+	elsewhere := threads.Change{Session: "elsewhere", Thread: open.ID}
 	_, err := threads.Close(t.Context(), f.Ledger, elsewhere, threads.Closing{Summary: "x"})
 	wantCode(t, err, orchestrator.NotFound) // the administrator names the session
 	elsewhere.By = "a"
@@ -238,9 +238,9 @@ func TestThreadRights(t *testing.T) {
 		}
 	}
 	open = f.thread("a", "b")
-	_, _, err = threads.AddParticipant(t.Context(), f.Ledger, threads.ThreadChange{Session: room, Thread: open.ID, By: "a"}, "nobody")
+	_, _, err = threads.AddParticipant(t.Context(), f.Ledger, threads.Change{Session: room, Thread: open.ID, By: "a"}, "nobody")
 	wantCode(t, err, orchestrator.NotFound)
-	_, err = threads.RemoveParticipant(t.Context(), f.Ledger, threads.ThreadChange{Session: room, Thread: open.ID, By: "a"}, "outsider")
+	_, err = threads.RemoveParticipant(t.Context(), f.Ledger, threads.Change{Session: room, Thread: open.ID, By: "a"}, "outsider")
 	wantCode(t, err, orchestrator.NotFound)
 }
 
@@ -250,7 +250,7 @@ func TestRemovedParticipants(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b", "c")
 	th := f.thread("a", "b", "c")
-	change := threads.ThreadChange{Session: room, Thread: th.ID, By: "a"}
+	change := threads.Change{Session: room, Thread: th.ID, By: "a"}
 	f.mustPost(th.ID, "a", "b")
 	after, err := threads.RemoveParticipant(t.Context(), f.Ledger, change, "b")
 	if err != nil || after.Has("b") || !after.Has("c") {
@@ -259,7 +259,7 @@ func TestRemovedParticipants(t *testing.T) {
 	_, err = f.post(th.ID, "b")
 	wantCode(t, err, orchestrator.NotFound)
 	want(t, "ignored", fmt.Sprint(f.mustPost(th.ID, "a", "b", "c").Ignored), "[b]")
-	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 9}); err != nil || len(ms) != 1 {
+	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 9}); err != nil || len(ms) != 1 {
 		t.Errorf("b has %v, %v", ms, err)
 	}
 	if _, added, err := threads.AddParticipant(t.Context(), f.Ledger, change, "b"); err != nil || !added {
@@ -297,7 +297,7 @@ func TestPostsRaceAClose(t *testing.T) {
 			if i == round%cap(results) {
 				for j := range cap(closed) {
 					go func() {
-						_, err := threads.Close(t.Context(), routers[j].Ledger, threads.ThreadChange{Session: room, Thread: th.ID, By: "b"}, threads.Closing{})
+						_, err := threads.Close(t.Context(), routers[j].Ledger, threads.Change{Session: room, Thread: th.ID, By: "b"}, threads.Closing{})
 						closed <- err
 					}()
 				}
@@ -337,10 +337,10 @@ func TestTraceOfPostsReplays(t *testing.T) {
 		f.clock.advance(time.Second)
 		f.deliver()
 	}
-	if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 2}); err != nil {
+	if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := threads.Close(t.Context(), f.Ledger, threads.ThreadChange{Session: room, Thread: closed.ID}, threads.Closing{}); err != nil {
+	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: room, Thread: closed.ID}, threads.Closing{}); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.advance(10 * 24 * time.Hour)

@@ -67,7 +67,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("of an agent that was removed", kept)
-	f.add(agents.AgentUpdate{Name: "b"})
+	f.add(agents.Update{Name: "b"})
 	refused("of an agent that was added anew", kept)
 	if _, err := agents.Authenticate(t.Context(), f.Ledger, admin); err != nil {
 		t.Errorf("the one of nobody's: %v", err)

@@ -186,8 +186,8 @@ func stranger(t *testing.T) (f *fixture, first *delivery.Engine) {
 	f.addWired("out")
 	f.addWired("down")
 	target, fallback := "wire:gone", "jsonl:"+filepath.Join(t.TempDir(), "fallback.jsonl")
-	f.add(agents.AgentUpdate{Name: "spare", Deliver: &target, Fallback: &fallback})
-	f.add(agents.AgentUpdate{Name: "b", Fallback: &fallback})
+	f.add(agents.Update{Name: "spare", Deliver: &target, Fallback: &fallback})
+	f.add(agents.Update{Name: "b", Fallback: &fallback})
 	f.sql(`UPDATE agents SET disabled = 'since then' WHERE name = 'spare'`)
 	f.trust = &ledger.Trust{Folder: t.TempDir()}
 	first, f.Engine = f.open(), f.open()
@@ -231,7 +231,7 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 			t.Errorf("%+v", trial)
 		}
 	}
-	if list, err := sessions.NewSessions(f.Ledger).Look(t.Context()); err != nil || list != nil {
+	if list, err := sessions.New(f.Ledger).Look(t.Context()); err != nil || list != nil {
 		t.Errorf("sessions: %v %v", list, err)
 	}
 	_, _, err = questions.StartPairing(t.Context(), f.Ledger)

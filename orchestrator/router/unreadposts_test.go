@@ -14,7 +14,7 @@ import (
 // takePosts is a wait, without waiting, for all that is new to an agent.
 func (f *fixture) takePosts(agent string, limit int) (ms []orchestrator.Message, more bool) {
 	f.t.Helper()
-	ms, more, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{Recipient: agent, Limit: limit, Posts: true})
+	ms, more, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: limit, Posts: true})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -88,13 +88,13 @@ func TestPostsAreUnreadAgain(t *testing.T) {
 		t.Errorf("then b gets %v", ms)
 	}
 	f.mustPost(th.ID, "a")
-	peeked, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 9, Posts: true, Peek: true})
-	if plain, _, perr := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 9}); err != nil || perr != nil || len(peeked) != 1 || len(plain) != 0 {
+	peeked, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 9, Posts: true, Peek: true})
+	if plain, _, perr := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 9}); err != nil || perr != nil || len(peeked) != 1 || len(plain) != 0 {
 		t.Errorf("peeked %v, %v; plain %v, %v", peeked, err, plain, perr)
 	}
 	ms, _ = f.takePosts("b", 9)
 	want(t, "after a look", len(ms), 1)
-	_, _, err = reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: 9, Posts: true, Filter: reading.Filter{Sender: "a"}})
+	_, _, err = reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 9, Posts: true, Filter: reading.Filter{Sender: "a"}})
 	wantCode(t, err, orchestrator.InvalidParams)
 }
 
@@ -110,14 +110,14 @@ func TestPostWakesThoseWhoWaitForAny(t *testing.T) {
 	}{
 		{"b", func() { f.fixturePost(routers[0], th.ID) }},
 		{"c", func() {
-			if _, _, err := threads.AddParticipant(ctx, routers[0].Ledger, threads.ThreadChange{Session: room, Thread: th.ID, By: "a"}, "c"); err != nil {
+			if _, _, err := threads.AddParticipant(ctx, routers[0].Ledger, threads.Change{Session: room, Thread: th.ID, By: "a"}, "c"); err != nil {
 				t.Error(err)
 			}
 		}},
 	} {
 		ended := make(chan waited, 1)
 		go func() {
-			ms, _, err := reading.Wait(ctx, routers[1].Ledger, reading.WaitOptions{Recipient: c.agent, Limit: 9, Timeout: time.Hour, Posts: true, For: []string{"a"}})
+			ms, _, err := reading.Wait(ctx, routers[1].Ledger, reading.Options{Recipient: c.agent, Limit: 9, Timeout: time.Hour, Posts: true, For: []string{"a"}})
 			ended <- waited{c.agent, ms, err}
 		}()
 		f.untilRows(ctx, countWaits, 1)
@@ -134,8 +134,8 @@ func TestFilteredWaitLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b", "c")
 	routers, ctx := f.openAll(1), short(t)
-	from := func(sender string, limit int) reading.WaitOptions {
-		return reading.WaitOptions{Recipient: "a", Limit: limit, Filter: reading.Filter{Sender: sender}}
+	from := func(sender string, limit int) reading.Options {
+		return reading.Options{Recipient: "a", Limit: limit, Filter: reading.Filter{Sender: sender}}
 	}
 	f.send("b", "a")
 	f.send("c", "a")
@@ -167,7 +167,7 @@ func TestFilteredWaitLeavesTheOthers(t *testing.T) {
 	if w := <-ended; w.err != nil || len(w.ms) != 1 || w.ms[0].Sender != "b" {
 		t.Fatalf("%v, %v", w.ms, w.err)
 	}
-	ms, _, err = reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: "a", Limit: 9})
+	ms, _, err = reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 9})
 	want(t, "left", fmt.Sprint(len(ms), err), "4 <nil>")
 	_, _, err = reading.Wait(ctx, f.Ledger, from("nobody", 9))
 	wantCode(t, err, orchestrator.UnknownRecipient)
@@ -183,11 +183,11 @@ func TestFilteredWaitsCloseACircle(t *testing.T) {
 	f.send("c", "b")
 	ended := make(chan waited, 1)
 	go func() {
-		ms, _, err := reading.Wait(ctx, routers[0].Ledger, reading.WaitOptions{Recipient: "a", Limit: 9, Timeout: time.Hour, Filter: reading.Filter{Sender: "b"}})
+		ms, _, err := reading.Wait(ctx, routers[0].Ledger, reading.Options{Recipient: "a", Limit: 9, Timeout: time.Hour, Filter: reading.Filter{Sender: "b"}})
 		ended <- waited{"a", ms, err}
 	}()
 	f.untilRows(ctx, countWaits, 1)
-	_, _, err := reading.Wait(ctx, routers[1].Ledger, reading.WaitOptions{Recipient: "b", Limit: 9, Timeout: time.Hour, Filter: reading.Filter{Sender: "a"}})
+	_, _, err := reading.Wait(ctx, routers[1].Ledger, reading.Options{Recipient: "b", Limit: 9, Timeout: time.Hour, Filter: reading.Filter{Sender: "a"}})
 	wantCircle(t, waited{"b", nil, err}, []string{"b", "a"})
 	if _, err := messages.Send(ctx, routers[1].Ledger, orchestrator.Draft{Sender: "b", Recipient: "a"}); err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func TestMessagesToTheUser(t *testing.T) {
 	if got := f.user.ids(); len(got) != 1 || got[0] != id || f.message(id).Status != orchestrator.Delivered {
 		t.Errorf("%q, %+v", got, f.message(id))
 	}
-	_, _, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "user", Limit: 1})
+	_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "user", Limit: 1})
 	wantCode(t, err, orchestrator.PermissionDenied)
 	for _, forge := range []func() error{
 		func() error {
@@ -81,8 +81,8 @@ func TestAnswersGoBack(t *testing.T) {
 	f, ids := phoneFixture(t, 1)
 	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
 	f.deliver()
-	q := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = id })
-	again := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = id })
+	q := f.question(ids, func(d *questions.Draft) { d.MessageID = id })
+	again := f.question(ids, func(d *questions.Draft) { d.MessageID = id })
 	if again.ID != q.ID {
 		t.Errorf("one message made two questions: %s and %s", q.ID, again.ID)
 	}
@@ -119,7 +119,7 @@ func TestReadAnswersGoBack(t *testing.T) {
 	f, ids := phoneFixture(t, 1)
 	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
 	f.deliver()
-	q := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = id })
+	q := f.question(ids, func(d *questions.Draft) { d.MessageID = id })
 	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +189,8 @@ func TestAlertsAreBounded(t *testing.T) {
 func TestUserAnswersTheTeam(t *testing.T) {
 	t.Parallel()
 	f, ids := phoneFixture(t, 1)
-	f.add(agents.AgentUpdate{Name: "builder", PlanModeRequired: new(true)})
-	sent, err := teams.Ask(t.Context(), f.Ledger, teams.TeamRequest{
+	f.add(agents.Update{Name: "builder", PlanModeRequired: new(true)})
+	sent, err := teams.Ask(t.Context(), f.Ledger, teams.Request{
 		Kind:  orchestrator.PlanApproval,
 		Draft: orchestrator.Draft{Sender: "builder", Recipient: "user", Type: orchestrator.PlanApprovalRequest, SessionID: "default"},
 		Payload: func(id string) (json.RawMessage, error) {
@@ -201,12 +201,12 @@ func TestUserAnswersTheTeam(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.deliver()
-	q := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = sent.MessageID })
+	q := f.question(ids, func(d *questions.Draft) { d.MessageID = sent.MessageID })
 	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
 		t.Fatal(err)
 	}
 	reply := questions.UserReply{
-		Question: q.ID, Team: &teams.TeamAnswer{Kind: orchestrator.PlanApproval, RequestID: sent.RequestID, Approve: true},
+		Question: q.ID, Team: &teams.Reply{Kind: orchestrator.PlanApproval, RequestID: sent.RequestID, Approve: true},
 		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{"type":"plan_approval_response","approve":true}`)},
 	}
 	if err := questions.ReplyAsUser(t.Context(), f.Ledger, reply); err != nil {
@@ -231,8 +231,8 @@ func TestUserDoesNotAnswer(t *testing.T) {
 	first := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
 	second := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
 	f.deliver()
-	f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = first })
-	plan := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID, d.TTL = second, 2*time.Hour })
+	f.question(ids, func(d *questions.Draft) { d.MessageID = first })
+	plan := f.question(ids, func(d *questions.Draft) { d.MessageID, d.TTL = second, 2*time.Hour })
 	f.clock.advance(time.Hour)
 	f.deliver()
 	wantRows(t, f.rows(`SELECT recipient, payload ->> 'error', payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`),
@@ -241,7 +241,7 @@ func TestUserDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := questions.ReplyAsUser(t.Context(), f.Ledger, questions.UserReply{
-		Question: plan.ID, Team: &teams.TeamAnswer{Kind: orchestrator.PlanApproval, RequestID: "req-none", Approve: true},
+		Question: plan.ID, Team: &teams.Reply{Kind: orchestrator.PlanApproval, RequestID: "req-none", Approve: true},
 		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{}`), ReplyTo: second},
 	})
 	if err != nil {
@@ -301,9 +301,9 @@ func TestAgentsAreNotPushedTo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, target := range []string{"person", "push:d-1", "ntfy:ntfy"} {
-		_, _, err := agents.Add(t.Context(), f.Ledger, agents.AgentUpdate{Name: "a", Deliver: &target})
+		_, _, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "a", Deliver: &target})
 		wantCode(t, err, orchestrator.InvalidParams)
-		_, _, err = agents.Add(t.Context(), f.Ledger, agents.AgentUpdate{Name: "a", Fallback: &target})
+		_, _, err = agents.Add(t.Context(), f.Ledger, agents.Update{Name: "a", Fallback: &target})
 		wantCode(t, err, orchestrator.InvalidParams)
 		if err != nil && !strings.Contains(err.Error(), "for agents") {
 			t.Error(err)
@@ -322,7 +322,7 @@ func TestAnswersThatAreHardToReturn(t *testing.T) {
 	asked := f.send("reviewer", "user", func(d *orchestrator.Draft) { d.Type, d.ReplyTo = "QUERY", first })
 	plan := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
 	gone := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
-	foreign, err := teams.Ask(t.Context(), f.Ledger, teams.TeamRequest{
+	foreign, err := teams.Ask(t.Context(), f.Ledger, teams.Request{
 		Kind:    orchestrator.PlanApproval,
 		Draft:   orchestrator.Draft{Sender: "builder", Recipient: "reviewer", Type: orchestrator.PlanApprovalRequest, SessionID: "default"},
 		Payload: func(id string) (json.RawMessage, error) { return json.RawMessage(`{"requestId":"` + id + `"}`), nil },
@@ -333,7 +333,7 @@ func TestAnswersThatAreHardToReturn(t *testing.T) {
 	f.deliver()
 	answered := func(message string, reply questions.UserReply) {
 		t.Helper()
-		q := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = message })
+		q := f.question(ids, func(d *questions.Draft) { d.MessageID = message })
 		if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +345,7 @@ func TestAnswersThatAreHardToReturn(t *testing.T) {
 	answered(asked, questions.UserReply{Draft: orchestrator.Draft{Recipient: "reviewer", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: asked}})
 	answered(plan, questions.UserReply{
 		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{}`), ReplyTo: plan},
-		Team:  &teams.TeamAnswer{Kind: orchestrator.PlanApproval, RequestID: foreign.RequestID, Approve: true},
+		Team:  &teams.Reply{Kind: orchestrator.PlanApproval, RequestID: foreign.RequestID, Approve: true},
 	})
 	answered(gone, questions.UserReply{Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}})
 	wantRows(t, f.rows(`SELECT recipient, message_type FROM agent_message WHERE sender = 'user' ORDER BY seq`), "reviewer RESULT", "builder plan_approval_response")
@@ -383,13 +383,13 @@ func TestPushIsOverWithItsQuestion(t *testing.T) {
 func TestQuestionsTakeTurns(t *testing.T) {
 	t.Parallel()
 	f, ids := phoneFixture(t, 1)
-	f.add(agents.AgentUpdate{Name: "third"})
+	f.add(agents.Update{Name: "third"})
 	for _, asker := range []string{"builder", "reviewer"} {
 		for range 100 {
-			f.question(nil, func(d *questions.QuestionDraft) { d.Asker = asker })
+			f.question(nil, func(d *questions.Draft) { d.Asker = asker })
 		}
 	}
-	last := f.question(nil, func(d *questions.QuestionDraft) { d.Asker = "third" })
+	last := f.question(nil, func(d *questions.Draft) { d.Asker = "third" })
 	list, _, err := questions.SignalsFor(t.Context(), f.Ledger, f.device(ids[0]))
 	if err != nil || len(list) != 200 || !slices.ContainsFunc(list, func(q questions.Question) bool { return q.ID == last.ID }) {
 		t.Errorf("%d questions, %v", len(list), err)
@@ -433,10 +433,10 @@ func TestQuestionsOfALostPhone(t *testing.T) {
 	f, ids := phoneFixture(t, 2)
 	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
 	f.deliver()
-	sealed := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = id })
-	clear := f.question(ids, func(d *questions.QuestionDraft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
+	sealed := f.question(ids, func(d *questions.Draft) { d.MessageID = id })
+	clear := f.question(ids, func(d *questions.Draft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
 	f.pushes()
-	for i, want := range []questions.QuestionStatus{questions.QuestionPending, questions.QuestionCancelled} {
+	for i, want := range []questions.Status{questions.Pending, questions.Cancelled} {
 		if _, err := questions.RevokeDevice(t.Context(), f.Ledger, ids[i]); err != nil {
 			t.Fatal(err)
 		}
@@ -444,7 +444,7 @@ func TestQuestionsOfALostPhone(t *testing.T) {
 			t.Errorf("%+v, %v", q, err)
 		}
 	}
-	if q, err := questions.Get(t.Context(), f.Ledger, clear.ID); err != nil || q.Status != questions.QuestionPending {
+	if q, err := questions.Get(t.Context(), f.Ledger, clear.ID); err != nil || q.Status != questions.Pending {
 		t.Errorf("%+v, %v", q, err)
 	}
 	wantRows(t, f.rows(`SELECT recipient, payload ->> 'message' FROM agent_message WHERE message_type = 'error_report'`),
@@ -463,7 +463,7 @@ func TestUserIsExplained(t *testing.T) {
 		}
 	}
 	f.deliver()
-	q := f.question(ids, func(d *questions.QuestionDraft) { d.MessageID = id })
+	q := f.question(ids, func(d *questions.Draft) { d.MessageID = id })
 	f.pushes()
 	push := f.rows(`SELECT message_id FROM agent_message WHERE thread_id = ?`, q.ID)[0]
 	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "forged"); err != nil {

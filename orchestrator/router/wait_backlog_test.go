@@ -53,7 +53,7 @@ func TestWaitSaysThatThereIsMore(t *testing.T) {
 			for more := true; more && len(answers) <= c.messages; {
 				var ms []orchestrator.Message
 				var err error
-				if ms, more, err = reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: "b", Limit: c.limit}); err != nil {
+				if ms, more, err = reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: c.limit}); err != nil {
 					t.Fatal(err)
 				}
 				answers = append(answers, len(ms))
@@ -77,7 +77,7 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		readers++
 		reader := fmt.Sprint("b", readers)
-		f.add(agents.AgentUpdate{Name: reader})
+		f.add(agents.Update{Name: reader})
 		share := rapid.IntRange(1, 5).Draw(rt, "share")
 		f.setting("delivery.claim_size", fmt.Sprint(share))
 		type row struct {
@@ -114,7 +114,7 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 				return !peek
 			})
 			before := f.rows(`SELECT count(*) FROM agent_message WHERE status = 'pending' AND recipient = ?`, reader)[0]
-			ms, gotMore, err := reading.Wait(t.Context(), f.Ledger, reading.WaitOptions{Recipient: reader, Limit: limit, Peek: peek, Filter: reading.Filter{Type: kind}})
+			ms, gotMore, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: reader, Limit: limit, Peek: peek, Filter: reading.Filter{Type: kind}})
 			if err != nil {
 				rt.Fatal(err)
 			}

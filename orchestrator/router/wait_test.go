@@ -30,7 +30,7 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 				for _, agent := range []string{"a", "b", "c", "a"} { // a has two waiters
 					own, cancel := context.WithCancel(ctx)
 					all.Go(func() {
-						o := reading.WaitOptions{Recipient: agent, Limit: 5, Timeout: time.Hour, For: names}
+						o := reading.Options{Recipient: agent, Limit: 5, Timeout: time.Hour, For: names}
 						ms, _, err := reading.Wait(own, routers[1].Ledger, o)
 						if err == nil == (len(ms) == 0) {
 							t.Errorf("round %d: %s got %d messages and %v", round, agent, len(ms), err)
@@ -64,7 +64,7 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 				all.Wait()
 				returned += len(got)
 				for _, agent := range []string{"a", "b", "c"} {
-					ms, _, err := reading.Wait(ctx, f.Ledger, reading.WaitOptions{Recipient: agent, Limit: 10})
+					ms, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: agent, Limit: 10})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -51,7 +51,7 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 		defer r.Close()
 		for _, name := range []string{"architect", "builder"} {
 			wired := "wire:x"
-			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name, Deliver: &wired}); err != nil {
+			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name, Deliver: &wired}); err != nil {
 				t.Fatal(err)
 			}
 		}

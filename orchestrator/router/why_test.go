@@ -18,7 +18,7 @@ func TestWhyOfAStatusByHand(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"inbox", "wire:b"} {
 		f := newFixture(t, "a")
-		f.add(agents.AgentUpdate{Name: "b", Deliver: &target})
+		f.add(agents.Update{Name: "b", Deliver: &target})
 		f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
 		says := func(when string) overview.Reason {
 			t.Helper()
@@ -127,7 +127,7 @@ func TestHeldByHand(t *testing.T) {
 		f.sql(`UPDATE agent_message SET held = ? WHERE message_id = ?`, held, id)
 		f.deliver()
 		says(id, "somebody wrote by hand that it is held", "`mailroom agent add b`")
-		f.add(agents.AgentUpdate{Name: "b"})
+		f.add(agents.Update{Name: "b"})
 		f.deliver()
 		want(t, "status", f.message(id).Status, orchestrator.Delivered)
 	}

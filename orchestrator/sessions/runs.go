@@ -20,10 +20,10 @@ type RunState string
 // The states of a run. After one that failed the next begins at NextAt; after one that was given up, when there is a new
 // message.
 const (
-	RunRunning RunState = "running"
-	RunEnded   RunState = "ended"
-	RunFailed  RunState = "failed"
-	RunGivenUp RunState = "given_up"
+	Running RunState = "running"
+	Ended   RunState = "ended"
+	Failed  RunState = "failed"
+	GivenUp RunState = "given_up"
 )
 
 // Run describes the last run of an agent's start command.
@@ -42,8 +42,8 @@ type Run struct {
 	Through int64 `json:"-"` // seq of the newest message that it was started for
 }
 
-// SessionOutput returns the path of the file that gets what an agent's session prints.
-func SessionOutput(l *ledger.Ledger, agent string) string {
+// Output returns the path of the file that gets what an agent's session prints.
+func Output(l *ledger.Ledger, agent string) string {
 	return filepath.Join(orchestrator.SlotFolder(l.Path()), agent+".session.log")
 }
 
@@ -57,7 +57,7 @@ func LastRun(c *store.Conn, agent string) (run *Run, err error) {
 			PID: int(row.Int(4)), Outcome: row.Text(5), Failures: row.Int(6), NextAt: row.Text(7),
 			Through: row.Int(8), Starts: row.Int(9),
 		}
-		if run.State == RunRunning {
+		if run.State == Running {
 			run.Since = run.StartedAt
 		}
 		return nil
@@ -99,7 +99,7 @@ func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun,
 		if err != nil {
 			return err
 		}
-		if run != nil && run.State == RunRunning {
+		if run != nil && run.State == Running {
 			if err := runLost(t, agent, run, lost); err != nil {
 				return err
 			}
@@ -126,7 +126,7 @@ func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked 
 	failures := int64(0)
 	if run != nil {
 		b.starts, m.through = run.Starts+1, max(m.through, run.Through)
-		if run.State == RunFailed {
+		if run.State == Failed {
 			failures = run.Failures
 		}
 	}
@@ -164,9 +164,9 @@ func runSpan(ctx context.Context, t *ledger.Tx, agent string) *tracing.Span {
 // runLost ends a run whose process died before it could note the end. One that had no pid yet was not started, for all
 // that is known.
 func runLost(t *ledger.Tx, agent string, run *Run, output string) error {
-	run.State, run.Outcome = RunEnded, "unknown: the process that watched it died"
+	run.State, run.Outcome = Ended, "unknown: the process that watched it died"
 	if run.PID == 0 {
-		run.State, run.Outcome = RunFailed, "it is not known whether it was started: the process that was about to died"
+		run.State, run.Outcome = Failed, "it is not known whether it was started: the process that was about to died"
 	}
 	span := runSpan(context.Background(), t, agent)
 	span.Set("pid", run.PID)
@@ -275,19 +275,19 @@ func storeEnd(t *ledger.Tx, b *Begun, e RunEnd) error {
 	if err != nil || run == nil || run.Starts != b.starts || conf.Agents[b.Agent.Name] == nil {
 		return err
 	}
-	state, next, failures := RunEnded, "", int64(0)
+	state, next, failures := Ended, "", int64(0)
 	if e.Failed {
 		failures = run.Failures + 1
-		state = RunGivenUp
+		state = GivenUp
 		if waits := conf.Settings.StartLadder; failures <= int64(len(waits)) {
-			state, next = RunFailed, orchestrator.Stamp(t.Clock.Add(waits[max(failures, 1)-1]))
+			state, next = Failed, orchestrator.Stamp(t.Clock.Add(waits[max(failures, 1)-1]))
 		}
 	}
 	if _, err := t.Exec(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?`,
 		string(state), t.Now, e.Outcome, failures, next, b.Agent.Name); err != nil {
 		return err
 	}
-	if err := sessionEnded(t, b.Agent.Name, e.Outcome); err != nil || state != RunGivenUp {
+	if err := sessionEnded(t, b.Agent.Name, e.Outcome); err != nil || state != GivenUp {
 		return err
 	}
 	return agents.TellManager(t, "agent_failed", b.Agent.Name, map[string]any{

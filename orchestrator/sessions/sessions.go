@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// SessionsPart returns what sessions add to the engine: they follow changes of their agents.
-func SessionsPart() *ledger.Part {
+// Part returns what sessions add to the engine: they follow changes of their agents.
+func Part() *ledger.Part {
 	return &ledger.Part{Name: "sessions", AgentChanged: startChanged, Forget: forgetRuns}
 }
 
@@ -28,8 +28,8 @@ type Sessions struct {
 	looked map[string]string
 }
 
-// NewSessions returns a Sessions for a database.
-func NewSessions(l *ledger.Ledger) *Sessions { return &Sessions{r: l, looked: map[string]string{}} }
+// New returns a Sessions for a database.
+func New(l *ledger.Ledger) *Sessions { return &Sessions{r: l, looked: map[string]string{}} }
 
 // Session describes the session of an agent, for whoever starts and stops it.
 type Session struct {
@@ -97,7 +97,7 @@ func (s *Sessions) lookAt(c *store.Conn, conf *ledger.Config, a *ledger.Agent, l
 		return one, err
 	}
 	if run != nil {
-		one.Running, one.PID, one.StartedAt = run.State == RunRunning, run.PID, run.StartedAt
+		one.Running, one.PID, one.StartedAt = run.State == Running, run.PID, run.StartedAt
 	}
 	if one.Running || one.Stopped != "" {
 		return one, nil
@@ -131,13 +131,13 @@ func wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, looke
 	var left bool
 	if ReadsInbox(a) {
 		w.fresh, left, err = inboxMail(c, a, run)
-	} else if w.first, w.fresh, err = newMail(c, a, run, looked); err == nil && !w.fresh && run != nil && run.State == RunFailed {
+	} else if w.first, w.fresh, err = newMail(c, a, run, looked); err == nil && !w.fresh && run != nil && run.State == Failed {
 		left, err = unsettled(c, run.Through)
 	}
 	if err != nil {
 		return w, err
 	}
-	if run != nil && run.State == RunGivenUp {
+	if run != nil && run.State == GivenUp {
 		left = false
 	}
 	if !w.fresh && !left {

@@ -17,7 +17,7 @@ func ExampleAsk() {
 	e, done := example.Open("lead", "tester")
 	defer done()
 
-	asked, err := teams.Ask(ctx, e.Ledger, teams.TeamRequest{
+	asked, err := teams.Ask(ctx, e.Ledger, teams.Request{
 		Kind:  orchestrator.Shutdown,
 		Draft: orchestrator.Draft{SessionID: orchestrator.DefaultSession, Sender: "lead", Recipient: "tester", Type: orchestrator.ShutdownRequest},
 		Payload: func(id string) (json.RawMessage, error) {
@@ -28,7 +28,7 @@ func ExampleAsk() {
 		log.Fatal(err)
 	}
 
-	if _, err := teams.Answer(ctx, e.Ledger, teams.TeamAnswer{
+	if _, err := teams.Answer(ctx, e.Ledger, teams.Reply{
 		Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true,
 		Draft: orchestrator.Draft{SessionID: orchestrator.DefaultSession, Sender: "tester", Recipient: "lead", Type: orchestrator.ShutdownResponse},
 	}); err != nil {

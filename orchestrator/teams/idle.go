@@ -62,7 +62,7 @@ func endTurn(t *ledger.Tx, lead string, notice orchestrator.Draft) (ended TurnEn
 		return ended, orchestrator.NoMember(notice.Sender, "session")
 	}
 	if lead != "" && conf.Agents[lead] == nil {
-		return ended, agents.UnknownAgent(t.Conn, orchestrator.UnknownRecipient, "lead: ", lead, conf)
+		return ended, agents.Unknown(t.Conn, orchestrator.UnknownRecipient, "lead: ", lead, conf)
 	}
 	if team := team(conf, notice.SessionID); lead == "" && len(team) > 0 {
 		lead = team[0]

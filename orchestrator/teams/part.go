@@ -2,9 +2,9 @@ package teams
 
 import "mailroom/orchestrator/ledger"
 
-// TeamsPart returns what teams add to the engine: plain answers that decide a request, requests that end when an agent is
+// Part returns what teams add to the engine: plain answers that decide a request, requests that end when an agent is
 // removed, and leads that are told when the session of a member ends.
-func TeamsPart() *ledger.Part {
+func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:         "teams",
 		Replying:     answerByReply,

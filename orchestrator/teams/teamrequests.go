@@ -22,8 +22,8 @@ const (
 	requestRejected = "rejected"
 )
 
-// TeamRequest is a request for a teammate's approval.
-type TeamRequest struct {
+// Request is a request for a teammate's approval.
+type Request struct {
 	Kind  orchestrator.RequestKind
 	Draft orchestrator.Draft // its SessionID is the session; its Payload is Payload's
 	// Payload makes the message's payload, compact JSON that says under which id the request is answered. It may be called
@@ -31,8 +31,8 @@ type TeamRequest struct {
 	Payload func(requestID string) (json.RawMessage, error)
 }
 
-// TeamAnswer approves or rejects a TeamRequest.
-type TeamAnswer struct {
+// Reply approves or rejects a Request.
+type Reply struct {
 	Kind      orchestrator.RequestKind // of the request
 	RequestID string
 	Approve   bool
@@ -88,7 +88,7 @@ func requestBy(c *store.Conn, column, id string) (q requestOf, found bool, err e
 // nobody has is kept as a dead letter, and opens when that is replayed. Errors: those of Send; invalid_params for a broadcast;
 // conflict if the last request of the kind from this sender to this teammate is still open, and for a request to shut down to a
 // teammate that has stopped.
-func Ask(ctx context.Context, l *ledger.Ledger, q TeamRequest) (sent TeamSent, err error) {
+func Ask(ctx context.Context, l *ledger.Ledger, q Request) (sent Sent, err error) {
 	const anyID = "req-00000000000000000000000000" // as long as the real one, so that what is checked is as long
 	if q.Draft.Payload, err = q.Payload(anyID); err != nil {
 		return sent, err
@@ -96,7 +96,7 @@ func Ask(ctx context.Context, l *ledger.Ledger, q TeamRequest) (sent TeamSent, e
 	if q.Draft, err = CheckProtocol(q.Draft); err != nil {
 		return sent, err
 	}
-	return writeToTeam(ctx, l, func(t *ledger.Tx) (TeamSent, error, error) { return ask(t, q) })
+	return writeToTeam(ctx, l, func(t *ledger.Tx) (Sent, error, error) { return ask(t, q) })
 }
 
 // CheckProtocol checks the draft of a request or an answer, which goes to one teammate, and returns it in the form in which it
@@ -108,7 +108,7 @@ func CheckProtocol(d orchestrator.Draft) (orchestrator.Draft, error) {
 	return checkInTeam(d)
 }
 
-func ask(t *ledger.Tx, q TeamRequest) (sent TeamSent, refusal, err error) {
+func ask(t *ledger.Tx, q Request) (sent Sent, refusal, err error) {
 	d := q.Draft
 	d.Direct = true // it is one teammate's to answer
 	if err := mayAsk(t, q.Kind, &d); err != nil {
@@ -178,18 +178,18 @@ func response(k orchestrator.RequestKind) string { return string(k) + "_response
 // draft says. Errors: those of Send; invalid_params for a broadcast, for another recipient than the agent that asked, or for
 // another kind than the request's; not_found for a request that does not exist or is between others; permission_denied for the
 // sender's own request; conflict if it is answered already, or its message reached nobody.
-func Answer(ctx context.Context, l *ledger.Ledger, a TeamAnswer) (sent TeamSent, err error) {
+func Answer(ctx context.Context, l *ledger.Ledger, a Reply) (sent Sent, err error) {
 	if a.Draft, err = CheckProtocol(a.Draft); err != nil {
 		return sent, err
 	}
-	return writeToTeam(ctx, l, func(t *ledger.Tx) (TeamSent, error, error) {
+	return writeToTeam(ctx, l, func(t *ledger.Tx) (Sent, error, error) {
 		sent, err := AnswerIn(t, a)
 		return sent, nil, err
 	})
 }
 
 // AnswerIn is Answer within a transaction.
-func AnswerIn(t *ledger.Tx, a TeamAnswer) (sent TeamSent, err error) {
+func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 	d := a.Draft
 	q, err := answerable(t, &a)
 	if err != nil {
@@ -210,7 +210,7 @@ func AnswerIn(t *ledger.Tx, a TeamAnswer) (sent TeamSent, err error) {
 }
 
 // answerable returns the request that an answer is for, if the answer may be given.
-func answerable(t *ledger.Tx, a *TeamAnswer) (requestOf, error) {
+func answerable(t *ledger.Tx, a *Reply) (requestOf, error) {
 	d := &a.Draft
 	q, found, err := requestBy(t.Conn, "request_id", a.RequestID)
 	if err != nil {
@@ -336,6 +336,6 @@ func endPlanMode(t *ledger.Tx, agent string) error {
 	if a := conf.Agents[agent]; a == nil || !a.PlanModeRequired {
 		return nil
 	}
-	_, _, err = agents.AddIn(t, agents.AgentUpdate{Name: agent, PlanModeRequired: new(false)})
+	_, _, err = agents.AddIn(t, agents.Update{Name: agent, PlanModeRequired: new(false)})
 	return err
 }

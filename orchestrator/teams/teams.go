@@ -55,7 +55,7 @@ func Get(ctx context.Context, l *ledger.Ledger, session string) (members []Membe
 			}
 			members = append(members, m)
 		}
-		for _, a := range agents.BuiltInAgents(conf) {
+		for _, a := range agents.BuiltInsIn(conf) {
 			members = append(members, Member{Name: a.Name, Role: a.Role, BuiltIn: true})
 		}
 		return err
@@ -98,8 +98,8 @@ func partsIn(c *store.Conn, session string) (map[string]agents.Presence, error) 
 	return parts, err
 }
 
-// TeamSent is the result of a send within a team.
-type TeamSent struct {
+// Sent is the result of a send within a team.
+type Sent struct {
 	orchestrator.Sent
 	Stopped []string // teammates that have stopped: a broadcast leaves them out, a direct message waits for them
 }
@@ -108,16 +108,16 @@ type TeamSent struct {
 // that the sender is working. The draft's SessionID says which team that is. A message to one agent may leave the team, so that
 // whoever wrote can be answered. A broadcast takes no IdempotencyKey, ReplyTo or HoldUnknown. Errors: those of messages.Send;
 // invalid_params for a group, for the sender itself, and for a broadcast that nobody would get.
-func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (TeamSent, error) {
+func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (Sent, error) {
 	d, err := checkInTeam(d)
 	if err != nil {
-		return TeamSent{}, err
+		return Sent{}, err
 	}
-	return writeToTeam(ctx, l, func(t *ledger.Tx) (TeamSent, error, error) { return sendToTeam(t, &d) })
+	return writeToTeam(ctx, l, func(t *ledger.Tx) (Sent, error, error) { return sendToTeam(t, &d) })
 }
 
 // writeToTeam runs a send whose refusal left a dead letter behind, which must be committed.
-func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) (sent TeamSent, refusal, err error)) (sent TeamSent, err error) {
+func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) (sent Sent, refusal, err error)) (sent Sent, err error) {
 	var refusal error
 	err = l.Write(ctx, func(t *ledger.Tx) (err error) {
 		sent, refusal, err = send(t)
@@ -127,7 +127,7 @@ func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) 
 		err = refusal
 	}
 	if err != nil {
-		return TeamSent{}, err
+		return Sent{}, err
 	}
 	return sent, nil
 }
@@ -170,7 +170,7 @@ func checkFromTeam(d orchestrator.Draft) (orchestrator.Draft, error) {
 }
 
 // sendToTeam stores the rows of a draft that was checked. refusal and err are those of send.
-func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (sent TeamSent, refusal, err error) {
+func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (sent Sent, refusal, err error) {
 	conf, err := t.Config()
 	if err != nil {
 		return sent, nil, err

@@ -17,7 +17,7 @@ func ExamplePost() {
 	e, done := example.Open("ada", "grace", "linus")
 	defer done()
 
-	thread, err := threads.Create(ctx, e.Ledger, threads.ThreadDraft{
+	thread, err := threads.Create(ctx, e.Ledger, threads.Draft{
 		Session: orchestrator.DefaultSession, Name: "release 2.0", Creator: "ada", Participants: []string{"grace", "linus"},
 	})
 	if err != nil {
@@ -34,7 +34,7 @@ func ExamplePost() {
 	fmt.Println("mentioned:", posted.Mentions)
 
 	for _, reader := range []string{"grace", "linus"} {
-		read, err := threads.Read(ctx, e.Ledger, threads.ThreadReading{Thread: thread.ID, Agent: reader, Limit: 10})
+		read, err := threads.Read(ctx, e.Ledger, threads.ReadOptions{Thread: thread.ID, Agent: reader, Limit: 10})
 		if err != nil {
 			log.Fatal(err)
 		}

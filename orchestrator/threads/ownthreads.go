@@ -12,8 +12,8 @@ import (
 // maxUnreadPosts is how far the unread posts of a thread are counted.
 const maxUnreadPosts = 1000
 
-// ThreadOverview is a thread in a list of threads, as one of its participants sees it.
-type ThreadOverview struct {
+// Overview is a thread in a list of threads, as one of its participants sees it.
+type Overview struct {
 	Thread Thread
 	Unread int                    // posts that others made since the agent last read there, but for those of which it read a copy; at most 1000
 	Last   []orchestrator.Message // the last post; empty when there is none
@@ -41,7 +41,7 @@ const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq >
 
 // Own returns the threads in which an agent takes part, the one with the newest post first, at most limit of them; more says
 // that there are others. status "" selects open and closed ones. Nothing is marked as read.
-func Own(ctx context.Context, l *ledger.Ledger, agent string, status ThreadStatus, limit int) (list []ThreadOverview, more bool, err error) {
+func Own(ctx context.Context, l *ledger.Ledger, agent string, status Status, limit int) (list []Overview, more bool, err error) {
 	agent = orchestrator.FoldName(agent)
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		list, more = nil, false
@@ -69,7 +69,7 @@ func Own(ctx context.Context, l *ledger.Ledger, agent string, status ThreadStatu
 	return list, more, err
 }
 
-func overview(c *store.Conn, id, agent string, read, last int64) (o ThreadOverview, err error) {
+func overview(c *store.Conn, id, agent string, read, last int64) (o Overview, err error) {
 	if o.Thread, _, err = thread(c, id); err != nil {
 		return o, err
 	}
@@ -84,8 +84,8 @@ func overview(c *store.Conn, id, agent string, read, last int64) (o ThreadOvervi
 	return o, err
 }
 
-// ThreadReading says which posts of a thread Read returns, and to whom.
-type ThreadReading struct {
+// ReadOptions says which posts of a thread Read returns, and to whom.
+type ReadOptions struct {
 	Thread string
 	Agent  string // takes part; "" is the administrator, who has no cursor and reads from the beginning
 	All    bool   // from the beginning, not from the first post that the agent has not read
@@ -105,7 +105,7 @@ type ReadPosts struct {
 // Read returns posts of a thread and marks them as read by the agent: it moves the agent's cursor in the thread behind them.
 // The messages by which mentions reach the agent are not affected: Wait still returns them. Error: not_found, also for an agent
 // that does not take part.
-func Read(ctx context.Context, l *ledger.Ledger, o ThreadReading) (read ReadPosts, err error) {
+func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts, err error) {
 	o.Agent = orchestrator.FoldName(o.Agent)
 	err = l.ReadTables(ctx, func(c *store.Conn) error {
 		th, found, err := thread(c, o.Thread)
@@ -149,7 +149,7 @@ func noThread(id string) error {
 // Rename gives a thread another name. The notice tells the participants: it is posted by orchestrator.SystemSender, and
 // mentions nobody. renamed is false if the thread had the name already. Errors: invalid_params for a name that no thread can
 // have; as AddParticipant.
-func Rename(ctx context.Context, l *ledger.Ledger, c ThreadChange, name string, notice Notice) (th Thread, renamed bool, err error) {
+func Rename(ctx context.Context, l *ledger.Ledger, c Change, name string, notice Notice) (th Thread, renamed bool, err error) {
 	if err := checkThreadName(name); err != nil {
 		return th, false, err
 	}

@@ -2,9 +2,9 @@ package threads
 
 import "mailroom/orchestrator/ledger"
 
-// ThreadsPart returns what threads add to the engine: answers join the thread of the message that they answer, and an agent
+// Part returns what threads add to the engine: answers join the thread of the message that they answer, and an agent
 // that is removed leaves its threads.
-func ThreadsPart() *ledger.Part {
+func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:     "threads",
 		Replying: joinThread,

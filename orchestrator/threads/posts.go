@@ -87,7 +87,7 @@ func post(t *ledger.Tx, p *PostDraft) (posted Posted, err error) {
 	if p.Thread == "" && a.thread == "" {
 		return postDirectly(t, p, &a)
 	}
-	th, err := openThread(t, &ThreadChange{Session: p.Session, Thread: cmp.Or(p.Thread, a.thread), By: p.Sender})
+	th, err := openThread(t, &Change{Session: p.Session, Thread: cmp.Or(p.Thread, a.thread), By: p.Sender})
 	if err != nil {
 		return posted, err
 	}
@@ -226,7 +226,7 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 // shutsOut says why an answer from or to somebody cannot join the thread in which what it answers stands; "" when it can.
 func (th *Thread) shutsOut(agent string) string {
 	switch {
-	case th.Status != OpenThread:
+	case th.Status != Open:
 		return "the thread of the message answered was closed at " + th.ClosedAt
 	case !th.Has(agent):
 		return agent + " takes no part in the thread of the message answered"

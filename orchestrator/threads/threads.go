@@ -14,11 +14,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ThreadStatus is the state of a thread.
-type ThreadStatus string
+// Status is the state of a thread.
+type Status string
 
-// OpenThread is the status of a thread that takes posts.
-const OpenThread ThreadStatus = "open"
+// Open is the status of a thread that takes posts.
+const Open Status = "open"
 
 // Thread is a conversation of several agents. It belongs to a session. Times are as stored; "" means not yet.
 type Thread struct {
@@ -26,7 +26,7 @@ type Thread struct {
 	Session      string
 	Name         string
 	Creator      string
-	Status       ThreadStatus
+	Status       Status
 	Summary      string // given when it was closed
 	CreatedAt    string
 	ClosedAt     string
@@ -45,16 +45,16 @@ func (th *Thread) Has(agent string) bool {
 	return slices.ContainsFunc(th.Participants, func(p Participant) bool { return p.Agent == agent })
 }
 
-// ThreadDraft is a thread that is about to be created.
-type ThreadDraft struct {
+// Draft is a thread that is about to be created.
+type Draft struct {
 	Session      string
 	Name         string   // 1 to 256 bytes
 	Creator      string   // takes part
 	Participants []string // the others
 }
 
-// ThreadChange says which thread is changed, and who asks for it.
-type ThreadChange struct {
+// Change says which thread is changed, and who asks for it.
+type Change struct {
 	Session string // of whoever asks; a participant may ask from any
 	Thread  string
 	By      string // a participant; "" is the administrator
@@ -62,7 +62,7 @@ type ThreadChange struct {
 
 // Create creates a thread. Errors: invalid_params, also for the user as a participant; unknown_sender for the creator;
 // not_found for a participant that does not exist.
-func Create(ctx context.Context, l *ledger.Ledger, d ThreadDraft) (th Thread, err error) {
+func Create(ctx context.Context, l *ledger.Ledger, d Draft) (th Thread, err error) {
 	if d.Session, err = orchestrator.CheckName("session", d.Session); err != nil {
 		return th, err
 	}
@@ -88,7 +88,7 @@ func Create(ctx context.Context, l *ledger.Ledger, d ThreadDraft) (th Thread, er
 		}
 		for _, name := range names {
 			if conf.Agents[name] == nil {
-				return agents.UnknownAgent(t.Conn, orchestrator.NotFound, "participant: ", name, conf)
+				return agents.Unknown(t.Conn, orchestrator.NotFound, "participant: ", name, conf)
 			}
 		}
 		th, err = createThread(t, &d, names)
@@ -98,7 +98,7 @@ func Create(ctx context.Context, l *ledger.Ledger, d ThreadDraft) (th Thread, er
 }
 
 // createThread stores a thread whose names were checked. The first of participants is the creator.
-func createThread(t *ledger.Tx, d *ThreadDraft, participants []string) (th Thread, err error) {
+func createThread(t *ledger.Tx, d *Draft, participants []string) (th Thread, err error) {
 	id, err := t.NewID("thread-")
 	if err != nil {
 		return th, err
@@ -151,7 +151,7 @@ func checkLine(what, text string, limit int) error {
 
 // AddParticipant lets an agent take part in a thread. added is false if it did already. Errors: invalid_params for the user;
 // not_found for the agent or the thread, also if the agent that asks does not take part itself; conflict for a closed thread.
-func AddParticipant(ctx context.Context, l *ledger.Ledger, c ThreadChange, agent string) (th Thread, added bool, err error) {
+func AddParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent string) (th Thread, added bool, err error) {
 	if agent, err = checkParticipant(agent); err != nil {
 		return th, false, err
 	}
@@ -164,7 +164,7 @@ func AddParticipant(ctx context.Context, l *ledger.Ledger, c ThreadChange, agent
 			return err
 		}
 		if conf.Agents[agent] == nil {
-			return agents.UnknownAgent(t.Conn, orchestrator.NotFound, "participant: ", agent, conf)
+			return agents.Unknown(t.Conn, orchestrator.NotFound, "participant: ", agent, conf)
 		}
 		if added = !th.Has(agent); !added {
 			return nil
@@ -187,7 +187,7 @@ func addParticipant(t *ledger.Tx, thread, agent string) error {
 
 // RemoveParticipant ends an agent's part in a thread. What was sent to it stays. Errors: as AddParticipant; not_found also for
 // an agent that does not take part.
-func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c ThreadChange, agent string) (th Thread, err error) {
+func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent string) (th Thread, err error) {
 	if agent, err = orchestrator.CheckName("participant", agent); err != nil {
 		return th, err
 	}
@@ -223,7 +223,7 @@ type Notice struct {
 // Close ends a conversation. Its posts and the summary can still be read, but nobody can post there any more. The notice is its
 // last post; everybody who takes part gets it as a message, but for who closes the thread. From now on the posts age, and
 // retention deletes them in the end. Errors: invalid_params for a summary of more than 8 KiB; as AddParticipant.
-func Close(ctx context.Context, l *ledger.Ledger, c ThreadChange, end Closing) (th Thread, err error) {
+func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thread, err error) {
 	if err := checkLine("the summary", end.Summary, orchestrator.MaxText); err != nil {
 		return th, err
 	}
@@ -273,7 +273,7 @@ func postNotice(t *ledger.Tx, th *Thread, notice *Notice, mentions []string) err
 
 // openThread returns a thread that may be changed by whoever asks. A participant finds it by its id in whatever session
 // it asks, since what mentions it reaches it there too; the administrator finds those of the session.
-func openThread(t *ledger.Tx, c *ThreadChange) (Thread, error) {
+func openThread(t *ledger.Tx, c *Change) (Thread, error) {
 	th, found, err := thread(t.Conn, c.Thread)
 	switch {
 	case err != nil:
@@ -283,7 +283,7 @@ func openThread(t *ledger.Tx, c *ThreadChange) (Thread, error) {
 	case c.By == "" && (!found || th.Session != orchestrator.FoldName(c.Session)):
 		return th, orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q in the session %s", orchestrator.Clip(c.Thread), orchestrator.Clip(c.Session)).
 			WithHint("create_thread answers with the id of the thread it makes; it may be in another session")
-	case th.Status != OpenThread:
+	case th.Status != Open:
 		return th, orchestrator.Errorf(orchestrator.Conflict, "%s was closed at %s", th.ID, th.ClosedAt).WithHint("Start a new thread")
 	}
 	return th, nil
@@ -296,7 +296,7 @@ func thread(c *store.Conn, id string) (th Thread, found bool, err error) {
 		func(row store.Row) error {
 			th = Thread{
 				ID: row.Text(0), Session: row.Text(1), Name: row.Text(2), Creator: row.Text(3),
-				Status: ThreadStatus(row.Text(4)), Summary: row.Text(5), CreatedAt: row.Text(6), ClosedAt: row.Text(7),
+				Status: Status(row.Text(4)), Summary: row.Text(5), CreatedAt: row.Text(6), ClosedAt: row.Text(7),
 				Participants: []Participant{},
 			}
 			found = true

@@ -71,7 +71,7 @@ func newLeftovers(t *testing.T) *leftovers {
 
 func (l *leftovers) add(name, deliver string) {
 	l.t.Helper()
-	_, _, err := agents.Add(l.t.Context(), l.Ledger, agents.AgentUpdate{Name: name, Deliver: &deliver})
+	_, _, err := agents.Add(l.t.Context(), l.Ledger, agents.Update{Name: name, Deliver: &deliver})
 	must(l.t, err)
 }
 

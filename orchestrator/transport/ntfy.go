@@ -101,7 +101,7 @@ func (n *Ntfy) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 	}
 	short := waiting(pushed, &s, m.Priority)
 	full := short
-	if !pushed.Encrypted && (pushed.Kind == push.QuestionKind || pushed.Kind == push.AlertKind) {
+	if !pushed.Encrypted && (pushed.Kind == push.Question || pushed.Kind == push.Alert) {
 		if full, err = inClear(pushed, &s, short); err != nil {
 			return err
 		}
@@ -143,13 +143,13 @@ func waiting(p *push.Message, s *push.NtfySecret, priority int) notification {
 		Sequence: topicOf(p.ID),
 	}
 	switch p.Kind {
-	case push.QuestionKind:
+	case push.Question:
 		n.Message, n.Tags = "A question is waiting", []string{"question"}
-	case push.AlertKind:
+	case push.Alert:
 		n.Message = "An alert is waiting"
-	case push.TestKind:
+	case push.Test:
 		n.Message = "This is a test"
-	case push.EndedKind:
+	case push.Ended:
 		n.Message, n.Priority, n.Click = cmp.Or(map[string]string{
 			"answered": "The question was answered", "expired": "The question expired", "cancelled": "The question was cancelled",
 		}[p.Status], "The question has ended"), 1, ""
@@ -174,7 +174,7 @@ func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification,
 		return n, errors.New("the body of the push is not what it says")
 	}
 	kind, says := "Question", text.Question
-	if p.Kind == push.AlertKind {
+	if p.Kind == push.Alert {
 		kind, says = "Alert", text.Message
 		switch text.AlertType {
 		case "error":

@@ -170,7 +170,7 @@ func TestNtfyNotifications(t *testing.T) {
 		return push.Message{Kind: kind, ID: "q-1", Body: body}
 	}
 	ended := func(status string) push.Message {
-		return push.Message{Kind: push.EndedKind, ID: "q-1", Status: status}
+		return push.Message{Kind: push.Ended, ID: "q-1", Status: status}
 	}
 	n := newNtfyServer(t, nil)
 	for _, test := range []struct {
@@ -180,7 +180,7 @@ func TestNtfyNotifications(t *testing.T) {
 	}{
 		{question("q-1", 8), 0, `"title":"Mailroom","message":"A question is waiting","priority":3,"tags":["question"]` + click},
 		{question("q-1", 0), 5, `"title":"Mailroom","message":"A question is waiting","priority":4,"tags":["question"]` + click},
-		{push.Message{Kind: push.AlertKind, ID: "q-1", Encrypted: true, Body: "AAAA"}, -1, `"title":"Mailroom","message":"An alert is waiting","priority":2` + click},
+		{push.Message{Kind: push.Alert, ID: "q-1", Encrypted: true, Body: "AAAA"}, -1, `"title":"Mailroom","message":"An alert is waiting","priority":2` + click},
 		{clear("question", `{"from":"builder","question":"Deploy?","options":["Yes","No \"<b>\"","ä"],"context":"to\nprod"}`), 1,
 			`"title":"Question from builder","message":"Deploy?\n\nto\nprod","priority":4,"tags":["question"]` + click +
 				`,"actions":[` + button("Yes", 0) + `,` + button(`No "<b>"`, 1) + `,` + button("ä", 2) + `]`},
@@ -196,8 +196,8 @@ func TestNtfyNotifications(t *testing.T) {
 		{ended("expired"), 0, `"title":"Mailroom","message":"The question expired","priority":1`},
 		{ended("cancelled"), 0, `"title":"Mailroom","message":"The question was cancelled","priority":1`},
 		{ended("x"), 0, `"title":"Mailroom","message":"The question has ended","priority":1`},
-		{push.Message{Kind: push.TestKind, ID: "q-1"}, 0, `"title":"Mailroom","message":"This is a test","priority":3` + click},
-		{push.Message{Kind: push.QuestionKind, ID: "q-1", Encrypted: true, Body: `{"question":"canary"}`}, 0, ""},
+		{push.Message{Kind: push.Test, ID: "q-1"}, 0, `"title":"Mailroom","message":"This is a test","priority":3` + click},
+		{push.Message{Kind: push.Question, ID: "q-1", Encrypted: true, Body: `{"question":"canary"}`}, 0, ""},
 		{clear("question", `{}`), 0, ""}, {clear("question", `[]`), 0, ""}, {clear("question", ``), 0, ""}, {clear("question", `{"message":"m"}`), 0, ""},
 		{clear("alert", `{"question":"q"}`), 0, ""}, {clear("x", `{"question":"q"}`), 0, ""},
 	} {
@@ -227,7 +227,7 @@ func TestNtfyNotifications(t *testing.T) {
 func TestNtfyWithoutApp(t *testing.T) {
 	t.Parallel()
 	n := newNtfyServer(t, nil)
-	m := pushing(t, push.Message{Kind: push.QuestionKind, ID: "q-1", Body: `{"from":"b","question":"Deploy?","options":["Yes","No"]}`})
+	m := pushing(t, push.Message{Kind: push.Question, ID: "q-1", Body: `{"from":"b","question":"Deploy?","options":["Yes","No"]}`})
 	for i, click := range []string{"", `"click":"https://phone.example.com"`} {
 		n.secret.SignalURL, n.secret.Key, n.secret.Token = "", ntfyKey, ""
 		if click != "" {
@@ -251,7 +251,7 @@ func TestNtfyLimits(t *testing.T) {
 			"from": strings.Repeat(c, 256), "question": "?" + strings.Repeat(c, 2000), "context": strings.Repeat(c, 500),
 			"options": []string{strings.Repeat(c, 100), strings.Repeat(c, 99) + "y", strings.Repeat(c, 99) + "z"},
 		}
-		m := pushing(t, push.Message{Kind: push.QuestionKind, ID: "q-01KDYAK348A7QTJ5MXMEX7CXND", Body: asText(t, text)})
+		m := pushing(t, push.Message{Kind: push.Question, ID: "q-01KDYAK348A7QTJ5MXMEX7CXND", Body: asText(t, text)})
 		a, _ := n.attempt(m)
 		if err := errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...); err != nil {
 			t.Errorf("%q: %v", c, err)
@@ -284,7 +284,7 @@ func TestNtfyStatuses(t *testing.T) {
 				w.WriteHeader(test.status)
 				fmt.Fprintf(w, "sorry: %s %s\x1b", ntfyToken, body)
 			})
-			m := pushing(t, push.Message{Kind: push.QuestionKind, ID: "q-1", Body: `{"from":"b","question":"?","options":["Yes","No"]}`})
+			m := pushing(t, push.Message{Kind: push.Question, ID: "q-1", Body: `{"from":"b","question":"?","options":["Yes","No"]}`})
 			a, report := n.attempt(m)
 			err := errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...)
 			got := fmt.Sprint(err)
@@ -348,7 +348,7 @@ func TestNtfyAddresses(t *testing.T) {
 		{"https://the-secret@ntfy.sh/" + ntfyTopic, true, "", orchestrator.InvalidParams},
 		{"https://ntfy.sh/", true, "", orchestrator.InvalidParams},
 	} {
-		m := pushing(t, push.Message{Kind: push.TestKind, ID: "t-1"})
+		m := pushing(t, push.Message{Kind: push.Test, ID: "t-1"})
 		a, _ := n.attempt(m)
 		s := n.secret
 		s.URL, s.AllowPrivate, s.Hosts = test.url, test.allow, []string{test.host}
@@ -360,7 +360,7 @@ func TestNtfyAddresses(t *testing.T) {
 		}
 	}
 	for _, secret := range []string{"", "{", "{}", `{"url":""}`} {
-		m := pushing(t, push.Message{Kind: push.TestKind, ID: "t-1"})
+		m := pushing(t, push.Message{Kind: push.Test, ID: "t-1"})
 		a, _ := n.attempt(m)
 		a.Secret = secret
 		if err := errors.Join(ntfy.Deliver(t.Context(), a)...); err == nil {
@@ -384,7 +384,7 @@ func TestNtfyBrokenAnswer(t *testing.T) {
 		defer conn.Close()
 		fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", ntfyToken)
 	})
-	a, _ := n.attempt(pushing(t, push.Message{Kind: push.TestKind, ID: "t-1"}))
+	a, _ := n.attempt(pushing(t, push.Message{Kind: push.Test, ID: "t-1"}))
 	err := errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...)
 	if err == nil || !strings.Contains(err.Error(), `malformed HTTP status code "..."`) {
 		t.Errorf("%v", err)

@@ -146,13 +146,13 @@ func readPush(a *orchestrator.Attempt, m *orchestrator.Message) (*push.Message, 
 		return nil, 0, errors.New("the message is no push")
 	}
 	switch p.Kind {
-	case push.QuestionKind, push.AlertKind:
+	case push.Question, push.Alert:
 		_, err := base64.StdEncoding.DecodeString(p.Body)
 		// Nothing that was to be encrypted leaves in clear, whoever wrote the row.
 		if p.Encrypted && err != nil || !p.Encrypted && !json.Valid([]byte(p.Body)) {
 			return nil, 0, errors.New("the body of the push is not what it says")
 		}
-	case push.EndedKind, push.TestKind:
+	case push.Ended, push.Test:
 	default:
 		return nil, 0, fmt.Errorf("there is no push of the kind %.40q", p.Kind)
 	}
@@ -212,13 +212,13 @@ type pushed struct {
 // encodePush makes the payload, and the one without its content.
 func encodePush(p *push.Message) (full, short []byte, err error) {
 	content := pushed{Kind: p.Kind, ID: p.ID}
-	if p.Kind == push.EndedKind {
+	if p.Kind == push.Ended {
 		content.Status = p.Status
 	}
 	if short, err = orchestrator.JSON(content); err != nil {
 		return nil, nil, err
 	}
-	if p.Kind == push.EndedKind || p.Kind == push.TestKind {
+	if p.Kind == push.Ended || p.Kind == push.Test {
 		return short, short, nil
 	}
 	if p.Encrypted {

@@ -61,9 +61,9 @@ func TestPushIsReadByOthers(t *testing.T) {
 		ms = append(ms, pushing(t, question("q-1", n)))
 	}
 	for _, body := range []string{`{"question":"Grüße, 世界, 👩‍👩‍👧?"}`, `{"question":"too large"}`, `"` + strings.Repeat("x", 3950) + `"`} {
-		ms = append(ms, pushing(t, push.Message{Kind: push.QuestionKind, ID: "q-1", Body: body}))
+		ms = append(ms, pushing(t, push.Message{Kind: push.Question, ID: "q-1", Body: body}))
 	}
-	ms = append(ms, pushing(t, push.Message{Kind: push.EndedKind, ID: "q-1", Status: "cancelled"}))
+	ms = append(ms, pushing(t, push.Message{Kind: push.Ended, ID: "q-1", Status: "cancelled"}))
 	a, _ := p.attempt(ms...)
 	must(t, errors.Join(p.push(transport.Surroundings{}).Deliver(t.Context(), a)...))
 

@@ -85,7 +85,7 @@ func (o *phoneOffice) ask(encrypted bool, body string) string {
 	o.t.Helper()
 	id, err := questions.NewSignalID(o.Ledger, "q-")
 	must(o.t, err)
-	_, _, err = questions.Ask(ledger.WithIdentity(o.t.Context(), "builder"), o.Ledger, questions.QuestionDraft{
+	_, _, err = questions.Ask(ledger.WithIdentity(o.t.Context(), "builder"), o.Ledger, questions.Draft{
 		ID: id, Asker: "builder", Encrypted: encrypted, Body: body, Priority: 1, TTL: time.Hour, Devices: []string{o.device},
 	})
 	must(o.t, err)
@@ -146,7 +146,7 @@ func TestNtfyButtonByRouter(t *testing.T) {
 	must(t, err)
 	var answer struct{ Option int }
 	must(t, json.Unmarshal([]byte(q.Answer), &answer))
-	if q.Status != questions.QuestionAnswered || answer.Option != 1 || q.AnsweredBy != "ntfy" {
+	if q.Status != questions.Answered || answer.Option != 1 || q.AnsweredBy != "ntfy" {
 		t.Errorf("%+v", q)
 	}
 }

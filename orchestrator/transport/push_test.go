@@ -39,7 +39,7 @@ func TestPushRequest(t *testing.T) {
 	t.Parallel()
 	p := newPushService(t, nil)
 	a, report := p.attempt(pushing(t, question("q-1", 100)), pushing(t, question("q-2", 3000)),
-		pushing(t, push.Message{Kind: push.EndedKind, ID: "q-1", Status: "answered"}))
+		pushing(t, push.Message{Kind: push.Ended, ID: "q-1", Status: "answered"}))
 	must(t, errors.Join(p.push(transport.Surroundings{}).Deliver(t.Context(), a)...))
 	all := p.all()
 	first := all[0]
@@ -84,7 +84,7 @@ func TestPushPayloads(t *testing.T) {
 	const around = len(`{"kind":"question","id":"q-1","ciphertext":""}`)
 	fits := 4 * ((3993 - around) / 4)
 	clear := func(n int) push.Message {
-		return push.Message{Kind: push.QuestionKind, ID: "q-1", Body: `"` + strings.Repeat("x", n) + `"`}
+		return push.Message{Kind: push.Question, ID: "q-1", Body: `"` + strings.Repeat("x", n) + `"`}
 	}
 	const aroundClear = len(`{"kind":"question","id":"q-1","text":""}`)
 	p := newPushService(t, nil)
@@ -96,15 +96,15 @@ func TestPushPayloads(t *testing.T) {
 		"encrypted, fits":      {question("q-1", fits), `{"kind":"question","id":"q-1","ciphertext":"` + strings.Repeat("A", fits) + `"}`},
 		"encrypted, too long":  {question("q-1", fits+4), `{"kind":"question","id":"q-1"}`},
 		"not for this device":  {question("q-1", 0), `{"kind":"question","id":"q-1"}`},
-		"clear":                {push.Message{Kind: push.AlertKind, ID: "a-1", Body: ` {"v": 1, "message": "<b>&ä\u2028"} `}, `{"kind":"alert","id":"a-1","text":{"v":1,"message":"<b>&ä\u2028"}}`},
+		"clear":                {push.Message{Kind: push.Alert, ID: "a-1", Body: ` {"v": 1, "message": "<b>&ä\u2028"} `}, `{"kind":"alert","id":"a-1","text":{"v":1,"message":"<b>&ä\u2028"}}`},
 		"clear, fits":          {clear(3993 - aroundClear), `{"kind":"question","id":"q-1","text":"` + strings.Repeat("x", 3993-aroundClear) + `"}`},
 		"clear, too long":      {clear(3994 - aroundClear), `{"kind":"question","id":"q-1"}`},
-		"ended":                {push.Message{Kind: push.EndedKind, ID: "q-1", Status: "expired", Body: "x"}, `{"kind":"ended","id":"q-1","status":"expired"}`},
-		"test":                 {push.Message{Kind: push.TestKind, ID: "t-1", Status: "x"}, `{"kind":"test","id":"t-1"}`},
-		"said to be encrypted": {push.Message{Kind: push.QuestionKind, ID: "q-1", Encrypted: true, Body: `{"question":"canary"}`}, ""},
-		"no JSON":              {push.Message{Kind: push.QuestionKind, ID: "q-1", Body: `{"question":`}, ""},
-		"no text":              {push.Message{Kind: push.AlertKind, ID: "q-1"}, ""},
-		"no id":                {push.Message{Kind: push.TestKind}, ""},
+		"ended":                {push.Message{Kind: push.Ended, ID: "q-1", Status: "expired", Body: "x"}, `{"kind":"ended","id":"q-1","status":"expired"}`},
+		"test":                 {push.Message{Kind: push.Test, ID: "t-1", Status: "x"}, `{"kind":"test","id":"t-1"}`},
+		"said to be encrypted": {push.Message{Kind: push.Question, ID: "q-1", Encrypted: true, Body: `{"question":"canary"}`}, ""},
+		"no JSON":              {push.Message{Kind: push.Question, ID: "q-1", Body: `{"question":`}, ""},
+		"no text":              {push.Message{Kind: push.Alert, ID: "q-1"}, ""},
+		"no id":                {push.Message{Kind: push.Test}, ""},
 		"no kind":              {push.Message{ID: "q-1"}, ""},
 		"another kind":         {push.Message{Kind: "canary", ID: "q-1"}, ""},
 	} {
@@ -248,7 +248,7 @@ func TestPushTooLarge(t *testing.T) {
 	}{
 		{question("q-1", 8), 201, `{"kind":"question","id":"q-1"}`},
 		{question("q-1", 8000), 201, `{"kind":"question","id":"q-1"}`},
-		{push.Message{Kind: push.EndedKind, ID: "q-1", Status: "expired"}, 201, `{"kind":"ended","id":"q-1","status":"expired"}`},
+		{push.Message{Kind: push.Ended, ID: "q-1", Status: "expired"}, 201, `{"kind":"ended","id":"q-1","status":"expired"}`},
 		{question("q-1", 8), 410, `{"kind":"question","id":"q-1"}`},
 		{question("q-1", 8), 413, `{"kind":"question","id":"q-1"}`},
 	} {

@@ -141,7 +141,7 @@ func pushing(t *testing.T, push push.Message) orchestrator.Message {
 
 // question is an encrypted question whose ciphertext has n characters.
 func question(id string, n int) push.Message {
-	return push.Message{Kind: push.QuestionKind, ID: id, Encrypted: true, Body: strings.Repeat("A", n)}
+	return push.Message{Kind: push.Question, ID: id, Encrypted: true, Body: strings.Repeat("A", n)}
 }
 
 func (p *pushService) all() []*pushRequest {

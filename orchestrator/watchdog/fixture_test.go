@@ -79,12 +79,12 @@ func newFixture(t *testing.T, c *clock) *fixture {
 	}
 	t.Cleanup(func() { f.control.Close() })
 	f.control.SetDeadline(time.Now().Add(2 * time.Minute)) // ends only a test that hangs
-	f.add(agents.AgentUpdate{Name: "boss"})
-	f.add(agents.AgentUpdate{Name: "pm"})
+	f.add(agents.Update{Name: "boss"})
+	f.add(agents.Update{Name: "pm"})
 	return f
 }
 
-func (f *fixture) add(u agents.AgentUpdate) {
+func (f *fixture) add(u agents.Update) {
 	f.t.Helper()
 	if _, _, err := agents.Add(f.t.Context(), f.Ledger, u); err != nil {
 		f.t.Fatal(err)
@@ -95,16 +95,16 @@ func (f *fixture) add(u agents.AgentUpdate) {
 func (f *fixture) notes(agent string) string { return filepath.Join(f.folder, agent+".notes") }
 
 // addActor adds an agent whose sessions do what the test says.
-func (f *fixture) addActor(name string, change ...func(*agents.AgentUpdate)) {
+func (f *fixture) addActor(name string, change ...func(*agents.Update)) {
 	f.t.Helper()
 	f.addStarted(name, fmt.Sprintf("CONTROL='%s/c' ", f.folder), change...)
 }
 
 // addStarted adds an agent whose command is the test program with some environment.
-func (f *fixture) addStarted(name, environment string, change ...func(*agents.AgentUpdate)) {
+func (f *fixture) addStarted(name, environment string, change ...func(*agents.Update)) {
 	f.t.Helper()
 	command := fmt.Sprintf("NOTES='%s' %s exec '%s' agent", f.notes(name), environment, os.Args[0])
-	u := agents.AgentUpdate{Name: name, StartCommand: &command, Folder: f.folder}
+	u := agents.Update{Name: name, StartCommand: &command, Folder: f.folder}
 	for _, c := range change {
 		c(&u)
 	}

@@ -105,7 +105,7 @@ func TestShutdownEndsASessionWhoseWatchdogDied(t *testing.T) {
 	f.watch()
 	f.stop("builder")
 	a.ended()
-	f.untilRun("builder", sessions.RunEnded)
+	f.untilRun("builder", sessions.Ended)
 	f.until("stopped", presenceOf, "builder")
 }
 
@@ -150,7 +150,7 @@ func TestTheLogOfAnotherSession(t *testing.T) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for size := int64(program.MaxLog + 1); size > program.MaxLog; <-tick.C {
-		info, err := os.Stat(sessions.SessionOutput(f.Ledger, "builder"))
+		info, err := os.Stat(sessions.Output(f.Ledger, "builder"))
 		if err != nil {
 			t.Fatal(err)
 		}

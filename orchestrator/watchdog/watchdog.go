@@ -73,7 +73,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	if w.Grace == 0 {
 		w.Grace = usualGrace
 	}
-	w.sessions, w.kick = sessions.NewSessions(w.Router), make(chan struct{}, 1)
+	w.sessions, w.kick = sessions.New(w.Router), make(chan struct{}, 1)
 	w.stopped, w.said = map[string]string{}, map[string]string{}
 	w.asked, w.running = map[string]time.Time{}, map[string]*program.Running{}
 	wakeups, stop, err := delivery.Wakeups(ctx, w.Router)
@@ -120,7 +120,7 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 			continue // its end will kick
 		}
 		if s.Command { // it may be another's, or what is left of one that has ended
-			_, _ = program.BoundLog(sessions.SessionOutput(w.Router, s.Agent)) // tried again at each look
+			_, _ = program.BoundLog(sessions.Output(w.Router, s.Agent)) // tried again at each look
 		}
 		if s.Running || s.Wanted {
 			switch err := w.start(ctx, s); {
@@ -200,7 +200,7 @@ func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 	delete(w.asked, s.Agent)
 	lost := ""
 	if s.Running {
-		lost, _ = program.ReadLog(sessions.SessionOutput(w.Router, s.Agent)) // there is none when it was not started
+		lost, _ = program.ReadLog(sessions.Output(w.Router, s.Agent)) // there is none when it was not started
 	}
 	begun, err := w.sessions.Begin(ctx, s.Agent, lost)
 	if err != nil || begun == nil {
@@ -222,7 +222,7 @@ func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 
 func (w *Watchdog) command(b *sessions.Begun, slot *program.Slot) program.Command {
 	return program.Command{
-		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: sessions.SessionOutput(w.Router, b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
+		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: sessions.Output(w.Router, b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
 		Env: environment(b, w.Router.Path()),
 	}
 }

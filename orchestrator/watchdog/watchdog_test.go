@@ -53,7 +53,7 @@ func TestASessionIsStartedForItsMessage(t *testing.T) {
 	want(t, "messages that it reads", a.do("read"), "1")
 	a.do("print", "all done")
 	a.end("exit", 0)
-	run := f.untilRun("builder", sessions.RunEnded)
+	run := f.untilRun("builder", sessions.Ended)
 	want(t, "outcome", run.Outcome, "exit status 0")
 	want(t, "starts", run.Starts, int64(1))
 	want(t, "starts by its own notes", f.starts("builder"), 1)
@@ -93,7 +93,7 @@ func TestWhatComesMeanwhileStartsTheNext(t *testing.T) {
 	want(t, "unread", next.unread, 2)
 	want(t, "read", next.do("read"), "2")
 	next.end("exit", 0)
-	f.untilRun("builder", sessions.RunEnded)
+	f.untilRun("builder", sessions.Ended)
 	f.addActor("zebra") // is looked at behind builder
 	f.send("zebra")
 	want(t, "who is next", f.next().agent, "zebra")
@@ -116,7 +116,7 @@ func TestWhatIsLeftStartsTheNext(t *testing.T) {
 		want(t, "read", a.do("read-one"), "1")
 		a.end("exit", 0)
 	}
-	run := f.untilRun("builder", sessions.RunEnded)
+	run := f.untilRun("builder", sessions.Ended)
 	want(t, "starts", run.Starts, int64(3))
 	want(t, "failures", run.Failures, int64(0))
 }
@@ -145,7 +145,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 					want(t, "who starts a millisecond early", early.agent, "zebra") // builder was looked at before
 					early.do("read")
 					early.end("exit", 0)
-					f.untilRun("zebra", sessions.RunEnded)
+					f.untilRun("zebra", sessions.Ended)
 					f.clock.advance(time.Millisecond)
 				}
 				a := f.next()
@@ -154,7 +154,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 				f.until(fmt.Sprint(i+1), `SELECT failures FROM agent_runs WHERE agent = 'builder' AND state <> 'running'`)
 				want(t, "outcome", f.run("builder").Outcome, name+"; it said last: I am builder")
 			}
-			want(t, "state", f.run("builder").State, sessions.RunGivenUp)
+			want(t, "state", f.run("builder").State, sessions.GivenUp)
 			f.clock.advance(24 * time.Hour)
 			f.send("zebra")
 			want(t, "who starts a day later", f.next().agent, "zebra")
@@ -169,7 +169,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 			want(t, "unread after a new message", a.unread, 2)
 			a.do("read")
 			a.end("exit", 0)
-			run := f.untilRun("builder", sessions.RunEnded)
+			run := f.untilRun("builder", sessions.Ended)
 			want(t, "failures after success", run.Failures, int64(0))
 			want(t, "starts", run.Starts, int64(6))
 			want(t, "starts by its own notes", f.starts("builder"), 6)
@@ -186,13 +186,13 @@ func TestSessionsThatCannotBeStarted(t *testing.T) {
 	if err := os.Mkdir(gone, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f.addActor("builder", func(u *agents.AgentUpdate) { u.Folder = gone })
+	f.addActor("builder", func(u *agents.Update) { u.Folder = gone })
 	if err := os.Remove(gone); err != nil {
 		t.Fatal(err)
 	}
 	f.watch()
 	f.send("builder")
-	run := f.untilRun("builder", sessions.RunFailed)
+	run := f.untilRun("builder", sessions.Failed)
 	if !strings.Contains(run.Outcome, "does not exist") || run.PID != 0 {
 		t.Errorf("the run is %+v", run)
 	}
@@ -200,7 +200,7 @@ func TestSessionsThatCannotBeStarted(t *testing.T) {
 	a := f.next()
 	a.do("read")
 	a.end("exit", 0)
-	want(t, "starts", f.untilRun("builder", sessions.RunEnded).Starts, int64(2))
+	want(t, "starts", f.untilRun("builder", sessions.Ended).Starts, int64(2))
 }
 
 // An agent whose messages go elsewhere is started when something was delivered there. Nobody knows what it reads: its word
@@ -209,7 +209,7 @@ func TestSessionsBesideAnotherTransport(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, new(clock))
 	target := "jsonl:" + filepath.Join(f.folder, "mail.jsonl")
-	f.addActor("builder", func(u *agents.AgentUpdate) { u.Deliver = &target })
+	f.addActor("builder", func(u *agents.Update) { u.Deliver = &target })
 	f.addActor("zebra")
 	f.watch()
 	id := f.send("builder")
@@ -221,13 +221,13 @@ func TestSessionsBesideAnotherTransport(t *testing.T) {
 	want(t, "unread", a.unread, 1)
 	for _, rung := range []time.Duration{5 * time.Second, 30 * time.Second} {
 		a.end("exit", 1)
-		f.untilRun("builder", sessions.RunFailed)
+		f.untilRun("builder", sessions.Failed)
 		f.clock.advance(rung)
 		a = f.next()
 		want(t, "who starts again", a.agent, "builder")
 	}
 	a.end("exit", 0)
-	f.untilRun("builder", sessions.RunEnded)
+	f.untilRun("builder", sessions.Ended)
 	f.clock.advance(time.Hour)
 	f.send("zebra")
 	want(t, "who starts an hour later", f.next().agent, "zebra")
@@ -242,7 +242,7 @@ func TestWhatStartsNoSession(t *testing.T) {
 	f := newFixture(t, nil)
 	target := "jsonl:" + filepath.Join(f.folder, "mail.jsonl")
 	f.addActor("builder")
-	f.addActor("caster", func(u *agents.AgentUpdate) { u.Deliver = &target })
+	f.addActor("caster", func(u *agents.Update) { u.Deliver = &target })
 	f.addActor("drawer")
 	f.addActor("zebra")
 	f.stop("drawer")
@@ -268,17 +268,17 @@ func TestWhatStartsNoSession(t *testing.T) {
 func (f *fixture) stop(agent string) {
 	f.t.Helper()
 	d := orchestrator.Draft{Sender: "boss", Recipient: agent, Type: orchestrator.ShutdownRequest, SessionID: "default"}
-	asked, err := teams.Ask(f.t.Context(), f.Ledger, teams.TeamRequest{Kind: orchestrator.Shutdown, Draft: d, Payload: func(string) (json.RawMessage, error) {
+	asked, err := teams.Ask(f.t.Context(), f.Ledger, teams.Request{Kind: orchestrator.Shutdown, Draft: d, Payload: func(string) (json.RawMessage, error) {
 		return json.RawMessage(`{}`), nil
 	}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if _, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.WaitOptions{Recipient: agent, Limit: 100}); err != nil {
+	if _, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: 100}); err != nil {
 		f.t.Fatal(err)
 	}
 	d = orchestrator.Draft{Sender: agent, Recipient: "boss", Type: orchestrator.ShutdownResponse, SessionID: "default", Payload: json.RawMessage(`{}`)}
-	if _, err := teams.Answer(f.t.Context(), f.Ledger, teams.TeamAnswer{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true, Draft: d}); err != nil {
+	if _, err := teams.Answer(f.t.Context(), f.Ledger, teams.Reply{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true, Draft: d}); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -311,7 +311,7 @@ func TestShutdownEndsTheSession(t *testing.T) {
 			}
 			f.stop("builder")
 			a.ended()
-			run := f.untilRun("builder", sessions.RunEnded)
+			run := f.untilRun("builder", sessions.Ended)
 			want(t, "outcome", run.Outcome, c.outcome)
 			want(t, "failures", run.Failures, int64(0))
 			want(t, "how the other command ended", command.Wait().Ended, program.ErrStopped)
@@ -353,7 +353,7 @@ func TestWhatASessionLeavesRunning(t *testing.T) {
 	t.Cleanup(func() { killPID(t, left) })
 	a.do("read")
 	a.end("exit", 0)
-	f.untilRun("builder", sessions.RunEnded)
+	f.untilRun("builder", sessions.Ended)
 	f.send("builder")
 	f.next().do("read")
 	want(t, "starts by its own notes", f.starts("builder"), 2)
@@ -396,7 +396,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 			t.Fatalf("%v; want busy", err)
 		}
 	}
-	want(t, "state", f.run("builder").State, sessions.RunRunning)
+	want(t, "state", f.run("builder").State, sessions.Running)
 	want(t, "starts by its own notes", f.starts("builder"), 1)
 	if _, err := lock.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
@@ -410,7 +410,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 func TestASilentSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, new(clock))
-	f.addActor("builder", func(u *agents.AgentUpdate) { u.SilentAfter = new(time.Minute) })
+	f.addActor("builder", func(u *agents.Update) { u.SilentAfter = new(time.Minute) })
 	f.watch()
 	f.send("builder")
 	a := f.next()
@@ -427,7 +427,7 @@ func TestASilentSessionGoesOn(t *testing.T) {
 	want(t, "status", standing.Status, overview.Silent)
 	want(t, "what it reads afterwards", a.do("read"), "1")
 	a.end("exit", 0)
-	want(t, "outcome", f.untilRun("builder", sessions.RunEnded).Outcome, "exit status 0")
+	want(t, "outcome", f.untilRun("builder", sessions.Ended).Outcome, "exit status 0")
 	f.clock.advance(time.Hour)
 	f.send("boss")
 	want(t, "notes when it is idle", len(f.rows(`SELECT 1 FROM agent_message WHERE message_type = 'agent_timeout'`)), 1)

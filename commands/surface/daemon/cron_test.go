@@ -248,7 +248,7 @@ func TestSlowTransportDelaysNoInbox(t *testing.T) {
 		clearSchedules(t, r)
 		addSchedule(t, r, "bell", orchestrator.Doorbell)
 		for name, deliver := range map[string]string{"reader": "inbox", "stuck": "hang:x"} {
-			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name, Deliver: &deliver}); err != nil {
+			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name, Deliver: &deliver}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -184,7 +184,7 @@ func (refusing) Deliver(_ context.Context, a orchestrator.Attempt) []error {
 func addAgents(t *testing.T, r *delivery.Engine, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name, Deliver: new("no:where")}); err != nil {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name, Deliver: new("no:where")}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -320,7 +320,7 @@ func TestAdviceWhereLessIsOffered(t *testing.T) {
 		Path: t.TempDir() + "/mailroom.db", Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "webhook": new(transport.Webhook)},
 	}))}
 	e.serve(e.Env, nil)
-	if _, _, err := agents.Add(t.Context(), e.Router.Ledger, agents.AgentUpdate{Name: "builder"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), e.Router.Ledger, agents.Update{Name: "builder"}); err != nil {
 		t.Fatal(err)
 	}
 	status, text := e.Run(e.Token("builder", true), "agent_add", `{"name":"hook","deliver":"webhook:http://127.0.0.1/x"}`)

@@ -91,7 +91,7 @@ func readInbox(ctx context.Context, env commands.Env, agent string) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	ms, more, err := reading.Wait(ctx, env.Ledger, reading.WaitOptions{Recipient: agent, Limit: messagesAtOnce, Peek: true})
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: messagesAtOnce, Peek: true})
 	return map[string]any{"agent": agent, "messages": notNil(ms), "has_more": more}, err
 }
 

@@ -95,7 +95,7 @@ func (m *machine) askAs(id string, d questions.Device, encrypted bool, s said) a
 		document["reply"], document["mac"] = q.identity.Recipient().String(), base64.RawURLEncoding.EncodeToString(q.mac)
 		body = seal(m.t, document, d.Recipient)
 	}
-	_, _, err := questions.Ask(ledger.WithIdentity(m.t.Context(), "builder"), m.Ledger, questions.QuestionDraft{
+	_, _, err := questions.Ask(ledger.WithIdentity(m.t.Context(), "builder"), m.Ledger, questions.Draft{
 		ID: id, Asker: "builder", Encrypted: encrypted, Body: body, TTL: time.Hour, Devices: []string{d.ID},
 	})
 	if err != nil {
@@ -136,7 +136,7 @@ func (m *machine) answer(q asked) string {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if over.Status != questions.QuestionAnswered {
+	if over.Status != questions.Answered {
 		m.t.Fatalf("the question is %s", over.Status)
 	}
 	if !over.Encrypted {

@@ -226,7 +226,7 @@ func TestBeforeAndAfter(t *testing.T) {
 			t.Errorf("%s when revoked: %d %s", route, a.status, a.body)
 		}
 	}
-	if q, err := questions.Get(t.Context(), h.router, clear); err != nil || q.Status != questions.QuestionPending {
+	if q, err := questions.Get(t.Context(), h.router, clear); err != nil || q.Status != questions.Pending {
 		t.Errorf("the question is %+v, %v", q, err)
 	}
 }
@@ -260,7 +260,7 @@ func TestRevived(t *testing.T) {
 			t.Errorf("it is told %d %s", a.status, a.body)
 		}
 	}
-	if q, err := questions.Get(t.Context(), h.router, clear); err != nil || q.Status != questions.QuestionPending {
+	if q, err := questions.Get(t.Context(), h.router, clear); err != nil || q.Status != questions.Pending {
 		t.Errorf("the question is %+v, %v", q, err)
 	}
 }

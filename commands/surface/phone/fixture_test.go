@@ -77,7 +77,7 @@ func newHome(t testing.TB, o Options, change func(*Phone)) *home {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: "builder"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: "builder"}); err != nil {
 		t.Fatal(err)
 	}
 	if o.Address == "" {
@@ -267,7 +267,7 @@ func (h *home) question(body string, encrypted bool, ttl time.Duration, devices 
 	if encrypted {
 		body = h.seal(body, devices...)
 	}
-	if _, _, err := questions.Ask(h.t.Context(), h.router, questions.QuestionDraft{
+	if _, _, err := questions.Ask(h.t.Context(), h.router, questions.Draft{
 		ID: id, Asker: "builder", Encrypted: encrypted, Body: body, TTL: ttl, Devices: ids(devices),
 	}); err != nil {
 		h.t.Fatal(err)

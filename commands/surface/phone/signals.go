@@ -118,7 +118,7 @@ func (p *Phone) answer(r *http.Request, d questions.Device) (any, error) {
 			err = nil
 		}
 	}
-	return answered{string(questions.QuestionAnswered)}, err
+	return answered{string(questions.Answered)}, err
 }
 
 // check returns an answer in the form in which it is stored. Whether it fits the question, the engine checks. Errors:

@@ -48,7 +48,7 @@ func New(t testing.TB, names ...string) *Endpoints {
 	}
 	t.Cleanup(func() { r.Close() })
 	for _, name := range names {
-		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}

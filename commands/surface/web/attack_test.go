@@ -186,7 +186,7 @@ func TestAgentsOfOthersAreConcealed(t *testing.T) {
 	f := newFort(t, web.Options{}, "ann", "bob", "boss")
 	secret := f.Folder + "/key-k3y.jsonl"
 	start := "run --key k3y"
-	if _, _, err := agents.Add(t.Context(), f.Router.Ledger, agents.AgentUpdate{Name: "bob", Deliver: new("jsonl:" + secret), StartCommand: &start, Folder: "/k3y"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), f.Router.Ledger, agents.Update{Name: "bob", Deliver: new("jsonl:" + secret), StartCommand: &start, Folder: "/k3y"}); err != nil {
 		t.Fatal(err)
 	}
 	for token, sees := range map[string]bool{f.Token("ann", false): false, f.Token("bob", false): true, f.Token("boss", true): true} {
@@ -203,7 +203,7 @@ func TestAgentsOfOthersAreConcealed(t *testing.T) {
 func TestUnderAnothersName(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob", "boss")
-	thread, err := threads.Create(t.Context(), f.Router.Ledger, threads.ThreadDraft{Session: "default", Name: "n", Creator: "bob", Participants: []string{"boss"}})
+	thread, err := threads.Create(t.Context(), f.Router.Ledger, threads.Draft{Session: "default", Name: "n", Creator: "bob", Participants: []string{"boss"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -219,7 +219,7 @@ func TestClientThatLeavesAtOnce(t *testing.T) {
 			if !before && !strings.Contains(l.Body.String(), "messageId") {
 				t.Errorf("%s: %s", path, l.Body)
 			}
-			if ms, _, err := reading.Wait(t.Context(), f.Router.Ledger, reading.WaitOptions{Recipient: "bob", Limit: 10}); err != nil || len(ms) != want {
+			if ms, _, err := reading.Wait(t.Context(), f.Router.Ledger, reading.Options{Recipient: "bob", Limit: 10}); err != nil || len(ms) != want {
 				t.Errorf("%s, gone before: %t: %d messages are left: %v", path, before, len(ms), err)
 			}
 		}
@@ -278,7 +278,7 @@ func TestClientsThatGoWhileWaiting(t *testing.T) {
 		c.Close()
 		f.until(func() bool { return f.web.UnderWay() == 0 })
 		want := f.send("ann", "bob")
-		ms, _, err := reading.Wait(t.Context(), f.Router.Ledger, reading.WaitOptions{Recipient: "bob", Limit: 10})
+		ms, _, err := reading.Wait(t.Context(), f.Router.Ledger, reading.Options{Recipient: "bob", Limit: 10})
 		if err != nil || len(ms) != 1 || ms[0].ID != want {
 			t.Fatalf("after a client that went: %v, %v; want %s", ms, err, want)
 		}

@@ -32,7 +32,7 @@ func Open(names ...string) (e *delivery.Engine, done func()) {
 		log.Fatal(err)
 	}
 	for _, name := range names {
-		if _, _, err := agents.Add(context.Background(), e.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(context.Background(), e.Ledger, agents.Update{Name: name}); err != nil {
 			log.Fatal(err)
 		}
 	}

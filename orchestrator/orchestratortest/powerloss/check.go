@@ -189,7 +189,7 @@ func (s *stage) recover(ctx context.Context) error {
 		if _, err := agents.Get(ctx, r.Ledger, name); err == nil {
 			continue
 		}
-		if _, _, err := agents.Add(ctx, r.Ledger, agents.AgentUpdate{Name: name}); err != nil {
+		if _, _, err := agents.Add(ctx, r.Ledger, agents.Update{Name: name}); err != nil {
 			return fmt.Errorf("writing: %w", err)
 		}
 	}
