@@ -26,6 +26,7 @@ func LookOf(name string) Look {
 	return Look{plainLetters(foldCase(plain)), plainLetters(foldCase(plainLetters(plain)))}
 }
 
+// Like reports whether a name can be taken for the one whose look this is.
 func (l Look) Like(name string) bool {
 	other := LookOf(name)
 	return l.Small == other.Small || l.Small == other.capital || l.capital == other.Small || l.capital == other.capital
