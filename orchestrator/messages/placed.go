@@ -11,7 +11,7 @@ import (
 )
 
 // placedUnacknowledged is the condition for what a transport outside the database has delivered and nobody has
-// acknowledged. It must stand to the letter: see rows.go.
+// acknowledged. It must stand to the letter: see ledger/rows.go.
 const placedUnacknowledged = "status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> ''"
 
 // ReadPlaced returns messages that were delivered to an agent as files through target (SCHEME:ADDRESS) and are not
