@@ -97,7 +97,7 @@ func runGrowth(ctx context.Context, env Env, rows int) (Measures, error) {
 		_, err := messages.Send(ctx, r.Ledger, letter("sender1", "filer"))
 		return err
 	}, func() error {
-		d, err := r.DeliverAll(ctx, delivery.DeliverOptions{Recipient: "filer"})
+		d, err := r.DeliverAll(ctx, delivery.Options{Recipient: "filer"})
 		return expect(err, d.Delivered, 1)
 	})
 	if err != nil {

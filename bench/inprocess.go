@@ -109,7 +109,7 @@ func mailroomDeliver(ctx context.Context, env Env) (Measures, error) {
 		}
 	}
 	began := time.Now()
-	d, err := r.DeliverAll(ctx, delivery.DeliverOptions{})
+	d, err := r.DeliverAll(ctx, delivery.Options{})
 	took := time.Since(began)
 	if err := errors.Join(expect(err, d.Delivered, backlog), r.Close()); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)

@@ -37,7 +37,7 @@ func courier() {
 	if err != nil {
 		panic(err)
 	}
-	if _, err := r.DeliverAll(context.Background(), delivery.DeliverOptions{ClaimSize: size}); err != nil {
+	if _, err := r.DeliverAll(context.Background(), delivery.Options{ClaimSize: size}); err != nil {
 		panic(err)
 	}
 	if err := r.Close(); err != nil {

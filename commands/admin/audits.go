@@ -118,7 +118,7 @@ func findAudit(name string) (*Audit, error) {
 func (a *Audit) run(ctx context.Context, r *ledger.Ledger, limit int, given []string) (SQLResult, error) {
 	values, err := a.bind(given)
 	if err != nil {
-		return SQLResult{Rows: []store.TableRow{}}, err
+		return SQLResult{Rows: []store.Record{}}, err
 	}
 	if a.usesNow || len(values) > 0 {
 		values = append([]any{r.Now().UTC().Format(tracing.Layout)}, values...)

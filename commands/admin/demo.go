@@ -25,7 +25,7 @@ type DemoResult struct {
 	File     string           `json:"file"` // inbox file of the recipient that failed at first
 	Steps    []DemoStep       `json:"steps"`
 	Stories  []overview.Story `json:"stories"` // of the message that climbed the ladder
-	Audit    []store.TableRow `json:"audit"`   // retries_by_recipient
+	Audit    []store.Record   `json:"audit"`   // retries_by_recipient
 }
 
 // DemoStep is one thing that the demo did.

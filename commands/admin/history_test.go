@@ -83,7 +83,7 @@ func knownHistory(t *testing.T) *history {
 	h.at("11:58:00")
 	h.label("m14-printed", h.send("architect", "printer", "job", ""))
 	h.label("m15-plotted", h.send("architect", "plotter", "job", ""))
-	if _, err := stuck.DeliverAll(t.Context(), delivery.DeliverOptions{Background: true}); err != nil {
+	if _, err := stuck.DeliverAll(t.Context(), delivery.Options{Background: true}); err != nil {
 		t.Fatal(err)
 	}
 	<-shut.begun
@@ -142,7 +142,7 @@ func (h *history) morning(folder string) {
 func (h *history) stall(stuck *delivery.Engine, shut *gate) {
 	h.at("10:20:00")
 	h.label("m8-crash", h.send("architect", "press", "job", ""))
-	if _, err := stuck.DeliverAll(h.t.Context(), delivery.DeliverOptions{Background: true}); err != nil {
+	if _, err := stuck.DeliverAll(h.t.Context(), delivery.Options{Background: true}); err != nil {
 		h.t.Fatal(err)
 	}
 	<-shut.begun

@@ -22,17 +22,17 @@ type SQLParams struct {
 
 // SQLResult is a table, or the list of named queries.
 type SQLResult struct {
-	Columns   []string         `json:"columns,omitempty"`
-	Rows      []store.TableRow `json:"rows"`
-	Truncated bool             `json:"truncated,omitempty"` // there are more rows than the limit
-	Named     []Audit          `json:"named,omitempty"`
+	Columns   []string       `json:"columns,omitempty"`
+	Rows      []store.Record `json:"rows"`
+	Truncated bool           `json:"truncated,omitempty"` // there are more rows than the limit
+	Named     []Audit        `json:"named,omitempty"`
 }
 
 var sqlCommand = commands.Define(vocabulary, "sql", runSQL)
 
 // runSQL answers audits. It cannot write, attach or read credentials, whoever asks.
 func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, error) {
-	r := SQLResult{Rows: []store.TableRow{}}
+	r := SQLResult{Rows: []store.Record{}}
 	if p.List && (p.Query != "" || p.Named != "" || len(p.Params) > 0) {
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "list: it goes with no query, named or params")
 	}
@@ -61,7 +61,7 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, erro
 // tableOf makes a result of what a query gave. SQLite knows infinite numbers (9e999) and JSON does not: they become text.
 func tableOf(t store.Table, err error) (SQLResult, error) {
 	if err != nil {
-		return SQLResult{Rows: []store.TableRow{}}, err
+		return SQLResult{Rows: []store.Record{}}, err
 	}
 	for _, row := range t.Rows {
 		for i, v := range row.Values {

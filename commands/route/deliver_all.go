@@ -45,7 +45,7 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 		return DeliverAllResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "delivery_timeout_seconds: only an administrator says how long others' attempts may take").
 			WithHint("Leave it out, or name yourself as the recipient")
 	}
-	d, err := env.Engine.DeliverAll(ctx, delivery.DeliverOptions{
+	d, err := env.Engine.DeliverAll(ctx, delivery.Options{
 		Recipient: p.Recipient, Timeout: p.Timeout.Duration(), ClaimSize: p.BatchSize, Background: !p.Wait,
 	})
 	if err != nil {

@@ -41,7 +41,7 @@ func List(ctx context.Context, l *ledger.Ledger) ([]ledger.Agent, error) {
 // agents.
 func MustKnow(ctx context.Context, l *ledger.Ledger, name string) error {
 	name = orchestrator.FoldName(name)
-	return l.ReadTables(ctx, func(c *store.Conn) error {
+	return l.Read(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err == nil && conf.Agents[name] == nil {
 			err = Unknown(c, orchestrator.UnknownRecipient, "", name, conf)
@@ -58,7 +58,7 @@ func Get(ctx context.Context, l *ledger.Ledger, name string) (ledger.Agent, erro
 	}
 	a := conf.Agents[orchestrator.FoldName(name)]
 	if a == nil || l.PartOf(a.Name) != nil {
-		return ledger.Agent{}, l.ReadTables(ctx, func(c *store.Conn) error { return NoAgent(c, orchestrator.FoldName(name), conf) })
+		return ledger.Agent{}, l.Read(ctx, func(c *store.Conn) error { return NoAgent(c, orchestrator.FoldName(name), conf) })
 	}
 	found := *a
 	found.Groups, found.Note = groupsOf(conf, a.Name), takenNote(conf, a.Name)

@@ -16,7 +16,7 @@ func watchChanged(t *ledger.Tx, known, a *ledger.Agent) error {
 	if known == nil {
 		return nil
 	}
-	for _, p := range t.R.Parts {
+	for _, p := range t.Ledger.Parts {
 		if p.AgentChanged == nil {
 			continue
 		}
@@ -177,7 +177,7 @@ func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error
 	manager := Manager(conf, about)
 	if manager == "" {
 		t.After = append(t.After, func() {
-			t.R.Log.Warn("no other agent has the name that the setting ralph.pm gives, so nobody is told", "ralph.pm", conf.Settings.Manager, "type", kind, "payload", payload,
+			t.Ledger.Log.Warn("no other agent has the name that the setting ralph.pm gives, so nobody is told", "ralph.pm", conf.Settings.Manager, "type", kind, "payload", payload,
 				"do", "mailroom agent add "+conf.Settings.Manager+", or mailroom setting set ralph.pm NAME")
 		})
 		return nil

@@ -193,7 +193,7 @@ func Presences(ctx context.Context, l *ledger.Ledger, session string) (list []Pr
 	if session, err = orchestrator.CheckName("session", session); err != nil {
 		return nil, err
 	}
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list, err = PresencesIn(c, session)
 		return err
 	})

@@ -22,7 +22,7 @@ func secretOf(c *store.Conn, agent string) (secret string, err error) {
 
 // SecretFor returns what an attempt to deliver to a recipient gets as orchestrator.Attempt.Secret.
 func SecretFor(t *ledger.Tx, a *ledger.Agent) (string, error) {
-	if p := t.R.PartOf(a.Name); p != nil {
+	if p := t.Ledger.PartOf(a.Name); p != nil {
 		return p.Secret(t, a.Name)
 	}
 	return secretOf(t.Conn, a.Name)
@@ -31,7 +31,7 @@ func SecretFor(t *ledger.Tx, a *ledger.Agent) (string, error) {
 // settleSecret sees to it that an agent whose transport signs has a secret: the one that the update names, or else the one
 // that it has, or else a new one. It returns a secret that it made, which nobody is told again.
 func settleSecret(t *ledger.Tx, u *Update, a *ledger.Agent) (made string, err error) {
-	transport, _ := t.R.TransportOf(a.Deliver)
+	transport, _ := t.Ledger.TransportOf(a.Deliver)
 	signer, signs := transport.(signer)
 	if !signs {
 		if u.Secret != nil {

@@ -97,7 +97,7 @@ func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token T
 		return Token{}, refused
 	}
 	hash := HashToken(secret)
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		found := false
 		err := c.Query(`SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, func(row store.Row) error {
 			token = scanToken(row)
@@ -130,7 +130,7 @@ func scanToken(row store.Row) Token {
 
 // Tokens returns the tokens of an agent, or all tokens for "", oldest first. Expired and revoked ones are included.
 func Tokens(ctx context.Context, l *ledger.Ledger, agent string) (list []Token, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list = []Token{}
 		return c.Query(`SELECT `+tokenColumns+` FROM tokens WHERE ?1 = '' OR agent = ?1 ORDER BY created_at, hash`, func(row store.Row) error {
 			list = append(list, scanToken(row))

@@ -181,13 +181,13 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 		a = *known
 	}
 	u.apply(&a)
-	if err := u.fits(t.R, &a); err != nil {
+	if err := u.fits(t.Ledger, &a); err != nil {
 		return ledger.Agent{}, false, err
 	}
-	if err := chooseFolder(t.R, &u, known, &a); err != nil {
+	if err := chooseFolder(t.Ledger, &u, known, &a); err != nil {
 		return ledger.Agent{}, false, err
 	}
-	if err := mayReach(t.R, &a); err != nil {
+	if err := mayReach(t.Ledger, &a); err != nil {
 		return ledger.Agent{}, false, err
 	}
 	a.UpdatedAt = t.Now

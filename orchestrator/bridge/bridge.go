@@ -86,7 +86,7 @@ func Once(ctx context.Context, router *delivery.Engine, o Options) (Counts, erro
 	if err := w.lookAtAll(ctx); err != nil {
 		return w.result(), err
 	}
-	delivery, err := router.DeliverAll(ctx, delivery.DeliverOptions{})
+	delivery, err := router.DeliverAll(ctx, delivery.Options{})
 	w.count(Counts{Delivered: delivery.Delivered})
 	if err == nil && len(w.gone) > 0 {
 		err = w.lookAgain(ctx)
@@ -292,7 +292,7 @@ func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
 // beside it, to count what they deliver.
 func (w *watch) deliver(ctx context.Context) {
 	run := func(background bool) {
-		delivery, err := w.router.DeliverAll(ctx, delivery.DeliverOptions{Background: background})
+		delivery, err := w.router.DeliverAll(ctx, delivery.Options{Background: background})
 		if err != nil {
 			w.trouble(ctx, "a delivery failed", err)
 		}

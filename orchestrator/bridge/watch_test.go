@@ -195,7 +195,7 @@ func (o *office) thousand() (files, sends int) {
 		})
 		must(o.t, err)
 		if sends%50 == 0 {
-			_, err := o.DeliverAll(o.t.Context(), delivery.DeliverOptions{Background: true})
+			_, err := o.DeliverAll(o.t.Context(), delivery.Options{Background: true})
 			must(o.t, err)
 		}
 	}

@@ -78,7 +78,7 @@ func Leave(ctx context.Context, l *ledger.Ledger) error {
 
 // List lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
 func List(ctx context.Context, l *ledger.Ledger) (list []Daemon, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list, err = ListIn(c, l.Now())
 		return err
 	})

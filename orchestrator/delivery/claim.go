@@ -29,7 +29,7 @@ type claim struct {
 //
 // At most one lease of a sender and recipient is live at a time, which keeps their order; a message on the ladder does
 // not hold back those behind it, one that its recipient put off does. Source: contract, "What is promised", 3.
-func claimNext(t *ledger.Tx, recipient string, o DeliverOptions) (*claim, error) {
+func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	conf, err := t.Config()
 	if err != nil {
 		return nil, err
@@ -46,9 +46,9 @@ func claimNext(t *ledger.Tx, recipient string, o DeliverOptions) (*claim, error)
 		size = o.ClaimSize
 	}
 	marked := ""
-	if t.R.SetTransport(agent) != nil {
+	if t.Ledger.SetTransport(agent) != nil {
 		marked = ` AND delivery_marks <> ''` // the rest is delivered set-based
-	} else if transport, _ := t.R.TransportOf(agent.Deliver); transport != nil {
+	} else if transport, _ := t.Ledger.TransportOf(agent.Deliver); transport != nil {
 		if _, slotted := transport.(orchestrator.Slotted); slotted && o.slot == nil && agent.Disabled == "" {
 			return nil, nil // the agent has got this transport just now: the next worker takes a slot
 		}
@@ -116,7 +116,7 @@ func lease(t *ledger.Tx, c *claim) error {
 	if err != nil {
 		return err
 	}
-	c.token = t.R.Store.Token(token)
+	c.token = t.Ledger.Store.Token(token)
 	seqs := make([]int64, len(c.messages))
 	for i := range c.messages {
 		seqs[i] = c.messages[i].Seq

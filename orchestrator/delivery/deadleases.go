@@ -34,7 +34,7 @@ func (e *Engine) endDeadLeases(ctx context.Context) error {
 		return err
 	}
 	var dead []string
-	err := e.ReadTables(ctx, func(c *store.Conn) error {
+	err := e.Read(ctx, func(c *store.Conn) error {
 		return c.Query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+ledger.Leased, func(row store.Row) error {
 			if token := row.Text(0); e.Store.Gone(token) {
 				dead = append(dead, token)

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// DeliverOptions says what a delivery run does. The zero value delivers everything that is due.
-type DeliverOptions struct {
+// Options says what a delivery run does. The zero value delivers everything that is due.
+type Options struct {
 	Recipient string        // only this one; "" is everybody
 	Timeout   time.Duration // longest attempt, 1 s to 1 h; 0: the agent's, or the setting delivery.timeout
 	ClaimSize int           // messages of one claim, never a cap; 0: the setting
@@ -135,7 +135,7 @@ func (y *tally) delivery() Delivery {
 // DeliverAll delivers everything that is due: first to inboxes, exactly once, then through the other transports, each recipient
 // by itself, so that a slow one does not delay the others. It may run in many processes at once. An attempt that fails is part
 // of the result, and no error. Errors: unknown_recipient; those of the database.
-func (e *Engine) DeliverAll(ctx context.Context, o DeliverOptions) (Delivery, error) {
+func (e *Engine) DeliverAll(ctx context.Context, o Options) (Delivery, error) {
 	o.Recipient = orchestrator.FoldName(o.Recipient)
 	if err := checkRecipient(ctx, e.Ledger, o.Recipient); err != nil {
 		return Delivery{}, err
@@ -186,7 +186,7 @@ func checkRecipient(ctx context.Context, l *ledger.Ledger, name string) error {
 // be asked every second. untrusted is why the database does nothing outside of itself, "" if it does.
 func AnythingDue(ctx context.Context, l *ledger.Ledger) (found bool, untrusted string, err error) {
 	now := l.Now()
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err != nil {
 			return err
@@ -292,7 +292,7 @@ func TidyAll(ctx context.Context, l *ledger.Ledger) error {
 
 // startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of this
 // process are at it already. A worker that has claimed something starts the next, if more may be claimed.
-func (e *Engine) startWorker(ctx context.Context, recipient string, o DeliverOptions, y *tally) {
+func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, y *tally) {
 	allowed, seats := e.workersOf(ctx, recipient)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -326,7 +326,7 @@ func (e *Engine) startWorker(ctx context.Context, recipient string, o DeliverOpt
 
 // callHelp starts another worker for a recipient whose transport makes several attempts at a time, if there is something
 // for it.
-func (e *Engine) callHelp(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
+func (e *Engine) callHelp(ctx context.Context, recipient string, o Options, y *tally) error {
 	allowed, _ := e.workersOf(ctx, recipient)
 	e.mu.Lock()
 	enough := e.delivering[recipient] >= allowed

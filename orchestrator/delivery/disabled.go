@@ -52,7 +52,7 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 		return "", err
 	}
 	t.After = append(t.After, func() {
-		t.R.Log.Error("the transport of an agent is disabled; its messages wait until it gets another one",
+		t.Ledger.Log.Error("the transport of an agent is disabled; its messages wait until it gets another one",
 			"agent", a.Name, "transport", a.Deliver, "reason", reason, "do", "mailroom agent add "+a.Name+" --deliver ...")
 	})
 	payload, err := json.Marshal(map[string]any{
@@ -102,7 +102,7 @@ func ReleaseToReader(t *ledger.Tx, recipient string) error {
 	if err != nil {
 		return err
 	}
-	if agent := conf.Agents[recipient]; agent == nil || t.R.SetTransport(agent) != nil {
+	if agent := conf.Agents[recipient]; agent == nil || t.Ledger.SetTransport(agent) != nil {
 		return nil // nothing is
 	}
 	return agents.ReleasePutOff(t, recipient, "the agent reads by itself")

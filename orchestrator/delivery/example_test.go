@@ -63,7 +63,7 @@ func ExampleEngine_DeliverAll() {
 		log.Fatal(err)
 	}
 
-	run, err := e.DeliverAll(ctx, delivery.DeliverOptions{})
+	run, err := e.DeliverAll(ctx, delivery.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

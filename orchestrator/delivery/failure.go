@@ -19,7 +19,7 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 		return "", err
 	}
 	wait, more := nextRung(&conf.Settings, m)
-	if !permanent && !more && mayHaveArrived(t.R, m) {
+	if !permanent && !more && mayHaveArrived(t.Ledger, m) {
 		// Its transport could not be asked, time and again. The marks stay, so that a replay asks first.
 		reason = fmt.Sprintf("%s. An earlier attempt never reported back: %v", reason, orchestrator.ErrUndecidable)
 	}

@@ -17,7 +17,7 @@ import (
 // other recipients that have something due, as soon as it meets them. Rows of recipients that nobody knows fail their
 // attempt here. Each transaction goes on behind the recipient that the one before ended with, so that one with a long
 // backlog holds back nobody.
-func deliverInboxes(ctx context.Context, l *ledger.Ledger, o DeliverOptions, y *tally, others func(recipient string)) error {
+func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, y *tally, others func(recipient string)) error {
 	last, idle := "", 0
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -100,7 +100,7 @@ func (b *InboxBatch) run(only string) error {
 		agent := conf.Agents[recipient]
 		if agent == nil {
 			err = b.failUnknown(recipient)
-		} else if set := b.R.SetTransport(agent); set != nil {
+		} else if set := b.Ledger.SetTransport(agent); set != nil {
 			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))), set)
 		} else {
 			b.others = append(b.others, recipient)

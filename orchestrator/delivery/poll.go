@@ -30,7 +30,7 @@ func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backl
 		return Backlog{}, err
 	}
 	b := Backlog{Recipient: recipient, Messages: []orchestrator.Message{}}
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err != nil {
 			return err

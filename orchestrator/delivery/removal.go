@@ -13,8 +13,8 @@ import (
 	"mailroom/tracing"
 )
 
-// AgentRemoval says which agent to remove, and what to do if there are messages for it.
-type AgentRemoval struct {
+// Removal says which agent to remove, and what to do if there are messages for it.
+type Removal struct {
 	Name  string
 	Force bool   // give up what is undelivered or unread, instead of refusing
 	By    string // who asks; "" is the administrator
@@ -25,7 +25,7 @@ type AgentRemoval struct {
 // belongs to no later agent of that name. Only agents.Add gives the name to an agent again. While there are messages that were
 // not delivered to it, or that it has not read, the removal is refused with conflict, unless it is forced: then these messages
 // fail, and their senders are told. failed is how many these were.
-func RemoveAgent(ctx context.Context, l *ledger.Ledger, o AgentRemoval) (failed int, err error) {
+func RemoveAgent(ctx context.Context, l *ledger.Ledger, o Removal) (failed int, err error) {
 	o.Name = orchestrator.FoldName(o.Name)
 	target := ""
 	err = l.Write(ctx, func(t *ledger.Tx) error {
@@ -45,7 +45,7 @@ func RemoveAgent(ctx context.Context, l *ledger.Ledger, o AgentRemoval) (failed 
 	return failed, err
 }
 
-func removeAgent(t *ledger.Tx, o *AgentRemoval) (failed int, err error) {
+func removeAgent(t *ledger.Tx, o *Removal) (failed int, err error) {
 	if err := adoption.All(t); err != nil { // what somebody wrote by hand for it is its mail, too
 		return 0, err
 	}
@@ -57,7 +57,7 @@ func removeAgent(t *ledger.Tx, o *AgentRemoval) (failed int, err error) {
 		return 0, giveUpName(t, conf, o.Name)
 	}
 	a := conf.Agents[o.Name]
-	if a == nil || t.R.PartOf(o.Name) != nil {
+	if a == nil || t.Ledger.PartOf(o.Name) != nil {
 		return 0, agents.NoAgent(t.Conn, o.Name, conf)
 	}
 	undelivered, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?`, o.Name)
@@ -86,7 +86,7 @@ func removeAgent(t *ledger.Tx, o *AgentRemoval) (failed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, p := range t.R.Parts {
+	for _, p := range t.Ledger.Parts {
 		if p.AgentRemoved == nil {
 			continue
 		}
@@ -150,7 +150,7 @@ func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
 
 // forget removes an agent, its part in groups, sessions and the records of all parts, its inbox view and its tokens.
 func forget(t *ledger.Tx, name string) error {
-	for _, p := range t.R.Parts {
+	for _, p := range t.Ledger.Parts {
 		if p.Forget == nil {
 			continue
 		}

@@ -62,7 +62,7 @@ func Tidy(t *ledger.Tx) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if untidy, err := untidy(t.R, t.Conn, conf, t.Clock); err != nil || !untidy {
+	if untidy, err := untidy(t.Ledger, t.Conn, conf, t.Clock); err != nil || !untidy {
 		return false, err
 	}
 	adopting, err := adoption.Some(t)
@@ -122,7 +122,7 @@ func clampTimes(t *ledger.Tx) error {
 		WHERE due_at > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(orchestrator.MaxNotBefore+orchestrator.MaxTTL))); err != nil {
 		return err
 	}
-	for _, d := range t.R.Chores() {
+	for _, d := range t.Ledger.Chores() {
 		if _, err := t.Exec(`UPDATE `+d.Table+` SET `+d.At+` = ?1 WHERE `+d.Where+` AND `+d.At+` > ?1`, orchestrator.Stamp(t.Clock.Add(d.Longest))); err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func clampTimes(t *ledger.Tx) error {
 
 // doChores does what is due of the chores of all parts.
 func doChores(t *ledger.Tx) (more bool, err error) {
-	for _, d := range t.R.Chores() {
+	for _, d := range t.Ledger.Chores() {
 		again, err := d.Do(t)
 		if err != nil {
 			return false, err

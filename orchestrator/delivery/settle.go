@@ -97,7 +97,7 @@ func settle(t *ledger.Tx, c *claim, outcomes []outcome) (s settlement, err error
 			return s, err
 		}
 	}
-	if p := t.R.PartOf(c.agent.Name); p != nil {
+	if p := t.Ledger.PartOf(c.agent.Name); p != nil {
 		return s, p.Tried(t, c.agent.Name, outcomes[len(outcomes)-1].text())
 	}
 	s.disabled, err = disableGone(t, c, outcomes)
@@ -106,7 +106,7 @@ func settle(t *ledger.Tx, c *claim, outcomes []outcome) (s settlement, err error
 
 // settleOne ends the lease on one message of a claim.
 func settleOne(t *ledger.Tx, c *claim, m *orchestrator.Message, out *outcome, s *settlement) error {
-	part := t.R.PartOf(c.agent.Name)
+	part := t.Ledger.PartOf(c.agent.Name)
 	held, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+ledger.Live, m.Seq, c.token)
 	switch {
 	case err != nil:
@@ -184,7 +184,7 @@ func settleDelivered(t *ledger.Tx, m *orchestrator.Message, out *outcome) error 
 	}
 	done := ledger.Change{
 		To: orchestrator.Delivered, Attempted: true, Event: tracing.Delivered, Failure: how, Detail: out.detail,
-		Final: m.Recipient == orchestrator.User || t.R.PartOf(m.Recipient) != nil,
+		Final: m.Recipient == orchestrator.User || t.Ledger.PartOf(m.Recipient) != nil,
 	}
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), done); err != nil {
 		return err

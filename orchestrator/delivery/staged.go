@@ -16,7 +16,7 @@ import (
 func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 	var conf *ledger.Config
 	var recipients []string
-	err := l.ReadTables(ctx, func(c *store.Conn) (err error) {
+	err := l.Read(ctx, func(c *store.Conn) (err error) {
 		if conf, err = l.Config.Load(c); err == nil {
 			recipients, err = c.Texts(`SELECT name FROM removed_agents`)
 		}
@@ -47,7 +47,7 @@ func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 
 func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.Staging, address string, recipients []string) error {
 	return staging.ClearStaged(l.Path(), address, recipients, func() (needed []orchestrator.Message, err error) {
-		err = l.ReadTables(ctx, func(c *store.Conn) error {
+		err = l.Read(ctx, func(c *store.Conn) error {
 			return c.Query(`SELECT message_id, recipient FROM agent_message
 				WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`, func(row store.Row) error {
 				needed = append(needed, orchestrator.Message{ID: row.Text(0), Recipient: row.Text(1)})
@@ -60,7 +60,7 @@ func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.S
 
 // TargetsOfEnded returns the targets at which transports have left marks with messages that ended undelivered before cutoff.
 func TargetsOfEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (targets []string, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		return c.Query(`SELECT DISTINCT delivery_marks FROM agent_message
 			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, func(row store.Row) error {
 			targets = slices.AppendSeq(targets, maps.Keys(ledger.MarksOf((&orchestrator.Message{Marks: row.Text(0)}))))

@@ -124,7 +124,7 @@ func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (T
 	defer cancel()
 	outcomes := tryTarget(attempt, l, c, c.agent.Deliver)
 	trial.Delivered, trial.Says, trial.PutOff = outcomes[0].delivered, outcomes[0].reason, outcomes[0].postponed
-	_, settled, err := settleAndClaim(context.WithoutCancel(ctx), l, c, outcomes, "", DeliverOptions{})
+	_, settled, err := settleAndClaim(context.WithoutCancel(ctx), l, c, outcomes, "", Options{})
 	trial.Disabled = settled.disabled != ""
 	return trial, err
 }
@@ -158,7 +158,7 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		return nil, err
 	}
 	trial.MessageID = m.ID
-	if set := t.R.SetTransport(agent); set != nil {
+	if set := t.Ledger.SetTransport(agent); set != nil {
 		fault, err := t.ChangeRows(func() error { return HandOne(t, m, set) })
 		if trial.Delivered = fault == nil; fault != nil {
 			trial.Says = fault.Error()
@@ -180,7 +180,7 @@ func insertTest(t *ledger.Tx, agent *ledger.Agent, conf *ledger.Config) (*orches
 		return nil, err
 	}
 	d := orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: agent.Name, Type: orchestrator.TestMessage, Payload: testPayload, Summary: "a test of the way to " + agent.Name}
-	if t.R.PartOf(agent.Name) != nil {
+	if t.Ledger.PartOf(agent.Name) != nil {
 		if d.Type, d.Payload, err = testPush(id); err != nil {
 			return nil, err
 		}

@@ -30,7 +30,7 @@ const stallGrace = 2 * time.Second
 // Where the transport bounds the attempts of its recipient, the worker has one of its slots all the while, and does
 // nothing when there is none: whoever holds it delivers, too. So it looks once more when it has given its slot back: what
 // was sent after its last claim may have found the slot taken.
-func (e *Engine) deliverTo(ctx context.Context, recipient string, o DeliverOptions, y *tally) error {
+func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, y *tally) error {
 	for looked := false; ; looked = true {
 		slot, err := takeSlot(ctx, e.Ledger, recipient)
 		if errors.Is(err, orchestrator.ErrNoSlot) {
@@ -56,7 +56,7 @@ func (e *Engine) deliverTo(ctx context.Context, recipient string, o DeliverOptio
 
 // claimable looks whether a worker would find anything to claim for a recipient.
 func claimable(ctx context.Context, l *ledger.Ledger, recipient string) (found bool, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Claimable+`)`, orchestrator.Stamp(l.Now()), recipient)
 		found = n != 0
 		return err
@@ -65,7 +65,7 @@ func claimable(ctx context.Context, l *ledger.Ledger, recipient string) (found b
 }
 
 // deliverClaims delivers to one recipient until nothing is due, and returns how many claims it took.
-func (e *Engine) deliverClaims(ctx context.Context, recipient string, o DeliverOptions, y *tally) (claims int, err error) {
+func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options, y *tally) (claims int, err error) {
 	var held *claim
 	var outcomes []outcome
 	for ; ; claims++ {
@@ -88,7 +88,7 @@ func (e *Engine) deliverClaims(ctx context.Context, recipient string, o DeliverO
 
 // settleAndClaim ends one claim and makes the next. A settlement that the database refuses for the moment is tried again
 // for as long as the lease lasts: what was delivered must not count as a crash because the disk was full for a second.
-func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes []outcome, recipient string, o DeliverOptions) (next *claim, report settlement, err error) {
+func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes []outcome, recipient string, o Options) (next *claim, report settlement, err error) {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(5*time.Second),
 		backoff.WithMaxElapsedTime(ledger.LeaseGrace/2))
 	err = backoff.Retry(func() error {

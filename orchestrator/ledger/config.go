@@ -32,7 +32,7 @@ type Config struct {
 	Odd []string // what is passed over, for the doctor
 }
 
-type configCache struct {
+type ConfigCache struct {
 	parts    []*Part
 	judge    func(*Config) // sees each configuration that was read, before anybody else does
 	mu       sync.Mutex
@@ -45,24 +45,24 @@ func (t *Tx) Config() (*Config, error) {
 	if t.conf != nil {
 		return t.conf, nil
 	}
-	conf, err := t.R.Config.Load(t.Conn)
+	conf, err := t.Ledger.Config.Load(t.Conn)
 	t.conf = conf
 	return conf, err
 }
 
-// ReadTables calls fn with a connection whose statements all see the same state of the database. It fails if a newer program
+// Read calls fn with a connection whose statements all see the same state of the database. It fails if a newer program
 // has changed the tables so that this one can no longer use them.
-func (l *Ledger) ReadTables(ctx context.Context, fn func(c *store.Conn) error) error {
+func (l *Ledger) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Read(ctx, l.onOurTables(fn))
 }
 
-// LookTables calls fn with a connection for one statement, or for several that need not see the same state of the database: it
-// costs less than ReadTables.
-func (l *Ledger) LookTables(ctx context.Context, fn func(c *store.Conn) error) error {
+// Look calls fn with a connection for one statement, or for several that need not see the same state of the database: it
+// costs less than Read.
+func (l *Ledger) Look(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Look(ctx, l.onOurTables(fn))
 }
 
-// Glance is LookTables without the check whether a newer program has changed the tables. fn makes that check by loading the
+// Glance is Look without the check whether a newer program has changed the tables. fn makes that check by loading the
 // configuration.
 func (l *Ledger) Glance(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Look(ctx, fn)
@@ -80,14 +80,14 @@ func (l *Ledger) onOurTables(fn func(c *store.Conn) error) func(c *store.Conn) e
 
 // Configuration returns the agents, groups and settings as they are now. The result is shared: do not change it.
 func (l *Ledger) Configuration(ctx context.Context) (conf *Config, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		conf, err = l.Config.Load(c)
 		return err
 	})
 	return conf, err
 }
 
-func (cache *configCache) Load(c *store.Conn) (*Config, error) {
+func (cache *ConfigCache) Load(c *store.Conn) (*Config, error) {
 	version, err := cache.admit(c)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (cache *configCache) Load(c *store.Conn) (*Config, error) {
 
 // admit returns the version of the configuration as a connection sees it. It refuses tables that a newer program has made
 // unfit for this one, however long the connection has been open: a migration changes that version, too.
-func (cache *configCache) admit(c *store.Conn) (version string, err error) {
+func (cache *ConfigCache) admit(c *store.Conn) (version string, err error) {
 	if version, _, err = c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`); err != nil {
 		return "", err
 	}
@@ -116,7 +116,7 @@ func (cache *configCache) admit(c *store.Conn) (version string, err error) {
 }
 
 // admitAt does what admit does, with a version of the configuration that was read already.
-func (cache *configCache) admitAt(c *store.Conn, version string) error {
+func (cache *ConfigCache) admitAt(c *store.Conn, version string) error {
 	if admitted := cache.admitted.Load(); admitted != nil && *admitted == version {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (cache *configCache) admitAt(c *store.Conn, version string) error {
 }
 
 // Known returns the configuration of that version if it was the last to be read, else nil.
-func (cache *configCache) Known(version string) *Config {
+func (cache *ConfigCache) Known(version string) *Config {
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
 	if cache.conf == nil || cache.conf.version != version {
@@ -138,7 +138,7 @@ func (cache *configCache) Known(version string) *Config {
 }
 
 // Last returns the configuration that was read last, which may have changed since; nil before the first.
-func (cache *configCache) Last() *Config {
+func (cache *ConfigCache) Last() *Config {
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
 	return cache.conf

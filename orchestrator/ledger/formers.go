@@ -57,7 +57,7 @@ func (l *Ledger) CheckSuccession(ctx context.Context, agent, since string) error
 	if since == "" {
 		return nil
 	}
-	return l.ReadTables(ctx, func(c *store.Conn) error {
+	return l.Read(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err == nil && conf.Since(agent) > since {
 			err = orchestrator.Errorf(orchestrator.PermissionDenied, "this program was started for an agent %s that was removed; another has its name", agent)

@@ -97,21 +97,21 @@ func (t *Tx) KeepResult(d *orchestrator.Draft, sent orchestrator.Sent) error {
 	return err
 }
 
-// sentKey is an idempotency key and who used it.
-type sentKey struct{ sender, key string }
+// SentKey is an idempotency key and who used it.
+type SentKey struct{ sender, key string }
 
 // KeysIn lists the idempotency keys of the rows of temp.batch.
-func (t *Tx) KeysIn(table string) (keys []sentKey, err error) {
+func (t *Tx) KeysIn(table string) (keys []SentKey, err error) {
 	err = t.Query(`SELECT DISTINCT sender, idempotency_key FROM `+table+`
 		WHERE seq IN (SELECT seq FROM temp.batch) AND idempotency_key IS NOT NULL`, func(row store.Row) error {
-		keys = append(keys, sentKey{row.Text(0), row.Text(1)})
+		keys = append(keys, SentKey{row.Text(0), row.Text(1)})
 		return nil
 	})
 	return keys, err
 }
 
 // DropKeys forgets the idempotency keys whose last row has gone, archive included.
-func (t *Tx) DropKeys(keys []sentKey) error {
+func (t *Tx) DropKeys(keys []SentKey) error {
 	for _, k := range keys {
 		if _, err := t.Exec(`
 			DELETE FROM idempotency WHERE sender = ?1 AND key = ?2

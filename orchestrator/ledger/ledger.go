@@ -56,7 +56,7 @@ type Ledger struct {
 	Bell       orchestrator.Bell
 	Trust      *Trust
 	Busy       time.Duration
-	Config     configCache
+	Config     ConfigCache
 	Parts      []*Part                // what the records add to the engine
 	UntidyOnce sync.Once              // makes UntidyText
 	UntidyText string                 // see untidyQuery

@@ -128,7 +128,7 @@ func (l *Ledger) Chores() (list []*Chore) {
 
 // UserHasDevice reports whether the user has a device that could show a message.
 func (t *Tx) UserHasDevice() (bool, error) {
-	for _, p := range t.R.Parts {
+	for _, p := range t.Ledger.Parts {
 		if p.HasDevice != nil {
 			return p.HasDevice(t.Conn)
 		}

@@ -40,8 +40,8 @@ type created struct {
 // Tx is one request within a write transaction.
 type Tx struct {
 	*transaction
-	R   *Ledger
-	Ctx context.Context
+	Ledger *Ledger
+	Ctx    context.Context
 
 	// sends says that the request does nothing but send. Then the events of its new rows are written later, together
 	// with those of the requests beside it.
@@ -152,7 +152,7 @@ func (q *request) Prepare(under *store.Transaction) error {
 // Run runs fn, and writes who was heard of, and the command's span if the request changed anything.
 func (q *request) Run(under *store.Transaction) error {
 	t := &q.tx
-	*t = Tx{transaction: under.Shared.(*transaction), R: q.r, Ctx: q.Ctx, sends: q.sends, Actor: q.r.instance}
+	*t = Tx{transaction: under.Shared.(*transaction), Ledger: q.r, Ctx: q.Ctx, sends: q.sends, Actor: q.r.instance}
 	if instance, ok := q.Ctx.Value(instanceKey{}).(string); ok {
 		t.Actor = instance
 	}
@@ -202,10 +202,10 @@ func (t *Tx) finish() error {
 
 // NewID returns a new id: the prefix and a ULID. Ids are in the order in which they were made, even if the clock was set back.
 func (t *Tx) NewID(prefix string) (string, error) {
-	id, err := ulid.New(t.idTime, t.R.entropy)
+	id, err := ulid.New(t.idTime, t.Ledger.entropy)
 	if err != nil {
-		t.R.entropy = newEntropy() // the counter of this millisecond ran over
-		if id, err = ulid.New(t.idTime, t.R.entropy); err != nil {
+		t.Ledger.entropy = newEntropy() // the counter of this millisecond ran over
+		if id, err = ulid.New(t.idTime, t.Ledger.entropy); err != nil {
 			return "", err
 		}
 	}
@@ -320,7 +320,7 @@ func (t *Tx) Alone(what, id string, fn func() error) (failed bool, err error) {
 	if err != nil || cause == nil {
 		return false, err
 	}
-	t.R.Log.Error("a message cannot be changed and is left as it is", "doing", what, "message_id", id, "error", cause)
+	t.Ledger.Log.Error("a message cannot be changed and is left as it is", "doing", what, "message_id", id, "error", cause)
 	return true, nil
 }
 
@@ -358,5 +358,5 @@ func (t *Tx) rowsFault(err error) bool {
 		return false
 	}
 	var own *orchestrator.Error
-	return !errors.As(t.R.Store.Explain(err), &own)
+	return !errors.As(t.Ledger.Store.Explain(err), &own)
 }

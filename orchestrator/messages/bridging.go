@@ -41,7 +41,7 @@ type Reception struct {
 func TakeIn(ctx context.Context, l *ledger.Ledger, in TakenIn) (got Reception, err error) {
 	in.Sender, in.Recipient, in.Payload = orchestrator.FoldName(in.Sender), orchestrator.FoldName(in.Recipient), orchestrator.Compacted(in.Payload)
 	known := false
-	err = l.ReadTables(ctx, func(c *store.Conn) error { // most files of a folder were taken in long ago
+	err = l.Read(ctx, func(c *store.Conn) error { // most files of a folder were taken in long ago
 		conf, err := l.Config.Load(c)
 		if err != nil {
 			return err
@@ -249,7 +249,7 @@ func EachPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, f f
 			}
 			var page []Placed
 			n := 0
-			err := l.LookTables(ctx, func(c *store.Conn) error {
+			err := l.Look(ctx, func(c *store.Conn) error {
 				return c.Query(placedQuery(table), func(row store.Row) error {
 					p := Placed{table: table, seq: row.Int(0), ID: row.Text(1), marks: row.Text(2)}
 					n, after = n+1, p.seq
@@ -314,7 +314,7 @@ type BridgeProblem struct {
 
 // BridgeProblems returns the problems that are recorded, sorted by path.
 func BridgeProblems(ctx context.Context, l *ledger.Ledger) (list []BridgeProblem, err error) {
-	err = l.LookTables(ctx, func(c *store.Conn) error {
+	err = l.Look(ctx, func(c *store.Conn) error {
 		list = []BridgeProblem{}
 		return c.Query(`SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path`, func(row store.Row) error {
 			list = append(list, BridgeProblem{row.Text(0), row.Text(1), row.Text(2), row.Text(3)})

@@ -28,7 +28,7 @@ const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
 // DeadLetters returns the messages that failed or expired, newest first, as many as the filter's limit allows. total is how
 // many the filter selects without its limit.
 func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (ms []orchestrator.Message, total int64, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		args, err := f.args(l, c)
 		if err != nil {
 			return err
@@ -97,7 +97,7 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 // before it.
 func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (replayed []orchestrator.Message, skipped int, err error) {
 	var ids []string
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		args, err := f.args(l, c)
 		if err != nil {
 			return err
@@ -149,7 +149,7 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 		return err
 	}
 	if conf.Sent(m, m.Sender) { // a removed agent asks nothing any more
-		for _, p := range t.R.Parts {
+		for _, p := range t.Ledger.Parts {
 			if p.Replayed == nil {
 				continue
 			}

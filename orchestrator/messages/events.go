@@ -27,7 +27,7 @@ type MessageEvent struct {
 // restricts them to messages that this agent sent or got; "" does not. last is the id of the last event that was looked at,
 // which is after for the next call.
 func Events(ctx context.Context, l *ledger.Ledger, after int64, concerning string, limit int) (list []MessageEvent, last int64, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list, last = nil, after
 		conf, err := l.Config.Load(c)
 		if err != nil {
@@ -59,7 +59,7 @@ func Events(ctx context.Context, l *ledger.Ledger, after int64, concerning strin
 
 // LastEvent returns the id of the newest event, 0 if there is none.
 func LastEvent(ctx context.Context, l *ledger.Ledger) (id int64, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		id, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`)
 		return err
 	})

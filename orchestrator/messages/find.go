@@ -68,7 +68,7 @@ func NoMessage(id string) error {
 // Find returns the messages that an id stands for: one message, all of a send to a group, or a post and its mentions. It finds
 // archived ones, too. Error: not_found.
 func Find(ctx context.Context, l *ledger.Ledger, id string) (ms []orchestrator.Message, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		ms, err = MustFind(c, id)
 		return err
 	})

@@ -39,7 +39,7 @@ func History(ctx context.Context, l *ledger.Ledger, f HistoryFilter) (ms []orche
 	if err != nil {
 		return nil, false, err
 	}
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (f *HistoryFilter) showsPosts() bool {
 // Copies returns, for each message that is a post, the messages by which the post reaches the agents that it mentions, in the
 // order in which they were sent. For any other message it returns none.
 func Copies(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) (copies [][]orchestrator.Message, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		copies = make([][]orchestrator.Message, len(ms))
 		for i := range ms {
 			if !ms[i].IsPost() {
@@ -152,7 +152,7 @@ func boundary(name, text string) (string, error) {
 
 // Receipts returns the receipts of each of the messages, in their order.
 func Receipts(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) (list [][]Receipt, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list = make([][]Receipt, len(ms))
 		for i := range ms {
 			if list[i], err = ReceiptsOf(c, &ms[i]); err != nil {

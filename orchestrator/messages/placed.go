@@ -19,7 +19,7 @@ const placedUnacknowledged = "status = 'delivered' AND acknowledged_at = '' AND 
 // returns the same ones again until they are acknowledged. With mark, those that were unread are marked as read; fresh lists
 // these, for reading.Unread. Errors: those of the database.
 func ReadPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, limit int, mark bool) (ms, fresh []orchestrator.Message, more bool, err error) {
-	err = l.LookTables(ctx, func(c *store.Conn) error {
+	err = l.Look(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err == nil {
 			ms, more, err = placedFor(c, conf, agent, target, limit)

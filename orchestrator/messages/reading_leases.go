@@ -200,7 +200,7 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 	here := HostOf(process.Of(os.Getpid()))
 	const ofProcess = `pid > 0 AND host = ?1 AND (?2 = '' OR recipient = ?2)`
 	var dead []Lease
-	err = l.LookTables(ctx, func(c *store.Conn) error {
+	err = l.Look(ctx, func(c *store.Conn) error {
 		list, err := leases(c, ofProcess, here, recipient)
 		dead = deadOf(list)
 		return err

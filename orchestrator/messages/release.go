@@ -85,7 +85,7 @@ const releaseBatch = 100
 // the agent, or "" for the administrator. What is read while it runs may stay read. Error: unknown_recipient.
 func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (released []string, err error) {
 	var ids []string
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, re
 	if re.To, err = repliedTo(t, conf, &re); err != nil {
 		return sent, err
 	}
-	for _, p := range t.R.Parts {
+	for _, p := range t.Ledger.Parts {
 		if p.Replying == nil {
 			continue
 		}

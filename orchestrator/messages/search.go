@@ -58,7 +58,7 @@ func SearchOwn(ctx context.Context, l *ledger.Ledger, s Search) (found Found, er
 	size := 0
 	for range searchSteps {
 		var step searched
-		err := l.ReadTables(ctx, func(c *store.Conn) error {
+		err := l.Read(ctx, func(c *store.Conn) error {
 			conf, err := l.Config.Load(c)
 			if err == nil {
 				step, err = oneSearchStep(c, conf, &s, found.Next.Before)

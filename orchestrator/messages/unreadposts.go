@@ -26,7 +26,7 @@ func HasUnreadPosts(c *store.Conn, agent string) (bool, error) {
 
 // AnyUnreadPosts reports whether there are posts in the threads of an agent that it has not read.
 func AnyUnreadPosts(ctx context.Context, l *ledger.Ledger, agent string) (there bool, err error) {
-	err = l.LookTables(ctx, func(c *store.Conn) error {
+	err = l.Look(ctx, func(c *store.Conn) error {
 		there, err = HasUnreadPosts(c, agent)
 		return err
 	})

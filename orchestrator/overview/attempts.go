@@ -20,7 +20,7 @@ type Attempts struct {
 // counts nothing and only says where the trace ends. It reads each row of the trace once, by its key, so that it may be
 // asked often. A Last that is smaller than after comes from a database that was restored meanwhile; nothing is counted then.
 func AttemptsAfter(ctx context.Context, l *ledger.Ledger, after int64) (a Attempts, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		if a.Last, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`); err != nil || after < 0 || a.Last <= after {
 			return err
 		}

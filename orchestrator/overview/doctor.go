@@ -85,7 +85,7 @@ func (d *doctor) content(ctx context.Context) {
 		return
 	}
 	check, ok := d.r.Store.(store.Checker)
-	err := d.r.ReadTables(ctx, func(c *store.Conn) error {
+	err := d.r.Read(ctx, func(c *store.Conn) error {
 		if ok {
 			if err := check.CheckTables(c, d.add); err != nil {
 				return err

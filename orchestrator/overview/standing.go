@@ -33,7 +33,7 @@ func Standings(ctx context.Context, l *ledger.Ledger) (list []Standing, err erro
 	if err != nil {
 		return nil, err
 	}
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list, err = standings(c, l, known)
 		return err
 	})
@@ -54,7 +54,7 @@ func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (s Standing,
 	if err != nil || a.BuiltIn {
 		return Standing{Agent: a}, err
 	}
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list, err := standings(c, l, []ledger.Agent{a})
 		if err == nil {
 			s = list[0]
@@ -107,7 +107,7 @@ func addSilence(c *store.Conn, s *Standing, conf *ledger.Config, now string) err
 
 // RemovedAgents returns the agents that were removed and not added again, with the roles that they had.
 func RemovedAgents(ctx context.Context, l *ledger.Ledger) (list []Standing, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list = nil
 		return c.Query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row store.Row) error {
 			list = append(list, Standing{

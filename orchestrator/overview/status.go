@@ -57,7 +57,7 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 	if !next.IsZero() {
 		s.NextDueAt = max(orchestrator.Stamp(next), orchestrator.Stamp(l.Now()))
 	}
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		for _, status := range []orchestrator.Status{orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled} {
 			s.Totals[string(status)] = 0
 		}

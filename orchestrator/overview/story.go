@@ -55,7 +55,7 @@ type CommandSpan struct {
 // Trace returns the story of each message that an id stands for: several for a send to a group. It works even after retention
 // has deleted the messages, as long as their trace is kept. Error: not_found.
 func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		stories = nil
 		ms, err := messages.FindIn(c, id)
 		if err != nil {

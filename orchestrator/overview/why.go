@@ -37,7 +37,7 @@ type Reason struct {
 // Why explains where a message is, which rule keeps it there, when the next attempt is, and what would free it. It returns one
 // Reason for each message that the id stands for: several for a send to a group. Error: not_found.
 func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		reasons = nil
 		conf, err := l.Config.Load(c)
 		if err != nil {

@@ -127,7 +127,7 @@ func mayTell(t *ledger.Tx, sender string) error {
 
 // GetAlert returns an alert by its id. Error: not_found.
 func GetAlert(ctx context.Context, l *ledger.Ledger, id string) (a Alert, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		found := false
 		err := c.Query(`SELECT `+alertColumns+` FROM signal_alerts WHERE alert_id = ?`, func(row store.Row) error {
 			a, found = scanAlert(row), true
@@ -147,7 +147,7 @@ func Alerts(ctx context.Context, l *ledger.Ledger, since time.Time, limit int) (
 	if !since.IsZero() {
 		from = orchestrator.Stamp(since)
 	}
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list, err = alerts(c, limit, `created_at >= ?2 ORDER BY created_at DESC`, from)
 		return err
 	})
@@ -196,7 +196,7 @@ const (
 // SignalsFor returns what a device shows: pending questions, oldest first and at most 200, and the newest 50 alerts. What was
 // sealed before the device was approved is left out, since the device cannot read it.
 func SignalsFor(ctx context.Context, l *ledger.Ledger, d Device) (questions []Question, alerts []Alert, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		questions = []Question{}
 		// Each asker has its turn, so that one with many questions hides nobody's.
 		err := c.Query(`SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn

@@ -108,7 +108,7 @@ func newSignalID(prefix string, now time.Time) (string, error) {
 
 // Devices returns all devices, oldest first, revoked ones included.
 func Devices(ctx context.Context, l *ledger.Ledger) (list []Device, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list = []Device{}
 		return c.Query(`SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`, func(row store.Row) error {
 			list = append(list, scanDevice(row))
@@ -137,7 +137,7 @@ func DeviceOfToken(ctx context.Context, l *ledger.Ledger, token string) (d Devic
 	if !strings.HasPrefix(token, deviceTokenPrefix) || len(token) > 128 {
 		return d, refused
 	}
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		id, found, err := c.Text(`SELECT device_id FROM signal_subscriptions WHERE token_hash = ?`, agents.HashToken(token))
 		if err == nil && !found {
 			err = refused

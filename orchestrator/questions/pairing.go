@@ -94,7 +94,7 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 	}
 	right := false
 	// Who guesses at random takes no write lock.
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		n, err := c.Number(`SELECT count(*) FROM signal_pairings WHERE selector = ?`, plain[:pairingSelector])
 		if err == nil && n == 0 {
 			err = refused
@@ -171,7 +171,7 @@ func addDevice(t *ledger.Tx, id string, p *PairRequest, token string) error {
 // VAPIDPublicKey returns the key by which push services know this database: base64url of an uncompressed point of P-256. The
 // key is made at the first call. Source: RFC 8292, part 3.2.
 func VAPIDPublicKey(ctx context.Context, l *ledger.Ledger) (key string, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		key, _, err = c.Text(`SELECT public_key FROM signal_keys WHERE name = 'vapid'`)
 		return err
 	})
@@ -210,7 +210,7 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 // and token the one-time secret that it carries. Errors: permission_denied for a wrong token; those of Answer.
 func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option int, token string) error {
 	var key string
-	err := l.ReadTables(ctx, func(c *store.Conn) (err error) {
+	err := l.Read(ctx, func(c *store.Conn) (err error) {
 		key, _, err = c.Text(`SELECT s.p256dh FROM signal_subscriptions s JOIN signal_devices d USING (device_id) WHERE d.kind = 'ntfy' AND d.state = 'active'`)
 		return err
 	})

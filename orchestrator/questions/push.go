@@ -184,7 +184,7 @@ func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err e
 		if device == ntfyDevice {
 			do = "mailroom signal ntfy --url ..."
 		}
-		t.R.Log.Error("a device cannot be pushed to any more", "device", device, "reason", reason, "do", do)
+		t.Ledger.Log.Error("a device cannot be pushed to any more", "device", device, "reason", reason, "do", do)
 	})
 	if err := dropPushes(t, device, "the device cannot be pushed to any more"); err != nil {
 		return false, err

@@ -233,7 +233,7 @@ func asked(conf *ledger.Config, q *Question, by string) bool {
 
 // Get returns a question by its id. If its time is over, its status is Expired. Error: not_found.
 func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		q, err = readQuestion(c, id)
 		return err
 	})
@@ -264,7 +264,7 @@ func Own(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err 
 
 // OfMessage returns the question that a message to the user became. found is false if it became none.
 func OfMessage(ctx context.Context, l *ledger.Ledger, id string) (q Question, found bool, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		q, found, err = questionBy(c, ofMessage, id)
 		return err
 	})
@@ -282,7 +282,7 @@ type Filter struct {
 // List returns the questions that a filter selects, newest first.
 func List(ctx context.Context, l *ledger.Ledger, f Filter) (list []Question, err error) {
 	now := orchestrator.Stamp(l.Now())
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list = []Question{}
 		conf, err := l.Config.Load(c)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 // Unreturned returns the answered questions that came from a message, and whose answers were not yet sent back to its sender.
 // It returns at most 100, by id; after is the last id of the call before, "" at first.
 func Unreturned(ctx context.Context, l *ledger.Ledger, after string) (list []Question, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list = nil
 		return c.Query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
 			func(row store.Row) error {
@@ -53,7 +53,7 @@ func (b *returner) returnAnswers(ctx context.Context, l *ledger.Ledger) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := false
-	err := l.ReadTables(ctx, func(c *store.Conn) (err error) {
+	err := l.Read(ctx, func(c *store.Conn) (err error) {
 		found, err = anyUnreturned(c)
 		return err
 	})
@@ -134,7 +134,7 @@ func answerReturned(t *ledger.Tx, q *Question, failure error) error {
 		if err := reportLost(t, q, failure); err != nil {
 			return err
 		}
-		t.After = append(t.After, func() { t.R.Log.Warn("an answer of the user did not go back", "question", q.ID, "error", failure) })
+		t.After = append(t.After, func() { t.Ledger.Log.Warn("an answer of the user did not go back", "question", q.ID, "error", failure) })
 		return noteSignal(t, q.ID, tracing.Failed, string(q.Status), string(q.Status), "the answer did not go back: "+failure.Error())
 	}
 	return noteSignal(t, q.ID, tracing.Delivered, string(q.Status), string(q.Status), "the answer went back")

@@ -78,7 +78,7 @@ type unread struct {
 }
 
 func unreadOf(ctx context.Context, l *ledger.Ledger, recipient string) (u unread, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		return c.Query(`
 			SELECT count(*), coalesce(max(seq), 0) FROM (
 			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2 AND i.read_at = ''

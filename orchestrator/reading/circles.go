@@ -38,7 +38,7 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (
 			return nil, err
 		}
 		if conf.Agents[name] == nil {
-			return nil, l.ReadTables(ctx, func(c *store.Conn) error {
+			return nil, l.Read(ctx, func(c *store.Conn) error {
 				return agents.Unknown(c, orchestrator.UnknownRecipient, waiter+" cannot wait: ", name, conf)
 			})
 		}
@@ -48,7 +48,7 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (
 		return names, nil
 	}
 	var ms []orchestrator.Message
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		ms, err = messages.MustFindOwn(c, conf, o.ReplyTo, waiter)
 		return err
 	})
@@ -143,7 +143,7 @@ func checkCircle(t *ledger.Tx, waiter string, own *edges) error {
 func endDeadWaits(t *ledger.Tx) (removed int64, err error) {
 	instances, err := t.Texts(`SELECT DISTINCT instance FROM waits`)
 	for _, instance := range instances {
-		if err == nil && t.R.Store.Gone(instance) {
+		if err == nil && t.Ledger.Store.Gone(instance) {
 			var n int64
 			n, err = t.Exec(`DELETE FROM waits WHERE instance = ?`, instance)
 			removed += n

@@ -18,7 +18,7 @@ const maxHandOver = 8
 // too.
 func handOver(t *ledger.Tx, recipient string, limit int) ([]orchestrator.Message, error) {
 	conf, err := t.Config()
-	inbox := t.R.Inbox()
+	inbox := t.Ledger.Inbox()
 	if err != nil || inbox == nil || conf.Agents[recipient] == nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func WaitPlaced(ctx context.Context, e *delivery.Engine, agent, target string, l
 	for {
 		due, _, err := delivery.AnythingDue(ctx, e.Ledger)
 		if err == nil && due {
-			_, err = e.DeliverAll(ctx, delivery.DeliverOptions{Recipient: agent})
+			_, err = e.DeliverAll(ctx, delivery.Options{Recipient: agent})
 		}
 		if err == nil {
 			ms, fresh, more, err = messages.ReadPlaced(ctx, e.Ledger, agent, target, limit, mark)

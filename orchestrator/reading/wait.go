@@ -245,7 +245,7 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 // walk along all of them, and so is not done while others wait to write. The result is not nil.
 func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error) {
 	first := []int64{}
-	err := l.LookTables(ctx, func(c *store.Conn) error {
+	err := l.Look(ctx, func(c *store.Conn) error {
 		return c.Query(`SELECT seq FROM agent_message m WHERE `+ledger.Takeable+selected+ledger.ReadingOrder+` LIMIT +?8`, func(row store.Row) error {
 			first = append(first, row.Int(0))
 			return nil
@@ -297,7 +297,7 @@ func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there
 // deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read. It
 // takes the usual share, and behind says that more may be due; or, unless first is nil, the rows that first names.
 func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bool, err error) {
-	inbox := t.R.Inbox()
+	inbox := t.Ledger.Inbox()
 	if inbox == nil {
 		return false, nil
 	}

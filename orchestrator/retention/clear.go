@@ -99,7 +99,7 @@ func clearArchived(ctx context.Context, l *ledger.Ledger, cutoff string) (delete
 }
 
 func countEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (n int64, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		n, err = c.Number(`SELECT (SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?1)
 			+ (SELECT count(*)`+closedPosts+`)`, cutoff)
 		return err

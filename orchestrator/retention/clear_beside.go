@@ -96,7 +96,7 @@ func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string
 
 // numbers runs a query of one column of numbers.
 func numbers(ctx context.Context, l *ledger.Ledger, query string, args ...any) (list []int64, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		return c.Query(query, func(row store.Row) error {
 			list = append(list, row.Int(0))
 			return nil

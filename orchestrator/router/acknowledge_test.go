@@ -82,7 +82,7 @@ func TestUnacknowledgedIsToldOnce(t *testing.T) {
 				done = append(done, ended)
 				go func() {
 					defer close(ended)
-					if _, err := r.DeliverAll(t.Context(), delivery.DeliverOptions{}); err != nil {
+					if _, err := r.DeliverAll(t.Context(), delivery.Options{}); err != nil {
 						t.Error(err)
 					}
 				}()

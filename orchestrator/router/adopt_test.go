@@ -109,7 +109,7 @@ func TestPollAgreesWithDelivery(t *testing.T) {
 	}
 	sameLines(t, backlogs, "a true 0 0 0 0", "archi tect false 1 0 0 0", "architect true 6 1 0 2", "architect2 true 1 0 0 0", "architect\u200b false 1 0 0 0", "nobody false 1 0 1 0")
 	want(t, "oldest", state.Recipients[len(state.Recipients)-1].OldestAt, "2025-12-31T10:00:00.000Z")
-	d, err := f.DeliverAll(t.Context(), delivery.DeliverOptions{Recipient: "architect"})
+	d, err := f.DeliverAll(t.Context(), delivery.Options{Recipient: "architect"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func TestFallbackAsksFirst(t *testing.T) {
 	target := "hung:" + main
 	f.add(agents.Update{Name: "b", Deliver: &target, Fallback: &fallback})
 	id := f.send("a", "b")
-	if _, err := f.DeliverAll(t.Context(), delivery.DeliverOptions{Timeout: time.Second}); err != nil {
+	if _, err := f.DeliverAll(t.Context(), delivery.Options{Timeout: time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "status", f.message(id).Status, orchestrator.Delivered)

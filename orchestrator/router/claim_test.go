@@ -73,11 +73,11 @@ func TestOneLiveLeasePerPair(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f.DeliverAll(t.Context(), delivery.DeliverOptions{})
+		f.DeliverAll(t.Context(), delivery.Options{})
 	}()
 	<-entered
 	second, fromC := f.send("a", "b"), f.send("c", "b")
-	if _, err := other.DeliverAll(t.Context(), delivery.DeliverOptions{}); err != nil {
+	if _, err := other.DeliverAll(t.Context(), delivery.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "the pair's next message", f.message(second).Status, orchestrator.Pending)
@@ -100,7 +100,7 @@ func TestLateResultIsFenced(t *testing.T) {
 	f.wire.set(func(ctx context.Context, a orchestrator.Attempt) []error {
 		f.clock.advance(time.Hour) // it stalls past its lease
 		f.wire.set(func(context.Context, orchestrator.Attempt) []error { return []error{errors.New("busy")} })
-		if _, err := other.DeliverAll(t.Context(), delivery.DeliverOptions{}); err != nil {
+		if _, err := other.DeliverAll(t.Context(), delivery.Options{}); err != nil {
 			t.Error(err)
 		}
 		if err := a.Mark(ctx, "late"); !errors.Is(err, orchestrator.ErrLeaseLost) {
@@ -131,7 +131,7 @@ func TestSlowRecipientDelaysNobody(t *testing.T) {
 		return make([]error, len(a.Messages))
 	})
 	slow := f.send("a", "slow")
-	if _, err := f.DeliverAll(t.Context(), delivery.DeliverOptions{Background: true}); err != nil {
+	if _, err := f.DeliverAll(t.Context(), delivery.Options{Background: true}); err != nil {
 		t.Fatal(err)
 	}
 	<-entered
@@ -349,7 +349,7 @@ func TestStoppingFinishesWhatIsClaimed(t *testing.T) {
 		stop()
 		return []error{nil}
 	})
-	f.DeliverAll(ctx, delivery.DeliverOptions{})
+	f.DeliverAll(ctx, delivery.Options{})
 	want(t, "claimed", f.message(first).Status, orchestrator.Delivered)
 	want(t, "not claimed", f.message(second).Status, orchestrator.Pending)
 	want(t, "leases", len(f.rows(`SELECT 1 FROM agent_message WHERE lease_token <> ''`)), 0)
@@ -386,9 +386,9 @@ func TestRemoveAgent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a", "b")
 	id := f.send("a", "b")
-	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "b"})
+	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
 	wantCode(t, err, orchestrator.Conflict)
-	failed, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "b", Force: true})
+	failed, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b", Force: true})
 	if err != nil || failed != 1 {
 		t.Fatal(failed, err)
 	}

@@ -197,7 +197,7 @@ func TestRemovingTheLastParticipantClosesAThread(t *testing.T) {
 	f := newFixture(t, "a", "b")
 	alone, both := f.thread("a"), f.thread("a", "b")
 	f.mustPost(alone.ID, "a")
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "a"}); err != nil {
+	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	wantRows(t, f.rows(`SELECT thread_id, status, closed_at <> '' FROM threads ORDER BY thread_id`), alone.ID+" closed 1", both.ID+" open 0")

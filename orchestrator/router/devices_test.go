@@ -299,7 +299,7 @@ func TestDevicesAreNoAgents(t *testing.T) {
 	_, err = agents.Get(t.Context(), f.Ledger, "device:"+ids[0])
 	wantCode(t, err, orchestrator.NotFound)
 	for name, code := range map[string]orchestrator.Code{"user": orchestrator.InvalidParams, "device:" + ids[0]: orchestrator.NotFound} {
-		_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: name, Force: true})
+		_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: name, Force: true})
 		wantCode(t, err, code)
 	}
 	if list, err := agents.List(t.Context(), f.Ledger); err != nil || len(list) != 2 {

@@ -88,7 +88,7 @@ func ExampleOpen_clock() {
 	}
 
 	for range 2 {
-		run, err := e.DeliverAll(ctx, delivery.DeliverOptions{})
+		run, err := e.DeliverAll(ctx, delivery.Options{})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -192,7 +192,7 @@ func (f *fixture) send(sender, recipient string, change ...func(*orchestrator.Dr
 
 func (f *fixture) deliver() delivery.Delivery {
 	f.t.Helper()
-	d, err := f.DeliverAll(f.t.Context(), delivery.DeliverOptions{})
+	d, err := f.DeliverAll(f.t.Context(), delivery.Options{})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -180,7 +180,7 @@ func TestSilenceIsToldOnce(t *testing.T) {
 	want(t, "next run", f.nextDue(), f.stamp())
 	want(t, "notes", len(f.timeouts()), 1)
 	f.clock.advance(100 * limit)
-	if _, err := f.open().DeliverAll(t.Context(), delivery.DeliverOptions{}); err != nil {
+	if _, err := f.open().DeliverAll(t.Context(), delivery.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "notes much later", len(f.timeouts()), 1)
@@ -318,7 +318,7 @@ func TestSilenceOfARemovedAgent(t *testing.T) {
 	f := newFixture(t)
 	f.addLimited("a")
 	f.send("a", "pm")
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "a", Force: true}); err != nil {
+	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "a", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.advance(2 * limit)

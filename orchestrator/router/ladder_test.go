@@ -92,7 +92,7 @@ func TestDeliveryTimeout(t *testing.T) {
 		return []error{ctx.Err()}
 	})
 	f.send("architect", "builder")
-	d, err := f.DeliverAll(t.Context(), delivery.DeliverOptions{Timeout: time.Second})
+	d, err := f.DeliverAll(t.Context(), delivery.Options{Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestPoisonEnds(t *testing.T) {
 // deliverNothing runs what a delivery run does before it claims, by delivering to somebody else.
 func (f *fixture) deliverNothing(id string) {
 	f.t.Helper()
-	if _, err := f.DeliverAll(f.t.Context(), delivery.DeliverOptions{Recipient: "architect"}); err != nil {
+	if _, err := f.DeliverAll(f.t.Context(), delivery.Options{Recipient: "architect"}); err != nil {
 		f.t.Fatal(err)
 	}
 	if m := f.message(id); m.Status == orchestrator.Retry {

@@ -73,7 +73,7 @@ func migratedFrom(t *testing.T, version int) {
 	if a, b := dump(t, fresh), dump(t, old); !slices.Equal(a, b) {
 		t.Errorf("migrated:\n%s\nfresh:\n%s", strings.Join(b, "\n"), strings.Join(a, "\n"))
 	}
-	if d, err := r.DeliverAll(t.Context(), delivery.DeliverOptions{}); err != nil || d.Delivered != 1 {
+	if d, err := r.DeliverAll(t.Context(), delivery.Options{}); err != nil || d.Delivered != 1 {
 		t.Errorf("%+v %v", d, err)
 	}
 }

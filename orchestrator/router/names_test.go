@@ -91,7 +91,7 @@ func (d *nameDesk) check(t *testing.T, name string) (malformed bool) {
 	if err != nil || views != 1 || !created {
 		t.Errorf("%q: created %t, %d views, %v", name, created, views, err)
 	}
-	if _, err := delivery.RemoveAgent(t.Context(), d.Ledger, delivery.AgentRemoval{Name: name}); err != nil {
+	if _, err := delivery.RemoveAgent(t.Context(), d.Ledger, delivery.Removal{Name: name}); err != nil {
 		t.Errorf("%q: %v", name, err)
 	}
 	return false
@@ -108,7 +108,7 @@ func TestNamesFoldInASCII(t *testing.T) {
 		if _, err := agents.Get(t.Context(), f.Ledger, name); orchestrator.CodeOf(err) != orchestrator.NotFound {
 			t.Errorf("Agent %q: %v", name, err)
 		}
-		if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: name}); orchestrator.CodeOf(err) != orchestrator.NotFound {
+		if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: name}); orchestrator.CodeOf(err) != orchestrator.NotFound {
 			t.Errorf("RemoveAgent of %q: %v", name, err)
 		}
 	}

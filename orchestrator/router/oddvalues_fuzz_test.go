@@ -124,7 +124,7 @@ func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 			o.t.Errorf("%s: %v", what, err)
 		}
 	}
-	_, err := r.DeliverAll(ctx, delivery.DeliverOptions{})
+	_, err := r.DeliverAll(ctx, delivery.Options{})
 	done("delivering", err)
 	o.reading.Lock() // two readers would note out of order what they got
 	ms, _, err := reading.Wait(context.WithoutCancel(ctx), r.Ledger, reading.Options{Recipient: "good_reader", Limit: 7})

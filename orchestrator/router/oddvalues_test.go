@@ -162,7 +162,7 @@ func TestRunsEndWithTheirContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := f.DeliverAll(ctx, delivery.DeliverOptions{}); err == nil {
+	if _, err := f.DeliverAll(ctx, delivery.Options{}); err == nil {
 		t.Error("a run whose context has ended delivers")
 	}
 	want(t, "attempts", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'attempt_failed'`)), 0)

@@ -90,7 +90,7 @@ func TestMigratedEqualsFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if d, err := r.DeliverAll(t.Context(), delivery.DeliverOptions{}); err != nil || d.Delivered != 1 {
+	if d, err := r.DeliverAll(t.Context(), delivery.Options{}); err != nil || d.Delivered != 1 {
 		t.Fatalf("%+v %v", d, err)
 	}
 	ms, err := messages.Find(t.Context(), r.Ledger, "m1")

@@ -112,7 +112,7 @@ func (m *machine) doSend(rt *rapid.T) {
 }
 
 func (m *machine) doDeliver(rt *rapid.T) {
-	if _, err := m.DeliverAll(m.t.Context(), delivery.DeliverOptions{}); err != nil {
+	if _, err := m.DeliverAll(m.t.Context(), delivery.Options{}); err != nil {
 		rt.Fatal(err)
 	}
 }

@@ -85,7 +85,7 @@ func (f *fixture) question(devices []string, change ...func(*questions.Draft)) q
 // pushes are what the devices got, as "device kind id status".
 func (f *fixture) pushes() (list []string) {
 	f.t.Helper()
-	if _, err := f.DeliverAll(f.t.Context(), delivery.DeliverOptions{}); err != nil {
+	if _, err := f.DeliverAll(f.t.Context(), delivery.Options{}); err != nil {
 		f.t.Fatal(err)
 	}
 	f.wire.mu.Lock()

@@ -234,7 +234,7 @@ func TestReadingLeaseOfTheGone(t *testing.T) {
 	if _, err := f.BackupTo(t.Context(), backup, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "b", Force: true}); err != nil {
+	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	wantRows(t, f.rows(`SELECT recipient FROM reading_lease`), "c")

@@ -22,7 +22,7 @@ import (
 // remove removes an agent, whatever mail it has, and returns how many messages that gave up.
 func (f *fixture) remove(name string) int {
 	f.t.Helper()
-	failed, err := delivery.RemoveAgent(f.t.Context(), f.Ledger, delivery.AgentRemoval{Name: name, Force: true, By: "a"})
+	failed, err := delivery.RemoveAgent(f.t.Context(), f.Ledger, delivery.Removal{Name: name, Force: true, By: "a"})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	f.sql(`INSERT INTO agent_message (message_id, sender, recipient) VALUES ('by-hand', 'c', ' B')`)
 	f.sql(`INSERT INTO b_inbox (message_id, payload) VALUES ('no-message', '1')`)
 
-	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "b"})
+	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
 	wantCode(t, err, orchestrator.Conflict)
 	if !strings.Contains(err.Error(), "2 undelivered messages and 4 unread ones") {
 		t.Error(err)
@@ -112,7 +112,7 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 		if c.unread {
 			f.send("a", "b")
 		}
-		_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "b"})
+		_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
 		var e *orchestrator.Error
 		if !errors.As(err, &e) || e.Code != orchestrator.Conflict {
 			t.Fatalf("%+v: %v", c, err)
@@ -123,7 +123,7 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 			}
 		}
 		f.clock.advance(2 * time.Hour)
-		_, err = delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "b"})
+		_, err = delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
 		if !errors.As(err, &e) || !strings.HasPrefix(e.Hint, "Deliver them and "+read+force) {
 			t.Errorf("%+v: two hours later the hint is %q", c, e.Hint)
 		}
@@ -144,7 +144,7 @@ func TestRemovedWithLentAndArchivedMail(t *testing.T) {
 	f.deliver()
 	f.sql(`UPDATE agent_inbox SET read_at = '2026-01-10T03:04:05.000Z' WHERE message_id = ?`, lent)
 	f.sql(`INSERT INTO reading_lease (message_id, recipient, shown_at, until) VALUES (?, 'b', '2026-01-10T03:04:05.000Z', '2026-01-11T00:00:00.000Z')`, lent)
-	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "b"})
+	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
 	wantCode(t, err, orchestrator.Conflict)
 	want(t, "given up", f.remove("b"), 2)
 	want(t, "status of the lent one", f.message(lent).Status, orchestrator.Failed)
@@ -199,7 +199,7 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
 	_, err = agents.Get(ctx, f.Ledger, "b")
 	wantRemoved(t, err, orchestrator.NotFound)
-	_, err = delivery.RemoveAgent(ctx, f.Ledger, delivery.AgentRemoval{Name: "b"})
+	_, err = delivery.RemoveAgent(ctx, f.Ledger, delivery.Removal{Name: "b"})
 	wantRemoved(t, err, orchestrator.NotFound)
 	_, _, err = agents.IssueToken(ctx, f.Ledger, "b", false, 0)
 	wantRemoved(t, err, orchestrator.Conflict)

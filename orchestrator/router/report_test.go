@@ -115,7 +115,7 @@ func TestReportsComeTooLate(t *testing.T) {
 		close(spoken)
 		return []error{nil}
 	})
-	d, err := f.DeliverAll(t.Context(), delivery.DeliverOptions{Timeout: time.Second})
+	d, err := f.DeliverAll(t.Context(), delivery.Options{Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func TestRestoreRevivesNothing(t *testing.T) {
 	if _, err := agents.RevokeTokens(t.Context(), f.Ledger, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "b"}); err != nil {
+	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	f.sql(`DELETE FROM tokens WHERE agent = 'c'`)

@@ -213,7 +213,7 @@ func TestASessionOfARemovedAgent(t *testing.T) {
 	f.send("b", "a")
 	f.deliver()
 	b := f.begin(s)
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "a", Force: true}); err != nil {
+	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "a", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.End(t.Context(), b, sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {

@@ -86,7 +86,7 @@ func TestSlotsBoundAttempts(t *testing.T) {
 			var all sync.WaitGroup
 			for _, r := range []*delivery.Engine{f.Engine, f.open(), f.open(), f.open()} {
 				all.Go(func() {
-					if _, err := r.DeliverAll(t.Context(), delivery.DeliverOptions{}); err != nil {
+					if _, err := r.DeliverAll(t.Context(), delivery.Options{}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -159,7 +159,7 @@ func TestSlotGivenBackTooLate(t *testing.T) {
 	f.wire.leaving = func() {
 		f.wire.leaving = nil
 		sent = append(sent, f.send("a", "b"))
-		if _, err := other.DeliverAll(t.Context(), delivery.DeliverOptions{}); err != nil {
+		if _, err := other.DeliverAll(t.Context(), delivery.Options{}); err != nil {
 			t.Error(err)
 		}
 		want(t, "arrived while the slot was taken", len(f.wire.ids()), 1)
@@ -200,7 +200,7 @@ func TestSlotCannotBeHad(t *testing.T) {
 	if err := os.WriteFile(f.path+"-slots", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.DeliverAll(t.Context(), delivery.DeliverOptions{})
+	_, err := f.DeliverAll(t.Context(), delivery.Options{})
 	if err == nil || !strings.Contains(err.Error(), "-slots") {
 		t.Errorf("the run says %v", err)
 	}
@@ -230,7 +230,7 @@ func TestSlotOfATransportThatChanged(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // only a run without end gets there
 	defer cancel()
-	if _, err := f.DeliverAll(ctx, delivery.DeliverOptions{}); err != nil {
+	if _, err := f.DeliverAll(ctx, delivery.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	f.deliver()

@@ -411,7 +411,7 @@ func TestVoidRequestsAreNotOpen(t *testing.T) {
 	_, err = f.reply(f.Engine, orchestrator.PlanApproval, first.RequestID, true, "lead", "dev")
 	wantCode(t, err, orchestrator.Conflict)
 	f.take("lead")
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "lead", Force: true}); err != nil {
+	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "lead", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	wantRows(t, statuses(), "void", "void", "void")

@@ -269,7 +269,7 @@ func TestRemovedParticipants(t *testing.T) {
 		t.Errorf("added twice: %v, %v", added, err)
 	}
 	f.mustPost(th.ID, "b", "c")
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "c", Force: true}); err != nil {
+	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "c", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "ignored once c is forgotten", fmt.Sprint(f.mustPost(th.ID, "b", "c").Ignored), "[c]")

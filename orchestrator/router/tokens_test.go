@@ -63,7 +63,7 @@ func TestTokens(t *testing.T) {
 	if n, err := agents.RevokeTokens(t.Context(), other.Ledger, "a"); err != nil || n != 0 {
 		t.Errorf("revoked %d twice, %v", n, err)
 	}
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.AgentRemoval{Name: "b"}); err != nil {
+	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	refused("of an agent that was removed", kept)

@@ -67,7 +67,7 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 		for len(todo) > 0 {
 			<-wakeups
 			woken++
-			if _, err := r.DeliverAll(t.Context(), delivery.DeliverOptions{Background: true}); err != nil {
+			if _, err := r.DeliverAll(t.Context(), delivery.Options{Background: true}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

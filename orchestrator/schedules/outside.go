@@ -35,7 +35,7 @@ type Outside struct {
 
 // Trusted returns whether the database is trusted. Errors: those of the database.
 func Trusted(ctx context.Context, l *ledger.Ledger) (s TrustState, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err != nil {
 			return err
@@ -171,7 +171,7 @@ func isPreset(s *orchestrator.Schedule) bool {
 // Runnable returns the schedules that a daemon may run. If the database is not trusted, untrusted says why, and the list has
 // only the schedules with which every new database delivers and keeps itself tidy.
 func Runnable(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, untrusted string, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 
 // List returns the schedules, sorted by name.
 func List(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list, err = schedules(c)
 		return err
 	})
@@ -95,7 +95,7 @@ func ClaimRun(ctx context.Context, l *ledger.Ledger, name string, at time.Time) 
 // ConfigVersion returns a text that changes whenever agents, groups, settings or schedules change. Compare it with the one
 // before to see whether to read them again.
 func ConfigVersion(ctx context.Context, l *ledger.Ledger) (version string, err error) {
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		version, _, err = c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`)
 		return err
 	})

@@ -184,7 +184,7 @@ func runLost(t *ledger.Tx, agent string, run *Run, output string) error {
 
 // sessionEnded has the parts follow the end of an agent's session.
 func sessionEnded(t *ledger.Tx, agent, outcome string) error {
-	for _, p := range t.R.Parts {
+	for _, p := range t.Ledger.Parts {
 		if p.SessionEnded == nil {
 			continue
 		}

@@ -65,7 +65,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	if len(agents) == 0 {
 		return nil, nil
 	}
-	err = s.r.ReadTables(ctx, func(c *store.Conn) error {
+	err = s.r.Read(ctx, func(c *store.Conn) error {
 		last, _, err := c.Text(`SELECT max(ended_at) FROM agent_message WHERE ended_at <> ''`)
 		if err != nil {
 			return err

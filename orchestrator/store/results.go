@@ -29,18 +29,18 @@ type Checkpointed struct {
 // Table is the answer of an audit query.
 type Table struct {
 	Columns   []string
-	Rows      []TableRow
+	Rows      []Record
 	Truncated bool // there were more rows than asked for
 }
 
-// TableRow is one row of a Table. It marshals as a JSON object whose keys are the columns, in their order.
-type TableRow struct {
+// Record is one row of a Table. It marshals as a JSON object whose keys are the columns, in their order.
+type Record struct {
 	Columns []string
 	Values  []any // nil, int64, float64, string
 }
 
 // MarshalJSON keeps the order of the columns.
-func (row TableRow) MarshalJSON() ([]byte, error) {
+func (row Record) MarshalJSON() ([]byte, error) {
 	text := []byte{'{'}
 	for i, column := range row.Columns {
 		if i > 0 {

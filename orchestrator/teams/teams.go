@@ -38,7 +38,7 @@ func Get(ctx context.Context, l *ledger.Ledger, session string) (members []Membe
 	if session, err = orchestrator.CheckName("session", session); err != nil {
 		return nil, err
 	}
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		conf, err := l.Config.Load(c)
 		if err != nil {
 			return err
@@ -252,7 +252,7 @@ func TakePart(ctx context.Context, l *ledger.Ledger, j agents.Joining, began boo
 		return nil // it takes part in no session
 	}
 	settled := false
-	err = l.LookTables(ctx, func(c *store.Conn) error {
+	err = l.Look(ctx, func(c *store.Conn) error {
 		p, found, err := agents.PresenceOf(c, j.Session, j.Agent)
 		settled = found && !(began && p.Status == orchestrator.Idle) && !p.Unseen(l.Now())
 		return err

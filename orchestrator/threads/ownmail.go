@@ -30,7 +30,7 @@ type MessageCopy struct {
 // id is taken.
 func OwnMessage(ctx context.Context, l *ledger.Ledger, id, agent string) (view MessageView, err error) {
 	agent = orchestrator.FoldName(agent)
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		view = MessageView{}
 		conf, err := l.Config.Load(c)
 		if err != nil {

@@ -43,7 +43,7 @@ const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq >
 // that there are others. status "" selects open and closed ones. Nothing is marked as read.
 func Own(ctx context.Context, l *ledger.Ledger, agent string, status Status, limit int) (list []Overview, more bool, err error) {
 	agent = orchestrator.FoldName(agent)
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		list, more = nil, false
 		var ids []string
 		var read, last []int64
@@ -107,7 +107,7 @@ type ReadPosts struct {
 // that does not take part.
 func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts, err error) {
 	o.Agent = orchestrator.FoldName(o.Agent)
-	err = l.ReadTables(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) error {
 		th, found, err := thread(c, o.Thread)
 		if err != nil {
 			return err

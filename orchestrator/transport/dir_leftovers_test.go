@@ -81,7 +81,7 @@ func (l *leftovers) die(noted bool, retries int) (id string) {
 	l.dir.dies, l.dir.noted = true, noted
 	sent, err := messages.Send(l.t.Context(), l.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note", MaxRetries: &retries})
 	must(l.t, err)
-	_, err = l.DeliverAll(l.t.Context(), delivery.DeliverOptions{})
+	_, err = l.DeliverAll(l.t.Context(), delivery.Options{})
 	must(l.t, err)
 	l.dir.dies = false
 	l.mustBeStaged(sent.MessageID)
@@ -123,14 +123,14 @@ func TestDirLeftoversThatAreNoted(t *testing.T) {
 	l.clear(0)
 	l.mustBeStaged(live)
 	l.now = l.now.Add(time.Hour)
-	_, err := l.DeliverAll(t.Context(), delivery.DeliverOptions{})
+	_, err := l.DeliverAll(t.Context(), delivery.Options{})
 	must(t, err)
 	dead := l.die(true, 0)
 	l.clear(0)
 	l.mustBeStaged(dead)
 	_, err = messages.Replay(t.Context(), l.Ledger, dead, "")
 	must(t, err)
-	_, err = l.DeliverAll(t.Context(), delivery.DeliverOptions{})
+	_, err = l.DeliverAll(t.Context(), delivery.Options{})
 	must(t, err)
 	l.mustBeStaged()
 	if got := inFolder(t, l.root, "builder"); len(got) != 2 {
@@ -147,7 +147,7 @@ func TestDirLeftoversOfTheRemoved(t *testing.T) {
 	for _, noted := range []bool{false, true} {
 		l := newLeftovers(t)
 		id := l.die(noted, 3)
-		_, err := delivery.RemoveAgent(t.Context(), l.Ledger, delivery.AgentRemoval{Name: "builder", Force: true})
+		_, err := delivery.RemoveAgent(t.Context(), l.Ledger, delivery.Removal{Name: "builder", Force: true})
 		must(t, err)
 		if noted {
 			l.clear(0)
@@ -169,7 +169,7 @@ func TestDirLeftoversAreNoOthers(t *testing.T) {
 	l.dir.staged = func() { l.clear(0) }
 	sent, err := messages.Send(t.Context(), l.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note"})
 	must(t, err)
-	d, err := l.DeliverAll(t.Context(), delivery.DeliverOptions{})
+	d, err := l.DeliverAll(t.Context(), delivery.Options{})
 	if err != nil || d.Delivered != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -76,7 +76,7 @@ func newPhoneOffice(t *testing.T) *phoneOffice {
 // deliver sends what is due.
 func (o *phoneOffice) deliver() {
 	o.t.Helper()
-	_, err := o.DeliverAll(o.t.Context(), delivery.DeliverOptions{})
+	_, err := o.DeliverAll(o.t.Context(), delivery.Options{})
 	must(o.t, err)
 }
 

@@ -64,7 +64,7 @@ func playWatchdog(path string) {
 	check(err)
 	go func() {
 		for range wakeups {
-			if _, err := r.DeliverAll(ctx, delivery.DeliverOptions{}); ctx.Err() == nil {
+			if _, err := r.DeliverAll(ctx, delivery.Options{}); ctx.Err() == nil {
 				check(err)
 			}
 		}

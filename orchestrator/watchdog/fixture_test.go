@@ -160,7 +160,7 @@ func (f *fixture) send(recipient string) string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if _, err := f.DeliverAll(f.t.Context(), delivery.DeliverOptions{}); err != nil {
+	if _, err := f.DeliverAll(f.t.Context(), delivery.Options{}); err != nil {
 		f.t.Fatal(err)
 	}
 	return sent.MessageID

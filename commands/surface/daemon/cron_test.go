@@ -222,7 +222,7 @@ func (h hanging) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 func delivering(t *testing.T, delivered chan<- string) *commands.Catalogue {
 	t.Helper()
 	return doing(t, func(ctx context.Context, env commands.Env, _ string) error {
-		d, err := env.Engine.DeliverAll(ctx, delivery.DeliverOptions{Background: true})
+		d, err := env.Engine.DeliverAll(ctx, delivery.Options{Background: true})
 		if err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}

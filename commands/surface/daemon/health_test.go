@@ -198,7 +198,7 @@ func oddTraffic(t *testing.T, r *delivery.Engine) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.DeliverAll(t.Context(), delivery.DeliverOptions{ClaimSize: 1}); err != nil {
+	if _, err := r.DeliverAll(t.Context(), delivery.Options{ClaimSize: 1}); err != nil {
 		t.Fatal(err)
 	}
 	other, err := sql.Open("sqlite3", "file:"+r.Path())

@@ -134,7 +134,7 @@ func (f *fort) traffic(t *testing.T, letters int) (ids []string) {
 			ids = append(ids, sent.MessageID)
 		}
 		if i%20 == 0 {
-			if _, err := f.Router.DeliverAll(t.Context(), delivery.DeliverOptions{}); err != nil {
+			if _, err := f.Router.DeliverAll(t.Context(), delivery.Options{}); err != nil {
 				t.Error(err)
 			}
 		}

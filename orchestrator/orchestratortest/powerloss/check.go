@@ -197,7 +197,7 @@ func (s *stage) recover(ctx context.Context) error {
 		return fmt.Errorf("sending: %w", err)
 	}
 	for range 10 {
-		if _, err := r.DeliverAll(ctx, delivery.DeliverOptions{}); err != nil {
+		if _, err := r.DeliverAll(ctx, delivery.Options{}); err != nil {
 			return fmt.Errorf("delivering: %w", err)
 		}
 		state, err := overview.Status(ctx, r.Ledger)

@@ -97,7 +97,7 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transpor
 	sending.Go(func() {
 		random := rand.New(rand.NewPCG(seed, lanes))
 		for pause(ctx, between(random, time.Millisecond, 300*time.Millisecond)) {
-			if _, err := r.DeliverAll(ctx, delivery.DeliverOptions{}); err != nil && ctx.Err() == nil {
+			if _, err := r.DeliverAll(ctx, delivery.Options{}); err != nil && ctx.Err() == nil {
 				failures <- err
 				return
 			}

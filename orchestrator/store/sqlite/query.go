@@ -103,7 +103,7 @@ func (c *conn) audit(ctx context.Context, statement string, limit int, params []
 		return store.Table{}, queryError(ctx, err)
 	}
 	defer rows.Close()
-	table := store.Table{Columns: unique(rows.Columns()), Rows: []store.TableRow{}}
+	table := store.Table{Columns: unique(rows.Columns()), Rows: []store.Record{}}
 	dest := make(store.Row, len(table.Columns))
 	kept := 0
 	for {
@@ -125,7 +125,7 @@ func (c *conn) audit(ctx context.Context, statement string, limit int, params []
 				kept += len(s)
 			}
 		}
-		table.Rows = append(table.Rows, store.TableRow{Columns: table.Columns, Values: values})
+		table.Rows = append(table.Rows, store.Record{Columns: table.Columns, Values: values})
 	}
 }
 
