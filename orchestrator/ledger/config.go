@@ -32,6 +32,8 @@ type Config struct {
 	Odd []string // what is passed over, for the doctor
 }
 
+// ConfigCache keeps the configuration that was read last, so that it is read again only when it has changed. It is safe for
+// concurrent use.
 type ConfigCache struct {
 	parts    []*Part
 	judge    func(*Config) // sees each configuration that was read, before anybody else does
@@ -87,6 +89,7 @@ func (l *Ledger) Configuration(ctx context.Context) (conf *Config, err error) {
 	return conf, err
 }
 
+// Load returns the configuration as a connection sees it.
 func (cache *ConfigCache) Load(c *store.Conn) (*Config, error) {
 	version, err := cache.admit(c)
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 type transaction struct {
 	*store.Transaction
 
-	// clock is the reading itself: leases and rungs are measured with it, so that a clock set forward and back strands
-	// nothing. now is what is stored: never earlier than what was stored last, so that a clock set back reorders nothing.
+	// Clock is the reading itself: leases and rungs are measured with it, so that a clock set forward and back strands
+	// nothing. Now is what is stored: never earlier than what was stored last, so that a clock set back reorders nothing.
 	Clock     time.Time
 	ClockText string
 	Now       string
-	idTime    uint64 // now, as ids have it
+	idTime    uint64 // Now, as ids have it
 
 	conf *Config
 
@@ -47,7 +47,7 @@ type Tx struct {
 	// with those of the requests beside it.
 	sends bool
 
-	// quiet is set by requests whose caller learns nothing if nothing changed; a batch of such requests skips the sync.
+	// Quiet is set by requests whose caller learns nothing if nothing changed; a batch of such requests skips the sync.
 	Quiet bool
 
 	Actor  string // lease owner and trace actor

@@ -86,7 +86,7 @@ func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
 	return res.LastInsertId()
 }
 
-// script runs statements that are separated by semicolons and take no arguments.
+// Script runs statements that are separated by semicolons and take no arguments.
 func (c *Conn) Script(text string) error { return c.Driver.Script(text) }
 
 // Somebody may write a row of any number by hand.
@@ -95,10 +95,10 @@ const (
 	AlarmedNumber = 1 << 62 // from here on rows are numbered anew
 )
 
-// broken reports whether no transaction is open, or an error has ended it.
+// Broken reports whether no transaction is open, or an error has ended it.
 func (c *Conn) Broken() bool { return c.Driver.Broken() }
 
-// admit refuses tables that a newer program has made unfit for this one.
+// Admit refuses tables that a newer program has made unfit for this one.
 func (c *Conn) Admit() error { return c.Driver.Admit() }
 
 // Query runs one statement and calls each with every row. The values are only valid during the call, but strings may be

@@ -28,7 +28,7 @@ type Writer struct {
 	Log     *slog.Logger
 	Busy    time.Duration // how long a batch waits for the database
 
-	// begin is called at the beginning of each transaction, and end before it is committed. An error ends it.
+	// Begin is called at the beginning of each transaction, and End before it is committed. An error ends it.
 	Begin, End func(t *Transaction) error
 
 	mu      sync.Mutex
@@ -42,7 +42,7 @@ type Writer struct {
 // Backend is what a database does for its writer. Leaders call it, and so one at a time, but for Note and Explain.
 type Backend interface {
 	Control
-	// Write runs b, with Batch.run, and waits for the database until a certain time. The commit is what makes the outcome
+	// Write runs b, with Batch.Run, and waits for the database until a certain time. The commit is what makes the outcome
 	// durable, nil when nothing must be.
 	Write(b *Batch, until time.Time) (Commit, error)
 	// Explain gives an error of the database its code and the advice what to do. Others pass through.
