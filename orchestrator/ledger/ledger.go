@@ -59,7 +59,7 @@ type Ledger struct {
 	Config     ConfigCache
 	Parts      []*Part                // what the records add to the engine
 	UntidyOnce sync.Once              // makes UntidyText
-	UntidyText string                 // see untidyQuery
+	UntidyText string                 // kept for package delivery: its statement that looks for what is untidy
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
 }
 

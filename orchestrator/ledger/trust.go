@@ -21,9 +21,9 @@ import (
 // this user made it here, or trusts it. Until then its messages are sent, delivered into inboxes and read; whatever else is
 // due waits, as it does for an agent whose transport is disabled.
 //
-// The one question is config.untrusted. It is asked where something would begin: claimNext (transports), Sessions.Look
-// (commands that start agents), schedules.Runnable, and StartPairing. Agents that get nothing until then are withheld, see judge.
-// Wherever else it is asked, that saves a look for what would not be done, or tells somebody.
+// The one question is Config.Untrusted. It is asked where something would begin: delivery.claimNext (transports), sessions.Sessions.Look
+// (commands that start agents), schedules.Runnable, and questions.StartPairing. Agents that get nothing until then are withheld,
+// see judge. Wherever else it is asked, that saves a look for what would not be done, or tells somebody.
 
 // NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted for
 // how long that is so.

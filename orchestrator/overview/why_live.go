@@ -177,7 +177,7 @@ func endUnowned(l *ledger.Ledger, m *orchestrator.Message, back string) string {
 	return fmt.Sprintf("%s. Or end it now: `sqlite3 %s \"UPDATE agent_message SET lease_until = '' WHERE seq = %d\"`", wait, orchestrator.ShellWord(l.Path()), m.Seq)
 }
 
-// leaseTakenBack is takenBack for the end of a lease, see clampLeases.
+// leaseTakenBack says what becomes of the end of a lease that lies too far ahead; "" for another.
 func leaseTakenBack(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message) string {
 	longest := ledger.MaxLease
 	if ledger.IsUnowned(m) {
@@ -186,7 +186,8 @@ func leaseTakenBack(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Messa
 	return takenBack(m.LeaseUntil, l.Now(), longest)
 }
 
-// takenBack says what becomes of a time that lies further ahead than any that the engine writes, see clampTimes; "" for another.
+// takenBack says what becomes of a time that lies further ahead than any that the engine writes, see Tidy of package
+// delivery; "" for another.
 func takenBack(at string, now time.Time, longest time.Duration) string {
 	if at <= orchestrator.Stamp(now.Add(longest)) {
 		return ""

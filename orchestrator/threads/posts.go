@@ -276,7 +276,7 @@ func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, h
 	if _, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{To: orchestrator.Delivered, Event: tracing.Delivered}); err != nil {
 		return "", err
 	}
-	// Retention goes by the time at which a row ended. A post goes by the end of its thread, see clearPosts.
+	// Retention goes by the time at which a row ended. A post goes by the end of its thread.
 	if _, err := t.Exec(`UPDATE agent_message SET ended_at = '' WHERE seq = ?`, row.Seq); err != nil {
 		return "", err
 	}

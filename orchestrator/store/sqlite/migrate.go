@@ -222,7 +222,7 @@ func migrateLocked(c *conn, made func(id string)) error {
 }
 
 // noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version of the
-// configuration changes with that, since it is what every process looks at before it reads or writes: see configCache.admit.
+// configuration changes with that, since it is what every process looks at before it reads or writes: see configCache.admit of package ledger.
 func noteVersion(c *conn) error {
 	now := orchestrator.Stamp(time.Now())
 	for key, value := range map[string]string{schemaOldest: fmt.Sprintf("%d: %d", schemaVersion, oldestVersion), store.ConfigVersion: rand.Text()} {
