@@ -23,8 +23,9 @@ type Bell interface {
 	Listen(ctx context.Context, recipient string) (rings <-chan bool, stop func(), err error)
 }
 
-// SlowPoll is how long whoever listens for rings waits at most before it looks again by itself, were a ring to be lost.
+// SlowPoll is how long a listener waits at most before it looks again without a ring, in case one was lost.
 const SlowPoll = time.Minute
 
-// AnyThread is the name by which the bell rings for posts, whatever their thread: those who wait for them take part in many.
+// AnyThread is the name under which the bell rings for posts in any thread. Whoever waits for posts may take part in many
+// threads.
 const AnyThread = ThreadPrefix

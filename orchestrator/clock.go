@@ -7,8 +7,8 @@ import (
 	"mailroom/tracing"
 )
 
-// Stamp writes a time the one way in which all times are stored, tracing.Layout, so that comparing text compares times.
-// Every send writes several, and time.Format takes five times as long.
+// Stamp returns a time in the one form in which all times are stored (tracing.Layout), so that comparing text compares times.
+// It is faster than time.Format, since every send writes several.
 func Stamp(t time.Time) string {
 	t = t.UTC()
 	year, month, day := t.Date()
@@ -35,7 +35,7 @@ func digits(b []byte, n int) {
 	}
 }
 
-// ParseStamp reads a stored time. A time that others wrote and that was not adopted yet gives the zero time.
+// ParseStamp reads a stored time. It returns the zero time for one that somebody else wrote and that was not adopted yet.
 func ParseStamp(s string) time.Time {
 	t, err := time.Parse(tracing.Layout, s)
 	if err != nil {
@@ -44,7 +44,7 @@ func ParseStamp(s string) time.Time {
 	return t
 }
 
-// ClearPause is how long a job that works through many rows pauses between two of its transactions, so that others get their turn.
+// ClearPause is how long a job that works through many rows pauses between its transactions, so that others get a turn.
 const ClearPause = 2 * time.Millisecond
 
 // Pause waits for d, or until ctx ends.

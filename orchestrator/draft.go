@@ -16,7 +16,8 @@ const (
 	MaxText      = 8 << 10  // bytes of summary and context
 )
 
-// Draft is a message about to be sent.
+// Draft is a message that is about to be sent. Sender and Recipient are required; the zero value of any other field means what
+// its comment says, or nothing.
 type Draft struct {
 	Sender         string          // required: a known agent
 	Recipient      string          // required: a known agent, a group, or role:ROLE for every agent of a role
@@ -59,7 +60,7 @@ type Draft struct {
 	Post string // the thread's own row of the message
 }
 
-// Sent is the answer to a Draft.
+// Sent is the result of sending a Draft.
 type Sent struct {
 	MessageID   string   // of the only row; for a group the multicast id
 	MulticastID string   // "" unless the recipient is a group
@@ -82,13 +83,13 @@ type Sent struct {
 	Presence  PresenceStatus // of the sender in a team's session, afterwards; "" if it has not changed
 }
 
-// Asked is a team's request as it stands before the one who was asked.
+// Asked is a team's request, as the agent that was asked sees it.
 type Asked struct {
 	RequestID string
 	Kind      RequestKind
 }
 
-// Verdict is what an agent says to a team's request.
+// Verdict is what an agent answers to a team's request.
 type Verdict struct {
 	Approve bool
 
@@ -98,7 +99,7 @@ type Verdict struct {
 	Summary string
 }
 
-// RequestKind is what a member of a team asks another for. Source: document 001, "Structured Protocol Messages".
+// RequestKind is what a teammate is asked to approve. Source: document 001, "Structured Protocol Messages".
 type RequestKind string
 
 // The kinds of requests: that a teammate shuts down, and that it approves a plan.
@@ -107,7 +108,7 @@ const (
 	PlanApproval RequestKind = "plan_approval"
 )
 
-// DefaultSession is the session of those who name none.
+// DefaultSession is the session of callers that name none.
 const DefaultSession = "default"
 
 // PresenceStatus is what an agent was last known to do in a session.
@@ -120,7 +121,7 @@ const (
 	Stopped PresenceStatus = "stopped"
 )
 
-// QuotingHint says what most likely went wrong with a text that is not JSON.
+// QuotingHint returns the most likely reason why a text is not JSON, as a hint.
 func QuotingHint(text []byte) string {
 	if len(text) > 0 && (text[0] == '{' || text[0] == '[') {
 		return `A shell eats double quotes: put single ones around the JSON, as in '{"a":1}'`

@@ -11,7 +11,7 @@ import (
 // Day is 24 hours.
 const Day = 24 * time.Hour
 
-// ParseDuration reads Go's durations (30s, 1h30m), days (7d) and bare numbers of seconds (300).
+// ParseDuration reads a duration as Go writes it (30s, 1h30m), in days (7d), or as a bare number of seconds (300).
 func ParseDuration(s string) (time.Duration, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/int64(time.Second) {
 		return time.Duration(n) * time.Second, nil
@@ -28,7 +28,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// FormatDuration writes a duration the way ParseDuration reads it.
+// FormatDuration returns a duration as ParseDuration reads it.
 func FormatDuration(d time.Duration) string {
 	if d >= Day && d%Day == 0 {
 		return strconv.FormatInt(int64(d/Day), 10) + "d"
@@ -43,7 +43,7 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// SecondsUpTo turns seconds into a duration that is at most limit.
+// SecondsUpTo returns a number of seconds as a duration, but at most limit.
 func SecondsUpTo(seconds int64, limit time.Duration) time.Duration {
 	return time.Duration(min(seconds, int64(limit/time.Second))) * time.Second
 }

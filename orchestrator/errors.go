@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Code is the stable name of a kind of failure. Surfaces map it to an exit status, an HTTP status or an MCP error;
-// programs compare codes, never texts. Source: contract, "The command line".
+// Code names a kind of failure, and never changes. Compare codes, never the texts of errors. A surface maps them to exit
+// statuses, HTTP statuses or MCP errors. Source: contract, "The command line".
 type Code string
 
 // The codes, one per row of the contract's table.
@@ -27,8 +27,8 @@ const (
 	Internal         Code = "internal"
 )
 
-// Error is a failure with what an operator needs: what was refused, and what to do next.
-// The zero value of every field but Code and Message means "does not apply".
+// Error is a failure that says what was refused and what to do about it. The zero value of every field but Code and Message
+// means that it does not apply.
 type Error struct {
 	Code       Code
 	Message    string // what happened, to what
@@ -54,7 +54,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// CodeOf returns the code that err carries, and Internal for an error that carries none.
+// CodeOf returns the code of the Error in err's chain; Internal if there is none.
 func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {
@@ -63,13 +63,12 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// Errorf makes an Error without a hint. A trailing error argument under %w becomes its cause only through fmt; use the
-// struct to keep the cause apart.
+// Errorf returns an Error without a hint. It does not set Err: for an error with a cause, fill in the struct.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// WithHint returns e with the advice what to do next.
+// WithHint sets the hint, which says what to do next, and returns e.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e

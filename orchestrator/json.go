@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// JSON returns a value as JSON with <, > and & as they are, which json.Marshal escapes, and without a newline behind it. It fails
-// for what json.Marshal fails for.
+// JSON returns v as JSON, like json.Marshal, but with <, > and & as they are.
 func JSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -18,7 +17,7 @@ func JSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// JSONString returns a text as a JSON string. What is not UTF-8 in it becomes U+FFFD.
+// JSONString returns a text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func JSONString(s string) json.RawMessage {
 	text, err := JSON(strings.ToValidUTF8(s, "\uFFFD"))
 	if err != nil {
@@ -27,7 +26,7 @@ func JSONString(s string) json.RawMessage {
 	return text
 }
 
-// Compacted returns a JSON text without space between its tokens. What is no JSON stays as it is.
+// Compacted returns JSON without space between its tokens. Anything else is returned as it is.
 func Compacted(text json.RawMessage) []byte {
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {

@@ -7,7 +7,7 @@ import (
 	"mailroom/tracing"
 )
 
-// Status is where a message stands. Source: contract, "The table".
+// Status is where a message stands in its life. Source: contract, "The table".
 type Status string
 
 // The six statuses. Pending and retry are live: the engine still has to act on them.
@@ -23,18 +23,18 @@ const (
 // SystemSender is the sender of the engine's own messages (bounces). No agent can have the name.
 const SystemSender = "system"
 
-// Everyone is the group that every known agent belongs to. No agent or stored group can have the name.
+// Everyone is the group of all agents. No agent or stored group can have its name.
 const Everyone = "all"
 
-// ThreadPrefix stands before the id of a thread where that is the recipient of a post. No agent and no group can have
-// such a name, so that nothing is ever delivered there.
+// ThreadPrefix, followed by the id of a thread, is the recipient of the thread's own copy of a post. No agent and no group can
+// have such a name, so nothing is ever delivered there.
 const ThreadPrefix = "thread:"
 
-// TestMessage is the message_type of what TryTransports sends. Such a message says that nothing is to be done about it, and
-// starts no agent.
+// TestMessage is the type of the messages that delivery.TryTransports sends. They start no session, and nobody need act on
+// them.
 const TestMessage = "transport_test"
 
-// Message is one row of agent_message, or of its archive. Times are RFC 3339 text as stored; "" is "not yet".
+// Message is one row of agent_message or of its archive. Times are RFC 3339 text as stored; "" means not yet.
 type Message struct {
 	ID             string          `json:"message_id"`
 	Sender         string          `json:"sender"`
@@ -91,7 +91,7 @@ type Message struct {
 // IsPost reports whether m is a thread's own copy of a post.
 func (m *Message) IsPost() bool { return strings.HasPrefix(m.Recipient, ThreadPrefix) }
 
-// PostID returns the id of the post that m is, or by which it reaches an agent; "" for any other message.
+// PostID returns the id of the post that m is, or a copy of which it is; "" for any other message.
 func (m *Message) PostID() string {
 	if strings.HasPrefix(m.Group, ThreadPrefix) {
 		return m.MulticastID
@@ -99,19 +99,19 @@ func (m *Message) PostID() string {
 	return ""
 }
 
-// Traceparent returns the command that sent the message as a W3C Trace Context header; "" when it is not known.
+// Traceparent returns a W3C Trace Context header for the command that sent m; "" if that is not known.
 func (m *Message) Traceparent() string { return tracing.Traceparent(m.TraceID, m.SpanID) }
 
-// ThreadClosed is the message_type of the notice that a thread was closed.
+// ThreadClosed is the type of the message that says that a thread was closed.
 const ThreadClosed = "thread_closed"
 
-// IdleNotification is the type of the message that tells a team's lead of the end of a member's turn. Source: document 001.
+// IdleNotification is the type of the message that tells a team's lead that a member's turn has ended. Source: document 001.
 const IdleNotification = "idle_notification"
 
-// Priorities are the words for priorities, from the lowest.
+// Priorities are the words for priorities, lowest first.
 var Priorities = []string{"low", "normal", "high", "urgent"}
 
-// PriorityOf is the number of a priority's word; 0 for "" and for what is none of Priorities.
+// PriorityOf returns the number of a priority's word; 0 for any text that is not in Priorities.
 func PriorityOf(word string) int {
 	for i, p := range Priorities {
 		if p == word {
@@ -121,10 +121,10 @@ func PriorityOf(word string) int {
 	return 0
 }
 
-// PriorityWord is the word that comes nearest to a priority's number, -9 to 9.
+// PriorityWord returns the word that is nearest to a priority from -9 to 9.
 func PriorityWord(priority int) string { return Priorities[min(max(priority, -1), 2)+1] }
 
-// TTLEnd is when the time ends that the sender gave the message to live; "" when it gave none.
+// TTLEnd returns when m's TTL ends, if its sender gave it one; "" otherwise.
 func (m *Message) TTLEnd() string {
 	if m.TTL == nil {
 		return ""
@@ -132,7 +132,7 @@ func (m *Message) TTLEnd() string {
 	return m.ExpiresAt
 }
 
-// Attempt is the number of the delivery attempt that would be, or is being, made.
+// Attempt returns the number of the attempt that is being made to deliver m, or would be next, from 1.
 func (m *Message) Attempt() int {
 	if m.Status == Retry {
 		return m.RetryCount + 2

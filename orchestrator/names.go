@@ -20,7 +20,7 @@ const Operator = "operator"
 // person's devices. Source: signal.md, "Life of a question".
 const User = "user"
 
-// BuiltIns say of the names that are always there, and are no agents, who is behind them.
+// BuiltIns says who is behind the names that always exist and are no agents.
 var BuiltIns = map[string]string{
 	Operator: "whoever types in a shell of this machine",
 	User:     "the person who runs the agents, on a phone",
@@ -29,11 +29,11 @@ var BuiltIns = map[string]string{
 // IsBuiltIn reports whether a name is that of the operator or the user, who are always there and are no agents.
 func IsBuiltIn(name string) bool { return BuiltIns[name] != "" }
 
-// ReservedNames cannot be agents: their views would clash with tables, or they mean something else.
+// ReservedNames are names that no agent can have: their inbox views would clash with tables, or they mean something else.
 var ReservedNames = []string{"agent", Everyone, User, Operator, SystemSender}
 
-// CheckName folds and checks the name of an agent or a group: a lower-case letter, then up to 56 letters, digits, '_'
-// or '-'. Names match without regard to case. Error: invalid_params.
+// CheckName checks the name of an agent or a group, and returns it in lower case. A name is a letter, then up to 56 letters,
+// digits, '_' or '-'; case does not matter. kind names it in the error, such as "recipient". Error: invalid_params.
 func CheckName(kind, name string) (string, error) {
 	if len(name) > maxName {
 		return "", Errorf(InvalidParams, "the %s name has %d bytes; at most %d are allowed", kind, len(name), maxName)
@@ -45,8 +45,8 @@ func CheckName(kind, name string) (string, error) {
 	return folded, nil
 }
 
-// FoldName folds the case of ASCII letters, which is the only case that names have. A letter of another alphabet stays
-// what it is, so that no two names that look different are one: U+212A, the Kelvin sign, is no k.
+// FoldName returns a name with its ASCII letters in lower case. Other letters stay as they are, so that no two names that look
+// different become one: U+212A, the Kelvin sign, is no k.
 func FoldName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'A' && c <= 'Z' {
@@ -68,21 +68,21 @@ func CheckNewName(kind, name string) (string, error) {
 	return folded, nil
 }
 
-// NoMember refuses a built-in name as a part of a group, a session or a thread.
+// NoMember returns the error for a built-in name that was to become part of a group, a session or a thread; of says which.
 func NoMember(name, of string) *Error {
 	return Errorf(InvalidParams, "%s is %s, and takes part in no %s", name, BuiltIns[name], of).WithHint("Write to %s by its name", name)
 }
 
-// NoAgentsName begins the advice about a message whose recipient nobody can add.
+// NoAgentsName begins the advice about a message whose recipient has a name that no agent can have.
 const NoAgentsName = "No agent can have that name"
 
-// CanBeAgent reports whether an agent can be added with a name.
+// CanBeAgent reports whether an agent can have this name.
 func CanBeAgent(name string) bool {
 	_, err := CheckNewName("agent", name)
 	return err == nil
 }
 
-// IsName reports whether a text has the form of a name.
+// IsName reports whether a text has the form of a name; see CheckName.
 func IsName(s string) bool {
 	if s == "" || len(s) > maxName || s[0] < 'a' || s[0] > 'z' {
 		return false
@@ -95,7 +95,7 @@ func IsName(s string) bool {
 	return true
 }
 
-// DidYouMean is the hint for an unknown name: the nearest known ones.
+// DidYouMean returns the hint for a name that nobody has: the known names that are most similar to it.
 func DidYouMean(name string, known []string) string {
 	if near := nearest.Nearest(name, known); len(near) > 0 {
 		return "Did you mean " + strings.Join(near, " or ") + "?"
@@ -103,7 +103,8 @@ func DidYouMean(name string, known []string) string {
 	return ""
 }
 
-// WithUnknown notes that a name which nobody has is what is wrong, and the nearest of those that are known.
+// WithUnknown notes that the failure is about a name that nobody has, with the known names that are most similar to it, and
+// returns e.
 func (e *Error) WithUnknown(name string, known []string) *Error {
 	e.Unknown = name
 	if near := nearest.Nearest(name, known); len(near) > 0 {
@@ -112,7 +113,7 @@ func (e *Error) WithUnknown(name string, known []string) *Error {
 	return e
 }
 
-// AddIt is the hint for a name that may be one that is not known yet.
+// AddIt returns the hint how to add an agent, for a name that nobody has yet.
 func AddIt(name string) string {
 	if slices.Contains(ReservedNames, FoldName(name)) {
 		return "The name is reserved, and cannot be an agent's"

@@ -16,8 +16,8 @@ func Unseen(r rune) bool {
 		r >= 0xE0100 && r <= 0xE01EF
 }
 
-// CheckPlain refuses a text that is shown within a line of ours, such as a message's type or a thread's name, and holds a
-// character that could make the line look like another.
+// CheckPlain checks a text that is shown within a line of ours, such as a message's type or a thread's name: it must hold no
+// character that could make the line look like another. what names it in the error. Error: invalid_params.
 func CheckPlain(what, text string) error {
 	for i, r := range text {
 		switch {

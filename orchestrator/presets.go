@@ -2,10 +2,10 @@ package orchestrator
 
 import "encoding/json"
 
-// Doorbell is the schedule spec that stands for "whenever anybody sends, and whenever something is due".
+// Doorbell is the spec of a schedule that runs whenever somebody sends, and whenever something is due.
 const Doorbell = "@doorbell"
 
-// Schedule is a command that `mailroom serve` runs by itself.
+// Schedule is a command that a daemon (`mailroom serve`) runs at set times.
 type Schedule struct {
 	Name      string          `json:"name"`
 	Spec      string          `json:"spec"` // a cron expression in local time, @every 1s, @daily, ..., or Doorbell
@@ -17,7 +17,7 @@ type Schedule struct {
 	Problem   string          `json:"problem,omitempty"` // why no daemon can run it
 }
 
-// PresetSchedules stand in a new database. Source: contract, "The ladder and retention".
+// PresetSchedules are the schedules of a new database. Source: contract, "The ladder and retention".
 var PresetSchedules = []Schedule{
 	{Name: "deliver_all", Spec: "@every 1s", Command: "deliver_all", Params: json.RawMessage(`{"wait":false}`)},
 	{Name: "deliver_on_doorbell", Spec: Doorbell, Command: "deliver_all", Params: json.RawMessage(`{"wait":false}`)},
@@ -26,5 +26,5 @@ var PresetSchedules = []Schedule{
 	{Name: "checkpoint", Spec: "@every 5m", Command: "checkpoint", Params: json.RawMessage(`{}`)},
 }
 
-// PresetGroups exist empty in a new database. Source: contract, "Who is known".
+// PresetGroups are the groups of a new database; they are empty. Source: contract, "Who is known".
 var PresetGroups = []string{"builders", "council", "intelligence"}

@@ -8,8 +8,8 @@ const RolePrefix = "role:"
 // maxRole is the longest role, in bytes.
 const maxRole = 256
 
-// CheckRecipient folds and checks whom a message is sent to: the name of an agent or a group, see CheckName, or role:ROLE,
-// which is every agent whose role is that text, whatever the case of its letters. Error: invalid_params.
+// CheckRecipient checks whom a message is for, and returns that as it is stored: the name of an agent or a group, see
+// CheckName, or role:ROLE for every agent of a role. Error: invalid_params.
 func CheckRecipient(kind, recipient string) (string, error) {
 	role, is := strings.CutPrefix(recipient, RolePrefix)
 	if !is {
@@ -23,5 +23,5 @@ func CheckRecipient(kind, recipient string) (string, error) {
 	return RolePrefix + role, CheckPlain("the role", role)
 }
 
-// FoldRole brings a role into the form in which roles are compared.
+// FoldRole returns a role in the form in which roles are compared.
 func FoldRole(role string) string { return strings.ToLower(strings.TrimSpace(role)) }

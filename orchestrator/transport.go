@@ -24,7 +24,7 @@ type Transport interface {
 	MaxBatch() int
 }
 
-// Recoverer is a Transport that can tell whether an attempt which never reported back had got through.
+// Recoverer is a Transport that can find out whether an attempt got through that never reported back, because its process died.
 type Recoverer interface {
 	// Recover looks for a.Messages, of which there is one, by the mark that Deliver left on it (Message.Mark).
 	// true: the recipient has it. false: it has not, and Deliver may try again. An error that is or wraps
@@ -32,8 +32,8 @@ type Recoverer interface {
 	Recover(ctx context.Context, a Attempt) (delivered bool, err error)
 }
 
-// SetTransport is a Transport inside the database: it takes a whole set of messages within the transaction that claims
-// and settles them, which makes it exactly-once by construction. The engine calls DeliverSet in place of Deliver.
+// SetTransport is a Transport inside the database, such as that into inboxes. It delivers a whole set of messages within the
+// transaction that claims and settles them, and so exactly once. DeliverSet is called in place of Deliver.
 type SetTransport interface {
 	// DeliverSet runs statements through exec that deliver every row of agent_message whose seq is in the table temp.batch.
 	// at is the time to record. It must not begin or end a transaction.
@@ -43,13 +43,13 @@ type SetTransport interface {
 	DeliverRead(exec func(query string, args ...any) error, seq int64, at string) error
 }
 
-// Sized is a Transport that takes fewer messages at once than it could, unless the agent asks for more.
+// Sized is a Transport that gets fewer messages at once than it could take, unless the agent asks for more.
 type Sized interface {
 	// UsualBatch is the size of an attempt for an agent that asks for none, from 1 to MaxBatch.
 	UsualBatch() int
 }
 
-// Foldered is a Transport whose addresses mean something only in the agent's folder.
+// Foldered is a Transport whose addresses depend on the folder in which the agent works.
 type Foldered interface {
 	// CheckIn is Check for an agent whose folder is this one; "" is the present one.
 	CheckIn(folder, address string) (canonical string, err error)
@@ -61,7 +61,7 @@ type Placing interface {
 	CheckPlace(agent, address string) error
 }
 
-// Staging is a Transport that puts messages somewhere on their way first. A process that dies leaves them there.
+// Staging is a Transport that first puts messages somewhere on their way. A process that dies leaves them there.
 type Staging interface {
 	// ClearStaged removes what is on its way below an address in canonical form, from this database (Attempt.Database) to these
 	// recipients, but for the messages that needed returns. Those are asked for only if there is something, and afterwards: what
@@ -69,44 +69,45 @@ type Staging interface {
 	ClearStaged(database, address string, recipients []string, needed func() ([]Message, error)) error
 }
 
-// Reaching is a Transport whose addresses may lead into this machine or a private network, which an agent must be allowed.
+// Reaching is a Transport whose addresses may lead into this machine or a private network. An agent needs a permission for
+// that.
 type Reaching interface {
 	// IsPrivate reports whether an address in canonical form does, as far as it shows that itself.
 	IsPrivate(address string) bool
 }
 
-// Slotted is a Transport that serves a recipient a bounded number of attempts at a time, counted over all processes.
+// Slotted is a Transport that allows a recipient only so many attempts at a time, in all processes together.
 type Slotted interface {
 	// Slot takes one of the slots 0 to limit-1 of a recipient in a database. It does not wait: ErrNoSlot says that others
 	// hold them all. The engine takes a slot before it claims messages, hands it to the attempt and releases it afterwards.
 	Slot(database, recipient string, limit int) (Slot, error)
 }
 
-// Returning is the Transport of User: it sends the answers of questions that messages asked back to their senders.
+// Returning is the Transport of User: it sends answers back to the agents whose messages asked.
 type Returning interface {
 	// Return sends back what questions.Unreturned lists, as far as it can. It is called with every delivery run that finds
 	// something there, by one goroutine of a process at a time.
 	Return(ctx context.Context) error
 }
 
-// Slot is the right to make one attempt at a time.
+// Slot is the right to make one attempt. Release gives it back.
 type Slot interface{ Release() }
 
-// ErrNoSlot reports that as many attempts are under way as the recipient allows.
+// ErrNoSlot is what Slotted.Slot returns when as many attempts are under way as the agent allows.
 var ErrNoSlot = errors.New("as many attempts are under way as the agent allows")
 
-// SlotFolder is where the slots of a database are, and what sessions print: files beside it, which stay. The slots must
-// not be removed while a command runs.
+// SlotFolder returns the folder beside a database that holds the locks of running commands and what sessions print. The locks
+// must not be removed while a command runs.
 func SlotFolder(database string) string { return database + "-slots" }
 
-// Lingerer is a Transport that may need a while to come back once its context has ended.
+// Lingerer is a Transport whose Deliver may need longer than others to return once its context has ended.
 type Lingerer interface {
 	// Linger is how long Deliver may take then. It is 2 s for other transports, and at most 20 s: the lease lasts 30 s
 	// longer than the attempt.
 	Linger() time.Duration
 }
 
-// Attempt is one try at handing messages to one recipient.
+// Attempt is one attempt to hand messages to a recipient.
 type Attempt struct {
 	Recipient string
 	Since     string    // when the recipient was added; tells it from a later agent of the name
@@ -160,8 +161,8 @@ var (
 	ErrStopping = errors.New("the process is stopping")
 )
 
-// RetryAfter is the failure of an attempt whose recipient says when to try again. The next attempt is not made before,
-// but waits no longer than the ladder's highest rung.
+// RetryAfter is the error of an attempt whose recipient says when to try again. The next attempt is not made before; but the
+// wait is no longer than the longest of the ladder.
 type RetryAfter struct {
 	Wait time.Duration
 	Err  error
@@ -171,5 +172,5 @@ func (e *RetryAfter) Error() string { return e.Err.Error() }
 
 func (e *RetryAfter) Unwrap() error { return e.Err }
 
-// WaitsForDevice is what a message to the user does that has nobody to show it to.
+// WaitsForDevice says why a message to the user is not delivered yet: no device could show it.
 const WaitsForDevice = "waits for a device"

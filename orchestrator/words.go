@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Plural is a number of things in words: "1 agent", "2 agents".
+// Plural returns a number of things in words: "1 agent", "2 agents".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -13,7 +13,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ShellWord is a text as one word of a shell's command line.
+// ShellWord quotes a text so that a shell reads it as one word.
 func ShellWord(text string) string {
 	plain := func(c rune) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@%,", c)
@@ -32,7 +32,7 @@ func article(noun string) string {
 	return "a"
 }
 
-// Clip shortens what somebody else wrote, for a message: to 64 bytes, and dots.
+// Clip shortens a text that somebody else wrote to 64 bytes and dots, to be quoted in a message.
 func Clip(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:64], "") + "..."
@@ -43,7 +43,7 @@ func Clip(s string) string {
 // maxSaid bounds what an error holds of a command's last output, in bytes. The trace has more.
 const maxSaid = 300
 
-// LastLines is the end of what a command printed: whole lines of it, if they are short enough.
+// LastLines returns the end of what a command printed, in whole lines if they are short enough.
 func LastLines(output string) string {
 	output = strings.TrimSpace(output)
 	if len(output) > maxSaid {
