@@ -83,7 +83,7 @@ func Scheduled(ctx context.Context) context.Context {
 
 // Guard, when a test sets it before anything runs, is asked around every run of a command. release is called after the
 // handler; its error fails the command.
-var Guard func(d *Definition, r *ledger.Ledger) (release func() error)
+var Guard func(d *Definition, l *ledger.Ledger) (release func() error)
 
 // Run decodes the parameters strictly, checks the caller's right, and runs the handler within a span. Its errors carry
 // a code; one without is a bug, reported as internal with the trace id. A panic of the handler is such a bug.

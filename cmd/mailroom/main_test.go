@@ -74,14 +74,14 @@ var standingTables = []string{
 
 // guardTables fails a command that touches a table which its card does not declare. One whose card has none to write looks only,
 // and is offered so: it may write nothing but the traces.
-func guardTables(d *commands.Definition, r *ledger.Ledger) (release func() error) {
+func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error) {
 	card, err := d.Card()
 	if err != nil {
 		return func() error { return err }
 	}
 	var mu sync.Mutex // deliveries run in goroutines of their own
 	var strays []string
-	stop := r.Watch(func(op, table string) {
+	stop := l.Watch(func(op, table string) {
 		allowed := card.Tables.Write
 		if op == "read" {
 			allowed = append(slices.Clone(card.Tables.Read), card.Tables.Write...)

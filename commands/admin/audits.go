@@ -115,15 +115,15 @@ func findAudit(name string) (*Audit, error) {
 
 // run asks the query; given are the values of its first parameters, and the others have their defaults. The present
 // time is the engine's clock, so that a known history gives known rows.
-func (a *Audit) run(ctx context.Context, r *ledger.Ledger, limit int, given []string) (SQLResult, error) {
+func (a *Audit) run(ctx context.Context, l *ledger.Ledger, limit int, given []string) (SQLResult, error) {
 	values, err := a.bind(given)
 	if err != nil {
 		return SQLResult{Rows: []store.Record{}}, err
 	}
 	if a.usesNow || len(values) > 0 {
-		values = append([]any{r.Now().UTC().Format(tracing.Layout)}, values...)
+		values = append([]any{l.Now().UTC().Format(tracing.Layout)}, values...)
 	}
-	return tableOf(r.Query(ctx, a.SQL, limit, values...))
+	return tableOf(l.Query(ctx, a.SQL, limit, values...))
 }
 
 // bind returns the values of ?2, ?3, ...

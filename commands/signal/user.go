@@ -29,9 +29,9 @@ import (
 // A message becomes one question or alert, however often it is delivered. Both are sealed for the devices; the message
 // itself stands in the table as every other does, and so does the answer that goes back. Source: signal.md, "Life of a
 // question".
-func NewUser(r *ledger.Ledger) orchestrator.Transport { return user{r} }
+func NewUser(l *ledger.Ledger) orchestrator.Transport { return user{l} }
 
-type user struct{ router *ledger.Ledger }
+type user struct{ ledger *ledger.Ledger }
 
 // Check accepts no address: there is one person.
 func (user) Check(address string) (string, error) {
@@ -48,13 +48,13 @@ func (user) MaxBatch() int { return 1 }
 func (u user) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	m := &a.Messages[0]
 	if agents.AsksUser(m.Type) {
-		q, err := questionOf(m, u.router.Now())
+		q, err := questionOf(m, u.ledger.Now())
 		if err == nil {
-			_, err = person.Ask(ctx, u.router, q)
+			_, err = person.Ask(ctx, u.ledger, q)
 		}
 		return []error{err}
 	}
-	told, err := person.Tell(ctx, u.router, alertOf(m))
+	told, err := person.Tell(ctx, u.ledger, alertOf(m))
 	if err == nil && told.Devices == 0 { // it is kept, and told to nobody yet
 		err = orchestrator.ErrNoDevice
 	}
@@ -185,12 +185,12 @@ func priorityOf(m *orchestrator.Message) string {
 func (u user) Return(ctx context.Context) error {
 	var failures []error
 	for after := ""; ; {
-		list, err := questions.Unreturned(ctx, u.router, after)
+		list, err := questions.Unreturned(ctx, u.ledger, after)
 		if err != nil || len(list) == 0 {
 			return errors.Join(append(failures, err)...)
 		}
 		for i := range list {
-			if err := giveBack(ctx, u.router, &list[i]); err != nil {
+			if err := giveBack(ctx, u.ledger, &list[i]); err != nil {
 				failures = append(failures, fmt.Errorf("%s: %w", list[i].ID, err))
 			}
 		}
@@ -199,8 +199,8 @@ func (u user) Return(ctx context.Context) error {
 }
 
 // giveBack sends one answer back.
-func giveBack(ctx context.Context, r *ledger.Ledger, q *questions.Question) error {
-	answer, unread := person.Look(ctx, r, q.ID)
+func giveBack(ctx context.Context, l *ledger.Ledger, q *questions.Question) error {
+	answer, unread := person.Look(ctx, l, q.ID)
 	gone := errors.Is(unread, person.ErrKeyMissing)
 	if unread != nil && !gone || unread == nil && !answer.Answered {
 		return unread
@@ -209,7 +209,7 @@ func giveBack(ctx context.Context, r *ledger.Ledger, q *questions.Question) erro
 		q = &answer.Question
 	}
 	m := &orchestrator.Message{Sender: q.Asker, ThreadID: q.ThreadID, SessionID: q.SessionID} // when retention has deleted it
-	found, err := messages.Find(ctx, r, q.MessageID)
+	found, err := messages.Find(ctx, l, q.MessageID)
 	switch {
 	case err == nil:
 		m = &found[0]
@@ -221,13 +221,13 @@ func giveBack(ctx context.Context, r *ledger.Ledger, q *questions.Question) erro
 			orchestrator.Clip(q.MessageID), orchestrator.Clip(m.Sender), q.ID, orchestrator.Clip(q.Asker))
 	}
 	if gone { // its key is not here, and will not be
-		return questions.ReplyAsUser(ctx, r, lost(m, q.ID, unread))
+		return questions.ReplyAsUser(ctx, l, lost(m, q.ID, unread))
 	}
 	reply, err := replyTo(m, &answer)
 	if err != nil {
 		return err
 	}
-	return questions.ReplyAsUser(ctx, r, reply)
+	return questions.ReplyAsUser(ctx, l, reply)
 }
 
 // replyTo is the answer to a message, in the form of the vocabulary that asked.

@@ -39,7 +39,7 @@ const planAgain = time.Second
 const FirstPause = 10 * time.Millisecond
 
 func wakeups(ctx context.Context, l *ledger.Ledger, rings <-chan bool, out chan struct{}) {
-	a := alarm{r: l, rang: time.Now()}
+	a := alarm{ledger: l, rang: time.Now()}
 	timer := time.NewTimer(a.wait(ctx))
 	defer timer.Stop()
 	for {
@@ -64,7 +64,7 @@ func wakeups(ctx context.Context, l *ledger.Ledger, rings <-chan bool, out chan 
 
 // alarm says how long to sleep until something is due. The zero time in its fields stands for never.
 type alarm struct {
-	r       *ledger.Ledger
+	ledger  *ledger.Ledger
 	rang    time.Time     // the last wake-up, by the system's clock
 	next    time.Time     // what is due next, or is due
 	overdue time.Time     // what was due already when the plan was last looked at
@@ -73,16 +73,16 @@ type alarm struct {
 
 // rings reports whether the sleep ended because something is due, and not to look at the plan again.
 func (a *alarm) rings() bool {
-	return (!a.next.IsZero() && !a.next.After(a.r.Now())) || time.Since(a.rang) >= orchestrator.SlowPoll
+	return (!a.next.IsZero() && !a.next.After(a.ledger.Now())) || time.Since(a.rang) >= orchestrator.SlowPoll
 }
 
 // wait looks at the plan, and returns how long to sleep.
 func (a *alarm) wait(ctx context.Context) time.Duration {
-	next, err := NextDue(ctx, a.r, "")
+	next, err := NextDue(ctx, a.ledger, "")
 	if a.next = next; err != nil || next.IsZero() {
 		return planAgain
 	}
-	if left := next.Sub(a.r.Now()); left > 0 {
+	if left := next.Sub(a.ledger.Now()); left > 0 {
 		return min(planAgain, left)
 	}
 	if !next.Equal(a.overdue) {

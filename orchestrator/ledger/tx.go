@@ -116,10 +116,10 @@ func (l *Ledger) End(under *store.Transaction) error {
 // request is one call of write.
 type request struct {
 	store.Request
-	r     *Ledger
-	fn    func(*Tx) error
-	sends bool
-	tx    Tx // of the present run
+	ledger *Ledger
+	fn     func(*Tx) error
+	sends  bool
+	tx     Tx // of the present run
 }
 
 // Write runs fn in a write transaction and returns when that is on disk. It may share the transaction with other
@@ -127,13 +127,13 @@ type request struct {
 // what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
 // outcome is awaited. An error of fn is returned as it is.
 func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
-	return l.submit(ctx, &request{r: l, fn: fn})
+	return l.submit(ctx, &request{ledger: l, fn: fn})
 }
 
 // WriteSends is Write for a request that only sends messages. The first events of all sends of a transaction are then written with
 // one statement.
 func (l *Ledger) WriteSends(ctx context.Context, fn func(*Tx) error) error {
-	return l.submit(ctx, &request{r: l, fn: fn, sends: true})
+	return l.submit(ctx, &request{ledger: l, fn: fn, sends: true})
 }
 
 func (l *Ledger) submit(ctx context.Context, q *request) error {
@@ -146,13 +146,13 @@ func (q *request) Prepare(under *store.Transaction) error {
 	if q.sends {
 		return nil
 	}
-	return q.r.End(under)
+	return q.ledger.End(under)
 }
 
 // Run runs fn, and writes who was heard of, and the command's span if the request changed anything.
 func (q *request) Run(under *store.Transaction) error {
 	t := &q.tx
-	*t = Tx{transaction: under.Shared.(*transaction), Ledger: q.r, Ctx: q.Ctx, sends: q.sends, Actor: q.r.instance}
+	*t = Tx{transaction: under.Shared.(*transaction), Ledger: q.ledger, Ctx: q.Ctx, sends: q.sends, Actor: q.ledger.instance}
 	if instance, ok := q.Ctx.Value(instanceKey{}).(string); ok {
 		t.Actor = instance
 	}

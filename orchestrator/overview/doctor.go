@@ -26,7 +26,7 @@ type Finding struct {
 // Doctor checks the file, its tables, and what waits in them. A check that fails does not keep the others from being made. It
 // only reads, unless try is set: then it sends a test message through the transport of each agent, see delivery.TryTransports.
 func Doctor(ctx context.Context, l *ledger.Ledger, try bool) []Finding {
-	d := &doctor{r: l}
+	d := &doctor{ledger: l}
 	check, ok := l.Store.(store.Checker)
 	if ok {
 		check.CheckPlace(d.add)
@@ -45,7 +45,7 @@ func Doctor(ctx context.Context, l *ledger.Ledger, try bool) []Finding {
 
 // trials sends each agent a test message.
 func (d *doctor) trials(ctx context.Context) {
-	trials, err := delivery.TryTransports(ctx, d.r)
+	trials, err := delivery.TryTransports(ctx, d.ledger)
 	if err != nil {
 		d.failed("trials", "the agents' transports were not all tried: ", err)
 	}
@@ -72,7 +72,7 @@ func (d *doctor) trials(ctx context.Context) {
 }
 
 type doctor struct {
-	r        *ledger.Ledger
+	ledger   *ledger.Ledger
 	findings []Finding
 }
 
@@ -81,11 +81,11 @@ func (d *doctor) add(check, level, says, do string) {
 }
 
 func (d *doctor) content(ctx context.Context) {
-	if !d.r.Store.Exists() {
+	if !d.ledger.Store.Exists() {
 		return
 	}
-	check, ok := d.r.Store.(store.Checker)
-	err := d.r.Read(ctx, func(c *store.Conn) error {
+	check, ok := d.ledger.Store.(store.Checker)
+	err := d.ledger.Read(ctx, func(c *store.Conn) error {
 		if ok {
 			if err := check.CheckTables(c, d.add); err != nil {
 				return err
@@ -123,10 +123,10 @@ func (d *doctor) failed(check, says string, err error) {
 
 // trust says whether the database may act outside of itself, and whether that makes a difference.
 func (d *doctor) trust(c *store.Conn) error {
-	if d.r.Trust == nil {
+	if d.ledger.Trust == nil {
 		return nil
 	}
-	conf, err := d.r.Config.Load(c)
+	conf, err := d.ledger.Config.Load(c)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (d *doctor) trust(c *store.Conn) error {
 		d.add("trust", "ok", "made or trusted on this machine", "")
 		return nil
 	}
-	outside, err := schedules.OutsideOf(d.r, c, conf)
+	outside, err := schedules.OutsideOf(d.ledger, c, conf)
 	level := "problem"
 	if len(outside) == 0 {
 		level = "note"
@@ -145,7 +145,7 @@ func (d *doctor) trust(c *store.Conn) error {
 
 // daemons says how many daemons run.
 func (d *doctor) daemons(c *store.Conn) error {
-	running, err := daemons.ListIn(c, d.r.Now())
+	running, err := daemons.ListIn(c, d.ledger.Now())
 	if err != nil {
 		return err
 	}
@@ -159,12 +159,12 @@ func (d *doctor) daemons(c *store.Conn) error {
 
 // messages looks for what an operator should know about the rows.
 func (d *doctor) messages(c *store.Conn) error {
-	now := orchestrator.Stamp(d.r.Now())
-	conf, err := d.r.Config.Load(c)
+	now := orchestrator.Stamp(d.ledger.Now())
+	conf, err := d.ledger.Config.Load(c)
 	if err != nil {
 		return err
 	}
-	overdue := orchestrator.Stamp(d.r.Now().Add(-conf.Settings.OverdueAfter))
+	overdue := orchestrator.Stamp(d.ledger.Now().Add(-conf.Settings.OverdueAfter))
 	if err := d.daemons(c); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (d *doctor) messages(c *store.Conn) error {
 			`SELECT count(*) FROM agent_runs WHERE state = 'given_up'`, nil},
 		{"trace", "problem", "%s without a trace, though traced_status says that the router has handled it", "message",
 			"Somebody deleted trace rows: a backup has them. Or somebody wrote rows by hand with traced_status, which only the router sets: " +
-				"`sqlite3 " + orchestrator.ShellWord(d.r.Path()) + " \"UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'\"` has it take such a row in",
+				"`sqlite3 " + orchestrator.ShellWord(d.ledger.Path()) + " \"UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'\"` has it take such a row in",
 			`SELECT count(*) FROM agent_message m WHERE traced_status <> '' AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, nil},
 	} {
 		n, err := c.Number(check.query, check.args...)
@@ -217,11 +217,11 @@ func (d *doctor) messages(c *store.Conn) error {
 // target checks a transport and address of an agent. Where the check for a new agent would make what is missing, one that
 // makes nothing takes its place: what is missing may be on a disk that is not mounted.
 func (d *doctor) target(a *ledger.Agent, target string) error {
-	transport, address := d.r.TransportOf(target)
+	transport, address := d.ledger.TransportOf(target)
 	if placing, ok := transport.(orchestrator.Placing); ok {
 		return placing.CheckPlace(a.Name, address)
 	}
-	_, err := agents.CheckDeliver(d.r, "deliver", target, a.Folder)
+	_, err := agents.CheckDeliver(d.ledger, "deliver", target, a.Folder)
 	return err
 }
 
@@ -238,7 +238,7 @@ func (d *doctor) agents(c *store.Conn, conf *ledger.Config) error {
 			continue
 		}
 		targets := []string{conf.Agents[name].Deliver, conf.Agents[name].Fallback}
-		if start := conf.Agents[name].StartCommand; start != "" && d.r.Transports["exec"] != nil {
+		if start := conf.Agents[name].StartCommand; start != "" && d.ledger.Transports["exec"] != nil {
 			targets = append(targets, "exec:"+start)
 		}
 		for _, target := range targets {

@@ -42,13 +42,13 @@ func (d *doctor) copies(c *store.Conn) error {
 	if err != nil {
 		return err
 	}
-	folders := []string{filepath.Dir(d.r.Path())}
+	folders := []string{filepath.Dir(d.ledger.Path())}
 	for _, file := range files {
 		if filepath.IsAbs(file) {
 			folders = append(folders, filepath.Dir(file))
 		}
 	}
-	if check, ok := d.r.Store.(store.Checker); ok {
+	if check, ok := d.ledger.Store.(store.Checker); ok {
 		check.CheckCopies(folders, d.add)
 	}
 	return nil

@@ -34,7 +34,7 @@ const maxOdd = 10
 func (d *doctor) builtInNames(c *store.Conn, conf *ledger.Config) error {
 	found := false
 	for _, a := range agents.BuiltInsIn(conf) {
-		n, err := c.Number(`SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)`, a.Name, orchestrator.Stamp(d.r.Now()))
+		n, err := c.Number(`SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)`, a.Name, orchestrator.Stamp(d.ledger.Now()))
 		if err != nil {
 			return err
 		}

@@ -38,22 +38,22 @@ type Told struct {
 
 // Tell stores an alert and pushes it to the devices. Both are durable when it returns. With no device it is kept for the
 // first that is approved: an encrypted one is sealed to a key of this machine until then. Errors: invalid_params.
-func Tell(ctx context.Context, r *ledger.Ledger, a Alert) (Told, error) {
+func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
 	if err := a.check(); err != nil {
 		return Told{}, err
 	}
-	k, to, err := readersOf(ctx, r)
+	k, to, err := readersOf(ctx, l)
 	if err != nil {
 		return Told{}, err
 	}
 	defer k.close()
-	id, err := questions.NewSignalID(r, "a-")
+	id, err := questions.NewSignalID(l, "a-")
 	if err != nil {
 		return Told{}, err
 	}
 	content := sealedAlert{
 		V: 1, Kind: "alert", ID: id, From: a.Sender, Message: a.Message, AlertType: a.kind(), Context: a.Context, Priority: a.priority(),
-		CreatedAt: r.Now().UTC().Format(tracing.Layout),
+		CreatedAt: l.Now().UTC().Format(tracing.Layout),
 	}
 	if a.SessionID != orchestrator.DefaultSession { // which says nothing
 		content.SessionID = a.SessionID
@@ -65,9 +65,9 @@ func Tell(ctx context.Context, r *ledger.Ledger, a Alert) (Told, error) {
 	if d.Body, err = body(content, a.Encrypted, to, k); err != nil {
 		return Told{}, err
 	}
-	stored, pushed, err := questions.AlertUser(ctx, r, d)
+	stored, pushed, err := questions.AlertUser(ctx, l, d)
 	if err == nil && a.Encrypted && len(to.ids) == 0 {
-		_ = resealKept(ctx, r, k) // a device may have been approved meanwhile; if this fails, sweeping does it
+		_ = resealKept(ctx, l, k) // a device may have been approved meanwhile; if this fails, sweeping does it
 	}
 	return Told{stored, to.shown(a.Encrypted), to.told(pushed), to.unused}, err
 }
@@ -160,16 +160,16 @@ const keptAlerts = 50
 // resealKept seals the newest alerts that no device could read anew for the devices that can read from now on, if there are
 // any. Several processes may do so at the same time: of an alert the first counts. The key is kept, since somebody may be
 // about to use it.
-func resealKept(ctx context.Context, r *ledger.Ledger, k *keys) error {
+func resealKept(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	identity, err := k.kept(false)
 	if err != nil || identity == nil {
 		return err
 	}
-	to, err := k.readers(ctx, r)
+	to, err := k.readers(ctx, l)
 	if err != nil || len(to.recipients) == 0 {
 		return err
 	}
-	alerts, err := questions.Alerts(ctx, r, time.Time{}, keptAlerts)
+	alerts, err := questions.Alerts(ctx, l, time.Time{}, keptAlerts)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func resealKept(ctx context.Context, r *ledger.Ledger, k *keys) error {
 		if err != nil {
 			return err
 		}
-		err = questions.ReplaceAlert(ctx, r, alerts[i].ID, alerts[i].Body, sealed)
+		err = questions.ReplaceAlert(ctx, l, alerts[i].ID, alerts[i].Body, sealed)
 		if code := orchestrator.CodeOf(err); err != nil && code != orchestrator.NotFound && code != orchestrator.Conflict {
 			return err
 		}

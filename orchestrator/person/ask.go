@@ -65,23 +65,23 @@ type Asked struct {
 
 // Ask stores a question and pushes it to the devices. Both are durable when it returns. Errors: invalid_params, which names
 // the parameter; unavailable when there is no device that could show it: it is never sent in clear instead.
-func Ask(ctx context.Context, r *ledger.Ledger, q Question) (Asked, error) {
+func Ask(ctx context.Context, l *ledger.Ledger, q Question) (Asked, error) {
 	if err := q.check(); err != nil {
 		return Asked{}, err
 	}
-	if stored, found, err := questions.OfMessage(ctx, r, q.MessageID); err != nil || found {
+	if stored, found, err := questions.OfMessage(ctx, l, q.MessageID); err != nil || found {
 		return Asked{Question: stored}, err // whatever devices there are now
 	}
-	k, to, err := readersOf(ctx, r)
+	k, to, err := readersOf(ctx, l)
 	if err != nil {
 		return Asked{}, err
 	}
 	defer k.close()
-	k.sweepIfNobodyDoes(ctx, r)
+	k.sweepIfNobodyDoes(ctx, l)
 	if to.shown(q.Encrypted) == 0 {
 		return Asked{}, to.nobody()
 	}
-	draft, secret, err := q.seal(r, to)
+	draft, secret, err := q.seal(l, to)
 	if err != nil {
 		return Asked{}, err
 	}
@@ -89,7 +89,7 @@ func Ask(ctx context.Context, r *ledger.Ledger, q Question) (Asked, error) {
 	if err := k.write(folder, draft.ID, secret); err != nil {
 		return Asked{}, err
 	}
-	stored, pushed, err := questions.Ask(ctx, r, draft)
+	stored, pushed, err := questions.Ask(ctx, l, draft)
 	if err == nil && stored.ID == draft.ID {
 		// Who sweeps removes a key whose row has not come after 10 minutes, as after a pause of this machine.
 		err := k.restore(folder, draft.ID, secret)
@@ -98,19 +98,19 @@ func Ask(ctx context.Context, r *ledger.Ledger, q Question) (Asked, error) {
 	if err == nil { // its message has asked meanwhile
 		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, k.remove(folder, draft.ID)
 	}
-	if _, gone := questions.Get(context.WithoutCancel(ctx), r, draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
+	if _, gone := questions.Get(context.WithoutCancel(ctx), l, draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
 		err = errors.Join(err, k.remove(folder, draft.ID))
 	}
 	return Asked{}, err
 }
 
 // seal makes the row of a question, and what is kept beside the table.
-func (q *Question) seal(r *ledger.Ledger, to readers) (questions.Draft, reply, error) {
-	id, err := questions.NewSignalID(r, "q-")
+func (q *Question) seal(l *ledger.Ledger, to readers) (questions.Draft, reply, error) {
+	id, err := questions.NewSignalID(l, "q-")
 	if err != nil {
 		return questions.Draft{}, reply{}, err
 	}
-	now := r.Now().UTC()
+	now := l.Now().UTC()
 	content := sealedQuestion{
 		V: 1, Kind: "question", ID: id, From: q.Asker, Question: q.Question, Options: q.Options, Context: q.Context, Priority: priorityOf(q.Priority),
 		CreatedAt: now.Format(tracing.Layout), ExpiresAt: now.Add(q.ttl()).Format(tracing.Layout),
@@ -236,11 +236,11 @@ func (to *readers) told(pushed int) int {
 }
 
 // readersOf opens the key folder and lists who can read what is asked and told. Close the folder.
-func readersOf(ctx context.Context, r *ledger.Ledger) (k *keys, to readers, err error) {
-	if k, err = openKeys(r, true); err != nil {
+func readersOf(ctx context.Context, l *ledger.Ledger) (k *keys, to readers, err error) {
+	if k, err = openKeys(l, true); err != nil {
 		return nil, to, err
 	}
-	if to, err = k.readers(ctx, r); err != nil {
+	if to, err = k.readers(ctx, l); err != nil {
 		k.close()
 		return nil, to, err
 	}
@@ -249,8 +249,8 @@ func readersOf(ctx context.Context, r *ledger.Ledger) (k *keys, to readers, err 
 
 // readers lists the devices that are active in the table and were approved on this machine with the recipient that the
 // table has.
-func (k *keys) readers(ctx context.Context, r *ledger.Ledger) (to readers, err error) {
-	devices, err := questions.Devices(ctx, r)
+func (k *keys) readers(ctx context.Context, l *ledger.Ledger) (to readers, err error) {
+	devices, err := questions.Devices(ctx, l)
 	for i := range devices {
 		d := &devices[i]
 		switch {

@@ -22,12 +22,12 @@ type devicePin struct {
 // recipient itself. Idempotent; a device that is active in the table, and was not approved here, is approved by it too.
 // Errors: invalid_params; not_found when no device that waits has it; conflict when several have. When only the kept alerts
 // failed, the error says so, and the device is active all the same.
-func Approve(ctx context.Context, r *ledger.Ledger, fingerprint string) (questions.Device, error) {
+func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questions.Device, error) {
 	if len(fingerprint) > 64 || len(strings.NewReplacer("-", "", " ", "").Replace(fingerprint)) != 16 {
 		return questions.Device{}, invalid("fingerprint", "it has 16 characters, and dashes between them").
 			WithHint("Compare the one that the phone shows, and give all of it")
 	}
-	devices, err := questions.Devices(ctx, r)
+	devices, err := questions.Devices(ctx, l)
 	if err != nil {
 		return questions.Device{}, err
 	}
@@ -40,7 +40,7 @@ func Approve(ctx context.Context, r *ledger.Ledger, fingerprint string) (questio
 	}
 	switch len(found) {
 	case 1:
-		return approve(ctx, r, &found[0])
+		return approve(ctx, l, &found[0])
 	case 0:
 		return questions.Device{}, orchestrator.Errorf(orchestrator.NotFound, "no device with this fingerprint waits").
 			WithHint("`mailroom signal device list` lists those that have paired; the phone shows its own fingerprint")
@@ -49,12 +49,12 @@ func Approve(ctx context.Context, r *ledger.Ledger, fingerprint string) (questio
 		WithHint("Revoke all of them with `mailroom signal device revoke ID`, and pair the phone again")
 }
 
-func approve(ctx context.Context, r *ledger.Ledger, waiting *questions.Device) (questions.Device, error) {
+func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (questions.Device, error) {
 	if _, err := age.ParseX25519Recipient(waiting.Recipient); err != nil {
 		return *waiting, orchestrator.Errorf(orchestrator.Conflict, "what the device %s calls its key is none", waiting.ID).
 			WithHint("`mailroom signal device revoke %s`, and pair the phone again", waiting.ID)
 	}
-	k, err := openKeys(r, true)
+	k, err := openKeys(l, true)
 	if err != nil {
 		return *waiting, err
 	}
@@ -62,14 +62,14 @@ func approve(ctx context.Context, r *ledger.Ledger, waiting *questions.Device) (
 	if err := k.write(devicesFolder, waiting.ID, devicePin{waiting.Recipient}); err != nil {
 		return *waiting, err
 	}
-	d, err := questions.ActivateDevice(ctx, r, waiting.ID, waiting.Recipient)
+	d, err := questions.ActivateDevice(ctx, l, waiting.ID, waiting.Recipient)
 	if code := orchestrator.CodeOf(err); code == orchestrator.Conflict || code == orchestrator.NotFound { // it was revoked meanwhile
 		err = errors.Join(err, k.remove(devicesFolder, waiting.ID))
 	}
 	if err != nil {
 		return d, err
 	}
-	if err := resealKept(ctx, r, k); err != nil {
+	if err := resealKept(ctx, l, k); err != nil {
 		return d, &orchestrator.Error{
 			Code: orchestrator.CodeOf(err), Err: err,
 			Message: "the device " + d.ID + " is active, but the alerts that were kept until there was one could not be sealed for it",
@@ -80,8 +80,8 @@ func approve(ctx context.Context, r *ledger.Ledger, waiting *questions.Device) (
 }
 
 // Approved returns the ids of the devices that were approved on this machine, with the recipients that the table has now.
-func Approved(r *ledger.Ledger, devices []questions.Device) (ids []string, err error) {
-	k, err := openKeys(r, false)
+func Approved(l *ledger.Ledger, devices []questions.Device) (ids []string, err error) {
+	k, err := openKeys(l, false)
 	if err != nil {
 		return nil, err
 	}
@@ -99,17 +99,17 @@ func Approved(r *ledger.Ledger, devices []questions.Device) (ids []string, err e
 }
 
 // Revoke ends what a device may do: nothing that is asked or told from now on can be decrypted by it. Error: not_found.
-func Revoke(ctx context.Context, r *ledger.Ledger, id string) (questions.Device, error) {
-	unpinned := unpin(r, id) // first: without its pin it gets nothing, whatever the table says
-	d, err := questions.RevokeDevice(ctx, r, id)
-	return d, errors.Join(err, unpinned, unpin(r, id)) // again, since somebody may have approved it in between
+func Revoke(ctx context.Context, l *ledger.Ledger, id string) (questions.Device, error) {
+	unpinned := unpin(l, id) // first: without its pin it gets nothing, whatever the table says
+	d, err := questions.RevokeDevice(ctx, l, id)
+	return d, errors.Join(err, unpinned, unpin(l, id)) // again, since somebody may have approved it in between
 }
 
-func unpin(r *ledger.Ledger, id string) error {
+func unpin(l *ledger.Ledger, id string) error {
 	if !plainID(id) {
 		return nil // none of ours was ever approved
 	}
-	k, err := openKeys(r, false)
+	k, err := openKeys(l, false)
 	if err != nil {
 		return err
 	}

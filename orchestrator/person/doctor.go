@@ -33,8 +33,8 @@ const maxSkew = 2 * time.Minute
 // Doctor says what is missing between this machine and a phone: the address of the app, the daemon behind it, keys, devices
 // and their pushes, the key folder, the clock. It goes on after a check that fails. It reads only, but for the push keys,
 // which it makes when there are none; it asks for the app at its address. With try it pushes a test to every device first.
-func Doctor(ctx context.Context, r *ledger.Ledger, try bool) []overview.Finding {
-	d := &doctor{r: r}
+func Doctor(ctx context.Context, l *ledger.Ledger, try bool) []overview.Finding {
+	d := &doctor{ledger: l}
 	if try {
 		d.trials(ctx)
 	}
@@ -48,7 +48,7 @@ func Doctor(ctx context.Context, r *ledger.Ledger, try bool) []overview.Finding 
 
 // trials pushes a test to every device that can be pushed to.
 func (d *doctor) trials(ctx context.Context) {
-	trials, err := delivery.TryDevices(ctx, d.r)
+	trials, err := delivery.TryDevices(ctx, d.ledger)
 	if err != nil {
 		d.failed("trials", err)
 	} else if len(trials) == 0 {
@@ -68,7 +68,7 @@ func (d *doctor) trials(ctx context.Context) {
 }
 
 type doctor struct {
-	r        *ledger.Ledger
+	ledger   *ledger.Ledger
 	findings []overview.Finding
 }
 
@@ -91,7 +91,7 @@ func (d *doctor) failed(check string, err error) {
 // address checks that phones find the app where the setting says.
 func (d *doctor) address(ctx context.Context) {
 	const check = "address"
-	url, err := questions.SignalURL(ctx, d.r)
+	url, err := questions.SignalURL(ctx, d.ledger)
 	switch {
 	case err != nil:
 		d.failed(check, err)
@@ -111,7 +111,7 @@ func (d *doctor) address(ctx context.Context) {
 		return
 	}
 	d.add("app", fine, "it answers at "+url, "")
-	if skew := d.r.Now().Sub(date); !date.IsZero() && skew.Abs() > maxSkew {
+	if skew := d.ledger.Now().Sub(date); !date.IsZero() && skew.Abs() > maxSkew {
 		d.add("clock", problem, fmt.Sprintf("the clock here and the one behind %s are %s apart", url, skew.Abs().Round(time.Second)),
 			"Set the clock; push services refuse what was signed at another time")
 	} else {
@@ -155,7 +155,7 @@ func fetchManifest(ctx context.Context, url string) (date time.Time, err error) 
 }
 
 func (d *doctor) pushKeys(ctx context.Context) {
-	if _, err := questions.VAPIDPublicKey(ctx, d.r); err != nil {
+	if _, err := questions.VAPIDPublicKey(ctx, d.ledger); err != nil {
 		d.failed("push keys", err)
 		return
 	}
@@ -165,7 +165,7 @@ func (d *doctor) pushKeys(ctx context.Context) {
 // folder checks who can reach the keys, and that of kept alerts.
 func (d *doctor) folder() {
 	const check = "key folder"
-	k, err := openKeys(d.r, false)
+	k, err := openKeys(d.ledger, false)
 	if err != nil {
 		d.failed(check, err)
 		return
@@ -200,12 +200,12 @@ func (d *doctor) folder() {
 // devices checks each device, and whether there is one at all.
 func (d *doctor) devices(ctx context.Context) {
 	const check = "devices"
-	list, err := questions.Devices(ctx, d.r)
+	list, err := questions.Devices(ctx, d.ledger)
 	if err != nil {
 		d.failed(check, err)
 		return
 	}
-	k, err := openKeys(d.r, false)
+	k, err := openKeys(d.ledger, false)
 	if err != nil {
 		return // the folder's finding says it
 	}
@@ -254,7 +254,7 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	if device.PushedAt != "" {
 		last = "the last push, at " + device.PushedAt + ": " + device.PushOutcome
 	}
-	url, err := questions.SignalURL(ctx, d.r)
+	url, err := questions.SignalURL(ctx, d.ledger)
 	switch {
 	case device.PushProblem != "" && device.Kind == questions.DeviceNtfy:
 		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Name its topic anew: `mailroom signal ntfy https://HOST/TOPIC`")
@@ -276,7 +276,7 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 // replies looks for files of questions that are not there, and questions whose answers cannot be opened here.
 func (d *doctor) replies(ctx context.Context) {
 	const check = "answers"
-	k, err := openKeys(d.r, false)
+	k, err := openKeys(d.ledger, false)
 	if err != nil {
 		return // the folder's finding says it
 	}
@@ -297,11 +297,11 @@ func (d *doctor) replies(ctx context.Context) {
 		if !plainID(name) {
 			continue
 		}
-		if _, err := questions.Get(ctx, d.r, name); orchestrator.CodeOf(err) == orchestrator.NotFound {
+		if _, err := questions.Get(ctx, d.ledger, name); orchestrator.CodeOf(err) == orchestrator.NotFound {
 			orphans++
 		}
 	}
-	open, err := questions.List(ctx, d.r, questions.Filter{Status: questions.Pending, Limit: 1000})
+	open, err := questions.List(ctx, d.ledger, questions.Filter{Status: questions.Pending, Limit: 1000})
 	if err != nil {
 		d.failed(check, err)
 		return

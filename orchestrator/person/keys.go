@@ -33,11 +33,11 @@ type keys struct {
 }
 
 // keyFolder is where the keys of a database are.
-func keyFolder(r *ledger.Ledger) string { return r.Path() + "-signal" }
+func keyFolder(l *ledger.Ledger) string { return l.Path() + "-signal" }
 
 // openKeys opens the folder. With create it is made when it is missing. Close it.
-func openKeys(r *ledger.Ledger, create bool) (*keys, error) {
-	k := &keys{path: keyFolder(r)}
+func openKeys(l *ledger.Ledger, create bool) (*keys, error) {
+	k := &keys{path: keyFolder(l)}
 	if create {
 		if err := makeFolders(k.path); err != nil {
 			return nil, k.failed("making", "", err)

@@ -37,13 +37,13 @@ type Response struct {
 // removed. The administrator's reading is noted of what the operator asked, and of nothing else. Errors: not_found, also for
 // the question of another; permission_denied when only the table says that it is the caller's; with the cause ErrKeyMissing
 // conflict, when the answer was read or sent back and its key is gone, and unavailable otherwise.
-func Read(ctx context.Context, r *ledger.Ledger, id, caller string, wait time.Duration) (Response, error) {
-	response, err := look(ctx, r, id, caller, wait)
+func Read(ctx context.Context, l *ledger.Ledger, id, caller string, wait time.Duration) (Response, error) {
+	response, err := look(ctx, l, id, caller, wait)
 	if caller == "" && response.Asker == orchestrator.Operator {
 		caller = response.Asker // the administrator is the operator, too
 	}
 	if err == nil && response.Answered && caller != "" {
-		err = questions.AnswerRead(ctx, r, id)
+		err = questions.AnswerRead(ctx, l, id)
 	}
 	if err != nil {
 		return Response{}, err
@@ -54,8 +54,8 @@ func Read(ctx context.Context, r *ledger.Ledger, id, caller string, wait time.Du
 // Look is Read for who sends an answer back to the message that asked, without waiting and without noting that it was read.
 // Of an answer that it returns, Asker and MessageID are those that the question was asked with, whatever the table says
 // since. Error: permission_denied when the table says something else, so that the answer would go to somebody else.
-func Look(ctx context.Context, r *ledger.Ledger, id string) (Response, error) {
-	response, err := look(ctx, r, id, "", 0)
+func Look(ctx context.Context, l *ledger.Ledger, id string) (Response, error) {
+	response, err := look(ctx, l, id, "", 0)
 	if err != nil || !response.Answered {
 		return response, err
 	}
@@ -66,27 +66,27 @@ func Look(ctx context.Context, r *ledger.Ledger, id string) (Response, error) {
 	return response, nil
 }
 
-func look(ctx context.Context, r *ledger.Ledger, id, caller string, wait time.Duration) (Response, error) {
-	k, err := openKeys(r, false)
+func look(ctx context.Context, l *ledger.Ledger, id, caller string, wait time.Duration) (Response, error) {
+	k, err := openKeys(l, false)
 	if err != nil {
 		return Response{}, err
 	}
 	defer k.close()
-	k.sweepIfNobodyDoes(ctx, r)
-	q, err := questions.Own(ctx, r, id, caller)
+	k.sweepIfNobodyDoes(ctx, l)
+	q, err := questions.Own(ctx, l, id, caller)
 	if err != nil {
 		return Response{}, err
 	}
 	if q.Status == questions.Pending && wait > 0 {
-		if q, err = questions.Wait(ctx, r, id, wait); err != nil {
+		if q, err = questions.Wait(ctx, l, id, wait); err != nil {
 			return Response{}, err
 		}
 	}
-	k.tidy(r, &q)
+	k.tidy(l, &q)
 	if q.Status != questions.Answered {
 		return Response{Question: q}, nil
 	}
-	return k.answered(ctx, r, q, caller)
+	return k.answered(ctx, l, q, caller)
 }
 
 func notAsker(id string) error {
@@ -94,7 +94,7 @@ func notAsker(id string) error {
 }
 
 // answered opens the answer to a question.
-func (k *keys) answered(ctx context.Context, r *ledger.Ledger, q questions.Question, caller string) (Response, error) {
+func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Question, caller string) (Response, error) {
 	secret, err := k.reply(q.ID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && q.ReadAt != "":
@@ -123,7 +123,7 @@ func (k *keys) answered(ctx context.Context, r *ledger.Ledger, q questions.Quest
 	}
 	text, option, err := secret.open(q.ID, q.Answer)
 	if err != nil {
-		return k.refuse(ctx, r, q, secret, err.Error())
+		return k.refuse(ctx, l, q, secret, err.Error())
 	}
 	return Response{Question: q, Answered: true, Text: text, Option: option, asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
 }
@@ -139,9 +139,9 @@ func (k *keys) reply(id string) (secret reply, err error) {
 
 // refuse opens a question again whose answer is none. That an answer was refused is kept first, so that none counts that was
 // given before. The time of that is one at which the refused answer still stood there: what was given after it came later.
-func (k *keys) refuse(ctx context.Context, r *ledger.Ledger, q questions.Question, secret reply, why string) (Response, error) {
-	at := r.Now().UTC().Format(tracing.Layout)
-	now, err := questions.Get(ctx, r, q.ID)
+func (k *keys) refuse(ctx context.Context, l *ledger.Ledger, q questions.Question, secret reply, why string) (Response, error) {
+	at := l.Now().UTC().Format(tracing.Layout)
+	now, err := questions.Get(ctx, l, q.ID)
 	if err != nil {
 		return Response{}, err
 	}
@@ -151,10 +151,10 @@ func (k *keys) refuse(ctx context.Context, r *ledger.Ledger, q questions.Questio
 			err = k.write(secret.folder(), q.ID, secret)
 		}
 		if err == nil {
-			err = questions.RefuseAnswer(ctx, r, q.ID, q.Answer, why)
+			err = questions.RefuseAnswer(ctx, l, q.ID, q.Answer, why)
 		}
 		if err == nil {
-			now, err = questions.Get(ctx, r, q.ID)
+			now, err = questions.Get(ctx, l, q.ID)
 		}
 	}
 	return Response{Question: now, Refused: why}, err
@@ -162,13 +162,13 @@ func (k *keys) refuse(ctx context.Context, r *ledger.Ledger, q questions.Questio
 
 // Cancel takes a question back, and removes its key. by is the agent that asks for it; "" is the administrator. Errors:
 // those of questions.Cancel.
-func Cancel(ctx context.Context, r *ledger.Ledger, id, by string) (questions.Question, error) {
-	q, err := questions.Cancel(ctx, r, id, by)
+func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (questions.Question, error) {
+	q, err := questions.Cancel(ctx, l, id, by)
 	if err != nil {
 		return q, err
 	}
-	if k, err := openKeys(r, false); err == nil { // otherwise the daemon's log and the doctor tell of it
-		k.tidy(r, &q)
+	if k, err := openKeys(l, false); err == nil { // otherwise the daemon's log and the doctor tell of it
+		k.tidy(l, &q)
 		k.close()
 	}
 	return q, nil

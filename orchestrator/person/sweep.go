@@ -26,22 +26,22 @@ const orphanAfter = 10 * time.Minute
 // minutes ago, of questions that ended without one, and of questions that were never stored; and the pins of devices that are
 // revoked. It is for daemons; Ask and Read do the first where nobody has for an hour. And it seals alerts that nobody can read
 // for the devices that are there by now: an approval may have ended halfway.
-func Sweep(ctx context.Context, r *ledger.Ledger) error {
-	k, err := openKeys(r, false)
+func Sweep(ctx context.Context, l *ledger.Ledger) error {
+	k, err := openKeys(l, false)
 	if err != nil {
 		return err
 	}
 	defer k.close()
-	return errors.Join(sweep(ctx, r, k), unpinRevoked(ctx, r, k), resealKept(ctx, r, k))
+	return errors.Join(sweep(ctx, l, k), unpinRevoked(ctx, l, k), resealKept(ctx, l, k))
 }
 
 // unpinRevoked forgets devices that have left by themselves: the table alone would not keep them out.
-func unpinRevoked(ctx context.Context, r *ledger.Ledger, k *keys) error {
+func unpinRevoked(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	names, err := k.names(devicesFolder)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	devices, err := questions.Devices(ctx, r)
+	devices, err := questions.Devices(ctx, l)
 	for i := range devices {
 		if devices[i].State == questions.DeviceRevoked && slices.Contains(names, devices[i].ID) {
 			err = errors.Join(err, k.remove(devicesFolder, devices[i].ID))
@@ -55,7 +55,7 @@ const sweepEvery = time.Minute
 
 // Start sweeps in the background, until ctx ends or stop is called, which returns when it has ended. What it cannot remove is
 // logged once, until that changes.
-func Start(ctx context.Context, r *ledger.Ledger, log *slog.Logger) (stop func()) {
+func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	orchestrator.GoSafe("keys", log, func() {
@@ -64,7 +64,7 @@ func Start(ctx context.Context, r *ledger.Ledger, log *slog.Logger) (stop func()
 		defer ticker.Stop()
 		var trouble orchestrator.Trouble
 		for {
-			if err := Sweep(ctx, r); ctx.Err() == nil && trouble.Changed(err) && err != nil {
+			if err := Sweep(ctx, l); ctx.Err() == nil && trouble.Changed(err) && err != nil {
 				log.Warn("what is over could not be removed from the folder of keys, or kept alerts not be sealed for the devices", "error", err)
 			}
 			select {
@@ -86,17 +86,17 @@ const sweptFile = ".swept"
 // sweepAtLeast is how often keys are swept where no daemon does: by who asks or reads, who then waits for it.
 const sweepAtLeast = time.Hour
 
-func (k *keys) sweepIfNobodyDoes(ctx context.Context, r *ledger.Ledger) {
+func (k *keys) sweepIfNobodyDoes(ctx context.Context, l *ledger.Ledger) {
 	if k.root == nil {
 		return
 	}
 	info, err := k.root.Lstat(sweptFile)
 	if err == nil {
-		if ago := r.Now().Sub(info.ModTime()); ago >= 0 && ago < sweepAtLeast {
+		if ago := l.Now().Sub(info.ModTime()); ago >= 0 && ago < sweepAtLeast {
 			return
 		}
 	}
-	_ = sweep(ctx, r, k) // a file of another question is no reason to fail; the daemon's log and the doctor tell of it
+	_ = sweep(ctx, l, k) // a file of another question is no reason to fail; the daemon's log and the doctor tell of it
 }
 
 // swept notes that keys are being swept. It is no reason to fail either: who cannot note it sweeps again.
@@ -110,18 +110,18 @@ func (k *keys) swept(now time.Time) {
 	}
 }
 
-func sweep(ctx context.Context, r *ledger.Ledger, k *keys) error {
-	k.swept(r.Now())
+func sweep(ctx context.Context, l *ledger.Ledger, k *keys) error {
+	k.swept(l.Now())
 	names, err := k.names(repliesFolder)
 	if err != nil {
 		return err
 	}
-	failures := []error{sweepClear(ctx, r, k)}
+	failures := []error{sweepClear(ctx, l, k)}
 	for _, name := range names {
 		done, err := false, error(nil)
 		switch {
 		case plainID(name):
-			done, err = k.done(ctx, r, name)
+			done, err = k.done(ctx, l, name)
 		case strings.HasPrefix(name, draftPrefix):
 			done, err = k.abandoned(name)
 		}
@@ -135,18 +135,18 @@ func sweep(ctx context.Context, r *ledger.Ledger, k *keys) error {
 
 // sweepClear removes what is kept of questions that were not encrypted and whose rows are gone. There may be many, and the
 // oldest go first: it stops at one that is still there.
-func sweepClear(ctx context.Context, r *ledger.Ledger, k *keys) error {
+func sweepClear(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	names, err := k.names(clearFolder)
 	slices.Sort(names) // ids sort by time
 	for _, name := range names {
 		if !plainID(name) {
 			continue
 		}
-		_, err := questions.Get(ctx, r, name)
+		_, err := questions.Get(ctx, l, name)
 		if orchestrator.CodeOf(err) != orchestrator.NotFound {
 			return err
 		}
-		if !isOrphan(name, r.Now()) {
+		if !isOrphan(name, l.Now()) {
 			return nil
 		}
 		if err := k.remove(clearFolder, name); err != nil {
@@ -157,12 +157,12 @@ func sweepClear(ctx context.Context, r *ledger.Ledger, k *keys) error {
 }
 
 // done reports whether the key of a question is not needed any more.
-func (k *keys) done(ctx context.Context, r *ledger.Ledger, id string) (bool, error) {
-	q, err := questions.Get(ctx, r, id)
+func (k *keys) done(ctx context.Context, l *ledger.Ledger, id string) (bool, error) {
+	q, err := questions.Get(ctx, l, id)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
-		return isOrphan(id, r.Now()), nil
+		return isOrphan(id, l.Now()), nil
 	}
-	return err == nil && over(&q, r.Now()), err
+	return err == nil && over(&q, l.Now()), err
 }
 
 // isOrphan reports whether a question that is not in the table will not be there any more.
@@ -185,8 +185,8 @@ func over(q *questions.Question, now time.Time) bool {
 }
 
 // tidy removes the key of a question that nobody needs any more. What it cannot remove the next sweep tells of.
-func (k *keys) tidy(r *ledger.Ledger, q *questions.Question) {
-	if over(q, r.Now()) {
+func (k *keys) tidy(l *ledger.Ledger, q *questions.Question) {
+	if over(q, l.Now()) {
 		_ = k.remove(repliesFolder, q.ID)
 	}
 }

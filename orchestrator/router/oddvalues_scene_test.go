@@ -44,8 +44,8 @@ func newOddRun(t *testing.T, script []byte) *oddRun {
 	f.addWired("good_wire")
 	f.addWired("odd2")
 	f.wire.batch = 3
-	f.user.back = func(ctx context.Context, r *ledger.Ledger) error {
-		_, err := questions.Unreturned(ctx, r, "")
+	f.user.back = func(ctx context.Context, l *ledger.Ledger) error {
+		_, err := questions.Unreturned(ctx, l, "")
 		return err
 	}
 	o.makeGood(t.Context())

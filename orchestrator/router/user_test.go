@@ -24,22 +24,22 @@ import (
 // person is the transport of the user as a test has it: what is sent back is up to the test.
 type person struct {
 	*scripted
-	back func(ctx context.Context, r *ledger.Ledger) error
+	back func(ctx context.Context, l *ledger.Ledger) error
 }
 
 // of is the transport of one router.
-func (p *person) of(r *ledger.Ledger) orchestrator.Transport { return personOf{p, r} }
+func (p *person) of(l *ledger.Ledger) orchestrator.Transport { return personOf{p, l} }
 
 type personOf struct {
 	*person
-	r *ledger.Ledger
+	ledger *ledger.Ledger
 }
 
 func (p personOf) Return(ctx context.Context) error {
 	if p.back == nil {
 		return nil
 	}
-	return p.back(ctx, p.r)
+	return p.back(ctx, p.ledger)
 }
 
 // A message to the user is delivered through the person's transport; one that asks needs a phone.
@@ -90,15 +90,15 @@ func TestAnswersGoBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	f.user.back = func(ctx context.Context, r *ledger.Ledger) error {
+	f.user.back = func(ctx context.Context, l *ledger.Ledger) error {
 		calls++
-		list, err := questions.Unreturned(ctx, r, "")
+		list, err := questions.Unreturned(ctx, l, "")
 		if err != nil || len(list) != 1 || list[0].ID != q.ID {
 			t.Errorf("%+v, %v", list, err)
 		}
 		reply := questions.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`{"message":"yes"}`), ReplyTo: id}}
 		for range 2 {
-			if err := questions.ReplyAsUser(ctx, r, reply); err != nil {
+			if err := questions.ReplyAsUser(ctx, l, reply); err != nil {
 				t.Error(err)
 			}
 		}

@@ -21,7 +21,7 @@ func Part() *ledger.Part {
 // Sessions looks after the sessions of a database's agents. Look and Begin must not be called concurrently with each other;
 // Started and End may be called at any time.
 type Sessions struct {
-	r *ledger.Ledger
+	ledger *ledger.Ledger
 
 	// looked has, by agent, the time before which nothing was delivered that its session has not seen, so that Look need not
 	// scan older rows again. Agents whose transport is the inbox are not in it.
@@ -29,7 +29,7 @@ type Sessions struct {
 }
 
 // New returns a Sessions for a database.
-func New(l *ledger.Ledger) *Sessions { return &Sessions{r: l, looked: map[string]string{}} }
+func New(l *ledger.Ledger) *Sessions { return &Sessions{ledger: l, looked: map[string]string{}} }
 
 // Session describes the session of an agent, for whoever starts and stops it.
 type Session struct {
@@ -47,8 +47,8 @@ type Session struct {
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	var conf *ledger.Config
 	var agents []*ledger.Agent
-	err = s.r.Glance(ctx, func(c *store.Conn) error { // one statement: where nobody has a command, this is all
-		conf, err = s.r.Config.Load(c)
+	err = s.ledger.Glance(ctx, func(c *store.Conn) error { // one statement: where nobody has a command, this is all
+		conf, err = s.ledger.Config.Load(c)
 		return err
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	if len(agents) == 0 {
 		return nil, nil
 	}
-	err = s.r.Read(ctx, func(c *store.Conn) error {
+	err = s.ledger.Read(ctx, func(c *store.Conn) error {
 		last, _, err := c.Text(`SELECT max(ended_at) FROM agent_message WHERE ended_at <> ''`)
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func (s *Sessions) lookAt(c *store.Conn, conf *ledger.Config, a *ledger.Agent, l
 	if one.Running || one.Stopped != "" {
 		return one, nil
 	}
-	w, err := wishOf(c, conf, a, run, s.looked[a.Name], s.r.Now())
+	w, err := wishOf(c, conf, a, run, s.looked[a.Name], s.ledger.Now())
 	one.Wanted, one.NextAt = w.now, w.later
 	if !w.fresh {
 		w.first = last

@@ -48,17 +48,17 @@ type Watchdog struct {
 
 // Run starts the sessions of agents until ctx ends. Then it returns at once: sessions go on, and the next watchdog, in
 // this process or another, does not start a second one beside them. Error: that of delivery.Wakeups.
-func Run(ctx context.Context, router *ledger.Ledger, log *slog.Logger) error {
-	return (&Watchdog{Router: router, Log: log}).Run(ctx)
+func Run(ctx context.Context, l *ledger.Ledger, log *slog.Logger) error {
+	return (&Watchdog{Router: l, Log: log}).Run(ctx)
 }
 
 // Start runs a watchdog in the background, until ctx ends or stop is called, which returns when it has ended.
-func Start(ctx context.Context, router *ledger.Ledger, log *slog.Logger) (stop func()) {
+func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	orchestrator.GoSafe("watchdog", log, func() {
 		defer close(done)
-		if err := Run(ctx, router, log); err != nil && ctx.Err() == nil {
+		if err := Run(ctx, l, log); err != nil && ctx.Err() == nil {
 			log.Error("the sessions of agents are not looked after", "error", err)
 		}
 	})

@@ -18,10 +18,10 @@ const readyWithin = 2 * time.Second
 func healthy(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") }
 
 // readiness answers 200 when the database can be read and written, otherwise 503 and why.
-func readiness(router *ledger.Ledger, log *slog.Logger) http.Handler {
+func readiness(l *ledger.Ledger, log *slog.Logger) http.Handler {
 	seen := &glance[struct{}]{
 		name: "readiness", log: log, within: readyWithin,
-		look: func(ctx context.Context) (struct{}, error) { return struct{}{}, router.Ready(ctx) },
+		look: func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Ready(ctx) },
 	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if _, err := seen.get(r.Context()); err != nil {

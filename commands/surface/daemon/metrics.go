@@ -25,7 +25,7 @@ const (
 // this daemon did.
 type metrics struct {
 	version string
-	router  *ledger.Ledger
+	ledger  *ledger.Ledger
 	own     *vm.Set
 	seen    *glance[sight]
 	slots   chan struct{} // bounds the scrapes at a time
@@ -43,11 +43,11 @@ type sight struct {
 	attempts overview.Attempts // since this daemon began
 }
 
-func newMetrics(router *ledger.Ledger, version string, log *slog.Logger) *metrics {
+func newMetrics(l *ledger.Ledger, version string, log *slog.Logger) *metrics {
 	vm.ExposeMetadata(true)
 	return &metrics{
-		version: version, router: router, own: vm.NewSet(), slots: make(chan struct{}, scrapesAtOnce),
-		seen: &glance[sight]{name: "metrics", log: log, look: looker(router), keep: stateAge, within: stateWithin},
+		version: version, ledger: l, own: vm.NewSet(), slots: make(chan struct{}, scrapesAtOnce),
+		seen: &glance[sight]{name: "metrics", log: log, look: looker(l), keep: stateAge, within: stateWithin},
 	}
 }
 
@@ -67,17 +67,17 @@ func (m *metrics) handler() http.Handler {
 }
 
 // looker returns a look at the database that counts attempts from now on. It must not run twice at once.
-func looker(router *ledger.Ledger) func(context.Context) (sight, error) {
+func looker(l *ledger.Ledger) func(context.Context) (sight, error) {
 	total := overview.Attempts{Last: -1} // unless the trace can be read now, its end at the first look is the beginning
-	if begin, err := overview.AttemptsAfter(context.Background(), router, -1); err == nil {
+	if begin, err := overview.AttemptsAfter(context.Background(), l, -1); err == nil {
 		total.Last = begin.Last
 	}
 	return func(ctx context.Context) (sight, error) {
-		state, err := overview.Status(ctx, router)
+		state, err := overview.Status(ctx, l)
 		if err != nil {
 			return sight{}, err
 		}
-		more, err := overview.AttemptsAfter(ctx, router, total.Last)
+		more, err := overview.AttemptsAfter(ctx, l, total.Last)
 		if err != nil {
 			return sight{}, err
 		}
@@ -137,7 +137,7 @@ func (m *metrics) writeBacklog(w io.Writer, recipients []overview.RecipientBackl
 	oldest := time.Duration(0)
 	for _, b := range recipients {
 		if at, err := time.Parse(time.RFC3339, b.OldestAt); err == nil {
-			oldest = max(oldest, m.router.Now().Sub(at))
+			oldest = max(oldest, m.ledger.Now().Sub(at))
 		}
 		if !b.Known {
 			unknown.Pending += b.Pending

@@ -70,12 +70,12 @@ func (a *arrival) ready(ctx context.Context) error {
 }
 
 // withMissing tells a model what there is to do about a database that is not there: it cannot make one with a tool.
-func withMissing(err error, router *ledger.Ledger) error {
+func withMissing(err error, l *ledger.Ledger) error {
 	var e *orchestrator.Error
-	if !router.NoneYet() || !errors.As(err, &e) {
+	if !l.NoneYet() || !errors.As(err, &e) {
 		return err
 	}
 	told := *e
 	return told.WithHint("Tell the person who runs you: `mailroom init` in the project's folder makes one, or the host must start "+
-		"`mailroom mcp` with --db and the file of another. When %s is there, call again", router.Path())
+		"`mailroom mcp` with --db and the file of another. When %s is there, call again", l.Path())
 }

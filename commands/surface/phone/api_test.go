@@ -24,7 +24,7 @@ func TestEveryRoute(t *testing.T) {
 	if p.fingerprint != questions.Fingerprint(p.to) {
 		t.Errorf("fingerprint %s; want that of %s", p.fingerprint, p.to)
 	}
-	key, err := questions.VAPIDPublicKey(t.Context(), h.router)
+	key, err := questions.VAPIDPublicKey(t.Context(), h.ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestEveryRoute(t *testing.T) {
 		}
 	}
 	device("waiting", "none")
-	if _, err := person.Approve(t.Context(), h.router, questions.Fingerprint(p.to)); err != nil {
+	if _, err := person.Approve(t.Context(), h.ledger, questions.Fingerprint(p.to)); err != nil {
 		t.Fatal(err)
 	}
 	endpoint := "https://updates.push.services.mozilla.com/wpush/v2/abc"
@@ -75,10 +75,10 @@ func TestEveryRoute(t *testing.T) {
 			t.Errorf("%s afterwards: %d %s", id, a.status, a.body)
 		}
 	}
-	if q, err := questions.Get(t.Context(), h.router, clear); err != nil || q.Answer != `{"option":1}` || q.AnsweredBy != p.id {
+	if q, err := questions.Get(t.Context(), h.ledger, clear); err != nil || q.Answer != `{"option":1}` || q.AnsweredBy != p.id {
 		t.Errorf("the answer is %+v, %v", q, err)
 	}
-	if q, err := questions.Get(t.Context(), h.router, sealed); err != nil || p.open(q.Answer) != "yes" {
+	if q, err := questions.Get(t.Context(), h.ledger, sealed); err != nil || p.open(q.Answer) != "yes" {
 		t.Errorf("the sealed answer is %+v, %v", q, err)
 	}
 	if a := p.ask("DELETE", "/api/subscription", ""); a.status != 200 || a.read("push") != "none" {
@@ -161,7 +161,7 @@ func TestEndpointsOfSubscriptions(t *testing.T) {
 			t.Errorf("%s: %d %s", endpoint, a.status, a.body)
 		}
 	}
-	if _, err := h.router.SetSetting(t.Context(), "signal.push_hosts", "push.example:8443"); err != nil {
+	if _, err := h.ledger.SetSetting(t.Context(), "signal.push_hosts", "push.example:8443"); err != nil {
 		t.Fatal(err)
 	}
 	for endpoint, want := range map[string]int{"https://push.example:8443/x": 200, "https://push.example/x": 400, "http://push.example:8443/x": 400} {
@@ -219,7 +219,7 @@ func TestQuestionsThatHaveEnded(t *testing.T) {
 	p := h.phone("a")
 	const body = `{"question":"?","options":["a","b"]}`
 	cancelled, expired := h.question(body, false, time.Hour, p), h.question(body, false, time.Minute, p)
-	if _, err := questions.Cancel(t.Context(), h.router, cancelled, ""); err != nil {
+	if _, err := questions.Cancel(t.Context(), h.ledger, cancelled, ""); err != nil {
 		t.Fatal(err)
 	}
 	h.step(2 * time.Minute)
@@ -282,7 +282,7 @@ func TestDevicesRace(t *testing.T) {
 				}
 			}
 		}
-		if q, err := questions.Get(t.Context(), h.router, id); err != nil || q.AnsweredBy != won.device.id || q.Answer != won.said {
+		if q, err := questions.Get(t.Context(), h.ledger, id); err != nil || q.AnsweredBy != won.device.id || q.Answer != won.said {
 			t.Errorf("round %d: %+v was told that it won; the answer is %+v, %v", round, won, q, err)
 		}
 	}
@@ -302,7 +302,7 @@ func TestButtonsOfNtfy(t *testing.T) {
 	if a := post(first, "0", push.NtfyToken("", first, 0)); a.status != 403 {
 		t.Errorf("without a topic: %d %s", a.status, a.body)
 	}
-	if _, err := questions.SetNtfy(t.Context(), h.router, questions.NtfyConfig{URL: "https://ntfy.sh/topic"}); err != nil {
+	if _, err := questions.SetNtfy(t.Context(), h.ledger, questions.NtfyConfig{URL: "https://ntfy.sh/topic"}); err != nil {
 		t.Fatal(err)
 	}
 	key := h.hidden(`SELECT p256dh FROM signal_subscriptions WHERE device_id = 'ntfy'`)
@@ -331,7 +331,7 @@ func TestButtonsOfNtfy(t *testing.T) {
 	if a := post(second, "7", push.NtfyToken(key, second, 7)); a.status != 400 {
 		t.Errorf("an option that the question lacks: %d %s", a.status, a.body)
 	}
-	if q, err := questions.Get(t.Context(), h.router, first); err != nil || q.Answer != `{"option":1}` || q.AnsweredBy != "ntfy" {
+	if q, err := questions.Get(t.Context(), h.ledger, first); err != nil || q.Answer != `{"option":1}` || q.AnsweredBy != "ntfy" {
 		t.Errorf("the answer is %+v, %v", q, err)
 	}
 	if spans := h.cells(`SELECT name || ' ' || caller FROM command_trace WHERE name = 'phone once'`); !slices.Equal(spans, []string{"phone once device:ntfy"}) {

@@ -61,7 +61,7 @@ func TestHosts(t *testing.T) {
 		t.Errorf("the logs are %s and %s", here.logged(), there.logged())
 	}
 	for _, h := range []*home{here, there} {
-		if _, err := h.router.SetSetting(t.Context(), "signal.url", "https://phone.example:9465"); err != nil {
+		if _, err := h.ledger.SetSetting(t.Context(), "signal.url", "https://phone.example:9465"); err != nil {
 			t.Fatal(err)
 		}
 		check(h, named, 200)
@@ -127,10 +127,10 @@ func TestTokens(t *testing.T) {
 	h := newHome(t, Options{}, nil)
 	p, other, gone := h.phone("a"), h.phone("b"), h.phone("c")
 	q := h.question(`{"options":["a"]}`, false, time.Hour)
-	if _, err := questions.RevokeDevice(t.Context(), h.router, gone.id); err != nil {
+	if _, err := questions.RevokeDevice(t.Context(), h.ledger, gone.id); err != nil {
 		t.Fatal(err)
 	}
-	agents, _, err := agents.IssueToken(t.Context(), h.router, "builder", true, 0)
+	agents, _, err := agents.IssueToken(t.Context(), h.ledger, "builder", true, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestBeforeAndAfter(t *testing.T) {
 	before := h.question("secret", true, time.Hour, old)
 	clear := h.question(`{"question":"open"}`, false, time.Hour)
 	h.step(time.Second)
-	if _, err := person.Approve(t.Context(), h.router, questions.Fingerprint(late.to)); err != nil {
+	if _, err := person.Approve(t.Context(), h.ledger, questions.Fingerprint(late.to)); err != nil {
 		t.Fatal(err)
 	}
 	h.step(time.Second)
@@ -217,7 +217,7 @@ func TestBeforeAndAfter(t *testing.T) {
 	if a := late.ask("POST", "/api/questions/"+before+"/answer", `{"ciphertext":"`+h.seal("x", old)+`"}`); a.status != 404 {
 		t.Errorf("answering what is for others: %d %s", a.status, a.body)
 	}
-	if _, err := questions.RevokeDevice(t.Context(), h.router, old.id); err != nil {
+	if _, err := questions.RevokeDevice(t.Context(), h.ledger, old.id); err != nil {
 		t.Fatal(err)
 	}
 	for _, route := range []string{"GET /api/signals", "GET /api/signals/" + after, "GET /api/device", "POST /api/questions/" + clear + "/answer"} {
@@ -226,7 +226,7 @@ func TestBeforeAndAfter(t *testing.T) {
 			t.Errorf("%s when revoked: %d %s", route, a.status, a.body)
 		}
 	}
-	if q, err := questions.Get(t.Context(), h.router, clear); err != nil || q.Status != questions.Pending {
+	if q, err := questions.Get(t.Context(), h.ledger, clear); err != nil || q.Status != questions.Pending {
 		t.Errorf("the question is %+v, %v", q, err)
 	}
 }
@@ -242,7 +242,7 @@ func TestRevived(t *testing.T) {
 	if a := p.ask("DELETE", "/api/device", ""); a.status != 200 || a.read("state") != "revoked" {
 		t.Fatalf("unpairing: %d %s", a.status, a.body)
 	}
-	pins, err := os.ReadDir(h.router.Path() + "-signal/devices")
+	pins, err := os.ReadDir(h.ledger.Path() + "-signal/devices")
 	if err != nil || len(pins) != 1 || pins[0].Name() != kept.id {
 		t.Errorf("pinned are %v, %v", pins, err)
 	}
@@ -260,7 +260,7 @@ func TestRevived(t *testing.T) {
 			t.Errorf("it is told %d %s", a.status, a.body)
 		}
 	}
-	if q, err := questions.Get(t.Context(), h.router, clear); err != nil || q.Status != questions.Pending {
+	if q, err := questions.Get(t.Context(), h.ledger, clear); err != nil || q.Status != questions.Pending {
 		t.Errorf("the question is %+v, %v", q, err)
 	}
 }
@@ -275,7 +275,7 @@ func TestNothingLeaks(t *testing.T) {
 	p.token = "none yet"
 	paired := h.ask("POST", "/api/pair", pairBody(code, "x", p.to), nil)
 	p.id, p.token = paired.read("device"), paired.read("token")
-	if _, err := person.Approve(t.Context(), h.router, questions.Fingerprint(p.to)); err != nil {
+	if _, err := person.Approve(t.Context(), h.ledger, questions.Fingerprint(p.to)); err != nil {
 		t.Fatal(err)
 	}
 	sealed := h.question(`{"question":"canaryquestion"}`, true, time.Hour, p)
@@ -294,7 +294,7 @@ func TestNothingLeaks(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	h.Close()
-	if err := h.router.Close(); err != nil {
+	if err := h.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(h.folder + "/*")

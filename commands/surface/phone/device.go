@@ -43,7 +43,7 @@ func (p *Phone) pair(r *http.Request) (any, error) {
 	if err := checkRecipient(body.Recipient); err != nil {
 		return nil, err
 	}
-	d, token, err := questions.Pair(r.Context(), p.router, questions.PairRequest{Code: body.Code, Name: body.Name, Recipient: body.Recipient})
+	d, token, err := questions.Pair(r.Context(), p.ledger, questions.PairRequest{Code: body.Code, Name: body.Name, Recipient: body.Recipient})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ type deviceState struct {
 }
 
 func (p *Phone) device(r *http.Request, d questions.Device) (any, error) {
-	key, err := questions.VAPIDPublicKey(r.Context(), p.router)
+	key, err := questions.VAPIDPublicKey(r.Context(), p.ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ type stateOf struct {
 
 // unpair revokes the device that asks.
 func (p *Phone) unpair(r *http.Request, d questions.Device) (any, error) {
-	d, err := person.Revoke(r.Context(), p.router, d.ID)
+	d, err := person.Revoke(r.Context(), p.ledger, d.ID)
 	return stateOf{d.State}, err
 }
 
@@ -114,9 +114,9 @@ func (p *Phone) subscribe(r *http.Request, d questions.Device) (any, error) {
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
-	return pushOf{"ok"}, questions.Subscribe(r.Context(), p.router, d.ID, questions.Subscription{Endpoint: body.Endpoint, P256dh: body.Keys.P256dh, Auth: body.Keys.Auth})
+	return pushOf{"ok"}, questions.Subscribe(r.Context(), p.ledger, d.ID, questions.Subscription{Endpoint: body.Endpoint, P256dh: body.Keys.P256dh, Auth: body.Keys.Auth})
 }
 
 func (p *Phone) unsubscribe(r *http.Request, d questions.Device) (any, error) {
-	return pushOf{"none"}, questions.Unsubscribe(r.Context(), p.router, d.ID)
+	return pushOf{"none"}, questions.Unsubscribe(r.Context(), p.ledger, d.ID)
 }

@@ -194,7 +194,7 @@ func (h *home) newRecipient() (*age.X25519Identity, string) {
 
 func (h *home) code() string {
 	h.t.Helper()
-	code, _, err := questions.StartPairing(h.t.Context(), h.router)
+	code, _, err := questions.StartPairing(h.t.Context(), h.ledger)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func (h *home) waits(name string) *phone {
 func (h *home) phone(name string) *phone {
 	h.t.Helper()
 	p := h.waits(name)
-	if _, err := person.Approve(h.t.Context(), h.router, questions.Fingerprint(p.to)); err != nil {
+	if _, err := person.Approve(h.t.Context(), h.ledger, questions.Fingerprint(p.to)); err != nil {
 		h.t.Fatal(err)
 	}
 	return p
@@ -260,14 +260,14 @@ func both(changes ...func(*http.Request)) func(*http.Request) {
 // question asks one. With encrypted its body is sealed for the devices.
 func (h *home) question(body string, encrypted bool, ttl time.Duration, devices ...*phone) string {
 	h.t.Helper()
-	id, err := questions.NewSignalID(h.router, "q-")
+	id, err := questions.NewSignalID(h.ledger, "q-")
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	if encrypted {
 		body = h.seal(body, devices...)
 	}
-	if _, _, err := questions.Ask(h.t.Context(), h.router, questions.Draft{
+	if _, _, err := questions.Ask(h.t.Context(), h.ledger, questions.Draft{
 		ID: id, Asker: "builder", Encrypted: encrypted, Body: body, TTL: ttl, Devices: ids(devices),
 	}); err != nil {
 		h.t.Fatal(err)
@@ -277,14 +277,14 @@ func (h *home) question(body string, encrypted bool, ttl time.Duration, devices 
 
 func (h *home) alert(body string, encrypted bool, devices ...*phone) string {
 	h.t.Helper()
-	id, err := questions.NewSignalID(h.router, "a-")
+	id, err := questions.NewSignalID(h.ledger, "a-")
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	if encrypted {
 		body = h.seal(body, devices...)
 	}
-	if _, _, err := questions.AlertUser(h.t.Context(), h.router, questions.AlertDraft{ID: id, Sender: "builder", Encrypted: encrypted, Body: body, Devices: ids(devices)}); err != nil {
+	if _, _, err := questions.AlertUser(h.t.Context(), h.ledger, questions.AlertDraft{ID: id, Sender: "builder", Encrypted: encrypted, Body: body, Devices: ids(devices)}); err != nil {
 		h.t.Fatal(err)
 	}
 	return id
@@ -337,7 +337,7 @@ func (p *phone) open(sealed string) string {
 // cells runs a query and returns its first column.
 func (h *home) cells(query string) (list []string) {
 	h.t.Helper()
-	table, err := h.router.Query(h.t.Context(), query, 1000)
+	table, err := h.ledger.Query(h.t.Context(), query, 1000)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ type Options struct {
 // Phone is the listener. It is safe for concurrent use.
 type Phone struct {
 	*listener.Server
-	router    *ledger.Ledger
+	ledger    *ledger.Ledger
 	log       *slog.Logger
 	origin    *http.CrossOriginProtection
 	strangers *rate.Limiter // requests without a valid token
@@ -49,8 +49,8 @@ type Phone struct {
 }
 
 // Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params, unavailable.
-func Listen(ctx context.Context, router *ledger.Ledger, log *slog.Logger, o Options) (*Phone, error) {
-	p, err := open(ctx, router, log, o)
+func Listen(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) (*Phone, error) {
+	p, err := open(ctx, l, log, o)
 	if err == nil {
 		p.Serve(p.handler)
 	}
@@ -58,7 +58,7 @@ func Listen(ctx context.Context, router *ledger.Ledger, log *slog.Logger, o Opti
 }
 
 // open is Listen without the answers.
-func open(ctx context.Context, router *ledger.Ledger, log *slog.Logger, o Options) (*Phone, error) {
+func open(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) (*Phone, error) {
 	if o.Bounds == (listener.Bounds{}) {
 		o.Bounds = listener.Usual
 	}
@@ -74,7 +74,7 @@ func open(ctx context.Context, router *ledger.Ledger, log *slog.Logger, o Option
 		return nil, err
 	}
 	p := &Phone{
-		Server: server, router: router, log: log, origin: http.NewCrossOriginProtection(),
+		Server: server, ledger: l, log: log, origin: http.NewCrossOriginProtection(),
 		strangers: rate.NewLimiter(strangersPerSec, strangersAtOnce), codes: rate.NewLimiter(strangersPerSec, strangersAtOnce),
 		devices: listener.Rates{PerSecond: devicePerSecond},
 	}
@@ -85,7 +85,7 @@ func open(ctx context.Context, router *ledger.Ledger, log *slog.Logger, o Option
 
 // warn says why a phone will not get through.
 func (p *Phone) warn(ctx context.Context, o Options) {
-	address, err := questions.SignalURL(ctx, p.router)
+	address, err := questions.SignalURL(ctx, p.ledger)
 	switch {
 	case err != nil:
 		p.log.Warn("the setting signal.url cannot be read", "error", err)
@@ -153,7 +153,7 @@ func (p *Phone) knownHost(r *http.Request) bool {
 	if p.Loopback && listener.IsLoopback(host) {
 		return true
 	}
-	address, err := questions.SignalURL(r.Context(), p.router)
+	address, err := questions.SignalURL(r.Context(), p.ledger)
 	if err != nil || address == "" {
 		return false
 	}

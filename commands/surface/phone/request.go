@@ -60,11 +60,11 @@ func (p *Phone) known(waitingToo bool, command string, do act) http.Handler {
 func (p *Phone) authenticate(rw http.ResponseWriter, r *http.Request) (d questions.Device, err error) {
 	secret, err := listener.BearerOf(r, "Pair this device again: `mailroom signal pair` prints a code")
 	if err == nil {
-		d, err = questions.DeviceOfToken(r.Context(), p.router, secret)
+		d, err = questions.DeviceOfToken(r.Context(), p.ledger, secret)
 	}
 	if err == nil && d.State == questions.DeviceActive {
 		var approved []string
-		if approved, err = person.Approved(p.router, []questions.Device{d}); len(approved) == 0 {
+		if approved, err = person.Approved(p.ledger, []questions.Device{d}); len(approved) == 0 {
 			d.State = questions.DeviceWaiting
 		}
 	}
@@ -111,10 +111,10 @@ func (p *Phone) traced(r *http.Request, command, caller string, known bool, do f
 	span.Kind, span.Caller = tracing.Server, caller
 	span.Set(tracing.AttrSystem, "mailroom")
 	span.Set(tracing.AttrOperation, command)
-	span.Begin(p.router.Now())
+	span.Begin(p.ledger.Now())
 	result, err := do(r.WithContext(ctx))
 	if err == nil || known || span.Saved() {
-		p.router.EndSpan(ctx, span, err, func() bool { return false })
+		p.ledger.EndSpan(ctx, span, err, func() bool { return false })
 	}
 	return result, err
 }

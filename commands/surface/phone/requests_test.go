@@ -233,7 +233,7 @@ func TestDatabaseThatFails(t *testing.T) {
 	p := h.phone("a")
 	_, recipient := h.newRecipient()
 	code := h.code()
-	if err := h.router.Close(); err != nil {
+	if err := h.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
 	h.step(2 * time.Minute) // the device's being there is to be noted
@@ -253,7 +253,7 @@ func TestDatabaseThatFails(t *testing.T) {
 // A bug is answered in form, and stands in the log with the place where it is.
 func TestBugs(t *testing.T) {
 	t.Parallel()
-	h := newHome(t, Options{}, func(p *Phone) { p.router = nil })
+	h := newHome(t, Options{}, func(p *Phone) { p.ledger = nil })
 	if a := h.ask("GET", "/api/device", "", bearer("mailroom_device_x")); a.status != 500 || a.code() != "internal" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
@@ -270,7 +270,7 @@ func TestListenersThatCannotBe(t *testing.T) {
 		{Address: "here"}, {Address: "127.0.0.1:99999"}, {Address: "127.0.0.1:0", Cert: "x"}, {Address: "127.0.0.1:0", Key: "x"},
 		{Address: "127.0.0.1:0", Cert: "/nosuch", Key: "/nosuch"}, {Address: strings.TrimPrefix(h.Address, "http://")},
 	} {
-		if p, err := Listen(t.Context(), h.router, h.log, o); err == nil || p != nil || !strings.Contains(err.Error(), "phone") && !strings.Contains(err.Error(), "listening on") {
+		if p, err := Listen(t.Context(), h.ledger, h.log, o); err == nil || p != nil || !strings.Contains(err.Error(), "phone") && !strings.Contains(err.Error(), "listening on") {
 			t.Errorf("%+v: %v, %v", o, p, err)
 		}
 	}

@@ -50,7 +50,7 @@ func alertItem(a questions.Alert) item {
 
 // signals are what is open for a device.
 func (p *Phone) signals(r *http.Request, d questions.Device) (any, error) {
-	questions, alerts, err := questions.SignalsFor(r.Context(), p.router, d)
+	questions, alerts, err := questions.SignalsFor(r.Context(), p.ledger, d)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (p *Phone) signals(r *http.Request, d questions.Device) (any, error) {
 // signal is one of them, also a question that has ended.
 func (p *Phone) signal(r *http.Request, d questions.Device) (any, error) {
 	if !strings.HasPrefix(r.PathValue("id"), "q-") {
-		a, err := questions.GetAlert(r.Context(), p.router, r.PathValue("id"))
+		a, err := questions.GetAlert(r.Context(), p.ledger, r.PathValue("id"))
 		return alertItem(a), err
 	}
 	q, err := p.question(r, d)
@@ -79,7 +79,7 @@ func (p *Phone) signal(r *http.Request, d questions.Device) (any, error) {
 
 // question finds the one that a path names, unless it was sealed before the device was approved: it is for others.
 func (p *Phone) question(r *http.Request, d questions.Device) (questions.Question, error) {
-	q, err := questions.Get(r.Context(), p.router, r.PathValue("id"))
+	q, err := questions.Get(r.Context(), p.ledger, r.PathValue("id"))
 	if err == nil && q.Encrypted && q.CreatedAt < d.ApprovedAt {
 		err = orchestrator.Errorf(orchestrator.NotFound, "the question %s was asked before this device was approved", q.ID)
 	}
@@ -113,8 +113,8 @@ func (p *Phone) answer(r *http.Request, d questions.Device) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = questions.Answer(r.Context(), p.router, q.ID, d.ID, text); orchestrator.CodeOf(err) == orchestrator.Conflict {
-		if now, again := questions.Get(r.Context(), p.router, q.ID); again == nil && now.AnsweredBy == d.ID && now.Answer == text {
+	if _, err = questions.Answer(r.Context(), p.ledger, q.ID, d.ID, text); orchestrator.CodeOf(err) == orchestrator.Conflict {
+		if now, again := questions.Get(r.Context(), p.ledger, q.ID); again == nil && now.AnsweredBy == d.ID && now.Answer == text {
 			err = nil
 		}
 	}
@@ -170,7 +170,7 @@ func (p *Phone) once(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the address of the button names no option")
 	}
-	if err := questions.NtfyOption(r.Context(), p.router, r.PathValue("id"), option, r.PathValue("token")); err != nil {
+	if err := questions.NtfyOption(r.Context(), p.ledger, r.PathValue("id"), option, r.PathValue("token")); err != nil {
 		return nil, err
 	}
 	return answered{"answered"}, nil

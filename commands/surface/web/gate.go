@@ -101,7 +101,7 @@ func handedOn(r *http.Request) bool {
 // asker is who sent a request, and the token that says so.
 type asker struct {
 	commands.Caller
-	router        *ledger.Ledger
+	ledger        *ledger.Ledger
 	secret, token string // and the token's id
 }
 
@@ -117,7 +117,7 @@ func CallerOf(ctx context.Context) commands.Caller { return askerOf(ctx).Caller 
 
 // stillValid reports by its error that the token was revoked, or ran out, while the request was under way.
 func (a asker) stillValid(ctx context.Context) error {
-	_, err := agents.Authenticate(ctx, a.router, a.secret)
+	_, err := agents.Authenticate(ctx, a.ledger, a.secret)
 	return err
 }
 
@@ -168,11 +168,11 @@ func (w *Server) authenticated(next http.Handler) http.Handler {
 
 // authenticate finds out who asks. On an error it has answered.
 func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker, err error) {
-	a.router = w.env.Ledger
+	a.ledger = w.env.Ledger
 	a.secret, err = listener.BearerOf(r, "Send `Authorization: Bearer TOKEN`; `mailroom agent token NAME` issues one")
 	var token agents.Token
 	if err == nil {
-		token, err = agents.Authenticate(r.Context(), a.router, a.secret)
+		token, err = agents.Authenticate(r.Context(), a.ledger, a.secret)
 	}
 	switch {
 	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated:
