@@ -79,6 +79,7 @@ type watch struct {
 // Once takes in what is there, acknowledges what was removed and delivers what is due, and returns when that is done.
 // Errors: invalid_params for a root that cannot be one; those of the database.
 func Once(ctx context.Context, router *delivery.Engine, o Options) (Counts, error) {
+	ctx = ledger.WithIdentity(ctx, "") // what letters say, no caller has proved
 	w, err := begin(ctx, router, o)
 	if err != nil {
 		return Counts{}, err
@@ -109,6 +110,7 @@ func (w *watch) lookAgain(ctx context.Context) error {
 // Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a daemon.
 // Errors: those of the start, as of Once; one with ErrOutdated when a newer program takes the database over.
 func Run(ctx context.Context, router *delivery.Engine, o Options) (Counts, error) {
+	ctx = ledger.WithIdentity(ctx, "")
 	w, err := begin(ctx, router, o)
 	if err != nil {
 		return Counts{}, err

@@ -136,6 +136,7 @@ func (y *tally) delivery() Delivery {
 // by itself, so that a slow one does not delay the others. It may run in many processes at once. An attempt that fails is part
 // of the result, and no error. Errors: unknown_recipient; those of the database.
 func (e *Engine) DeliverAll(ctx context.Context, o Options) (Delivery, error) {
+	ctx = ledger.WithIdentity(ctx, "") // what is done from here on, the engine does
 	o.Recipient = orchestrator.FoldName(o.Recipient)
 	if err := checkRecipient(ctx, e.Ledger, o.Recipient); err != nil {
 		return Delivery{}, err

@@ -9,11 +9,9 @@ import (
 type identityKey struct{}
 
 // WithIdentity returns a context whose caller has proved to be the agent of that name, known or not: the first thing that it
-// does in that name adds it, and it may answer only what it sent or got. "" proves nothing: the caller is an administrator.
+// does in that name adds it, and it may answer only what it sent or got. "" proves nothing: the caller is an administrator, or
+// the engine itself.
 func WithIdentity(ctx context.Context, name string) context.Context {
-	if name == "" {
-		return ctx
-	}
 	return context.WithValue(ctx, identityKey{}, orchestrator.FoldName(name))
 }
 

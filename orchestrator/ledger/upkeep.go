@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 
 	"mailroom/orchestrator/store"
 )
@@ -13,6 +14,9 @@ func (l *Ledger) BackupTo(ctx context.Context, file string, overwrite bool) (sto
 	if err != nil {
 		return store.Backup{}, err
 	}
+	if err := l.current(ctx); err != nil {
+		return store.Backup{}, err
+	}
 	return s.Backup(ctx, file, overwrite)
 }
 
@@ -22,6 +26,11 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 	s, err := store.Able[store.Backuper](l.Store, "restore")
 	if err != nil {
 		return store.Restored{}, err
+	}
+	if l.Store.Exists() {
+		if err := l.current(ctx); errors.Is(err, store.ErrOutdated) {
+			return done, err // any other error, such as damage, is the store's to explain
+		}
 	}
 	if done, err = s.Restore(ctx, file, force); err != nil {
 		return done, err
@@ -36,6 +45,11 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 		}
 		return err
 	})
+}
+
+// current refuses tables that a newer program has made unfit for this one.
+func (l *Ledger) current(ctx context.Context) error {
+	return l.Read(ctx, func(*store.Conn) error { return nil })
 }
 
 // Checkpoint copies the write-ahead log into the database file. If the log is larger than the setting wal.limit, or truncate is

@@ -74,7 +74,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	if o.Posts && o.Filter != (Filter{}) { // one cursor for each thread cannot say which of its posts were passed over
 		return nil, false, orchestrator.Errorf(orchestrator.InvalidParams, "a wait for any post of one's threads cannot filter")
 	}
-	if ledger.Proved(ctx, o.Recipient) {
+	if ledger.Proved(ctx, recipient) {
 		if err := register(ctx, l, recipient); err != nil {
 			return nil, false, err
 		}
@@ -111,16 +111,12 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 // waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence is
 // heard of every half of it. posts rings for posts in threads; it is nil unless they count.
 func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, rings, posts <-chan bool, deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
-	taken := func(ctx context.Context, o *Options) ([]orchestrator.Message, bool, error) {
-		return lookAndTake(ctx, l, o)
-	}
+	try := lookAndTake
 	for {
-		if ms, more, err = taken(ctx, o); err != nil || len(ms) > 0 {
+		if ms, more, err = try(ctx, l, o); err != nil || len(ms) > 0 {
 			return ms, more, err
 		}
-		taken = func(ctx context.Context, o *Options) ([]orchestrator.Message, bool, error) {
-			return lookAndTake(ctx, l, o)
-		}
+		try = lookAndTake
 		left := deadline.Sub(l.Now())
 		if left <= 0 {
 			return nil, false, nil
@@ -139,9 +135,7 @@ func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, rings, posts <-ch
 		select {
 		case named := <-rings:
 			if named {
-				taken = func(ctx context.Context, o *Options) ([]orchestrator.Message, bool, error) {
-					return take(ctx, l, o)
-				} // there is something, so there is no need to look first
+				try = take // there is something, so there is no need to look first
 			}
 		case <-posts: // of any thread
 		case <-timer.C:

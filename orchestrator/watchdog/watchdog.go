@@ -49,7 +49,7 @@ type Watchdog struct {
 // Run starts the sessions of agents until ctx ends. Then it returns at once: sessions go on, and the next watchdog, in
 // this process or another, does not start a second one beside them. Error: that of delivery.Wakeups.
 func Run(ctx context.Context, l *ledger.Ledger, log *slog.Logger) error {
-	return (&Watchdog{Router: l, Log: log}).Run(ctx)
+	return (&Watchdog{Router: l, Log: log}).Run(ledger.WithIdentity(ctx, ""))
 }
 
 // Start runs a watchdog in the background, until ctx ends or stop is called, which returns when it has ended.

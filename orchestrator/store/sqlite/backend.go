@@ -75,7 +75,10 @@ func (w *backend) Begin(ctx context.Context, until time.Time) error {
 	w.c.trim()
 	err := w.begin(ctx, until)
 	if err == nil && w.renumber {
-		if err = w.c.Renumber(); err != nil {
+		if err = w.c.Admit(); err == nil {
+			err = w.c.Renumber()
+		}
+		if err != nil {
 			w.Rollback()
 		}
 	}
