@@ -14,7 +14,7 @@ func Lease(caller Caller, command string, seconds Seconds) messages.ReadingLease
 // LeaseEnd is when messages that were handed out together come back unless they are acknowledged; "" when they do not.
 func LeaseEnd(ms []orchestrator.Message) string {
 	for i := range ms {
-		if until := messages.ShownUntil(&ms[i]); until != "" {
+		if until := ms[i].ShownUntil; until != "" {
 			return until
 		}
 	}

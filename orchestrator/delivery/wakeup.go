@@ -14,7 +14,7 @@ import (
 // review or the end of a lease is due. One value may stand for several. Call stop to end it.
 func Wakeups(ctx context.Context, l *ledger.Ledger) (wakes <-chan struct{}, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	rings, stopRings, err := l.Bell.Listen(ctx, "")
+	rings, stopRings, err := l.Store.Bell().Listen(ctx, "")
 	if err != nil {
 		cancel()
 		return nil, nil, err

@@ -43,17 +43,15 @@ type Options struct {
 	BusyTimeout time.Duration
 }
 
-// Ledger is an open database and the engine on it. It is safe for concurrent use; writes that are asked for at the same
+// Ledger is an open database, its configuration, and what changes its rows. It is safe for concurrent use; writes that are asked for at the same
 // time share one transaction and one fsync. Several processes may have the same file open.
 type Ledger struct {
 	Store      store.Store
-	path       string
 	instance   string
 	now        func() time.Time
 	Transports map[string]orchestrator.Transport
 	User       func(*Ledger) orchestrator.Transport // see Options.User
 	Log        *slog.Logger
-	Bell       orchestrator.Bell
 	Trust      *Trust
 	Busy       time.Duration
 	Config     ConfigCache
@@ -91,10 +89,10 @@ func New(o Options, parts []*Part) *Ledger {
 }
 
 // UseStore sets the database, whose write transactions must call Begin and End.
-func (l *Ledger) UseStore(s store.Store) { l.Store, l.path, l.Bell = s, s.Path(), s.Bell() }
+func (l *Ledger) UseStore(s store.Store) { l.Store = s }
 
 // Path returns the absolute path of the database file.
-func (l *Ledger) Path() string { return l.path }
+func (l *Ledger) Path() string { return l.Store.Path() }
 
 // Instance returns the name under which this process appears as lease owner and trace actor.
 func (l *Ledger) Instance() string { return l.instance }

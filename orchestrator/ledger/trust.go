@@ -162,13 +162,13 @@ func (t *Trust) why(id, path string) string {
 // TrustedPath returns the path by which the database is trusted. It is the same through whatever links the database was
 // reached.
 func (l *Ledger) TrustedPath() string {
-	if real, err := filepath.EvalSymlinks(l.path); err == nil {
+	if real, err := filepath.EvalSymlinks(l.Path()); err == nil {
 		return real
 	}
-	if folder, err := filepath.EvalSymlinks(filepath.Dir(l.path)); err == nil {
-		return filepath.Join(folder, filepath.Base(l.path))
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(l.Path())); err == nil {
+		return filepath.Join(folder, filepath.Base(l.Path()))
 	}
-	return l.path
+	return l.Path()
 }
 
 // judge notes in a configuration whether its database is trusted, and which agents get nothing until it is.
@@ -213,6 +213,6 @@ func (l *Ledger) TrustNew(id string) {
 		return
 	}
 	if err := l.Trust.Add(TrustedDatabase{ID: id, Path: l.TrustedPath(), Since: orchestrator.Stamp(l.now())}); err != nil {
-		l.Log.Warn("it cannot be kept that this database was made here; it runs no commands until `mailroom trust`", "database", l.path, "error", err)
+		l.Log.Warn("it cannot be kept that this database was made here; it runs no commands until `mailroom trust`", "database", l.Path(), "error", err)
 	}
 }

@@ -248,11 +248,11 @@ type Change struct {
 	Event   tracing.EventName
 	Failure string // goes into the trace, and into error_message if it is not empty
 	Detail  string // goes into the trace
-	// next is when a retry is due.
+	// Next is when a retry is due.
 	Next string
-	// attempted says that a delivery attempt ends with this change; if it was a retry, it counts.
+	// Attempted says that a delivery attempt ends with this change; if it was a retry, it counts.
 	Attempted bool
-	// read says that the recipient has it already, final that nobody reads it in the table: it cannot expire unread.
+	// Read says that the recipient has it already, Final that nobody reads it in the table: it cannot expire unread.
 	Read, Final bool
 }
 

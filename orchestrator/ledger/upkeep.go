@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 
 	"mailroom/orchestrator/store"
 )
@@ -14,9 +13,6 @@ func (l *Ledger) BackupTo(ctx context.Context, file string, overwrite bool) (sto
 	if err != nil {
 		return store.Backup{}, err
 	}
-	if err := l.current(ctx); err != nil {
-		return store.Backup{}, err
-	}
 	return s.Backup(ctx, file, overwrite)
 }
 
@@ -26,11 +22,6 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 	s, err := store.Able[store.Backuper](l.Store, "restore")
 	if err != nil {
 		return store.Restored{}, err
-	}
-	if l.Store.Exists() {
-		if err := l.current(ctx); errors.Is(err, store.ErrOutdated) {
-			return done, err // any other error, such as damage, is the store's to explain
-		}
 	}
 	if done, err = s.Restore(ctx, file, force); err != nil {
 		return done, err
@@ -45,11 +36,6 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 		}
 		return err
 	})
-}
-
-// current refuses tables that a newer program has made unfit for this one.
-func (l *Ledger) current(ctx context.Context) error {
-	return l.Read(ctx, func(*store.Conn) error { return nil })
 }
 
 // Checkpoint copies the write-ahead log into the database file. If the log is larger than the setting wal.limit, or truncate is
@@ -78,8 +64,8 @@ func (l *Ledger) Query(ctx context.Context, statement string, limit int, params 
 // Watch reports every table that a statement reads ("read") or writes ("write") from now on, until stop is called. It suits
 // tests that run one command at a time, not production.
 func (l *Ledger) Watch(report func(op, table string)) (stop func()) {
-	s, err := store.Able[store.Observer](l.Store, "observer")
-	if err != nil {
+	s, ok := l.Store.(store.Observer)
+	if !ok {
 		return func() {}
 	}
 	return s.Watch(report)
@@ -90,8 +76,8 @@ func (l *Ledger) Ready(ctx context.Context) error { return l.Store.Ready(ctx) }
 
 // Shrink gives the database's free space back to the file system.
 func (l *Ledger) Shrink(ctx context.Context) error {
-	s, err := store.Able[store.Shrinker](l.Store, "")
-	if err != nil {
+	s, ok := l.Store.(store.Shrinker)
+	if !ok {
 		return nil // its server does that
 	}
 	return s.Shrink(ctx)
@@ -100,8 +86,8 @@ func (l *Ledger) Shrink(ctx context.Context) error {
 // Size returns the bytes that the database takes on disk, and those of its write-ahead log, which are among them. Both are 0 if
 // that is not known.
 func (l *Ledger) Size() (all, log int64) {
-	s, err := store.Able[store.Shrinker](l.Store, "")
-	if err != nil {
+	s, ok := l.Store.(store.Shrinker)
+	if !ok {
 		return 0, 0
 	}
 	return s.Size()

@@ -33,10 +33,6 @@ type ReadingLease struct {
 	Host   string     // where it has that number
 }
 
-// ShownUntil returns when a message that was handed out under a reading lease becomes unread again unless it is acknowledged;
-// "" if it was handed out without one.
-func ShownUntil(m *orchestrator.Message) string { return m.ShownUntil }
-
 // Show hands a message out under a reading lease: its place in the inbox looks read, so that no other reader gets it, but the
 // message itself stays unread.
 func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {

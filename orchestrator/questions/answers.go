@@ -115,7 +115,7 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, e
 // not_found; context.Cause(ctx) if ctx ended.
 func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duration) (Question, error) {
 	deadline := l.Now().Add(timeout)
-	rings, stop, err := l.Bell.Listen(ctx, id)
+	rings, stop, err := l.Store.Bell().Listen(ctx, id)
 	if err != nil {
 		return Question{}, err
 	}

@@ -19,7 +19,7 @@ func Arrivals(ctx context.Context, l *ledger.Ledger, recipient string) (news <-c
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	rings, stopRings, err := l.Bell.Listen(ctx, recipient)
+	rings, stopRings, err := l.Store.Bell().Listen(ctx, recipient)
 	if err != nil {
 		cancel()
 		return nil, nil, err

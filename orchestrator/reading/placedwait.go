@@ -43,7 +43,7 @@ func WaitPlaced(ctx context.Context, e *delivery.Engine, agent, target string, l
 		}
 		if rings == nil {
 			var stop func()
-			if rings, stop, err = e.Bell.Listen(ctx, agent); err != nil {
+			if rings, stop, err = e.Store.Bell().Listen(ctx, agent); err != nil {
 				return nil, nil, false, err
 			}
 			defer stop()

@@ -88,7 +88,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	if o.Timeout <= 0 {
 		return nil, false, nil
 	}
-	rings, stop, err := l.Bell.Listen(ctx, recipient)
+	rings, stop, err := l.Store.Bell().Listen(ctx, recipient)
 	if err != nil {
 		return nil, false, err
 	}
@@ -96,7 +96,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	var posts <-chan bool
 	if o.Posts {
 		var stopPosts func()
-		if posts, stopPosts, err = l.Bell.Listen(ctx, orchestrator.AnyThread); err != nil {
+		if posts, stopPosts, err = l.Store.Bell().Listen(ctx, orchestrator.AnyThread); err != nil {
 			return nil, false, err
 		}
 		defer stopPosts()

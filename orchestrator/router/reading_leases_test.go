@@ -63,7 +63,7 @@ func TestReadingLease(t *testing.T) {
 	first, second := f.send("a", "b"), f.send("a", "b")
 	ms := f.takeFor("b", time.Minute)
 	wantTaken(t, ms, first, second)
-	want(t, "until", messages.ShownUntil(&ms[0]), "2026-01-02T03:05:05.000Z")
+	want(t, "until", ms[0].ShownUntil, "2026-01-02T03:05:05.000Z")
 	third := f.send("a", "b")
 	wantTaken(t, f.takeFor("b", 0), third)
 	want(t, "read at", f.message(first).ReadAt, "")

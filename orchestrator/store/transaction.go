@@ -18,7 +18,7 @@ type Transaction struct {
 var errSpoiled = errors.New("to be run again with savepoints")
 
 // Apart runs fn so that its failure undoes what fn has done and nothing else. err ends the request. A transaction's first
-// run has no savepoints and hopes for the best, see Batch.run.
+// run has no savepoints and hopes for the best, see Batch.Run.
 func (t *Transaction) Apart(fn func() error) (failure, err error) {
 	if !t.careful {
 		before := t.Writes

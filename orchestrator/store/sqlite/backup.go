@@ -26,7 +26,7 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 		}
 		return store.Backup{}, orchestrator.Errorf(orchestrator.Conflict, "%s exists already", target).WithHint("Name another file, or replace it with --overwrite")
 	}
-	if err := s.Read(ctx, func(*store.Conn) error { return nil }); err != nil {
+	if err := admit(ctx, s); err != nil {
 		return store.Backup{}, err
 	}
 	if info, err := os.Stat(target); err == nil && os.SameFile(info, mustStat(s.path)) {

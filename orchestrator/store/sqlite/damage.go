@@ -23,7 +23,7 @@ func (s *Store) Ready(ctx context.Context) error {
 }
 
 // noteDamage remembers an error that says that the file is damaged, and returns it. All reading and writing passes here:
-// read, look, and the writer's lead.
+// Read, look, and the outcomes of the writer, through Note.
 func (s *Store) noteDamage(err error) error {
 	if isDamaged(err) {
 		s.damage.Store(&err)

@@ -34,7 +34,7 @@ func lastNumber(table, column string) string {
 		coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '` + table + `'), 0))`
 }
 
-// renumber gives rows whose numbers are beyond belief the numbers that come next, in their order. A row that cannot be changed
+// Renumber gives rows whose numbers are beyond belief the numbers that come next, in their order. A row that cannot be changed
 // keeps its own.
 func (c *conn) Renumber() error {
 	for _, n := range numbered {

@@ -36,7 +36,7 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
 	}
 	// A pooled reader makes sure that the file exists and has this version's tables.
-	if err := s.Read(ctx, func(*store.Conn) error { return nil }); err != nil {
+	if err := admit(ctx, s); err != nil {
 		return store.Table{}, err
 	}
 	c, _, err := s.tryAnyReader()

@@ -52,6 +52,12 @@ func (s *Store) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.noteDamage(databaseError(s.path, fn(c.Conn)))
 }
 
+// admit refuses a database that cannot be read, and tables that a newer program has made unfit for this one, also if the
+// connections of the pool are older than that.
+func admit(ctx context.Context, s *Store) error {
+	return s.Read(ctx, func(c *store.Conn) error { return c.Admit() })
+}
+
 // Look is Read without a snapshot.
 func (s *Store) Look(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.look(ctx, func(c *conn) error { return fn(c.Conn) })

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -48,5 +50,28 @@ func TestReadersAreBounded(t *testing.T) {
 	all.Wait()
 	if len(reads) != readers-mostOpen {
 		t.Errorf("%d readers read later; want %d", len(reads), readers-mostOpen)
+	}
+}
+
+// TestCopiesOfNewerTables: a process whose connections are older than the tables neither copies nor replaces them.
+func TestCopiesOfNewerTables(t *testing.T) {
+	t.Parallel()
+	s := makeStore(t)
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := s.Backup(t.Context(), backup, false); err != nil { // from here on a reader is in the pool
+		t.Fatal(err)
+	}
+	newer, err := openConn(writerDSN(s.path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(newer.Script("PRAGMA user_version = 99"), newer.close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Backup(t.Context(), backup, true); !errors.Is(err, store.ErrOutdated) {
+		t.Errorf("the backup: %v", err)
+	}
+	if _, err := s.Restore(t.Context(), backup, true); !errors.Is(err, store.ErrOutdated) {
+		t.Errorf("the restore: %v", err)
 	}
 }

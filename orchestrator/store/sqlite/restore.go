@@ -34,6 +34,9 @@ func (s *Store) Restore(ctx context.Context, file string, force bool) (done stor
 			return store.Restored{}, err
 		}
 	}
+	if err := admit(ctx, s); errors.Is(err, store.ErrOutdated) {
+		return store.Restored{}, err
+	}
 	if _, _, damaged := s.presentContent(ctx); damaged != nil {
 		return store.Restored{}, s.replaceDamaged(damaged)
 	}
