@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,51 +16,34 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// nextVersion is the program as the next version will be: built from these sources, with one more migration. The
-// environment variable oldestEnv says which programs may still use what it has migrated.
+// nextVersion is the program as the next version will be: built from these sources and one more migration. The environment
+// variable oldestEnv says which programs may still use what it has migrated.
 var nextVersion = sync.OnceValues(func() (program string, err error) {
-	const source = "../../orchestrator/store/sqlite/migrate.go"
-	code, err := os.ReadFile(source)
+	store, err := filepath.Abs("../../orchestrator/store/sqlite")
 	if err != nil {
 		return "", err
 	}
-	version := regexp.MustCompile(`const schemaVersion = (\d+)`).FindStringSubmatch(string(code))
-	if version == nil {
-		return "", errors.New("migrate.go has no schemaVersion")
-	}
-	present, err := strconv.Atoi(version[1])
+	migrations, err := os.ReadDir(filepath.Join(store, "migrations"))
 	if err != nil {
 		return "", err
-	}
-	changed := string(code)
-	for _, c := range [][2]string{
-		{version[0], fmt.Sprintf("const schemaVersion = %d", present+1)},
-		{"const oldestVersion = " + version[1], `var oldestVersion = os.Getenv("` + oldestEnv + `")`},
-		{`"%d: %d", schemaVersion`, `"%d: %s", schemaVersion`},
-		{fmt.Sprintf(": toVersion%d}", present), fmt.Sprintf(": toVersion%d, %d: `ALTER TABLE agents ADD COLUMN next TEXT NOT NULL DEFAULT '';`}", present, present)},
-	} {
-		if strings.Count(changed, c[0]) != 1 {
-			return "", fmt.Errorf("migrate.go does not have %q once", c[0])
-		}
-		changed = strings.Replace(changed, c[0], c[1], 1)
 	}
 	folder := filepath.Join(ownFolder, "next")
-	replaced, err := filepath.Abs(source)
-	if err != nil {
-		return "", err
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{replaced: filepath.Join(folder, "migrate.go")}})
-	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(
+	migration, next, overlay := filepath.Join(folder, "next.sql"), filepath.Join(folder, "next.go"), filepath.Join(folder, "overlay.json")
+	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{
+		filepath.Join(store, "migrations", fmt.Sprintf("%d.sql", len(migrations)+2)): migration,
+		filepath.Join(store, "next.go"):                                              next,
+	}})
+	if err := errors.Join(err,
 		os.Mkdir(folder, 0o700),
-		os.WriteFile(filepath.Join(folder, "migrate.go"), []byte(changed), 0o600),
-		os.WriteFile(filepath.Join(folder, "overlay.json"), overlay, 0o600)); err != nil {
+		os.WriteFile(migration, []byte(`ALTER TABLE agents ADD COLUMN next TEXT NOT NULL DEFAULT '';`), 0o600),
+		os.WriteFile(next, []byte(`package sqlite
+			import ("os"; "strconv")
+			func init() { oldestVersion, _ = strconv.Atoi(os.Getenv("`+oldestEnv+`")) }`), 0o600),
+		os.WriteFile(overlay, replaced, 0o600)); err != nil {
 		return "", err
 	}
 	program = filepath.Join(folder, "mailroom")
-	out, err := exec.Command("go", "build", "-overlay", filepath.Join(folder, "overlay.json"), "-o", program, ".").CombinedOutput()
+	out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}

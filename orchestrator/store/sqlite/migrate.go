@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"crypto/rand"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,36 +19,43 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// schemaVersion is the version of schema.sql, kept in PRAGMA user_version. A change of schema.sql that existing
-// databases must follow adds one, and a migration.
-const schemaVersion = 5
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migrations lead from each version of the tables to the next: migrations[v] turns version v into v+1, and is the file
+// migrations/N.sql with N = v+1. Each holds its own list of what it makes, so that a later schema.sql changes nothing of it.
+// All run in the one transaction that migrates the file. A migrated database must equal a fresh one;
+// TestMigratedFromOlderVersions compares them.
+var migrations = func() []string {
+	files, err := migrationFiles.ReadDir("migrations")
+	if err != nil {
+		panic(err)
+	}
+	list := make([]string, len(files)+1)
+	for v := 1; v < len(list); v++ {
+		text, err := migrationFiles.ReadFile(fmt.Sprintf("migrations/%d.sql", v+1))
+		if err != nil {
+			panic(err)
+		}
+		list[v] = string(text)
+	}
+	return list
+}()
+
+// schemaVersion is the version of schema.sql, kept in PRAGMA user_version: the one to which the last migration leads. A
+// change of schema.sql that existing databases must follow comes with a migration.
+var schemaVersion = len(migrations)
 
 // oldestVersion is the oldest version of the tables whose programs may go on using a database of this one, and write into
 // it: a change that only adds what they can do without leaves it as it is, any other raises it to schemaVersion. Every
-// migration stores it in the row of settings that schemaOldest names, since an older program cannot know.
-const oldestVersion = 5
+// migration stores it in the row of settings that schemaOldest names, since an older program cannot know. It is a variable
+// for a test that builds the next version.
+var oldestVersion = 5
 
 const schemaOldest = "schema.oldest"
 
 // errForeign is the cause of an error about a database that no mailroom has made.
 var errForeign = errors.New("it belongs to another program")
-
-// migrations lead from each version to the next: migrations[v] turns version v into v+1. Each holds its own list of what
-// it makes, so that a later schema.sql changes nothing of it. All run in the one transaction that migrates the file. A
-// migrated database must equal a fresh one; TestMigratedEqualsFresh compares them.
-var migrations = []string{1: toVersion2, 2: toVersion3, 3: toVersion4, 4: toVersion5}
-
-//go:embed migrations/2.sql
-var toVersion2 string
-
-//go:embed migrations/3.sql
-var toVersion3 string
-
-//go:embed migrations/4.sql
-var toVersion4 string
-
-//go:embed migrations/5.sql
-var toVersion5 string
 
 // documentColumns are the columns that the command document gives agent_message.
 var documentColumns = []string{
@@ -237,10 +244,10 @@ func noteVersion(c *conn) error {
 // checkVersion returns the version of an open database. It refuses one that is another program's, and one of a newer version
 // unless that has noted that programs of this version may use it.
 func checkVersion(c *conn) (int, error) {
-	var version, application int64
+	var version, application int
 	err := c.Query(`SELECT user_version, application_id FROM pragma_user_version, pragma_application_id`,
 		func(row store.Row) error {
-			version, application = row.Int(0), row.Int(1)
+			version, application = int(row.Int(0)), int(row.Int(1))
 			return nil
 		})
 	switch {
@@ -252,13 +259,13 @@ func checkVersion(c *conn) (int, error) {
 			Hint:    "Name another file with --db",
 		}
 	case version <= schemaVersion:
-		return int(version), nil
+		return version, nil
 	}
 	// Where there is no such row, or it was written for another version, nobody knows.
-	var of, oldest int64
+	var of, oldest int
 	if noted, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + schemaOldest + `'`); err == nil {
 		if n, _ := fmt.Sscanf(noted, "%d: %d", &of, &oldest); n == 2 && of == version && oldest <= schemaVersion {
-			return int(version), nil
+			return version, nil
 		}
 	}
 	return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrOutdated,
