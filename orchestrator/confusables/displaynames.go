@@ -4,6 +4,7 @@ package confusables
 import (
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -11,19 +12,20 @@ import (
 	"mailroom/orchestrator"
 )
 
-//go:generate go run makeconfusables.go
-
-// Look is the form in which names are compared: two that are alike can be taken for each other. It is Unicode's compatible form
-// (NFKC) without regard to case and to the width of gaps, in which each character that looks like ASCII letters or digits is
-// replaced by these: once after capitals were made small, and once before, since В looks like B and в like nothing that is
-// ASCII, while I looks like l and i does not.
-type Look struct{ Small, capital string }
+// Look is how a name looks, in a form in which names can be compared: Unicode's compatible form (NFKC) without regard to case and
+// to the width of gaps, in which each character that looks like ASCII letters or digits is replaced by these. That gives two
+// texts, since capitals look like other letters than the small ones: В looks like B, and в like nothing that is ASCII; I looks
+// like l, and i does not.
+type Look struct {
+	Small   string // replaced after capitals were made small
+	capital string // replaced before, too
+}
 
 // LookOf returns how a name looks to a person.
 func LookOf(name string) Look {
 	words := strings.FieldsFunc(norm.NFKC.String(name), func(r rune) bool { return unicode.IsSpace(r) || r == '\u2800' }) // the Braille blank
 	plain := strings.Join(words, " ")
-	return Look{plainLetters(foldCase(plain)), plainLetters(foldCase(plainLetters(plain)))}
+	return Look{Small: plainLetters(foldCase(plain)), capital: plainLetters(foldCase(plainLetters(plain)))}
 }
 
 // Like reports whether a name can be taken for the one whose look this is.
@@ -42,7 +44,7 @@ func LookAlike(a, b string) bool {
 	return a == b || !(isASCII(a) && isASCII(b)) && plainLetters(a) == plainLetters(b)
 }
 
-// seenOf is a text without the characters that show nothing, in which each gap is one space.
+// seenOf returns a text without the characters that show nothing, and with each gap as one space.
 func seenOf(text string) string {
 	seen := strings.Map(func(r rune) rune {
 		switch {
@@ -60,44 +62,33 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) < 0
 }
 
-// confusable is a character that looks like others.
-type confusable struct {
-	from rune
-	to   string
-}
+// plainOf holds what each character of the table looks like.
+var plainOf = sync.OnceValue(func() map[rune]string {
+	plain := map[rune]string{}
+	for _, row := range lookalikes {
+		for _, r := range row.characters {
+			plain[r] = row.like
+		}
+	}
+	return plain
+})
 
 // plainLetters replaces what looks like ASCII letters or digits by these, and drops selectors of variants.
 func plainLetters(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if unicode.Is(unicode.Variation_Selector, r) {
-			continue
-		}
-		at, found := slices.BinarySearchFunc(confusables[:], r, func(c confusable, r rune) int { return int(c.from - r) })
-		if found {
-			b.WriteString(confusables[at].to)
-		} else {
+		if plain, found := plainOf()[r]; found {
+			b.WriteString(plain)
+		} else if !unicode.Is(unicode.Variation_Selector, r) {
 			b.WriteRune(r)
 		}
 	}
 	return b.String()
 }
 
-// foldCase is Unicode's case folding: the simple one, and ss for ß, which is the one that names are likely to have besides.
+// foldCase makes texts equal that differ in case only; ß is ss. Some small letters share a capital, so it goes by way of that.
 func foldCase(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if r == 'ß' || r == 'ẞ' {
-			b.WriteString("ss")
-			continue
-		}
-		least := r // of all that differ from it in case only
-		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-			least = min(least, next)
-		}
-		b.WriteRune(unicode.ToLower(least))
-	}
-	return b.String()
+	return strings.ToLower(strings.ToUpper(strings.NewReplacer("ß", "ss", "ẞ", "ss").Replace(s)))
 }
 
 // mixedScripts are the scripts that are written within one word.
