@@ -8,6 +8,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 )
 
 // Group is a name for several agents: a message to a group goes to each of its members.
@@ -119,7 +120,7 @@ func changeGroup(ctx context.Context, l *ledger.Ledger, name string, members []s
 			list = append(list, m)
 		}
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf, err := t.Config()
 		if err != nil {
 			return err
@@ -164,7 +165,7 @@ func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, e
 			true: "Everybody is in it", false: "`mailroom group set " + name + "` empties it",
 		}[name == orchestrator.Everyone])
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf, err := t.Config()
 		if err != nil {
 			return err

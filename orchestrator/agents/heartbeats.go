@@ -69,7 +69,7 @@ func Heartbeat(ctx context.Context, l *ledger.Ledger, name string, marks bool) t
 	if !marks || conf == nil || conf.Agents[name] == nil || conf.Agents[name].SilentAfter == 0 {
 		return 0
 	}
-	err := l.Write(ctx, func(t *ledger.Tx) error { return t.Heartbeat(name) })
+	err := l.Write(ctx, store.Shared, func(t *ledger.Tx) error { return t.Heartbeat(name) })
 	if err != nil && ctx.Err() == nil {
 		l.Log.Warn("that an agent was heard of could not be noted", "agent", name, "error", err)
 	}

@@ -49,7 +49,7 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	rand.Read(random[:]) // never fails; see crypto/rand
 	secret = tokenPrefix + base64.RawURLEncoding.EncodeToString(random[:])
 	hash := HashToken(secret)
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf, err := t.Config()
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64,
 	if agent, err = orchestrator.CheckName("agent", agent); err != nil {
 		return 0, err
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if n, err = RevokeTokensIn(t, agent); err != nil || n > 0 {
 			return err
 		}

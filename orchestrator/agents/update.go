@@ -12,6 +12,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -46,7 +47,7 @@ func Add(ctx context.Context, l *ledger.Ledger, u Update) (agent ledger.Agent, c
 	if err := checkUpdate(l, &u); err != nil {
 		return ledger.Agent{}, false, err
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		agent, created, err = AddIn(t, u)
 		return err
 	})

@@ -55,7 +55,7 @@ func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func(
 // Beat records that this process is a running daemon. Attend does so every Heartbeat.
 func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
 	host, _ := os.Hostname()
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		if _, err := t.Exec(`DELETE FROM daemons WHERE seen_at < ?`, orchestrator.Stamp(t.Clock.Add(-orchestrator.Day))); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
 
 // Leave records that this process is no daemon any more.
 func Leave(ctx context.Context, l *ledger.Ledger) error {
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		_, err := t.Exec(`DELETE FROM daemons WHERE instance = ?`, l.Instance())
 		return err
 	})

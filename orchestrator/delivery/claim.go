@@ -136,7 +136,7 @@ func lease(t *ledger.Tx, c *claim) error {
 
 // mark stores a transport's note with every row of the claim, if this process still holds all of them.
 func mark(ctx context.Context, l *ledger.Ledger, c *claim, target, note string) error {
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Of(c.messages[0].Recipient), func(t *ledger.Tx) error {
 		if err := stillHeld(t, c); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, y *tally, 
 			return err
 		}
 		var batch *InboxBatch
-		err := l.Write(ctx, func(t *ledger.Tx) (err error) {
+		err := l.Write(ctx, store.Shared, func(t *ledger.Tx) (err error) {
 			t.Quiet = true
 			batch = &InboxBatch{Tx: t, Delivered: map[string]int{}, Left: o.ClaimSize, last: last}
 			return batch.run(o.Recipient)

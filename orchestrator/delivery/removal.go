@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -28,7 +29,7 @@ type Removal struct {
 func RemoveAgent(ctx context.Context, l *ledger.Ledger, o Removal) (failed int, err error) {
 	o.Name = orchestrator.FoldName(o.Name)
 	target := ""
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf, err := t.Config()
 		if err != nil {
 			return err

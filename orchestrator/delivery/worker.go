@@ -92,7 +92,7 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(5*time.Second),
 		backoff.WithMaxElapsedTime(ledger.LeaseGrace/2))
 	err = backoff.Retry(func() error {
-		err := l.Write(context.WithoutCancel(ctx), func(t *ledger.Tx) (err error) {
+		err := l.Write(context.WithoutCancel(ctx), store.Of(recipient), func(t *ledger.Tx) (err error) {
 			next, report, t.Quiet = nil, settlement{}, true
 			if held != nil {
 				if report, err = settle(t, held, outcomes); err != nil {
@@ -313,7 +313,7 @@ func bounded(ctx context.Context, l *ledger.Ledger, name string, linger time.Dur
 
 // trySet delivers one message through a table, for the worker of an agent whose table refused it before.
 func trySet(ctx context.Context, l *ledger.Ledger, c *claim, set orchestrator.SetTransport) outcome {
-	err := l.Write(ctx, func(t *ledger.Tx) error {
+	err := l.Write(ctx, store.Of(c.messages[0].Recipient), func(t *ledger.Tx) error {
 		if err := stillHeld(t, c); err != nil {
 			return err
 		}

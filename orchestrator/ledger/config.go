@@ -239,6 +239,6 @@ func (t *Tx) ConfigChanged() error {
 	if err != nil {
 		return err
 	}
-	t.conf, t.Ring.All, t.Traced = nil, true, true
+	t.conf, t.Ring.All, t.Traced, t.configured = nil, true, true, true
 	return t.StoreSetting(store.ConfigVersion, id)
 }

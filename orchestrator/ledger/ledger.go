@@ -132,7 +132,7 @@ func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 	}
 	ctx, cancel := Afterwards(ctx, failure, wait)
 	defer cancel()
-	err := l.Write(ctx, func(t *Tx) error { return span.Save(t, t.Clock, l.instance, text) })
+	err := l.Write(ctx, store.Shared, func(t *Tx) error { return span.Save(t, t.Clock, l.instance, text) })
 	if err != nil {
 		l.Log.Debug("a command's span could not be written", "command", span.Name, "error", err)
 	}

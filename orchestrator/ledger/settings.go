@@ -231,7 +231,7 @@ func (l *Ledger) SetSetting(ctx context.Context, key, value string) (Setting, er
 	if err := def.parse(&scratch, def.Value); err != nil {
 		return Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "setting %s: %v", key, err).WithHint("Bounds: %s", def.Bounds)
 	}
-	return def, l.Write(ctx, func(t *Tx) error {
+	return def, l.Write(ctx, store.Alone, func(t *Tx) error {
 		if value == "" {
 			if _, err := t.Exec(`DELETE FROM settings WHERE key = ?`, key); err != nil {
 				return err

@@ -58,6 +58,7 @@ type Tx struct {
 
 	AsUser bool // the request speaks for the user: an answer goes back
 
+	configured bool     // it has changed the configuration
 	heartbeats []string // agents with a limit to their silence that did something, each once
 
 	Removed map[orchestrator.Status]int64 // by retention, for its report
@@ -126,19 +127,30 @@ type request struct {
 // requests: an error of fn undoes what fn did and nothing else. fn may run more than once, so it must set, not add to,
 // what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
 // outcome is awaited. An error of fn is returned as it is.
-func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
-	return l.submit(ctx, &request{ledger: l, fn: fn})
+//
+// The scope says what nobody else changes while fn runs. If fn changes the configuration, which needs store.Alone, it is run again
+// with that.
+func (l *Ledger) Write(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
+	return l.submit(ctx, scope, fn, false)
 }
 
 // WriteSends is Write for a request that only sends messages. The first events of all sends of a transaction are then written with
 // one statement.
 func (l *Ledger) WriteSends(ctx context.Context, fn func(*Tx) error) error {
-	return l.submit(ctx, &request{ledger: l, fn: fn, sends: true})
+	return l.submit(ctx, store.Shared, fn, true)
 }
 
-func (l *Ledger) submit(ctx context.Context, q *request) error {
-	q.Ctx, q.Work = ctx, q
-	return l.Store.Write(&q.Request)
+// errNotAlone ends a request that changes the configuration and is not alone.
+var errNotAlone = errors.New("to be run again alone")
+
+func (l *Ledger) submit(ctx context.Context, scope store.Scope, fn func(*Tx) error, sends bool) error {
+	q := &request{ledger: l, fn: fn, sends: sends}
+	q.Ctx, q.Scope, q.Work = ctx, scope, q
+	err := l.Store.Write(&q.Request)
+	if errors.Is(err, errNotAlone) {
+		return l.submit(ctx, store.Alone, fn, sends)
+	}
+	return err
 }
 
 // Prepare writes the events of rows that the requests before this one have made, unless it does nothing but send itself.
@@ -169,6 +181,9 @@ func (q *request) Run(under *store.Transaction) error {
 	err := q.fn(t)
 	if err == nil {
 		err = t.finish()
+	}
+	if t.configured && !q.Scope.IsAlone() {
+		err = errNotAlone
 	}
 	done = err == nil
 	return err

@@ -26,7 +26,7 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 	if done, err = s.Restore(ctx, file, force); err != nil {
 		return done, err
 	}
-	return done, l.Write(ctx, func(t *Tx) error {
+	return done, l.Write(ctx, store.Alone, func(t *Tx) error {
 		if err := t.ConfigChanged(); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -15,7 +16,7 @@ import (
 // the administrator. Acknowledging again changes nothing. Errors: not_found, also if by has neither sent nor got the message;
 // permission_denied if by sent it; conflict if it is not delivered yet.
 func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, err error) {
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf, err := t.Config()
 		if err != nil {
 			return err

@@ -57,7 +57,7 @@ func TakeIn(ctx context.Context, l *ledger.Ledger, in TakenIn) (got Reception, e
 			return got, err
 		}
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		got, err = takeIn(t, in)
 		return err
 	})
@@ -121,7 +121,7 @@ func takenFrom(path string) string { return "taken in from " + path }
 // acknowledged. Errors: those of the database.
 func MovePlaced(ctx context.Context, l *ledger.Ledger, id, target, was, mark string) error {
 	scheme, _, _ := strings.Cut(target, ":")
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		m, found, err := ledger.MessageWithID(t.Conn, id)
 		if err != nil || !found || m.Status != orchestrator.Delivered || m.AcknowledgedAt != "" || MarkOf(&m, target) != was {
 			return err
@@ -281,7 +281,7 @@ func placedQuery(table string) string {
 // AcknowledgeRemoved acknowledges messages whose files their recipient has removed from its folder, and returns how many. One
 // to which something else has happened since EachPlaced found it is left alone.
 func AcknowledgeRemoved(ctx context.Context, l *ledger.Ledger, list []Placed) (acknowledged int, err error) {
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		acknowledged = 0
 		for _, p := range list {
 			columns := ledger.MessageColumns
@@ -327,7 +327,7 @@ func BridgeProblems(ctx context.Context, l *ledger.Ledger) (list []BridgeProblem
 // NoteBridgeProblem records a problem, and reports whether it is new. Several processes may find the same one; the one for
 // which it is new tells of it.
 func NoteBridgeProblem(ctx context.Context, l *ledger.Ledger, p BridgeProblem) (news bool, err error) {
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		before, found, err := t.Text(`SELECT fingerprint FROM bridge_problems WHERE path = ?`, p.Path)
 		if err != nil {
 			return err
@@ -347,7 +347,7 @@ func NoteBridgeProblem(ctx context.Context, l *ledger.Ledger, p BridgeProblem) (
 
 // ForgetBridgeProblems deletes the records of problems with these paths.
 func ForgetBridgeProblems(ctx context.Context, l *ledger.Ledger, paths []string) error {
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		for _, path := range paths {
 			if _, err := t.Exec(`DELETE FROM bridge_problems WHERE path = ?`, path); err != nil {
 				return err

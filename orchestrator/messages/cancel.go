@@ -5,6 +5,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -12,7 +13,7 @@ import (
 // cancelled. by is the agent that asks, "" the administrator. Errors: not_found, also if by has neither sent nor got the
 // message; permission_denied if by got it; conflict if it is delivered, being delivered, or has ended otherwise.
 func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []orchestrator.Message, err error) {
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		cancelled = nil
 		conf, err := t.Config()
 		if err != nil {

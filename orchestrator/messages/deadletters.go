@@ -61,7 +61,7 @@ func (f *DeadLetterFilter) args(l *ledger.Ledger, c *store.Conn) ([]any, error) 
 // permission_denied if by got it; conflict if it is no dead letter; unknown_recipient if still nobody has the recipient's name;
 // unknown_sender if it was refused for its sender's name, which still nobody has.
 func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []orchestrator.Message, err error) {
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		replayed = nil
 		conf, err := t.Config()
 		if err != nil {

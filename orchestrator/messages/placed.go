@@ -29,7 +29,7 @@ func ReadPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, lim
 	if err != nil || len(ms) == 0 || !mark {
 		return ms, nil, more, err // who finds nothing never takes the write lock
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+	err = l.Write(ctx, store.Of(agent), func(t *ledger.Tx) (err error) {
 		t.Quiet, fresh = true, nil
 		conf, err := t.Config()
 		if err != nil {

@@ -204,7 +204,11 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 	if err != nil || len(dead) == 0 {
 		return false, err
 	}
-	return true, l.Write(ctx, func(t *ledger.Tx) error {
+	recipients := make([]string, len(dead))
+	for i := range dead {
+		recipients[i] = dead[i].recipient
+	}
+	return true, l.Write(ctx, store.Of(recipients...), func(t *ledger.Tx) error {
 		list, err := leases(t.Conn, ofProcess, here, recipient)
 		if err != nil {
 			return err

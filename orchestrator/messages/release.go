@@ -15,7 +15,7 @@ import (
 // waits for it gets it. by is the agent that asks, "" the administrator. released is false if the message was unread already.
 // Errors: not_found, also if it is not to by; conflict if it was acknowledged, is not delivered, or is in no inbox.
 func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, released bool, err error) {
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		released = false
 		conf, err := t.Config()
 		if err != nil {
@@ -102,7 +102,7 @@ func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (releas
 	for len(ids) > 0 && err == nil {
 		n := min(len(ids), releaseBatch)
 		var some []string
-		err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+		err = l.Write(ctx, store.Of(agent), func(t *ledger.Tx) (err error) {
 			some, err = releaseSome(t, ids[:n], agent, by)
 			return err
 		})

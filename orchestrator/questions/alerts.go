@@ -64,7 +64,7 @@ func AlertUser(ctx context.Context, l *ledger.Ledger, d AlertDraft) (a Alert, pu
 	if len(d.Body) > maxSignal {
 		return a, 0, orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed", len(d.Body), maxSignal)
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		a, pushed, err = alertUser(t, &d)
 		return err
 	})
@@ -171,7 +171,7 @@ func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) e
 	if len(body) > maxSignal {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed", len(body), maxSignal)
 	}
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		n, err := t.Exec(`UPDATE signal_alerts SET body = ?, sealed_at = ? WHERE alert_id = ? AND body = ?`, body, t.Now, id, old)
 		if err != nil || n > 0 {
 			return err

@@ -21,7 +21,7 @@ func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q
 	if len(answer) > maxAnswerBytes || answer == "" {
 		return q, orchestrator.Errorf(orchestrator.InvalidParams, "the answer has %d bytes; it must have 1 to %d", len(answer), maxAnswerBytes)
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		state, _, err := t.Text(`SELECT state FROM signal_devices WHERE device_id = ?`, device)
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func CheckAnswerText(text string) error {
 // Cancel takes a question back. by is the agent that asks for it, "" the administrator. Errors: not_found, also for a question
 // of somebody else; conflict, with the status in the error's Details, if the question is not pending.
 func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err error) {
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if q, err = mustQuestion(t, id); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duratio
 
 // AnswerRead notes when the asker first read the answer to a question. Errors: not_found; conflict if there is no answer.
 func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		q, err := mustQuestion(t, id)
 		if err != nil {
 			return err
@@ -169,7 +169,7 @@ func answerRead(t *ledger.Tx, q Question) error {
 // pushed again, unless its time is over. answer is the forged one: another that has come meanwhile is not touched. Error:
 // not_found.
 func RefuseAnswer(ctx context.Context, l *ledger.Ledger, id, answer, why string) error {
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		q, err := mustQuestion(t, id)
 		if err != nil || q.Status != Answered || q.Answer != answer || q.ReadAt != "" || q.ReturnedAt != "" {
 			return err

@@ -166,7 +166,7 @@ func DeviceOfToken(ctx context.Context, l *ledger.Ledger, token string) (d Devic
 func seen(ctx context.Context, l *ledger.Ledger, device string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		t.Quiet = true
 		_, err := t.Exec(`UPDATE signal_devices SET seen_at = ? WHERE device_id = ?`, t.Now, device)
 		return err
@@ -175,7 +175,7 @@ func seen(ctx context.Context, l *ledger.Ledger, device string) error {
 
 // changeDevice changes a device within a transaction that makes every process look at the devices again.
 func changeDevice(ctx context.Context, l *ledger.Ledger, id string, change func(t *ledger.Tx, d *Device) error) (d Device, err error) {
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if d, err = device(t.Conn, id); err != nil {
 			return err
 		}
@@ -336,7 +336,7 @@ func SetNtfy(ctx context.Context, l *ledger.Ledger, n NtfyConfig) (d Device, err
 	}
 	var key [32]byte
 	rand.Read(key[:]) // never fails; see crypto/rand
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if _, err := t.Exec(`
 			INSERT INTO signal_devices (device_id, name, kind, state, created_at, approved_at, push_host) VALUES (?1, ?2, ?3, 'active', ?4, ?4, ?2)
 			ON CONFLICT (device_id) DO UPDATE SET name = ?2, state = 'active', approved_at = ?4, revoked_at = '', push_host = ?2, push_problem = ''`,

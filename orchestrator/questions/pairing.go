@@ -39,7 +39,7 @@ func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string
 	rand.Read(random[:]) // never fails; see crypto/rand
 	code = inGroups(random[:], pairingLength)
 	plain := ungrouped(code)
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		t.Traced = true
 		conf, err := t.Config()
 		if err != nil {
@@ -104,7 +104,7 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 	if err != nil {
 		return d, "", err
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
 		if right, err = usePairing(t, plain); err != nil || !right {
 			return err // the try counts
 		}
@@ -178,7 +178,7 @@ func VAPIDPublicKey(ctx context.Context, l *ledger.Ledger) (key string, err erro
 	if err != nil || key != "" {
 		return key, err
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		key, _, err = vapidKeys(t)
 		return err
 	})

@@ -111,7 +111,7 @@ func Ask(ctx context.Context, l *ledger.Ledger, d Draft) (q Question, pushed int
 	if d.TTL < time.Second || d.TTL > orchestrator.MaxTTL {
 		return q, 0, orchestrator.Errorf(orchestrator.InvalidParams, "ttl: %s is out of bounds: 1 second to %s", orchestrator.FormatDuration(d.TTL), orchestrator.FormatDuration(orchestrator.MaxTTL))
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		q, pushed, err = askUser(t, &d)
 		return err
 	})
@@ -240,7 +240,7 @@ func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err erro
 	if err != nil || q.Status != Pending || q.ExpiresAt > orchestrator.Stamp(l.Now()) {
 		return q, err
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		q, err = mustQuestion(t, id)
 		return err
 	})

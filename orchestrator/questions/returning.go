@@ -87,7 +87,7 @@ func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
 	if err != nil {
 		return err
 	}
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		t.AsUser = true
 		defer func() { t.AsUser = false }()
 		q, err := mustQuestion(t, back.Question)

@@ -75,7 +75,7 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 		return nil, nil
 	}
 	own := edges{names: names, filtered: o.Filter.Sender != "", posts: o.Posts}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.In(store.Waiting), func(t *ledger.Tx) error {
 		ids = nil
 		if _, err := t.Exec(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(longestWait))); err != nil {
 			return err
@@ -118,7 +118,7 @@ func withdrawWait(ctx context.Context, l *ledger.Ledger, o *Options, failure err
 	}
 	ctx, cancel := ledger.Afterwards(ctx, failure, l.Busy)
 	defer cancel()
-	if err := l.Write(ctx, func(t *ledger.Tx) error { return endWait(t, o.edges) }); err != nil {
+	if err := l.Write(ctx, store.Shared, func(t *ledger.Tx) error { return endWait(t, o.edges) }); err != nil {
 		l.Log.Warn("a wait that has ended still counts in the search for circles, until its timeout", "error", err)
 	}
 }

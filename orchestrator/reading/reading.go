@@ -127,7 +127,11 @@ func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) er
 	if len(ms) == 0 {
 		return nil
 	}
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	readers := make([]string, len(ms))
+	for i := range ms {
+		readers[i] = cmp.Or(ms[i].Reader, ms[i].Recipient)
+	}
+	return l.Write(ctx, store.Of(readers...), func(t *ledger.Tx) error {
 		for i := range ms {
 			m := &ms[i]
 			if m.IsPost() {

@@ -154,7 +154,7 @@ func register(ctx context.Context, l *ledger.Ledger, name string) error {
 	if err != nil || conf.Agents[name] != nil {
 		return err
 	}
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		_, err := agents.Acting(t, name)
 		return err
 	})
@@ -184,7 +184,7 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 	var first []int64
 	for again := true; again; {
 		var behind bool
-		err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+		err = l.Write(ctx, store.Of(o.Recipient), func(t *ledger.Tx) (err error) {
 			t.Quiet = true
 			ms, more, behind = nil, false, false
 			if again, err = delivery.Tidy(t); err != nil || again {

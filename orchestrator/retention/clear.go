@@ -116,7 +116,7 @@ func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (i
 		}
 		var n int64
 		var removed map[orchestrator.Status]int64
-		err := l.Write(ctx, func(t *ledger.Tx) (err error) {
+		err := l.Write(ctx, store.In(store.Clearing), func(t *ledger.Tx) (err error) {
 			t.Removed = map[orchestrator.Status]int64{}
 			n, err = step(t)
 			removed = t.Removed

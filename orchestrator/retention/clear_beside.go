@@ -25,7 +25,7 @@ func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string, done func(
 			return err
 		}
 		var removed map[orchestrator.Status]int64
-		err = l.Write(ctx, func(t *ledger.Tx) error {
+		err = l.Write(ctx, store.In(store.Clearing), func(t *ledger.Tx) error {
 			t.Removed = map[orchestrator.Status]int64{}
 			removed = t.Removed
 			if err := t.SetBatch(seqs...); err != nil {
@@ -75,7 +75,7 @@ func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string
 		}
 		last = rows[len(rows)-1]
 		var deleted int64
-		err = l.Write(ctx, func(t *ledger.Tx) error {
+		err = l.Write(ctx, store.In(store.Clearing), func(t *ledger.Tx) error {
 			deleted = 0
 			for _, row := range rows {
 				gone, err := t.Exec(`DELETE FROM `+table+` WHERE `+over+` AND rowid = ?2`, cutoff, row)

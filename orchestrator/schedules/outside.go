@@ -103,7 +103,7 @@ func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState
 		}
 		return TrustState{}, err
 	}
-	err := l.Write(ctx, func(t *ledger.Tx) error {
+	err := l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		id, _, err := t.Text(`SELECT value FROM settings WHERE key = '` + store.DatabaseID + `'`)
 		if err != nil {
 			return err

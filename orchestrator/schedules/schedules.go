@@ -47,7 +47,7 @@ func Add(ctx context.Context, l *ledger.Ledger, s orchestrator.Schedule) (orches
 		return orchestrator.Schedule{}, err
 	}
 	s.Name, s.Enabled, s.LastRunAt = name, true, ""
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		s.CreatedAt = t.Now
 		_, err := t.Exec(`
 			INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?)
@@ -64,7 +64,7 @@ func Add(ctx context.Context, l *ledger.Ledger, s orchestrator.Schedule) (orches
 
 // Remove deletes a schedule. Error: not_found.
 func Remove(ctx context.Context, l *ledger.Ledger, name string) error {
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		n, err := t.Exec(`DELETE FROM schedules WHERE name = ?`, name)
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func Remove(ctx context.Context, l *ledger.Ledger, name string) error {
 // later one: so only one of several daemons runs it.
 func ClaimRun(ctx context.Context, l *ledger.Ledger, name string, at time.Time) (mine bool, err error) {
 	slot := orchestrator.Stamp(at)
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		n, err := t.Exec(`UPDATE schedules SET last_run_at = ?1 WHERE name = ?2 AND last_run_at < ?1 AND enabled = 1`, slot, name)
 		mine = n > 0
 		return err

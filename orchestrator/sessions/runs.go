@@ -85,7 +85,7 @@ type Begun struct {
 // The caller must hold the lock under which the agent's sessions run, so that none runs now. If the tables say that one does,
 // it was lost with the process that watched it; Begin ends it, and keeps lost as its last output.
 func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun, err error) {
-	err = s.ledger.Write(ctx, func(t *ledger.Tx) error {
+	err = s.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		begun = nil
 		conf, err := t.Config()
 		if err != nil {
@@ -199,7 +199,7 @@ func sessionEnded(t *ledger.Tx, agent, outcome string) error {
 // one that never started.
 func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
 	b.span.Set("pid", pid)
-	return s.ledger.Write(ctx, func(t *ledger.Tx) error {
+	return s.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		if _, err := t.Exec(`UPDATE agent_runs SET pid = ? WHERE agent = ? AND starts = ? AND state = 'running'`, pid, b.Agent.Name, b.starts); err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ type RunEnd struct {
 // last wait there, it is given up until there is a new message, and the manager is told. The agent is idle from then on, unless
 // it has said itself what it is.
 func (s *Sessions) End(ctx context.Context, b *Begun, e RunEnd) error {
-	return s.ledger.Write(ctx, func(t *ledger.Tx) error { return endRun(t, b, e) })
+	return s.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error { return endRun(t, b, e) })
 }
 
 func endRun(t *ledger.Tx, b *Begun, e RunEnd) error {

@@ -70,6 +70,7 @@ const (
 // Request is work to be done in a write transaction, which it may share with others. It is used once.
 type Request struct {
 	Ctx    context.Context
+	Scope  Scope
 	Work   Work
 	closes bool // does nothing at all, but is the last
 	state  requestState

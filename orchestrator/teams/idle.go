@@ -9,6 +9,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
 )
 
 // IdleNotice returns the message that says that an agent's turn in a session has ended, and why if reason is not empty. It has
@@ -46,7 +47,7 @@ func EndTurn(ctx context.Context, l *ledger.Ledger, lead string, notice orchestr
 			return ended, err
 		}
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
 		ended, err = endTurn(t, lead, notice)
 		return err
 	})

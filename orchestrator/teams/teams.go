@@ -119,7 +119,7 @@ func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (Sent, er
 // writeToTeam runs a send whose refusal left a dead letter behind, which must be committed.
 func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) (sent Sent, refusal, err error)) (sent Sent, err error) {
 	var refusal error
-	err = l.Write(ctx, func(t *ledger.Tx) (err error) {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
 		sent, refusal, err = send(t)
 		return err
 	})
@@ -260,7 +260,7 @@ func TakePart(ctx context.Context, l *ledger.Ledger, j agents.Joining, began boo
 	if err != nil || settled {
 		return err
 	}
-	return l.Write(ctx, func(t *ledger.Tx) error {
+	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if _, err := agents.Acting(t, j.Agent); err != nil {
 			return err
 		}

@@ -132,7 +132,7 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 	if o.Peek || o.Agent == "" {
 		return read, nil
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Of(o.Agent), func(t *ledger.Tx) error {
 		if err := messages.MarkPostsRead(t, o.Agent, read.Posts); err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func Rename(ctx context.Context, l *ledger.Ledger, c Change, name string, notice
 	if err := checkThreadName(name); err != nil {
 		return th, false, err
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if th, err = openThread(t, &c); err != nil {
 			return err
 		}

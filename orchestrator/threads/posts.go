@@ -11,6 +11,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -66,7 +67,7 @@ func Post(ctx context.Context, l *ledger.Ledger, p PostDraft) (posted Posted, er
 			p.Mentions[i] = folded // what is no name takes no part
 		}
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		posted, err = post(t, &p)
 		return err
 	})

@@ -81,7 +81,7 @@ func Create(ctx context.Context, l *ledger.Ledger, d Draft) (th Thread, err erro
 			names = append(names, p)
 		}
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf, err := agents.Acting(t, d.Creator)
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func AddParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent strin
 	if agent, err = checkParticipant(agent); err != nil {
 		return th, false, err
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if th, err = openThread(t, &c); err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent st
 	if agent, err = orchestrator.CheckName("participant", agent); err != nil {
 		return th, err
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if th, err = openThread(t, &c); err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thr
 	if err := checkLine("the summary", end.Summary, orchestrator.MaxText); err != nil {
 		return th, err
 	}
-	err = l.Write(ctx, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if th, err = openThread(t, &c); err != nil {
 			return err
 		}

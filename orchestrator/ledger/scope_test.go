@@ -1,0 +1,45 @@
+package ledger_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
+)
+
+// TestConfigurationIsChangedAlone: a request that changes the configuration runs again alone, also if it hides that it could not,
+// and what its first run did is undone.
+func TestConfigurationIsChangedAlone(t *testing.T) {
+	t.Parallel()
+	e, err := router.Open(t.Context(), ledger.Options{Path: filepath.Join(t.TempDir(), "mail.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for _, c := range []struct {
+		name  string
+		scope store.Scope
+		runs  int64
+	}{{"alone", store.Alone, 1}, {"shared", store.Shared, 2}, {"of", store.Of("worker"), 2}, {"in", store.In(store.Tidying), 2}} {
+		runs := int64(0)
+		if err := e.Write(t.Context(), c.scope, func(tx *ledger.Tx) error {
+			runs++
+			if err := tx.StoreSetting("runs."+c.name, "written"); err != nil {
+				return err
+			}
+			_, err := tx.Apart(tx.ConfigChanged)
+			return err
+		}); err != nil || runs != c.runs {
+			t.Errorf("%s: ran %d times, not %d; error %v", c.name, runs, c.runs, err)
+		}
+		stored := int64(0)
+		if err := e.Look(t.Context(), func(conn *store.Conn) (err error) {
+			stored, err = conn.Number(`SELECT count(*) FROM settings WHERE key = ?`, "runs."+c.name)
+			return err
+		}); err != nil || stored != 1 {
+			t.Errorf("%s: %d rows stored; error %v", c.name, stored, err)
+		}
+	}
+}
