@@ -30,6 +30,10 @@ func (c *Card) OnlyReads() bool { return len(c.Tables.Write) == 0 }
 type Tables struct {
 	Read  []string `yaml:"read" json:"read"`
 	Write []string `yaml:"write" json:"write"`
+
+	// Records says what the command does to all kinds of records, whose Parts name the tables that it touches by that: "due"
+	// is what has a time that has come, "old" what retention deletes, "removed" what is over when an agent is removed.
+	Records []string `yaml:"records,omitempty" json:"records,omitempty"`
 }
 
 const fence = "---\n"
@@ -63,6 +67,8 @@ func parseCard(front, body string) (*Card, error) {
 		return nil, fmt.Errorf("front matter: command, agent, action and description must be there")
 	case !slices.Contains([]string{"self", "admin"}, card.Rights):
 		return nil, fmt.Errorf("front matter: rights is %q; it is self or admin", card.Rights)
+	case slices.ContainsFunc(card.Tables.Records, func(word string) bool { return !slices.Contains([]string{"due", "old", "removed"}, word) }):
+		return nil, fmt.Errorf("front matter: records is %q; it has due, old and removed", card.Tables.Records)
 	case body == "":
 		return nil, fmt.Errorf("there is no text below the front matter")
 	}

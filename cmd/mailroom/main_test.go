@@ -79,6 +79,7 @@ func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error
 	if err != nil {
 		return func() error { return err }
 	}
+	records := recordTables(l, card.Tables.Records)
 	var mu sync.Mutex // deliveries run in goroutines of their own
 	var strays []string
 	stop := l.Watch(func(op, table string) {
@@ -90,7 +91,7 @@ func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error
 			return // an agent's view, which comes and goes with the agent
 		}
 		standing := slices.Contains(standingTables, table) && (op == "read" || len(card.Tables.Write) > 0 || strings.HasSuffix(table, "_trace"))
-		if standing || slices.Contains(allowed, table) {
+		if standing || slices.Contains(allowed, table) || slices.Contains(records, table) {
 			return
 		}
 		mu.Lock()
@@ -108,6 +109,22 @@ func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error
 		}
 		return nil
 	}
+}
+
+// recordTables are the tables that the Parts name for what a command does to all kinds of records.
+func recordTables(l *ledger.Ledger, does []string) (tables []string) {
+	for _, p := range l.Parts {
+		removed := slices.Contains(does, "removed") && (p.Forget != nil || p.AgentRemoved != nil)
+		if p.Chore != nil && (removed || slices.Contains(does, "due")) {
+			tables = append(tables, p.Chore.Table)
+		}
+		for _, rows := range p.Over {
+			if removed || slices.Contains(does, "old") {
+				tables = append(tables, rows.Table)
+			}
+		}
+	}
+	return tables
 }
 
 // TestScripts runs every script below testdata/script.

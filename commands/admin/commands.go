@@ -67,6 +67,9 @@ func (r CommandsResult) Text(w *commands.Text) {
 		w.Block("", "", r.Command.Text)
 		w.Printf("\nrights: %s · reads: %s · writes: %s\n", r.Command.Rights,
 			orNothing(r.Command.Tables.Read), orNothing(r.Command.Tables.Write))
+		if records := r.Command.Tables.Records; len(records) > 0 {
+			w.Printf("and the tables of questions, threads and other records, for what is %s\n", strings.Join(records, " or "))
+		}
 		return
 	}
 	rows := make([][]string, len(r.Commands))
