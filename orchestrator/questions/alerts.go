@@ -73,11 +73,7 @@ func AlertUser(ctx context.Context, l *ledger.Ledger, d AlertDraft) (a Alert, pu
 
 func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 	if d.MessageID != "" {
-		found := false
-		err = t.Query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+ofMessage, func(row store.Row) error {
-			a, found = scanAlert(row), true
-			return nil
-		}, d.MessageID)
+		a, found, err := alertBy(t.Conn, ofMessage, d.MessageID)
 		if err != nil || found {
 			return a, 0, err
 		}
@@ -127,18 +123,23 @@ func mayTell(t *ledger.Tx, sender string) error {
 
 // GetAlert returns an alert by its id. Error: not_found.
 func GetAlert(ctx context.Context, l *ledger.Ledger, id string) (a Alert, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
+	err = l.Read(ctx, func(c *store.Conn) (err error) {
 		found := false
-		err := c.Query(`SELECT `+alertColumns+` FROM signal_alerts WHERE alert_id = ?`, func(row store.Row) error {
-			a, found = scanAlert(row), true
-			return nil
-		}, id)
-		if err == nil && !found {
-			err = orchestrator.Errorf(orchestrator.NotFound, "there is no alert %q", orchestrator.Clip(id))
+		if a, found, err = alertBy(c, `alert_id = ?`, id); err == nil && !found {
+			err = noAlert(id)
 		}
 		return err
 	})
 	return a, err
+}
+
+func noAlert(id string) error {
+	return orchestrator.Errorf(orchestrator.NotFound, "there is no alert %q", orchestrator.Clip(id))
+}
+
+// alertBy finds an alert by a condition that names one.
+func alertBy(c *store.Conn, where, arg string) (a Alert, found bool, err error) {
+	return store.First(c, scanAlert, `SELECT `+alertColumns+` FROM signal_alerts WHERE `+where, arg)
 }
 
 // Alerts returns the alerts since a time, newest first, at most limit of them. The zero time means all.
@@ -155,14 +156,8 @@ func Alerts(ctx context.Context, l *ledger.Ledger, since time.Time, limit int) (
 }
 
 // alerts returns those that fulfil a condition, whose parameter is ?2, in an order that an index has.
-func alerts(c *store.Conn, limit int, where, arg string) (list []Alert, err error) {
-	list = []Alert{}
-	err = c.Query(`SELECT `+alertColumns+` FROM signal_alerts WHERE `+where+` LIMIT +?1`,
-		func(row store.Row) error {
-			list = append(list, scanAlert(row))
-			return nil
-		}, limit, arg)
-	return list, err
+func alerts(c *store.Conn, limit int, where, arg string) ([]Alert, error) {
+	return store.List(c, scanAlert, `SELECT `+alertColumns+` FROM signal_alerts WHERE `+where+` LIMIT +?1`, limit, arg)
 }
 
 // ReplaceAlert replaces the body of an alert, if it still has the body old. It is for alerts that no device could read, which
@@ -183,7 +178,7 @@ func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) e
 		case found:
 			return orchestrator.Errorf(orchestrator.Conflict, "the alert %q was sealed anew by somebody else", orchestrator.Clip(id))
 		}
-		return orchestrator.Errorf(orchestrator.NotFound, "there is no alert %q", orchestrator.Clip(id))
+		return noAlert(id)
 	})
 }
 
@@ -196,15 +191,11 @@ const (
 // SignalsFor returns what a device shows: pending questions, oldest first and at most 200, and the newest 50 alerts. What was
 // sealed before the device was approved is left out, since the device cannot read it.
 func SignalsFor(ctx context.Context, l *ledger.Ledger, d Device) (questions []Question, alerts []Alert, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		questions = []Question{}
+	err = l.Read(ctx, func(c *store.Conn) (err error) {
 		// Each asker has its turn, so that one with many questions hides nobody's.
-		err := c.Query(`SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn
-			FROM signal_questions WHERE status = 'pending' AND expires_at > ? AND (encrypted = 0 OR created_at >= ?)) AS q
-			ORDER BY turn LIMIT +?`, func(row store.Row) error {
-			questions = append(questions, scanQuestion(row))
-			return nil
-		}, orchestrator.Stamp(l.Now()), d.ApprovedAt, shownQuestions)
+		questions, err = store.List(c, scanQuestion, `SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn
+				FROM signal_questions WHERE status = 'pending' AND expires_at > ? AND (encrypted = 0 OR created_at >= ?)) AS q
+			ORDER BY turn LIMIT +?`, orchestrator.Stamp(l.Now()), d.ApprovedAt, shownQuestions)
 		slices.SortFunc(questions, func(a, b Question) int {
 			return cmp.Or(strings.Compare(a.CreatedAt, b.CreatedAt), strings.Compare(a.ID, b.ID))
 		})

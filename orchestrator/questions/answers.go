@@ -194,12 +194,7 @@ const expiredQuestions = 100
 
 // expireQuestions ends questions whose time has passed. One whose id is no text cannot be named, and is passed over.
 func expireQuestions(t *ledger.Tx) (more bool, err error) {
-	var list []Question
-	err = t.Query(`SELECT `+questionColumns+` FROM signal_questions WHERE status = 'pending' AND expires_at <= ? AND question_id < x'' ORDER BY expires_at LIMIT +?`,
-		func(row store.Row) error {
-			list = append(list, scanQuestion(row))
-			return nil
-		}, t.ClockText, expiredQuestions)
+	list, err := questionsBy(t.Conn, `status = 'pending' AND expires_at <= ? AND question_id < x'' ORDER BY expires_at LIMIT +?`, t.ClockText, expiredQuestions)
 	if err != nil {
 		return false, err
 	}
@@ -214,11 +209,7 @@ func expireQuestions(t *ledger.Tx) (more bool, err error) {
 // withdrawQuestions takes back what a name has asked the user and nobody has answered, and answers that it has not read, or that
 // have not gone back to it: they are for nobody else.
 func withdrawQuestions(t *ledger.Tx, name string) error {
-	var open []Question
-	err := t.Query(`SELECT `+questionColumns+` FROM signal_questions WHERE asker = ? AND status = 'pending'`, func(row store.Row) error {
-		open = append(open, scanQuestion(row))
-		return nil
-	}, name)
+	open, err := questionsBy(t.Conn, `asker = ? AND status = 'pending'`, name)
 	if err != nil {
 		return err
 	}

@@ -108,22 +108,15 @@ func newSignalID(prefix string, now time.Time) (string, error) {
 
 // Devices returns all devices, oldest first, revoked ones included.
 func Devices(ctx context.Context, l *ledger.Ledger) (list []Device, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		list = []Device{}
-		return c.Query(`SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`, func(row store.Row) error {
-			list = append(list, scanDevice(row))
-			return nil
-		})
+	err = l.Read(ctx, func(c *store.Conn) (err error) {
+		list, err = store.List(c, scanDevice, `SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`)
+		return err
 	})
 	return list, err
 }
 
-func device(c *store.Conn, id string) (d Device, err error) {
-	found := false
-	err = c.Query(`SELECT `+deviceColumns+` FROM signal_devices WHERE device_id = ?`, func(row store.Row) error {
-		d, found = scanDevice(row), true
-		return nil
-	}, id)
+func device(c *store.Conn, id string) (Device, error) {
+	d, found, err := store.First(c, scanDevice, `SELECT `+deviceColumns+` FROM signal_devices WHERE device_id = ?`, id)
 	if err == nil && !found {
 		err = orchestrator.Errorf(orchestrator.NotFound, "there is no device %q", orchestrator.Clip(id)).WithHint("`mailroom signal device list` shows them")
 	}
@@ -236,12 +229,8 @@ func HasDevice(c *store.Conn) (bool, error) {
 
 // endUnreadable takes back the questions that no device is left to read: who asked would wait in vain.
 func endUnreadable(t *ledger.Tx) error {
-	var list []Question
-	err := t.Query(`SELECT `+questionColumns+` FROM signal_questions q WHERE status = 'pending' AND encrypted <> 0 AND NOT EXISTS (
-		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind = '`+DeviceApp+`' AND d.approved_at <= q.created_at)`, func(row store.Row) error {
-		list = append(list, scanQuestion(row))
-		return nil
-	})
+	list, err := questionsBy(t.Conn, `status = 'pending' AND encrypted <> 0 AND NOT EXISTS (
+		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind = '`+DeviceApp+`' AND d.approved_at <= signal_questions.created_at)`)
 	for i := range list {
 		if err == nil {
 			err = endQuestion(t, &list[i], Cancelled, "", "no phone is left that can read it")

@@ -125,12 +125,9 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 
 // usePairing reports whether a code is right, and uses it up, or one of its tries.
 func usePairing(t *ledger.Tx, code string) (right bool, err error) {
-	var hash string
-	err = t.Query(`SELECT secret_hash FROM signal_pairings WHERE selector = ? AND expires_at > ? AND expires_at <= ? AND tries < ?`, func(row store.Row) error {
-		hash = row.Text(0)
-		return nil
-	}, code[:pairingSelector], t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife)), pairingTries)
-	if err != nil || hash == "" {
+	hash, found, err := t.Text(`SELECT secret_hash FROM signal_pairings WHERE selector = ? AND expires_at > ? AND expires_at <= ? AND tries < ?`,
+		code[:pairingSelector], t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife)), pairingTries)
+	if err != nil || !found {
 		return false, err
 	}
 	t.Traced = true

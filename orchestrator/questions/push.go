@@ -18,16 +18,13 @@ const pushTimeout = 30
 
 // readDevices reads the devices that can be pushed to, as recipients.
 func readDevices(c *store.Conn) (list []*ledger.Agent, err error) {
-	err = c.Query(`SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host <> '' AND push_problem = ''
-		ORDER BY device_id`, func(row store.Row) error {
+	return store.List(c, func(row store.Row) *ledger.Agent {
 		id, scheme := row.Text(0), "push:"
 		if row.Text(1) == DeviceNtfy {
 			scheme = "ntfy:"
 		}
-		list = append(list, &ledger.Agent{Name: push.DevicePrefix + id, Deliver: scheme + id, TimeoutSeconds: pushTimeout})
-		return nil
-	})
-	return list, err
+		return &ledger.Agent{Name: push.DevicePrefix + id, Deliver: scheme + id, TimeoutSeconds: pushTimeout}
+	}, `SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host <> '' AND push_problem = '' ORDER BY device_id`)
 }
 
 // pushSecret is the Secret of an attempt at a device.

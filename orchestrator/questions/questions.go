@@ -194,13 +194,14 @@ func noteSignal(t *ledger.Tx, id string, name tracing.EventName, before, after, 
 // ofMessage is the condition for what a message asked or told. SQLite uses a partial index only where its condition stands.
 const ofMessage = `message_id = ? AND message_id <> ''`
 
-// questionBy finds a question.
-func questionBy(c *store.Conn, where string, args ...any) (q Question, found bool, err error) {
-	err = c.Query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+where, func(row store.Row) error {
-		q, found = scanQuestion(row), true
-		return nil
-	}, args...)
-	return q, found, err
+// questionBy finds a question by a condition that names one.
+func questionBy(c *store.Conn, where, arg string) (q Question, found bool, err error) {
+	return store.First(c, scanQuestion, `SELECT `+questionColumns+` FROM signal_questions WHERE `+where, arg)
+}
+
+// questionsBy returns the questions that fulfil a condition, which may be followed by an order.
+func questionsBy(c *store.Conn, where string, args ...any) ([]Question, error) {
+	return store.List(c, scanQuestion, `SELECT `+questionColumns+` FROM signal_questions WHERE `+where, args...)
 }
 
 // mustQuestion returns a question as it is now: one whose time has passed has expired, be it written or not.

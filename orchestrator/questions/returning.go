@@ -18,13 +18,9 @@ import (
 // Unreturned returns the answered questions that came from a message, and whose answers were not yet sent back to its sender.
 // It returns at most 100, by id; after is the last id of the call before, "" at first.
 func Unreturned(ctx context.Context, l *ledger.Ledger, after string) (list []Question, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		list = nil
-		return c.Query(`SELECT `+questionColumns+` FROM signal_questions WHERE `+unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
-			func(row store.Row) error {
-				list = append(list, scanQuestion(row))
-				return nil
-			}, after)
+	err = l.Read(ctx, func(c *store.Conn) (err error) {
+		list, err = questionsBy(c, unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`, after)
+		return err
 	})
 	return list, err
 }

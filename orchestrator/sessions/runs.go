@@ -49,19 +49,17 @@ func Output(l *ledger.Ledger, agent string) string {
 
 // LastRun returns the last run of an agent's start command; nil if there was none.
 func LastRun(c *store.Conn, agent string) (run *Run, err error) {
-	err = c.Query(`
-		SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts
-		FROM agent_runs WHERE agent = ?`, func(row store.Row) error {
-		run = &Run{
+	run, _, err = store.First(c, func(row store.Row) *Run {
+		r := &Run{
 			State: RunState(row.Text(0)), Since: row.Text(2), StartedAt: row.Text(1), Instance: row.Text(3),
 			PID: int(row.Int(4)), Outcome: row.Text(5), Failures: row.Int(6), NextAt: row.Text(7),
 			Through: row.Int(8), Starts: row.Int(9),
 		}
-		if run.State == Running {
-			run.Since = run.StartedAt
+		if r.State == Running {
+			r.Since = r.StartedAt
 		}
-		return nil
-	}, agent)
+		return r
+	}, `SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts FROM agent_runs WHERE agent = ?`, agent)
 	return run, err
 }
 
@@ -71,7 +69,6 @@ type Begun struct {
 	MessageID   string // of the first message that it is started for
 	Unread      int    // messages that it is started for
 	Traceparent string // of the run, W3C Trace Context
-	StartedAt   string
 
 	starts int64
 	unread []string // of its inbox
@@ -122,7 +119,7 @@ func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked 
 	if err != nil {
 		return nil, err
 	}
-	b := &Begun{Agent: *a, MessageID: m.first, Unread: m.count, StartedAt: t.Now, starts: 1, unread: m.unread}
+	b := &Begun{Agent: *a, MessageID: m.first, Unread: m.count, starts: 1, unread: m.unread}
 	failures := int64(0)
 	if run != nil {
 		b.starts, m.through = run.Starts+1, max(m.through, run.Through)

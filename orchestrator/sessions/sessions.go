@@ -36,7 +36,6 @@ type Session struct {
 	Agent     string
 	Command   bool      // it has a start command; otherwise only Stopped counts
 	Running   bool      // it runs, for all that the tables tell
-	PID       int       // of the command that runs
 	StartedAt string    // of the last run
 	Stopped   string    // since when the agent has stopped; "" when it has not
 	Wanted    bool      // there are messages for it, and it may be started now
@@ -97,7 +96,7 @@ func (s *Sessions) lookAt(c *store.Conn, conf *ledger.Config, a *ledger.Agent, l
 		return one, err
 	}
 	if run != nil {
-		one.Running, one.PID, one.StartedAt = run.State == Running, run.PID, run.StartedAt
+		one.Running, one.StartedAt = run.State == Running, run.StartedAt
 	}
 	if one.Running || one.Stopped != "" {
 		return one, nil

@@ -126,15 +126,30 @@ func (c *Conn) Query(query string, each func(row Row) error, args ...any) (err e
 	}
 }
 
-// Text returns the first column of the first row as text; found is false when there is no row.
-func (c *Conn) Text(query string, args ...any) (value string, found bool, err error) {
+// List runs one statement and returns what scan makes of each row; the list is never nil.
+func List[T any](c *Conn, scan func(row Row) T, query string, args ...any) ([]T, error) {
+	list := []T{}
+	err := c.Query(query, func(row Row) error {
+		list = append(list, scan(row))
+		return nil
+	}, args...)
+	return list, err
+}
+
+// First runs one statement and returns what scan makes of its first row; found is false when there is no row.
+func First[T any](c *Conn, scan func(row Row) T, query string, args ...any) (value T, found bool, err error) {
 	err = c.Query(query, func(row Row) error {
 		if !found {
-			value, found = row.Text(0), true
+			value, found = scan(row), true
 		}
 		return nil
 	}, args...)
 	return value, found, err
+}
+
+// Text returns the first column of the first row as text; found is false when there is no row.
+func (c *Conn) Text(query string, args ...any) (value string, found bool, err error) {
+	return First(c, func(row Row) string { return row.Text(0) }, query, args...)
 }
 
 // Number returns the first column of the first row as an integer, 0 when there is no row.

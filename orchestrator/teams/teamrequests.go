@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"mailroom/orchestrator"
@@ -63,25 +64,16 @@ func scanRequest(row store.Row) requestOf {
 }
 
 // openRequests lists what a responder was asked in a session and has not answered, oldest first.
-func openRequests(c *store.Conn, session, responder string) (list []requestOf, err error) {
-	err = c.Query(`
+func openRequests(c *store.Conn, session, responder string) ([]requestOf, error) {
+	list, err := store.List(c, scanRequest, `
 		SELECT `+requestColumns+` FROM team_requests q
-		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.rowid`, func(row store.Row) error {
-		if q := scanRequest(row); !q.void {
-			list = append(list, q)
-		}
-		return nil
-	}, responder, session)
-	return list, err
+		WHERE q.responder = ?1 AND q.status = 'open' AND q.session_id = ?2 ORDER BY q.rowid`, responder, session)
+	return slices.DeleteFunc(list, func(q requestOf) bool { return q.void }), err
 }
 
 // requestBy returns the request that a column of team_requests names.
 func requestBy(c *store.Conn, column, id string) (q requestOf, found bool, err error) {
-	err = c.Query(`SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, func(row store.Row) error {
-		q, found = scanRequest(row), true
-		return nil
-	}, id)
-	return q, found, err
+	return store.First(c, scanRequest, `SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, id)
 }
 
 // Ask sends a request to a teammate. It is open until that teammate, and nobody else, has answered. A request to a name that

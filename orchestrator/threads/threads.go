@@ -37,7 +37,6 @@ type Thread struct {
 type Participant struct {
 	Agent       string
 	DisplayName string // what it calls itself in the thread's session; its name if it has not said
-	JoinedAt    string
 }
 
 // Has reports whether an agent takes part in the thread.
@@ -291,27 +290,19 @@ func openThread(t *ledger.Tx, c *Change) (Thread, error) {
 
 // thread returns a thread with those who take part, whatever its session.
 func thread(c *store.Conn, id string) (th Thread, found bool, err error) {
-	err = c.Query(`
-		SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads WHERE thread_id = ?`,
-		func(row store.Row) error {
-			th = Thread{
-				ID: row.Text(0), Session: row.Text(1), Name: row.Text(2), Creator: row.Text(3),
-				Status: Status(row.Text(4)), Summary: row.Text(5), CreatedAt: row.Text(6), ClosedAt: row.Text(7),
-				Participants: []Participant{},
-			}
-			found = true
-			return nil
-		}, id)
+	th, found, err = store.First(c, func(row store.Row) Thread {
+		return Thread{
+			ID: row.Text(0), Session: row.Text(1), Name: row.Text(2), Creator: row.Text(3),
+			Status: Status(row.Text(4)), Summary: row.Text(5), CreatedAt: row.Text(6), ClosedAt: row.Text(7),
+		}
+	}, `SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads WHERE thread_id = ?`, id)
 	if err != nil || !found {
 		return th, found, err
 	}
-	err = c.Query(`
-		SELECT p.agent, coalesce(nullif(s.display_name, ''), p.agent), p.joined_at
+	th.Participants, err = store.List(c, func(row store.Row) Participant { return Participant{row.Text(0), row.Text(1)} }, `
+		SELECT p.agent, coalesce(nullif(s.display_name, ''), p.agent)
 		FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent
-		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`, func(row store.Row) error {
-		th.Participants = append(th.Participants, Participant{row.Text(0), row.Text(1), row.Text(2)})
-		return nil
-	}, th.ID, th.Session, th.Creator)
+		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`, th.ID, th.Session, th.Creator)
 	return th, found, err
 }
 
