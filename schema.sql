@@ -236,7 +236,8 @@ CREATE TABLE agents (
     concurrency          INTEGER NOT NULL DEFAULT 0,   -- commands of the agent at the same time; 0: one
     allow_private        INTEGER NOT NULL DEFAULT 0,   -- 1: its webhook may lead to an address of this or a private network
     folder               TEXT NOT NULL DEFAULT '',     -- where its commands run: where the agent was added
-    disabled             TEXT NOT NULL DEFAULT ''      -- why its transport is not used any more; '': it is
+    disabled             TEXT NOT NULL DEFAULT '',     -- why its transport is not used any more; '': it is
+    host                 TEXT NOT NULL DEFAULT ''      -- machine that its files and commands are on; '': there is but one
 );
 
 -- removed_agents: names that were removed. They are nobody's: acting does not register them anew, `mailroom agent add` does.
@@ -267,7 +268,8 @@ CREATE TABLE agent_runs (
     failures          INTEGER NOT NULL DEFAULT 0,      -- runs in a row that failed
     next_at           TEXT NOT NULL DEFAULT '',        -- after a failure it is not started before
     through           INTEGER NOT NULL DEFAULT 0,      -- seq of the newest message that it was started for
-    starts            INTEGER NOT NULL DEFAULT 0       -- runs so far
+    starts            INTEGER NOT NULL DEFAULT 0,      -- runs so far
+    host              TEXT NOT NULL DEFAULT ''         -- where pid counts: machine and PID namespace
 );
 
 -- heartbeats: when an agent that has a limit to its silence was last heard of.

@@ -27,7 +27,7 @@ var engine = []string{
 }
 
 // rows are the packages below every kind of record: what changes a row, and what is sent.
-var rows = []string{"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/messages", "orchestrator/push", "orchestrator/store", "tracing"}
+var rows = []string{"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/messages", "orchestrator/process", "orchestrator/push", "orchestrator/store", "tracing"}
 
 func and(list []string, more ...string) []string { return slices.Concat(list, more) }
 
@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 
 	// The kinds of records do not know each other, but that an answer of the user may be to a team's request. Only reading
 	// delivers.
-	"orchestrator/reading":   and(rows, "orchestrator/adoption", "orchestrator/delivery", "orchestrator/process"),
+	"orchestrator/reading":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
 	"orchestrator/schedules": rows,
 	"orchestrator/RECORD":    rows,
 	"orchestrator/questions": and(rows, "orchestrator/teams"),

@@ -52,13 +52,6 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	return tracing.Record(t, e)
 }
 
-// HostOf names the machine, and the container on it, in which a process has its number: elsewhere the same number is another
-// process.
-func HostOf(p process.ID) string {
-	host, _ := os.Hostname()
-	return host + " " + p.Space
-}
-
 // Lease is a row of reading_lease.
 type Lease struct {
 	id, recipient, holder, session string
@@ -193,7 +186,7 @@ const DeadReaderPoll = time.Second
 // EndDeadReaders ends the reading leases whose process has ended, so that their messages are unread again: those of one
 // recipient, or all for "". ended reports whether there were any.
 func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (ended bool, err error) {
-	here := HostOf(process.Of(os.Getpid()))
+	here := process.Of(os.Getpid()).Host()
 	const ofProcess = `pid > 0 AND host = ?1 AND (?2 = '' OR recipient = ?2)`
 	var dead []Lease
 	err = l.Look(ctx, func(c *store.Conn) error {

@@ -1,6 +1,8 @@
 // Package process tells whether a process that was noted still runs, though the system gives its number to others.
 package process
 
+import "os"
+
 // ID says which process is meant by a number, which the system gives to another one in the end.
 type ID struct {
 	PID   int    `json:"pid"`
@@ -10,6 +12,13 @@ type ID struct {
 
 // Of returns which process has a number now. It must not have ended.
 func Of(pid int) ID { return ID{PID: pid, Born: born(pid), Space: space()} }
+
+// Host names the machine, and the container on it, in which a process has its number: elsewhere the same number is another
+// process.
+func (p ID) Host() string {
+	host, _ := os.Hostname()
+	return host + " " + p.Space
+}
 
 // Here reports whether it is a process that we can see, and that runs still.
 func (p ID) Here() bool { return p.PID > 0 && p.Space == space() && runs(p.PID, p.Born) }

@@ -20,11 +20,6 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 	if err != nil || o.Peek {
 		return ms, more, err
 	}
-	if o.Lease.For > 0 && len(ms) > 0 {
-		if err := t.Driver.RenewInboxView(o.Recipient); err != nil {
-			return nil, false, err
-		}
-	}
 	for i := range ms {
 		m := &ms[i]
 		if o.Lease.For > 0 && m.Seq != 0 { // what somebody wrote into the inbox could never be acknowledged

@@ -321,7 +321,7 @@ func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bo
 func (o *Options) checkLease() error {
 	if o.Lease.PID > 0 {
 		o.Lease.Reader = process.Of(o.Lease.PID)
-		o.Lease.Host = messages.HostOf(o.Lease.Reader)
+		o.Lease.Host = o.Lease.Reader.Host()
 	}
 	switch {
 	case o.Lease.For == 0:

@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -192,12 +193,13 @@ func sessionEnded(t *ledger.Tx, agent, outcome string) error {
 	return nil
 }
 
-// Started notes the process id of a run. If it was not called, and the process that watches the run is lost, the run counts as
+// Started notes the process id of a run, which is on this machine. If it was not called, and the process that watches the run is lost, the run counts as
 // one that never started.
 func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
 	b.span.Set("pid", pid)
 	return s.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		if _, err := t.Exec(`UPDATE agent_runs SET pid = ? WHERE agent = ? AND starts = ? AND state = 'running'`, pid, b.Agent.Name, b.starts); err != nil {
+		if _, err := t.Exec(`UPDATE agent_runs SET pid = ?, host = ? WHERE agent = ? AND starts = ? AND state = 'running'`,
+			pid, process.Of(pid).Host(), b.Agent.Name, b.starts); err != nil {
 			return err
 		}
 		return b.span.Save(t, t.Clock, t.Actor, "")

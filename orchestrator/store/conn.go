@@ -36,11 +36,9 @@ type Driver interface {
 	// temp.batch whose number an archived message has.
 	Renumber() error
 	RenumberArchived() error
-	// MakeInboxView makes the document's own view of an agent's inbox, at that time, and DropInboxView drops it. RenewInboxView
-	// puts the present one in place of an earlier one. Error: conflict when something else has its name.
+	// MakeInboxView makes the document's own view of an agent's inbox, at that time, and DropInboxView drops it. Error: conflict when something else has its name.
 	MakeInboxView(agent, at string) error
 	DropInboxView(agent string) error
-	RenewInboxView(agent string) error
 }
 
 // Bind turns arguments into what a driver takes.

@@ -229,7 +229,6 @@ SELECT count(*) FROM signal_questions WHERE asker = ? AND status = 'pending';
 SELECT count(*) FROM sqlite_schema;
 SELECT count(*) FROM sqlite_schema WHERE lower(name) = 'agent_message';
 SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND lower(name) = ?;
-SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ? AND instr(sql, 'reading_lease') = 0;
 SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\';
 SELECT count(*) FROM temp.batch;
 SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ?);
@@ -455,7 +454,7 @@ UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient
 UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6, created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12, retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17, not_before = ?18, lease_token = '', lease_until = '', lease_owner = '' WHERE seq = ?1;
 UPDATE agent_message_archive SET acknowledged_at = ? WHERE message_id = ? AND recipient = ?;
 UPDATE agent_message_archive SET read_at = ?1, review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END WHERE message_id = ?2 AND recipient = ?3;
-UPDATE agent_runs SET pid = ? WHERE agent = ? AND starts = ? AND state = 'running';
+UPDATE agent_runs SET pid = ?, host = ? WHERE agent = ? AND starts = ? AND state = 'running';
 UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ? AND state IN ('failed','given_up');
 UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ? WHERE agent = ?;
 UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?;

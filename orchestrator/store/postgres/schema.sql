@@ -188,7 +188,8 @@ CREATE TABLE agents (
     concurrency          bigint NOT NULL DEFAULT 0,
     allow_private        bigint NOT NULL DEFAULT 0,
     folder               text COLLATE "C" NOT NULL DEFAULT '',
-    disabled             text COLLATE "C" NOT NULL DEFAULT ''
+    disabled             text COLLATE "C" NOT NULL DEFAULT '',
+    host                 text COLLATE "C" NOT NULL DEFAULT ''
 );
 
 CREATE TABLE removed_agents (
@@ -215,7 +216,8 @@ CREATE TABLE agent_runs (
     failures          bigint NOT NULL DEFAULT 0,
     next_at           text COLLATE "C" NOT NULL DEFAULT '',
     through           bigint NOT NULL DEFAULT 0,
-    starts            bigint NOT NULL DEFAULT 0
+    starts            bigint NOT NULL DEFAULT 0,
+    host              text COLLATE "C" NOT NULL DEFAULT ''
 );
 
 CREATE TABLE heartbeats (

@@ -7,9 +7,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// consumableInboxes is the version of the tables from which on the views of inboxes show only what is unread, and a DELETE
-// from one marks as read.
-const consumableInboxes = 5
+// leasedInboxes is the version of the tables from which on all views of inboxes show only what is unread and not handed out
+// under a lease, and a DELETE from one marks as read.
+const leasedInboxes = 6
 
 // inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread, and
 // so what a reader was handed under a lease that has ended, though nobody has given it back yet (see UnreadOf). INSTEAD OF
@@ -69,19 +69,6 @@ func (c *conn) takeOverInbox(name, at string) error {
 // DropInboxView drops the view of an agent, and with it its triggers.
 func (c *conn) DropInboxView(name string) error {
 	return c.Script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
-}
-
-// RenewInboxView gives an agent whose messages are handed out under a lease the present view of its inbox in place of an earlier
-// one, which knew of no leases.
-func (c *conn) RenewInboxView(name string) error {
-	earlier, err := c.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ? AND instr(sql, 'reading_lease') = 0`, name+"_inbox")
-	if err != nil || earlier == 0 || !orchestrator.IsName(name) {
-		return err
-	}
-	if err := c.DropInboxView(name); err != nil {
-		return err
-	}
-	return c.createInboxView(name)
 }
 
 // remakeInboxViews gives each agent that has a view of its inbox the present one.

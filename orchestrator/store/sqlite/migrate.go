@@ -209,7 +209,7 @@ func migrateLocked(c *conn, made func(id string)) error {
 		if err := c.Script(migrations[version]); err != nil {
 			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
 		}
-		if version+1 == consumableInboxes {
+		if version+1 == leasedInboxes {
 			if err := c.remakeInboxViews(); err != nil {
 				return fmt.Errorf("making the inbox views of version %d: %w", version+1, err)
 			}
