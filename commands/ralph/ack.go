@@ -12,6 +12,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/messages"
@@ -59,7 +60,7 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 		return r, err
 	}
 	if root, ok := folderOf(&agent); ok && !agent.Withheld() {
-		r.FileRemoved, err = removeFile(root, &m, messages.MarkOf(&m, agent.Deliver))
+		r.FileRemoved, err = removeFile(root, &m, letters.MarkOf(&m, agent.Deliver))
 	}
 	return r, err
 }

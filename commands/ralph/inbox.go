@@ -7,6 +7,7 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/reading"
 	"mailroom/tracing"
@@ -69,12 +70,12 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 // inboxOfFolder shows what lies in an agent's inbox folder, as far as the engine knows: what was delivered there and is not
 // acknowledged.
 func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
-	ms, fresh, more, err := reading.WaitPlaced(ctx, env.Engine, agent.Name, agent.Deliver, p.Limit, p.MarkAsRead, wait)
+	in, err := letters.Wait(ctx, env.Engine, letters.Request{Agent: agent.Name, Target: agent.Deliver, Limit: p.Limit, Mark: p.MarkAsRead}, wait)
 	if err != nil {
 		return InboxResult{}, err
 	}
-	r := showInbox(agent.Name, ms, more)
-	r.taken = fresh
+	r := showInbox(agent.Name, in.Messages, in.More)
+	r.taken = in.Fresh
 	return r, nil
 }
 

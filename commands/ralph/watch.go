@@ -5,7 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator/bridge"
-	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/watchdog"
 	"mailroom/tracing"
 )
@@ -21,7 +21,7 @@ type WatchParams struct {
 type WatchResult struct {
 	Root string `json:"root"`
 	bridge.Counts
-	Found []messages.BridgeProblem `json:"found,omitempty"` // what the problems are, the first 20; only after one look
+	Found []letters.Problem `json:"found,omitempty"` // what the problems are, the first 20; only after one look
 }
 
 var watchCommand = commands.Define(vocabulary, "watch", watch).Kind(tracing.Consumer).HereOnly()
@@ -40,7 +40,7 @@ func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, e
 	counts, err := run(ctx, env.Engine, o)
 	r := WatchResult{Root: p.Root, Counts: counts}
 	if err == nil && p.Once && counts.Problems > 0 {
-		r.Found, err = messages.BridgeProblems(ctx, env.Ledger)
+		r.Found, err = letters.Problems(ctx, env.Ledger)
 		r.Found = r.Found[:min(20, len(r.Found))]
 	}
 	return r, err

@@ -21,7 +21,6 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
-	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
 )
 
@@ -178,7 +177,7 @@ func begin(ctx context.Context, router *delivery.Engine, o Options) (*watch, err
 		return nil, err
 	}
 	var err error
-	if w.target, err = messages.CanonicalTarget(router.Ledger, scheme+o.Root); err != nil {
+	if w.target, err = agents.CheckDeliver(router.Ledger, "address", scheme+o.Root, ""); err != nil {
 		return nil, err
 	}
 	w.root = w.target[len(scheme):]

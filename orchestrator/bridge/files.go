@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/letter"
-	"mailroom/orchestrator/messages"
 )
 
 // maxFile is the largest file that is taken in, in bytes: a payload of orchestrator.MaxPayload, and room for indentation.
@@ -146,7 +146,7 @@ func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file, bef
 	case err != nil && !errors.Is(err, errLarge):
 		return err
 	}
-	var message messages.TakenIn
+	var message letters.TakenIn
 	if err == nil {
 		message, err = p.message(folder, f.name, text)
 	}
@@ -209,7 +209,7 @@ func (f file) read(in *os.Root, sync bool) ([]byte, error) {
 }
 
 // message reads a file as a message to the owner of its folder. Error: invalid_params.
-func (p *pass) message(folder, name string, text []byte) (in messages.TakenIn, err error) {
+func (p *pass) message(folder, name string, text []byte) (in letters.TakenIn, err error) {
 	l, err := letter.Parse(text)
 	if err != nil {
 		return in, err
@@ -223,7 +223,7 @@ func (p *pass) message(folder, name string, text []byte) (in messages.TakenIn, e
 		return in, orchestrator.Errorf(orchestrator.InvalidParams, "to: it is to %s, and stands in the folder %s", orchestrator.Clip(l.To), folder).
 			WithHint("Move it to the folder of its recipient")
 	}
-	in = messages.TakenIn{Draft: l.Draft(), ID: l.ID, Path: p.path(folder, name), Target: p.target}
+	in = letters.TakenIn{Draft: l.Draft(), ID: l.ID, Path: p.path(folder, name), Target: p.target}
 	says, err := p.check(&l)
 	in.Fault, in.Presence = err, says
 	in.Done = folder == p.o.Name && says != ""
@@ -252,12 +252,12 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 }
 
 // takeIn stores the message of a file, and removes the file unless it is the delivery itself.
-func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, text []byte, message messages.TakenIn, before, now map[string]sight) error {
+func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, text []byte, message letters.TakenIn, before, now map[string]sight) error {
 	var err error
 	if message.Mark, err = noteOf(in, f.name); err != nil {
 		return err
 	}
-	got, err := messages.TakeIn(ctx, p.router.Ledger, message)
+	got, err := letters.TakeIn(ctx, p.router.Ledger, message)
 	var refused *orchestrator.Error
 	switch code := orchestrator.CodeOf(err); {
 	case err == nil:
@@ -315,7 +315,7 @@ func (p *pass) follow(ctx context.Context, in *os.Root, f file, id, mark string)
 	if err != nil {
 		return err
 	}
-	return messages.MovePlaced(ctx, p.router.Ledger, id, p.target, mark, note)
+	return letters.MovePlaced(ctx, p.router.Ledger, id, p.target, mark, note)
 }
 
 // wait reports a problem that may go away although the file stays as it is.

@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/messages"
 )
 
@@ -46,9 +47,9 @@ func TestMovedRoot(t *testing.T) {
 	want(t, "acknowledged", got.Acknowledged, 0)
 	want(t, "files", len(readNames(t, o.path("qa"))), 3)
 	want(t, "unacknowledged", o.unacknowledged(), 3)
-	ms, _, _, err := messages.ReadPlaced(t.Context(), o.Ledger, "qa", "dir:"+o.root, 10, false)
+	in, err := letters.Read(t.Context(), o.Ledger, letters.Request{Agent: "qa", Target: "dir:" + o.root, Limit: 10})
 	must(t, err)
-	want(t, "in the inbox", len(ms), 3)
+	want(t, "in the inbox", len(in.Messages), 3)
 	for _, name := range readNames(t, o.path("qa")) {
 		must(t, os.Remove(o.path("qa", name)))
 	}

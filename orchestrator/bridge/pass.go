@@ -15,9 +15,9 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/letter"
-	"mailroom/orchestrator/messages"
 	"mailroom/tracing"
 )
 
@@ -43,7 +43,7 @@ var errMoved = errors.New("something was moved meanwhile")
 
 // lookAtAll looks at every folder of the root, and forgets the problems that are gone.
 func (w *watch) lookAtAll(ctx context.Context) error {
-	before, err := messages.BridgeProblems(ctx, w.router.Ledger) // before the look: what others find meanwhile is not to be forgotten
+	before, err := letters.Problems(ctx, w.router.Ledger) // before the look: what others find meanwhile is not to be forgotten
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (w *watch) lookAtAll(ctx context.Context) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return messages.ForgetBridgeProblems(ctx, w.router.Ledger, gone)
+	return letters.ForgetProblems(ctx, w.router.Ledger, gone)
 }
 
 // aLook gives a look a span of its own: what is taken in belongs to that, and not to the whole run of the watch.
@@ -152,10 +152,10 @@ func unsettle(files map[string]sight) {
 
 // rootGone reports that there is no root.
 func (p *pass) rootGone(ctx context.Context) error {
-	problem := messages.BridgeProblem{Path: p.path("", ""), Fingerprint: "gone",
+	problem := letters.Problem{Path: p.path("", ""), Fingerprint: "gone",
 		Problem: "the root of the inbox folders is gone; mount its disk, or make it again with mkdir"}
 	p.soon = true
-	news, err := messages.NoteBridgeProblem(ctx, p.router.Ledger, problem)
+	news, err := letters.NoteProblem(ctx, p.router.Ledger, problem)
 	if news {
 		p.log.Warn("the root needs somebody's attention", "path", problem.Path, "problem", problem.Problem)
 	}
@@ -279,7 +279,7 @@ func (p *pass) folder(ctx context.Context, name string) error {
 		}
 	}
 	if len(gone) > 0 {
-		if err := messages.ForgetBridgeProblems(ctx, p.router.Ledger, gone); err != nil {
+		if err := letters.ForgetProblems(ctx, p.router.Ledger, gone); err != nil {
 			return err
 		}
 	}
@@ -333,7 +333,7 @@ func (p *pass) tell(ctx context.Context, folder, name string, before, now map[st
 		return nil
 	}
 	path := p.path(folder, name)
-	news, err := messages.NoteBridgeProblem(ctx, p.router.Ledger, messages.BridgeProblem{Path: path, Fingerprint: s.print, Problem: s.problem})
+	news, err := letters.NoteProblem(ctx, p.router.Ledger, letters.Problem{Path: path, Fingerprint: s.print, Problem: s.problem})
 	if news {
 		p.log.Warn("something below the root needs somebody's attention", "path", path, "problem", s.problem)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge"
-	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/bridge/letters"
 )
 
 // problem is something that stands where a message could, and what is said of it.
@@ -72,7 +72,7 @@ func TestProblemsAreReportedOnce(t *testing.T) {
 			c.make(o, path)
 			want(t, "problems", o.once().Problems, 1)
 			want(t, "problems, by another watch", o.once().Problems, 1)
-			found, err := messages.BridgeProblems(t.Context(), o.Ledger)
+			found, err := letters.Problems(t.Context(), o.Ledger)
 			must(t, err)
 			if len(found) != 1 || found[0].Path != path || !strings.Contains(found[0].Problem, c.says) {
 				t.Fatalf("got %+v; want %q", found, c.says)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/messages"
 )
@@ -30,8 +31,8 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 	}
 	lost, last := 0, ""
 	missed, at := map[string]time.Time{}, time.Now()
-	err := messages.EachPlaced(ctx, p.router.Ledger, folder, p.target, func(page []messages.Placed) error {
-		var gone []messages.Placed
+	err := letters.EachPlaced(ctx, p.router.Ledger, folder, p.target, func(page []letters.Placed) error {
+		var gone []letters.Placed
 		for _, m := range page {
 			there, name, err := parseNote(m.ID, m.Mark)
 			switch {
@@ -55,7 +56,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 		if len(gone) == 0 {
 			return nil
 		}
-		n, err := messages.AcknowledgeRemoved(ctx, p.router.Ledger, gone)
+		n, err := letters.AcknowledgeRemoved(ctx, p.router.Ledger, gone)
 		p.count(Counts{Acknowledged: n})
 		return err
 	})
@@ -77,7 +78,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 // isDelivered reports whether a file is a delivery of ours as it was made. Not all that goes out could come in: a row that
 // was written by hand may have any id, and a payload may be larger with its indentation.
 func (p *pass) isDelivered(ctx context.Context, folder string, f file, text []byte) (found bool, err error) {
-	err = messages.EachPlaced(ctx, p.router.Ledger, folder, p.target, func(page []messages.Placed) error {
+	err = letters.EachPlaced(ctx, p.router.Ledger, folder, p.target, func(page []letters.Placed) error {
 		for _, m := range page {
 			if _, name, err := parseNote(m.ID, m.Mark); err != nil || name != f.name || found {
 				continue

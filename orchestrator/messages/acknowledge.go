@@ -36,16 +36,14 @@ func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orches
 		case m.Status != orchestrator.Delivered:
 			return orchestrator.Errorf(orchestrator.Conflict, "%s is %s; only a delivered message can be acknowledged", m.ID, m.Status)
 		}
-		return acknowledge(t, &m)
+		return AcknowledgeIn(t, &m, "")
 	})
 	return m, err
 }
 
-// acknowledge notes that the recipient has dealt with a message that was delivered, unless that is noted already.
-func acknowledge(t *ledger.Tx, m *orchestrator.Message) error { return acknowledgeBecause(t, m, "") }
-
-// acknowledgeBecause is acknowledge with what shows it, when that is not the recipient's own word.
-func acknowledgeBecause(t *ledger.Tx, m *orchestrator.Message, evidence string) error {
+// AcknowledgeIn notes within a transaction that the recipient has dealt with a message that was delivered, unless that is noted
+// already. evidence says how that is known; "" is that the recipient said so.
+func AcknowledgeIn(t *ledger.Tx, m *orchestrator.Message, evidence string) error {
 	if m.AcknowledgedAt != "" {
 		return nil
 	}
@@ -84,7 +82,7 @@ func acknowledgeAnswered(t *ledger.Tx, d *orchestrator.Draft) error {
 		if ms[i].Recipient != d.Sender || ms[i].Status != orchestrator.Delivered {
 			continue
 		}
-		if err := acknowledge(t, &ms[i]); err != nil {
+		if err := AcknowledgeIn(t, &ms[i], ""); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, re
 	return sent, err
 }
 
-// repliedTo returns the message that a draft answers, as parentOf does, if it may go to its recipient. What an agent may not
+// repliedTo returns the message that a draft answers, as ParentOf does, if it may go to its recipient. What an agent may not
 // know of, it cannot answer; an administrator answers anything.
 func repliedTo(t *ledger.Tx, conf *ledger.Config, re *ledger.Reply) (m orchestrator.Message, err error) {
 	d := &re.Draft
@@ -44,15 +44,15 @@ func repliedTo(t *ledger.Tx, conf *ledger.Config, re *ledger.Reply) (m orchestra
 			return m, err
 		}
 	}
-	if m, err = parentOf(t, conf, d.ReplyTo); err == nil && !re.IsGroup {
+	if m, err = ParentOf(t, conf, d.ReplyTo); err == nil && !re.IsGroup {
 		err = CheckAnswered(conf, &m, re.Recipients[0])
 	}
 	return m, err
 }
 
-// parentOf returns of a message that is to be answered who sent and got it, when, and where it stands. Errors: not_found;
+// ParentOf returns of a message that is to be answered who sent and got it, when, and where it stands. Errors: not_found;
 // conflict for a loop.
-func parentOf(t *ledger.Tx, conf *ledger.Config, id string) (m orchestrator.Message, err error) {
+func ParentOf(t *ledger.Tx, conf *ledger.Config, id string) (m orchestrator.Message, err error) {
 	found := false
 	err = t.Query(`
 		SELECT hops, thread_id, multicast_target, multicast_id, sender, recipient, seq, ended_at FROM agent_message WHERE message_id = ?1

@@ -1,5 +1,5 @@
 // Package messages sends messages, and does what follows: acknowledge, cancel, replay, release. It lists dead letters, history
-// and events, and searches. It also stores what bridges take in from files.
+// and events, and searches.
 package messages
 
 import (

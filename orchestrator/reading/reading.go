@@ -115,8 +115,8 @@ func optional(n *int) any {
 // notWritten is why a message that was handed out is unread again, though nobody gave it back.
 const notWritten = "the answer could not be written; unread again"
 
-// Unread makes messages unread again that Wait or ReadPlaced has returned and the caller cannot use: its own reader is gone,
-// for instance. The next reader gets them. A message that was acknowledged meanwhile, or read again, has reached somebody and
+// Unread makes messages unread again that Wait, or that of package letters, has returned and the caller cannot use: its own
+// reader is gone, for instance. The next reader gets them. A message that was acknowledged meanwhile, or read again, has reached somebody and
 // stays read.
 func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) error {
 	if len(ms) == 0 {

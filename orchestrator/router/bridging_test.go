@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/delivery"
-	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/retention"
 )
 
 // arrival is a file for an agent behind the scripted transport.
-func arrival(id, from, to string) messages.TakenIn {
-	return messages.TakenIn{
+func arrival(id, from, to string) letters.TakenIn {
+	return letters.TakenIn{
 		ID: id, Path: "/messages/" + id, Target: "wire:" + to, Mark: "noted",
 		Draft: orchestrator.Draft{Sender: from, Recipient: to, Type: "note", Payload: []byte(`{"n": 1}`)},
 	}
@@ -32,7 +32,7 @@ func TestTakeInOnce(t *testing.T) {
 	stored := 0
 	for i := range 30 {
 		all.Go(func() {
-			got, err := messages.TakeIn(context.Background(), routers[i%3].Ledger, arrival("m1", "A", "b"))
+			got, err := letters.TakeIn(context.Background(), routers[i%3].Ledger, arrival("m1", "A", "b"))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil || !got.Placed {
@@ -55,38 +55,38 @@ func TestTakeInRefusals(t *testing.T) {
 	f := newFixture(t, "a")
 	f.addWired("b")
 	f.setting("hops.limit", "1")
-	take := func(change func(*messages.TakenIn)) error {
+	take := func(change func(*letters.TakenIn)) error {
 		in := arrival("m2", "a", "b")
 		change(&in)
-		_, err := messages.TakeIn(t.Context(), f.Ledger, in)
+		_, err := letters.TakeIn(t.Context(), f.Ledger, in)
 		return err
 	}
-	if err := take(func(in *messages.TakenIn) { in.ID = "m1" }); err != nil {
+	if err := take(func(in *letters.TakenIn) { in.ID = "m1" }); err != nil {
 		t.Fatal(err)
 	}
-	if err := take(func(in *messages.TakenIn) { in.ID, in.ReplyTo = "r1", "m1" }); err != nil {
+	if err := take(func(in *letters.TakenIn) { in.ID, in.ReplyTo = "r1", "m1" }); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		change func(*messages.TakenIn)
+		change func(*letters.TakenIn)
 		code   orchestrator.Code
 	}{
-		"no id":           {func(in *messages.TakenIn) { in.ID = "" }, orchestrator.InvalidParams},
-		"a long id":       {func(in *messages.TakenIn) { in.ID = strings.Repeat("x", 257) }, orchestrator.InvalidParams},
-		"a bad name":      {func(in *messages.TakenIn) { in.Sender = "a b" }, orchestrator.InvalidParams},
-		"a fault":         {func(in *messages.TakenIn) { in.Fault = orchestrator.Errorf(orchestrator.InvalidParams, "no") }, orchestrator.InvalidParams},
-		"no such sender":  {func(in *messages.TakenIn) { in.Sender = "x" }, orchestrator.UnknownSender},
-		"no such agent":   {func(in *messages.TakenIn) { in.Recipient = "x" }, orchestrator.UnknownRecipient},
-		"a group":         {func(in *messages.TakenIn) { in.Recipient = "all" }, orchestrator.UnknownRecipient},
-		"a loop":          {func(in *messages.TakenIn) { in.ReplyTo = "r1" }, orchestrator.Conflict},
-		"another payload": {func(in *messages.TakenIn) { in.ID, in.Payload = "m1", []byte(`{"n":2}`) }, orchestrator.Conflict},
-		"another sender":  {func(in *messages.TakenIn) { in.ID, in.Sender = "m1", "b" }, orchestrator.Conflict},
+		"no id":           {func(in *letters.TakenIn) { in.ID = "" }, orchestrator.InvalidParams},
+		"a long id":       {func(in *letters.TakenIn) { in.ID = strings.Repeat("x", 257) }, orchestrator.InvalidParams},
+		"a bad name":      {func(in *letters.TakenIn) { in.Sender = "a b" }, orchestrator.InvalidParams},
+		"a fault":         {func(in *letters.TakenIn) { in.Fault = orchestrator.Errorf(orchestrator.InvalidParams, "no") }, orchestrator.InvalidParams},
+		"no such sender":  {func(in *letters.TakenIn) { in.Sender = "x" }, orchestrator.UnknownSender},
+		"no such agent":   {func(in *letters.TakenIn) { in.Recipient = "x" }, orchestrator.UnknownRecipient},
+		"a group":         {func(in *letters.TakenIn) { in.Recipient = "all" }, orchestrator.UnknownRecipient},
+		"a loop":          {func(in *letters.TakenIn) { in.ReplyTo = "r1" }, orchestrator.Conflict},
+		"another payload": {func(in *letters.TakenIn) { in.ID, in.Payload = "m1", []byte(`{"n":2}`) }, orchestrator.Conflict},
+		"another sender":  {func(in *letters.TakenIn) { in.ID, in.Sender = "m1", "b" }, orchestrator.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantCode(t, take(c.change), c.code)
 		})
 	}
-	if err := take(func(in *messages.TakenIn) {
+	if err := take(func(in *letters.TakenIn) {
 		in.ID, in.Fault = "m1", orchestrator.Errorf(orchestrator.InvalidParams, "no")
 	}); err != nil {
 		t.Errorf("what speaks against a message that is there already: %v", err)
@@ -101,7 +101,7 @@ func TestEachPlaced(t *testing.T) {
 	f.addWired("b")
 	const n = 1203
 	for i := range n {
-		if _, err := messages.TakeIn(t.Context(), f.Ledger, arrival(fmt.Sprint("m", i), "a", "b")); err != nil {
+		if _, err := letters.TakeIn(t.Context(), f.Ledger, arrival(fmt.Sprint("m", i), "a", "b")); err != nil {
 			t.Fatal(err)
 		}
 		if i == 600 { // so many go to the archive
@@ -115,14 +115,14 @@ func TestEachPlaced(t *testing.T) {
 	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := messages.TakeIn(t.Context(), f.Ledger, arrival("fallen back", "a", "b")); err != nil {
+	if _, err := letters.TakeIn(t.Context(), f.Ledger, arrival("fallen back", "a", "b")); err != nil {
 		t.Fatal(err)
 	}
 	f.sql(`UPDATE agent_message SET delivery_marks = '{"wire:b":"noted","jsonl:/lines":"there"}' WHERE message_id = 'fallen back'`)
 	archived := f.rows(`SELECT count(*) FROM agent_message_archive`)
 	wantRows(t, archived, "601")
 	seen, acknowledged := map[string]int{}, 0
-	err := messages.EachPlaced(t.Context(), f.Ledger, "b", "wire:b", func(page []messages.Placed) error {
+	err := letters.EachPlaced(t.Context(), f.Ledger, "b", "wire:b", func(page []letters.Placed) error {
 		for _, p := range page {
 			seen[p.ID]++
 			want(t, "mark", p.Mark, "noted")
@@ -130,7 +130,7 @@ func TestEachPlaced(t *testing.T) {
 				f.sql(`UPDATE agent_message SET delivery_marks = '{"wire:b":"another"}' WHERE message_id = 'm700'`)
 			}
 		}
-		done, err := messages.AcknowledgeRemoved(t.Context(), f.Ledger, page)
+		done, err := letters.AcknowledgeRemoved(t.Context(), f.Ledger, page)
 		acknowledged += done
 		return err
 	})
@@ -153,11 +153,11 @@ func TestEachPlacedElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
 	f.addWired("b")
-	if _, err := messages.TakeIn(t.Context(), f.Ledger, arrival("m1", "a", "b")); err != nil {
+	if _, err := letters.TakeIn(t.Context(), f.Ledger, arrival("m1", "a", "b")); err != nil {
 		t.Fatal(err)
 	}
 	for _, target := range []string{"wire:c", "dir:b"} {
-		err := messages.EachPlaced(t.Context(), f.Ledger, "b", target, func(page []messages.Placed) error {
+		err := letters.EachPlaced(t.Context(), f.Ledger, "b", target, func(page []letters.Placed) error {
 			t.Errorf("%d messages were put into %s", len(page), target)
 			return nil
 		})
@@ -176,7 +176,7 @@ func TestTakeInDuringDelivery(t *testing.T) {
 	id := f.send("a", "b", func(d *orchestrator.Draft) { d.Payload = []byte(`{"n":1}`) })
 	look := func() {
 		t.Helper()
-		got, err := messages.TakeIn(t.Context(), f.Ledger, arrival(id, "a", "b"))
+		got, err := letters.TakeIn(t.Context(), f.Ledger, arrival(id, "a", "b"))
 		if err != nil || !got.Known || !got.Placed {
 			t.Errorf("%+v, %v", got, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/overview"
@@ -312,8 +313,8 @@ func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 	f.clock.advance(time.Second)
 	own := f.send("a", "b")
 	f.deliver()
-	ms, _, _, err := messages.ReadPlaced(t.Context(), f.Ledger, "b", "wire:b", 9, true)
-	if err != nil || len(ms) != 1 || ms[0].ID != own {
-		t.Errorf("%+v, %v", ms, err)
+	in, err := letters.Read(t.Context(), f.Ledger, letters.Request{Agent: "b", Target: "wire:b", Limit: 9, Mark: true})
+	if err != nil || len(in.Messages) != 1 || in.Messages[0].ID != own {
+		t.Errorf("%+v, %v", in, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/overview"
@@ -75,9 +76,9 @@ func TestWhatIsHeardOfAnAgent(t *testing.T) {
 			}
 		}, false},
 		"a look into a folder that finds nothing": {func(f *fixture) {
-			ms, _, _, err := reading.WaitPlaced(f.t.Context(), f.Engine, "a", "wire:a", 1, true, 0)
-			if err != nil || len(ms) > 0 {
-				f.t.Fatalf("%v, %v", ms, err)
+			in, err := letters.Wait(f.t.Context(), f.Engine, letters.Request{Agent: "a", Target: "wire:a", Limit: 1, Mark: true}, 0)
+			if err != nil || len(in.Messages) > 0 {
+				f.t.Fatalf("%v, %v", in, err)
 			}
 		}, true},
 		"an acknowledgement": {func(f *fixture) {
@@ -138,7 +139,7 @@ func TestAWaitIsASignOfLife(t *testing.T) {
 			return err
 		},
 		"for its folder": func(t *testing.T, r *delivery.Engine, timeout time.Duration) error {
-			_, _, _, err := reading.WaitPlaced(t.Context(), r, "a", "wire:a", 1, true, timeout)
+			_, err := letters.Wait(t.Context(), r, letters.Request{Agent: "a", Target: "wire:a", Limit: 1, Mark: true}, timeout)
 			return err
 		},
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -142,7 +143,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	_, _, err = questions.AlertUser(ctx, o.Ledger, questions.AlertDraft{ID: id, Sender: "odd1", Body: "{}", Devices: []string{d.ID}})
 	o.no(err)
 
-	_, err = messages.NoteBridgeProblem(ctx, o.Ledger, messages.BridgeProblem{Path: "/a", Fingerprint: "1", Problem: "no JSON"})
+	_, err = letters.NoteProblem(ctx, o.Ledger, letters.Problem{Path: "/a", Fingerprint: "1", Problem: "no JSON"})
 	o.no(err)
 	o.no(daemons.Beat(ctx, o.Ledger, ""))
 	o.edge("odd1", "odd3", o.clock.now().Add(time.Hour))
@@ -203,7 +204,7 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 	must("removed agents", err)
 	_, err = daemons.List(ctx, o.Ledger)
 	must("daemons", err)
-	_, err = messages.BridgeProblems(ctx, o.Ledger)
+	_, err = letters.Problems(ctx, o.Ledger)
 	must("bridge problems", err)
 	_, err = questions.Devices(ctx, o.Ledger)
 	must("devices", err)
@@ -271,7 +272,7 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		fine("history", err)
 		_, err = messages.SearchOwn(ctx, o.Ledger, messages.Search{Agent: name, Limit: 100, Says: func(*orchestrator.Message) bool { return true }})
 		fine("a search", err)
-		_, _, _, err = messages.ReadPlaced(ctx, o.Ledger, name, "dir:/tmp", 10, true)
+		_, err = letters.Read(ctx, o.Ledger, letters.Request{Agent: name, Target: "dir:/tmp", Limit: 10, Mark: true})
 		fine("reading what was placed", err)
 		_, err = messages.ReleaseAll(ctx, o.Ledger, name, "")
 		fine("releasing", err)

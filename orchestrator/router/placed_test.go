@@ -8,6 +8,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/retention"
@@ -24,7 +25,7 @@ func marking(ctx context.Context, a orchestrator.Attempt) []error {
 
 // What a transport has placed is read again and again, in the order of reading, until it is acknowledged, from the archive
 // too. What another transport had placed, or nobody has, is not.
-func TestReadPlaced(t *testing.T) {
+func TestReadLetters(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a")
 	f.addWired("b")
@@ -40,18 +41,18 @@ func TestReadPlaced(t *testing.T) {
 	f.send("a", "b")
 	read := func(what string, limit int, mark, wantMore bool, ids ...string) (fresh []orchestrator.Message) {
 		t.Helper()
-		ms, fresh, more, err := messages.ReadPlaced(t.Context(), f.Ledger, "b", "wire:b", limit, mark)
+		in, err := letters.Read(t.Context(), f.Ledger, letters.Request{Agent: "b", Target: "wire:b", Limit: limit, Mark: mark})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, m := range ms {
+		for _, m := range in.Messages {
 			got = append(got, m.ID)
 		}
-		if !slices.Equal(got, ids) || more != wantMore {
-			t.Errorf("%s: %q, more %t; want %q, %t", what, got, more, ids, wantMore)
+		if !slices.Equal(got, ids) || in.More != wantMore {
+			t.Errorf("%s: %q, more %t; want %q, %t", what, got, in.More, ids, wantMore)
 		}
-		return fresh
+		return in.Fresh
 	}
 	want(t, "marked by looking", len(read("looking", 2, false, true, high, low)), 0)
 	want(t, "read so far", f.message(high).ReadAt, "")
@@ -66,9 +67,9 @@ func TestReadPlaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	read("after an acknowledgement", 3, false, false, low, late)
-	ms, _, _, err := messages.ReadPlaced(t.Context(), f.Ledger, "b", "wire:elsewhere", 3, true)
-	if err != nil || len(ms) != 0 {
-		t.Errorf("through another target: %v, %v", ms, err)
+	in, err := letters.Read(t.Context(), f.Ledger, letters.Request{Agent: "b", Target: "wire:elsewhere", Limit: 3, Mark: true})
+	if err != nil || len(in.Messages) != 0 {
+		t.Errorf("through another target: %v, %v", in, err)
 	}
 
 	f.add(agents.Update{Name: "b", SilentAfter: new(time.Minute)})

@@ -1,0 +1,199 @@
+// Package letters connects messages with their files in inbox folders: it stores what a program wrote into the folder of an
+// agent, and knows which files the agent has not dealt with yet. Package bridge finds the files.
+package letters
+
+import (
+	"context"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// TakenIn is a message that a program wrote as a file into the folder of its recipient, about to be stored.
+type TakenIn struct {
+	orchestrator.Draft // ReplyTo may name a message that is not there; idempotency keys, groups and unknown names are refused
+	ID                 string
+	Path               string // of the file, for the trace
+	Target             string // transport and root of the folder: dir:ROOT
+	Mark               string // the note that this transport would have left with the message, had it written the file; see Attempt.Mark
+	Done               bool   // store it as acknowledged
+	Fault              error  // why it must not be stored; ignored if it is stored already, since not every delivery could be taken in
+}
+
+// Reception says what became of a message that was taken in, and of its file.
+type Reception struct {
+	Known  bool   // nothing was stored: the message was there before
+	Placed bool   // the recipient reads the file where it stands, so it must stay; otherwise it is not needed any more
+	Mark   string // the note that the target left with a known message, "" if none
+}
+
+// TakeIn stores a message under the id that it came with, durably and once: if the same message is there already, nothing
+// changes. A recipient whose transport is in.Target has the message by the file, so it is delivered at once; for any other it
+// is pending. Errors: invalid_params; unknown_sender; unknown_recipient; conflict if another message has the id, if this one
+// was delivered as a file elsewhere, or for a chain of answers that is too long; unavailable when the recipient has too many
+// undelivered messages; those of the database.
+func TakeIn(ctx context.Context, l *ledger.Ledger, in TakenIn) (got Reception, err error) {
+	in.Sender, in.Recipient, in.Payload = orchestrator.FoldName(in.Sender), orchestrator.FoldName(in.Recipient), orchestrator.Compacted(in.Payload)
+	known := false
+	err = l.Read(ctx, func(c *store.Conn) error { // most files of a folder were taken in long ago
+		conf, err := l.Config.Load(c)
+		if err == nil {
+			got, known, err = takenIn(c, conf, &in)
+		}
+		return err
+	})
+	if err != nil || known && !in.Done {
+		return got, err
+	}
+	if !known {
+		if err := in.check(); err != nil {
+			return got, err
+		}
+	}
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		got, err = takeIn(t, in)
+		return err
+	})
+	return got, err
+}
+
+// check refuses what is no valid message.
+func (in *TakenIn) check() (err error) {
+	if in.Fault != nil {
+		return in.Fault
+	}
+	if in.ID == "" || len(in.ID) > orchestrator.MaxKey {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "id has %d bytes; it has 1 to %d", len(in.ID), orchestrator.MaxKey)
+	}
+	in.Draft, err = ledger.Check(in.Draft)
+	return err
+}
+
+// takenIn looks whether a file was taken in already, or is a delivery.
+func takenIn(c *store.Conn, conf *ledger.Config, in *TakenIn) (got Reception, known bool, err error) {
+	m, known, err := ledger.MessageWithID(c, in.ID)
+	if err != nil || !known {
+		return got, false, err
+	}
+	if !ledger.Says(&m, &in.Draft) {
+		return got, true, orchestrator.Errorf(orchestrator.Conflict, "another message has the id %s: from %s to %s", orchestrator.Clip(in.ID), m.Sender, m.Recipient).
+			WithHint("`mailroom trace %s` shows it; give this one an id of its own", orchestrator.Clip(in.ID))
+	}
+	agent, mark := conf.Agents[m.Recipient], MarkOf(&m, in.Target)
+	got = Reception{Known: true, Placed: mark != "" || agent != nil && agent.Deliver == in.Target, Mark: mark}
+	if !got.Placed && m.AcknowledgedAt == "" {
+		err = checkCopy(c, &m, in)
+	}
+	return got, true, err
+}
+
+// checkCopy refuses a file whose message was delivered as a file below another root, unless it is the one that the message
+// came with: that root may have been moved here, and then no other file is left for the recipient.
+func checkCopy(c *store.Conn, m *orchestrator.Message, in *TakenIn) error {
+	scheme, _, _ := strings.Cut(in.Target, ":")
+	for target := range ledger.MarksOf(m) {
+		if !strings.HasPrefix(target, scheme+":") {
+			continue
+		}
+		from, _, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = '`+string(tracing.Created)+`' ORDER BY id LIMIT 1`, m.ID)
+		if err != nil || from == takenFrom(in.Path) {
+			return err
+		}
+		return orchestrator.Errorf(orchestrator.Conflict, "it was delivered as a file already, through %s, and %s has not acknowledged it", orchestrator.Clip(target), m.Recipient).
+			WithHint("Remove it if it is a copy; if the folder was moved here, `mailroom agent add %s --deliver %s`", m.Recipient, in.Target)
+	}
+	return nil
+}
+
+// takenFrom is what the trace says of where a message came from.
+func takenFrom(path string) string { return "taken in from " + path }
+
+func takeIn(t *ledger.Tx, in TakenIn) (Reception, error) {
+	conf, err := t.Config()
+	if err != nil {
+		return Reception{}, err
+	}
+	got, known, err := takenIn(t.Conn, conf, &in)
+	if known && in.Done && err == nil {
+		var done bool
+		done, err = dealtWith(t, in.ID)
+		got.Placed = !done
+	}
+	if err != nil || known {
+		return got, err
+	}
+	if err := t.TraceCreated(); err != nil { // so that the event of this row is one of its own, and has its text
+		return got, err
+	}
+	if conf, err = agents.Acting(t, in.Sender); err != nil {
+		return got, err
+	}
+	agent := conf.Agents[in.Recipient]
+	if agent == nil {
+		return got, agents.Unknown(t.Conn, orchestrator.UnknownRecipient, "", in.Recipient, conf)
+	}
+	got.Placed = agent.Deliver == in.Target && !in.Done
+	if agent.Deliver != in.Target && !in.Done {
+		if err := messages.CheckBacklog(t, conf, []string{in.Recipient}); err != nil {
+			return got, err
+		}
+	}
+	return got, storeTakenIn(t, conf, &in, got.Placed)
+}
+
+// storeTakenIn stores a message that was a file. placed says that its recipient reads that file, so that it is delivered.
+func storeTakenIn(t *ledger.Tx, conf *ledger.Config, in *TakenIn, placed bool) error {
+	how := takenFrom(in.Path)
+	row := ledger.Insertion{Draft: &in.Draft, Id: in.ID, Recipient: in.Recipient, Status: orchestrator.Pending, Failure: how, MaxRetries: conf.Settings.MaxRetries}
+	if in.ReplyTo != "" {
+		p, err := messages.ParentOf(t, conf, in.ReplyTo)
+		switch {
+		case orchestrator.CodeOf(err) == orchestrator.NotFound:
+			in.ReplyTo = "" // it stands in Origin
+		case err != nil:
+			return err
+		default:
+			row.Hops = p.Hops + 1
+		}
+	}
+	row.Expire(t, &conf.Settings)
+	if err := t.Insert(&row); err != nil {
+		return err
+	}
+	if err := agents.SaidPresence(t, &in.Draft); err != nil {
+		return err
+	}
+	if err := t.Heartbeat(in.Sender); err != nil {
+		return err
+	}
+	t.Ring.Add([]string{in.Recipient})
+	if placed {
+		if err := t.AddMark(&orchestrator.Message{Seq: row.Seq}, in.Target, in.Mark); err != nil {
+			return err
+		}
+	}
+	if placed || in.Done {
+		if _, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{To: orchestrator.Delivered, Event: tracing.Delivered, Failure: how}); err != nil {
+			return err
+		}
+	}
+	if in.Done {
+		_, err := dealtWith(t, in.ID)
+		return err
+	}
+	return nil
+}
+
+// dealtWith acknowledges a message, if it is delivered.
+func dealtWith(t *ledger.Tx, id string) (done bool, err error) {
+	m, found, err := ledger.MessageWithID(t.Conn, id)
+	if err != nil || !found || m.Status != orchestrator.Delivered {
+		return false, err
+	}
+	return true, messages.AcknowledgeIn(t, &m, "")
+}

@@ -1,0 +1,139 @@
+package letters
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// placedUnacknowledged is the condition for what a transport outside of the database has delivered and nobody has
+// acknowledged. It is also that of an index, which SQLite uses only where it stands to the letter.
+const placedUnacknowledged = "status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> ''"
+
+// Request says which letters Read and Wait return: those that were delivered to an agent through a target and are not
+// acknowledged.
+type Request struct {
+	Agent  string
+	Target string // SCHEME:ADDRESS
+	Limit  int    // messages at most; fewer when their payloads have more than 4 MiB together
+	Mark   bool   // mark those that were unread as read, and note that the agent is alive
+}
+
+// Inbox is what Read and Wait return.
+type Inbox struct {
+	Messages []orchestrator.Message // in the order of reading
+	Fresh    []orchestrator.Message // those of them that are marked as read by this call, for reading.Unread
+	More     bool                   // there are others
+}
+
+// Read returns letters that an agent has not acknowledged. It returns the same ones again until they are. Errors: those of the
+// database.
+func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error) {
+	err = l.Look(ctx, func(c *store.Conn) error {
+		conf, err := l.Config.Load(c)
+		if err == nil {
+			in, err = r.find(c, conf)
+		}
+		return err
+	})
+	if err != nil || len(in.Messages) == 0 || !r.Mark {
+		return in, err // who finds nothing never takes the write lock
+	}
+	err = l.Write(ctx, store.Of(r.Agent), func(t *ledger.Tx) error {
+		t.Quiet = true
+		conf, err := t.Config()
+		if err != nil {
+			return err
+		}
+		if in, err = r.find(t.Conn, conf); err != nil || len(in.Messages) == 0 {
+			return err
+		}
+		for i := range in.Messages {
+			m := &in.Messages[i]
+			if m.ReadAt != "" {
+				continue
+			}
+			m.ReadAt = t.Now
+			if err := messages.MarkRead(t, m, t.Now, tracing.Read, ""); err != nil {
+				return err
+			}
+			in.Fresh = append(in.Fresh, *m)
+		}
+		return t.Heartbeat(r.Agent)
+	})
+	return in, err
+}
+
+// find selects the letters. What was delivered to a removed agent that had the name is left out, as Config.Got would.
+func (r *Request) find(c *store.Conn, conf *ledger.Config) (in Inbox, err error) {
+	key, err := json.Marshal(r.Target) // as AddMark writes it; within a note, its quotes are escaped
+	if err != nil {
+		return in, err
+	}
+	const there = ` WHERE ` + placedUnacknowledged + ` AND recipient = ?1 AND instr(delivery_marks, ?3) > 0
+		AND (+seq > ?4 OR ended_at > ?5)`
+	in.Messages, in.More, err = ledger.Fetch(c, `
+		SELECT archived, seq FROM (
+		    SELECT 0 AS archived, seq, priority, action FROM agent_message`+there+`
+		    UNION ALL
+		    SELECT 1, seq, priority, action FROM agent_message_archive`+there+`) AS m`+ledger.ReadingOrder+` LIMIT +?2`,
+		r.Limit, ledger.MaxRead, r.Agent, r.Limit+1, string(key)+":", conf.Former(r.Agent), conf.Since(r.Agent))
+	return in, err
+}
+
+// lookAgain is how often Wait looks at the latest: the end of a delivery that another process makes rings no bell.
+const lookAgain = time.Second
+
+// Wait does what Read does, but first delivers what is due to the agent, and waits until there is something or the timeout
+// ends; an empty Inbox and no error means that it ended. With Mark, it also notes that the agent is alive whatever it finds.
+// Errors: busy; context.Cause(ctx) if ctx ended.
+func Wait(ctx context.Context, e *delivery.Engine, r Request, timeout time.Duration) (Inbox, error) {
+	deadline := e.Now().Add(timeout)
+	var rings <-chan bool
+	var heard time.Time
+	var silent time.Duration
+	for {
+		due, _, err := delivery.AnythingDue(ctx, e.Ledger)
+		if err == nil && due {
+			_, err = e.DeliverAll(ctx, delivery.Options{Recipient: r.Agent})
+		}
+		if err != nil {
+			return Inbox{}, err
+		}
+		if in, err := Read(ctx, e.Ledger, r); err != nil || len(in.Messages) > 0 {
+			return in, err
+		}
+		if now := e.Now(); now.Sub(heard) >= silent/2 {
+			heard, silent = now, agents.Heartbeat(ctx, e.Ledger, r.Agent, r.Mark)
+		}
+		left := deadline.Sub(e.Now())
+		if left <= 0 {
+			return Inbox{}, nil
+		}
+		if rings == nil {
+			var stop func()
+			if rings, stop, err = e.Store.Bell().Listen(ctx, r.Agent); err != nil {
+				return Inbox{}, err
+			}
+			defer stop()
+			continue // something may have come before it listened
+		}
+		timer := time.NewTimer(min(left, lookAgain))
+		select {
+		case <-rings:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return Inbox{}, context.Cause(ctx)
+		}
+		timer.Stop()
+	}
+}
