@@ -63,7 +63,7 @@ func CheckNewName(kind, name string) (string, error) {
 		return "", err
 	}
 	if slices.Contains(ReservedNames, folded) || strings.HasPrefix(folded, "sqlite_") {
-		return "", Errorf(InvalidParams, "%q cannot be the name of %s %s: it is reserved", folded, article(kind), kind)
+		return "", Errorf(InvalidParams, "%q is reserved: no %s can have that name", folded, kind)
 	}
 	return folded, nil
 }

@@ -113,7 +113,6 @@ type Attempt struct {
 	Since     string    // when the recipient was added; tells it from a later agent of the name
 	Address   string    // what follows the scheme, in canonical form
 	Messages  []Message // in the order in which they must arrive
-	Timeout   time.Duration
 	Database  string    // path of the database
 	At        time.Time // when it begins, by the engine's clock; zero outside of the engine
 

@@ -24,14 +24,6 @@ func ShellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// article is the indefinite article that a noun takes.
-func article(noun string) string {
-	if strings.ContainsRune("aeiou", rune(noun[0])) {
-		return "an"
-	}
-	return "a"
-}
-
 // Clip shortens a text that somebody else wrote to 64 bytes and dots, to be quoted in a message.
 func Clip(s string) string {
 	if len(s) > 64 {

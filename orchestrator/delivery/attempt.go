@@ -12,7 +12,7 @@ import (
 // newAttempt is an attempt at a claim, without its callbacks.
 func newAttempt(l *ledger.Ledger, c *claim, address string) orchestrator.Attempt {
 	return orchestrator.Attempt{
-		Recipient: c.agent.Name, Since: c.agent.CreatedAt, Address: address, Messages: c.messages, Timeout: c.timeout, Database: l.Path(), At: l.Now(),
+		Recipient: c.agent.Name, Since: c.agent.CreatedAt, Address: address, Messages: c.messages, Database: l.Path(), At: l.Now(),
 		Folder: c.agent.Folder, Secret: c.secret, AllowPrivate: c.agent.AllowPrivate, Slot: c.slot,
 	}
 }
