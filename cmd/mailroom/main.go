@@ -32,16 +32,22 @@ func main() { os.Exit(run()) }
 
 // run wires the program together and returns its exit status.
 func run() int {
+	p := cli.Standard(config())
+	p.Begin = begin
+	return p.Run(context.Background(), os.Args)
+}
+
+// begin prepares the process for running a command. The context that it returns ends when the process is told to stop.
+func begin(ctx context.Context) (context.Context, context.CancelFunc) {
 	if os.Getenv("GOGC") == "" && !slices.Contains(os.Args, "serve") {
 		debug.SetGCPercent(400) // a command is over before its memory matters; a daemon keeps Go's own setting
 	}
-	ctx, stop := ossignal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, stop := ossignal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	// A reader that went away must be an error of the write, not the end of the process: what the answer marked as read
 	// has to be unmarked. Notify, since a child process would inherit an ignored signal.
 	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return cli.Standard(config()).Run(ctx, os.Args)
+	return ctx, stop
 }
 
 // config is what the program is made of.

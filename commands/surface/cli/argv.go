@@ -1,35 +1,37 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
+	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/nearest"
 )
 
 // line is a command line that has been read. People write flags, arguments and global flags in any order, and "-5" can
-// be the value of a flag; the flag parser wants global flags, the command, its flags, its arguments.
+// be the value of a flag; the flag parser wants all flags before the arguments.
 type line struct {
-	program string
-	filled  func(*urfave.Command) *urfave.Command // gives a command its flags
-	flagsOf map[string]bool                       // global flags, and whether each takes a value
-	root    []*urfave.Command
-	next    []*urfave.Command // commands that may come next
-	chain   []*urfave.Command // groups, and the command
-	current *urfave.Command   // last of the chain
-	own     map[string]bool   // flags of current, and whether each takes a value
+	p      *Program
+	path   []string        // the command's name, word by word
+	next   []command       // what may come next in it
+	global map[string]bool // global flags, and whether each takes a value
+	own    map[string]bool // those of the command
 
-	globals, path, flags, arguments []string
-	named                           []string // flags given to the command, without dashes
-	waiting                         string   // the last flag, when its value is missing
+	called     *urfave.Command      // the command, or group, that path names; nil while path is empty
+	definition *commands.Definition // of the command, if the catalogue has it
+
+	globals, flags, arguments []string
+	named                     []string // flags given to the command, without dashes
+	waiting                   string   // the last flag, when its value is missing
 }
 
 // readArgs sorts the words behind the program's name. What follows "--" are arguments.
-func (p *Program) readArgs(app *urfave.App, program string, words []string) *line {
-	l := &line{program: program, filled: p.filled, flagsOf: p.global, root: app.Commands, next: app.Commands}
+func (p *Program) readArgs(words []string) *line {
+	l := &line{p: p, next: p.below(nil), global: flagTable(globalFlags())}
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		switch {
@@ -47,25 +49,11 @@ func (p *Program) readArgs(app *urfave.App, program string, words []string) *lin
 
 // argv is the line in the flag parser's order.
 func (l *line) argv() []string {
-	out := append([]string{l.program}, l.globals...)
-	out = append(out, l.path...)
-	out = append(out, l.flags...)
+	out := slices.Concat([]string{"mailroom"}, l.globals, l.flags)
 	if len(l.arguments) > 0 {
 		out = append(append(out, "--"), l.arguments...)
 	}
 	return out
-}
-
-// only leaves nothing in the tree but the way to the command, since the flag parser sets up all that it is given.
-func (l *line) only(app *urfave.App) {
-	app.Commands = nil
-	for i, c := range l.chain {
-		if i == 0 {
-			app.Commands = []*urfave.Command{c}
-		} else {
-			l.chain[i-1].Subcommands = []*urfave.Command{c}
-		}
-	}
 }
 
 // name is how the command is called.
@@ -75,13 +63,13 @@ func (l *line) name() string { return strings.Join(append([]string{"mailroom"}, 
 func (l *line) word(word string) {
 	if len(l.arguments) == 0 {
 		for _, c := range l.next {
-			if sameName(c.Name, word) {
-				l.path, l.chain, l.current, l.next = append(l.path, c.Name), append(l.chain, c), c, c.Subcommands
-				l.own = flagTable(l.filled(c).Flags)
+			if sameName(c.name, word) {
+				l.path, l.called, l.definition = append(l.path, c.name), l.p.called(c), c.definition
+				l.next, l.own = l.p.below(l.path), flagTable(l.called.Flags)
 				return
 			}
 		}
-		if word == "help" && l.current == nil && !l.has("help", "h") {
+		if word == "help" && l.called == nil && !l.has("help", "h") {
 			l.globals = append(l.globals, "--help")
 			return
 		}
@@ -100,10 +88,10 @@ func (l *line) flag(word string, rest []string) int {
 	takes, own := l.own[name]
 	global := false
 	if !own {
-		takes, global = l.flagsOf[name]
+		takes, global = l.global[name]
 	}
-	if !own && !global && l.current == nil {
-		takes = l.takesValue(l.root, name) // its command is named further on
+	if !own && !global && l.called == nil {
+		takes = l.p.takesValue(name) // its command is named further on
 	}
 	words := []string{word}
 	if takes && !joined {
@@ -122,8 +110,8 @@ func (l *line) flag(word string, rest []string) int {
 	return len(words) - 1
 }
 
-// global returns the value of a global flag, "" if it is not given.
-func (l *line) global(name string) (value string) {
+// globalValue returns the value of a global flag, "" if it is not given.
+func (l *line) globalValue(name string) (value string) {
 	for i, word := range l.globals {
 		key, joined, ok := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		switch {
@@ -150,12 +138,8 @@ func (l *line) checkFlags() error {
 		if _, ok := l.own[name]; ok {
 			continue
 		}
-		var names []string
-		for known := range l.own {
-			names = append(names, known)
-		}
 		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag --%s", l.name(), name)
-		if near := nearest.Nearest(name, names); len(near) > 0 {
+		if near := nearest.Nearest(name, slices.Collect(maps.Keys(l.own))); len(near) > 0 {
 			return e.WithHint("Did you mean --%s?", strings.Join(near, " or --"))
 		}
 		return e.WithHint("`%s --help` lists them", l.name())
@@ -168,19 +152,15 @@ func (l *line) checkFlags() error {
 
 // checkCommand refuses a command that does not exist, naming the near ones.
 func (l *line) checkCommand() error {
-	if len(l.arguments) == 0 || (l.current != nil && len(l.current.Subcommands) == 0) {
+	if len(l.arguments) == 0 || len(l.next) == 0 {
 		return nil
-	}
-	names := make([]string, len(l.next))
-	for i, c := range l.next {
-		names[i] = c.Name
 	}
 	word := l.arguments[0]
 	if len(word) > 64 {
 		word = strings.ToValidUTF8(word[:64], "") + "..."
 	}
 	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", l.name()+" "+word)
-	if near := nearest.Nearest(word, names); len(near) > 0 {
+	if near := nearest.Nearest(word, names(l.next)); len(near) > 0 {
 		e.Details = map[string]any{"near": near}
 		return e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
@@ -200,11 +180,7 @@ func flagTable(flags []urfave.Flag) map[string]bool {
 }
 
 // takesValue reports whether a flag takes a value in any of the commands.
-func (l *line) takesValue(list []*urfave.Command, name string) bool {
-	for _, c := range list {
-		if flagTable(l.filled(c).Flags)[name] || l.takesValue(c.Subcommands, name) {
-			return true
-		}
-	}
-	return false
+func (p *Program) takesValue(name string) bool {
+	return slices.ContainsFunc(p.Catalogue.All(), func(d *commands.Definition) bool { return flagTable(flagsOf(d))[name] }) ||
+		slices.ContainsFunc(ownCommands(), func(c command) bool { return flagTable(c.own(p).Flags)[name] })
 }

@@ -1,12 +1,21 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
+	"mailroom/commands"
 	"mailroom/commands/surface/surfacetest"
 )
+
+// sorted is a line as it was understood: global flags, the command, its flags, its arguments.
+func sorted(l *line) []string {
+	words := l.argv()[1:]
+	return slices.Insert(words, len(l.globals), l.path...)
+}
 
 func TestReadArgsSortsWords(t *testing.T) {
 	t.Parallel()
@@ -30,8 +39,7 @@ func TestReadArgsSortsWords(t *testing.T) {
 		"try --yes=false --group a --group b": "try --yes=false --group a --group b",
 	} {
 		p := newProgram("")
-		got := p.readArgs(p.app(), "mailroom", strings.Fields(in)).argv()
-		surfacetest.Equal(t, in, strings.Join(got[1:], " "), want)
+		surfacetest.Equal(t, in, strings.Join(sorted(p.readArgs(strings.Fields(in))), " "), want)
 	}
 }
 
@@ -133,15 +141,15 @@ func TestStandardInputIsOneParameterOnly(t *testing.T) {
 
 func TestAFlagThatClashesPanics(t *testing.T) {
 	t.Parallel()
-	p := newProgram("")
+	clash := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(context.Context, commands.Env, struct {
+		As string `json:"as" desc:"a name"`
+	}) (echo, error) {
+		return echo{}, nil
+	})
 	defer func() {
 		if e := recover(); e == nil {
 			t.Error("a flag that is a global one too is accepted")
 		}
 	}()
-	app := p.app()
-	p.global["thread-id"] = true
-	for _, c := range app.Commands {
-		p.filled(c)
-	}
+	flagsOf(clash.Definition)
 }

@@ -22,7 +22,7 @@ import (
 func (p *Program) runCommand(c *urfave.Context, d *commands.Definition) error {
 	if d.TakesBatch() && c.Bool("stdin") {
 		if err := onlyLines(c, d); err != nil {
-			return p.failWith(c, err)
+			return err
 		}
 		return p.withEnv(c, d, nil, func(ctx context.Context, env commands.Env, out *printer) error {
 			return p.runLines(ctx, env, d, c.Bool("atomic"), out)
@@ -33,7 +33,7 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition) error {
 		err = orchestrator.Errorf(orchestrator.InvalidParams, "--atomic goes with --stdin")
 	}
 	if err != nil {
-		return p.failWith(c, err)
+		return err
 	}
 	return p.call(c, d, raw)
 }
@@ -92,18 +92,18 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	out := p.printer()
 	env := commands.Env{Catalogue: p.Catalogue}
 	if env.Log, err = p.logger(c); err != nil {
-		return p.failWith(c, err)
+		return err
 	}
 	if env.Caller, err = p.caller(c); err != nil {
-		return p.failWith(c, err)
+		return err
 	}
 	if d.UsesDatabase() {
 		path := d.DatabaseAt(raw)
 		if path != "" && c.IsSet("db") {
-			return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "--db does not go with %s, which says itself where the database is", d.CommandLine()))
+			return orchestrator.Errorf(orchestrator.InvalidParams, "--db does not go with %s, which says itself where the database is", d.CommandLine())
 		}
 		if env.Engine, err = p.open(c, path, env.Log); err != nil {
-			return p.failWith(c, err)
+			return err
 		}
 		env.Ledger = env.Engine.Ledger
 	}
@@ -114,10 +114,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 			env.Log.Warn("closing the database", "error", cerr)
 		}
 	}
-	if err != nil {
-		return p.failWith(c, err)
-	}
-	return nil
+	return err
 }
 
 func (p *Program) open(c *urfave.Context, path string, log *slog.Logger) (*delivery.Engine, error) {
@@ -144,15 +141,6 @@ func sayWhere(err error, path string) {
 	}
 	e.Details["database"] = path
 	e.Hint = strings.TrimSpace(e.Hint + " (looked in " + path + ")")
-}
-
-// failWith writes the answer of a command that failed; nil stays nil.
-func (p *Program) failWith(_ *urfave.Context, err error) error {
-	var done exit
-	if err == nil || errors.As(err, &done) {
-		return err
-	}
-	return exit(p.fail(err))
 }
 
 // fail writes the answer of a command that failed, in document 004's form, and returns the exit status.

@@ -51,8 +51,7 @@ func FuzzReadArgs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		words := strings.Fields(text)
 		p := newProgram("")
-		l := p.readArgs(p.app(), "mailroom", words)
-		sorted := l.argv()[1:]
+		sorted := sorted(p.readArgs(words))
 		count := map[string]int{}
 		for _, w := range sorted {
 			count[strings.ToLower(strings.ReplaceAll(w, "-", "_"))]++

@@ -50,26 +50,25 @@ func (p *Program) completionCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "completion", Usage: "Print a completion script for bash, zsh or fish", ArgsUsage: "bash|zsh|fish",
 		Description: "Example:\n\n    source <(mailroom completion bash)",
-		HideHelp:    true, OnUsageError: usageError,
 		Action: func(c *urfave.Context) error {
 			script, ok := completionScripts[c.Args().First()]
 			if !ok || c.NArg() != 1 {
-				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "completion: %q is none of bash, zsh, fish", c.Args().First()))
+				return orchestrator.Errorf(orchestrator.InvalidParams, "completion: %q is none of bash, zsh, fish", c.Args().First())
 			}
 			_, err := io.WriteString(p.Out, script)
-			return p.failWith(c, notWritten(err))
+			return notWritten(err)
 		},
 	}
 }
 
 // complete writes what can stand in place of the last of words.
-func (p *Program) complete(app *urfave.App, words []string) {
+func (p *Program) complete(words []string) {
 	if len(words) == 0 {
 		return
 	}
 	last := len(words) - 1
-	before, current := p.readArgs(app, "mailroom", words[:last]), words[last]
-	for _, c := range p.candidates(app, before, current) {
+	before, current := p.readArgs(words[:last]), words[last]
+	for _, c := range p.candidates(before, current) {
 		if strings.HasPrefix(c.word, current) {
 			fmt.Fprintln(p.Out, strings.TrimSuffix(c.word+"\t"+c.about, "\t"))
 		}
@@ -78,20 +77,20 @@ func (p *Program) complete(app *urfave.App, words []string) {
 
 type candidate struct{ word, about string }
 
-func (p *Program) candidates(app *urfave.App, before *line, current string) (list []candidate) {
+func (p *Program) candidates(before *line, current string) (list []candidate) {
 	if before.waiting != "" {
 		return p.flagValues(before)
 	}
 	if !strings.HasPrefix(current, "-") {
 		list = p.arguments(before)
-		if len(list) > 0 || before.current == nil {
+		if len(list) > 0 || before.called == nil {
 			return list
 		}
 	}
-	if before.current != nil {
-		list = flagCandidates(before.current.Flags)
+	if before.called != nil {
+		list = flagCandidates(before.called.Flags)
 	}
-	return append(list, flagCandidates(app.Flags)...)
+	return append(list, flagCandidates(globalFlags())...)
 }
 
 func flagCandidates(flags []urfave.Flag) (list []candidate) {
@@ -113,7 +112,7 @@ func (p *Program) flagValues(before *line) (list []candidate) {
 	case "log-level":
 		return []candidate{{word: "debug"}, {word: "info"}, {word: "warn"}, {word: "error"}}
 	}
-	if d := p.definitions[before.current]; d != nil {
+	if d := before.definition; d != nil {
 		for i := range d.Params() {
 			if d.Params()[i].Flag() == before.waiting {
 				return oneOf(&d.Params()[i])
@@ -133,24 +132,25 @@ func oneOf(param *commands.Param) (list []candidate) {
 // arguments are the words that can come next and are no flags.
 func (p *Program) arguments(before *line) (list []candidate) {
 	for _, c := range before.next {
-		list = append(list, candidate{c.Name, p.filled(c).Usage})
+		list = append(list, candidate{c.name, p.called(c).Usage})
 	}
-	if before.current == nil || len(list) > 0 {
+	if before.called == nil || len(list) > 0 {
 		return list
 	}
 	place := len(before.arguments)
-	if d := p.definitions[before.current]; d != nil {
+	if d := before.definition; d != nil {
 		if params := d.Positional(); place < len(params) {
 			return oneOf(params[place])
 		}
 		return nil
 	}
 	switch {
-	case before.current.Name == "invoke" && place == 0:
+	case place > 0:
+	case before.called.Name == "invoke":
 		for _, d := range p.Catalogue.All() {
 			list = append(list, candidate{d.Name, d.Summary()})
 		}
-	case before.current.Name == "completion" && place == 0:
+	case before.called.Name == "completion":
 		list = []candidate{{word: "bash"}, {word: "zsh"}, {word: "fish"}}
 	}
 	return list

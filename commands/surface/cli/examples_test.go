@@ -154,15 +154,15 @@ func asked(t *testing.T, words []string) (name string, params json.RawMessage, o
 		}
 		return d.Name, json.RawMessage(words[2]), true
 	}
-	app := p.app()
-	for c, d := range p.definitions {
-		c.Action = func(ctx *urfave.Context) (err error) {
+	l := p.readArgs(words)
+	if d := l.definition; d != nil {
+		l.called.Action = func(ctx *urfave.Context) (err error) {
 			name, ok = d.Name, true
 			params, err = p.paramsOf(ctx, d)
 			return err
 		}
 	}
-	if err := p.dispatch(t.Context(), app, p.readArgs(app, "mailroom", words)); err != nil {
+	if err := p.dispatch(t.Context(), l); err != nil {
 		return "", nil, false // some examples show what is refused
 	}
 	return name, params, ok

@@ -8,7 +8,6 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
 )
 
 // usageText is how a command is called.
@@ -61,18 +60,21 @@ func section(body, title string) string {
 }
 
 // help shows how a command, a group or the whole program is called.
-func (p *Program) help(app *urfave.App, l *line) error {
-	c := l.current
+func (p *Program) help(l *line) error {
+	c := l.called
 	if c == nil {
-		c = &urfave.Command{Name: "", Usage: app.Usage, UsageText: app.UsageText, Subcommands: app.Commands}
+		c = &urfave.Command{
+			Usage:     "messages between agents, around one SQLite table",
+			UsageText: "mailroom COMMAND [--flags] [arguments]\nmailroom help COMMAND",
+		}
 	}
 	usage, text := c.UsageText, c.Description
-	if d := p.definitions[c]; d != nil {
-		text = helpText(d.Help())
+	if l.definition != nil {
+		text = helpText(l.definition.Help())
 	}
 	if usage == "" {
 		usage = l.name() + " " + strings.TrimSpace("[--flags] "+c.ArgsUsage)
-		if len(c.Subcommands) > 0 {
+		if len(l.next) > 0 {
 			usage = l.name() + " COMMAND [--flags] [arguments]"
 		}
 	}
@@ -82,9 +84,9 @@ func (p *Program) help(app *urfave.App, l *line) error {
 	if text != "" {
 		w.Printf("\n%s\n", commands.Painted(text))
 	}
-	helpPart(w, "Commands", helpColumns(c.Subcommands, func(sub *urfave.Command) string { return sub.Name + "\t" + p.filled(sub).Usage }))
+	helpPart(w, "Commands", helpColumns(l.next, func(c command) string { return c.name + "\t" + p.called(c).Usage }))
 	helpPart(w, "Flags", helpColumns(c.Flags, urfave.Flag.String))
-	helpPart(w, "Global flags, anywhere on the line", helpColumns(app.Flags, urfave.Flag.String))
+	helpPart(w, "Global flags, anywhere on the line", helpColumns(globalFlags(), urfave.Flag.String))
 	return notWritten(w.Err())
 }
 
@@ -104,10 +106,4 @@ func helpColumns[T any](list []T, line func(T) string) string {
 	}
 	columns.Flush()
 	return b.String()
-}
-
-// noCommand answers a command line that names a group only.
-func noCommand(path string, names []string) error {
-	return orchestrator.Errorf(orchestrator.InvalidParams, "mailroom %s is a group of commands", path).
-		WithHint("Say which: %s", strings.Join(names, ", "))
 }

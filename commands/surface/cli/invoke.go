@@ -16,20 +16,19 @@ func (p *Program) invokeCommand() *urfave.Command {
 		Description: "NAME may be written with - or _, with or without `orchestrator.` in front. Without JSON the parameters\n" +
 			"are {}; - reads them from standard input.\n\nExample:\n\n" +
 			`    mailroom invoke route-inter-agent-messages '{"ACTION":"poll","RECIPIENT":"code_developer","BATCH_SIZE":10}'`,
-		OnUsageError: usageError,
 		Action: func(c *urfave.Context) error {
 			if c.NArg() == 0 || c.NArg() > 2 {
-				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "invoke takes a name and one JSON object").
-					WithHint("`mailroom commands` lists the names"))
+				return orchestrator.Errorf(orchestrator.InvalidParams, "invoke takes a name and one JSON object").
+					WithHint("`mailroom commands` lists the names")
 			}
 			d, err := p.Catalogue.Lookup(c.Args().First())
 			if err != nil {
-				return p.failWith(c, err)
+				return err
 			}
 			raw := json.RawMessage("{}")
 			if c.NArg() == 2 {
 				if raw, err = p.jsonText(c.Context, &commands.Param{Name: "parameters"}, c.Args().Get(1)); err != nil {
-					return p.failWith(c, err)
+					return err
 				}
 			}
 			return p.call(c, d, raw)

@@ -12,10 +12,10 @@ import (
 
 func (p *Program) manCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "man", Usage: "Print the man page", OnUsageError: usageError,
+		Name: "man", Usage: "Print the man page",
 		Description: "Example:\n\n    mailroom man > ~/.local/share/man/man1/mailroom.1",
 		Action: func(c *urfave.Context) error {
-			return p.failWith(c, notWritten(writeMan(p.Out, p.Catalogue)))
+			return notWritten(writeMan(p.Out, p.Catalogue))
 		},
 	}
 }

@@ -18,7 +18,6 @@ import (
 func (p *Program) mcpCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "mcp", Usage: "Serve an agent's tools over the Model Context Protocol, on standard input and output",
-		HideHelpCommand: true, OnUsageError: usageError,
 		Description: "Started by an agent's host. The agent is the one that --as names, and acts under no other name; without --as it\n" +
 			"is the administrator, who sends and reads as operator. With one vocabulary its tools have their own names, with several those of coral begin\n" +
 			"with coral_ and those of ralph with ralph_. The agent is registered when its host connects, and takes part in\n" +
@@ -29,19 +28,16 @@ func (p *Program) mcpCommand() *urfave.Command {
 			&urfave.StringSliceFlag{Name: "vocabulary", Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
 			&urfave.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators", DisableDefaultText: true},
 		},
-		Action: func(c *urfave.Context) error {
-			aside := *p // standard output is the client's
-			aside.Out, aside.OutTerminal = p.Err, p.ErrTerminal
-			if c.NArg() > 0 {
-				return aside.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments: %q", c.Args().First()))
-			}
-			return aside.failWith(c, p.serveTools(c))
-		},
+		Action: p.serveTools,
 	}
 }
 
 // serveTools serves until standard input ends.
 func (p *Program) serveTools(c *urfave.Context) error {
+	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }() // an error goes there, since standard output is the client's
+	if c.NArg() > 0 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments: %q", c.Args().First())
+	}
 	log, err := p.logger(c)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 // serveCommand is the daemon: it runs the schedules, wakes up at every ring of the bell, and answers health checks.
 func (p *Program) serveCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "serve", Usage: "Run the daemon: deliver, retry, clean up as scheduled, and start agents", HideHelpCommand: true, OnUsageError: usageError,
+		Name: "serve", Usage: "Run the daemon: deliver, retry, clean up as scheduled, and start agents",
 		Description: "Runs until SIGTERM or SIGINT, finishes the deliveries under way and exits within 10 seconds. Several daemons\n" +
 			"on one database do no harm. `mailroom schedule list` shows what it runs. An agent that was added with --start is\n" +
 			"started when there are messages for it; its session goes on when the daemon stops.\n\n" +
@@ -30,17 +30,15 @@ func (p *Program) serveCommand() *urfave.Command {
 			&urfave.StringFlag{Name: "phone-tls-cert", Usage: "`FILE` with the certificate of the app, PEM; without it a proxy with HTTPS stands in front"},
 			&urfave.StringFlag{Name: "phone-tls-key", Usage: "`FILE` with its key, PEM"},
 		},
-		Action: func(c *urfave.Context) error {
-			if c.NArg() > 0 {
-				return p.failWith(c, orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments: %q", c.Args().First()))
-			}
-			return p.failWith(c, p.serve(c))
-		},
+		Action: p.serve,
 	}
 }
 
 // serve runs the daemon until it is asked to stop.
 func (p *Program) serve(c *urfave.Context) error {
+	if c.NArg() > 0 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments: %q", c.Args().First())
+	}
 	log, err := p.logger(c)
 	if err != nil {
 		return err

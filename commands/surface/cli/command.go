@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// command is what a word of the command line can name: a command of the catalogue, one of the program's own, or a group of
+// commands. Its flags and its texts are made when they are asked for (called): to do that for all commands at every start would
+// take a tenth of the time that a send takes.
+type command struct {
+	name       string
+	group      []string             // what may come next
+	definition *commands.Definition // of the catalogue
+	own        func(*Program) *urfave.Command
+}
+
+// below returns what can stand behind the words of path on a command line, in the order of the help.
+func (p *Program) below(path []string) (list []command) {
+	for _, d := range p.Catalogue.All() {
+		if len(d.Path) <= len(path) || !slices.Equal(d.Path[:len(path)], path) {
+			continue
+		}
+		name, rest := d.Path[len(path)], d.Path[len(path)+1:]
+		if len(rest) == 0 {
+			list = append(list, command{name: name, definition: d})
+			continue
+		}
+		i := slices.IndexFunc(list, func(c command) bool { return c.name == name })
+		if i < 0 {
+			i, list = len(list), append(list, command{name: name})
+		}
+		if group := &list[i].group; !slices.Contains(*group, rest[0]) {
+			*group = append(*group, rest[0])
+		}
+	}
+	if len(path) == 0 {
+		list = append(list, ownCommands()...)
+	}
+	return list
+}
+
+// names returns the names of commands.
+func names(list []command) []string {
+	all := make([]string, len(list))
+	for i, c := range list {
+		all[i] = c.name
+	}
+	return all
+}
+
+// ownCommands are those that no catalogue has.
+func ownCommands() []command {
+	return []command{
+		{name: "invoke", own: (*Program).invokeCommand},
+		{name: "completion", own: (*Program).completionCommand},
+		{name: "man", own: (*Program).manCommand},
+		{name: "serve", own: (*Program).serveCommand},
+		{name: "mcp", own: (*Program).mcpCommand},
+	}
+}
+
+// called returns what the flag parser and the help need to know of a command.
+func (p *Program) called(c command) *urfave.Command {
+	switch d := c.definition; {
+	case d != nil:
+		return &urfave.Command{
+			Usage: d.Summary(), UsageText: usageText(d), Flags: flagsOf(d),
+			Action: func(ctx *urfave.Context) error { return p.runCommand(ctx, d) },
+		}
+	case c.own != nil:
+		return c.own(p)
+	}
+	return &urfave.Command{Usage: strings.Join(c.group, ", ")}
+}
+
+// flagsOf makes the flags of a command of the catalogue. A flag that clashes with a global one panics.
+func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
+	global := flagTable(globalFlags())
+	for i := range d.Params() {
+		flag := d.Params()[i].Flag()
+		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) {
+			panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
+		}
+		flags = append(flags, flagOf(&d.Params()[i]))
+	}
+	if d.TakesBatch() {
+		flags = append(flags,
+			&urfave.BoolFlag{Name: "stdin", Usage: "read params as JSON objects from standard input, one a line, and answer each with a line", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "atomic", Usage: "with --stdin: do all or nothing", DisableDefaultText: true})
+	}
+	return flags
+}
+
+// globalFlags may stand anywhere on the command line.
+func globalFlags() []urfave.Flag {
+	return []urfave.Flag{
+		&urfave.StringFlag{Name: "db", Usage: "`FILE` of the database", DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
+		&urfave.StringFlag{Name: "as", Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
+		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to", DefaultText: orchestrator.DefaultSession},
+		&urfave.StringFlag{Name: "output", Usage: "how to answer: `json|text`", DefaultText: "text on a terminal, otherwise json"},
+		&urfave.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error", DefaultText: "warn"},
+		&urfave.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help", DisableDefaultText: true},
+		&urfave.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "show the version", DisableDefaultText: true},
+	}
+}
+
+// flagOf makes the flag of a parameter. All but switches and lists take a text: the surface turns it into JSON, so that
+// the one strict decoder judges it.
+func flagOf(param *commands.Param) urfave.Flag {
+	usage := param.Desc
+	if bounds := param.Bounds(); bounds != "" {
+		usage += " (" + bounds + ")"
+	}
+	name := param.Flag()
+	switch param.Kind {
+	case commands.Boolean:
+		return &urfave.BoolFlag{Name: name, Usage: usage, Value: param.Default == "true", DisableDefaultText: param.Default != "true"}
+	case commands.List:
+		return &urfave.StringSliceFlag{Name: name, Usage: usage}
+	case commands.JSON:
+		if param.TextOrObject {
+			return &urfave.StringFlag{Name: name, Usage: usage + "; `TEXT|JSON|@FILE|-`"}
+		}
+		return &urfave.StringFlag{Name: name, Usage: usage + "; `JSON|@FILE|-`"}
+	}
+	return &urfave.StringFlag{Name: name, Usage: usage, DefaultText: param.Default}
+}
