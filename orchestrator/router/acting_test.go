@@ -8,6 +8,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/teams"
 	"mailroom/orchestrator/threads"
@@ -17,7 +18,7 @@ import (
 // is near.
 func TestUnknownNamesSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect")
+	f := enginetest.New(t, "architect")
 	const nobody = "zzz"
 	for name, act := range map[string]func() error{
 		"joining": func() error {

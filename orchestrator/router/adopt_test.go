@@ -9,6 +9,8 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/retention"
@@ -18,11 +20,11 @@ import (
 // UPDATE; the router takes part in all of it and the trace tells so.
 func TestDocumentByHand(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect", "code_developer")
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1','architect','code_developer','{"n":1}')`)
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at)
+	f := enginetest.New(t, "architect", "code_developer")
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1','architect','code_developer','{"n":1}')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at)
 		VALUES ('m2','architect','code_developer','spec_ready','{"n":1.50}','pending',CURRENT_TIMESTAMP)`)
-	db := openPlain(t, f.path)
+	db := enginetest.Plain(t, f.Path)
 	rows, err := db.Query(`SELECT message_id, sender, recipient, message_type, payload, retry_count FROM agent_message
 		WHERE recipient = ? AND status IN ('pending', 'retry') ORDER BY created_at ASC LIMIT ?`, "code_developer", 10)
 	if err != nil {
@@ -33,27 +35,27 @@ func TestDocumentByHand(t *testing.T) {
 		n++
 	}
 	rows.Close()
-	want(t, "rows of the document's SELECT", n, 2)
+	want.Equal(t, "rows of the document's SELECT", n, 2)
 	// The document's own delivery of m2.
-	f.sql(`INSERT INTO code_developer_inbox (message_id, payload) VALUES ('m2', '{"n":1.50}')`)
-	f.sql(`UPDATE agent_message SET status = 'delivered', delivered_at = CURRENT_TIMESTAMP WHERE message_id = 'm2'`)
-	want(t, "delivered by the router", f.deliver().Delivered, 1)
-	wantRows(t, f.rows(`SELECT message_id, payload FROM agent_inbox ORDER BY message_id`), `m1 {"n":1}`, `m2 {"n":1.50}`)
-	wantRows(t, f.rows(`SELECT message_id, event, old_status, new_status FROM message_trace ORDER BY message_id, id`),
+	f.SQL(`INSERT INTO code_developer_inbox (message_id, payload) VALUES ('m2', '{"n":1.50}')`)
+	f.SQL(`UPDATE agent_message SET status = 'delivered', delivered_at = CURRENT_TIMESTAMP WHERE message_id = 'm2'`)
+	want.Equal(t, "delivered by the router", f.Deliver().Delivered, 1)
+	want.Rows(t, f.Rows(`SELECT message_id, payload FROM agent_inbox ORDER BY message_id`), `m1 {"n":1}`, `m2 {"n":1.50}`)
+	want.Rows(t, f.Rows(`SELECT message_id, event, old_status, new_status FROM message_trace ORDER BY message_id, id`),
 		"m1 adopted <nil> pending", "m1 delivered pending delivered", "m2 adopted <nil> delivered")
-	wantRows(t, f.rows(`SELECT payload FROM code_developer_inbox ORDER BY message_id`), `{"n":1}`, `{"n":1.50}`)
+	want.Rows(t, f.Rows(`SELECT payload FROM code_developer_inbox ORDER BY message_id`), `{"n":1}`, `{"n":1.50}`)
 }
 
 func TestAdoptionNormalises(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect", "builder")
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, created_at, retry_count, max_retries) VALUES
+	f := enginetest.New(t, "architect", "builder")
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, created_at, retry_count, max_retries) VALUES
 		('utc', 'Architect', 'BUILDER', NULL, '2025-10-26 10:30:00', NULL, NULL),
 		('zone', 'architect', 'builder', 'plain "text"', '2025-10-26T10:30:00+02:00', -5, -1),
 		('frac', 'architect', 'builder', '12345678901234567890.10', '2025-10-26T10:30:00.123456Z', 0, 3),
 		('junk', 'architect', 'builder', x'ff00', 'yesterday', 'many', 3)`)
-	f.deliver()
-	wantRows(t, f.rows(`SELECT message_id, sender, recipient, payload, created_at, retry_count, max_retries, status FROM agent_message ORDER BY seq`),
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT message_id, sender, recipient, payload, created_at, retry_count, max_retries, status FROM agent_message ORDER BY seq`),
 		"utc architect builder null 2025-10-26T10:30:00.000Z 0 3 delivered",
 		`zone architect builder "plain \"text\"" 2025-10-26T08:30:00.000Z 0 3 delivered`,
 		"frac architect builder 12345678901234567890.10 2025-10-26T10:30:00.123Z 0 3 delivered",
@@ -64,12 +66,12 @@ func TestAdoptionNormalises(t *testing.T) {
 // and the status, and why says so.
 func TestPollAgreesWithDelivery(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "architect", "architect2")
-	done, undone := f.send("a", "architect"), f.send("a", "architect")
-	f.deliver()
-	f.sql(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, done)     // which is undone
-	f.sql(`UPDATE agent_message SET status = ' RETRY' WHERE message_id = ?`, undone) // which is not
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES
+	f := enginetest.New(t, "a", "architect", "architect2")
+	done, undone := f.Send("a", "architect"), f.Send("a", "architect")
+	f.Deliver()
+	f.SQL(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, done)     // which is undone
+	f.SQL(`UPDATE agent_message SET status = ' RETRY' WHERE message_id = ?`, undone) // which is not
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES
 		('plain', 'a', 'architect', '1', 'pending'), ('case', 'A', 'Architect', '1', 'pending'), ('spaces', 'a', char(9) || ' architect ' || char(160), '1', 'pending'),
 		('blob', 'a', x'417263686974656374', '1', 'pending'), ('null', 'a', 'architect', '1', NULL), ('status', 'a', 'ARCHITECT', '1', 'Queued'),
 		('other', 'a', 'Architect2', '1', 'pending'), ('inner', 'a', 'archi tect', '1', 'pending'), ('kelvin', 'a', 'architect' || char(8203), '1', 'pending'),
@@ -86,18 +88,18 @@ func TestPollAgreesWithDelivery(t *testing.T) {
 		return b.Pending, ids
 	}
 	pending, ids := poll()
-	want(t, "pending", pending, 7)
+	want.Equal(t, "pending", pending, 7)
 	wanted := " " + undone + ":retry:architect"
 	for _, id := range []string{"plain", "case", "spaces", "blob", "null", "status"} {
 		wanted += " " + id + ":pending:architect"
 	}
-	want(t, "listed", ids, wanted)
+	want.Equal(t, "listed", ids, wanted)
 	for _, id := range []string{"case", "spaces", "null", "status"} {
-		if why := f.why(id); why.Recipient != "architect" || !strings.HasPrefix(why.Rule, "it is due now") {
+		if why := f.Why(id); why.Recipient != "architect" || !strings.HasPrefix(why.Rule, "it is due now") {
 			t.Errorf("why %s: %+v", id, why)
 		}
 	}
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, held, created_at) VALUES
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, held, created_at) VALUES
 		('stranger', 'a', ' NoBody ', '1', 'Pending', 1, '2025-12-31 10:00:00')`)
 	state, err := overview.Status(t.Context(), f.Ledger)
 	if err != nil {
@@ -107,123 +109,123 @@ func TestPollAgreesWithDelivery(t *testing.T) {
 	for _, b := range state.Recipients {
 		backlogs = append(backlogs, fmt.Sprint(b.Recipient, " ", b.Known, b.Pending, b.Retry, b.Held, b.Unread))
 	}
-	sameLines(t, backlogs, "a true 0 0 0 0", "archi tect false 1 0 0 0", "architect true 6 1 0 2", "architect2 true 1 0 0 0", "architect\u200b false 1 0 0 0", "nobody false 1 0 1 0")
-	want(t, "oldest", state.Recipients[len(state.Recipients)-1].OldestAt, "2025-12-31T10:00:00.000Z")
+	want.Lines(t, backlogs, "a true 0 0 0 0", "archi tect false 1 0 0 0", "architect true 6 1 0 2", "architect2 true 1 0 0 0", "architect\u200b false 1 0 0 0", "nobody false 1 0 1 0")
+	want.Equal(t, "oldest", state.Recipients[len(state.Recipients)-1].OldestAt, "2025-12-31T10:00:00.000Z")
 	d, err := f.DeliverAll(t.Context(), delivery.Options{Recipient: "architect"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "delivered", d.Delivered, pending)
+	want.Equal(t, "delivered", d.Delivered, pending)
 	pending, _ = poll()
-	want(t, "pending afterwards", pending, 0)
+	want.Equal(t, "pending afterwards", pending, 0)
 }
 
 func TestAdoptionOfStatuses(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect", "builder")
-	back := f.send("architect", "builder")
-	f.deliver()
-	f.sql(`UPDATE agent_message SET status = 'pending' WHERE message_id = ?`, back)
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, status) VALUES ('new', 'architect', 'builder', 'Queued'), ('null', 'architect', 'builder', NULL)`)
-	odd := f.send("architect", "builder")
-	f.sql(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, odd)
-	f.deliver()
+	f := enginetest.New(t, "architect", "builder")
+	back := f.Send("architect", "builder")
+	f.Deliver()
+	f.SQL(`UPDATE agent_message SET status = 'pending' WHERE message_id = ?`, back)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status) VALUES ('new', 'architect', 'builder', 'Queued'), ('null', 'architect', 'builder', NULL)`)
+	odd := f.Send("architect", "builder")
+	f.SQL(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, odd)
+	f.Deliver()
 	for _, id := range []string{back, "new", "null", odd} {
-		want(t, "status of "+id, f.message(id).Status, orchestrator.Delivered)
+		want.Equal(t, "status of "+id, f.Message(id).Status, orchestrator.Delivered)
 	}
-	want(t, "inbox rows of the one set back by hand", len(f.rows(`SELECT 1 FROM agent_inbox WHERE message_id = ?`, back)), 1)
-	wantRows(t, f.rows(`SELECT error FROM message_trace WHERE event = 'adopted' AND error <> '' ORDER BY message_id`),
+	want.Equal(t, "inbox rows of the one set back by hand", len(f.Rows(`SELECT 1 FROM agent_inbox WHERE message_id = ?`, back)), 1)
+	want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'adopted' AND error <> '' ORDER BY message_id`),
 		`unknown status "done" undone`, `unknown status "Queued" taken as pending`)
 }
 
 // A row that breaks its set is found by halving and climbs alone.
 func TestBadRowFailsAlone(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect", "builder")
+	f := enginetest.New(t, "architect", "builder")
 	var ids []string
 	for range 20 {
-		ids = append(ids, f.send("architect", "builder"))
+		ids = append(ids, f.Send("architect", "builder"))
 	}
-	f.sql(`CREATE TRIGGER refuse BEFORE INSERT ON agent_inbox WHEN NEW.message_id = '` + ids[7] + `' BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
-	d := f.deliver()
-	want(t, "delivered", d.Delivered, 19)
-	want(t, "failed", d.Failed, 1)
-	want(t, "status", f.message(ids[7]).Status, orchestrator.Retry)
-	want(t, "who failed", d.Errors[0].MessageID, ids[7])
+	f.SQL(`CREATE TRIGGER refuse BEFORE INSERT ON agent_inbox WHEN NEW.message_id = '` + ids[7] + `' BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
+	d := f.Deliver()
+	want.Equal(t, "delivered", d.Delivered, 19)
+	want.Equal(t, "failed", d.Failed, 1)
+	want.Equal(t, "status", f.Message(ids[7]).Status, orchestrator.Retry)
+	want.Equal(t, "who failed", d.Errors[0].MessageID, ids[7])
 }
 
 // An inbox that refuses a message is where document 004's fallback file takes over.
 func TestFallbackOfAnInbox(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect", "builder")
+	f := enginetest.New(t, "architect", "builder")
 	file := "jsonl:" + t.TempDir() + "/builder.jsonl"
-	f.add(agents.Update{Name: "builder", Fallback: &file})
-	id, other := f.send("architect", "builder"), f.send("architect", "builder")
-	f.sql(`CREATE TRIGGER refuse BEFORE INSERT ON agent_inbox WHEN NEW.message_id = '` + id + `' BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
-	f.deliver()
-	want(t, "status", f.message(id).Status, orchestrator.Delivered)
-	want(t, "status of the other", f.message(other).Status, orchestrator.Delivered)
-	wantRows(t, f.rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event IN ('attempt_failed','delivered') ORDER BY id`, id),
+	f.Add(agents.Update{Name: "builder", Fallback: &file})
+	id, other := f.Send("architect", "builder"), f.Send("architect", "builder")
+	f.SQL(`CREATE TRIGGER refuse BEFORE INSERT ON agent_inbox WHEN NEW.message_id = '` + id + `' BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
+	f.Deliver()
+	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
+	want.Equal(t, "status of the other", f.Message(other).Status, orchestrator.Delivered)
+	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event IN ('attempt_failed','delivered') ORDER BY id`, id),
 		"attempt_failed not this one", "delivered by the fallback "+file)
 }
 
 func TestExpiryAndOverdue(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect", "reader")
-	f.addWired("builder")
-	f.wire.set(failing("down"))
-	f.setting("retry.max_retries", "100")
-	f.setting("retry.ladder", "24h")
-	short := f.send("architect", "builder", func(d *orchestrator.Draft) { d.TTL = 10 * time.Minute })
-	long := f.send("architect", "builder")
-	unread := f.send("architect", "reader", func(d *orchestrator.Draft) { d.TTL = time.Hour })
-	kept := f.send("architect", "reader")
-	f.deliver()
-	f.clock.advance(5*time.Minute + time.Second)
-	f.deliver()
-	f.deliver()
-	want(t, "overdue events", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
-	f.clock.advance(5 * time.Minute)
-	f.deliver()
-	want(t, "ttl passed undelivered", f.message(short).Status, orchestrator.Lapsed)
-	f.clock.advance(time.Hour)
+	f := enginetest.New(t, "architect", "reader")
+	f.AddWired("builder")
+	f.Wire.Set(enginetest.Failing("down"))
+	f.Set("retry.max_retries", "100")
+	f.Set("retry.ladder", "24h")
+	short := f.Send("architect", "builder", func(d *orchestrator.Draft) { d.TTL = 10 * time.Minute })
+	long := f.Send("architect", "builder")
+	unread := f.Send("architect", "reader", func(d *orchestrator.Draft) { d.TTL = time.Hour })
+	kept := f.Send("architect", "reader")
+	f.Deliver()
+	f.Clock.Advance(5*time.Minute + time.Second)
+	f.Deliver()
+	f.Deliver()
+	want.Equal(t, "overdue events", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
+	f.Clock.Advance(5 * time.Minute)
+	f.Deliver()
+	want.Equal(t, "ttl passed undelivered", f.Message(short).Status, orchestrator.Lapsed)
+	f.Clock.Advance(time.Hour)
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "reader", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "ttl passed unread", f.message(unread).Status, orchestrator.Lapsed)
+	want.Equal(t, "ttl passed unread", f.Message(unread).Status, orchestrator.Lapsed)
 	if len(ms) != 1 || ms[0].ID != kept {
 		t.Errorf("read %v; want only %s", ms, kept)
 	}
-	f.clock.advance(7 * 24 * time.Hour)
-	f.deliver()
-	want(t, "seven days undelivered", f.message(long).Status, orchestrator.Lapsed)
-	want(t, "overdue events in the end", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
-	want(t, "reports to the sender", len(f.rows(`SELECT 1 FROM agent_message WHERE sender = 'system' AND json_extract(payload, '$.error') = 'expired'`)), 3)
+	f.Clock.Advance(7 * 24 * time.Hour)
+	f.Deliver()
+	want.Equal(t, "seven days undelivered", f.Message(long).Status, orchestrator.Lapsed)
+	want.Equal(t, "overdue events in the end", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
+	want.Equal(t, "reports to the sender", len(f.Rows(`SELECT 1 FROM agent_message WHERE sender = 'system' AND json_extract(payload, '$.error') = 'expired'`)), 3)
 }
 
 // An existing table that is taken over has its age: what has ended in it goes by its own times, so that the first clear_old
 // clears; what is pending in it has its seven days from now.
 func TestAdoptedEndsKeepTheirAge(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect", "builder")
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, status, created_at, delivered_at) VALUES
+	f := enginetest.New(t, "architect", "builder")
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status, created_at, delivered_at) VALUES
 		('delivered', 'architect', 'builder', 'delivered', '2025-12-01 10:00:00', '2025-12-02 10:00:00'),
 		('undated',   'architect', 'builder', 'delivered', '2025-12-01 10:00:00', NULL),
 		('failed',    'architect', 'builder', 'failed',    '2025-12-01 10:00:00', NULL),
 		('unclear',   'architect', 'builder', 'failed',    'some day', 'later'),
 		('recent',    'architect', 'builder', 'delivered', '2025-12-01 10:00:00', '2026-01-01 10:00:00'),
 		('pending',   'architect', 'builder', 'pending',   '2025-12-01 10:00:00', NULL)`)
-	ended := f.send("architect", "builder")
-	f.sql(`UPDATE agent_message SET status = 'failed', created_at = '2025-12-01T10:00:00.000Z' WHERE message_id = ?`, ended)
+	ended := f.Send("architect", "builder")
+	f.SQL(`UPDATE agent_message SET status = 'failed', created_at = '2025-12-01T10:00:00.000Z' WHERE message_id = ?`, ended)
 	cleared, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{OlderThan: 7 * 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "cleared", cleared.Deleted, 3)
-	want(t, "archived of it", cleared.Statuses[orchestrator.Delivered], 2)
-	wantRows(t, f.rows(`SELECT message_id, ended_at FROM agent_message WHERE ended_at <> '' ORDER BY seq`),
+	want.Equal(t, "cleared", cleared.Deleted, 3)
+	want.Equal(t, "archived of it", cleared.Statuses[orchestrator.Delivered], 2)
+	want.Rows(t, f.Rows(`SELECT message_id, ended_at FROM agent_message WHERE ended_at <> '' ORDER BY seq`),
 		"unclear 2026-01-02T03:04:05.000Z", "recent 2026-01-01T10:00:00.000Z", ended+" 2026-01-02T03:04:05.000Z")
-	f.deliver()
-	want(t, "the pending one", f.message("pending").Status, orchestrator.Delivered)
+	f.Deliver()
+	want.Equal(t, "the pending one", f.Message("pending").Status, orchestrator.Delivered)
 }

@@ -5,13 +5,15 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // The commands of an agent run in one folder. An update from another folder moves none that it does not name, and none
 // that it names stays behind.
 func TestFolderOfCommands(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := enginetest.New(t)
 	one, two := t.TempDir(), t.TempDir()
 	update := func(folder string, deliver, start *string) error {
 		_, _, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b", Folder: folder, Deliver: deliver, StartCommand: start})
@@ -19,7 +21,7 @@ func TestFolderOfCommands(t *testing.T) {
 	}
 	folder := func(want string) {
 		t.Helper()
-		if got := f.agent("b").Folder; got != want {
+		if got := f.Agent("b").Folder; got != want {
 			t.Errorf("the folder is %q; want %q", got, want)
 		}
 	}
@@ -50,23 +52,23 @@ func TestFolderOfCommands(t *testing.T) {
 // A private address must be allowed, and the permission is for that address alone.
 func TestPrivateAddressesAreAllowedOneByOne(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := enginetest.New(t)
 	update := func(u agents.Update) error {
 		u.Name = "b"
 		_, _, err := agents.Add(t.Context(), f.Ledger, u)
 		return err
 	}
 	private, other := new("webhook:http://127.0.0.1:9/"), new("webhook:http://127.0.0.1:10/")
-	wantCode(t, update(agents.Update{Deliver: private}), orchestrator.InvalidParams)
+	want.Code(t, update(agents.Update{Deliver: private}), orchestrator.InvalidParams)
 	if err := update(agents.Update{Deliver: private, AllowPrivate: new(true)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := update(agents.Update{Deliver: private, Role: new("still")}); err != nil || !f.agent("b").AllowPrivate {
-		t.Errorf("the same address: %v, allowed %v", err, f.agent("b").AllowPrivate)
+	if err := update(agents.Update{Deliver: private, Role: new("still")}); err != nil || !f.Agent("b").AllowPrivate {
+		t.Errorf("the same address: %v, allowed %v", err, f.Agent("b").AllowPrivate)
 	}
-	wantCode(t, update(agents.Update{Deliver: other}), orchestrator.InvalidParams)
-	wantCode(t, update(agents.Update{AllowPrivate: new(false)}), orchestrator.InvalidParams)
-	if err := update(agents.Update{Deliver: new("webhook:https://example.com/")}); err != nil || f.agent("b").AllowPrivate {
-		t.Errorf("a public address: %v, private ones allowed: %v", err, f.agent("b").AllowPrivate)
+	want.Code(t, update(agents.Update{Deliver: other}), orchestrator.InvalidParams)
+	want.Code(t, update(agents.Update{AllowPrivate: new(false)}), orchestrator.InvalidParams)
+	if err := update(agents.Update{Deliver: new("webhook:https://example.com/")}); err != nil || f.Agent("b").AllowPrivate {
+		t.Errorf("a public address: %v, private ones allowed: %v", err, f.Agent("b").AllowPrivate)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
@@ -16,27 +17,27 @@ import (
 // commit that shows it.
 func TestArrivals(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	bell := store.NewLocalBell() // which nobody rings but this test
 	r, err := router.Open(t.Context(), ledger.Options{
-		Path: f.path, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Bell: bell, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+		Path: f.Path, Now: f.Clock.Now, Log: slog.New(slog.DiscardHandler), Bell: bell, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	send := func(id string) { f.send("b", "a", func(d *orchestrator.Draft) { d.ID = id }) }
+	send := func(id string) { f.Send("b", "a", func(d *orchestrator.Draft) { d.ID = id }) }
 	send("msg-2")
 	arrivals, stop, err := reading.Arrivals(t.Context(), r.Ledger, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	f.take("a")
+	f.Take("a")
 	send("msg-1")
 	bell.Ring("a")
 	<-arrivals
-	f.take("a")
+	f.Take("a")
 	send("msg-3")
 	bell.Ring("a")
 	<-arrivals

@@ -10,6 +10,8 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/retention"
 )
 
@@ -24,9 +26,9 @@ func arrival(id, from, to string) letters.TakenIn {
 // TestTakeInOnce: many processes that take in the same file make one message.
 func TestTakeInOnce(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	routers := []*delivery.Engine{f.Engine, f.open(), f.open()}
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	routers := []*delivery.Engine{f.Engine, f.Open(), f.Open()}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	stored := 0
@@ -44,17 +46,17 @@ func TestTakeInOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	want(t, "stored", stored, 1)
-	wantRows(t, f.rows(`SELECT message_id, sender, status, payload FROM agent_message`), `m1 a delivered {"n":1}`)
-	wantRows(t, f.rows(`SELECT event, error FROM message_trace ORDER BY id`), "created taken in from /messages/m1", "delivered taken in from /messages/m1")
+	want.Equal(t, "stored", stored, 1)
+	want.Rows(t, f.Rows(`SELECT message_id, sender, status, payload FROM agent_message`), `m1 a delivered {"n":1}`)
+	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace ORDER BY id`), "created taken in from /messages/m1", "delivered taken in from /messages/m1")
 }
 
 // TestTakeInRefusals: what a file says is held to the same bounds as what is sent.
 func TestTakeInRefusals(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	f.setting("hops.limit", "1")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	f.Set("hops.limit", "1")
 	take := func(change func(*letters.TakenIn)) error {
 		in := arrival("m2", "a", "b")
 		change(&in)
@@ -83,7 +85,7 @@ func TestTakeInRefusals(t *testing.T) {
 		"another sender":  {func(in *letters.TakenIn) { in.ID, in.Sender = "m1", "b" }, orchestrator.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantCode(t, take(c.change), c.code)
+			want.Code(t, take(c.change), c.code)
 		})
 	}
 	if err := take(func(in *letters.TakenIn) {
@@ -91,25 +93,25 @@ func TestTakeInRefusals(t *testing.T) {
 	}); err != nil {
 		t.Errorf("what speaks against a message that is there already: %v", err)
 	}
-	wantRows(t, f.rows(`SELECT message_id FROM agent_message ORDER BY 1`), "m1", "r1")
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message ORDER BY 1`), "m1", "r1")
 }
 
 // TestEachPlaced: page after page, the archive too, each message once; what changed meanwhile is not acknowledged.
 func TestEachPlaced(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
 	const n = 1203
 	for i := range n {
 		if _, err := letters.TakeIn(t.Context(), f.Ledger, arrival(fmt.Sprint("m", i), "a", "b")); err != nil {
 			t.Fatal(err)
 		}
 		if i == 600 { // so many go to the archive
-			f.clock.advance(8 * 24 * 3600e9)
+			f.Clock.Advance(8 * 24 * 3600e9)
 			if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			f.clock.advance(8 * 24 * 3600e9)
+			f.Clock.Advance(8 * 24 * 3600e9)
 		}
 	}
 	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
@@ -118,16 +120,16 @@ func TestEachPlaced(t *testing.T) {
 	if _, err := letters.TakeIn(t.Context(), f.Ledger, arrival("fallen back", "a", "b")); err != nil {
 		t.Fatal(err)
 	}
-	f.sql(`UPDATE agent_message SET delivery_marks = '{"wire:b":"noted","jsonl:/lines":"there"}' WHERE message_id = 'fallen back'`)
-	archived := f.rows(`SELECT count(*) FROM agent_message_archive`)
-	wantRows(t, archived, "601")
+	f.SQL(`UPDATE agent_message SET delivery_marks = '{"wire:b":"noted","jsonl:/lines":"there"}' WHERE message_id = 'fallen back'`)
+	archived := f.Rows(`SELECT count(*) FROM agent_message_archive`)
+	want.Rows(t, archived, "601")
 	seen, acknowledged := map[string]int{}, 0
 	err := letters.EachPlaced(t.Context(), f.Ledger, "b", "wire:b", func(page []letters.Placed) error {
 		for _, p := range page {
 			seen[p.ID]++
-			want(t, "mark", p.Mark, "noted")
+			want.Equal(t, "mark", p.Mark, "noted")
 			if p.ID == "m700" {
-				f.sql(`UPDATE agent_message SET delivery_marks = '{"wire:b":"another"}' WHERE message_id = 'm700'`)
+				f.SQL(`UPDATE agent_message SET delivery_marks = '{"wire:b":"another"}' WHERE message_id = 'm700'`)
 			}
 		}
 		done, err := letters.AcknowledgeRemoved(t.Context(), f.Ledger, page)
@@ -137,22 +139,22 @@ func TestEachPlaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "seen", len(seen), n)
-	want(t, "acknowledged", acknowledged, n-1)
+	want.Equal(t, "seen", len(seen), n)
+	want.Equal(t, "acknowledged", acknowledged, n-1)
 	for id, times := range seen {
 		if times != 1 {
 			t.Errorf("%s was seen %d times", id, times)
 		}
 	}
-	wantRows(t, f.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = '' ORDER BY seq`), "m700", "fallen back")
-	wantRows(t, f.rows(`SELECT count(*) FROM agent_message_archive WHERE acknowledged_at = ''`), "0")
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = '' ORDER BY seq`), "m700", "fallen back")
+	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message_archive WHERE acknowledged_at = ''`), "0")
 }
 
 // TestEachPlacedElsewhere: what was put elsewhere is not found.
 func TestEachPlacedElsewhere(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
 	if _, err := letters.TakeIn(t.Context(), f.Ledger, arrival("m1", "a", "b")); err != nil {
 		t.Fatal(err)
 	}
@@ -171,9 +173,9 @@ func TestEachPlacedElsewhere(t *testing.T) {
 // there. The file is the recipient's, whatever the note says.
 func TestTakeInDuringDelivery(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	id := f.send("a", "b", func(d *orchestrator.Draft) { d.Payload = []byte(`{"n":1}`) })
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	id := f.Send("a", "b", func(d *orchestrator.Draft) { d.Payload = []byte(`{"n":1}`) })
 	look := func() {
 		t.Helper()
 		got, err := letters.TakeIn(t.Context(), f.Ledger, arrival(id, "a", "b"))
@@ -182,7 +184,7 @@ func TestTakeInDuringDelivery(t *testing.T) {
 		}
 	}
 	look()
-	f.wire.set(func(ctx context.Context, a orchestrator.Attempt) []error {
+	f.Wire.Set(func(ctx context.Context, a orchestrator.Attempt) []error {
 		look()
 		if err := a.Mark(ctx, "by the transport"); err != nil {
 			t.Error(err)
@@ -190,8 +192,8 @@ func TestTakeInDuringDelivery(t *testing.T) {
 		look()
 		return make([]error, len(a.Messages))
 	})
-	want(t, "delivered", f.deliver().Delivered, 1)
+	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
 	look()
-	wantRows(t, f.rows(`SELECT status, delivery_marks FROM agent_message`), `delivered {"wire:b":"by the transport"}`)
-	wantRows(t, f.rows(`SELECT count(*) FROM message_trace WHERE event = 'delivered'`), "1")
+	want.Rows(t, f.Rows(`SELECT status, delivery_marks FROM agent_message`), `delivered {"wire:b":"by the transport"}`)
+	want.Rows(t, f.Rows(`SELECT count(*) FROM message_trace WHERE event = 'delivered'`), "1")
 }

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/helper"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
 )
 
 // helpWait waits for a, as b, until it is killed.
 func helpWait(path string, _ *bufio.Scanner) {
-	r, err := openBare(path)
+	r, err := enginetest.OpenInHelper(path)
 	if err == nil {
 		_, _, err = reading.Wait(context.Background(), r.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
 	}
@@ -31,18 +33,18 @@ func TestKilledWaiterRefusesNobody(t *testing.T) {
 		t.Skip("no lock tells whether a process lives; its wait counts until its timeout")
 	}
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	f := &fixture{Engine: openAt(t, path), t: t, path: path} // by the clock of the other process
-	f.add(agents.Update{Name: "a"})
-	f.add(agents.Update{Name: "b"})
+	f := &enginetest.Fixture{Engine: enginetest.Open(t, path), T: t, Path: path} // by the clock of the other process
+	f.Add(agents.Update{Name: "a"})
+	f.Add(agents.Update{Name: "b"})
 	waiter := helper.Start(t, "wait", path)
-	f.untilRows(short(t), countWaits, 1)
-	if !f.refusesBeside("a", "b") {
+	untilRows(f, enginetest.Deadline(t), countWaits, 1)
+	if !refusesBeside(f, "a", "b") {
 		t.Fatal("not refused beside a process that waits")
 	}
 	waiter.Kill()
-	wantRows(t, f.rows(`SELECT waiter, waits_for FROM waits`), "b a")
-	if f.refusesBeside("a", "b") {
+	want.Rows(t, f.Rows(`SELECT waiter, waits_for FROM waits`), "b a")
+	if refusesBeside(f, "a", "b") {
 		t.Error("refused beside a process that was killed")
 	}
-	wantRows(t, f.rows(countWaits), "0")
+	want.Rows(t, f.Rows(countWaits), "0")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,35 +13,11 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
-	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
-	"mailroom/orchestrator/router"
-	"mailroom/orchestrator/store"
-	"mailroom/orchestrator/transport"
 )
-
-// openAll opens the file n times, as n processes that hear one bell would.
-func (f *fixture) openAll(n int) (routers []*delivery.Engine) {
-	f.t.Helper()
-	bell := store.NewLocalBell()
-	for i := range n {
-		r, err := router.Open(f.t.Context(), ledger.Options{
-			Path: f.path, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Bell: bell, Instance: fmt.Sprint("process-", i),
-			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.wire},
-		})
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		f.t.Cleanup(func() {
-			if err := r.Close(); err != nil {
-				f.t.Errorf("closing: %v", err)
-			}
-		})
-		routers = append(routers, r)
-	}
-	return routers
-}
 
 // waited is how a wait ended.
 type waited struct {
@@ -60,26 +35,20 @@ func wait(ctx context.Context, r *delivery.Engine, ended chan<- waited, agent st
 }
 
 // untilRows returns when a query that counts gives n.
-func (f *fixture) untilRows(ctx context.Context, query string, n int) {
-	f.t.Helper()
+func untilRows(f *enginetest.Fixture, ctx context.Context, query string, n int) {
+	f.T.Helper()
 	for {
-		if rows := f.rows(query); rows[0] == fmt.Sprint(n) {
+		if rows := f.Rows(query); rows[0] == fmt.Sprint(n) {
 			return
 		}
 		if ctx.Err() != nil {
-			f.t.Fatalf("%s never gave %d", query, n)
+			f.T.Fatalf("%s never gave %d", query, n)
 		}
 		runtime.Gosched()
 	}
 }
 
 const countWaits = `SELECT count(*) FROM waits`
-
-func short(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second) // ends only a test that hangs
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // Of several waits that close a circle together exactly one is refused, whichever comes last; the others go on until
 // somebody writes to them. Nothing of them stays behind.
@@ -88,13 +57,13 @@ func TestOfWaitsThatCloseACircleOneIsRefused(t *testing.T) {
 	for _, n := range []int{2, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, "sender")
+			f := enginetest.New(t, "sender")
 			var names []string
 			for i := range n {
 				names = append(names, fmt.Sprintf("agent%d", i))
-				f.add(agents.Update{Name: names[i]})
+				f.Add(agents.Update{Name: names[i]})
 			}
-			routers, ctx := f.openAll(n), short(t)
+			routers, ctx := f.OpenAll(n), enginetest.Deadline(t)
 			for range 40 {
 				ended := make(chan waited, n)
 				for i, name := range names {
@@ -114,7 +83,7 @@ func TestOfWaitsThatCloseACircleOneIsRefused(t *testing.T) {
 						t.Fatalf("%s got %v, %v; it should wait until somebody writes", w.agent, w.ms, w.err)
 					}
 				}
-				want(t, "waits that stay behind", f.rows(countWaits)[0], "0")
+				want.Equal(t, "waits that stay behind", f.Rows(countWaits)[0], "0")
 			}
 		})
 	}
@@ -123,7 +92,7 @@ func TestOfWaitsThatCloseACircleOneIsRefused(t *testing.T) {
 // wantCircle fails unless a wait was refused with the whole circle named, from the one that is refused and back to it.
 func wantCircle(t *testing.T, w waited, names []string) {
 	t.Helper()
-	wantCode(t, w.err, orchestrator.Conflict)
+	want.Code(t, w.err, orchestrator.Conflict)
 	var e *orchestrator.Error
 	errors.As(w.err, &e)
 	at := slices.Index(names, w.agent)
@@ -140,8 +109,8 @@ func wantCircle(t *testing.T, w waited, names []string) {
 // for nobody any more, even before its wait has returned.
 func TestAskingInTurnIsNoCircle(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	routers, ctx := f.openAll(2), short(t)
+	f := enginetest.New(t, "a", "b")
+	routers, ctx := f.OpenAll(2), enginetest.Deadline(t)
 	failed := make(chan error, 2)
 	play := func(r *delivery.Engine, self, other string, serves bool) {
 		for i := range 300 {
@@ -166,19 +135,19 @@ func TestAskingInTurnIsNoCircle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want(t, "waits that stay behind", f.rows(countWaits)[0], "0")
+	want.Equal(t, "waits that stay behind", f.Rows(countWaits)[0], "0")
 }
 
 // A wait that names nobody is no edge: a team whose members all wait for anything is idle, not stuck.
 func TestUntargetedWaitsNeverCount(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
-	r, ctx := f.openAll(1)[0], short(t)
+	f := enginetest.New(t, "a", "b", "c")
+	r, ctx := f.OpenAll(1)[0], enginetest.Deadline(t)
 	ended := make(chan waited, 3)
 	wait(ctx, r, ended, "a")
 	wait(ctx, r, ended, "b")
 	wait(ctx, r, ended, "c", "a", "b")
-	f.untilRows(ctx, countWaits, 2)
+	untilRows(f, ctx, countWaits, 2)
 	for _, name := range []string{"a", "b", "c"} {
 		if _, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "a", Recipient: name}); err != nil {
 			t.Fatal(err)
@@ -191,36 +160,29 @@ func TestUntargetedWaitsNeverCount(t *testing.T) {
 	}
 }
 
-// edge notes a wait as a process would that was killed while it waited.
-func (f *fixture) edge(waiter, waitsFor string, until time.Time) {
-	f.t.Helper()
-	f.sql(`INSERT INTO waits (id, waiter, waits_for, instance, since, until) VALUES (?, ?, ?, 'killed', ?, ?)`,
-		"wait-"+waiter+waitsFor, waiter, waitsFor, f.clock.now().UTC().Format("2006-01-02T15:04:05.000Z"), until.UTC().Format("2006-01-02T15:04:05.000Z"))
-}
-
 // refuses reports whether a wait of an agent for another is refused.
-func (f *fixture) refuses(agent, other string) bool {
-	f.t.Helper()
-	ctx, cancel := context.WithCancel(short(f.t))
+func refuses(f *enginetest.Fixture, agent, other string) bool {
+	f.T.Helper()
+	ctx, cancel := context.WithCancel(enginetest.Deadline(f.T))
 	defer cancel()
-	before := f.rows(`SELECT count(*) FROM waits WHERE instance = 'killed'`)[0]
+	before := f.Rows(`SELECT count(*) FROM waits WHERE instance = 'killed'`)[0]
 	ended := make(chan waited, 1)
 	wait(ctx, f.Engine, ended, agent, other)
 	for {
 		select {
 		case w := <-ended:
-			wantCode(f.t, w.err, orchestrator.Conflict)
-			want(f.t, "edges after a refusal", f.rows(`SELECT count(*) FROM waits WHERE instance <> 'killed'`)[0], "0")
-			want(f.t, "edges of others after a refusal", f.rows(`SELECT count(*) FROM waits WHERE instance = 'killed'`)[0], before)
+			want.Code(f.T, w.err, orchestrator.Conflict)
+			want.Equal(f.T, "edges after a refusal", f.Rows(`SELECT count(*) FROM waits WHERE instance <> 'killed'`)[0], "0")
+			want.Equal(f.T, "edges of others after a refusal", f.Rows(`SELECT count(*) FROM waits WHERE instance = 'killed'`)[0], before)
 			return true
 		default:
 		}
-		if f.rows(`SELECT count(*) FROM waits WHERE instance <> 'killed'`)[0] == "1" {
+		if f.Rows(`SELECT count(*) FROM waits WHERE instance <> 'killed'`)[0] == "1" {
 			cancel()
 			if w := <-ended; !errors.Is(w.err, context.Canceled) {
-				f.t.Fatalf("the wait ended with %v, %v", w.ms, w.err)
+				f.T.Fatalf("the wait ended with %v, %v", w.ms, w.err)
 			}
-			want(f.t, "edges after the context ended", f.rows(`SELECT count(*) FROM waits WHERE instance <> 'killed'`)[0], "0")
+			want.Equal(f.T, "edges after the context ended", f.Rows(`SELECT count(*) FROM waits WHERE instance <> 'killed'`)[0], "0")
 			return false
 		}
 		runtime.Gosched()
@@ -247,10 +209,10 @@ func TestStaleEdgesRefuseNobodyForEver(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, "a", "b")
-			f.edge("b", "a", f.clock.now().Add(c.until))
-			f.clock.advance(c.move)
-			want(t, "refused", f.refuses("a", "b"), c.refused)
+			f := enginetest.New(t, "a", "b")
+			f.DeadWait("b", "a", f.Clock.Now().Add(c.until))
+			f.Clock.Advance(c.move)
+			want.Equal(t, "refused", refuses(f, "a", "b"), c.refused)
 		})
 	}
 }
@@ -258,72 +220,72 @@ func TestStaleEdgesRefuseNobodyForEver(t *testing.T) {
 // A wait longer than a day counts for a day only.
 func TestAWaitCountsForADayAtMost(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	ctx, cancel := context.WithCancel(short(t))
+	f := enginetest.New(t, "a", "b")
+	ctx, cancel := context.WithCancel(enginetest.Deadline(t))
 	done := make(chan error, 1)
 	go func() {
 		_, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: 99 * time.Hour, For: []string{"b"}})
 		done <- err
 	}()
-	f.untilRows(ctx, countWaits, 1)
-	wantRows(t, f.rows(`SELECT waiter, waits_for, until FROM waits`), "a b 2026-01-03T03:04:05.000Z")
+	untilRows(f, ctx, countWaits, 1)
+	want.Rows(t, f.Rows(`SELECT waiter, waits_for, until FROM waits`), "a b 2026-01-03T03:04:05.000Z")
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("the wait ended with %v", err)
 	}
-	want(t, "edges after it", f.rows(countWaits)[0], "0")
+	want.Equal(t, "edges after it", f.Rows(countWaits)[0], "0")
 }
 
 // Who has mail is about to wake up, and so waits for nobody; who waits for itself waits for ever.
 func TestWhoHasMailWaitsForNobody(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c", "d")
-	far := f.clock.now().Add(time.Hour)
-	f.edge("b", "c", far)
-	f.edge("c", "a", far)
-	want(t, "refused while nobody has mail", f.refuses("a", "b"), true)
-	id := f.send("d", "c")
-	want(t, "refused while c has mail that is due", f.refuses("a", "b"), false)
-	f.deliver()
-	want(t, "refused while c has mail in its inbox", f.refuses("a", "b"), false)
+	f := enginetest.New(t, "a", "b", "c", "d")
+	far := f.Clock.Now().Add(time.Hour)
+	f.DeadWait("b", "c", far)
+	f.DeadWait("c", "a", far)
+	want.Equal(t, "refused while nobody has mail", refuses(f, "a", "b"), true)
+	id := f.Send("d", "c")
+	want.Equal(t, "refused while c has mail that is due", refuses(f, "a", "b"), false)
+	f.Deliver()
+	want.Equal(t, "refused while c has mail in its inbox", refuses(f, "a", "b"), false)
 	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "c", Limit: 1}); err != nil || len(ms) != 1 || ms[0].ID != id {
 		t.Fatalf("got %v, %v", ms, err)
 	}
-	want(t, "refused once c has read it", f.refuses("a", "b"), true)
-	want(t, "refused to wait for itself", f.refuses("d", "d"), true)
+	want.Equal(t, "refused once c has read it", refuses(f, "a", "b"), true)
+	want.Equal(t, "refused to wait for itself", refuses(f, "d", "d"), true)
 }
 
 // A wait for the answer to a message is one for those who got it. Who cannot answer is named.
 func TestWaitForAnAnswer(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
+	f := enginetest.New(t, "a", "b", "c")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "team", []string{"a", "b", "c"}); err != nil {
 		t.Fatal(err)
 	}
-	single, all := f.send("a", "b"), f.send("a", "team")
-	post := f.mustPost(f.thread("a", "b", "c").ID, "a", "b", "c").MessageID
+	single, all := f.Send("a", "b"), f.Send("a", "team")
+	post := f.MustPost(f.Thread("a", "b", "c").ID, "a", "b", "c").MessageID
 	for _, c := range []struct{ id, edges string }{{single, "b"}, {all, "b,c"}, {post, "b,c"}} {
-		f.deliver()
+		f.Deliver()
 		for _, name := range []string{"a", "b", "c"} { // who has mail waits for nobody
 			if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: name, Limit: 10}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		ctx, cancel := context.WithCancel(short(t))
+		ctx, cancel := context.WithCancel(enginetest.Deadline(t))
 		done := make(chan error, 1)
 		go func() {
 			_, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: time.Hour, ReplyTo: c.id})
 			done <- err
 		}()
-		f.untilRows(ctx, countWaits, strings.Count(c.edges, ",")+1)
-		wantRows(t, f.rows(`SELECT group_concat(waits_for) FROM (SELECT waits_for FROM waits WHERE waiter = 'a' ORDER BY waits_for)`), c.edges)
+		untilRows(f, ctx, countWaits, strings.Count(c.edges, ",")+1)
+		want.Rows(t, f.Rows(`SELECT group_concat(waits_for) FROM (SELECT waits_for FROM waits WHERE waiter = 'a' ORDER BY waits_for)`), c.edges)
 		if others := strings.Contains(c.edges, "c"); others { // c may answer as well, until it waits for one of them
-			want(t, "b is refused to wait while c may answer", f.refusesBeside("b", "a"), false)
-			f.edge("c", "b", f.clock.now().Add(time.Hour))
+			want.Equal(t, "b is refused to wait while c may answer", refusesBeside(f, "b", "a"), false)
+			f.DeadWait("c", "b", f.Clock.Now().Add(time.Hour))
 		}
 		_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
-		wantCode(t, err, orchestrator.Conflict)
-		f.sql(`DELETE FROM waits WHERE waiter = 'c'`)
+		want.Code(t, err, orchestrator.Conflict)
+		f.SQL(`DELETE FROM waits WHERE waiter = 'c'`)
 		cancel()
 		<-done
 	}
@@ -338,26 +300,26 @@ func TestWaitForAnAnswer(t *testing.T) {
 	} {
 		c.o.Limit, c.o.Timeout = 1, time.Hour
 		_, _, err := reading.Wait(t.Context(), f.Ledger, c.o)
-		wantCode(t, err, c.code)
+		want.Code(t, err, c.code)
 	}
-	want(t, "edges after all that", f.rows(countWaits)[0], "0")
+	want.Equal(t, "edges after all that", f.Rows(countWaits)[0], "0")
 }
 
 // refusesBeside is refuses while others really wait.
-func (f *fixture) refusesBeside(agent, other string) bool {
-	f.t.Helper()
-	ctx, cancel := context.WithCancel(short(f.t))
+func refusesBeside(f *enginetest.Fixture, agent, other string) bool {
+	f.T.Helper()
+	ctx, cancel := context.WithCancel(enginetest.Deadline(f.T))
 	defer cancel()
 	ended := make(chan waited, 1)
 	wait(ctx, f.Engine, ended, agent, other)
 	for {
 		select {
 		case w := <-ended:
-			wantCode(f.t, w.err, orchestrator.Conflict)
+			want.Code(f.T, w.err, orchestrator.Conflict)
 			return true
 		default:
 		}
-		if f.rows(`SELECT count(*) FROM waits WHERE waiter = ?1`, agent)[0] == "1" {
+		if f.Rows(`SELECT count(*) FROM waits WHERE waiter = ?1`, agent)[0] == "1" {
 			cancel()
 			<-ended
 			return false
@@ -370,22 +332,22 @@ func (f *fixture) refusesBeside(agent, other string) bool {
 // the circle, and says since when the others wait.
 func TestAWaitForAnyOfSeveral(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c", "d")
-	far := f.clock.now().Add(time.Hour)
-	f.edge("a", "b", far)
-	f.edge("a", "c", far)
-	want(t, "refused while c may answer a", f.refuses("b", "a"), false)
-	f.edge("c", "d", far)
-	want(t, "refused while d may answer c, which may answer a", f.refuses("b", "a"), false)
-	f.clock.advance(time.Minute)
-	f.edge("d", "c", far)
+	f := enginetest.New(t, "a", "b", "c", "d")
+	far := f.Clock.Now().Add(time.Hour)
+	f.DeadWait("a", "b", far)
+	f.DeadWait("a", "c", far)
+	want.Equal(t, "refused while c may answer a", refuses(f, "b", "a"), false)
+	f.DeadWait("c", "d", far)
+	want.Equal(t, "refused while d may answer c, which may answer a", refuses(f, "b", "a"), false)
+	f.Clock.Advance(time.Minute)
+	f.DeadWait("d", "c", far)
 	_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, For: []string{"a"}})
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	var e *orchestrator.Error
 	errors.As(err, &e)
-	want(t, "circle", fmt.Sprint(e.Details["circle"]), "[b a b]")
-	want(t, "hint", e.Hint, "Already waiting: a since 2026-01-02T03:04:05.000Z. Send a what it waits for first")
-	f.send("d", "d")
-	want(t, "refused while d has mail", f.refuses("b", "a"), false)
-	want(t, "refused to wait for itself", f.refuses("b", "b"), true)
+	want.Equal(t, "circle", fmt.Sprint(e.Details["circle"]), "[b a b]")
+	want.Equal(t, "hint", e.Hint, "Already waiting: a since 2026-01-02T03:04:05.000Z. Send a what it waits for first")
+	f.Send("d", "d")
+	want.Equal(t, "refused while d has mail", refuses(f, "b", "a"), false)
+	want.Equal(t, "refused to wait for itself", refuses(f, "b", "b"), true)
 }

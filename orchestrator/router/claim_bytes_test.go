@@ -7,27 +7,29 @@ import (
 	"testing"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // A claim of several messages is bounded by their bytes, too; one large message is a claim of its own.
 func TestClaimsAreBoundedByBytes(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	f.wire.batch = 100
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	f.Wire.Batch = 100
 	var sizes []int
-	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
 		sizes = append(sizes, len(a.Messages))
 		return make([]error, len(a.Messages))
 	})
 	megabyte := func(d *orchestrator.Draft) { d.Payload = []byte(`"` + strings.Repeat("x", 1<<20-2) + `"`) }
 	for range 6 {
-		f.send("a", "b", megabyte)
+		f.Send("a", "b", megabyte)
 	}
 	for range 3 {
-		f.send("a", "b")
+		f.Send("a", "b")
 	}
-	want(t, "delivered", f.deliver().Delivered, 9)
+	want.Equal(t, "delivered", f.Deliver().Delivered, 9)
 	if !slices.Equal(sizes, []int{4, 5}) {
 		t.Errorf("claims of %v messages", sizes)
 	}

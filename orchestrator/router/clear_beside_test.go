@@ -10,149 +10,134 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/teams"
-	"mailroom/orchestrator/threads"
 )
 
 const week = 7 * 24 * time.Hour
 
-func (f *fixture) closeThread(id string) {
-	f.t.Helper()
-	if _, err := threads.Close(f.t.Context(), f.Ledger, threads.Change{Session: room, Thread: id}, threads.Closing{}); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-// count counts the rows of a table, also of one that no query of the product may read.
-func (f *fixture) count(table string) (n string) {
-	f.t.Helper()
-	if err := openPlain(f.t, f.path).QueryRow(`SELECT count(*) FROM ` + table).Scan(&n); err != nil {
-		f.t.Fatal(err)
-	}
-	return n
-}
-
 // Closing a thread changes its one row, however many posts it has, and retention moves them a week later, in batches.
 func TestClosingChangesOneRow(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	th, open := f.thread("a", "b"), f.thread("a", "b")
-	f.mustPost(th.ID, "a")
-	f.mustPost(open.ID, "a")
-	f.sql(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+	f := enginetest.New(t, "a", "b")
+	th, open := f.Thread("a", "b"), f.Thread("a", "b")
+	f.MustPost(th.ID, "a")
+	f.MustPost(open.ID, "a")
+	f.SQL(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
 		INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, created_at, delivered_at, thread_id)
 		SELECT 'p' || i, sender, recipient, payload, status, traced_status, created_at, delivered_at, thread_id FROM agent_message, n WHERE thread_id = ?`, th.ID)
-	f.sql(`CREATE TRIGGER watch AFTER UPDATE ON agent_message BEGIN SELECT raise(ABORT, 'closing changes a message'); END`)
-	f.closeThread(th.ID)
-	f.sql(`DROP TRIGGER watch`)
-	f.clock.advance(week)
-	want(t, "cleared a week after the close", f.clear(retention.ClearOptions{}).Deleted, 0)
-	f.clock.advance(time.Millisecond)
+	f.SQL(`CREATE TRIGGER watch AFTER UPDATE ON agent_message BEGIN SELECT raise(ABORT, 'closing changes a message'); END`)
+	f.CloseThread(th.ID)
+	f.SQL(`DROP TRIGGER watch`)
+	f.Clock.Advance(week)
+	want.Equal(t, "cleared a week after the close", f.Clear(retention.ClearOptions{}).Deleted, 0)
+	f.Clock.Advance(time.Millisecond)
 	var done, total int64
-	cleared := f.clear(retention.ClearOptions{Progress: func(d, of int64) { done, total = d, of }})
-	want(t, "cleared a moment later", cleared.Deleted, 1201)
-	want(t, "of them delivered", cleared.Statuses[orchestrator.Delivered], 1201)
-	want(t, "progress", fmt.Sprint(done, " of ", total), "1201 of 1201")
-	wantRows(t, f.rows(`SELECT thread_id, count(*), max(ended_at = delivered_at) FROM agent_message_archive GROUP BY thread_id`), th.ID+" 1201 1")
-	wantRows(t, f.rows(`SELECT DISTINCT thread_id FROM agent_message`), open.ID)
+	cleared := f.Clear(retention.ClearOptions{Progress: func(d, of int64) { done, total = d, of }})
+	want.Equal(t, "cleared a moment later", cleared.Deleted, 1201)
+	want.Equal(t, "of them delivered", cleared.Statuses[orchestrator.Delivered], 1201)
+	want.Equal(t, "progress", fmt.Sprint(done, " of ", total), "1201 of 1201")
+	want.Rows(t, f.Rows(`SELECT thread_id, count(*), max(ended_at = delivered_at) FROM agent_message_archive GROUP BY thread_id`), th.ID+" 1201 1")
+	want.Rows(t, f.Rows(`SELECT DISTINCT thread_id FROM agent_message`), open.ID)
 }
 
 // A closed thread goes with its last post, and those who took part in it; an open one stays.
 func TestThreadsGoWithTheirPosts(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	posted, empty, open := f.thread("a", "b"), f.thread("a", "b"), f.thread("a", "b")
-	f.mustPost(posted.ID, "a", "b")
-	f.take("b")
-	f.closeThread(posted.ID)
-	f.closeThread(empty.ID)
-	f.clock.advance(week)
-	f.clear(retention.ClearOptions{})
-	want(t, "threads after a week", f.count("threads"), "3")
-	f.clock.advance(time.Millisecond)
-	f.clear(retention.ClearOptions{})
-	wantRows(t, f.rows(`SELECT thread_id FROM threads ORDER BY thread_id`), posted.ID, open.ID)
-	wantRows(t, f.rows(`SELECT DISTINCT thread_id FROM thread_participants ORDER BY thread_id`), posted.ID, open.ID)
-	f.clock.advance(90*24*time.Hour + time.Millisecond)
-	f.clear(retention.ClearOptions{})
-	wantRows(t, f.rows(`SELECT thread_id FROM threads`), open.ID)
-	want(t, "participants", f.count("thread_participants"), "2")
+	f := enginetest.New(t, "a", "b")
+	posted, empty, open := f.Thread("a", "b"), f.Thread("a", "b"), f.Thread("a", "b")
+	f.MustPost(posted.ID, "a", "b")
+	f.Take("b")
+	f.CloseThread(posted.ID)
+	f.CloseThread(empty.ID)
+	f.Clock.Advance(week)
+	f.Clear(retention.ClearOptions{})
+	want.Equal(t, "threads after a week", f.Count("threads"), "3")
+	f.Clock.Advance(time.Millisecond)
+	f.Clear(retention.ClearOptions{})
+	want.Rows(t, f.Rows(`SELECT thread_id FROM threads ORDER BY thread_id`), posted.ID, open.ID)
+	want.Rows(t, f.Rows(`SELECT DISTINCT thread_id FROM thread_participants ORDER BY thread_id`), posted.ID, open.ID)
+	f.Clock.Advance(90*24*time.Hour + time.Millisecond)
+	f.Clear(retention.ClearOptions{})
+	want.Rows(t, f.Rows(`SELECT thread_id FROM threads`), open.ID)
+	want.Equal(t, "participants", f.Count("thread_participants"), "2")
 }
 
 // Answered requests go a week after their answer, others with their message.
 func TestRequestsGo(t *testing.T) {
 	t.Parallel()
-	f := newTeam(t)
-	answered := f.mustAsk(orchestrator.PlanApproval, "dev", "lead")
-	waiting := f.mustAsk(orchestrator.PlanApproval, "tester", "lead")
-	cancelled := f.mustAsk(orchestrator.PlanApproval, "outsider", "lead")
+	f := enginetest.NewTeam(t)
+	answered := f.MustAsk(orchestrator.PlanApproval, "dev", "lead")
+	waiting := f.MustAsk(orchestrator.PlanApproval, "tester", "lead")
+	cancelled := f.MustAsk(orchestrator.PlanApproval, "outsider", "lead")
 	if _, err := messages.Cancel(t.Context(), f.Ledger, cancelled.MessageID, ""); err != nil {
 		t.Fatal(err)
 	}
-	f.take("lead")
-	f.clock.advance(time.Hour)
-	if _, err := f.reply(f.Engine, orchestrator.PlanApproval, answered.RequestID, true, "lead", "dev"); err != nil {
+	f.Take("lead")
+	f.Clock.Advance(time.Hour)
+	if _, err := f.Reply(f.Engine, orchestrator.PlanApproval, answered.RequestID, true, "lead", "dev"); err != nil {
 		t.Fatal(err)
 	}
-	f.take("dev")
-	f.clock.advance(week - time.Hour + time.Millisecond)
-	f.clear(retention.ClearOptions{})
-	wantRows(t, f.rows(`SELECT request_id FROM team_requests ORDER BY request_id`), answered.RequestID, waiting.RequestID)
-	f.clock.advance(time.Hour)
-	f.clear(retention.ClearOptions{})
-	wantRows(t, f.rows(`SELECT request_id FROM team_requests`), waiting.RequestID)
-	if _, err := f.reply(f.Engine, orchestrator.PlanApproval, waiting.RequestID, true, "lead", "tester"); err != nil {
+	f.Take("dev")
+	f.Clock.Advance(week - time.Hour + time.Millisecond)
+	f.Clear(retention.ClearOptions{})
+	want.Rows(t, f.Rows(`SELECT request_id FROM team_requests ORDER BY request_id`), answered.RequestID, waiting.RequestID)
+	f.Clock.Advance(time.Hour)
+	f.Clear(retention.ClearOptions{})
+	want.Rows(t, f.Rows(`SELECT request_id FROM team_requests`), waiting.RequestID)
+	if _, err := f.Reply(f.Engine, orchestrator.PlanApproval, waiting.RequestID, true, "lead", "tester"); err != nil {
 		t.Errorf("an old request that is open still: %v", err)
 	}
-	f.clock.advance(98 * 24 * time.Hour)
-	f.clear(retention.ClearOptions{})
-	want(t, "requests", f.count("team_requests"), "0")
+	f.Clock.Advance(98 * 24 * time.Hour)
+	f.Clear(retention.ClearOptions{})
+	want.Equal(t, "requests", f.Count("team_requests"), "0")
 }
 
 // A session in which nothing happened for a week is forgotten, also by a run that clears everything that has ended; one
 // with an open thread, one whose members still come, and what is newer than a week is not.
 func TestPresencesGo(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	join := func(session, agent string) {
 		t.Helper()
 		if _, err := agents.Join(t.Context(), f.Ledger, agents.Joining{Session: session, Agent: agent}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	left := func() []string { return f.rows(`SELECT session_id, agent FROM presence ORDER BY session_id, agent`) }
-	for _, session := range []string{"busy", "gone", "read", room} {
+	left := func() []string { return f.Rows(`SELECT session_id, agent FROM presence ORDER BY session_id, agent`) }
+	for _, session := range []string{"busy", "gone", "read", enginetest.Room} {
 		join(session, "a")
 		join(session, "b")
 	}
-	th := f.thread("a", "b") // in room
+	th := f.Thread("a", "b") // in room
 	for range 9 {
-		f.clock.advance(24*time.Hour + time.Millisecond)
+		f.Clock.Advance(24*time.Hour + time.Millisecond)
 		join("busy", "a") // which changes nothing but that it was seen
 		if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: "read", Agent: "b"}, false); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.clear(retention.ClearOptions{OlderThan: time.Millisecond})
-	wantRows(t, left(), "busy a", "busy b", "read a", "read b", "room a", "room b")
-	f.closeThread(th.ID)
-	f.clear(retention.ClearOptions{OlderThan: time.Millisecond})
-	f.clock.advance(week)
-	f.clear(retention.ClearOptions{})
-	wantRows(t, left(), "busy a", "busy b", "read a", "read b", "room a", "room b")
-	f.clock.advance(24 * time.Hour) // a day more, since presence is noted to the day
-	f.clear(retention.ClearOptions{})
-	wantRows(t, left(), "busy a", "busy b", "read a", "read b")
-	f.clock.advance(time.Millisecond)
-	f.clear(retention.ClearOptions{})
-	wantRows(t, left())
+	f.Clear(retention.ClearOptions{OlderThan: time.Millisecond})
+	want.Rows(t, left(), "busy a", "busy b", "read a", "read b", "room a", "room b")
+	f.CloseThread(th.ID)
+	f.Clear(retention.ClearOptions{OlderThan: time.Millisecond})
+	f.Clock.Advance(week)
+	f.Clear(retention.ClearOptions{})
+	want.Rows(t, left(), "busy a", "busy b", "read a", "read b", "room a", "room b")
+	f.Clock.Advance(24 * time.Hour) // a day more, since presence is noted to the day
+	f.Clear(retention.ClearOptions{})
+	want.Rows(t, left(), "busy a", "busy b", "read a", "read b")
+	f.Clock.Advance(time.Millisecond)
+	f.Clear(retention.ClearOptions{})
+	want.Rows(t, left())
 }
 
 // Tokens go a week after they ended, however they did.
 func TestTokensGo(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	for _, c := range []struct {
 		agent    string
 		lifetime time.Duration
@@ -168,39 +153,39 @@ func TestTokensGo(t *testing.T) {
 		after time.Duration
 		left  string
 	}{{week, "3"}, {time.Millisecond, "2"}, {time.Hour - time.Millisecond, "2"}, {time.Millisecond, "1"}, {100 * week, "1"}} {
-		f.clock.advance(step.after)
-		f.clear(retention.ClearOptions{})
-		want(t, "tokens", f.count("tokens"), step.left)
+		f.Clock.Advance(step.after)
+		f.Clear(retention.ClearOptions{})
+		want.Equal(t, "tokens", f.Count("tokens"), step.left)
 	}
 }
 
 // More of them than one batch holds go, too, and a run that is called off begins no other batch.
 func TestClearingBesideGoesInBatches(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.sql(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1300)
+	f := enginetest.New(t, "a")
+	f.SQL(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1300)
 		INSERT INTO tokens (hash, agent, created_at, expires_at) SELECT printf('%064d', i), 'a', '2025-01-01', '2025-01-02' FROM n`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := retention.ClearOld(ctx, f.Ledger, retention.ClearOptions{}); err == nil {
 		t.Error("a run that was called off says nothing of it")
 	}
-	want(t, "tokens", f.count("tokens"), "1300")
-	f.clear(retention.ClearOptions{})
-	want(t, "tokens", f.count("tokens"), "0")
+	want.Equal(t, "tokens", f.Count("tokens"), "1300")
+	f.Clear(retention.ClearOptions{})
+	want.Equal(t, "tokens", f.Count("tokens"), "0")
 }
 
 // A thread whose last participant is removed with its agent is closed, so that it ages; one in which others take part
 // stays open.
 func TestRemovingTheLastParticipantClosesAThread(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	alone, both := f.thread("a"), f.thread("a", "b")
-	f.mustPost(alone.ID, "a")
+	f := enginetest.New(t, "a", "b")
+	alone, both := f.Thread("a"), f.Thread("a", "b")
+	f.MustPost(alone.ID, "a")
 	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	wantRows(t, f.rows(`SELECT thread_id, status, closed_at <> '' FROM threads ORDER BY thread_id`), alone.ID+" closed 1", both.ID+" open 0")
-	f.clock.advance(week + time.Millisecond)
-	want(t, "its posts", f.clear(retention.ClearOptions{}).Deleted, 1)
+	want.Rows(t, f.Rows(`SELECT thread_id, status, closed_at <> '' FROM threads ORDER BY thread_id`), alone.ID+" closed 1", both.ID+" open 0")
+	f.Clock.Advance(week + time.Millisecond)
+	want.Equal(t, "its posts", f.Clear(retention.ClearOptions{}).Deleted, 1)
 }

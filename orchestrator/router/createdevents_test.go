@@ -9,6 +9,8 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/store/storetest"
 )
 
@@ -29,7 +31,7 @@ func TestEventsOfABatch(t *testing.T) {
 }
 
 func eventsOfABatch(t *testing.T, place, stored int, instance string) {
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	send := func(instance string, n int, recipients ...string) func(context.Context) error {
 		var drafts []orchestrator.Draft
 		for range n {
@@ -47,14 +49,14 @@ func eventsOfABatch(t *testing.T, place, stored int, instance string) {
 	calls := slices.Insert([]func(context.Context) error{send("", 1), send("", 2), send("third", 1)}, place, bad)
 	for i, err := range storetest.Together(t, f.Ledger.Store, calls...) {
 		if i == place {
-			wantCode(t, err, orchestrator.UnknownRecipient)
+			want.Code(t, err, orchestrator.UnknownRecipient)
 		} else if err != nil {
 			t.Errorf("send %d: %v", i, err)
 		}
 	}
-	sent := f.rows(`SELECT message_id FROM agent_message ORDER BY seq`)
-	want(t, "messages", len(sent), 4)
-	wantRows(t, f.rows(`SELECT message_id FROM message_trace WHERE event = 'created' ORDER BY id`), sent...)
+	sent := f.Rows(`SELECT message_id FROM agent_message ORDER BY seq`)
+	want.Equal(t, "messages", len(sent), 4)
+	want.Rows(t, f.Rows(`SELECT message_id FROM message_trace WHERE event = 'created' ORDER BY id`), sent...)
 	own := f.Instance()
-	wantRows(t, f.rows(`SELECT actor FROM message_trace WHERE event = 'created' ORDER BY id`), own, own, own, "third")
+	want.Rows(t, f.Rows(`SELECT actor FROM message_trace WHERE event = 'created' ORDER BY id`), own, own, own, "third")
 }

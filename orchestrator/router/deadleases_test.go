@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/helper"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
 )
 
@@ -17,29 +19,29 @@ func helpLive(_ string, in *bufio.Scanner) { in.Scan() }
 // A router looks once a second for leases of dead processes, and at once when the clock was set back.
 func TestDeadAreLookedForOnceASecond(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	step := func(after time.Duration, looks bool) {
 		t.Helper()
-		id, reader := f.send("a", "b"), helper.Start(t, "live", "")
+		id, reader := f.Send("a", "b"), helper.Start(t, "live", "")
 		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{
 			Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, PID: reader.ID()},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantTaken(t, ms, id)
+		want.IDs(t, ms, id)
 		reader.Kill()
-		f.clock.advance(after)
-		f.deliver()
+		f.Clock.Advance(after)
+		f.Deliver()
 		leased := "1"
 		if looks {
 			leased = "0"
 		}
-		want(t, fmt.Sprintf("leases of the dead %s after the last look", after), f.rows(`SELECT count(*) FROM reading_lease`)[0], leased)
-		f.sql(`DELETE FROM reading_lease`)
-		f.takeFor("b", 0)
+		want.Equal(t, fmt.Sprintf("leases of the dead %s after the last look", after), f.Rows(`SELECT count(*) FROM reading_lease`)[0], leased)
+		f.SQL(`DELETE FROM reading_lease`)
+		f.TakeFor("b", 0)
 	}
-	f.deliver()
+	f.Deliver()
 	step(0, false)
 	step(time.Second-1, false)
 	step(1, true)

@@ -12,29 +12,31 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/questions"
 )
 
-func (f *fixture) device(id string) questions.Device {
-	f.t.Helper()
-	list, err := questions.Devices(f.t.Context(), f.Ledger)
+func device(f *enginetest.Fixture, id string) questions.Device {
+	f.T.Helper()
+	list, err := questions.Devices(f.T.Context(), f.Ledger)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	for _, d := range list {
 		if d.ID == id {
 			return d
 		}
 	}
-	f.t.Fatalf("there is no device %s", id)
+	f.T.Fatalf("there is no device %s", id)
 	return questions.Device{}
 }
 
 // A code is good once, for five minutes, and however it is typed.
 func TestPairingCode(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := enginetest.New(t)
 	pair := func(code string) error {
 		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
 		return err
@@ -46,14 +48,14 @@ func TestPairingCode(t *testing.T) {
 	if err := pair(" " + strings.ToLower(strings.ReplaceAll(code, "-", " "))); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, pair(code), orchestrator.PermissionDenied)
+	want.Code(t, pair(code), orchestrator.PermissionDenied)
 	if code, _, err = questions.StartPairing(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.advance(5 * time.Minute)
-	wantCode(t, pair(code), orchestrator.PermissionDenied)
+	f.Clock.Advance(5 * time.Minute)
+	want.Code(t, pair(code), orchestrator.PermissionDenied)
 	for _, wrong := range []string{"", "x", strings.Repeat("0", 12), strings.Repeat("A", 1000), "ÄÄÄÄ-ÄÄÄÄ-ÄÄÄÄ"} {
-		wantCode(t, pair(wrong), orchestrator.PermissionDenied)
+		want.Code(t, pair(wrong), orchestrator.PermissionDenied)
 	}
 	for range 20 {
 		if code, _, err = questions.StartPairing(t.Context(), f.Ledger); err != nil {
@@ -61,10 +63,10 @@ func TestPairingCode(t *testing.T) {
 		}
 	}
 	_, _, err = questions.StartPairing(t.Context(), f.Ledger)
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 	for _, name := range []string{"", " ", "a\nb", strings.Repeat("x", 65)} {
 		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: name, Recipient: "age1x"})
-		wantCode(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 	}
 	if err := pair(code); err != nil {
 		t.Errorf("a request that was no good used the code up: %v", err)
@@ -74,7 +76,7 @@ func TestPairingCode(t *testing.T) {
 // Five wrong guesses of who has its first part end a code; guesses at random do nothing to it.
 func TestPairingCodeIsGuessed(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := enginetest.New(t)
 	guess := func(code string) error {
 		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
 		return err
@@ -90,10 +92,10 @@ func TestPairingCodeIsGuessed(t *testing.T) {
 		return "0"
 	}
 	for range 100 {
-		wantCode(t, guess(other(code[0])+code[1:]), orchestrator.PermissionDenied)
+		want.Code(t, guess(other(code[0])+code[1:]), orchestrator.PermissionDenied)
 	}
 	for range 4 {
-		wantCode(t, guess(code[:13]+other(code[13])), orchestrator.PermissionDenied)
+		want.Code(t, guess(code[:13]+other(code[13])), orchestrator.PermissionDenied)
 	}
 	if err := guess(code); err != nil {
 		t.Fatalf("the fifth try was right: %v", err)
@@ -102,16 +104,16 @@ func TestPairingCodeIsGuessed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		wantCode(t, guess(code[:13]+other(code[13])), orchestrator.PermissionDenied)
+		want.Code(t, guess(code[:13]+other(code[13])), orchestrator.PermissionDenied)
 	}
-	wantCode(t, guess(code), orchestrator.PermissionDenied)
+	want.Code(t, guess(code), orchestrator.PermissionDenied)
 }
 
 // A device waits, is active when its key was approved, and is nobody when it was revoked.
 func TestDeviceLife(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "builder")
-	d, token := f.paired("phone")
+	f := enginetest.New(t, "builder")
+	d, token := f.Pair("phone")
 	if d.State != questions.DeviceWaiting || d.Fingerprint != questions.Fingerprint(d.Recipient) || !questions.SameFingerprint(strings.ToLower(strings.ReplaceAll(d.Fingerprint, "-", "")), d.Fingerprint) {
 		t.Fatalf("%+v", d)
 	}
@@ -120,12 +122,12 @@ func TestDeviceLife(t *testing.T) {
 	}
 	for _, wrong := range []string{"", token + "x", "mailroom_device_", strings.Repeat("x", 200)} {
 		_, err := questions.DeviceOfToken(t.Context(), f.Ledger, wrong)
-		wantCode(t, err, orchestrator.Unauthenticated)
+		want.Code(t, err, orchestrator.Unauthenticated)
 	}
 	if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, "age1other"); orchestrator.CodeOf(err) != orchestrator.Conflict {
 		t.Errorf("another key was approved: %v", err)
 	}
-	if _, err := questions.Answer(t.Context(), f.Ledger, f.question(nil).ID, d.ID, "x"); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
+	if _, err := questions.Answer(t.Context(), f.Ledger, f.Question(nil).ID, d.ID, "x"); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
 		t.Errorf("a device that waits answered: %v", err)
 	}
 	if got, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil || got.State != questions.DeviceActive || got.ApprovedAt == "" {
@@ -135,14 +137,14 @@ func TestDeviceLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := questions.DeviceOfToken(t.Context(), f.Ledger, token)
-	wantCode(t, err, orchestrator.Unauthenticated)
+	want.Code(t, err, orchestrator.Unauthenticated)
 	_, err = questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient)
-	wantCode(t, err, orchestrator.Conflict)
-	_, err = questions.Answer(t.Context(), f.Ledger, f.question(nil).ID, d.ID, "x")
-	wantCode(t, err, orchestrator.PermissionDenied)
+	want.Code(t, err, orchestrator.Conflict)
+	_, err = questions.Answer(t.Context(), f.Ledger, f.Question(nil).ID, d.ID, "x")
+	want.Code(t, err, orchestrator.PermissionDenied)
 	_, err = questions.RevokeDevice(t.Context(), f.Ledger, "d-nothing")
-	wantCode(t, err, orchestrator.NotFound)
-	if n := f.rows(`SELECT count(*) FROM message_trace WHERE error LIKE '%'||?||'%' OR detail LIKE '%'||?||'%'`, token, token); n[0] != "0" {
+	want.Code(t, err, orchestrator.NotFound)
+	if n := f.Rows(`SELECT count(*) FROM message_trace WHERE error LIKE '%'||?||'%' OR detail LIKE '%'||?||'%'`, token, token); n[0] != "0" {
 		t.Error("the trace has a token")
 	}
 }
@@ -150,27 +152,27 @@ func TestDeviceLife(t *testing.T) {
 // What was asked before a device was approved, and sealed, it is not shown.
 func TestSignalsForADevice(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "builder")
-	sealed := f.question(nil)
+	f := enginetest.New(t, "builder")
+	sealed := f.Question(nil)
 	for _, id := range []string{"a-old", "a-anew"} {
 		if _, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: id, Sender: "builder", Encrypted: true, Body: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	open := f.question(nil, func(d *questions.Draft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
-	f.clock.advance(time.Second)
-	d, _ := f.paired("phone")
+	open := f.Question(nil, func(d *questions.Draft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
+	f.Clock.Advance(time.Second)
+	d, _ := f.Pair("phone")
 	d, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.clock.advance(time.Second)
-	later := f.question(nil)
+	f.Clock.Advance(time.Second)
+	later := f.Question(nil)
 	if err := questions.ReplaceAlert(t.Context(), f.Ledger, "a-anew", "x", "y"); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, questions.ReplaceAlert(t.Context(), f.Ledger, "a-anew", "x", "z"), orchestrator.Conflict)
-	wantCode(t, questions.ReplaceAlert(t.Context(), f.Ledger, "a-none", "x", "z"), orchestrator.NotFound)
+	want.Code(t, questions.ReplaceAlert(t.Context(), f.Ledger, "a-anew", "x", "z"), orchestrator.Conflict)
+	want.Code(t, questions.ReplaceAlert(t.Context(), f.Ledger, "a-none", "x", "z"), orchestrator.NotFound)
 	questions, alerts, err := questions.SignalsFor(t.Context(), f.Ledger, d)
 	if len(alerts) != 1 || alerts[0].Body != "y" {
 		t.Errorf("%+v", alerts)
@@ -183,26 +185,26 @@ func TestSignalsForADevice(t *testing.T) {
 // An attempt at a device has what it needs, and nothing of it can be read with SQL.
 func TestPushSecret(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	f.setting("signal.url", "https://Phone.example.com/")
-	f.setting("signal.push_hosts", "push.example.com:8443, 10.0.0.5")
+	f, ids := enginetest.NewPhones(t, 1)
+	f.Set("signal.url", "https://Phone.example.com/")
+	f.Set("signal.push_hosts", "push.example.com:8443, 10.0.0.5")
 	var got push.Secret
-	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
 		if err := json.Unmarshal([]byte(a.Secret), &got); err != nil {
 			t.Error(err)
 		}
 		return make([]error, len(a.Messages))
 	})
-	f.question(ids)
-	f.pushes()
+	f.Question(ids)
+	f.Pushes()
 	public, err := questions.VAPIDPublicKey(t.Context(), f.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.VAPIDPublic != public || got.VAPIDPrivate == "" || got.Subscriber != "https://phone.example.com" || got.P256dh != subscription("").P256dh || len(got.Hosts) != 2 || got.AllowPrivate {
+	if got.VAPIDPublic != public || got.VAPIDPrivate == "" || got.Subscriber != "https://phone.example.com" || got.P256dh != enginetest.Subscription("").P256dh || len(got.Hosts) != 2 || got.AllowPrivate {
 		t.Errorf("%+v", got)
 	}
-	if d := f.device(ids[0]); d.PushOutcome != "delivered" || d.PushedAt == "" || d.PushHost != "updates.push.services.mozilla.com" {
+	if d := device(f, ids[0]); d.PushOutcome != "delivered" || d.PushedAt == "" || d.PushHost != "updates.push.services.mozilla.com" {
 		t.Errorf("%+v", d)
 	}
 	for _, table := range []string{"signal_subscriptions", "signal_keys", "signal_pairings"} {
@@ -215,31 +217,31 @@ func TestPushSecret(t *testing.T) {
 // 404 and 410 end a subscription, with what waits to be pushed to it; a new one is used.
 func TestDeviceGone(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 2)
-	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+	f, ids := enginetest.NewPhones(t, 2)
+	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
 		if a.Recipient == "device:"+ids[0] {
 			return []error{fmt.Errorf("410: %w", orchestrator.ErrGone)}
 		}
 		return []error{nil}
 	})
-	q := f.question(ids)
-	f.question(ids)
-	f.pushes()
-	if d := f.device(ids[0]); !strings.Contains(d.PushProblem, "410") || d.State != questions.DeviceActive {
+	q := f.Question(ids)
+	f.Question(ids)
+	f.Pushes()
+	if d := device(f, ids[0]); !strings.Contains(d.PushProblem, "410") || d.State != questions.DeviceActive {
 		t.Errorf("%+v", d)
 	}
-	wantRows(t, f.rows(`SELECT status, count(*) FROM agent_message WHERE recipient = ? GROUP BY 1 ORDER BY 1`, "device:"+ids[0]), "cancelled 1", "failed 1")
-	wantRows(t, f.rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report'`), "0")
-	f.question(ids)
-	if got := f.pushes(); len(got) != 1 {
+	want.Rows(t, f.Rows(`SELECT status, count(*) FROM agent_message WHERE recipient = ? GROUP BY 1 ORDER BY 1`, "device:"+ids[0]), "cancelled 1", "failed 1")
+	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report'`), "0")
+	f.Question(ids)
+	if got := f.Pushes(); len(got) != 1 {
 		t.Errorf("pushed to a device that is gone: %q", got)
 	}
-	f.wire.set(nil)
-	if err := questions.Subscribe(t.Context(), f.Ledger, ids[0], subscription("https://fcm.googleapis.com/x")); err != nil {
+	f.Wire.Set(nil)
+	if err := questions.Subscribe(t.Context(), f.Ledger, ids[0], enginetest.Subscription("https://fcm.googleapis.com/x")); err != nil {
 		t.Fatal(err)
 	}
-	f.question(ids)
-	if got := f.pushes(); len(got) != 2 {
+	f.Question(ids)
+	if got := f.Pushes(); len(got) != 2 {
 		t.Errorf("%q", got)
 	}
 	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "it can still answer"); err != nil {
@@ -250,20 +252,20 @@ func TestDeviceGone(t *testing.T) {
 // A device that subscribed anew during an attempt is not given up with its old address.
 func TestDeviceSubscribesDuringAttempt(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	other := f.open()
-	f.wire.set(func(context.Context, orchestrator.Attempt) []error {
-		f.wire.set(nil)
-		if err := questions.Subscribe(t.Context(), other.Ledger, ids[0], subscription("https://fcm.googleapis.com/new")); err != nil {
+	f, ids := enginetest.NewPhones(t, 1)
+	other := f.Open()
+	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error {
+		f.Wire.Set(nil)
+		if err := questions.Subscribe(t.Context(), other.Ledger, ids[0], enginetest.Subscription("https://fcm.googleapis.com/new")); err != nil {
 			t.Error(err)
 		}
 		return []error{fmt.Errorf("404: %w", orchestrator.ErrGone)}
 	})
-	q := f.question(ids)
-	f.pushes()
-	f.clock.advance(31 * time.Second)
-	sameLines(t, f.pushes(), "device:"+ids[0]+" question "+q.ID)
-	if d := f.device(ids[0]); d.PushProblem != "" {
+	q := f.Question(ids)
+	f.Pushes()
+	f.Clock.Advance(31 * time.Second)
+	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+q.ID)
+	if d := device(f, ids[0]); d.PushProblem != "" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -271,36 +273,36 @@ func TestDeviceSubscribesDuringAttempt(t *testing.T) {
 // What waits for a revoked device, or one that has unsubscribed, is taken back.
 func TestNothingIsPushedToWhoLeft(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 2)
-	f.question(ids)
+	f, ids := enginetest.NewPhones(t, 2)
+	f.Question(ids)
 	if err := questions.Unsubscribe(t.Context(), f.Ledger, ids[0]); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := questions.RevokeDevice(t.Context(), f.Ledger, ids[1]); err != nil {
 		t.Fatal(err)
 	}
-	f.question(ids)
-	sameLines(t, f.pushes())
-	wantRows(t, f.rows(`SELECT status, count(*) FROM agent_message GROUP BY 1`), "cancelled 2")
-	err := questions.Subscribe(t.Context(), f.Ledger, ids[1], subscription("https://fcm.googleapis.com/x"))
-	wantCode(t, err, orchestrator.PermissionDenied)
+	f.Question(ids)
+	want.Lines(t, f.Pushes())
+	want.Rows(t, f.Rows(`SELECT status, count(*) FROM agent_message GROUP BY 1`), "cancelled 2")
+	err := questions.Subscribe(t.Context(), f.Ledger, ids[1], enginetest.Subscription("https://fcm.googleapis.com/x"))
+	want.Code(t, err, orchestrator.PermissionDenied)
 }
 
 // Devices are no agents, and nobody can write to one.
 func TestDevicesAreNoAgents(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
+	f, ids := enginetest.NewPhones(t, 1)
 	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "all", Type: "note", Payload: []byte(`1`)})
 	if err != nil || len(sent.Recipients) != 2 {
 		t.Errorf("%v, %v", sent.Recipients, err)
 	}
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "device:" + ids[0], Type: "note", Payload: []byte(`1`)})
-	wantCode(t, err, orchestrator.InvalidParams)
+	want.Code(t, err, orchestrator.InvalidParams)
 	_, err = agents.Get(t.Context(), f.Ledger, "device:"+ids[0])
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 	for name, code := range map[string]orchestrator.Code{"user": orchestrator.InvalidParams, "device:" + ids[0]: orchestrator.NotFound} {
 		_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: name, Force: true})
-		wantCode(t, err, code)
+		want.Code(t, err, code)
 	}
 	if list, err := agents.List(t.Context(), f.Ledger); err != nil || len(list) != 2 {
 		t.Error(list, err)
@@ -310,17 +312,17 @@ func TestDevicesAreNoAgents(t *testing.T) {
 // A topic is told that there is something, and nothing else of what is encrypted; its buttons answer what is not, once.
 func TestNtfy(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "builder")
+	f := enginetest.New(t, "builder")
 	for _, bad := range []string{"http://ntfy.sh/topic", "https://evil.example/topic", "https://ntfy.sh/", "https://ntfy.sh/a/b", "ftp://ntfy.sh/a", "https://u:p@ntfy.sh/a"} {
 		_, err := questions.SetNtfy(t.Context(), f.Ledger, questions.NtfyConfig{URL: bad})
-		wantCode(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 	}
 	if _, err := questions.SetNtfy(t.Context(), f.Ledger, questions.NtfyConfig{URL: "https://ntfy.sh/topic", Token: "secret"}); err != nil {
 		t.Fatal(err)
 	}
 	var secret push.NtfySecret
 	var bodies []string
-	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
 		var p push.Message
 		if json.Unmarshal([]byte(a.Secret), &secret) != nil || json.Unmarshal(a.Messages[0].Payload, &p) != nil {
 			t.Error("an attempt cannot be read")
@@ -328,37 +330,37 @@ func TestNtfy(t *testing.T) {
 		bodies = append(bodies, p.Body)
 		return []error{nil}
 	})
-	sealed := f.question(nil)
-	open := f.question(nil, func(d *questions.Draft) { d.Encrypted, d.Body = false, `{"options":["a","b"]}` })
-	f.pushes()
+	sealed := f.Question(nil)
+	open := f.Question(nil, func(d *questions.Draft) { d.Encrypted, d.Body = false, `{"options":["a","b"]}` })
+	f.Pushes()
 	if len(bodies) != 2 || bodies[0] != "" || bodies[1] != open.Body || secret.Token != "secret" || secret.URL != "https://ntfy.sh/topic" {
 		t.Fatalf("%q, %+v", bodies, secret)
 	}
 	button := push.NtfyToken(secret.Key, open.ID, 1)
-	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, open.ID, 0, button), orchestrator.PermissionDenied)
-	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, sealed.ID, 1, button), orchestrator.PermissionDenied)
-	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, sealed.ID, 1, push.NtfyToken(secret.Key, sealed.ID, 1)), orchestrator.PermissionDenied)
-	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, open.ID, 1, ""), orchestrator.PermissionDenied)
+	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, open.ID, 0, button), orchestrator.PermissionDenied)
+	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, sealed.ID, 1, button), orchestrator.PermissionDenied)
+	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, sealed.ID, 1, push.NtfyToken(secret.Key, sealed.ID, 1)), orchestrator.PermissionDenied)
+	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, open.ID, 1, ""), orchestrator.PermissionDenied)
 	if err := questions.NtfyOption(t.Context(), f.Ledger, open.ID, 1, button); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, open.ID, 1, button), orchestrator.Conflict)
+	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, open.ID, 1, button), orchestrator.Conflict)
 	if q, _ := questions.Get(t.Context(), f.Ledger, open.ID); q.Answer != `{"option":1}` || q.AnsweredBy != "ntfy" {
 		t.Errorf("%+v", q)
 	}
 	if _, err := questions.SetNtfy(t.Context(), f.Ledger, questions.NtfyConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, questions.NtfyOption(t.Context(), f.Ledger, f.question(nil).ID, 0, push.NtfyToken("", "", 0)), orchestrator.PermissionDenied)
+	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, f.Question(nil).ID, 0, push.NtfyToken("", "", 0)), orchestrator.PermissionDenied)
 }
 
 // A device is let in though the database cannot be written.
 func TestDeviceOfAFullDatabase(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	d, token := f.paired("phone")
-	f.clock.advance(time.Hour)
-	f.sql(`CREATE TRIGGER full BEFORE UPDATE ON signal_devices BEGIN SELECT raise(ABORT, 'full'); END`)
+	f := enginetest.New(t)
+	d, token := f.Pair("phone")
+	f.Clock.Advance(time.Hour)
+	f.SQL(`CREATE TRIGGER full BEFORE UPDATE ON signal_devices BEGIN SELECT raise(ABORT, 'full'); END`)
 	if got, err := questions.DeviceOfToken(t.Context(), f.Ledger, token); err != nil || got.ID != d.ID {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -15,20 +15,18 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
-	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
 )
 
-// errGone is what a webhook answers with 410.
-var errGone = fmt.Errorf("410 Gone: %w", orchestrator.ErrGone)
-
 // goneFixture has an agent b whose address is gone, and an administrator.
-func goneFixture(t *testing.T) *fixture {
+func goneFixture(t *testing.T) *enginetest.Fixture {
 	t.Helper()
-	f := newFixture(t, "a", "c", "boss", "second")
-	f.addWired("b")
+	f := enginetest.New(t, "a", "c", "boss", "second")
+	f.AddWired("b")
 	for _, admin := range []string{"boss", "boss", "second"} { // two tokens make no second note
 		if _, _, err := agents.IssueToken(t.Context(), f.Ledger, admin, true, 0); err != nil {
 			t.Fatal(err)
@@ -37,23 +35,8 @@ func goneFixture(t *testing.T) *fixture {
 	if _, _, err := agents.IssueToken(t.Context(), f.Ledger, "c", false, 0); err != nil {
 		t.Fatal(err)
 	}
-	f.wire.set(refusing(errGone))
+	f.Wire.Set(enginetest.Refusing(enginetest.ErrGone))
 	return f
-}
-
-func (f *fixture) agent(name string) ledger.Agent {
-	f.t.Helper()
-	list, err := agents.List(f.t.Context(), f.Ledger)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	for _, a := range list {
-		if a.Name == name {
-			return a
-		}
-	}
-	f.t.Fatalf("nobody is called %s", name)
-	return ledger.Agent{}
 }
 
 // An agent whose address is gone is disabled after one attempt. Its messages wait, however many there are and will be: none
@@ -62,34 +45,34 @@ func TestGoneLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
 	attempts := 0
-	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
 		attempts++
-		return []error{errGone}
+		return []error{enginetest.ErrGone}
 	})
 	var sent []string
 	for range 5 {
-		sent = append(sent, f.send("a", "b"))
+		sent = append(sent, f.Send("a", "b"))
 	}
-	d := f.deliver()
-	want(t, "failed", d.Failed, 0)
-	want(t, "disabled", fmt.Sprint(d.Disabled), "[b]")
-	want(t, "attempts", attempts, 1)
-	if a := f.agent("b"); !strings.Contains(a.Disabled, "410 Gone") || !strings.HasPrefix(a.Disabled, "2026-01-02T03:04:05.000Z ") {
+	d := f.Deliver()
+	want.Equal(t, "failed", d.Failed, 0)
+	want.Equal(t, "disabled", fmt.Sprint(d.Disabled), "[b]")
+	want.Equal(t, "attempts", attempts, 1)
+	if a := f.Agent("b"); !strings.Contains(a.Disabled, "410 Gone") || !strings.HasPrefix(a.Disabled, "2026-01-02T03:04:05.000Z ") {
 		t.Errorf("disabled: %q", a.Disabled)
 	}
 	for range 100 {
-		f.clock.advance(time.Minute)
-		sent = append(sent, f.send("a", "b"))
-		want(t, "failed", f.deliver().Failed, 0)
+		f.Clock.Advance(time.Minute)
+		sent = append(sent, f.Send("a", "b"))
+		want.Equal(t, "failed", f.Deliver().Failed, 0)
 	}
-	want(t, "attempts while disabled", attempts, 1)
-	wantRows(t, f.rows(`SELECT status, held, retry_count, crashes, lease_token, count(*) FROM agent_message WHERE recipient = 'b' GROUP BY 1, 2, 3, 4, 5`),
+	want.Equal(t, "attempts while disabled", attempts, 1)
+	want.Rows(t, f.Rows(`SELECT status, held, retry_count, crashes, lease_token, count(*) FROM agent_message WHERE recipient = 'b' GROUP BY 1, 2, 3, 4, 5`),
 		"pending 0 0 0  105")
-	f.wire.set(nil)
-	f.addWired("b") // the same address: somebody says that it works again
-	want(t, "disabled", f.agent("b").Disabled, "")
-	f.deliver()
-	if got := f.wire.ids(); !slices.Equal(got, sent) {
+	f.Wire.Set(nil)
+	f.AddWired("b") // the same address: somebody says that it works again
+	want.Equal(t, "disabled", f.Agent("b").Disabled, "")
+	f.Deliver()
+	if got := f.Wire.IDs(); !slices.Equal(got, sent) {
 		t.Errorf("arrived as %v; want %v", got, sent)
 	}
 }
@@ -100,15 +83,15 @@ func TestGoneDoesNotSpin(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
 	for range 10 {
-		f.send("a", "b")
-		f.send("c", "b")
+		f.Send("a", "b")
+		f.Send("c", "b")
 	}
-	f.deliver()
-	f.deliver()
+	f.Deliver()
+	f.Deliver()
 	if _, err := delivery.Poll(t.Context(), f.Ledger, "b", 1); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := openPlain(t, f.path).Conn(t.Context())
+	conn, err := enginetest.Plain(t, f.Path).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,40 +102,40 @@ func TestGoneDoesNotSpin(t *testing.T) {
 		}
 		return n
 	}
-	events := f.rows(`SELECT max(id) FROM message_trace`)
+	events := f.Rows(`SELECT max(id) FROM message_trace`)
 	before := version()
 	for range 250 { // less than the five minutes after which they are overdue
-		f.clock.advance(time.Second)
-		f.deliver()
+		f.Clock.Advance(time.Second)
+		f.Deliver()
 	}
-	want(t, "version of the data after 250 runs", version(), before)
-	wantRows(t, f.rows(`SELECT max(id) FROM message_trace`), events...)
-	f.send("a", "b")
-	f.deliver()
+	want.Equal(t, "version of the data after 250 runs", version(), before)
+	want.Rows(t, f.Rows(`SELECT max(id) FROM message_trace`), events...)
+	f.Send("a", "b")
+	f.Deliver()
 	after := version()
-	f.deliver()
-	want(t, "version of the data once there is a new message", version(), after)
+	f.Deliver()
+	want.Equal(t, "version of the data once there is a new message", version(), after)
 }
 
 // What waits for another address is not planned: a daemon would be woken for it every second, and late for everybody else.
 func TestGoneIsNotPlanned(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
-	retried, late := f.send("a", "b"), f.send("c", "b")
-	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
-		return []error{map[string]error{retried: errors.New("down"), late: errLater}[a.Messages[0].ID]}
+	retried, late := f.Send("a", "b"), f.Send("c", "b")
+	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
+		return []error{map[string]error{retried: errors.New("down"), late: enginetest.ErrLater}[a.Messages[0].ID]}
 	})
-	f.deliver()
-	f.clock.advance(30 * time.Second)
-	f.wire.set(refusing(errGone))
-	f.deliver()
-	f.deliver()
-	wantRows(t, f.rows(`SELECT status, next_attempt_at <> '' FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "retry 1", "pending 1")
+	f.Deliver()
+	f.Clock.Advance(30 * time.Second)
+	f.Wire.Set(enginetest.Refusing(enginetest.ErrGone))
+	f.Deliver()
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT status, next_attempt_at <> '' FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "retry 1", "pending 1")
 	state, err := overview.Status(t.Context(), f.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now := f.clock.now().Format("2006-01-02T15:04:05.000Z"); state.NextDueAt <= now {
+	if now := f.Clock.Now().Format("2006-01-02T15:04:05.000Z"); state.NextDueAt <= now {
 		t.Errorf("at %s the next thing due is planned for %s", now, state.NextDueAt)
 	}
 }
@@ -162,18 +145,18 @@ func TestGoneIsToldOnce(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
 	notes := func() []string {
-		return f.rows(`SELECT recipient, sender, message_type, json_extract(payload, '$.payload.agent') FROM agent_message WHERE sender = 'system' ORDER BY seq`)
+		return f.Rows(`SELECT recipient, sender, message_type, json_extract(payload, '$.payload.agent') FROM agent_message WHERE sender = 'system' ORDER BY seq`)
 	}
 	for range 5 {
-		f.send("a", "b")
-		f.send("c", "b")
-		f.deliver()
-		f.clock.advance(time.Minute)
+		f.Send("a", "b")
+		f.Send("c", "b")
+		f.Deliver()
+		f.Clock.Advance(time.Minute)
 	}
-	wantRows(t, notes(), "boss system transport_disabled b", "second system transport_disabled b")
-	f.addWired("b") // and it is gone again
-	f.deliver()
-	want(t, "notes after it went a second time", len(notes()), 4)
+	want.Rows(t, notes(), "boss system transport_disabled b", "second system transport_disabled b")
+	f.AddWired("b") // and it is gone again
+	f.Deliver()
+	want.Equal(t, "notes after it went a second time", len(notes()), 4)
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "boss", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
@@ -187,21 +170,21 @@ func TestGoneIsToldOnce(t *testing.T) {
 func TestGoneIsReleasedByATransport(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
-	id := f.send("a", "b")
-	f.deliver()
-	f.deliver()
+	id := f.Send("a", "b")
+	f.Deliver()
+	f.Deliver()
 	role := "reader"
-	f.add(agents.Update{Name: "b", Role: &role})
-	if f.agent("b").Disabled == "" {
+	f.Add(agents.Update{Name: "b", Role: &role})
+	if f.Agent("b").Disabled == "" {
 		t.Error("an update of the role enables the transport")
 	}
-	want(t, "delivered", f.deliver().Delivered, 0)
+	want.Equal(t, "delivered", f.Deliver().Delivered, 0)
 	inbox := "inbox"
-	f.add(agents.Update{Name: "b", Deliver: &inbox})
-	want(t, "delivered", f.deliver().Delivered, 1)
-	m := f.message(id)
-	want(t, "status", m.Status, orchestrator.Delivered)
-	want(t, "retry_count", m.RetryCount, 0)
+	f.Add(agents.Update{Name: "b", Deliver: &inbox})
+	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
+	m := f.Message(id)
+	want.Equal(t, "status", m.Status, orchestrator.Delivered)
+	want.Equal(t, "retry_count", m.RetryCount, 0)
 }
 
 // A fallback takes what a gone address does not: the message of the attempt itself and all that follow. A fallback that
@@ -214,27 +197,27 @@ func TestGoneUsesTheFallback(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f.add(agents.Update{Name: "b", Deliver: &target, Fallback: &fallback})
-	sent := []string{f.send("a", "b"), f.send("a", "b")}
-	f.deliver()
+	f.Add(agents.Update{Name: "b", Deliver: &target, Fallback: &fallback})
+	sent := []string{f.Send("a", "b"), f.Send("a", "b")}
+	f.Deliver()
 	for _, id := range sent {
-		want(t, "status", f.message(id).Status, orchestrator.Delivered)
+		want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 	}
-	if f.agent("b").Disabled == "" {
+	if f.Agent("b").Disabled == "" {
 		t.Error("the transport is not disabled")
 	}
 	if err := os.Rename(folder, folder+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	third := f.send("a", "b")
-	want(t, "failed without the folder of the fallback", f.deliver().Failed, 1)
-	want(t, "status", f.message(third).Status, orchestrator.Retry)
+	third := f.Send("a", "b")
+	want.Equal(t, "failed without the folder of the fallback", f.Deliver().Failed, 1)
+	want.Equal(t, "status", f.Message(third).Status, orchestrator.Retry)
 	if err := os.Rename(folder+"-away", folder); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.advance(30 * time.Second)
-	want(t, "delivered", f.deliver().Delivered, 1)
-	if len(f.wire.ids()) > 0 {
+	f.Clock.Advance(30 * time.Second)
+	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
+	if len(f.Wire.IDs()) > 0 {
 		t.Error("the gone address got something")
 	}
 	text, err := os.ReadFile(folder + "/b.jsonl")
@@ -247,40 +230,40 @@ func TestGoneUsesTheFallback(t *testing.T) {
 			t.Fatalf("the fallback has %q; want %s in line %d of 3", lines, id, i+1)
 		}
 	}
-	want(t, "administrators told", len(f.rows(`SELECT 1 FROM agent_message WHERE message_type = 'transport_disabled'`)), 2)
+	want.Equal(t, "administrators told", len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'transport_disabled'`)), 2)
 }
 
 // An answer that comes after the agent has got another transport disables nothing.
 func TestGoneOfAnEarlierTransport(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
-	id := f.send("a", "b")
-	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
-		f.wire.set(nil)
+	id := f.Send("a", "b")
+	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
+		f.Wire.Set(nil)
 		target := "wire:elsewhere"
-		f.add(agents.Update{Name: "b", Deliver: &target})
-		return []error{errGone}
+		f.Add(agents.Update{Name: "b", Deliver: &target})
+		return []error{enginetest.ErrGone}
 	})
-	f.deliver()
-	want(t, "disabled", f.agent("b").Disabled, "")
-	want(t, "status", f.message(id).Status, orchestrator.Delivered)
+	f.Deliver()
+	want.Equal(t, "disabled", f.Agent("b").Disabled, "")
+	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 }
 
 // What is held for a disabled agent can be cancelled, ends with its time, and is there for the agent that reads by itself.
 func TestGoneMessagesCanEnd(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
-	short := f.send("a", "b", func(d *orchestrator.Draft) { d.TTL = time.Minute })
-	taken, read := f.send("a", "b"), f.send("a", "b")
-	f.deliver()
-	f.deliver()
+	short := f.Send("a", "b", func(d *orchestrator.Draft) { d.TTL = time.Minute })
+	taken, read := f.Send("a", "b"), f.Send("a", "b")
+	f.Deliver()
+	f.Deliver()
 	if _, err := messages.Cancel(t.Context(), f.Ledger, taken, "a"); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.advance(2 * time.Minute)
-	f.deliver()
-	want(t, "status of one whose time has passed", f.message(short).Status, orchestrator.Lapsed)
-	want(t, "status of one taken back", f.message(taken).Status, orchestrator.Cancelled)
+	f.Clock.Advance(2 * time.Minute)
+	f.Deliver()
+	want.Equal(t, "status of one whose time has passed", f.Message(short).Status, orchestrator.Lapsed)
+	want.Equal(t, "status of one taken back", f.Message(taken).Status, orchestrator.Cancelled)
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
@@ -294,15 +277,15 @@ func TestGoneMessagesCanEnd(t *testing.T) {
 func TestGoneInABatch(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
-	f.wire.batch = 3
-	ids := []string{f.send("a", "b"), f.send("a", "b"), f.send("a", "b")}
-	f.wire.set(func(context.Context, orchestrator.Attempt) []error {
-		return []error{nil, errors.New("garbled"), errGone}
+	f.Wire.Batch = 3
+	ids := []string{f.Send("a", "b"), f.Send("a", "b"), f.Send("a", "b")}
+	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error {
+		return []error{nil, errors.New("garbled"), enginetest.ErrGone}
 	})
-	f.deliver()
-	f.clock.advance(time.Hour)
-	f.deliver()
-	wantRows(t, f.rows(`SELECT status, held, retry_count FROM agent_message WHERE message_id IN (?, ?, ?) ORDER BY seq`, ids[0], ids[1], ids[2]),
+	f.Deliver()
+	f.Clock.Advance(time.Hour)
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT status, held, retry_count FROM agent_message WHERE message_id IN (?, ?, ?) ORDER BY seq`, ids[0], ids[1], ids[2]),
 		"delivered 0 0", "retry 0 0", "pending 0 0")
 }
 
@@ -310,14 +293,14 @@ func TestGoneInABatch(t *testing.T) {
 func TestGoneThenAFallback(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
-	first := f.send("a", "b")
-	f.deliver()
-	second := f.send("a", "b")
-	f.deliver()
+	first := f.Send("a", "b")
+	f.Deliver()
+	second := f.Send("a", "b")
+	f.Deliver()
 	path := filepath.Join(t.TempDir(), "fallback.jsonl")
-	f.add(agents.Update{Name: "b", Fallback: new("jsonl:" + path)})
-	third := f.send("a", "b")
-	want(t, "delivered", f.deliver().Delivered, 3)
+	f.Add(agents.Update{Name: "b", Fallback: new("jsonl:" + path)})
+	third := f.Send("a", "b")
+	want.Equal(t, "delivered", f.Deliver().Delivered, 3)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -332,20 +315,20 @@ func TestGoneThenAFallback(t *testing.T) {
 func TestPutOffDoesNotSpin(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
-	f.wire.set(func(context.Context, orchestrator.Attempt) []error { return []error{orchestrator.ErrTryLater} })
+	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error { return []error{orchestrator.ErrTryLater} })
 	for range 3 {
-		f.send("a", "b")
+		f.Send("a", "b")
 	}
-	f.deliver()
+	f.Deliver()
 	ran := false
 	stop := f.Watch(func(_, table string) { ran = ran || table == "message_trace" }) // every write transaction looks for the last event
 	defer stop()
 	for range 29 {
-		f.clock.advance(time.Second)
-		f.deliver()
+		f.Clock.Advance(time.Second)
+		f.Deliver()
 	}
-	want(t, "a run is made before the wait is over", ran, false)
-	f.clock.advance(time.Second)
-	f.deliver()
-	want(t, "a run is made when it is over", ran, true)
+	want.Equal(t, "a run is made before the wait is over", ran, false)
+	f.Clock.Advance(time.Second)
+	f.Deliver()
+	want.Equal(t, "a run is made when it is over", ran, true)
 }

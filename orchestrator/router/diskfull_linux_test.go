@@ -11,6 +11,8 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 )
 
@@ -19,7 +21,7 @@ import (
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := orchestratortest.SmallDisk(t, 2)
-	r := openAt(t, filepath.Join(dir, "mailroom.db"))
+	r := enginetest.Open(t, filepath.Join(dir, "mailroom.db"))
 	for _, name := range []string{"a", "b"} {
 		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 			t.Fatal(err)
@@ -39,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 		_, failure = messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Payload: payload})
 	}
 	sent--
-	wantCode(t, failure, orchestrator.Unavailable)
+	want.Code(t, failure, orchestrator.Unavailable)
 	if !strings.Contains(failure.Error(), "full") {
 		t.Errorf("the error does not say what is wrong: %v", failure)
 	}
@@ -47,7 +49,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatalf("polling on a full disk: %v", err)
 	}
-	want(t, "messages on the full disk", backlog.Pending, sent)
+	want.Equal(t, "messages on the full disk", backlog.Pending, sent)
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,15 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/threads"
 )
 
 // Whoever could be taken for somebody else by its display name is refused, and told why.
 func TestDisplayNames(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "builder", "code_developer", "pm1", "eve")
+	f := enginetest.New(t, "builder", "code_developer", "pm1", "eve")
 	join := func(agent, session, name string) error {
 		_, err := agents.Join(t.Context(), f.Ledger, agents.Joining{Session: session, Agent: agent, DisplayName: &name})
 		return err
@@ -59,15 +61,15 @@ func TestDisplayNames(t *testing.T) {
 // What stands within our lines is of one line: types of messages, and names of threads.
 func TestUnseenCharactersAreRefused(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	for _, bad := range []string{"x\ny", "x\u0085", "\u202ex", "x\u200b", "x\u2028", "x\U000e0041", "\x1b[2J"} {
 		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: bad})
-		wantCode(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 		if !strings.Contains(err.Error(), "message_type holds the character U+") {
 			t.Errorf("a type %+q: %v", bad, err)
 		}
 		_, err = threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: bad, Creator: "a"})
-		wantCode(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 		if !strings.Contains(err.Error(), "thread holds the character U+") {
 			t.Errorf("a thread %+q: %v", bad, err)
 		}

@@ -12,6 +12,8 @@ import (
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/reading"
@@ -21,41 +23,41 @@ import (
 )
 
 // succeed removes an agent, and adds another of its name a moment later.
-func (f *fixture) succeed(name string) {
-	f.t.Helper()
-	f.clock.advance(time.Second)
-	f.remove(name)
-	f.clock.advance(time.Second)
-	f.add(agents.Update{Name: name})
-	f.clock.advance(time.Second)
+func succeed(f *enginetest.Fixture, name string) {
+	f.T.Helper()
+	f.Clock.Advance(time.Second)
+	remove(f, name)
+	f.Clock.Advance(time.Second)
+	f.Add(agents.Update{Name: name})
+	f.Clock.Advance(time.Second)
 }
 
 // An agent that has the name of a removed one sees nothing of what that has sent and got, and can do nothing with it, be it in the
 // table or in the archive.
 func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
+	f := enginetest.New(t, "a", "b", "c")
 	ctx := t.Context()
-	read, sent := f.send("a", "b"), f.send("b", "a")
-	f.deliver()
-	f.take("b")
-	th := f.thread("b", "a")
-	post := f.mustPost(th.ID, "b", "a").MessageID
-	dead := f.send("b", "c", func(d *orchestrator.Draft) { d.TTL = time.Second })
-	f.clock.advance(2 * time.Second)
-	f.deliver()
-	later := f.send("b", "c", func(d *orchestrator.Draft) { d.Delay = 48 * time.Hour })
+	read, sent := f.Send("a", "b"), f.Send("b", "a")
+	f.Deliver()
+	f.Take("b")
+	th := f.Thread("b", "a")
+	post := f.MustPost(th.ID, "b", "a").MessageID
+	dead := f.Send("b", "c", func(d *orchestrator.Draft) { d.TTL = time.Second })
+	f.Clock.Advance(2 * time.Second)
+	f.Deliver()
+	later := f.Send("b", "c", func(d *orchestrator.Draft) { d.Delay = 48 * time.Hour })
 	own := orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note", Payload: []byte(`1`), ID: "bs-own"}
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('bs-own', 'b', 'a', 'note', '1')`)
-	f.deliver()
-	f.clock.advance(time.Second)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('bs-own', 'b', 'a', 'note', '1')`)
+	f.Deliver()
+	f.Clock.Advance(time.Second)
 	before, err := messages.LastEvent(ctx, f.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.succeed("b")
-	fresh := f.send("b", "a")
-	f.send("a", "b")
+	succeed(f, "b")
+	fresh := f.Send("b", "a")
+	f.Send("a", "b")
 
 	for _, place := range []string{"table", "archive"} {
 		for _, id := range []string{read, sent, post, dead, later, "bs-own"} {
@@ -75,7 +77,7 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 					return err
 				},
 				"answered by a post": func() error {
-					_, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: room, Sender: "b", ReplyTo: id, Payload: says1})
+					_, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "b", ReplyTo: id, Payload: says1})
 					return err
 				},
 			} {
@@ -85,13 +87,13 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 			}
 		}
 		found, err := messages.SearchOwn(ctx, f.Ledger, messages.Search{Agent: "b", Limit: 99, Says: func(*orchestrator.Message) bool { return true }})
-		want(t, "found in the "+place, fmt.Sprint(len(found.Messages), err), "2 <nil>")
+		want.Equal(t, "found in the "+place, fmt.Sprint(len(found.Messages), err), "2 <nil>")
 		outbox, _, err := messages.History(ctx, f.Ledger, messages.HistoryFilter{Sender: "b", Own: true, Limit: 99})
-		want(t, "sent in the "+place, fmt.Sprint(len(outbox), err), "1 <nil>")
+		want.Equal(t, "sent in the "+place, fmt.Sprint(len(outbox), err), "1 <nil>")
 		all, _, err := messages.History(ctx, f.Ledger, messages.HistoryFilter{Sender: "b", Limit: 99})
-		want(t, "sent by either in the "+place, fmt.Sprint(len(all) >= 6, err), "true <nil>")
+		want.Equal(t, "sent by either in the "+place, fmt.Sprint(len(all) >= 6, err), "true <nil>")
 		talk, _, err := messages.History(ctx, f.Ledger, messages.HistoryFilter{ThreadID: th.ID, Party: "b", Limit: 99})
-		want(t, "of the thread in the "+place, fmt.Sprint(len(talk), err), "0 <nil>")
+		want.Equal(t, "of the thread in the "+place, fmt.Sprint(len(talk), err), "0 <nil>")
 		if _, err := threads.OwnMessage(ctx, f.Ledger, fresh, "b"); err != nil {
 			t.Error(err)
 		}
@@ -99,10 +101,10 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 			break
 		}
 		replayed, _, err := messages.ReplayAll(ctx, f.Ledger, messages.DeadLetterFilter{Sender: "b", Own: true, Limit: 99})
-		want(t, "replayed", fmt.Sprint(len(replayed), err), "0 <nil>")
+		want.Equal(t, "replayed", fmt.Sprint(len(replayed), err), "0 <nil>")
 		_, err = messages.Send(ctx, f.Ledger, own)
-		wantCode(t, err, orchestrator.Conflict)
-		f.archiveAll()
+		want.Code(t, err, orchestrator.Conflict)
+		f.ArchiveAll()
 	}
 	events, _, err := messages.Events(ctx, f.Ledger, 0, "b", 1000)
 	if err != nil || len(events) == 0 || events[0].ID <= before {
@@ -116,55 +118,55 @@ func says1([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil
 // What becomes of the mail of a removed agent is told to nobody, nor do answers to it reach who has the name now.
 func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	ctx := t.Context()
-	f.addWired("x")
-	f.setting("retry.max_retries", "1")
-	f.wire.set(failing("down"))
-	unanswered, got := f.send("b", "a", func(d *orchestrator.Draft) { d.AckWithin = 20 * 24 * time.Hour }), f.send("a", "b")
-	f.deliver()
-	f.take("b")
-	f.clock.advance(8 * 24 * time.Hour) // the due acknowledgement of an archived message
+	f.AddWired("x")
+	f.Set("retry.max_retries", "1")
+	f.Wire.Set(enginetest.Failing("down"))
+	unanswered, got := f.Send("b", "a", func(d *orchestrator.Draft) { d.AckWithin = 20 * 24 * time.Hour }), f.Send("a", "b")
+	f.Deliver()
+	f.Take("b")
+	f.Clock.Advance(8 * 24 * time.Hour) // the due acknowledgement of an archived message
 	if _, err := retention.ClearOld(ctx, f.Ledger, retention.ClearOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	failed := f.send("b", "x")
-	f.deliver()
-	f.send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Hour }) // it expires unread
-	plan := f.mustAsk(orchestrator.PlanApproval, "b", "x")
-	th := f.thread("b", "a")
-	post := f.mustPost(th.ID, "b").MessageID
-	f.succeed("b")
+	failed := f.Send("b", "x")
+	f.Deliver()
+	f.Send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Hour }) // it expires unread
+	plan := f.MustAsk(orchestrator.PlanApproval, "b", "x")
+	th := f.Thread("b", "a")
+	post := f.MustPost(th.ID, "b").MessageID
+	succeed(f, "b")
 	for range 9 {
-		f.clock.advance(time.Minute)
-		f.deliver()
+		f.Clock.Advance(time.Minute)
+		f.Deliver()
 	}
-	f.clock.advance(30 * 24 * time.Hour)
-	f.deliver()
-	want(t, "status", f.message(failed).Status, orchestrator.Failed)
+	f.Clock.Advance(30 * 24 * time.Hour)
+	f.Deliver()
+	want.Equal(t, "status", f.Message(failed).Status, orchestrator.Failed)
 	for _, id := range []string{failed, plan.MessageID} { // whoever wants to sends it again
 		if _, err := messages.Replay(ctx, f.Ledger, id, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want(t, "the request", f.rows(`SELECT status FROM team_requests`)[0], "void")
+	want.Equal(t, "the request", f.Rows(`SELECT status FROM team_requests`)[0], "void")
 	for range 3 {
-		f.deliver()
-		f.clock.advance(time.Hour)
+		f.Deliver()
+		f.Clock.Advance(time.Hour)
 	}
-	want(t, "status", f.message(failed).Status, orchestrator.Failed)
+	want.Equal(t, "status", f.Message(failed).Status, orchestrator.Failed)
 	for _, id := range []string{unanswered, got} {
 		_, err := messages.Send(ledger.WithIdentity(ctx, "a"), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", ReplyTo: id})
-		wantCode(t, err, orchestrator.UnknownRecipient)
-		_, err = threads.Post(ctx, f.Ledger, threads.PostDraft{Session: room, Sender: "a", ReplyTo: id, Payload: says1})
-		wantCode(t, err, orchestrator.UnknownRecipient)
+		want.Code(t, err, orchestrator.UnknownRecipient)
+		_, err = threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "a", ReplyTo: id, Payload: says1})
+		want.Code(t, err, orchestrator.UnknownRecipient)
 	}
-	if _, _, err := threads.AddParticipant(ctx, f.Ledger, threads.Change{Session: room, Thread: th.ID}, "b"); err != nil {
+	if _, _, err := threads.AddParticipant(ctx, f.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID}, "b"); err != nil {
 		t.Fatal(err)
 	}
-	posted, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: room, Thread: th.ID, Sender: "a", ReplyTo: post, Payload: says1})
-	want(t, "told of the answer", fmt.Sprint(posted.Mentions, err), "[] <nil>")
-	wantRows(t, f.rows(`SELECT message_type FROM agent_message WHERE recipient = 'b' AND status <> 'failed'`))
+	posted, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Thread: th.ID, Sender: "a", ReplyTo: post, Payload: says1})
+	want.Equal(t, "told of the answer", fmt.Sprint(posted.Mentions, err), "[] <nil>")
+	want.Rows(t, f.Rows(`SELECT message_type FROM agent_message WHERE recipient = 'b' AND status <> 'failed'`))
 	if _, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"}); err != nil {
 		t.Errorf("a message of its own: %v", err)
 	}
@@ -173,17 +175,17 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 // A request of a removed agent, or to one, is none for who has the name now, whether it was answered or not.
 func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	ctx := t.Context()
-	answered, open, own := f.mustAsk(orchestrator.Shutdown, "a", "b"), f.mustAsk(orchestrator.PlanApproval, "a", "b"), f.mustAsk(orchestrator.PlanApproval, "b", "a")
-	f.deliver()
-	f.take("b")
-	if _, err := f.reply(f.Engine, orchestrator.Shutdown, answered.RequestID, false, "b", "a"); err != nil {
+	answered, open, own := f.MustAsk(orchestrator.Shutdown, "a", "b"), f.MustAsk(orchestrator.PlanApproval, "a", "b"), f.MustAsk(orchestrator.PlanApproval, "b", "a")
+	f.Deliver()
+	f.Take("b")
+	if _, err := f.Reply(f.Engine, orchestrator.Shutdown, answered.RequestID, false, "b", "a"); err != nil {
 		t.Fatal(err)
 	}
-	unread := f.mustAsk(orchestrator.Shutdown, "a", "b")
+	unread := f.MustAsk(orchestrator.Shutdown, "a", "b")
 	answer := func(asked teams.Sent, kind orchestrator.RequestKind) error {
-		_, err := f.reply(f.Engine, kind, asked.RequestID, true, "b", "a")
+		_, err := f.Reply(f.Engine, kind, asked.RequestID, true, "b", "a")
 		return err
 	}
 	stranger := func(when string) {
@@ -196,12 +198,12 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 			}
 		}
 	}
-	f.clock.advance(time.Second)
-	f.remove("b")
+	f.Clock.Advance(time.Second)
+	remove(f, "b")
 	stranger("removed")
-	f.clock.advance(time.Second)
-	f.add(agents.Update{Name: "b"})
-	f.clock.advance(time.Second)
+	f.Clock.Advance(time.Second)
+	f.Add(agents.Update{Name: "b"})
+	f.Clock.Advance(time.Second)
 	stranger("added again")
 	if _, err := messages.Replay(ctx, f.Ledger, unread.MessageID, ""); err != nil { // it is to the one that has the name now
 		t.Fatal(err)
@@ -209,8 +211,8 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	if err := answer(unread, orchestrator.Shutdown); err != nil {
 		t.Error(err)
 	}
-	f.clock.advance(time.Second)
-	if err := answer(f.mustAsk(orchestrator.PlanApproval, "a", "b"), orchestrator.PlanApproval); err != nil {
+	f.Clock.Advance(time.Second)
+	if err := answer(f.MustAsk(orchestrator.PlanApproval, "a", "b"), orchestrator.PlanApproval); err != nil {
 		t.Error(err)
 	}
 }
@@ -218,20 +220,20 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 // What was held for a removed name, or was sent again since it was added, is its agent's; so is what it does itself.
 func TestASuccessorHasItsOwnMail(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	ctx := t.Context()
-	unread := f.send("a", "b")
-	f.deliver()
-	f.remove("b")
-	f.clock.advance(time.Second)
-	held := f.send("a", "b", func(d *orchestrator.Draft) { d.HoldUnknown = true })
-	f.clock.advance(time.Second)
-	f.add(agents.Update{Name: "b"})
-	f.clock.advance(time.Second)
+	unread := f.Send("a", "b")
+	f.Deliver()
+	remove(f, "b")
+	f.Clock.Advance(time.Second)
+	held := f.Send("a", "b", func(d *orchestrator.Draft) { d.HoldUnknown = true })
+	f.Clock.Advance(time.Second)
+	f.Add(agents.Update{Name: "b"})
+	f.Clock.Advance(time.Second)
 	if _, err := messages.Replay(ctx, f.Ledger, unread, ""); err != nil {
 		t.Fatal(err)
 	}
-	f.deliver()
+	f.Deliver()
 	for _, id := range []string{held, unread} {
 		if _, err := threads.OwnMessage(ctx, f.Ledger, id, "b"); err != nil {
 			t.Error(err)
@@ -244,26 +246,26 @@ func TestASuccessorHasItsOwnMail(t *testing.T) {
 		}
 	}
 	found, err := messages.SearchOwn(ctx, f.Ledger, messages.Search{Agent: "b", Limit: 99, Says: func(*orchestrator.Message) bool { return true }})
-	want(t, "found", fmt.Sprint(len(found.Messages), err), "4 <nil>")
-	pending := f.send("b", "a")
+	want.Equal(t, "found", fmt.Sprint(len(found.Messages), err), "4 <nil>")
+	pending := f.Send("b", "a")
 	if _, err := messages.Cancel(ctx, f.Ledger, pending, "b"); err != nil {
 		t.Error(err)
 	}
-	dead := f.send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Second })
-	f.clock.advance(2 * time.Second)
-	f.deliver()
-	wantRows(t, f.rows(`SELECT json_extract(payload, '$.message_id') FROM agent_message WHERE recipient = 'b' AND message_type = 'error_report'`), dead)
+	dead := f.Send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Second })
+	f.Clock.Advance(2 * time.Second)
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT json_extract(payload, '$.message_id') FROM agent_message WHERE recipient = 'b' AND message_type = 'error_report'`), dead)
 }
 
 // What a removed agent asked the user is nobody's, nor is what its messages ask later, and no answer goes back to its name.
 func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	t.Parallel()
-	f, devices := phoneFixture(t, 1)
+	f, devices := enginetest.NewPhones(t, 1)
 	ctx := t.Context()
-	f.add(agents.Update{Name: "a"})
-	answered := f.question(devices)
-	asking := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "question" })
-	read := f.question(devices, func(d *questions.Draft) { d.MessageID = asking })
+	f.Add(agents.Update{Name: "a"})
+	answered := f.Question(devices)
+	asking := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "question" })
+	read := f.Question(devices, func(d *questions.Draft) { d.MessageID = asking })
 	for _, id := range []string{answered.ID, read.ID} {
 		if _, err := questions.Answer(ctx, f.Ledger, id, devices[0], "for the former one"); err != nil {
 			t.Fatal(err)
@@ -272,24 +274,24 @@ func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waiting := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "question" })
-	f.succeed("builder")
+	waiting := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "question" })
+	succeed(f, "builder")
 	list, err := questions.Unreturned(ctx, f.Ledger, "")
-	want(t, "answers that go back", fmt.Sprint(len(list), err), "0 <nil>")
+	want.Equal(t, "answers that go back", fmt.Sprint(len(list), err), "0 <nil>")
 	_, err = questions.Own(ctx, f.Ledger, answered.ID, "builder")
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 	_, err = questions.Cancel(ctx, f.Ledger, answered.ID, "builder")
-	wantCode(t, err, orchestrator.NotFound)
-	own := f.question(devices)
+	want.Code(t, err, orchestrator.NotFound)
+	own := f.Question(devices)
 	late := questions.Draft{ID: "q-late", Asker: "builder", Body: "c2VhbGVk", TTL: time.Hour, MessageID: waiting}
 	_, _, err = questions.Ask(ctx, f.Ledger, late)
-	wantCode(t, err, orchestrator.UnknownSender)
+	want.Code(t, err, orchestrator.UnknownSender)
 	asked, err := questions.List(ctx, f.Ledger, questions.Filter{Asker: "builder", Own: true})
 	if err != nil || len(asked) != 1 || asked[0].ID != own.ID {
 		t.Errorf("its questions: %+v, %v", asked, err)
 	}
 	_, err = overview.OwnTrace(ctx, f.Ledger, answered.ID, "builder")
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 	if stories, err := overview.OwnTrace(ctx, f.Ledger, own.ID, "builder"); err != nil || len(stories) == 0 {
 		t.Errorf("the story of its own: %v, %v", stories, err)
 	}
@@ -302,17 +304,17 @@ func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 // What was placed for a removed agent is not shown to the next one, though its file may still lie there.
 func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	f.wire.set(marking)
-	f.send("a", "b")
-	f.deliver()
-	f.clock.advance(time.Second)
-	f.remove("b")
-	f.addWired("b")
-	f.clock.advance(time.Second)
-	own := f.send("a", "b")
-	f.deliver()
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	f.Wire.Set(enginetest.Marking)
+	f.Send("a", "b")
+	f.Deliver()
+	f.Clock.Advance(time.Second)
+	remove(f, "b")
+	f.AddWired("b")
+	f.Clock.Advance(time.Second)
+	own := f.Send("a", "b")
+	f.Deliver()
 	in, err := letters.Read(t.Context(), f.Ledger, letters.Request{Agent: "b", Target: "wire:b", Limit: 9, Mark: true})
 	if err != nil || len(in.Messages) != 1 || in.Messages[0].ID != own {
 		t.Errorf("%+v, %v", in, err)

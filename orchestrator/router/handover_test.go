@@ -12,6 +12,8 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
 )
 
@@ -55,26 +57,26 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 func TestHandOverToNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := bubbleFixture(t)
+		f := enginetest.NewBubble(t)
 		defer f.Close()
-		f.add(agents.Update{Name: "a"})
-		f.add(agents.Update{Name: "b"})
+		f.Add(agents.Update{Name: "a"})
+		f.Add(agents.Update{Name: "b"})
 		ended := make(chan waited, 1)
 		wait(t.Context(), f.Engine, ended, "b")
 		synctest.Wait()
-		f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, traced_status, next_attempt_at) VALUES ('m', 'a', 'b', '1', 'pending', '');
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, traced_status, next_attempt_at) VALUES ('m', 'a', 'b', '1', 'pending', '');
 			DELETE FROM agents WHERE name = 'b'; UPDATE settings SET value = 'another' WHERE key = 'config.version'`)
-		f.bell.Ring("b")
+		f.Bell.Ring("b")
 		w := <-ended
-		wantCode(t, w.err, orchestrator.UnknownRecipient)
-		want(t, "status", f.message("m").Status, orchestrator.Pending)
+		want.Code(t, w.err, orchestrator.UnknownRecipient)
+		want.Equal(t, "status", f.Message("m").Status, orchestrator.Pending)
 	})
 }
 
 // readPrepared sends a few messages, changes the database with a statement, and reads them. It returns what was read, all rows
 // of the database, by payload in place of random names, and the events in their order.
 func readPrepared(t *testing.T, prepare string, o reading.Options) (ms []orchestrator.Message, rows, order []string) {
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	for i, change := range []func(d *orchestrator.Draft){
 		func(d *orchestrator.Draft) { d.Priority = 1 },
 		func(d *orchestrator.Draft) { d.Action, d.Summary = "interrupt", "now" },
@@ -82,16 +84,16 @@ func readPrepared(t *testing.T, prepare string, o reading.Options) (ms []orchest
 		func(d *orchestrator.Draft) {},
 		func(d *orchestrator.Draft) { d.Priority, d.IdempotencyKey = 9, "k" },
 	} {
-		f.send("a", "b", change, func(d *orchestrator.Draft) { d.Payload = json.RawMessage(fmt.Sprintf(`"payload %d"`, i)) })
+		f.Send("a", "b", change, func(d *orchestrator.Draft) { d.Payload = json.RawMessage(fmt.Sprintf(`"payload %d"`, i)) })
 	}
-	f.sql(`UPDATE agent_message SET status = 'retry', traced_status = 'retry', retry_count = 2, error_message = 'x', next_attempt_at = created_at
+	f.SQL(`UPDATE agent_message SET status = 'retry', traced_status = 'retry', retry_count = 2, error_message = 'x', next_attempt_at = created_at
 		WHERE payload = '"payload 3"'; ` + prepare)
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, row := range f.rows(`SELECT message_id || ' ' || payload FROM agent_message`) {
+	for _, row := range f.Rows(`SELECT message_id || ' ' || payload FROM agent_message`) {
 		id, payload, _ := strings.Cut(row, " ")
 		names = append(names, id, "ID"+payload)
 	}
@@ -105,11 +107,11 @@ func readPrepared(t *testing.T, prepare string, o reading.Options) (ms []orchest
 		`SELECT message_id, row_number() OVER (PARTITION BY message_id ORDER BY id), event, old_status, new_status, at, attempt, actor, error, detail
 		 FROM message_trace ORDER BY message_id, id`,
 	} {
-		for _, row := range f.rows(query) {
+		for _, row := range f.Rows(query) {
 			rows = append(rows, named.Replace(row))
 		}
 	}
-	for _, row := range f.rows(`SELECT message_id, event FROM message_trace ORDER BY id`) {
+	for _, row := range f.Rows(`SELECT message_id, event FROM message_trace ORDER BY id`) {
 		order = append(order, named.Replace(row))
 	}
 	return ms, rows, order

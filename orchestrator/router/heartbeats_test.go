@@ -11,6 +11,8 @@ import (
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/teams"
@@ -19,25 +21,25 @@ import (
 const limit = 10 * time.Minute
 
 // addLimited adds an agent with a limit to its silence, and the manager who hears of it.
-func (f *fixture) addLimited(name string) {
-	f.t.Helper()
-	f.add(agents.Update{Name: "pm"})
-	f.add(agents.Update{Name: name, SilentAfter: new(limit)})
+func addLimited(f *enginetest.Fixture, name string) {
+	f.T.Helper()
+	f.Add(agents.Update{Name: "pm"})
+	f.Add(agents.Update{Name: name, SilentAfter: new(limit)})
 }
 
 // timeouts lists the notes about silent agents that were sent to anybody.
-func (f *fixture) timeouts() []string {
-	f.t.Helper()
-	f.deliver()
-	return f.rows(`SELECT recipient, sender, priority, json_extract(payload, '$.agent'), json_extract(payload, '$.silent_since')
+func timeouts(f *enginetest.Fixture) []string {
+	f.T.Helper()
+	f.Deliver()
+	return f.Rows(`SELECT recipient, sender, priority, json_extract(payload, '$.agent'), json_extract(payload, '$.silent_since')
 		FROM agent_message WHERE message_type = 'agent_timeout' ORDER BY seq`)
 }
 
-func (f *fixture) standing(agent string) overview.Standing {
-	f.t.Helper()
-	s, err := overview.StandingOf(f.t.Context(), f.Ledger, agent)
+func standing(f *enginetest.Fixture, agent string) overview.Standing {
+	f.T.Helper()
+	s, err := overview.StandingOf(f.T.Context(), f.Ledger, agent)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return s
 }
@@ -46,86 +48,86 @@ func (f *fixture) standing(agent string) overview.Standing {
 func TestWhatIsHeardOfAnAgent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		act   func(f *fixture)
+		act   func(f *enginetest.Fixture)
 		heard bool
 	}{
-		"nothing": {func(f *fixture) {}, false},
-		"a send":  {func(f *fixture) { f.send("a", "pm") }, true},
-		"a broadcast": {func(f *fixture) {
-			if _, err := f.say("a", teams.Teammates); err != nil {
-				f.t.Fatal(err)
+		"nothing": {func(f *enginetest.Fixture) {}, false},
+		"a send":  {func(f *enginetest.Fixture) { f.Send("a", "pm") }, true},
+		"a broadcast": {func(f *enginetest.Fixture) {
+			if _, err := f.Say("a", teams.Teammates); err != nil {
+				f.T.Fatal(err)
 			}
 		}, true},
-		"a read": {func(f *fixture) { f.send("pm", "a"); f.take("a") }, true},
-		"a read that finds nothing": {func(f *fixture) {
-			if ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1}); err != nil || len(ms) > 0 {
-				f.t.Fatalf("%v, %v", ms, err)
+		"a read": {func(f *enginetest.Fixture) { f.Send("pm", "a"); f.Take("a") }, true},
+		"a read that finds nothing": {func(f *enginetest.Fixture) {
+			if ms, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1}); err != nil || len(ms) > 0 {
+				f.T.Fatalf("%v, %v", ms, err)
 			}
 		}, true},
-		"a look that marks nothing": {func(f *fixture) {
-			f.send("pm", "a")
-			ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1, Peek: true})
+		"a look that marks nothing": {func(f *enginetest.Fixture) {
+			f.Send("pm", "a")
+			ms, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1, Peek: true})
 			if err != nil || len(ms) != 1 {
-				f.t.Fatalf("%v, %v", ms, err)
+				f.T.Fatalf("%v, %v", ms, err)
 			}
 		}, false},
-		"a look that marks nothing and finds nothing": {func(f *fixture) {
-			ms, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1, Peek: true})
+		"a look that marks nothing and finds nothing": {func(f *enginetest.Fixture) {
+			ms, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1, Peek: true})
 			if err != nil || len(ms) > 0 {
-				f.t.Fatalf("%v, %v", ms, err)
+				f.T.Fatalf("%v, %v", ms, err)
 			}
 		}, false},
-		"a look into a folder that finds nothing": {func(f *fixture) {
-			in, err := letters.Wait(f.t.Context(), f.Engine, letters.Request{Agent: "a", Target: "wire:a", Limit: 1, Mark: true}, 0)
+		"a look into a folder that finds nothing": {func(f *enginetest.Fixture) {
+			in, err := letters.Wait(f.T.Context(), f.Engine, letters.Request{Agent: "a", Target: "wire:a", Limit: 1, Mark: true}, 0)
 			if err != nil || len(in.Messages) > 0 {
-				f.t.Fatalf("%v, %v", in, err)
+				f.T.Fatalf("%v, %v", in, err)
 			}
 		}, true},
-		"an acknowledgement": {func(f *fixture) {
-			id := f.send("pm", "a")
-			f.deliver()
-			if _, err := messages.Acknowledge(f.t.Context(), f.Ledger, id, "a"); err != nil {
-				f.t.Fatal(err)
+		"an acknowledgement": {func(f *enginetest.Fixture) {
+			id := f.Send("pm", "a")
+			f.Deliver()
+			if _, err := messages.Acknowledge(f.T.Context(), f.Ledger, id, "a"); err != nil {
+				f.T.Fatal(err)
 			}
 		}, true},
-		"a presence": {func(f *fixture) {
-			if _, err := agents.Join(f.t.Context(), f.Ledger, agents.Joining{Session: "s", Agent: "a", Description: new("tests")}); err != nil {
-				f.t.Fatal(err)
+		"a presence": {func(f *enginetest.Fixture) {
+			if _, err := agents.Join(f.T.Context(), f.Ledger, agents.Joining{Session: "s", Agent: "a", Description: new("tests")}); err != nil {
+				f.T.Fatal(err)
 			}
 		}, true},
-		"a row in the table": {func(f *fixture) {
-			f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'pm', '{}')`)
+		"a row in the table": {func(f *enginetest.Fixture) {
+			f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'pm', '{}')`)
 		}, true},
-		"a refused send": {func(f *fixture) {
-			if _, err := messages.Send(f.t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "nobody"}); err == nil {
-				f.t.Fatal("sent to nobody")
+		"a refused send": {func(f *enginetest.Fixture) {
+			if _, err := messages.Send(f.T.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "nobody"}); err == nil {
+				f.T.Fatal("sent to nobody")
 			}
 		}, false},
-		"a message to it":      {func(f *fixture) { f.send("pm", "a") }, false},
-		"a change of its role": {func(f *fixture) { f.add(agents.Update{Name: "a", Role: new("tests")}) }, false},
+		"a message to it":      {func(f *enginetest.Fixture) { f.Send("pm", "a") }, false},
+		"a change of its role": {func(f *enginetest.Fixture) { f.Add(agents.Update{Name: "a", Role: new("tests")}) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t)
-			f.addLimited("a")
-			f.says("a", "pm", "s", orchestrator.Working)
-			since := f.standing("a").StatusSince
-			f.clock.advance(limit / 2)
+			f := enginetest.New(t)
+			addLimited(f, "a")
+			f.SayStatus("a", "pm", "s", orchestrator.Working)
+			since := f.Standing("a").StatusSince
+			f.Clock.Advance(limit / 2)
 			c.act(f)
-			f.deliver()
-			acted := f.clock.now().Format("2006-01-02T15:04:05.000Z")
-			f.clock.advance(limit / 2)
+			f.Deliver()
+			acted := f.Clock.Now().Format("2006-01-02T15:04:05.000Z")
+			f.Clock.Advance(limit / 2)
 			if !c.heard {
-				want(t, "status", f.standing("a").Status, overview.Silent)
-				wantRows(t, f.timeouts(), "pm system 2 a "+since)
+				want.Equal(t, "status", f.Standing("a").Status, overview.Silent)
+				want.Rows(t, timeouts(f), "pm system 2 a "+since)
 				return
 			}
-			want(t, "status halfway", f.standing("a").Status, orchestrator.Working)
-			wantRows(t, f.timeouts())
-			f.clock.advance(limit/2 - time.Millisecond)
-			wantRows(t, f.timeouts())
-			f.clock.advance(time.Millisecond)
-			wantRows(t, f.timeouts(), "pm system 2 a "+acted)
+			want.Equal(t, "status halfway", f.Standing("a").Status, orchestrator.Working)
+			want.Rows(t, timeouts(f))
+			f.Clock.Advance(limit/2 - time.Millisecond)
+			want.Rows(t, timeouts(f))
+			f.Clock.Advance(time.Millisecond)
+			want.Rows(t, timeouts(f), "pm system 2 a "+acted)
 		})
 	}
 }
@@ -152,20 +154,20 @@ func TestAWaitIsASignOfLife(t *testing.T) {
 
 func waitIsHeard(t *testing.T, wait func(t *testing.T, r *delivery.Engine, timeout time.Duration) error) {
 	synctest.Test(t, func(t *testing.T) {
-		f := bubbleFixture(t)
+		f := enginetest.NewBubble(t)
 		defer f.Close()
-		f.addLimited("a")
+		addLimited(f, "a")
 		waited := make(chan error, 1)
 		go func() { waited <- wait(t, f.Engine, 10*limit) }()
 		<-time.After(10*limit - time.Second)
-		wantRows(t, f.timeouts())
+		want.Rows(t, timeouts(f))
 		if err := <-waited; err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(limit - time.Second)
-		wantRows(t, f.timeouts())
+		want.Rows(t, timeouts(f))
 		<-time.After(2 * time.Second)
-		want(t, "notes when it does not wait any more", len(f.timeouts()), 1)
+		want.Equal(t, "notes when it does not wait any more", len(timeouts(f)), 1)
 	})
 }
 
@@ -173,18 +175,18 @@ func waitIsHeard(t *testing.T, wait func(t *testing.T, r *delivery.Engine, timeo
 // one is told again.
 func TestSilenceIsToldOnce(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.addLimited("a")
-	last := f.send("a", "pm")
-	f.deliver()
-	f.clock.advance(limit)
-	want(t, "next run", f.nextDue(), f.stamp())
-	want(t, "notes", len(f.timeouts()), 1)
-	f.clock.advance(100 * limit)
-	if _, err := f.open().DeliverAll(t.Context(), delivery.Options{}); err != nil {
+	f := enginetest.New(t)
+	addLimited(f, "a")
+	last := f.Send("a", "pm")
+	f.Deliver()
+	f.Clock.Advance(limit)
+	want.Equal(t, "next run", f.NextDue(), f.Stamp())
+	want.Equal(t, "notes", len(timeouts(f)), 1)
+	f.Clock.Advance(100 * limit)
+	if _, err := f.Open().DeliverAll(t.Context(), delivery.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "notes much later", len(f.timeouts()), 1)
+	want.Equal(t, "notes much later", len(timeouts(f)), 1)
 	var note struct {
 		Agent    string `json:"agent"`
 		Since    string `json:"silent_since"`
@@ -193,136 +195,136 @@ func TestSilenceIsToldOnce(t *testing.T) {
 		Status   string `json:"status"`
 		Sentence string `json:"message"`
 	}
-	payload := f.rows(`SELECT payload FROM agent_message WHERE message_type = 'agent_timeout'`)[0]
+	payload := f.Rows(`SELECT payload FROM agent_message WHERE message_type = 'agent_timeout'`)[0]
 	if err := json.Unmarshal([]byte(payload), &note); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "limit", note.Limit, 600)
-	want(t, "last message", note.LastID, last)
-	want(t, "sentence", note.Sentence, "nothing was heard of a for more than 10m")
+	want.Equal(t, "limit", note.Limit, 600)
+	want.Equal(t, "last message", note.LastID, last)
+	want.Equal(t, "sentence", note.Sentence, "nothing was heard of a for more than 10m")
 
-	f.send("a", "pm")
-	want(t, "status", f.standing("a").Status, orchestrator.Working)
-	f.clock.advance(limit)
-	want(t, "notes after another silence", len(f.timeouts()), 2)
+	f.Send("a", "pm")
+	want.Equal(t, "status", f.Standing("a").Status, orchestrator.Working)
+	f.Clock.Advance(limit)
+	want.Equal(t, "notes after another silence", len(timeouts(f)), 2)
 }
 
 // Only who works can be silent.
 func TestIdleAgentsAreNotSilent(t *testing.T) {
 	t.Parallel()
 	for _, status := range []orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Stopped} {
-		f := newFixture(t)
-		f.addLimited("a")
-		f.send("a", "pm")
-		f.says("a", "pm", "s", status)
-		f.clock.advance(2 * limit)
-		wantRows(t, f.timeouts())
-		want(t, "status", f.standing("a").Status, status)
-		f.says("a", "pm", "s", orchestrator.Working)
-		f.clock.advance(limit)
-		want(t, "notes", len(f.timeouts()), 1)
+		f := enginetest.New(t)
+		addLimited(f, "a")
+		f.Send("a", "pm")
+		f.SayStatus("a", "pm", "s", status)
+		f.Clock.Advance(2 * limit)
+		want.Rows(t, timeouts(f))
+		want.Equal(t, "status", f.Standing("a").Status, status)
+		f.SayStatus("a", "pm", "s", orchestrator.Working)
+		f.Clock.Advance(limit)
+		want.Equal(t, "notes", len(timeouts(f)), 1)
 	}
-	f := newFixture(t) // the latest word counts, in whatever session it was said
-	f.addLimited("a")
-	f.says("a", "pm", "s", orchestrator.Working)
-	f.clock.advance(time.Second)
-	f.says("a", "pm", "another", orchestrator.Idle)
-	f.clock.advance(2 * limit)
-	wantRows(t, f.timeouts())
+	f := enginetest.New(t) // the latest word counts, in whatever session it was said
+	addLimited(f, "a")
+	f.SayStatus("a", "pm", "s", orchestrator.Working)
+	f.Clock.Advance(time.Second)
+	f.SayStatus("a", "pm", "another", orchestrator.Idle)
+	f.Clock.Advance(2 * limit)
+	want.Rows(t, timeouts(f))
 }
 
 // A clock that was set forward and back neither tells twice nor forgets to tell.
 func TestSilenceWhenTheClockJumps(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.addLimited("a")
-	f.clock.advance(90 * 24 * time.Hour)
-	f.send("a", "pm") // its silence is planned far ahead now
-	f.clock.advance(-90 * 24 * time.Hour)
-	f.deliver()
-	f.clock.advance(limit)
-	want(t, "notes when the time set forward is over", len(f.timeouts()), 1)
+	f := enginetest.New(t)
+	addLimited(f, "a")
+	f.Clock.Advance(90 * 24 * time.Hour)
+	f.Send("a", "pm") // its silence is planned far ahead now
+	f.Clock.Advance(-90 * 24 * time.Hour)
+	f.Deliver()
+	f.Clock.Advance(limit)
+	want.Equal(t, "notes when the time set forward is over", len(timeouts(f)), 1)
 
-	f.send("a", "pm")
-	f.clock.advance(90 * 24 * time.Hour)
-	want(t, "notes of the far future", len(f.timeouts()), 2)
-	f.clock.advance(-90 * 24 * time.Hour)
-	want(t, "notes back from there", len(f.timeouts()), 2)
-	f.clock.advance(limit)
-	want(t, "notes back from there and later", len(f.timeouts()), 2)
+	f.Send("a", "pm")
+	f.Clock.Advance(90 * 24 * time.Hour)
+	want.Equal(t, "notes of the far future", len(timeouts(f)), 2)
+	f.Clock.Advance(-90 * 24 * time.Hour)
+	want.Equal(t, "notes back from there", len(timeouts(f)), 2)
+	f.Clock.Advance(limit)
+	want.Equal(t, "notes back from there and later", len(timeouts(f)), 2)
 }
 
 // Another limit counts from what was heard before; without one nothing is watched.
 func TestLimitToSilenceIsChanged(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "pm", "a")
-	change := func(d time.Duration) { f.add(agents.Update{Name: "a", SilentAfter: &d}) }
+	f := enginetest.New(t, "pm", "a")
+	change := func(d time.Duration) { f.Add(agents.Update{Name: "a", SilentAfter: &d}) }
 	change(limit)
-	f.clock.advance(2 * limit)
-	wantRows(t, f.timeouts()) // it was never started, for all that is known
-	f.send("a", "pm")
+	f.Clock.Advance(2 * limit)
+	want.Rows(t, timeouts(f)) // it was never started, for all that is known
+	f.Send("a", "pm")
 	change(2 * limit)
-	f.clock.advance(limit)
-	wantRows(t, f.timeouts())
+	f.Clock.Advance(limit)
+	want.Rows(t, timeouts(f))
 	change(limit)
-	want(t, "notes under a limit that is over already", len(f.timeouts()), 1)
+	want.Equal(t, "notes under a limit that is over already", len(timeouts(f)), 1)
 	change(3 * limit)
-	want(t, "status under a longer one", f.standing("a").Status, orchestrator.Working)
-	f.clock.advance(limit)
-	want(t, "notes", len(f.timeouts()), 1)
-	f.clock.advance(limit)
-	want(t, "notes when that is over, too", len(f.timeouts()), 2)
+	want.Equal(t, "status under a longer one", f.Standing("a").Status, orchestrator.Working)
+	f.Clock.Advance(limit)
+	want.Equal(t, "notes", len(timeouts(f)), 1)
+	f.Clock.Advance(limit)
+	want.Equal(t, "notes when that is over, too", len(timeouts(f)), 2)
 	change(0)
-	want(t, "status without a limit", string(f.standing("a").Status), "")
-	f.send("a", "pm")
-	f.clock.advance(100 * limit)
-	want(t, "notes without a limit", len(f.timeouts()), 2)
-	wantRows(t, f.rows(`SELECT * FROM heartbeats`))
+	want.Equal(t, "status without a limit", string(f.Standing("a").Status), "")
+	f.Send("a", "pm")
+	f.Clock.Advance(100 * limit)
+	want.Equal(t, "notes without a limit", len(timeouts(f)), 2)
+	want.Rows(t, f.Rows(`SELECT * FROM heartbeats`))
 
-	f.says("a", "pm", "s", orchestrator.Working) // one that works is watched from then on
+	f.SayStatus("a", "pm", "s", orchestrator.Working) // one that works is watched from then on
 	change(limit)
-	f.clock.advance(limit)
-	want(t, "notes", len(f.timeouts()), 3)
+	f.Clock.Advance(limit)
+	want.Equal(t, "notes", len(timeouts(f)), 3)
 }
 
 // When nobody has the name of the manager, the silence shows where one looks, and it is told of once somebody else is named.
 func TestSilenceWithoutAManager(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "lead")
-	f.setting("ralph.pm", "boss")
-	f.add(agents.Update{Name: "a", SilentAfter: new(limit)})
-	f.send("a", "lead")
-	f.clock.advance(limit)
-	wantRows(t, f.timeouts())
-	want(t, "status", f.standing("a").Status, overview.Silent)
-	want(t, "untold", f.standing("a").Untold, true)
+	f := enginetest.New(t, "lead")
+	f.Set("ralph.pm", "boss")
+	f.Add(agents.Update{Name: "a", SilentAfter: new(limit)})
+	f.Send("a", "lead")
+	f.Clock.Advance(limit)
+	want.Rows(t, timeouts(f))
+	want.Equal(t, "status", f.Standing("a").Status, overview.Silent)
+	want.Equal(t, "untold", f.Standing("a").Untold, true)
 	found := false
 	for _, finding := range overview.Doctor(t.Context(), f.Ledger, false) {
 		found = found || finding.Check == "silent agents" && finding.Level == "problem"
 	}
-	want(t, "doctor finds it", found, true)
-	f.setting("ralph.pm", "Lead")
-	f.send("a", "lead")
-	f.clock.advance(limit)
-	want(t, "notes", len(f.timeouts()), 1)
-	f.setting("ralph.pm", "-")
-	f.send("a", "lead")
-	f.clock.advance(limit)
-	want(t, "notes to nobody", len(f.timeouts()), 1)
+	want.Equal(t, "doctor finds it", found, true)
+	f.Set("ralph.pm", "Lead")
+	f.Send("a", "lead")
+	f.Clock.Advance(limit)
+	want.Equal(t, "notes", len(timeouts(f)), 1)
+	f.Set("ralph.pm", "-")
+	f.Send("a", "lead")
+	f.Clock.Advance(limit)
+	want.Equal(t, "notes to nobody", len(timeouts(f)), 1)
 	_, err := f.SetSetting(t.Context(), "ralph.pm", "no name")
-	wantCode(t, err, orchestrator.InvalidParams)
+	want.Code(t, err, orchestrator.InvalidParams)
 }
 
 // An agent that is removed leaves nothing behind that would be told.
 func TestSilenceOfARemovedAgent(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.addLimited("a")
-	f.send("a", "pm")
+	f := enginetest.New(t)
+	addLimited(f, "a")
+	f.Send("a", "pm")
 	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "a", Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.advance(2 * limit)
-	wantRows(t, f.timeouts())
-	wantRows(t, f.rows(`SELECT * FROM heartbeats`))
+	f.Clock.Advance(2 * limit)
+	want.Rows(t, timeouts(f))
+	want.Rows(t, f.Rows(`SELECT * FROM heartbeats`))
 }

@@ -9,6 +9,8 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/retention"
 )
 
@@ -16,7 +18,7 @@ import (
 // and says whether there is more.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
+	f := enginetest.New(t, "a", "b", "c")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "team", []string{"b", "c"}); err != nil {
 		t.Fatal(err)
 	}
@@ -29,18 +31,18 @@ func TestHistory(t *testing.T) {
 		for i, id := range sent.MessageIDs {
 			numbers[id] = n + strings.Repeat("'", i)
 		}
-		f.clock.advance(time.Second)
+		f.Clock.Advance(time.Second)
 	}
 	send("1", "a", "b", "x", "t")
 	send("2", "b", "a", "y", "t")
 	send("3", "a", "team", "x", "")
-	f.deliver()
-	f.clock.advance(time.Hour)
+	f.Deliver()
+	f.Clock.Advance(time.Hour)
 	if c, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{OlderThan: time.Minute}); err != nil || c.Deleted != 4 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	send("0", "c", "a", "z", "")
-	f.take("a")
+	f.Take("a")
 	send("4", "a", "b", "y", "t")
 	send("5", "c", "b", "x", "")
 	send("6", "b", "team", "x", "t")
@@ -76,21 +78,21 @@ func TestHistory(t *testing.T) {
 			for i := range ms {
 				got = append(got, numbers[ms[i].ID])
 			}
-			want(t, fmt.Sprintf("%+v", c.f), strings.Join(got, " "), strings.Join(all[:min(limit, len(all))], " "))
-			want(t, fmt.Sprintf("more of %+v", c.f), more, limit < len(all))
+			want.Equal(t, fmt.Sprintf("%+v", c.f), strings.Join(got, " "), strings.Join(all[:min(limit, len(all))], " "))
+			want.Equal(t, fmt.Sprintf("more of %+v", c.f), more, limit < len(all))
 		}
 	}
 	_, _, err := messages.History(t.Context(), f.Ledger, messages.HistoryFilter{Sender: "a", Since: "yesterday", Limit: 1})
-	wantCode(t, err, orchestrator.InvalidParams)
+	want.Code(t, err, orchestrator.InvalidParams)
 }
 
 // A page is bounded by bytes, too: it has at least one message, and says that there are more.
 func TestHistoryOfLargeMessages(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	large := func(d *orchestrator.Draft) { d.Payload = []byte(`"` + strings.Repeat("x", 1_000_000) + `"`) }
 	for range 6 {
-		f.send("a", "b", large)
+		f.Send("a", "b", large)
 	}
 	ms, more, err := messages.History(t.Context(), f.Ledger, messages.HistoryFilter{Sender: "a", Limit: 100})
 	if err != nil || len(ms) != 4 || !more {
@@ -102,16 +104,16 @@ func TestHistoryOfLargeMessages(t *testing.T) {
 // passes over the others. They outlive the archiving of the message, not its deletion.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
+	f := enginetest.New(t, "a", "b", "c")
 	start, err := messages.LastEvent(t.Context(), f.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.send("a", "b", func(d *orchestrator.Draft) { d.ThreadID = "t" })
-	f.send("b", "c")
-	f.send("a", "c")
-	f.deliver()
-	f.take("b")
+	f.Send("a", "b", func(d *orchestrator.Draft) { d.ThreadID = "t" })
+	f.Send("b", "c")
+	f.Send("a", "c")
+	f.Deliver()
+	f.Take("b")
 	told := func(concerning string) string {
 		t.Helper()
 		var all []string
@@ -133,14 +135,14 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	const ofB = "created ab t, created bc, delivered ab t, delivered bc, read ab t"
-	want(t, "events of b", told("b"), ofB)
-	want(t, "events of nobody", told("nobody"), "")
-	want(t, "number of all", fmt.Sprint(strings.Count(told(""), ",")+1), f.rows(`SELECT count(*) FROM message_trace WHERE id > ?1`, start)[0])
-	f.clock.advance(30 * 24 * time.Hour)
+	want.Equal(t, "events of b", told("b"), ofB)
+	want.Equal(t, "events of nobody", told("nobody"), "")
+	want.Equal(t, "number of all", fmt.Sprint(strings.Count(told(""), ",")+1), f.Rows(`SELECT count(*) FROM message_trace WHERE id > ?1`, start)[0])
+	f.Clock.Advance(30 * 24 * time.Hour)
 	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "events of b, archived", told("b"), ofB+", archived ab t, archived bc")
+	want.Equal(t, "events of b, archived", told("b"), ofB+", archived ab t, archived bc")
 	last, err := messages.LastEvent(t.Context(), f.Ledger)
-	want(t, "the last", fmt.Sprint(last, err), f.rows(`SELECT max(id) FROM message_trace`)[0]+" <nil>")
+	want.Equal(t, "the last", fmt.Sprint(last, err), f.Rows(`SELECT max(id) FROM message_trace`)[0]+" <nil>")
 }

@@ -8,6 +8,8 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 )
 
@@ -29,40 +31,40 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 		} {
 			t.Run(name+", "+until, func(t *testing.T) {
 				t.Parallel()
-				f := newFixture(t, "a")
+				f := enginetest.New(t, "a")
 				target, minute := "wire:b", time.Minute
-				f.add(agents.Update{Name: "b", Deliver: &target, Timeout: &minute})
-				held := f.send("a", "b")
-				f.sql(`UPDATE agent_message SET ` + lease + set)
-				behind := f.send("a", "b")
+				f.Add(agents.Update{Name: "b", Deliver: &target, Timeout: &minute})
+				held := f.Send("a", "b")
+				f.SQL(`UPDATE agent_message SET ` + lease + set)
+				behind := f.Send("a", "b")
 				for _, id := range []string{held, behind} {
 					const rule, fix = "; the next delivery run takes that back to 1m30s from then", "Run `mailroom deliver_all`, and again when that time is over. Or end it now: `sqlite3 "
-					why := f.why(id)
+					why := f.Why(id)
 					if back := strings.Contains(why.Rule, rule); back != (until != "ends soon") || strings.HasPrefix(why.Fix, fix) != back {
 						t.Errorf("why before the run: %q; do: %q", why.Rule, why.Fix)
 					}
 				}
-				f.deliver()
+				f.Deliver()
 				const end = "2026-01-02T03:05:35.000Z" // 60 s for an attempt, 30 s of grace
-				wantRows(t, f.rows(`SELECT lease_until, traced_status FROM agent_message ORDER BY seq`), end+" pending", " pending")
+				want.Rows(t, f.Rows(`SELECT lease_until, traced_status FROM agent_message ORDER BY seq`), end+" pending", " pending")
 				for id, rule := range map[string]string{held: "it is under a lease without an owner until " + end, behind: held + ", from a to b too, is under a lease without an owner until " + end} {
-					why := f.why(id)
-					if !strings.Contains(why.Rule, rule) || !strings.Contains(why.Fix, "sqlite3 "+f.path) {
+					why := f.Why(id)
+					if !strings.Contains(why.Rule, rule) || !strings.Contains(why.Fix, "sqlite3 "+f.Path) {
 						t.Errorf("why: %q; do: %q", why.Rule, why.Fix)
 					}
 				}
-				if says := f.finding("leases without an owner"); says.Level != "problem" || !strings.HasPrefix(says.Says, "1 lease that somebody wrote by hand") {
+				if says := finding(f, "leases without an owner"); says.Level != "problem" || !strings.HasPrefix(says.Says, "1 lease that somebody wrote by hand") {
 					t.Errorf("the doctor: %+v", says)
 				}
 				_, err := messages.Cancel(t.Context(), f.Ledger, held, "")
-				wantCode(t, err, orchestrator.Conflict)
-				f.clock.advance(91 * time.Second)
-				f.deliver()
-				want(t, "arrived", strings.Join(f.wire.ids(), " "), held+" "+behind)
-				if says := f.finding("leases without an owner"); says.Level != "ok" {
+				want.Code(t, err, orchestrator.Conflict)
+				f.Clock.Advance(91 * time.Second)
+				f.Deliver()
+				want.Equal(t, "arrived", strings.Join(f.Wire.IDs(), " "), held+" "+behind)
+				if says := finding(f, "leases without an owner"); says.Level != "ok" {
 					t.Errorf("the doctor afterwards: %+v", says)
 				}
-				wantRows(t, f.rows(`SELECT error FROM message_trace WHERE event = 'released'`), "a lease without an owner ran out")
+				want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'released'`), "a lease without an owner ran out")
 			})
 		}
 	}
@@ -71,32 +73,32 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 // TestWhyEndsALeaseWithoutAnOwner: the statement that why names ends such a lease.
 func TestWhyEndsALeaseWithoutAnOwner(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	id := f.send("a", "b")
-	f.sql(`UPDATE agent_message SET lease_token = 'x', lease_until = '9999-12-31T23:59:59.999Z'`)
-	_, statement, _ := strings.Cut(f.why(id).Fix, `"`)
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b")
+	f.SQL(`UPDATE agent_message SET lease_token = 'x', lease_until = '9999-12-31T23:59:59.999Z'`)
+	_, statement, _ := strings.Cut(f.Why(id).Fix, `"`)
 	statement, _, _ = strings.Cut(statement, `"`)
-	f.sql(statement)
-	f.deliver()
-	want(t, "status", f.message(id).Status, orchestrator.Delivered)
+	f.SQL(statement)
+	f.Deliver()
+	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 }
 
 // TestLeaseOfARowToBeAdopted: a lease or a next attempt that somebody wrote into a row of their own is gone when the next run
 // adopts that, and why does not speak of it.
 func TestLeaseOfARowToBeAdopted(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, lease_token, lease_until, next_attempt_at)
+	f := enginetest.New(t, "a", "b")
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, lease_token, lease_until, next_attempt_at)
 		VALUES ('by hand', 'A', ' B', '1', 'x', '9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999Z')`)
-	id := f.send("a", "b")
+	id := f.Send("a", "b")
 	for _, id := range []string{"by hand", id} {
-		if why := f.why(id); !strings.HasPrefix(why.Rule, "it is due now") || why.NextAttemptAt != "" {
+		if why := f.Why(id); !strings.HasPrefix(why.Rule, "it is due now") || why.NextAttemptAt != "" {
 			t.Errorf("why %s: %+v", id, why)
 		}
 	}
-	f.deliver()
-	want(t, "status", f.message("by hand").Status, orchestrator.Delivered)
-	want(t, "status of the next", f.message(id).Status, orchestrator.Delivered)
+	f.Deliver()
+	want.Equal(t, "status", f.Message("by hand").Status, orchestrator.Delivered)
+	want.Equal(t, "status of the next", f.Message(id).Status, orchestrator.Delivered)
 }
 
 // TestLeaseOfAnEndedRow: a lease on a row that is not live counts for nothing: it holds nobody back, is nobody's in why and
@@ -104,64 +106,54 @@ func TestLeaseOfARowToBeAdopted(t *testing.T) {
 func TestLeaseOfAnEndedRow(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"inbox", "wire:b"} {
-		f := newFixture(t, "a")
-		f.add(agents.Update{Name: "b", Deliver: &target})
-		first := f.send("a", "b")
-		f.deliver()
-		f.sql(`UPDATE agent_message SET lease_token = 'x', lease_owner = 'y', lease_until = '9999-12-31T23:59:59.999Z'`)
-		second := f.send("a", "b")
-		if why := f.why(second); !strings.HasPrefix(why.Rule, "it is due now") {
+		f := enginetest.New(t, "a")
+		f.Add(agents.Update{Name: "b", Deliver: &target})
+		first := f.Send("a", "b")
+		f.Deliver()
+		f.SQL(`UPDATE agent_message SET lease_token = 'x', lease_owner = 'y', lease_until = '9999-12-31T23:59:59.999Z'`)
+		second := f.Send("a", "b")
+		if why := f.Why(second); !strings.HasPrefix(why.Rule, "it is due now") {
 			t.Errorf("why: %+v", why)
 		}
-		if says := f.finding("leases without an owner"); says.Level != "ok" {
+		if says := finding(f, "leases without an owner"); says.Level != "ok" {
 			t.Errorf("the doctor: %+v", says)
 		}
-		f.deliver()
-		want(t, "status", f.message(second).Status, orchestrator.Delivered)
-		want(t, "lease", f.message(first).LeaseOwner, "")
+		f.Deliver()
+		want.Equal(t, "status", f.Message(second).Status, orchestrator.Delivered)
+		want.Equal(t, "lease", f.Message(first).LeaseOwner, "")
 		_, err := messages.Cancel(t.Context(), f.Ledger, first, "")
-		if wantCode(t, err, orchestrator.Conflict); !strings.Contains(err.Error(), "delivered already") {
+		if want.Code(t, err, orchestrator.Conflict); !strings.Contains(err.Error(), "delivered already") {
 			t.Error(err)
 		}
-		want(t, "next run", f.nextDue(), "")
-		wantRows(t, f.rows(`SELECT lease_until FROM agent_message WHERE message_id = ?`, first), "9999-12-31T23:59:59.999Z")
+		want.Equal(t, "next run", f.NextDue(), "")
+		want.Rows(t, f.Rows(`SELECT lease_until FROM agent_message WHERE message_id = ?`, first), "9999-12-31T23:59:59.999Z")
 	}
 }
 
 // TestLongLeaseOfARun: the lease of a run that gives its attempts more time than usual is not taken back.
 func TestLongLeaseOfARun(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	id := f.send("a", "b")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	id := f.Send("a", "b")
 	const token, until = "5.1.1-01ARZ3NDEKTSV4RRFFQ69G5FAV", "2026-01-02T04:04:35.000Z" // an hour and the grace
-	f.sql(`UPDATE agent_message SET lease_token = ?, lease_owner = 'worker', lease_until = ? WHERE message_id = ?`, token, until, id)
-	f.deliver()
-	wantRows(t, f.rows(`SELECT lease_until FROM agent_message`), until)
-	want(t, "why", f.why(id).Rule, "worker is delivering it; its lease ends at "+until)
-	f.sql(`UPDATE agent_message SET lease_until = '9999-12-31T23:59:59.999Z'`)
-	want(t, "why", f.why(id).Rule, "worker is delivering it; its lease ends at 9999-12-31T23:59:59.999Z; the next delivery run takes that back to 1h0m30s from then")
-	f.deliver()
-	want(t, "why", f.why(id).Rule, "worker is delivering it; its lease ends at "+until)
-	if says := f.finding("leases without an owner"); says.Level != "ok" {
+	f.SQL(`UPDATE agent_message SET lease_token = ?, lease_owner = 'worker', lease_until = ? WHERE message_id = ?`, token, until, id)
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT lease_until FROM agent_message`), until)
+	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at "+until)
+	f.SQL(`UPDATE agent_message SET lease_until = '9999-12-31T23:59:59.999Z'`)
+	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at 9999-12-31T23:59:59.999Z; the next delivery run takes that back to 1h0m30s from then")
+	f.Deliver()
+	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at "+until)
+	if says := finding(f, "leases without an owner"); says.Level != "ok" {
 		t.Errorf("the doctor: %+v", says)
 	}
 }
 
-// why explains one message.
-func (f *fixture) why(id string) overview.Reason {
-	f.t.Helper()
-	reasons, err := overview.Why(f.t.Context(), f.Ledger, id)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return reasons[0]
-}
-
 // finding is what the doctor finds under a name.
-func (f *fixture) finding(check string) overview.Finding {
-	f.t.Helper()
-	for _, finding := range overview.Doctor(f.t.Context(), f.Ledger, false) {
+func finding(f *enginetest.Fixture, check string) overview.Finding {
+	f.T.Helper()
+	for _, finding := range overview.Doctor(f.T.Context(), f.Ledger, false) {
 		if finding.Check == check {
 			return finding
 		}
@@ -174,23 +166,23 @@ func (f *fixture) finding(check string) overview.Finding {
 func TestNextAttemptByHand(t *testing.T) {
 	t.Parallel()
 	for _, at := range []any{"9999-12-31T23:59:59.999Z", "tomorrow", []byte{0xff}} {
-		f := newFixture(t, "a")
-		f.addWired("b")
-		first := f.send("a", "b")
-		f.sql(`UPDATE agent_message SET next_attempt_at = ?`, at)
-		second := f.send("a", "b")
-		if rule := f.why(first).Rule; !strings.HasSuffix(rule, ", was written by hand; the next delivery run takes that back to 2m from then") {
+		f := enginetest.New(t, "a")
+		f.AddWired("b")
+		first := f.Send("a", "b")
+		f.SQL(`UPDATE agent_message SET next_attempt_at = ?`, at)
+		second := f.Send("a", "b")
+		if rule := f.Why(first).Rule; !strings.HasSuffix(rule, ", was written by hand; the next delivery run takes that back to 2m from then") {
 			t.Errorf("why before the run: %s", rule)
 		}
-		f.deliver()
+		f.Deliver()
 		const end = "2026-01-02T03:06:05.000Z" // the ladder's highest rung
 		for id, rule := range map[string]string{
 			first: "its next_attempt_at, " + end + ", was written by hand", second: first + ", which a sent before it, is put off until " + end + "; their order is kept",
 		} {
-			want(t, "why", f.why(id).Rule, rule)
+			want.Equal(t, "why", f.Why(id).Rule, rule)
 		}
-		f.clock.advance(2 * time.Minute)
-		f.deliver()
-		want(t, "arrived", strings.Join(f.wire.ids(), " "), first+" "+second)
+		f.Clock.Advance(2 * time.Minute)
+		f.Deliver()
+		want.Equal(t, "arrived", strings.Join(f.Wire.IDs(), " "), first+" "+second)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/router"
@@ -43,7 +44,7 @@ func lockable(t *testing.T, bell orchestrator.Bell) (r *delivery.Engine, lock fu
 		}
 	}
 	return r, func() {
-		c, err := openPlain(t, r.Path()).Conn(context.Background())
+		c, err := enginetest.Plain(t, r.Path()).Conn(context.Background())
 		if err == nil {
 			_, err = c.ExecContext(t.Context(), `BEGIN IMMEDIATE`)
 		}

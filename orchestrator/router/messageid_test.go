@@ -11,6 +11,8 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/retention"
 )
 
@@ -24,31 +26,31 @@ func withNumber(d *orchestrator.Draft) { d.MakeID = numbered }
 // Ids that a draft makes count per recipient and second. One that is taken, archived or somebody else's, is not made again.
 func TestMadeIDs(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
-	want(t, "first", f.send("a", "b", withNumber), "b-030405-001")
-	want(t, "second", f.send("c", "b", withNumber), "b-030405-002")
-	want(t, "to another", f.send("a", "c", withNumber), "c-030405-001")
-	want(t, "created at", f.message("b-030405-001").CreatedAt, "2026-01-02T03:04:05.000Z")
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('b-030405-003', 'c', 'a', '1')`)
-	want(t, "after one of another program", f.send("a", "b", withNumber), "b-030405-004")
-	f.clock.advance(time.Second)
-	want(t, "in the next second", f.send("a", "b", withNumber), "b-030406-001")
+	f := enginetest.New(t, "a", "b", "c")
+	want.Equal(t, "first", f.Send("a", "b", withNumber), "b-030405-001")
+	want.Equal(t, "second", f.Send("c", "b", withNumber), "b-030405-002")
+	want.Equal(t, "to another", f.Send("a", "c", withNumber), "c-030405-001")
+	want.Equal(t, "created at", f.Message("b-030405-001").CreatedAt, "2026-01-02T03:04:05.000Z")
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('b-030405-003', 'c', 'a', '1')`)
+	want.Equal(t, "after one of another program", f.Send("a", "b", withNumber), "b-030405-004")
+	f.Clock.Advance(time.Second)
+	want.Equal(t, "in the next second", f.Send("a", "b", withNumber), "b-030406-001")
 
-	f.deliver()
-	f.clock.advance(8 * 24 * time.Hour)
+	f.Deliver()
+	f.Clock.Advance(8 * 24 * time.Hour)
 	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "archived", len(f.rows(`SELECT 1 FROM agent_message_archive`)), 6)
-	want(t, "at the same time of the day", f.send("a", "b", withNumber), "b-030406-002")
-	f.clock.advance(-time.Hour)
-	want(t, "when the clock was set back", f.send("a", "b", withNumber), "b-030406-003")
+	want.Equal(t, "archived", len(f.Rows(`SELECT 1 FROM agent_message_archive`)), 6)
+	want.Equal(t, "at the same time of the day", f.Send("a", "b", withNumber), "b-030406-002")
+	f.Clock.Advance(-time.Hour)
+	want.Equal(t, "when the clock was set back", f.Send("a", "b", withNumber), "b-030406-003")
 }
 
 // A group's messages have an id each, and a refused message has one as well. A repeat of a key answers with the first ids.
 func TestMadeIDsOfGroupsAndRefusals(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
+	f := enginetest.New(t, "a", "b", "c")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "crew", []string{"c", "b"}); err != nil {
 		t.Fatal(err)
 	}
@@ -60,21 +62,21 @@ func TestMadeIDsOfGroupsAndRefusals(t *testing.T) {
 		}
 	}
 	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "bb", MakeID: numbered})
-	wantCode(t, err, orchestrator.UnknownRecipient)
-	wantRows(t, f.rows(`SELECT message_id FROM dead_letter`), "bb-030405-001")
+	want.Code(t, err, orchestrator.UnknownRecipient)
+	want.Rows(t, f.Rows(`SELECT message_id FROM dead_letter`), "bb-030405-001")
 	_, errs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{
 		{Sender: "a", Recipient: "b", MakeID: numbered}, {Sender: "a", Recipient: "nobody-at-all"}, {Sender: "a", Recipient: "b", MakeID: numbered},
 	}, false)
-	wantCode(t, errs[1], orchestrator.UnknownRecipient)
-	wantRows(t, f.rows(`SELECT message_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "b-030405-001", "b-030405-002", "b-030405-003")
+	want.Code(t, errs[1], orchestrator.UnknownRecipient)
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "b-030405-001", "b-030405-002", "b-030405-003")
 }
 
 // Many senders over two connections, in one second that does not end: every number once, and none left out.
 func TestMadeIDsAtOnce(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	const sent = 1200
-	routers := []*delivery.Engine{f.Engine, f.open()}
+	routers := []*delivery.Engine{f.Engine, f.Open()}
 	ids := make([]string, sent)
 	var wg sync.WaitGroup
 	for worker := range 8 {
@@ -98,13 +100,13 @@ func TestMadeIDsAtOnce(t *testing.T) {
 	if !slices.Equal(ids, all) {
 		t.Errorf("ids from %s to %s, %d of them", ids[0], ids[len(ids)-1], len(slices.Compact(ids)))
 	}
-	want(t, "the last of them", f.rows(`SELECT message_id FROM agent_message ORDER BY seq DESC LIMIT 1`)[0], "b-030405-1200")
+	want.Equal(t, "the last of them", f.Rows(`SELECT message_id FROM agent_message ORDER BY seq DESC LIMIT 1`)[0], "b-030405-1200")
 }
 
 // What a sender says that it does is noted with its message, in the session that it names, and not without it.
 func TestSendWithPresence(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	status := func() (s orchestrator.PresenceStatus) {
 		t.Helper()
 		list, err := agents.Presences(t.Context(), f.Ledger, "s")
@@ -121,15 +123,15 @@ func TestSendWithPresence(t *testing.T) {
 	}
 	d := orchestrator.Draft{Sender: "a", Recipient: "nobody", SessionID: "S", Presence: orchestrator.Idle, IdempotencyKey: "k"}
 	_, err := messages.Send(t.Context(), f.Ledger, d)
-	wantCode(t, err, orchestrator.UnknownRecipient)
-	want(t, "after a refusal", status(), "")
+	want.Code(t, err, orchestrator.UnknownRecipient)
+	want.Equal(t, "after a refusal", status(), "")
 	d.Recipient = "b"
 	send := func(what string, then orchestrator.PresenceStatus) {
 		t.Helper()
 		if _, err := messages.Send(t.Context(), f.Ledger, d); err != nil {
 			t.Fatal(err)
 		}
-		want(t, what, status(), then)
+		want.Equal(t, what, status(), then)
 	}
 	send("after the send", orchestrator.Idle)
 	key := d.IdempotencyKey
@@ -139,22 +141,22 @@ func TestSendWithPresence(t *testing.T) {
 	send("after a repeat of the first", orchestrator.Working)
 	d.SessionID, d.IdempotencyKey = "no name", ""
 	_, err = messages.Send(t.Context(), f.Ledger, d)
-	wantCode(t, err, orchestrator.InvalidParams)
+	want.Code(t, err, orchestrator.InvalidParams)
 	d.SessionID = ""
 	send("in no session", orchestrator.Working)
 	list, err := agents.Presences(t.Context(), f.Ledger, orchestrator.DefaultSession)
 	if err != nil || len(list) != 1 || list[0].Status != orchestrator.Idle {
 		t.Errorf("%+v, %v", list, err)
 	}
-	wantRows(t, f.rows(`SELECT session_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "s", "s", "<nil>")
+	want.Rows(t, f.Rows(`SELECT session_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "s", "s", "<nil>")
 }
 
 // An id that senders bring along stands for one message, however many send it at once; one that says something else is
 // refused.
 func TestOwnIDAtOnce(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
-	routers := []*delivery.Engine{f.Engine, f.open()}
+	f := enginetest.New(t, "a", "b", "c")
+	routers := []*delivery.Engine{f.Engine, f.Open()}
 	fresh := make([]bool, 20)
 	var wg sync.WaitGroup
 	for i := range fresh {
@@ -167,12 +169,12 @@ func TestOwnIDAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	want(t, "sent", len(slices.DeleteFunc(fresh, func(sent bool) bool { return !sent })), 1)
-	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 1)
+	want.Equal(t, "sent", len(slices.DeleteFunc(fresh, func(sent bool) bool { return !sent })), 1)
+	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 1)
 	for _, d := range []orchestrator.Draft{
 		{Sender: "a", Recipient: "c", ID: "own", Type: "x"}, {Sender: "c", Recipient: "b", ID: "own", Type: "x"}, {Sender: "a", Recipient: "b", ID: "own", Type: "y"},
 	} {
 		_, err := messages.Send(t.Context(), f.Ledger, d)
-		wantCode(t, err, orchestrator.Conflict)
+		want.Code(t, err, orchestrator.Conflict)
 	}
 }

@@ -1,8 +1,6 @@
 package router_test
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,33 +10,18 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // versionOne makes a database as version 1 made it.
-func versionOne(t *testing.T) (path string) { return oldVersion(t, 1) }
-
-// oldVersion makes a database as an older version made it.
-func oldVersion(t *testing.T, version int) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "old.db")
-	script, err := os.ReadFile(fmt.Sprintf("testdata/versions/%d.sql", version))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openPlain(t, path).Exec("PRAGMA auto_vacuum = INCREMENTAL;\n" + string(script) +
-		`PRAGMA application_id = 0x4d41494c; PRAGMA user_version = ` + strconv.Itoa(version) + `;
-		INSERT INTO agents (name, created_at, updated_at) VALUES ('a', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z');
-		INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'a', '7')`); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
+func versionOne(t *testing.T) (path string) { return enginetest.OldVersion(t, 1) }
 
 // A database of an older version is migrated, equals a fresh one, and keeps its rows.
 func TestMigratedFromOlderVersions(t *testing.T) {
 	t.Parallel()
 	fresh := filepath.Join(t.TempDir(), "fresh.db")
-	if _, err := openAt(t, fresh).Create(t.Context()); err != nil {
+	if _, err := enginetest.Open(t, fresh).Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for version := range userVersion(t, fresh) {
@@ -55,18 +38,18 @@ func TestMigratedFromOlderVersions(t *testing.T) {
 // userVersion returns the version that a database names.
 func userVersion(t *testing.T, path string) (version int) {
 	t.Helper()
-	if err := openPlain(t, path).QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
+	if err := enginetest.Plain(t, path).QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
 		t.Fatal(err)
 	}
 	return version
 }
 
 func migratedFrom(t *testing.T, version int) {
-	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), oldVersion(t, version)
-	if _, err := openAt(t, fresh).Create(t.Context()); err != nil {
+	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), enginetest.OldVersion(t, version)
+	if _, err := enginetest.Open(t, fresh).Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := openAt(t, old)
+	r := enginetest.Open(t, old)
 	if _, err := r.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +68,7 @@ func TestForeignTablesAreRefused(t *testing.T) {
 	plain := func(t *testing.T) string { return filepath.Join(t.TempDir(), "foreign.db") }
 	document := func(t *testing.T) string {
 		path := plain(t)
-		if _, err := openPlain(t, path).Exec(documentTable); err != nil {
+		if _, err := enginetest.Plain(t, path).Exec(enginetest.DocumentTable); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -106,17 +89,17 @@ func TestForeignTablesAreRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			path := c.file(t)
-			if _, err := openPlain(t, path).Exec(c.statement); err != nil {
+			if _, err := enginetest.Plain(t, path).Exec(c.statement); err != nil {
 				t.Fatal(err)
 			}
 			before, mode := dump(t, path), journalMode(t, path)
-			r := openAt(t, path)
+			r := enginetest.Open(t, path)
 			for what, use := range map[string]func() error{
 				"writing": func() error { _, err := r.Create(t.Context()); return err },
 				"reading": func() error { _, err := agents.List(t.Context(), r.Ledger); return err },
 			} {
 				err := use()
-				wantCode(t, err, orchestrator.Unavailable)
+				want.Code(t, err, orchestrator.Unavailable)
 				if !strings.Contains(err.Error(), " "+c.says+" of its own") {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -124,14 +107,14 @@ func TestForeignTablesAreRefused(t *testing.T) {
 			if after := dump(t, path); !slices.Equal(before, after) {
 				t.Errorf("before:\n%s\nafter:\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
 			}
-			want(t, "the journal mode", journalMode(t, path), mode)
+			want.Equal(t, "the journal mode", journalMode(t, path), mode)
 		})
 	}
 }
 
 func journalMode(t *testing.T, path string) (mode string) {
 	t.Helper()
-	if err := openPlain(t, path).QueryRow(`PRAGMA journal_mode`).Scan(&mode); err != nil {
+	if err := enginetest.Plain(t, path).QueryRow(`PRAGMA journal_mode`).Scan(&mode); err != nil {
 		t.Fatal(err)
 	}
 	return mode

@@ -15,6 +15,8 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/router"
@@ -47,12 +49,12 @@ func TestReplacedDatabase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path, other := filepath.Join(t.TempDir(), "a.db"), filepath.Join(t.TempDir(), "other.db")
-			made := openAt(t, other)
+			made := enginetest.Open(t, other)
 			addAB(t, made)
 			if err := made.Close(); err != nil {
 				t.Fatal(err)
 			}
-			r := openAt(t, path)
+			r := enginetest.Open(t, path)
 			addAB(t, r)
 			draft := orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte(`"kept"`)}
 			if _, err := messages.Send(t.Context(), r.Ledger, draft); err != nil {
@@ -63,9 +65,9 @@ func TestReplacedDatabase(t *testing.T) {
 			}
 			replace(t, path, other)
 			_, err := messages.Send(t.Context(), r.Ledger, draft)
-			wantCode(t, err, orchestrator.Unavailable)
+			want.Code(t, err, orchestrator.Unavailable)
 			if name == "made anew" {
-				addAB(t, openAt(t, path))
+				addAB(t, enginetest.Open(t, path))
 			}
 			if _, err := messages.Send(t.Context(), r.Ledger, draft); err != nil {
 				t.Fatal(err)
@@ -73,7 +75,7 @@ func TestReplacedDatabase(t *testing.T) {
 			if backlog, err := delivery.Poll(t.Context(), r.Ledger, "b", 10); err != nil || backlog.Pending != 1 {
 				t.Errorf("a reader of the same process sees %d messages, %v; want the one", backlog.Pending, err)
 			}
-			ms, _, err := reading.Wait(t.Context(), openAt(t, path).Ledger, reading.Options{Recipient: "b", Limit: 10})
+			ms, _, err := reading.Wait(t.Context(), enginetest.Open(t, path).Ledger, reading.Options{Recipient: "b", Limit: 10})
 			if err != nil || len(ms) != 1 {
 				t.Errorf("another process reads %d messages, %v; want the one", len(ms), err)
 			}
@@ -105,7 +107,7 @@ func draftOf(payload string) orchestrator.Draft {
 func refusedSend(t *testing.T, r *delivery.Engine, payload, part string) {
 	t.Helper()
 	_, err := messages.Send(t.Context(), r.Ledger, draftOf(payload))
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 	if !strings.Contains(err.Error(), part) {
 		t.Errorf("sending %s: %v; want %q", payload, err, part)
 	}
@@ -114,7 +116,7 @@ func refusedSend(t *testing.T, r *delivery.Engine, payload, part string) {
 // wantPayloads fails unless these are the messages that another process sees.
 func wantPayloads(t *testing.T, path string, payloads ...string) {
 	t.Helper()
-	r := openAt(t, path)
+	r := enginetest.Open(t, path)
 	backlog, err := delivery.Poll(t.Context(), r.Ledger, "b", 100)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +137,7 @@ func wantPayloads(t *testing.T, path string, payloads ...string) {
 func TestMovedAwayAndBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
-	r := openAt(t, path)
+	r := enginetest.Open(t, path)
 	addAB(t, r)
 	mustSend(t, r, "one")
 	move(t, path, path+".away")
@@ -155,7 +157,7 @@ func TestRemovedDatabase(t *testing.T) {
 			above := t.TempDir()
 			folder := filepath.Join(above, "there")
 			path := filepath.Join(folder, "a.db")
-			made := openAt(t, path)
+			made := enginetest.Open(t, path)
 			addAB(t, made)
 			mustSend(t, made, "one")
 			if err := made.Close(); err != nil {
@@ -196,7 +198,7 @@ func TestRemovedDatabase(t *testing.T) {
 				} {
 					for range 2 {
 						err := use()
-						wantCode(t, err, orchestrator.Unavailable)
+						want.Code(t, err, orchestrator.Unavailable)
 						if err == nil || !strings.Contains(err.Error(), "was removed while this program used it") {
 							t.Errorf("%s: %v", what, err)
 						}
@@ -229,12 +231,12 @@ func TestRemovedDatabase(t *testing.T) {
 func TestRemovedAndBegunAnew(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
-	made := openAt(t, path)
+	made := enginetest.Open(t, path)
 	addAB(t, made)
 	if err := made.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := openAt(t, path)
+	r := enginetest.Open(t, path)
 	mustSend(t, r, "old")
 	for _, file := range []string{path, path + "-wal", path + "-shm"} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -246,14 +248,14 @@ func TestRemovedAndBegunAnew(t *testing.T) {
 		func() error { _, err := messages.Send(t.Context(), r.Ledger, draftOf("lost")); return err },
 	} {
 		err := use()
-		wantCode(t, err, orchestrator.Unavailable)
+		want.Code(t, err, orchestrator.Unavailable)
 		for _, says := range []string{"begin a new one there: it is used from then on", "`mailroom --db " + path + " agent add NAME`"} {
 			if !strings.Contains(err.Error(), says) {
 				t.Errorf("%v; want %q", err, says)
 			}
 		}
 	}
-	addAB(t, openAt(t, path))
+	addAB(t, enginetest.Open(t, path))
 	mustSend(t, r, "new")
 	wantPayloads(t, path, "new")
 }
@@ -268,7 +270,7 @@ func TestMovedDuringACommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	made := openAt(t, path)
+	made := enginetest.Open(t, path)
 	addAB(t, made)
 	refusedSend(t, r, "one", "not known")
 	move(t, path+".away", path)
@@ -295,7 +297,7 @@ func move(t *testing.T, from, to string) {
 func TestRemovedLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
-	r := openAt(t, path)
+	r := enginetest.Open(t, path)
 	addAB(t, r)
 	mustSend(t, r, "one")
 	if _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); err != nil { // a reader has it open, too
@@ -330,22 +332,22 @@ func TestRemovedLog(t *testing.T) {
 func TestMissingDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
-	r := openAt(t, path)
+	r := enginetest.Open(t, path)
 	addAB(t, r)
 	mustSend(t, r, "one")
 	if _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); err != nil {
 		t.Fatal(err)
 	}
 	move(t, path, path+".old")
-	other := openAt(t, path)
+	other := enginetest.Open(t, path)
 	refused := func(place string) {
 		t.Helper()
 		for what, r := range map[string]*delivery.Engine{"another process": other, "the one that had it open": r} {
 			for range 2 {
 				_, err := messages.Send(t.Context(), r.Ledger, draftOf("two"))
-				wantCode(t, err, orchestrator.Unavailable)
+				want.Code(t, err, orchestrator.Unavailable)
 				_, err = delivery.Poll(t.Context(), r.Ledger, "b", 1)
-				wantCode(t, err, orchestrator.Unavailable)
+				want.Code(t, err, orchestrator.Unavailable)
 				if !strings.Contains(err.Error(), "is missing") || !strings.Contains(err.Error(), path+"-wal") {
 					t.Errorf("%s, %s: %v", what, place, err)
 				}
@@ -374,13 +376,13 @@ func TestMissingDatabase(t *testing.T) {
 func TestReplacedBesideItsLog(t *testing.T) {
 	t.Parallel()
 	path, other := filepath.Join(t.TempDir(), "a.db"), filepath.Join(t.TempDir(), "other.db")
-	made := openAt(t, other)
+	made := enginetest.Open(t, other)
 	addAB(t, made)
 	mustSend(t, made, "other")
 	if err := made.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := openAt(t, path)
+	r := enginetest.Open(t, path)
 	addAB(t, r)
 	mustSend(t, r, "one")
 	move(t, path, path+".away")
@@ -388,7 +390,7 @@ func TestReplacedBesideItsLog(t *testing.T) {
 	refusedSend(t, r, "two", "nothing was kept")
 	refusedSend(t, r, "two", "still belongs to the one that was there before")
 	_, err := delivery.Poll(t.Context(), r.Ledger, "b", 1)
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 	move(t, path, other)
 	move(t, path+".away", path)
 	mustSend(t, r, "two") // the one that was there before is back

@@ -15,6 +15,7 @@ import (
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/corpus"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 )
@@ -46,7 +47,7 @@ func newNameDesk(t testing.TB) *nameDesk {
 	if _, _, err := agents.Add(t.Context(), router.Ledger, agents.Update{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	d := &nameDesk{Engine: router, plain: openPlain(t, path)}
+	d := &nameDesk{Engine: router, plain: enginetest.Plain(t, path)}
 	d.plain.SetMaxOpenConns(1) // data_version is about the one connection that is asked
 	return d
 }
@@ -100,7 +101,7 @@ func (d *nameDesk) check(t *testing.T, name string) (malformed bool) {
 // TestNamesFoldInASCII: no letter of another alphabet stands for one of ours, wherever an agent is looked up.
 func TestNamesFoldInASCII(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "kelvin")
+	f := enginetest.New(t, "kelvin")
 	for _, name := range []string{"\u212aelvin", "kelv\u0130n"} {
 		if _, err := orchestrator.CheckName("agent", name); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 			t.Errorf("CheckName of %q: %v", name, err)

@@ -11,6 +11,8 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
 )
@@ -27,24 +29,24 @@ func TestNotBefore(t *testing.T) {
 	for _, target := range []string{"inbox", "wire:b"} {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, "a")
-			f.add(agents.Update{Name: "b", Deliver: &target})
+			f := enginetest.New(t, "a")
+			f.Add(agents.Update{Name: "b", Deliver: &target})
 			const due = "2026-01-02T05:04:05.000Z"
-			late := f.send("a", "b", in(2*time.Hour))
-			soon := f.send("a", "b")
-			m := f.message(late)
-			want(t, "not_before", m.NotBefore, due)
-			want(t, "next attempt", m.NextAttemptAt, due)
-			want(t, "expiry", m.ExpiresAt, "2026-01-09T05:04:05.000Z")
-			want(t, "when the message that is due may be overdue", f.nextDue(), "2026-01-02T03:09:05.000Z")
-			f.deliver()
-			want(t, "status of what was sent later", f.message(soon).Status, orchestrator.Delivered)
-			want(t, "status", f.message(late).Status, orchestrator.Pending)
-			f.clock.advance(time.Hour)
-			f.deliver() // reviews
-			want(t, "why", f.why(late).Rule, "a wants it delivered no earlier than "+due)
-			want(t, "overdue", f.why(late).Overdue, false)
-			want(t, "the doctor on what is overdue", f.finding("overdue").Level, "ok")
+			late := f.Send("a", "b", in(2*time.Hour))
+			soon := f.Send("a", "b")
+			m := f.Message(late)
+			want.Equal(t, "not_before", m.NotBefore, due)
+			want.Equal(t, "next attempt", m.NextAttemptAt, due)
+			want.Equal(t, "expiry", m.ExpiresAt, "2026-01-09T05:04:05.000Z")
+			want.Equal(t, "when the message that is due may be overdue", f.NextDue(), "2026-01-02T03:09:05.000Z")
+			f.Deliver()
+			want.Equal(t, "status of what was sent later", f.Message(soon).Status, orchestrator.Delivered)
+			want.Equal(t, "status", f.Message(late).Status, orchestrator.Pending)
+			f.Clock.Advance(time.Hour)
+			f.Deliver() // reviews
+			want.Equal(t, "why", f.Why(late).Rule, "a wants it delivered no earlier than "+due)
+			want.Equal(t, "overdue", f.Why(late).Overdue, false)
+			want.Equal(t, "the doctor on what is overdue", finding(f, "overdue").Level, "ok")
 			state, err := overview.Status(t.Context(), f.Ledger)
 			if err != nil {
 				t.Fatal(err)
@@ -54,18 +56,18 @@ func TestNotBefore(t *testing.T) {
 					t.Errorf("status: %+v", b)
 				}
 			}
-			want(t, "overdue", state.Overdue, int64(0))
-			want(t, "next run", f.nextDue(), "2026-01-02T05:04:05.000Z")
-			f.clock.advance(time.Hour - time.Millisecond)
+			want.Equal(t, "overdue", state.Overdue, int64(0))
+			want.Equal(t, "next run", f.NextDue(), "2026-01-02T05:04:05.000Z")
+			f.Clock.Advance(time.Hour - time.Millisecond)
 			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 && ms[0].ID == late {
 				t.Errorf("a reader gets it too early: %v, %v", ms, err)
 			}
-			f.deliver()
-			want(t, "status a moment before", f.message(late).Status, orchestrator.Pending)
-			f.clock.advance(time.Millisecond)
-			f.deliver()
-			want(t, "status", f.message(late).Status, orchestrator.Delivered)
-			want(t, "overdue events", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 0)
+			f.Deliver()
+			want.Equal(t, "status a moment before", f.Message(late).Status, orchestrator.Pending)
+			f.Clock.Advance(time.Millisecond)
+			f.Deliver()
+			want.Equal(t, "status", f.Message(late).Status, orchestrator.Delivered)
+			want.Equal(t, "overdue events", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 0)
 		})
 	}
 }
@@ -73,25 +75,25 @@ func TestNotBefore(t *testing.T) {
 // TestNotBeforeIsOverdueLater: what is undelivered is overdue some minutes after it was due.
 func TestNotBeforeIsOverdueLater(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	f.wire.set(failing("no"))
-	f.send("a", "b", in(time.Hour))
-	f.clock.advance(time.Hour)
-	f.deliver()
-	want(t, "overdue", f.finding("overdue").Level, "ok")
-	f.clock.advance(5*time.Minute + time.Millisecond)
-	f.deliver()
-	want(t, "overdue", f.finding("overdue").Level, "problem")
-	wantRows(t, f.rows(`SELECT error FROM message_trace WHERE event = 'overdue'`), "undelivered since 2026-01-02T04:04:05.000Z")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	f.Wire.Set(enginetest.Failing("no"))
+	f.Send("a", "b", in(time.Hour))
+	f.Clock.Advance(time.Hour)
+	f.Deliver()
+	want.Equal(t, "overdue", finding(f, "overdue").Level, "ok")
+	f.Clock.Advance(5*time.Minute + time.Millisecond)
+	f.Deliver()
+	want.Equal(t, "overdue", finding(f, "overdue").Level, "problem")
+	want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'overdue'`), "undelivered since 2026-01-02T04:04:05.000Z")
 }
 
 // TestNotBeforeBounds: thirty days at most, and not behind the end of a ttl; a past time is at once.
 func TestNotBeforeBounds(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	at := func(d time.Duration) func(*orchestrator.Draft) {
-		return func(draft *orchestrator.Draft) { draft.NotBefore = f.clock.now().Add(d) }
+		return func(draft *orchestrator.Draft) { draft.NotBefore = f.Clock.Now().Add(d) }
 	}
 	for name, c := range map[string]struct {
 		change  func(*orchestrator.Draft)
@@ -123,17 +125,17 @@ func TestNotBeforeBounds(t *testing.T) {
 // TestNotBeforeByHand: what somebody writes as not_before is brought into our form and our bounds, or is none.
 func TestNotBeforeByHand(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	for id, value := range map[string]string{
 		"our form": `'2026-01-02T05:00:00.000Z'`, "another form": `'2026-01-02 06:00:00+01:00'`, "a BLOB": `x'32303236'`, "a number": `7`,
 		"nonsense": `'tomorrow'`, "far": `'9999-01-01'`, "past": `'2025-01-01'`,
 	} {
-		f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, not_before) VALUES (?, 'a', 'b', 'null', `+value+`)`, id)
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, not_before) VALUES (?, 'a', 'b', 'null', `+value+`)`, id)
 	}
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, not_before, ttl_seconds) VALUES ('behind its ttl', 'a', 'b', '2026-01-02T05:00:00.000Z', 60)`)
-	f.deliver()
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, not_before, ttl_seconds) VALUES ('behind its ttl', 'a', 'b', '2026-01-02T05:00:00.000Z', 60)`)
+	f.Deliver()
 	const far = "2026-02-01T03:04:05.000Z"
-	wantRows(t, f.rows(`SELECT message_id, status, not_before, next_attempt_at, expires_at FROM agent_message ORDER BY message_id`),
+	want.Rows(t, f.Rows(`SELECT message_id, status, not_before, next_attempt_at, expires_at FROM agent_message ORDER BY message_id`),
 		"a BLOB delivered   2026-01-09T03:04:05.000Z",
 		"a number delivered   2026-01-09T03:04:05.000Z",
 		"another form pending 2026-01-02T05:00:00.000Z 2026-01-02T05:00:00.000Z 2026-01-09T05:00:00.000Z",
@@ -144,97 +146,97 @@ func TestNotBeforeByHand(t *testing.T) {
 		"past delivered 2025-01-01T00:00:00.000Z  2026-01-09T03:04:05.000Z",
 	)
 	// Both columns by hand, on a row that the router knows.
-	f.sql(`UPDATE agent_message SET not_before = '9999', next_attempt_at = '9999' WHERE message_id = 'our form'`)
-	f.deliver()
-	want(t, "not_before", f.message("our form").NotBefore, far)
+	f.SQL(`UPDATE agent_message SET not_before = '9999', next_attempt_at = '9999' WHERE message_id = 'our form'`)
+	f.Deliver()
+	want.Equal(t, "not_before", f.Message("our form").NotBefore, far)
 	// A clock that was set back.
-	f.clock.advance(-24 * time.Hour)
-	f.deliver()
-	want(t, "next attempt", f.message("far").NextAttemptAt, "2026-01-31T03:04:05.000Z")
+	f.Clock.Advance(-24 * time.Hour)
+	f.Deliver()
+	want.Equal(t, "next attempt", f.Message("far").NextAttemptAt, "2026-01-31T03:04:05.000Z")
 }
 
 // TestNotBeforeAndItsEnds: what is wanted later can be taken back; what failed meanwhile waits for its time when it is replayed,
 // and a recipient that reads by itself does not get it early.
 func TestNotBeforeAndItsEnds(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	id := f.send("a", "b", in(time.Hour))
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	id := f.Send("a", "b", in(time.Hour))
 	if _, err := messages.Cancel(t.Context(), f.Ledger, id, "a"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "c", Type: "note", Delay: time.Hour})
-	wantCode(t, err, orchestrator.UnknownRecipient)
-	letter := f.rows(`SELECT message_id FROM agent_message WHERE status = 'failed'`)[0]
-	f.addWired("c")
+	want.Code(t, err, orchestrator.UnknownRecipient)
+	letter := f.Rows(`SELECT message_id FROM agent_message WHERE status = 'failed'`)[0]
+	f.AddWired("c")
 	if _, err := messages.Replay(t.Context(), f.Ledger, letter, ""); err != nil {
 		t.Fatal(err)
 	}
-	f.deliver()
-	want(t, "arrived", len(f.wire.ids()), 0)
-	m := f.message(letter)
-	want(t, "next attempt", m.NextAttemptAt, "2026-01-02T04:04:05.000Z")
-	want(t, "expiry", m.ExpiresAt, "2026-01-09T04:04:05.000Z")
+	f.Deliver()
+	want.Equal(t, "arrived", len(f.Wire.IDs()), 0)
+	m := f.Message(letter)
+	want.Equal(t, "next attempt", m.NextAttemptAt, "2026-01-02T04:04:05.000Z")
+	want.Equal(t, "expiry", m.ExpiresAt, "2026-01-09T04:04:05.000Z")
 	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "c", Limit: 1}); err != nil || len(ms) > 0 {
 		t.Errorf("a reader got %v, %v", ms, err)
 	}
-	f.clock.advance(time.Hour)
-	f.deliver()
-	want(t, "arrived", strings.Join(f.wire.ids(), " "), letter)
+	f.Clock.Advance(time.Hour)
+	f.Deliver()
+	want.Equal(t, "arrived", strings.Join(f.Wire.IDs(), " "), letter)
 }
 
 // TestNotBeforeThenPutOff: once it was due, what its recipient puts off holds back what was sent later, as ever.
 func TestNotBeforeThenPutOff(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	f.wire.set(refusing(errLater))
-	first := f.send("a", "b", in(time.Hour))
-	f.clock.advance(time.Hour)
-	f.deliver()
-	f.wire.set(nil)
-	second := f.send("a", "b")
-	f.deliver()
-	want(t, "arrived", len(f.wire.ids()), 0)
-	f.clock.advance(30 * time.Second)
-	f.deliver()
-	want(t, "arrived", strings.Join(f.wire.ids(), " "), first+" "+second)
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	f.Wire.Set(enginetest.Refusing(enginetest.ErrLater))
+	first := f.Send("a", "b", in(time.Hour))
+	f.Clock.Advance(time.Hour)
+	f.Deliver()
+	f.Wire.Set(nil)
+	second := f.Send("a", "b")
+	f.Deliver()
+	want.Equal(t, "arrived", len(f.Wire.IDs()), 0)
+	f.Clock.Advance(30 * time.Second)
+	f.Deliver()
+	want.Equal(t, "arrived", strings.Join(f.Wire.IDs(), " "), first+" "+second)
 }
 
 // TestNotBeforeIsRepeatable: a repeat of an idempotency key with the same delay is the same send, whenever it comes.
 func TestNotBeforeIsRepeatable(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	d := orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Delay: time.Hour, IdempotencyKey: "k"}
 	first, err := messages.Send(t.Context(), f.Ledger, d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.clock.advance(2 * time.Hour)
+	f.Clock.Advance(2 * time.Hour)
 	again, err := messages.Send(t.Context(), f.Ledger, d)
 	if err != nil || !again.Idempotent || again.NotBefore != first.NotBefore || first.NotBefore == "" {
 		t.Errorf("%+v, %v", again, err)
 	}
 	d.Delay = time.Minute
 	_, err = messages.Send(t.Context(), f.Ledger, d)
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 }
 
 // TestNotBeforeAcknowledged: who wants to be told that nobody acknowledged a message is told so long after it was due.
 func TestNotBeforeAcknowledged(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	f.send("a", "b", in(30*24*time.Hour), func(d *orchestrator.Draft) { d.AckWithin = 30 * 24 * time.Hour })
-	f.deliver()
-	wantRows(t, f.rows(`SELECT due_at FROM acknowledgement_due`), "2026-03-03T03:04:05.000Z")
+	f := enginetest.New(t, "a", "b")
+	f.Send("a", "b", in(30*24*time.Hour), func(d *orchestrator.Draft) { d.AckWithin = 30 * 24 * time.Hour })
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT due_at FROM acknowledgement_due`), "2026-03-03T03:04:05.000Z")
 }
 
 // TestManyAreWantedLater: however many messages are wanted later, they hold back none that is due, and none of the statements
 // that look for what is due at a time of its own walks along them.
 func TestManyAreWantedLater(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
 	drafts := make([]orchestrator.Draft, 2000)
 	for i := range drafts {
 		drafts[i] = orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: fmt.Append(nil, i), Delay: time.Hour}
@@ -242,10 +244,10 @@ func TestManyAreWantedLater(t *testing.T) {
 	if _, errs := messages.SendBatch(t.Context(), f.Ledger, drafts, true); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
-	id := f.send("a", "b")
-	f.deliver()
-	want(t, "arrived", strings.Join(f.wire.ids(), " "), id)
-	want(t, "in the index of what was put off", len(f.rows(`SELECT 1 FROM agent_message INDEXED BY agent_message_put_off
+	id := f.Send("a", "b")
+	f.Deliver()
+	want.Equal(t, "arrived", strings.Join(f.Wire.IDs(), " "), id)
+	want.Equal(t, "in the index of what was put off", len(f.Rows(`SELECT 1 FROM agent_message INDEXED BY agent_message_put_off
 		WHERE status = 'pending' AND next_attempt_at <> '' AND next_attempt_at <> not_before`)), 0)
 }
 
@@ -253,10 +255,10 @@ func TestManyAreWantedLater(t *testing.T) {
 func TestNotBeforeWakesTheDaemon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := bubbleFixture(t)
+		f := enginetest.NewBubble(t)
 		defer f.Close()
-		f.add(agents.Update{Name: "a"})
-		id := f.send("a", "a", in(time.Minute))
+		f.Add(agents.Update{Name: "a"})
+		id := f.Send("a", "a", in(time.Minute))
 		began := time.Now()
 		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: time.Hour})
 		if err != nil || len(ms) != 1 || ms[0].ID != id {
@@ -265,7 +267,7 @@ func TestNotBeforeWakesTheDaemon(t *testing.T) {
 		if took := time.Since(began).Round(time.Second); took != time.Minute {
 			t.Errorf("a waiter got it after %s", took)
 		}
-		f.send("a", "a", in(30*time.Second))
+		f.Send("a", "a", in(30*time.Second))
 		wakeups, stop, err := delivery.Wakeups(t.Context(), f.Ledger)
 		if err != nil {
 			t.Fatal(err)
@@ -283,17 +285,17 @@ func TestNotBeforeWakesTheDaemon(t *testing.T) {
 // one that decides a team's request cannot wait.
 func TestNotBeforeOfAnswers(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	f.mustPost(f.thread("a", "b").ID, "a", "b")
+	f := enginetest.New(t, "a", "b")
+	f.MustPost(f.Thread("a", "b").ID, "a", "b")
 	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{
-		Sender: "b", Recipient: "a", Type: "note", Delay: time.Hour, ReplyTo: f.rows(`SELECT message_id FROM agent_message WHERE recipient = 'b'`)[0],
+		Sender: "b", Recipient: "a", Type: "note", Delay: time.Hour, ReplyTo: f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b'`)[0],
 	})
 	if err != nil || sent.Joined != "" || !strings.Contains(sent.Outside, "wanted later") {
 		t.Errorf("%+v, %v", sent, err)
 	}
-	asked := f.mustAsk(orchestrator.PlanApproval, "b", "a")
+	asked := f.MustAsk(orchestrator.PlanApproval, "b", "a")
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{
-		Sender: "a", Recipient: "b", Type: "note", Delay: time.Hour, ReplyTo: asked.MessageID, SessionID: room, Verdict: says(true),
+		Sender: "a", Recipient: "b", Type: "note", Delay: time.Hour, ReplyTo: asked.MessageID, SessionID: enginetest.Room, Verdict: enginetest.Verdict(true),
 	})
-	wantCode(t, err, orchestrator.InvalidParams)
+	want.Code(t, err, orchestrator.InvalidParams)
 }

@@ -20,6 +20,8 @@ import (
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/retention"
@@ -45,7 +47,7 @@ func FuzzOddValues(f *testing.F) {
 
 // oddRun is one run. What is good in it is called so, and must not be harmed; all other rows are fair game.
 type oddRun struct {
-	*fixture
+	*enginetest.Fixture
 	routers []*delivery.Engine // as of several processes
 	db      *sql.DB            // by which odd values are written
 	tables  []oddTable
@@ -86,19 +88,19 @@ func (o *oddRun) run(ctx context.Context) {
 		defer stop()
 		for len(o.script) > 0 {
 			o.writeOdd(ctx)
-			o.clock.advance(time.Second)
+			o.Clock.Advance(time.Second)
 		}
 	})
 	all.Wait()
 	for range 10 { // what may have been put off, or held up by a lease
-		o.clock.advance(2 * time.Minute)
+		o.Clock.Advance(2 * time.Minute)
 		o.engine(ctx, o.routers[0])
 	}
 	o.checkGood(ctx)
 	o.ask(ctx)
 	o.check()
-	if o.t.Failed() || os.Getenv("ODD") != "" {
-		o.t.Log("written:\n" + strings.Join(o.wrote, "\n"))
+	if o.T.Failed() || os.Getenv("ODD") != "" {
+		o.T.Log("written:\n" + strings.Join(o.wrote, "\n"))
 	}
 }
 
@@ -109,7 +111,7 @@ func (o *oddRun) sendGood(ctx context.Context, r *delivery.Engine, recipient str
 	defer o.mu.Unlock()
 	sent, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "good_sender", Recipient: recipient, Type: goodType, Payload: []byte(fmt.Sprint(lane))})
 	if err != nil {
-		o.t.Errorf("a good send: %v", err)
+		o.T.Errorf("a good send: %v", err)
 		return
 	}
 	for i, name := range sent.Recipients {
@@ -121,7 +123,7 @@ func (o *oddRun) sendGood(ctx context.Context, r *delivery.Engine, recipient str
 func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	done := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
-			o.t.Errorf("%s: %v", what, err)
+			o.T.Errorf("%s: %v", what, err)
 		}
 	}
 	_, err := r.DeliverAll(ctx, delivery.Options{})
@@ -148,12 +150,12 @@ func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 func (o *oddRun) ask(ctx context.Context) {
 	fine := func(what string, err error) {
 		if err != nil && orchestrator.CodeOf(err) == orchestrator.Internal {
-			o.t.Errorf("%s: %v", what, err)
+			o.T.Errorf("%s: %v", what, err)
 		}
 	}
 	must := func(what string, err error) {
 		if err != nil {
-			o.t.Errorf("%s: %v", what, err)
+			o.T.Errorf("%s: %v", what, err)
 		}
 	}
 	_, err := agents.List(ctx, o.Ledger)
@@ -177,7 +179,7 @@ func (o *oddRun) ask(ctx context.Context) {
 	o.askBeside(ctx, must, fine)
 	for _, found := range overview.Doctor(ctx, o.Ledger, false) {
 		if found.Check == "database" {
-			o.t.Errorf("the doctor: %+v", found)
+			o.T.Errorf("the doctor: %+v", found)
 		}
 	}
 	_, _, err = agents.Add(ctx, o.Ledger, agents.Update{Name: "good_reader"})
@@ -218,12 +220,12 @@ func (o *oddRun) ask(ctx context.Context) {
 func (o *oddRun) check() {
 	same := func(what string, got, want []string) {
 		if !slices.Equal(got, want) {
-			o.t.Errorf("%s: got %d\n%v\nwant %d\n%v", what, len(got), got, len(want), want)
+			o.T.Errorf("%s: got %d\n%v\nwant %d\n%v", what, len(got), got, len(want), want)
 		}
 	}
 	same("what the good reader got", o.read, o.sent["good_reader"])
 	var arrived []string
-	for _, m := range o.wire.arrived {
+	for _, m := range o.Wire.Arrived {
 		if m.Type == goodType && m.Recipient == "good_wire" {
 			arrived = append(arrived, m.ID)
 		}
@@ -231,14 +233,14 @@ func (o *oddRun) check() {
 	same("what came to the good transport", arrived, o.sent["good_wire"])
 	same("what was posted in the good thread", o.posts, o.sent["thread"])
 	good := slices.Concat(o.sent["good_reader"], o.sent["good_wire"])
-	want(o.t, "good messages", len(good), 80)
+	want.Equal(o.T, "good messages", len(good), 80)
 	told := map[string]int{}
 	for _, row := range o.texts(`SELECT message_id || ' ' || event FROM message_trace WHERE message_id < x''`) {
 		told[row]++
 	}
 	for _, id := range good {
 		if n := fmt.Sprint(told[id+" created"], told[id+" delivered"], told[id+" failed"], told[id+" attempt_failed"], told[id+" adopted"]); n != "1 1 0 0 0" {
-			o.t.Errorf("%s was created, delivered, given up, failed and adopted %s times", id, n)
+			o.T.Errorf("%s was created, delivered, given up, failed and adopted %s times", id, n)
 		}
 	}
 }
@@ -246,14 +248,14 @@ func (o *oddRun) check() {
 func (o *oddRun) texts(query string, args ...any) (list []string) {
 	rows, err := o.db.Query(query, args...)
 	if err != nil {
-		o.t.Errorf("%s: %v", query, err)
+		o.T.Errorf("%s: %v", query, err)
 		return nil
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var text sql.NullString
 		if err := rows.Scan(&text); err != nil {
-			o.t.Error(err)
+			o.T.Error(err)
 		}
 		list = append(list, text.String)
 	}
@@ -346,7 +348,7 @@ func (o *oddRun) writeOdd(ctx context.Context) {
 	}
 	if _, err := o.db.ExecContext(ctx, `INSERT INTO settings (key, value, updated_at) VALUES ('config.version', ?, '')
 		ON CONFLICT (key) DO UPDATE SET value = excluded.value`, fmt.Sprint("version-", len(o.wrote))); err != nil {
-		o.t.Error(err)
+		o.T.Error(err)
 	}
 }
 
@@ -376,7 +378,7 @@ func (o *oddRun) exec(ctx context.Context, statement string, args ...any) {
 	}
 	o.wrote = append(o.wrote, text)
 	if errors.Is(err, context.DeadlineExceeded) {
-		o.t.Errorf("the database is locked for good: %v", err)
+		o.T.Errorf("the database is locked for good: %v", err)
 	}
 }
 
@@ -386,7 +388,7 @@ func (o *oddRun) value() any {
 		"", "odd1", "odd2", "nobody", "ODD1", "\x00", "a\x00b", "\xff\xfe", "é\u202e", "*", "all", "user", "system", "1", "-1", "1e300", "NaN", "true",
 		"pending", "retry", "delivered", "done", "9999-12-31T23:59:59.999Z", "0000-01-01T00:00:00.000Z", "1", "now", "2026-01-02 03:04:05",
 		"{", "[]", `{"a":1}`, strings.Repeat("[", 20000), strings.Repeat("x", 1<<20), "'; DROP TABLE agents; --", `"; DROP TABLE agents; --`,
-		"inbox", "wire:x", "wire:", "jsonl:" + o.path, "jsonl:" + o.path + "-wal", "exec:", "webhook:x", "none:x", "dir:", "@doorbell", "@every 1ns", "* * * * *",
+		"inbox", "wire:x", "wire:", "jsonl:" + o.Path, "jsonl:" + o.Path + "-wal", "exec:", "webhook:x", "none:x", "dir:", "@doorbell", "@every 1ns", "* * * * *",
 	}
 	switch o.next(4) {
 	case 0:

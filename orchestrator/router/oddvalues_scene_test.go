@@ -17,6 +17,8 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/reading"
@@ -38,14 +40,14 @@ type goodThings struct {
 
 // newOddRun makes a database with at least one row in every table, so that there is something to write over.
 func newOddRun(t *testing.T, script []byte) *oddRun {
-	f := newFixture(t, "good_sender", "good_reader", "good_taker", "odd1", "odd3", "gone")
-	o := &oddRun{fixture: f, routers: []*delivery.Engine{f.Engine, f.open()}, db: openPlain(t, f.path), script: script,
+	f := enginetest.New(t, "good_sender", "good_reader", "good_taker", "odd1", "odd3", "gone")
+	o := &oddRun{Fixture: f, routers: []*delivery.Engine{f.Engine, f.Open()}, db: enginetest.Plain(t, f.Path), script: script,
 		sent: map[string][]string{}}
 	o.db.SetMaxOpenConns(1)
-	f.addWired("good_wire")
-	f.addWired("odd2")
-	f.wire.batch = 3
-	f.user.back = func(ctx context.Context, l *ledger.Ledger) error {
+	f.AddWired("good_wire")
+	f.AddWired("odd2")
+	f.Wire.Batch = 3
+	f.User.Back = func(ctx context.Context, l *ledger.Ledger) error {
 		_, err := questions.Unreturned(ctx, l, "")
 		return err
 	}
@@ -62,23 +64,23 @@ func newOddRun(t *testing.T, script []byte) *oddRun {
 
 // no fails the run for an error of what comes before it.
 func (o *oddRun) no(err error) {
-	o.t.Helper()
+	o.T.Helper()
 	if err != nil {
-		o.t.Fatal(err)
+		o.T.Fatal(err)
 	}
 }
 
 // approved pairs and approves a device that is pushed to.
 func (o *oddRun) approved(ctx context.Context, name string) questions.Device {
-	d, _ := o.paired(name)
+	d, _ := o.Pair(name)
 	d, err := questions.ActivateDevice(ctx, o.Ledger, d.ID, d.Recipient)
 	o.no(err)
-	o.no(questions.Subscribe(ctx, o.Ledger, d.ID, subscription("https://updates.push.services.mozilla.com/wpush/v2/"+name)))
+	o.no(questions.Subscribe(ctx, o.Ledger, d.ID, enginetest.Subscription("https://updates.push.services.mozilla.com/wpush/v2/"+name)))
 	return d
 }
 
 func (o *oddRun) asked(ctx context.Context, asker string, devices ...string) string {
-	return o.question(devices, func(d *questions.Draft) { d.Asker, d.TTL = asker, 24*time.Hour }).ID
+	return o.Question(devices, func(d *questions.Draft) { d.Asker, d.TTL = asker, 24*time.Hour }).ID
 }
 
 func (o *oddRun) makeGood(ctx context.Context) {
@@ -87,10 +89,10 @@ func (o *oddRun) makeGood(ctx context.Context) {
 	o.good.token, _, err = agents.IssueToken(ctx, o.Ledger, "good_sender", true, 0)
 	o.no(err)
 	o.good.device = o.approved(ctx, "good")
-	o.good.thread = o.thread("good_sender", "good_reader")
+	o.good.thread = o.Thread("good_sender", "good_reader")
 	o.good.question = o.asked(ctx, "good_sender", o.good.device.ID)
-	o.good.lent = o.send("good_sender", "good_taker", func(d *orchestrator.Draft) { d.Type = goodType })
-	wantTaken(o.t, o.takeFor("good_taker", 24*time.Hour), o.good.lent)
+	o.good.lent = o.Send("good_sender", "good_taker", func(d *orchestrator.Draft) { d.Type = goodType })
+	want.IDs(o.T, o.TakeFor("good_taker", 24*time.Hour), o.good.lent)
 }
 
 func (o *oddRun) makeOdd(ctx context.Context) {
@@ -98,38 +100,38 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.no(err)
 	_, _, err = agents.IssueToken(ctx, o.Ledger, "odd1", true, 0)
 	o.no(err)
-	o.add(agents.Update{Name: "odd1", SilentAfter: new(time.Minute)})
-	o.add(agents.Update{Name: "odd3", StartCommand: new("true")})
-	o.setting("ralph.pm", "odd3")
-	o.setting("retry.ladder", "20s,1m")
+	o.Add(agents.Update{Name: "odd1", SilentAfter: new(time.Minute)})
+	o.Add(agents.Update{Name: "odd3", StartCommand: new("true")})
+	o.Set("ralph.pm", "odd3")
+	o.Set("retry.ladder", "20s,1m")
 
-	o.clear(retention.ClearOptions{})
-	o.send("odd3", "odd1")
-	o.deliver()
-	o.clock.advance(time.Minute)
-	o.clear(retention.ClearOptions{OlderThan: time.Second}) // into the archive
-	o.send("odd3", "odd1", func(d *orchestrator.Draft) { d.AckWithin, d.IdempotencyKey = time.Hour, "key" })
-	o.send("odd1", "odd3", func(d *orchestrator.Draft) { d.TTL = time.Hour })
-	o.send("odd1", "user")
-	o.deliver()
+	o.Clear(retention.ClearOptions{})
+	o.Send("odd3", "odd1")
+	o.Deliver()
+	o.Clock.Advance(time.Minute)
+	o.Clear(retention.ClearOptions{OlderThan: time.Second}) // into the archive
+	o.Send("odd3", "odd1", func(d *orchestrator.Draft) { d.AckWithin, d.IdempotencyKey = time.Hour, "key" })
+	o.Send("odd1", "odd3", func(d *orchestrator.Draft) { d.TTL = time.Hour })
+	o.Send("odd1", "user")
+	o.Deliver()
 	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "odd1", Limit: 1,
 		Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", PID: os.Getpid()}})
 	o.no(err)
 	begun, err := sessions.New(o.Ledger).Begin(ctx, "odd3", "")
 	if o.no(err); begun == nil {
-		o.t.Fatal("there is no session to begin")
+		o.T.Fatal("there is no session to begin")
 	}
 
-	th := o.thread("odd1", "odd2", "odd3")
-	o.mustPost(th.ID, "odd1", "odd2")
-	other := o.thread("odd3", "odd1")
-	_, err = threads.Close(ctx, o.Ledger, threads.Change{Session: room, Thread: other.ID, By: "odd3"}, threads.Closing{Summary: "done"})
+	th := o.Thread("odd1", "odd2", "odd3")
+	o.MustPost(th.ID, "odd1", "odd2")
+	other := o.Thread("odd3", "odd1")
+	_, err = threads.Close(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: other.ID, By: "odd3"}, threads.Closing{Summary: "done"})
 	o.no(err)
 	for _, kind := range []orchestrator.RequestKind{orchestrator.PlanApproval, orchestrator.Shutdown} {
-		o.mustAsk(kind, "odd1", "odd3")
+		o.MustAsk(kind, "odd1", "odd3")
 	}
 	d := o.approved(ctx, "phone")
-	o.paired("second")
+	o.Pair("second")
 	_, _, err = questions.StartPairing(ctx, o.Ledger)
 	o.no(err)
 	_, err = questions.VAPIDPublicKey(ctx, o.Ledger)
@@ -146,10 +148,10 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	_, err = letters.NoteProblem(ctx, o.Ledger, letters.Problem{Path: "/a", Fingerprint: "1", Problem: "no JSON"})
 	o.no(err)
 	o.no(daemons.Beat(ctx, o.Ledger, ""))
-	o.edge("odd1", "odd3", o.clock.now().Add(time.Hour))
-	o.edge("odd3", "odd2", o.clock.now().Add(time.Hour))
-	o.sql(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES ('odd2', 'whsec_eA==', '')`)
-	o.sql(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) VALUES ('1', '2', 'send', 'PRODUCER', '2026-01-01T00:00:00.000Z')`)
+	o.DeadWait("odd1", "odd3", o.Clock.Now().Add(time.Hour))
+	o.DeadWait("odd3", "odd2", o.Clock.Now().Add(time.Hour))
+	o.SQL(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES ('odd2', 'whsec_eA==', '')`)
+	o.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) VALUES ('1', '2', 'send', 'PRODUCER', '2026-01-01T00:00:00.000Z')`)
 	_, err = delivery.RemoveAgent(ctx, o.Ledger, delivery.Removal{Name: "gone"})
 	o.no(err)
 }
@@ -158,10 +160,10 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 func (o *oddRun) postGood(ctx context.Context, r *delivery.Engine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p, err := threads.Post(ctx, r.Ledger, threads.PostDraft{Session: room, Thread: o.good.thread.ID, Sender: "good_sender", Type: goodType,
+	p, err := threads.Post(ctx, r.Ledger, threads.PostDraft{Session: enginetest.Room, Thread: o.good.thread.ID, Sender: "good_sender", Type: goodType,
 		Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`{"content":"hello"}`), nil }})
 	if err != nil {
-		o.t.Errorf("a good post: %v", err)
+		o.T.Errorf("a good post: %v", err)
 		return
 	}
 	o.sent["thread"] = append(o.sent["thread"], p.MessageID)
@@ -171,12 +173,12 @@ func (o *oddRun) postGood(ctx context.Context, r *delivery.Engine) {
 func (o *oddRun) checkGood(ctx context.Context) {
 	must := func(what string, err error) {
 		if err != nil {
-			o.t.Errorf("%s: %v", what, err)
+			o.T.Errorf("%s: %v", what, err)
 		}
 	}
 	token, err := agents.Authenticate(ctx, o.Ledger, o.good.token)
 	must("the good token", err)
-	want(o.t, "whose token it is", token.Agent, "good_sender")
+	want.Equal(o.T, "whose token it is", token.Agent, "good_sender")
 	read, err := threads.Read(ctx, o.Ledger, threads.ReadOptions{Thread: o.good.thread.ID, Agent: "good_reader", Limit: 1000})
 	must("reading the good thread", err)
 	for i := range read.Posts {
@@ -184,13 +186,13 @@ func (o *oddRun) checkGood(ctx context.Context) {
 	}
 	left, _, err := reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "good_taker", Limit: 10})
 	must("waiting for what another reader has", err)
-	want(o.t, "messages of another reader", len(left), 0)
+	want.Equal(o.T, "messages of another reader", len(left), 0)
 	_, err = messages.Acknowledge(ctx, o.Ledger, o.good.lent, "good_taker")
 	must("acknowledging what was lent", err)
 	asked, _, err := questions.SignalsFor(ctx, o.Ledger, o.good.device)
 	must("what the good device is asked", err)
 	if !slices.ContainsFunc(asked, func(q questions.Question) bool { return q.ID == o.good.question }) {
-		o.t.Errorf("the good device is asked %v, and not %s", asked, o.good.question)
+		o.T.Errorf("the good device is asked %v, and not %s", asked, o.good.question)
 	}
 	_, err = questions.Answer(ctx, o.Ledger, o.good.question, o.good.device.ID, "c2VhbGVk")
 	must("answering the good question", err)
@@ -220,18 +222,18 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 	must("trials", err)
 	_, err = delivery.TryDevices(ctx, o.Ledger)
 	must("trials of devices", err)
-	th, err := threads.Create(ctx, o.Ledger, threads.Draft{Session: room, Name: "another", Creator: "good_sender"})
+	th, err := threads.Create(ctx, o.Ledger, threads.Draft{Session: enginetest.Room, Name: "another", Creator: "good_sender"})
 	must("a new thread", err)
-	_, _, err = threads.AddParticipant(ctx, o.Ledger, threads.Change{Session: room, Thread: th.ID, By: "good_sender"}, "good_wire")
+	_, _, err = threads.AddParticipant(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID, By: "good_sender"}, "good_wire")
 	must("a new participant", err)
-	o.paired("good too")
-	_, err = agents.Join(ctx, o.Ledger, agents.Joining{Session: session, Agent: "good_reader"})
+	o.Pair("good too")
+	_, err = agents.Join(ctx, o.Ledger, agents.Joining{Session: enginetest.Session, Agent: "good_reader"})
 	must("joining", err)
 	waiting, end := context.WithCancel(ctx)
 	var passing sync.WaitGroup
 	passing.Go(func() {
 		for waiting.Err() == nil {
-			o.clock.advance(time.Millisecond)
+			o.Clock.Advance(time.Millisecond)
 		}
 	})
 	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "good_reader", Limit: 1, For: []string{"good_wire"}, Timeout: time.Millisecond})
@@ -258,11 +260,11 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 	for _, id := range o.texts(`SELECT thread_id FROM threads LIMIT 10`) {
 		_, err = threads.Read(ctx, o.Ledger, threads.ReadOptions{Thread: id, Limit: 100})
 		fine("reading a thread", err)
-		_, err = threads.Close(ctx, o.Ledger, threads.Change{Session: room, Thread: id}, threads.Closing{Summary: "over"})
+		_, err = threads.Close(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: id}, threads.Closing{Summary: "over"})
 		fine("closing a thread", err)
 	}
 	for _, id := range o.texts(`SELECT request_id FROM team_requests LIMIT 10`) {
-		_, err = o.reply(o.Engine, orchestrator.Shutdown, id, true, "odd3", "odd1")
+		_, err = o.Reply(o.Engine, orchestrator.Shutdown, id, true, "odd3", "odd1")
 		fine("answering a teammate", err)
 	}
 	for _, name := range []string{"good_reader", "odd1", "odd2", "odd3", "gone", "user"} {
@@ -278,16 +280,16 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		fine("releasing", err)
 		_, err = overview.StandingOf(ctx, o.Ledger, name)
 		fine("a standing", err)
-		_, err = o.say(name, "odd3")
+		_, err = o.Say(name, "odd3")
 		fine("sending to the team", err)
-		_, err = o.fixture.ask(orchestrator.PlanApproval, name, "odd3")
+		_, err = o.Fixture.Ask(orchestrator.PlanApproval, name, "odd3")
 		fine("asking a teammate", err)
-		_, err = teams.EndTurn(ctx, o.Ledger, "", orchestrator.Draft{Sender: name, SessionID: session, Type: "idle_notification", Payload: []byte("{}")})
+		_, err = teams.EndTurn(ctx, o.Ledger, "", orchestrator.Draft{Sender: name, SessionID: enginetest.Session, Type: "idle_notification", Payload: []byte("{}")})
 		fine("ending a turn", err)
 		_, err = agents.RevokeTokens(ctx, o.Ledger, "odd1")
 		fine("revoking tokens", err)
 	}
-	for _, s := range []string{room, session} {
+	for _, s := range []string{enginetest.Room, enginetest.Session} {
 		_, err = agents.Presences(ctx, o.Ledger, s)
 		must("presences", err)
 		_, err = teams.Get(ctx, o.Ledger, s)

@@ -15,29 +15,17 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/router"
-	"mailroom/orchestrator/store"
-	"mailroom/orchestrator/transport"
 )
-
-func openAt(t *testing.T, path string) *delivery.Engine {
-	t.Helper()
-	r, err := router.Open(t.Context(), ledger.Options{
-		Path: path, Bell: store.NewLocalBell(), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	return r
-}
 
 // dump is the whole definition of a database, for comparing.
 func dump(t *testing.T, path string) []string {
 	t.Helper()
 	// Tables by their columns: ALTER TABLE leaves another text than CREATE TABLE.
-	rows, err := openPlain(t, path).Query(`
+	rows, err := enginetest.Plain(t, path).Query(`
 		SELECT type || ' ' || name || ': ' || coalesce(sql, '') FROM sqlite_schema WHERE type <> 'table'
 		UNION ALL
 		SELECT 'table ' || t.name || ': ' || (t.sql LIKE '%AUTOINCREMENT%') || ' ' || group_concat(
@@ -58,27 +46,22 @@ func dump(t *testing.T, path string) []string {
 	return list
 }
 
-// documentTable is the table as document 004 has it.
-const documentTable = `CREATE TABLE agent_message (message_id TEXT PRIMARY KEY, sender TEXT NOT NULL, recipient TEXT NOT NULL,
-	message_type TEXT, payload JSON, status TEXT, created_at TIMESTAMP, delivered_at TIMESTAMP, retry_count INTEGER DEFAULT 0,
-	max_retries INTEGER DEFAULT 3, error_message TEXT)`
-
 // A database that began as the document's own table is migrated, equals a fresh one, and keeps its rows.
 func TestMigratedEqualsFresh(t *testing.T) {
 	t.Parallel()
 	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), filepath.Join(t.TempDir(), "old.db")
-	if _, err := openAt(t, fresh).Create(t.Context()); err != nil {
+	if _, err := enginetest.Open(t, fresh).Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	db := openPlain(t, old)
-	for _, statement := range []string{documentTable,
+	db := enginetest.Plain(t, old)
+	for _, statement := range []string{enginetest.DocumentTable,
 		`INSERT INTO agent_message (message_id, sender, recipient, payload, status, created_at) VALUES ('m1', 'A', 'b', '{"n":1.0}', 'pending', CURRENT_TIMESTAMP)`,
 		`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m0', 'a', 'b', '7', 'failed')`} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := openAt(t, old)
+	r := enginetest.Open(t, old)
 	if _, err := r.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +100,7 @@ func TestManyOpenANewFileAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "er", "mailroom.db")
 	var wg sync.WaitGroup
 	for range 16 {
-		r := openAt(t, path)
+		r := enginetest.Open(t, path)
 		wg.Go(func() {
 			if _, err := r.Create(t.Context()); err != nil {
 				t.Error(err)
@@ -129,12 +112,12 @@ func TestManyOpenANewFileAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "mode of the file", info.Mode().Perm(), 0o600)
+	want.Equal(t, "mode of the file", info.Mode().Perm(), 0o600)
 	folder, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "mode of the folder", folder.Mode().Perm(), 0o700)
+	want.Equal(t, "mode of the folder", folder.Mode().Perm(), 0o700)
 }
 
 func TestWhatIsNoDatabase(t *testing.T) {
@@ -151,20 +134,20 @@ func TestWhatIsNoDatabase(t *testing.T) {
 		foreign: `CREATE TABLE agent_message (id INTEGER, body TEXT)`,
 		other:   `PRAGMA application_id = 12345; CREATE TABLE t (x)`,
 	} {
-		if _, err := openPlain(t, path).Exec(statements); err != nil {
+		if _, err := enginetest.Plain(t, path).Exec(statements); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := openAt(t, newer).Create(t.Context()); err != nil {
+	if _, err := enginetest.Open(t, newer).Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openPlain(t, newer).Exec(`PRAGMA user_version = 999`); err != nil {
+	if _, err := enginetest.Plain(t, newer).Exec(`PRAGMA user_version = 999`); err != nil {
 		t.Fatal(err)
 	}
 	for path, says := range map[string]string{
 		junk: "not a SQLite database", foreign: "without the column", newer: "newer mailroom", other: "another program",
 	} {
-		r := openAt(t, path)
+		r := enginetest.Open(t, path)
 		for what, use := range map[string]func() error{
 			"writing": func() error { _, err := r.Create(t.Context()); return err },
 			"reading": func() error { _, err := agents.List(t.Context(), r.Ledger); return err },
@@ -176,7 +159,7 @@ func TestWhatIsNoDatabase(t *testing.T) {
 		}
 	}
 	_, err := router.Open(t.Context(), ledger.Options{Path: dir})
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 	if tables := dump(t, foreign); len(tables) != 1 {
 		t.Errorf("the foreign database was changed: %v", tables)
 	}
@@ -185,10 +168,10 @@ func TestWhatIsNoDatabase(t *testing.T) {
 // Reading works where nothing can be written; writing says why it does not.
 func TestReadOnlyFolder(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	id := f.send("a", "b")
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b")
 	ro := readOnlyCopy(t, f)
-	r := openAt(t, ro)
+	r := enginetest.Open(t, ro)
 	backlog, err := delivery.Poll(t.Context(), r.Ledger, "b", 10)
 	if err != nil || backlog.Pending != 1 {
 		t.Fatalf("polling: %+v %v", backlog, err)
@@ -200,14 +183,14 @@ func TestReadOnlyFolder(t *testing.T) {
 		t.Errorf("sql: %v", err)
 	}
 	_, err = messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 }
 
 // A locked database is waited for, and then reported as busy with nothing written.
 func TestLockedDatabase(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	holder, err := openPlain(t, f.path).Conn(t.Context())
+	f := enginetest.New(t, "a", "b")
+	holder, err := enginetest.Plain(t, f.Path).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,10 +200,10 @@ func TestLockedDatabase(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
-	wantCode(t, err, orchestrator.Busy)
+	want.Code(t, err, orchestrator.Busy)
 	if _, err := holder.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 0)
-	f.send("a", "b")
+	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 0)
+	f.Send("a", "b")
 }

@@ -5,16 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"testing"
 
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/delivery"
-	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/helper"
-	"mailroom/orchestrator/router"
-	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/threads"
 )
 
@@ -23,14 +20,9 @@ func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(path string, in *bufio.Scanner){"post": helpPost, "wait": helpWait, "live": helpLive})
 }
 
-// openBare opens a database for another process.
-func openBare(path string) (*delivery.Engine, error) {
-	return router.Open(context.Background(), ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()})
-}
-
 // helpPost posts without end in the thread that it is told, and says so after each post.
 func helpPost(path string, in *bufio.Scanner) {
-	r, err := openBare(path)
+	r, err := enginetest.OpenInHelper(path)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -38,7 +30,7 @@ func helpPost(path string, in *bufio.Scanner) {
 	in.Scan()
 	for {
 		p, err := threads.Post(context.Background(), r.Ledger, threads.PostDraft{
-			Session: room, Thread: in.Text(), Sender: "a", Mentions: []string{"b", "c"},
+			Session: enginetest.Room, Thread: in.Text(), Sender: "a", Mentions: []string{"b", "c"},
 			Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil },
 		})
 		if err != nil {
@@ -54,11 +46,11 @@ func helpPost(path string, in *bufio.Scanner) {
 func TestKilledPosterLeavesWholePosts(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	f := &fixture{Engine: openAt(t, path), t: t, path: path}
+	f := &enginetest.Fixture{Engine: enginetest.Open(t, path), T: t, Path: path}
 	for _, name := range []string{"a", "b", "c"} {
-		f.add(agents.Update{Name: name})
+		f.Add(agents.Update{Name: name})
 	}
-	th := f.thread("a", "b", "c")
+	th := f.Thread("a", "b", "c")
 	answered := map[string]bool{}
 	for round := range 12 {
 		h := helper.Start(t, "post", path)
@@ -74,7 +66,7 @@ func TestKilledPosterLeavesWholePosts(t *testing.T) {
 		}
 	}
 	posts := map[string]bool{}
-	for _, id := range f.rows(`SELECT DISTINCT multicast_id FROM agent_message`) {
+	for _, id := range f.Rows(`SELECT DISTINCT multicast_id FROM agent_message`) {
 		posts[id] = true
 	}
 	for id := range answered {
@@ -82,7 +74,7 @@ func TestKilledPosterLeavesWholePosts(t *testing.T) {
 			t.Errorf("%s was answered, and is nowhere", id)
 		}
 	}
-	wantRows(t, f.rows(`
+	want.Rows(t, f.Rows(`
 		SELECT DISTINCT count(*) || ' rows, ' || sum(m.status = 'delivered') || ' delivered, ' || sum(m.recipient LIKE 'thread:%') || ' post, ' ||
 		       sum((SELECT count(*) FROM message_trace t WHERE t.message_id = m.message_id)) || ' events'
 		FROM agent_message m GROUP BY m.multicast_id`), "3 rows, 1 delivered, 1 post, 4 events")

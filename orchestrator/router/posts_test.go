@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/threads"
@@ -18,22 +19,22 @@ import (
 // Who takes part in a thread is told once that it was closed, but for who closed it; so is nobody who is gone.
 func TestClosingIsTold(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c", "gone", "left")
-	th := f.thread("a", "b", "c", "gone", "left")
-	f.mustPost(th.ID, "a", "c")
-	change := threads.Change{Session: room, Thread: th.ID, By: "B"}
+	f := enginetest.New(t, "a", "b", "c", "gone", "left")
+	th := f.Thread("a", "b", "c", "gone", "left")
+	f.MustPost(th.ID, "a", "c")
+	change := threads.Change{Session: enginetest.Room, Thread: th.ID, By: "B"}
 	if _, err := threads.RemoveParticipant(t.Context(), f.Ledger, change, "left"); err != nil {
 		t.Fatal(err)
 	}
-	f.sql(`DELETE FROM agents WHERE name = 'gone'`)
-	f.sql(`UPDATE settings SET value = 'another' WHERE key = 'config.version'`)
+	f.SQL(`DELETE FROM agents WHERE name = 'gone'`)
+	f.SQL(`UPDATE settings SET value = 'another' WHERE key = 'config.version'`)
 	notice := threads.Closing{Summary: "all is said", Notice: threads.Notice{Type: "thread_closed", Payload: json.RawMessage(`"it is over"`)}}
 	if _, err := threads.Close(t.Context(), f.Ledger, change, notice); err != nil {
 		t.Fatal(err)
 	}
 	_, err := threads.Close(t.Context(), f.Ledger, change, notice)
-	wantCode(t, err, orchestrator.Conflict)
-	wantRows(t, f.rows(`SELECT recipient, sender, status FROM agent_message WHERE message_type = 'thread_closed' ORDER BY seq`),
+	want.Code(t, err, orchestrator.Conflict)
+	want.Rows(t, f.Rows(`SELECT recipient, sender, status FROM agent_message WHERE message_type = 'thread_closed' ORDER BY seq`),
 		"thread:"+th.ID+" system delivered", "a system pending", "c system pending")
 	for agent, n := range map[string]int{"a": 1, "b": 0, "c": 2, "left": 0} {
 		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: 9})
@@ -44,22 +45,22 @@ func TestClosingIsTold(t *testing.T) {
 			t.Errorf("%s got %v again, %v", agent, again, err)
 		}
 	}
-	f.clock.advance(8 * 24 * time.Hour)
-	f.clear(retention.ClearOptions{})
-	want(t, "left of the closed thread", f.rows(`SELECT count(*) FROM agent_message WHERE thread_id = ?`, th.ID)[0], "0")
+	f.Clock.Advance(8 * 24 * time.Hour)
+	f.Clear(retention.ClearOptions{})
+	want.Equal(t, "left of the closed thread", f.Rows(`SELECT count(*) FROM agent_message WHERE thread_id = ?`, th.ID)[0], "0")
 }
 
 // A post stands once in its thread's history, archived or not, and its copies say how it got to whom; asked for by its
 // recipient, a copy stands for itself.
 func TestPostStandsOnceInHistory(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
-	th := f.thread("a", "b", "c")
-	first, second := f.mustPost(th.ID, "a", "b", "c"), f.mustPost(th.ID, "b")
+	f := enginetest.New(t, "a", "b", "c")
+	th := f.Thread("a", "b", "c")
+	first, second := f.MustPost(th.ID, "a", "b", "c"), f.MustPost(th.ID, "b")
 	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "c", Recipient: "a", ThreadID: th.ID, ReplyTo: first.MessageID}); err != nil {
 		t.Fatal(err)
 	}
-	f.take("b")
+	f.Take("b")
 	found := func(filter messages.HistoryFilter) (names []string) {
 		t.Helper()
 		filter.ThreadID, filter.Limit, filter.OldestFirst = th.ID, 9, true
@@ -107,27 +108,18 @@ func TestPostStandsOnceInHistory(t *testing.T) {
 				got += fmt.Sprint(i, " ", m.Recipient, " ", receipts[j][len(receipts[j])-1].What, "; ")
 			}
 		}
-		want(t, when+": copies", got, "0 b read; 0 c answered; ")
+		want.Equal(t, when+": copies", got, "0 b read; 0 c answered; ")
 	}
 	check("in the table")
 	if got := found(messages.HistoryFilter{Status: orchestrator.Pending}); !slices.Equal(got, []string{" to c", " to a"}) {
 		t.Errorf("pending are %q", got)
 	}
-	f.deliver()
-	f.clock.advance(8 * 24 * time.Hour)
-	f.clear(retention.ClearOptions{})
+	f.Deliver()
+	f.Clock.Advance(8 * 24 * time.Hour)
+	f.Clear(retention.ClearOptions{})
 	check("partly in the archive")
-	f.closeThread(th.ID)
-	f.clock.advance(8 * 24 * time.Hour)
-	f.clear(retention.ClearOptions{})
+	f.CloseThread(th.ID)
+	f.Clock.Advance(8 * 24 * time.Hour)
+	f.Clear(retention.ClearOptions{})
 	check("in the archive")
-}
-
-// fixturePost posts what mentions nobody, through a router of the test's choice.
-func (f *fixture) fixturePost(r *delivery.Engine, thread string) {
-	f.t.Helper()
-	if _, err := threads.Post(f.t.Context(), r.Ledger, threads.PostDraft{Session: room, Thread: thread, Sender: "a", Type: "post",
-		Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }}); err != nil {
-		f.t.Fatal(err)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/overview"
 )
 
@@ -15,7 +16,7 @@ func TestReadingAfterAnInterruptedCreation(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	made, cut := filepath.Join(folder, "made.db"), filepath.Join(folder, "cut.db")
-	db, err := openPlain(t, made).Conn(context.Background())
+	db, err := enginetest.Plain(t, made).Conn(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,12 +38,12 @@ func TestReadingAfterAnInterruptedCreation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := openAt(t, cut)
+	r := enginetest.Open(t, cut)
 	if _, err := overview.Status(t.Context(), r.Ledger); err != nil {
 		t.Fatal(err)
 	}
 	var rows int
-	if err := openPlain(t, cut).QueryRow(`SELECT count(*) FROM other`).Scan(&rows); err != nil || rows != 0 {
+	if err := enginetest.Plain(t, cut).QueryRow(`SELECT count(*) FROM other`).Scan(&rows); err != nil || rows != 0 {
 		t.Errorf("%d rows of the transaction that was cut, %v", rows, err)
 	}
 }

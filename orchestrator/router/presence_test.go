@@ -8,13 +8,15 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // Presence: joining anew changes only what is given, a stopped agent works again by joining, and a session is apart from
 // others. Of several changes at once none is lost.
 func TestPresence(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	join := func(j agents.Joining) agents.Presence {
 		t.Helper()
 		j.Session, j.Agent = "s", "a"
@@ -25,14 +27,14 @@ func TestPresence(t *testing.T) {
 		return p
 	}
 	first := join(agents.Joining{DisplayName: new("The A")})
-	f.clock.advance(time.Minute)
+	f.Clock.Advance(time.Minute)
 	second := join(agents.Joining{Description: new("does things")})
-	want(t, "name", second.DisplayName, "The A")
-	want(t, "since", second.Since, first.Since)
-	f.says("a", "b", "s", orchestrator.Stopped)
+	want.Equal(t, "name", second.DisplayName, "The A")
+	want.Equal(t, "since", second.Since, first.Since)
+	f.SayStatus("a", "b", "s", orchestrator.Stopped)
 	third := join(agents.Joining{})
-	want(t, "status after joining anew", third.Status, orchestrator.Working)
-	want(t, "joined", third.JoinedAt, first.JoinedAt)
+	want.Equal(t, "status after joining anew", third.Status, orchestrator.Working)
+	want.Equal(t, "joined", third.JoinedAt, first.JoinedAt)
 	if list, err := agents.Presences(t.Context(), f.Ledger, "elsewhere"); err != nil || len(list) != 0 {
 		t.Errorf("in another session there are %v, %v", list, err)
 	}
@@ -40,11 +42,11 @@ func TestPresence(t *testing.T) {
 		t.Errorf("in the session under another spelling there are %v, %v", list, err)
 	}
 	_, err := agents.Presences(t.Context(), f.Ledger, "no name")
-	wantCode(t, err, orchestrator.InvalidParams)
+	want.Code(t, err, orchestrator.InvalidParams)
 	_, err = agents.Join(t.Context(), f.Ledger, agents.Joining{Session: "s", Agent: "nobody"})
-	wantCode(t, err, orchestrator.UnknownSender)
+	want.Code(t, err, orchestrator.UnknownSender)
 
-	routers, done := f.openAll(2), make(chan error, 40)
+	routers, done := f.OpenAll(2), make(chan error, 40)
 	says := func(status orchestrator.PresenceStatus) error {
 		_, err := messages.Send(t.Context(), routers[0].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", SessionID: "s", Presence: status})
 		return err
@@ -75,7 +77,7 @@ func TestPresence(t *testing.T) {
 		if err := <-change; err != nil {
 			t.Fatal(err)
 		}
-		if wantRows(t, f.rows(`SELECT description FROM presence WHERE session_id = 's' AND agent = 'a'`), text); t.Failed() {
+		if want.Rows(t, f.Rows(`SELECT description FROM presence WHERE session_id = 's' AND agent = 'a'`), text); t.Failed() {
 			return
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/reading"
 )
 
@@ -34,10 +35,10 @@ func TestStateMachine(t *testing.T) {
 	fewerChecks(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		t.Log("another history") // a sign of life
-		m := &machine{fixture: newFixture(t, "a", "c", "inboxed"), rt: rt, replayed: map[string]int{}, read: map[string]int{}}
-		m.addWired("wired")
-		m.wire.batch = rapid.IntRange(1, 3).Draw(rt, "batch")
-		m.wire.set(m.attempt)
+		m := &machine{Fixture: enginetest.New(t, "a", "c", "inboxed"), rt: rt, replayed: map[string]int{}, read: map[string]int{}}
+		m.AddWired("wired")
+		m.Wire.Batch = rapid.IntRange(1, 3).Draw(rt, "batch")
+		m.Wire.Set(m.attempt)
 		rt.Repeat(map[string]func(*rapid.T){
 			"send": m.doSend, "deliver": m.doDeliver, "clock": m.doClock, "crash": m.doCrash, "cancel": m.doCancel,
 			"replay": m.doReplay, "read": m.doRead, "byHand": m.doByHand, "enable": m.doEnable, "": m.check,
@@ -63,7 +64,7 @@ func fewerChecks(t *testing.T) {
 
 // machine is the router under test and what the test knows of its history.
 type machine struct {
-	*fixture
+	*enginetest.Fixture
 	rt       *rapid.T
 	ids      []string
 	replayed map[string]int // how often each was replayed
@@ -74,7 +75,7 @@ type machine struct {
 
 // answers are what the transport may say of a message.
 var answers = map[string]error{
-	"taken": nil, "refused": errors.New("refused"), "later": errLater, "gone": errGone,
+	"taken": nil, "refused": errors.New("refused"), "later": enginetest.ErrLater, "gone": enginetest.ErrGone,
 	"busy": &orchestrator.RetryAfter{Wait: 45 * time.Second, Err: errors.New("busy")},
 }
 
@@ -86,7 +87,7 @@ func (m *machine) attempt(_ context.Context, a orchestrator.Attempt) []error {
 	for i, message := range a.Messages {
 		pair := fmt.Sprint(message.Sender, message.Priority)
 		if put[pair] {
-			errs[i] = errLater
+			errs[i] = enginetest.ErrLater
 			continue
 		}
 		answer := rapid.SampledFrom([]string{"taken", "taken", "taken", "refused", "refused", "later", "later", "busy", "gone"}).Draw(m.rt, "answer")
@@ -96,10 +97,10 @@ func (m *machine) attempt(_ context.Context, a orchestrator.Attempt) []error {
 }
 
 // doEnable gives the agent that is disabled, or not, its transport anew.
-func (m *machine) doEnable(*rapid.T) { m.addWired("wired") }
+func (m *machine) doEnable(*rapid.T) { m.AddWired("wired") }
 
 func (m *machine) doSend(rt *rapid.T) {
-	sent, err := messages.Send(m.t.Context(), m.Ledger, orchestrator.Draft{
+	sent, err := messages.Send(m.T.Context(), m.Ledger, orchestrator.Draft{
 		Sender:    rapid.SampledFrom([]string{"a", "c"}).Draw(rt, "sender"),
 		Recipient: rapid.SampledFrom([]string{"wired", "inboxed", "all"}).Draw(rt, "recipient"),
 		Priority:  rapid.IntRange(0, 1).Draw(rt, "priority"),
@@ -112,7 +113,7 @@ func (m *machine) doSend(rt *rapid.T) {
 }
 
 func (m *machine) doDeliver(rt *rapid.T) {
-	if _, err := m.DeliverAll(m.t.Context(), delivery.Options{}); err != nil {
+	if _, err := m.DeliverAll(m.T.Context(), delivery.Options{}); err != nil {
 		rt.Fatal(err)
 	}
 }
@@ -122,15 +123,15 @@ func (m *machine) doClock(rt *rapid.T) {
 		time.Second, 30*time.Second - time.Millisecond, time.Millisecond, time.Minute, 2 * time.Minute, 6 * time.Minute, -time.Hour,
 	}).Draw(rt, "step")
 	m.back = m.back || step < 0
-	m.clock.advance(step)
+	m.Clock.Advance(step)
 }
 
 // doCrash leaves a row as a process does that claimed it and died.
 func (m *machine) doCrash(*rapid.T) {
-	m.sql(`UPDATE agent_message SET lease_token = 'dead-' || seq, lease_owner = 'gone', lease_until = ?1
+	m.SQL(`UPDATE agent_message SET lease_token = 'dead-' || seq, lease_owner = 'gone', lease_until = ?1
 		WHERE seq = (SELECT min(seq) FROM agent_message WHERE recipient = 'wired' AND status IN ('pending','retry') AND lease_token = '' AND next_attempt_at <= ?2)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '')`,
-		m.clock.now().Add(time.Minute).Format("2006-01-02T15:04:05.000Z"), m.clock.now().Format("2006-01-02T15:04:05.000Z"))
+		m.Clock.Now().Add(time.Minute).Format("2006-01-02T15:04:05.000Z"), m.Clock.Now().Format("2006-01-02T15:04:05.000Z"))
 }
 
 func (m *machine) pick(rt *rapid.T) string {
@@ -155,19 +156,19 @@ func (m *machine) tolerate(rt *rapid.T, err error, codes ...orchestrator.Code) b
 }
 
 func (m *machine) doCancel(rt *rapid.T) {
-	_, err := messages.Cancel(m.t.Context(), m.Ledger, m.pick(rt), "")
+	_, err := messages.Cancel(m.T.Context(), m.Ledger, m.pick(rt), "")
 	m.tolerate(rt, err, orchestrator.Conflict)
 }
 
 func (m *machine) doReplay(rt *rapid.T) {
 	id := m.pick(rt)
-	if _, err := messages.Replay(m.t.Context(), m.Ledger, id, ""); m.tolerate(rt, err, orchestrator.Conflict) {
+	if _, err := messages.Replay(m.T.Context(), m.Ledger, id, ""); m.tolerate(rt, err, orchestrator.Conflict) {
 		m.replayed[id]++
 	}
 }
 
 func (m *machine) doRead(rt *rapid.T) {
-	ms, _, err := reading.Wait(m.t.Context(), m.Ledger, reading.Options{Recipient: "inboxed", Limit: rapid.IntRange(1, 4).Draw(rt, "limit")})
+	ms, _, err := reading.Wait(m.T.Context(), m.Ledger, reading.Options{Recipient: "inboxed", Limit: rapid.IntRange(1, 4).Draw(rt, "limit")})
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -182,13 +183,13 @@ func (m *machine) doRead(rt *rapid.T) {
 func (m *machine) doByHand(*rapid.T) {
 	m.hands++
 	id := fmt.Sprintf("hand-%d", m.hands)
-	m.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (?, 'a', 'inboxed', '{}')`, id)
+	m.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (?, 'a', 'inboxed', '{}')`, id)
 	m.ids = append(m.ids, id)
 }
 
 // check holds the whole history to the promises.
 func (m *machine) check(rt *rapid.T) {
-	for _, row := range m.rows(`SELECT message_id, coalesce(lag(new_status) OVER (PARTITION BY message_id ORDER BY id), ''), coalesce(old_status, ''), new_status
+	for _, row := range m.Rows(`SELECT message_id, coalesce(lag(new_status) OVER (PARTITION BY message_id ORDER BY id), ''), coalesce(old_status, ''), new_status
 		FROM message_trace WHERE event <> 'adopted'`) {
 		var id, before, old, now string
 		if n, _ := fmt.Sscanf(row, "%s %s %s", &id, &old, &now); n < 3 {
@@ -216,7 +217,7 @@ func (m *machine) check(rt *rapid.T) {
 		"a bounce of a bounce":       `SELECT message_id FROM agent_message WHERE recipient = 'system'`,
 		"times go backwards":         `SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1 WHERE b.at < a.at`,
 	} {
-		if rows := m.rows(query); len(rows) > 0 {
+		if rows := m.Rows(query); len(rows) > 0 {
 			rt.Fatalf("%s: %v", what, rows)
 		}
 	}
@@ -230,12 +231,12 @@ func (m *machine) checkArrivals(rt *rapid.T) {
 	times := map[string]int{}
 	last := map[string]string{}
 	untroubled := map[string]bool{}
-	for _, id := range m.rows(`SELECT message_id FROM agent_message m WHERE crashes = 0 AND retry_count = 0 AND status = 'delivered'
+	for _, id := range m.Rows(`SELECT message_id FROM agent_message m WHERE crashes = 0 AND retry_count = 0 AND status = 'delivered'
 		AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id
 		  AND (t.event IN ('attempt_failed','replayed') OR t.event = 'released' AND t.error NOT LIKE 'put off%'))`) {
 		untroubled[id] = true
 	}
-	for _, got := range m.wire.arrived {
+	for _, got := range m.Wire.Arrived {
 		if times[got.ID]++; times[got.ID] > 1+m.replayed[got.ID] {
 			rt.Fatalf("%s arrived %d times", got.ID, times[got.ID])
 		}
@@ -255,7 +256,7 @@ func (m *machine) checkLadder(rt *rapid.T) {
 		return // times in the trace do not go backwards then, and the rungs are measured with the clock
 	}
 	rungs := map[int]float64{1: 30, 2: 60, 3: 120}
-	for _, row := range m.rows(`SELECT message_id, attempt, event, coalesce((julianday(at) - julianday(lag(at) OVER w)) * 86400, 0), coalesce(lag(event) OVER w, ''), coalesce(lag(attempt) OVER w, 0)
+	for _, row := range m.Rows(`SELECT message_id, attempt, event, coalesce((julianday(at) - julianday(lag(at) OVER w)) * 86400, 0), coalesce(lag(event) OVER w, ''), coalesce(lag(attempt) OVER w, 0)
 		FROM message_trace WHERE event IN ('attempt_failed', 'delivered', 'replayed', 'claimed') WINDOW w AS (PARTITION BY message_id ORDER BY id)`) {
 		var id, event, before string
 		var attempt, earlier int

@@ -2,11 +2,9 @@ package router_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,109 +13,22 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 )
 
-// phoneFixture is a fixture with an agent "builder" and devices that are pushed to, through the scripted transport.
-func phoneFixture(t *testing.T, devices int) (f *fixture, ids []string) {
-	t.Helper()
-	f = newFixture(t, "builder", "reviewer")
-	for i := range devices {
-		d, _ := f.paired(fmt.Sprintf("phone %d", i))
-		if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil {
-			t.Fatal(err)
-		}
-		endpoint := fmt.Sprintf("https://updates.push.services.mozilla.com/wpush/v2/%d", i)
-		if err := questions.Subscribe(t.Context(), f.Ledger, d.ID, subscription(endpoint)); err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, d.ID)
-	}
-	return f, ids
-}
-
-// subscription is a subscription with the keys of RFC 8291, appendix A.
-func subscription(endpoint string) questions.Subscription {
-	return questions.Subscription{
-		Endpoint: endpoint,
-		P256dh:   "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
-		Auth:     "BTBZMqHH6r4Tts7J_aSIgg",
-	}
-}
-
-// paired pairs a device, which waits to be approved.
-func (f *fixture) paired(name string) (d questions.Device, token string) {
-	f.t.Helper()
-	code, _, err := questions.StartPairing(f.t.Context(), f.Ledger)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	d, token, err = questions.Pair(f.t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: name, Recipient: "age1" + strings.ReplaceAll(name, " ", "")})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return d, token
-}
-
-func (f *fixture) question(devices []string, change ...func(*questions.Draft)) questions.Question {
-	f.t.Helper()
-	id, err := questions.NewSignalID(f.Ledger, "q-")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	d := questions.Draft{ID: id, Asker: "builder", Encrypted: true, Body: "c2VhbGVk", TTL: time.Hour, Devices: devices}
-	for _, c := range change {
-		c(&d)
-	}
-	q, _, err := questions.Ask(f.t.Context(), f.Ledger, d)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return q
-}
-
-// pushes are what the devices got, as "device kind id status".
-func (f *fixture) pushes() (list []string) {
-	f.t.Helper()
-	if _, err := f.DeliverAll(f.t.Context(), delivery.Options{}); err != nil {
-		f.t.Fatal(err)
-	}
-	f.wire.mu.Lock()
-	defer f.wire.mu.Unlock()
-	for _, m := range f.wire.arrived {
-		var p push.Message
-		if err := json.Unmarshal(m.Payload, &p); err != nil {
-			f.t.Fatal(err)
-		}
-		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", m.Recipient, p.Kind, p.ID, p.Status)))
-	}
-	f.wire.arrived = nil
-	return list
-}
-
-// sameLines compares lines whose order is nobody's: each recipient is delivered to by itself.
-func sameLines(t *testing.T, got []string, want ...string) {
-	t.Helper()
-	slices.Sort(got)
-	slices.Sort(want)
-	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
-		t.Errorf("got\n%s\nwant\n%s", g, w)
-	}
-}
-
 // events are what the trace has of an id.
-func (f *fixture) events(id string) string {
-	f.t.Helper()
-	table, err := f.Query(f.t.Context(), fmt.Sprintf(`SELECT group_concat(event || ':' || coalesce(old_status,'') || '>' || coalesce(new_status,''), ' ')
+func events(f *enginetest.Fixture, id string) string {
+	f.T.Helper()
+	table, err := f.Query(f.T.Context(), fmt.Sprintf(`SELECT group_concat(event || ':' || coalesce(old_status,'') || '>' || coalesce(new_status,''), ' ')
 		FROM (SELECT * FROM message_trace WHERE message_id = '%s' ORDER BY id)`, id), 1)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return fmt.Sprint(table.Rows[0].Values[0])
 }
@@ -125,16 +36,16 @@ func (f *fixture) events(id string) string {
 // A question is pushed to every device, the first answer ends it, and the others are told so.
 func TestQuestionIsAnswered(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 3)
-	q := f.question(ids)
-	sameLines(t, f.pushes(), "device:"+ids[0]+" question "+q.ID, "device:"+ids[1]+" question "+q.ID, "device:"+ids[2]+" question "+q.ID)
+	f, ids := enginetest.NewPhones(t, 3)
+	q := f.Question(ids)
+	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+q.ID, "device:"+ids[1]+" question "+q.ID, "device:"+ids[2]+" question "+q.ID)
 	got, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[1], "sealed answer")
 	if err != nil || got.Status != questions.Answered || got.AnsweredBy != ids[1] || got.Answer != "sealed answer" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	sameLines(t, f.pushes(), "device:"+ids[0]+" ended "+q.ID+" answered", "device:"+ids[2]+" ended "+q.ID+" answered")
+	want.Lines(t, f.Pushes(), "device:"+ids[0]+" ended "+q.ID+" answered", "device:"+ids[2]+" ended "+q.ID+" answered")
 	_, err = questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "too late")
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	if _, err := questions.Cancel(t.Context(), f.Ledger, q.ID, "builder"); orchestrator.CodeOf(err) != orchestrator.Conflict {
 		t.Error(err)
 	}
@@ -143,7 +54,7 @@ func TestQuestionIsAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := f.events(q.ID), "created:>pending answered:pending>answered read:answered>answered"; got != want {
+	if got, want := events(f, q.ID), "created:>pending answered:pending>answered read:answered>answered"; got != want {
 		t.Errorf("the trace has %q, not %q", got, want)
 	}
 }
@@ -151,9 +62,9 @@ func TestQuestionIsAnswered(t *testing.T) {
 // Of many answers at the same time, by several devices and processes, one wins.
 func TestFirstAnswerWins(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 2)
-	q := f.question(ids)
-	other := f.open()
+	f, ids := enginetest.NewPhones(t, 2)
+	q := f.Question(ids)
+	other := f.Open()
 	var mu sync.Mutex
 	var won []string
 	var all sync.WaitGroup
@@ -184,24 +95,24 @@ func TestFirstAnswerWins(t *testing.T) {
 // A question that expires, or is taken back, tells the devices that were told of it, and no others.
 func TestQuestionEnds(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	waiting := f.question(ids)
+	f, ids := enginetest.NewPhones(t, 1)
+	waiting := f.Question(ids)
 	if _, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID, "reviewer"); orchestrator.CodeOf(err) != orchestrator.NotFound {
 		t.Errorf("somebody else took it back: %v", err)
 	}
 	if q, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID, "builder"); err != nil || q.Status != questions.Cancelled {
 		t.Fatalf("%+v, %v", q, err)
 	}
-	sameLines(t, f.pushes()) // it was not pushed yet, so nobody is told anything
-	told := f.question(ids)
-	sameLines(t, f.pushes(), "device:"+ids[0]+" question "+told.ID)
-	f.clock.advance(time.Hour)
-	sameLines(t, f.pushes(), "device:"+ids[0]+" ended "+told.ID+" expired")
+	want.Lines(t, f.Pushes()) // it was not pushed yet, so nobody is told anything
+	told := f.Question(ids)
+	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+told.ID)
+	f.Clock.Advance(time.Hour)
+	want.Lines(t, f.Pushes(), "device:"+ids[0]+" ended "+told.ID+" expired")
 	if _, err := questions.Answer(t.Context(), f.Ledger, told.ID, ids[0], "late"); orchestrator.CodeOf(err) != orchestrator.Conflict {
 		t.Errorf("answered when it had expired: %v", err)
 	}
-	unseen := f.question(ids)
-	f.clock.advance(2 * time.Hour)
+	unseen := f.Question(ids)
+	f.Clock.Advance(2 * time.Hour)
 	if q, err := questions.Get(t.Context(), f.Ledger, unseen.ID); err != nil || q.Status != questions.Expired {
 		t.Fatalf("a look expires it: %+v, %v", q, err)
 	}
@@ -213,25 +124,25 @@ func TestQuestionEnds(t *testing.T) {
 // A device whose push failed may have shown the question all the same: it is told.
 func TestFailedPushIsToldTheEnd(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	f.wire.set(failing("500"))
-	q := f.question(ids)
-	f.pushes()
-	f.wire.set(nil)
+	f, ids := enginetest.NewPhones(t, 1)
+	f.Wire.Set(enginetest.Failing("500"))
+	q := f.Question(ids)
+	f.Pushes()
+	f.Wire.Set(nil)
 	if _, err := questions.Cancel(t.Context(), f.Ledger, q.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	sameLines(t, f.pushes(), "device:"+ids[0]+" ended "+q.ID+" cancelled")
-	f.clock.advance(10 * time.Minute)
-	sameLines(t, f.pushes())
+	want.Lines(t, f.Pushes(), "device:"+ids[0]+" ended "+q.ID+" cancelled")
+	f.Clock.Advance(10 * time.Minute)
+	want.Lines(t, f.Pushes())
 }
 
 // An answer that was refused makes the question pending again, if its time has not passed and no other has come.
 func TestRefusedAnswer(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	q := f.question(ids)
-	f.pushes()
+	f, ids := enginetest.NewPhones(t, 1)
+	q := f.Question(ids)
+	f.Pushes()
 	answer := func(text string) {
 		t.Helper()
 		if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], text); err != nil {
@@ -251,9 +162,9 @@ func TestRefusedAnswer(t *testing.T) {
 	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.Status != questions.Pending || got.Answer != "" || got.AnsweredBy != "" {
 		t.Fatalf("%+v", got)
 	}
-	sameLines(t, f.pushes(), "device:"+ids[0]+" question "+q.ID)
+	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+q.ID)
 	answer("forged again")
-	f.clock.advance(2 * time.Hour)
+	f.Clock.Advance(2 * time.Hour)
 	if err := questions.RefuseAnswer(t.Context(), f.Ledger, q.ID, "forged again", "why"); err != nil {
 		t.Fatal(err)
 	}
@@ -274,9 +185,9 @@ func TestWaitQuestion(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		f := &fixture{Engine: r, t: t}
-		f.add(agents.Update{Name: "builder"})
-		d, _ := f.paired("phone")
+		f := &enginetest.Fixture{Engine: r, T: t}
+		f.Add(agents.Update{Name: "builder"})
+		d, _ := f.Pair("phone")
 		if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +207,7 @@ func TestWaitQuestion(t *testing.T) {
 			"expired":    {func(questions.Question) error { return nil }, questions.Expired, time.Hour},
 			"still open": {func(questions.Question) error { return nil }, questions.Pending, 2 * time.Hour},
 		} {
-			q := f.question(nil, func(d *questions.Draft) {
+			q := f.Question(nil, func(d *questions.Draft) {
 				if c.want == questions.Pending {
 					d.TTL = 24 * time.Hour
 				}
@@ -320,18 +231,18 @@ func TestWaitQuestion(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := questions.Wait(ctx, f.Ledger, f.question(nil).ID, time.Hour); err == nil {
+		if _, err := questions.Wait(ctx, f.Ledger, f.Question(nil).ID, time.Hour); err == nil {
 			t.Error("a wait outlived its context")
 		}
 		_, err = questions.Wait(t.Context(), f.Ledger, "q-nothing", time.Hour)
-		wantCode(t, err, orchestrator.NotFound)
+		want.Code(t, err, orchestrator.NotFound)
 	})
 }
 
 // What is not encrypted is checked when it is answered.
 func TestClearAnswers(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
+	f, ids := enginetest.NewPhones(t, 1)
 	clear := func(body string) func(*questions.Draft) {
 		return func(d *questions.Draft) { d.Encrypted, d.Body = false, body }
 	}
@@ -353,7 +264,7 @@ func TestClearAnswers(t *testing.T) {
 		{`{"question":"?"}`, `{"text":"` + strings.Repeat("x", 2001) + `"}`, false},
 		{`{"question":"?"}`, strings.Repeat(" ", 40<<10), false},
 	} {
-		q := f.question(ids, clear(c.body))
+		q := f.Question(ids, clear(c.body))
 		_, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], c.answer)
 		if (err == nil) != c.ok || err != nil && orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 			t.Errorf("%s to %s: %v", c.answer, c.body, err)
@@ -364,13 +275,13 @@ func TestClearAnswers(t *testing.T) {
 // An agent in a loop does not reach a person.
 func TestOpenQuestionsAreBounded(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
+	f, ids := enginetest.NewPhones(t, 1)
 	for range 100 {
-		f.question(ids)
+		f.Question(ids)
 	}
 	d := questions.Draft{ID: "q-more", Asker: "builder", Body: "x", TTL: time.Hour}
 	_, _, err := questions.Ask(t.Context(), f.Ledger, d)
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 	d.Asker = "reviewer"
 	if _, _, err := questions.Ask(t.Context(), f.Ledger, d); err != nil {
 		t.Error(err)
@@ -388,25 +299,25 @@ func TestOpenQuestionsAreBounded(t *testing.T) {
 			d.Body = strings.Repeat("x", 65<<10)
 		}
 		_, _, err := questions.Ask(t.Context(), f.Ledger, d)
-		wantCode(t, err, code)
+		want.Code(t, err, code)
 	}
 }
 
 // Retention takes what has ended, with its pushes, and leaves what is open.
 func TestQuestionsAreCleared(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	open := f.question(ids, func(d *questions.Draft) { d.TTL = 30 * 24 * time.Hour })
-	over := f.question(ids)
+	f, ids := enginetest.NewPhones(t, 1)
+	open := f.Question(ids, func(d *questions.Draft) { d.TTL = 30 * 24 * time.Hour })
+	over := f.Question(ids)
 	if _, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: "a-1", Sender: "builder", Body: "x", Devices: ids}); err != nil {
 		t.Fatal(err)
 	}
-	f.pushes()
+	f.Pushes()
 	if _, err := questions.Cancel(t.Context(), f.Ledger, over.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	f.pushes()
-	f.clock.advance(8 * 24 * time.Hour)
+	f.Pushes()
+	f.Clock.Advance(8 * 24 * time.Hour)
 	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -424,19 +335,19 @@ func TestQuestionsAreCleared(t *testing.T) {
 // A question that was asked while the clock stood far ahead does not stay open for longer than any can.
 func TestQuestionAskedInTheFuture(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	f.clock.advance(400 * 24 * time.Hour)
-	q := f.question(ids)
+	f, ids := enginetest.NewPhones(t, 1)
+	f.Clock.Advance(400 * 24 * time.Hour)
+	q := f.Question(ids)
 	code, _, err := questions.StartPairing(t.Context(), f.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.clock.advance(-400 * 24 * time.Hour)
+	f.Clock.Advance(-400 * 24 * time.Hour)
 	_, _, err = questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
-	wantCode(t, err, orchestrator.PermissionDenied)
-	f.deliver()
-	f.clock.advance(orchestrator.MaxTTL)
-	f.deliver()
+	want.Code(t, err, orchestrator.PermissionDenied)
+	f.Deliver()
+	f.Clock.Advance(orchestrator.MaxTTL)
+	f.Deliver()
 	if got, err := questions.Get(t.Context(), f.Ledger, q.ID); err != nil || got.Status != questions.Expired {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -4,11 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // readOnlyCopy puts a copy of the database into a folder where nobody can write, and returns its path. For the
 // superuser permissions mean nothing, so that it needs a mount that is read-only.
-func readOnlyCopy(t *testing.T, f *fixture) string {
+func readOnlyCopy(t *testing.T, f *enginetest.Fixture) string {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "mailroom.db")

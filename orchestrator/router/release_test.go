@@ -6,6 +6,8 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
 )
@@ -13,11 +15,11 @@ import (
 // Release hands back what was read and not acknowledged: to whoever waits, in its order, and nothing else.
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	first, second := f.send("a", "b"), f.send("a", "b")
+	f := enginetest.New(t, "a", "b")
+	first, second := f.Send("a", "b"), f.Send("a", "b")
 	_, _, err := messages.Release(t.Context(), f.Ledger, first, "b")
-	wantCode(t, err, orchestrator.Conflict) // not delivered
-	wantTaken(t, f.takeFor("b", 0), first, second)
+	want.Code(t, err, orchestrator.Conflict) // not delivered
+	want.IDs(t, f.TakeFor("b", 0), first, second)
 	release := func(id string, want bool) {
 		t.Helper()
 		m, released, err := messages.Release(t.Context(), f.Ledger, id, "b")
@@ -27,52 +29,52 @@ func TestRelease(t *testing.T) {
 	}
 	release(first, true)
 	release(first, false)
-	wantRows(t, f.rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event = 'released'`, first), "released handed back by its reader; unread again")
-	third := f.send("a", "b", func(d *orchestrator.Draft) { d.Priority = 1 })
-	wantTaken(t, f.takeFor("b", time.Hour), third, first)
+	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event = 'released'`, first), "released handed back by its reader; unread again")
+	third := f.Send("a", "b", func(d *orchestrator.Draft) { d.Priority = 1 })
+	want.IDs(t, f.TakeFor("b", time.Hour), third, first)
 	release(first, true)
-	wantTaken(t, f.takeFor("b", 0), first)
+	want.IDs(t, f.TakeFor("b", 0), first)
 	if _, err := messages.Acknowledge(t.Context(), f.Ledger, second, "b"); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = messages.Release(t.Context(), f.Ledger, second, "b")
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	_, _, err = messages.Release(t.Context(), f.Ledger, first, "a")
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 	released, err := messages.ReleaseAll(t.Context(), f.Ledger, "b", "b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "released", len(released), 2)
-	wantTaken(t, f.takeFor("b", 0), third, first)
+	want.Equal(t, "released", len(released), 2)
+	want.IDs(t, f.TakeFor("b", 0), third, first)
 	_, err = messages.ReleaseAll(t.Context(), f.Ledger, "nobody", "")
-	wantCode(t, err, orchestrator.UnknownRecipient)
+	want.Code(t, err, orchestrator.UnknownRecipient)
 }
 
 // A message whose place in the inbox looks read though nobody has it, since somebody changed the tables by hand, comes back.
 func TestReleaseWithoutALease(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	id := f.send("a", "b")
-	wantTaken(t, f.takeFor("b", time.Hour), id)
-	f.sql(`DELETE FROM reading_lease`)
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b")
+	want.IDs(t, f.TakeFor("b", time.Hour), id)
+	f.SQL(`DELETE FROM reading_lease`)
 	reasons, err := overview.Why(t.Context(), f.Ledger, id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "what helps", reasons[0].Fix, "`mailroom mail release "+id+"` makes it unread again")
+	want.Equal(t, "what helps", reasons[0].Fix, "`mailroom mail release "+id+"` makes it unread again")
 	if released, err := messages.ReleaseAll(t.Context(), f.Ledger, "b", "b"); err != nil || len(released) != 1 {
 		t.Fatalf("released %v, %v", released, err)
 	}
-	wantTaken(t, f.takeFor("b", 0), id)
+	want.IDs(t, f.TakeFor("b", 0), id)
 }
 
 // A waiter is woken by what is handed back.
 func TestReleaseWakes(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	id := f.send("a", "b")
-	wantTaken(t, f.takeFor("b", time.Hour), id)
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b")
+	want.IDs(t, f.TakeFor("b", time.Hour), id)
 	waiting := make(chan []orchestrator.Message, 1)
 	go func() {
 		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Minute})
@@ -84,31 +86,31 @@ func TestReleaseWakes(t *testing.T) {
 	if _, _, err := messages.Release(t.Context(), f.Ledger, id, ""); err != nil {
 		t.Fatal(err)
 	}
-	wantTaken(t, <-waiting, id)
+	want.IDs(t, <-waiting, id)
 }
 
 // More than one transaction hands back, and what came through another transport than the inbox stays read.
 func TestReleaseMany(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	f.addWired("w")
+	f := enginetest.New(t, "a", "b")
+	f.AddWired("w")
 	for range 120 {
-		f.send("a", "b")
+		f.Send("a", "b")
 	}
-	elsewhere := f.send("a", "w")
-	f.deliver()
+	elsewhere := f.Send("a", "w")
+	f.Deliver()
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1000})
 	if err != nil || len(ms) != 120 {
 		t.Fatal(len(ms), err)
 	}
-	f.sql(`UPDATE agent_message SET read_at = delivered_at WHERE message_id = ?`, elsewhere)
+	f.SQL(`UPDATE agent_message SET read_at = delivered_at WHERE message_id = ?`, elsewhere)
 	_, _, err = messages.Release(t.Context(), f.Ledger, elsewhere, "w")
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	released, err := messages.ReleaseAll(t.Context(), f.Ledger, "b", "")
-	want(t, "released", len(released), 120)
+	want.Equal(t, "released", len(released), 120)
 	if err != nil {
 		t.Fatal(err)
 	}
-	unread, _ := f.backlogOf("b")
-	want(t, "unread", unread, 120)
+	unread, _ := backlogOf(f, "b")
+	want.Equal(t, "unread", unread, 120)
 }

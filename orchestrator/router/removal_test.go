@@ -12,6 +12,8 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/reading"
@@ -20,11 +22,11 @@ import (
 )
 
 // remove removes an agent, whatever mail it has, and returns how many messages that gave up.
-func (f *fixture) remove(name string) int {
-	f.t.Helper()
-	failed, err := delivery.RemoveAgent(f.t.Context(), f.Ledger, delivery.Removal{Name: name, Force: true, By: "a"})
+func remove(f *enginetest.Fixture, name string) int {
+	f.T.Helper()
+	failed, err := delivery.RemoveAgent(f.T.Context(), f.Ledger, delivery.Removal{Name: name, Force: true, By: "a"})
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return failed
 }
@@ -32,7 +34,7 @@ func (f *fixture) remove(name string) int {
 // wantRemoved fails unless an error says that b was removed, when, and what brings it back.
 func wantRemoved(t *testing.T, err error, code orchestrator.Code) {
 	t.Helper()
-	wantCode(t, err, code)
+	want.Code(t, err, code)
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || !strings.Contains(e.Message, `"b" was removed at 2026-01-02T03:04:05.000Z`) || !strings.Contains(e.Hint, "`mailroom agent add b` brings it back") {
 		t.Errorf("%v; hint %q", err, e.Hint)
@@ -43,38 +45,38 @@ func wantRemoved(t *testing.T, err error, code orchestrator.Code) {
 // not reached it, and no later agent of the name gets any of it.
 func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
-	read := f.send("a", "b")
-	f.deliver()
-	f.take("b")
-	own := f.send("b", "b")
-	unread, other := f.send("a", "b"), f.send("c", "b")
-	f.deliver()
-	pending := f.send("a", "b")
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient) VALUES ('by-hand', 'c', ' B')`)
-	f.sql(`INSERT INTO b_inbox (message_id, payload) VALUES ('no-message', '1')`)
+	f := enginetest.New(t, "a", "b", "c")
+	read := f.Send("a", "b")
+	f.Deliver()
+	f.Take("b")
+	own := f.Send("b", "b")
+	unread, other := f.Send("a", "b"), f.Send("c", "b")
+	f.Deliver()
+	pending := f.Send("a", "b")
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient) VALUES ('by-hand', 'c', ' B')`)
+	f.SQL(`INSERT INTO b_inbox (message_id, payload) VALUES ('no-message', '1')`)
 
 	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	if !strings.Contains(err.Error(), "2 undelivered messages and 4 unread ones") {
 		t.Error(err)
 	}
-	want(t, "status after a refusal", f.message(pending).Status, orchestrator.Pending)
-	want(t, "given up", f.remove("B"), 5)
+	want.Equal(t, "status after a refusal", f.Message(pending).Status, orchestrator.Pending)
+	want.Equal(t, "given up", remove(f, "B"), 5)
 
-	wantRows(t, f.rows(`SELECT message_id, error_message FROM agent_message WHERE status = 'failed' ORDER BY seq`),
+	want.Rows(t, f.Rows(`SELECT message_id, error_message FROM agent_message WHERE status = 'failed' ORDER BY seq`),
 		own+" the agent b was removed before it read this", unread+" the agent b was removed before it read this",
 		other+" the agent b was removed before it read this", pending+" the agent b was removed", "by-hand the agent b was removed")
-	wantRows(t, f.rows(`SELECT recipient, json_extract(payload, '$.message_id') FROM agent_message WHERE message_type = 'error_report' ORDER BY recipient, 2`),
+	want.Rows(t, f.Rows(`SELECT recipient, json_extract(payload, '$.message_id') FROM agent_message WHERE message_type = 'error_report' ORDER BY recipient, 2`),
 		"a "+unread, "a "+pending, "c by-hand", "c "+other)
-	wantRows(t, f.rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b'`))
-	wantRows(t, f.rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? AND event = 'failed'`, unread), "delivered failed")
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b'`))
+	want.Rows(t, f.Rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? AND event = 'failed'`, unread), "delivered failed")
 
 	if _, created, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b"}); err != nil || !created {
 		t.Fatalf("added again: %t, %v", created, err)
 	}
-	f.deliver()
-	wantRows(t, f.rows(`SELECT message_id FROM b_inbox`))
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT message_id FROM b_inbox`))
 	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 {
 		t.Errorf("the later agent got %v, %v", ms, err)
 	}
@@ -82,11 +84,11 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 		t.Errorf("the later agent was handed %v, %v", released, err)
 	}
 	_, _, err = messages.Release(t.Context(), f.Ledger, read, "b")
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 	if _, err := messages.Replay(t.Context(), f.Ledger, unread, ""); err != nil { // who wants to sends it again
 		t.Fatal(err)
 	}
-	f.take("b")
+	f.Take("b")
 }
 
 // A refusal says what helps for the mail that is there: nobody can read what another reader holds, or what is wanted later.
@@ -101,16 +103,16 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 	for _, c := range []struct{ shown, later, unread bool }{
 		{shown: true}, {later: true}, {unread: true}, {shown: true, later: true, unread: true},
 	} {
-		f := newFixture(t, "a", "b")
+		f := enginetest.New(t, "a", "b")
 		if c.shown {
-			id := f.send("a", "b")
-			wantTaken(t, f.takeFor("b", time.Minute), id)
+			id := f.Send("a", "b")
+			want.IDs(t, f.TakeFor("b", time.Minute), id)
 		}
 		if c.later {
-			f.send("a", "b", func(d *orchestrator.Draft) { d.NotBefore = f.clock.now().Add(time.Hour) })
+			f.Send("a", "b", func(d *orchestrator.Draft) { d.NotBefore = f.Clock.Now().Add(time.Hour) })
 		}
 		if c.unread {
-			f.send("a", "b")
+			f.Send("a", "b")
 		}
 		_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
 		var e *orchestrator.Error
@@ -122,7 +124,7 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 				t.Errorf("%+v: the hint is %q; that it says %q should be %t", c, e.Hint, part, said)
 			}
 		}
-		f.clock.advance(2 * time.Hour)
+		f.Clock.Advance(2 * time.Hour)
 		_, err = delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
 		if !errors.As(err, &e) || !strings.HasPrefix(e.Hint, "Deliver them and "+read+force) {
 			t.Errorf("%+v: two hours later the hint is %q", c, e.Hint)
@@ -133,48 +135,48 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 // What a reader was lent and has not confirmed, and what retention archived unread, is mail that nobody has read.
 func TestRemovedWithLentAndArchivedMail(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	archived := f.send("a", "b")
-	f.deliver()
-	f.clock.advance(8 * 24 * time.Hour)
+	f := enginetest.New(t, "a", "b")
+	archived := f.Send("a", "b")
+	f.Deliver()
+	f.Clock.Advance(8 * 24 * time.Hour)
 	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	lent := f.send("a", "b")
-	f.deliver()
-	f.sql(`UPDATE agent_inbox SET read_at = '2026-01-10T03:04:05.000Z' WHERE message_id = ?`, lent)
-	f.sql(`INSERT INTO reading_lease (message_id, recipient, shown_at, until) VALUES (?, 'b', '2026-01-10T03:04:05.000Z', '2026-01-11T00:00:00.000Z')`, lent)
+	lent := f.Send("a", "b")
+	f.Deliver()
+	f.SQL(`UPDATE agent_inbox SET read_at = '2026-01-10T03:04:05.000Z' WHERE message_id = ?`, lent)
+	f.SQL(`INSERT INTO reading_lease (message_id, recipient, shown_at, until) VALUES (?, 'b', '2026-01-10T03:04:05.000Z', '2026-01-11T00:00:00.000Z')`, lent)
 	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
-	wantCode(t, err, orchestrator.Conflict)
-	want(t, "given up", f.remove("b"), 2)
-	want(t, "status of the lent one", f.message(lent).Status, orchestrator.Failed)
-	want(t, "status of the archived one", f.message(archived).Status, orchestrator.Delivered)
-	wantRows(t, f.rows(`SELECT json_extract(payload, '$.message_id') FROM agent_message WHERE message_type = 'error_report' ORDER BY 1`), archived, lent)
-	wantRows(t, f.rows(`SELECT message_id FROM agent_inbox UNION ALL SELECT message_id FROM reading_lease`))
+	want.Code(t, err, orchestrator.Conflict)
+	want.Equal(t, "given up", remove(f, "b"), 2)
+	want.Equal(t, "status of the lent one", f.Message(lent).Status, orchestrator.Failed)
+	want.Equal(t, "status of the archived one", f.Message(archived).Status, orchestrator.Delivered)
+	want.Rows(t, f.Rows(`SELECT json_extract(payload, '$.message_id') FROM agent_message WHERE message_type = 'error_report' ORDER BY 1`), archived, lent)
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_inbox UNION ALL SELECT message_id FROM reading_lease`))
 }
 
 // A removed name is nobody's: nothing registers it anew but adding it, and every error that it meets says since when.
 func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	role, ctx := "writes", t.Context()
-	f.add(agents.Update{Name: "b", Role: &role})
+	f.Add(agents.Update{Name: "b", Role: &role})
 	secret, _, err := agents.IssueToken(ctx, f.Ledger, "b", false, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.send("b", "a", func(d *orchestrator.Draft) { d.IdempotencyKey = "k" })
+	f.Send("b", "a", func(d *orchestrator.Draft) { d.IdempotencyKey = "k" })
 	waiting := make(chan error, 1)
 	go func() {
-		_, _, err := reading.Wait(ledger.WithIdentity(short(t), "b"), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour})
+		_, _, err := reading.Wait(ledger.WithIdentity(enginetest.Deadline(t), "b"), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour})
 		waiting <- err
 	}()
-	want(t, "given up", f.remove("b"), 0)
+	want.Equal(t, "given up", remove(f, "b"), 0)
 	if err := <-waiting; !strings.Contains(fmt.Sprint(err), "was removed at") {
 		t.Errorf("a wait under way: %v", err)
 	}
 	_, err = agents.Authenticate(ctx, f.Ledger, secret)
-	wantCode(t, err, orchestrator.Unauthenticated)
+	want.Code(t, err, orchestrator.Unauthenticated)
 
 	draft := orchestrator.Draft{Sender: "b", Recipient: "a"}
 	_, err = messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger, draft)
@@ -191,9 +193,9 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	wantRemoved(t, err, orchestrator.UnknownSender)
 	_, _, err = reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: time.Second, For: []string{"b"}})
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
-	_, err = agents.Join(ledger.WithIdentity(ctx, "b"), f.Ledger, agents.Joining{Session: room, Agent: "b"})
+	_, err = agents.Join(ledger.WithIdentity(ctx, "b"), f.Ledger, agents.Joining{Session: enginetest.Room, Agent: "b"})
 	wantRemoved(t, err, orchestrator.UnknownSender)
-	_, err = threads.Create(ctx, f.Ledger, threads.Draft{Session: room, Name: "t", Creator: "a", Participants: []string{"b"}})
+	_, err = threads.Create(ctx, f.Ledger, threads.Draft{Session: enginetest.Room, Name: "t", Creator: "a", Participants: []string{"b"}})
 	wantRemoved(t, err, orchestrator.NotFound)
 	_, err = delivery.Poll(ctx, f.Ledger, "b", 1)
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
@@ -209,14 +211,14 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 		t.Fatal(removed, err)
 	}
 	b := removed[0]
-	want(t, "what is kept", fmt.Sprint(b.Name, b.Role, b.Status, b.StatusSince, b.RemovedBy), fmt.Sprint("b", "writes", overview.Removed, "2026-01-02T03:04:05.000Z", "a"))
+	want.Equal(t, "what is kept", fmt.Sprint(b.Name, b.Role, b.Status, b.StatusSince, b.RemovedBy), fmt.Sprint("b", "writes", overview.Removed, "2026-01-02T03:04:05.000Z", "a"))
 	if agents, err := agents.List(ctx, f.Ledger); err != nil || len(agents) != 1 {
 		t.Errorf("known: %v, %v", agents, err)
 	}
 
-	added := f.add(agents.Update{Name: "b"})
-	want(t, "role of the one that begins anew", added.Role, "")
-	wantRows(t, f.rows(`SELECT * FROM removed_agents`))
+	added := f.Add(agents.Update{Name: "b"})
+	want.Equal(t, "role of the one that begins anew", added.Role, "")
+	want.Rows(t, f.Rows(`SELECT * FROM removed_agents`))
 	again, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note", Payload: []byte(`2`), IdempotencyKey: "k"})
 	if err != nil || again.Idempotent {
 		t.Errorf("the key of the former one: %+v, %v", again, err)
@@ -226,31 +228,31 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 // What a removed agent asked the user is taken back from the phones.
 func TestQuestionsOfARemovedAgent(t *testing.T) {
 	t.Parallel()
-	f, devices := phoneFixture(t, 1)
-	q, answered := f.question(devices), f.question(devices)
+	f, devices := enginetest.NewPhones(t, 1)
+	q, answered := f.Question(devices), f.Question(devices)
 	if _, err := questions.Answer(t.Context(), f.Ledger, answered.ID, devices[0], "for the former one"); err != nil {
 		t.Fatal(err)
 	}
-	f.add(agents.Update{Name: "a"})
-	f.remove("builder")
-	wantRows(t, f.rows(`SELECT question_id, status, answer FROM signal_questions ORDER BY question_id = ?`, answered.ID), q.ID+" cancelled ", answered.ID+" cancelled ")
-	wantRows(t, f.rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? ORDER BY id DESC LIMIT 1`, answered.ID), "answered cancelled")
+	f.Add(agents.Update{Name: "a"})
+	remove(f, "builder")
+	want.Rows(t, f.Rows(`SELECT question_id, status, answer FROM signal_questions ORDER BY question_id = ?`, answered.ID), q.ID+" cancelled ", answered.ID+" cancelled ")
+	want.Rows(t, f.Rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? ORDER BY id DESC LIMIT 1`, answered.ID), "answered cancelled")
 }
 
 // What a removed agent wanted to hear, that it has been obeyed or not been heeded, no later agent of the name hears.
 func TestRequestsOfARemovedAgent(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
-	request := f.mustAsk(orchestrator.PlanApproval, "b", "c")
-	f.send("b", "c", func(d *orchestrator.Draft) { d.AckWithin = time.Minute })
-	f.deliver()
-	f.remove("b")
-	f.add(agents.Update{Name: "b", PlanModeRequired: new(true)})
-	_, err := f.reply(f.Engine, orchestrator.PlanApproval, request.RequestID, true, "c", "b")
-	wantCode(t, err, orchestrator.Conflict)
-	f.clock.advance(time.Hour)
-	f.deliver()
-	wantRows(t, f.rows(`SELECT message_type FROM agent_message WHERE recipient = 'b'`))
+	f := enginetest.New(t, "a", "b", "c")
+	request := f.MustAsk(orchestrator.PlanApproval, "b", "c")
+	f.Send("b", "c", func(d *orchestrator.Draft) { d.AckWithin = time.Minute })
+	f.Deliver()
+	remove(f, "b")
+	f.Add(agents.Update{Name: "b", PlanModeRequired: new(true)})
+	_, err := f.Reply(f.Engine, orchestrator.PlanApproval, request.RequestID, true, "c", "b")
+	want.Code(t, err, orchestrator.Conflict)
+	f.Clock.Advance(time.Hour)
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT message_type FROM agent_message WHERE recipient = 'b'`))
 	agent, err := agents.Get(t.Context(), f.Ledger, "b")
 	if err != nil || !agent.PlanModeRequired {
 		t.Errorf("%+v, %v", agent, err)
@@ -260,16 +262,16 @@ func TestRequestsOfARemovedAgent(t *testing.T) {
 // A backlog of more than one batch is given up as a whole.
 func TestRemovedWithALongBacklog(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	f.setting("bounce", "off")
+	f := enginetest.New(t, "a", "b")
+	f.Set("bounce", "off")
 	const n = 1201
 	drafts := make([]orchestrator.Draft, n)
 	for i := range drafts {
 		drafts[i] = orchestrator.Draft{Sender: "a", Recipient: "b"}
 	}
 	messages.SendBatch(t.Context(), f.Ledger, drafts, false)
-	f.deliver()
+	f.Deliver()
 	messages.SendBatch(t.Context(), f.Ledger, drafts, false)
-	want(t, "given up", f.remove("b"), 2*n)
-	wantRows(t, f.rows(`SELECT status, count(*) FROM agent_message GROUP BY status`), fmt.Sprintf("failed %d", 2*n))
+	want.Equal(t, "given up", remove(f, "b"), 2*n)
+	want.Rows(t, f.Rows(`SELECT status, count(*) FROM agent_message GROUP BY status`), fmt.Sprintf("failed %d", 2*n))
 }

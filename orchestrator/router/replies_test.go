@@ -11,35 +11,30 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/threads"
 )
-
-// says is a verdict as vocabularies make them.
-func says(approve bool) func(orchestrator.Asked) (*orchestrator.Verdict, error) {
-	return func(q orchestrator.Asked) (*orchestrator.Verdict, error) {
-		return &orchestrator.Verdict{Approve: approve, Type: string(q.Kind) + "_response", Payload: json.RawMessage(fmt.Sprintf(`{"approve":%v}`, approve)), Summary: "decided"}, nil
-	}
-}
 
 // A reply that says so answers a request once, by its responder, to whoever asked, with all that follows; of several at the
 // same time, in whatever way, one does.
 func TestRepliesAnswerRequests(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "lead", "dev", "other")
-	routers, ctx := f.openAll(2), short(t)
+	f := enginetest.New(t, "lead", "dev", "other")
+	routers, ctx := f.OpenAll(2), enginetest.Deadline(t)
 	for range 10 {
-		asked := f.mustAsk(orchestrator.PlanApproval, "dev", "lead")
-		answer := orchestrator.Draft{Sender: "lead", Recipient: "dev", Type: "done", ReplyTo: asked.MessageID, SessionID: room, Verdict: says(true)}
+		asked := f.MustAsk(orchestrator.PlanApproval, "dev", "lead")
+		answer := orchestrator.Draft{Sender: "lead", Recipient: "dev", Type: "done", ReplyTo: asked.MessageID, SessionID: enginetest.Room, Verdict: enginetest.Verdict(true)}
 		errs := make(chan error, 3)
 		var all sync.WaitGroup
 		all.Go(func() { _, err := messages.Send(ctx, routers[0].Ledger, answer); errs <- err })
 		all.Go(func() {
-			_, err := threads.Post(ctx, routers[1].Ledger, threads.PostDraft{Session: "elsewhere", Sender: "lead", ReplyTo: asked.MessageID, Verdict: says(false),
+			_, err := threads.Post(ctx, routers[1].Ledger, threads.PostDraft{Session: "elsewhere", Sender: "lead", ReplyTo: asked.MessageID, Verdict: enginetest.Verdict(false),
 				Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`"no"`), nil }})
 			errs <- err
 		})
 		all.Go(func() {
-			_, err := f.reply(routers[1], orchestrator.PlanApproval, asked.RequestID, true, "lead", "dev")
+			_, err := f.Reply(routers[1], orchestrator.PlanApproval, asked.RequestID, true, "lead", "dev")
 			errs <- err
 		})
 		all.Wait()
@@ -48,12 +43,12 @@ func TestRepliesAnswerRequests(t *testing.T) {
 			if err := <-errs; err == nil {
 				done++
 			} else {
-				wantCode(t, err, orchestrator.Conflict)
+				want.Code(t, err, orchestrator.Conflict)
 			}
 		}
-		want(t, "answers that succeed", done, 1)
-		wantRows(t, f.rows(`SELECT count(*), min(message_type), min(session_id) FROM agent_message WHERE reply_to = ?`, asked.MessageID), "1 plan_approval_response crew")
-		want(t, "the answer is noted", f.rows(`SELECT count(*) FROM team_requests q JOIN agent_message m ON m.message_id = q.answer_id
+		want.Equal(t, "answers that succeed", done, 1)
+		want.Rows(t, f.Rows(`SELECT count(*), min(message_type), min(session_id) FROM agent_message WHERE reply_to = ?`, asked.MessageID), "1 plan_approval_response crew")
+		want.Equal(t, "the answer is noted", f.Rows(`SELECT count(*) FROM team_requests q JOIN agent_message m ON m.message_id = q.answer_id
 			WHERE q.request_id = ? AND q.status <> 'open' AND q.answered_at <> ''`, asked.RequestID)[0], "1")
 	}
 }
@@ -61,8 +56,8 @@ func TestRepliesAnswerRequests(t *testing.T) {
 // The rules are those of a teammate's answer, nothing of a refused one stays, and what decides nothing is a message.
 func TestRepliesThatAnswerNothing(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "lead", "dev", "other")
-	asked := f.mustAsk(orchestrator.Shutdown, "lead", "dev")
+	f := enginetest.New(t, "lead", "dev", "other")
+	asked := f.MustAsk(orchestrator.Shutdown, "lead", "dev")
 	unclear := func(orchestrator.Asked) (*orchestrator.Verdict, error) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "unclear")
 	}
@@ -70,20 +65,20 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: from, Recipient: to, ReplyTo: asked.MessageID, Verdict: verdict})
 		return err
 	}
-	before := f.everything()
+	before := f.Everything()
 	for _, c := range []struct {
 		from, to string
 		verdict  func(orchestrator.Asked) (*orchestrator.Verdict, error)
 		code     orchestrator.Code
 	}{
 		{"dev", "lead", unclear, orchestrator.InvalidParams},
-		{"dev", "other", says(true), orchestrator.InvalidParams},
-		{"other", "lead", says(true), orchestrator.PermissionDenied},
-		{"lead", "dev", says(true), orchestrator.PermissionDenied},
+		{"dev", "other", enginetest.Verdict(true), orchestrator.InvalidParams},
+		{"other", "lead", enginetest.Verdict(true), orchestrator.PermissionDenied},
+		{"lead", "dev", enginetest.Verdict(true), orchestrator.PermissionDenied},
 	} {
-		wantCode(t, send(c.from, c.to, c.verdict), c.code)
+		want.Code(t, send(c.from, c.to, c.verdict), c.code)
 	}
-	if f.everything() != before {
+	if f.Everything() != before {
 		t.Error("a refused answer leaves something behind")
 	}
 	for _, ordinary := range []func() error{
@@ -98,12 +93,12 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want(t, "requests that are open", f.rows(`SELECT count(*) FROM team_requests WHERE status = 'open'`)[0], "1")
-	if err := send("dev", "lead", says(true)); err != nil {
+	want.Equal(t, "requests that are open", f.Rows(`SELECT count(*) FROM team_requests WHERE status = 'open'`)[0], "1")
+	if err := send("dev", "lead", enginetest.Verdict(true)); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "presence", f.presence("dev"), "stopped")
-	wantCode(t, send("dev", "lead", says(false)), orchestrator.Conflict)
+	want.Equal(t, "presence", f.Presence("dev"), "stopped")
+	want.Code(t, send("dev", "lead", enginetest.Verdict(false)), orchestrator.Conflict)
 	if err := send("dev", "lead", unclear); err != nil {
 		t.Errorf("a remark on what is answered: %v", err)
 	}
@@ -113,24 +108,24 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 // also among other sends of one batch; what it answers is answered.
 func TestRepliesJoinTheirThread(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
-	th := f.thread("a", "b")
-	post := f.mustPost(th.ID, "a", "b")
-	copyOf := f.rows(`SELECT message_id FROM agent_message WHERE recipient = 'b'`)[0]
+	f := enginetest.New(t, "a", "b", "c")
+	th := f.Thread("a", "b")
+	post := f.MustPost(th.ID, "a", "b")
+	copyOf := f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b'`)[0]
 	draft := orchestrator.Draft{Sender: "b", Recipient: "a", Type: "done", ReplyTo: copyOf, IdempotencyKey: "once", TTL: time.Hour}
 	sent, errs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{{Sender: "c", Recipient: "a"}, draft, {Sender: "c", Recipient: "b"}}, false)
 	if errs[0] != nil || errs[1] != nil || errs[2] != nil {
 		t.Fatal(errs)
 	}
-	want(t, "joined", sent[1].Joined, th.ID)
-	wantRows(t, f.rows(`SELECT recipient, status, message_id = ?1, reply_to = ?2, session_id, hops, expires_at <> '' FROM agent_message
+	want.Equal(t, "joined", sent[1].Joined, th.ID)
+	want.Rows(t, f.Rows(`SELECT recipient, status, message_id = ?1, reply_to = ?2, session_id, hops, expires_at <> '' FROM agent_message
 		WHERE sender = 'b' ORDER BY seq`, sent[1].MessageID, post.MessageID),
 		"thread:"+th.ID+" delivered 0 1 room 1 0", "a pending 1 1 room 1 1")
-	wantRows(t, f.rows(`SELECT group_concat(e.event) FROM (SELECT * FROM message_trace ORDER BY id) e JOIN agent_message m USING (message_id)
+	want.Rows(t, f.Rows(`SELECT group_concat(e.event) FROM (SELECT * FROM message_trace ORDER BY id) e JOIN agent_message m USING (message_id)
 		WHERE m.seq > (SELECT seq FROM agent_message WHERE message_id = ?) GROUP BY m.seq ORDER BY m.seq`, copyOf),
 		"created", "created,delivered", "created", "created")
 	again, err := messages.Send(t.Context(), f.Ledger, draft)
-	want(t, "a repeat", fmt.Sprint(again.MessageID == sent[1].MessageID, again.Idempotent, again.Joined == th.ID, err), "true true true <nil>")
+	want.Equal(t, "a repeat", fmt.Sprint(again.MessageID == sent[1].MessageID, again.Idempotent, again.Joined == th.ID, err), "true true true <nil>")
 	ms, err := messages.Find(t.Context(), f.Ledger, copyOf)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +134,7 @@ func TestRepliesJoinTheirThread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "the copy is", receipts[0][len(receipts[0])-1].What, "answered")
+	want.Equal(t, "the copy is", receipts[0][len(receipts[0])-1].What, "answered")
 	// With a thread of its own, to somebody else, or once it is closed it does not join.
 	outside := func(change func(*orchestrator.Draft)) string {
 		t.Helper()
@@ -150,26 +145,26 @@ func TestRepliesJoinTheirThread(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, "joined", s.Joined, "")
+		want.Equal(t, "joined", s.Joined, "")
 		return s.Outside
 	}
-	want(t, "with a thread of its own", outside(func(d *orchestrator.Draft) { d.ThreadID = "deploy" }), "")
-	want(t, "outside of threads", outside(func(d *orchestrator.Draft) { d.Direct = true }), "")
-	want(t, "to somebody else", outside(func(d *orchestrator.Draft) { d.Recipient = "c" }), "c takes no part in the thread of the message answered")
-	want(t, "from somebody else", outside(func(d *orchestrator.Draft) { d.Sender = "c" }), "c takes no part in the thread of the message answered")
-	f.closeThread(th.ID)
+	want.Equal(t, "with a thread of its own", outside(func(d *orchestrator.Draft) { d.ThreadID = "deploy" }), "")
+	want.Equal(t, "outside of threads", outside(func(d *orchestrator.Draft) { d.Direct = true }), "")
+	want.Equal(t, "to somebody else", outside(func(d *orchestrator.Draft) { d.Recipient = "c" }), "c takes no part in the thread of the message answered")
+	want.Equal(t, "from somebody else", outside(func(d *orchestrator.Draft) { d.Sender = "c" }), "c takes no part in the thread of the message answered")
+	f.CloseThread(th.ID)
 	if why := outside(func(*orchestrator.Draft) {}); !strings.Contains(why, "was closed at") {
 		t.Errorf("to a closed one: %q", why)
 	}
-	want(t, "posts", f.rows(`SELECT count(*) FROM agent_message WHERE recipient LIKE 'thread:%'`)[0], "2")
+	want.Equal(t, "posts", f.Rows(`SELECT count(*) FROM agent_message WHERE recipient LIKE 'thread:%'`)[0], "2")
 }
 
 // Whoever takes part in a thread can answer a post there that does not mention it. To others there is no such message.
 func TestPostsAreAnsweredByParticipants(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
-	th := f.thread("a", "b")
-	post := f.mustPost(th.ID, "a")
+	f := enginetest.New(t, "a", "b", "c")
+	th := f.Thread("a", "b")
+	post := f.MustPost(th.ID, "a")
 	answer := func(sender string) (orchestrator.Sent, error) {
 		return messages.Send(ledger.WithIdentity(t.Context(), sender), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: "a", ReplyTo: post.MessageID})
 	}
@@ -177,9 +172,9 @@ func TestPostsAreAnsweredByParticipants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "joined", sent.Joined, th.ID)
+	want.Equal(t, "joined", sent.Joined, th.ID)
 	_, err = answer("c")
-	wantCode(t, err, orchestrator.NotFound)
-	_, err = threads.Post(t.Context(), f.Ledger, threads.PostDraft{Session: room, Sender: "c", ReplyTo: post.MessageID})
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
+	_, err = threads.Post(t.Context(), f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "c", ReplyTo: post.MessageID})
+	want.Code(t, err, orchestrator.NotFound)
 }

@@ -10,6 +10,8 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 )
 
@@ -19,76 +21,76 @@ func reporting(err error, texts ...string) func(context.Context, orchestrator.At
 		for _, text := range texts {
 			a.Report(text)
 		}
-		return refusing(err)(ctx, a)
+		return enginetest.Refusing(err)(ctx, a)
 	}
 }
 
 // What a transport says of an attempt stands in the trace, whatever came of the attempt: the last thing that it said.
 func TestReports(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	id := f.send("a", "b")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	id := f.Send("a", "b")
 	for _, attempt := range []struct {
 		err  error
 		said []string
 	}{
 		{errors.New("down"), []string{"first", "second"}},
-		{errLater, []string{"not now"}},
+		{enginetest.ErrLater, []string{"not now"}},
 		{&orchestrator.RetryAfter{Wait: time.Minute, Err: errors.New("busy")}, []string{"503 busy"}},
 		{errors.New("silent"), nil},
 		{nil, []string{"200 OK\nthanks <b>"}},
 	} {
-		f.wire.set(reporting(attempt.err, attempt.said...))
-		f.deliver()
-		f.clock.advance(2 * time.Minute)
+		f.Wire.Set(reporting(attempt.err, attempt.said...))
+		f.Deliver()
+		f.Clock.Advance(2 * time.Minute)
 	}
 	const query = `SELECT event, error, detail FROM message_trace WHERE message_id = ? AND event NOT IN ('created', 'claimed', 'overdue') ORDER BY id`
-	wantRows(t, f.rows(query, id), "attempt_failed down second", "released put off until 2026-01-02T03:06:35.000Z: exit status 75: "+
+	want.Rows(t, f.Rows(query, id), "attempt_failed down second", "released put off until 2026-01-02T03:06:35.000Z: exit status 75: "+
 		orchestrator.ErrTryLater.Error()+" not now", "attempt_failed busy 503 busy", "attempt_failed silent ", "delivered  200 OK\nthanks <b>")
 	stories, err := overview.Trace(t.Context(), f.Ledger, id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	events := stories[0].Events
-	want(t, "detail in the story", events[len(events)-1].Detail, "200 OK\nthanks <b>")
+	want.Equal(t, "detail in the story", events[len(events)-1].Detail, "200 OK\nthanks <b>")
 }
 
 // The last attempt's report is kept, too, and so is that of a message which fails at once, and of one whose address is gone.
 func TestReportsOfTheEnd(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	f.setting("retry.max_retries", "0")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	f.Set("retry.max_retries", "0")
 	for answer, event := range map[error]string{
 		errors.New("down"):           "attempt_failed",
 		orchestrator.ErrUndecidable:  "attempt_failed",
-		errGone:                      "released",
+		enginetest.ErrGone:           "released",
 		context.DeadlineExceeded:     "attempt_failed",
 		errors.New("\xff not UTF-8"): "attempt_failed",
 	} {
-		id := f.send("a", "b")
-		f.wire.set(reporting(answer, "what it said"))
-		f.deliver()
-		got := f.rows(`SELECT event FROM message_trace WHERE message_id = ? AND detail = 'what it said'`, id)
+		id := f.Send("a", "b")
+		f.Wire.Set(reporting(answer, "what it said"))
+		f.Deliver()
+		got := f.Rows(`SELECT event FROM message_trace WHERE message_id = ? AND detail = 'what it said'`, id)
 		if len(got) != 1 || got[0] != event {
 			t.Errorf("after %q the report stands in %q; want %s", answer, got, event)
 		}
-		f.wire.set(nil)
-		f.addWired("b")
-		f.deliver()
+		f.Wire.Set(nil)
+		f.AddWired("b")
+		f.Deliver()
 	}
 }
 
 // A report is bounded, and valid text, whatever a program prints.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
 	for _, said := range []string{strings.Repeat("x", 1<<20), strings.Repeat("ä", 8193), "\xff\xfe\x00end", strings.Repeat("\xff", 1<<20), strings.Repeat("\xffa", 1<<20)} {
-		id := f.send("a", "b")
-		f.wire.set(reporting(nil, said))
-		want(t, "delivered", f.deliver().Delivered, 1)
+		id := f.Send("a", "b")
+		f.Wire.Set(reporting(nil, said))
+		want.Equal(t, "delivered", f.Deliver().Delivered, 1)
 		stories, err := overview.Trace(t.Context(), f.Ledger, id)
 		if err != nil {
 			t.Fatal(err)
@@ -104,11 +106,11 @@ func TestReportsAreBounded(t *testing.T) {
 // What a transport says that was left behind concerns nobody, and harms nobody.
 func TestReportsComeTooLate(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
-	f.addWired("b")
-	id := f.send("a", "b")
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	id := f.Send("a", "b")
 	speak, spoken := make(chan struct{}), make(chan struct{})
-	f.wire.set(func(ctx context.Context, a orchestrator.Attempt) []error {
+	f.Wire.Set(func(ctx context.Context, a orchestrator.Attempt) []error {
 		a.Report("in time")
 		<-speak
 		a.Report("too late")
@@ -119,8 +121,8 @@ func TestReportsComeTooLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "failed", d.Failed, 1)
+	want.Equal(t, "failed", d.Failed, 1)
 	close(speak)
 	<-spoken
-	wantRows(t, f.rows(`SELECT event, detail FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id), "attempt_failed in time")
+	want.Rows(t, f.Rows(`SELECT event, detail FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id), "attempt_failed in time")
 }

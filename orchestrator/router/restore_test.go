@@ -8,13 +8,15 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // A restore brings no token back: not one that was revoked since, nor one that is not there any more, nor one of a
 // removed agent. What is valid in both stays so, also in a process that had the file open. Nobody waits afterwards.
 func TestRestoreRevivesNothing(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c", "d")
+	f := enginetest.New(t, "a", "b", "c", "d")
 	secrets := map[string]string{}
 	issue := func(agent string, lifetime time.Duration) {
 		t.Helper()
@@ -30,7 +32,7 @@ func TestRestoreRevivesNothing(t *testing.T) {
 	if _, err := agents.RevokeTokens(t.Context(), f.Ledger, "before"); err != nil {
 		t.Fatal(err)
 	}
-	f.edge("a", "b", f.clock.now().Add(time.Hour))
+	f.DeadWait("a", "b", f.Clock.Now().Add(time.Hour))
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	if _, err := f.BackupTo(t.Context(), backup, false); err != nil {
 		t.Fatal(err)
@@ -41,11 +43,11 @@ func TestRestoreRevivesNothing(t *testing.T) {
 	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
-	f.sql(`DELETE FROM tokens WHERE agent = 'c'`)
+	f.SQL(`DELETE FROM tokens WHERE agent = 'c'`)
 	issue("later", 0)
-	f.clock.advance(time.Minute)
+	f.Clock.Advance(time.Minute)
 
-	other := f.open()
+	other := f.Open()
 	if _, err := agents.Authenticate(t.Context(), other.Ledger, secrets["d"]); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,7 @@ func TestRestoreRevivesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "revoked", done.Revoked, 3)
+	want.Equal(t, "revoked", done.Revoked, 3)
 	for _, r := range []*delivery.Engine{f.Engine, other} {
 		for agent, secret := range secrets {
 			if _, err := agents.Authenticate(t.Context(), r.Ledger, secret); (err == nil) != (agent == "d") {
@@ -61,8 +63,8 @@ func TestRestoreRevivesNothing(t *testing.T) {
 			}
 		}
 	}
-	want(t, "waits", f.count("waits"), "0")
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(f.path), ".mailroom-restore-*"))
+	want.Equal(t, "waits", f.Count("waits"), "0")
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(f.Path), ".mailroom-restore-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("it leaves %v, %v", left, err)
 	}
@@ -74,7 +76,7 @@ func TestRestoreRevivesNothing(t *testing.T) {
 // In a new file no token of the backup is valid: nothing says which were revoked since.
 func TestRestoreIntoANewFile(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
+	f := enginetest.New(t, "a")
 	secret, _, err := agents.IssueToken(t.Context(), f.Ledger, "a", true, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -83,12 +85,12 @@ func TestRestoreIntoANewFile(t *testing.T) {
 	if _, err := f.BackupTo(t.Context(), backup, false); err != nil {
 		t.Fatal(err)
 	}
-	r := openAt(t, filepath.Join(t.TempDir(), "new.db"))
+	r := enginetest.Open(t, filepath.Join(t.TempDir(), "new.db"))
 	if done, err := r.Restore(t.Context(), backup, false); err != nil || done.Revoked != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	_, err = agents.Authenticate(t.Context(), r.Ledger, secret)
-	wantCode(t, err, orchestrator.Unauthenticated)
+	want.Code(t, err, orchestrator.Unauthenticated)
 	if _, err := agents.Get(t.Context(), r.Ledger, "a"); err != nil {
 		t.Error(err)
 	}
@@ -97,17 +99,17 @@ func TestRestoreIntoANewFile(t *testing.T) {
 // A backup of an older version is brought to this one before anybody sees it; one that cannot be changes nothing.
 func TestRestoreOfVersionOne(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "b")
+	f := enginetest.New(t, "b")
 	one := versionOne(t)
 	if done, err := f.Restore(t.Context(), one, false); err != nil || done.Messages != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	wantRows(t, f.rows(`SELECT name FROM agents`), "a")
+	want.Rows(t, f.Rows(`SELECT name FROM agents`), "a")
 	bad := versionOne(t)
-	if _, err := openPlain(t, bad).Exec(`CREATE TABLE tokens (x)`); err != nil {
+	if _, err := enginetest.Plain(t, bad).Exec(`CREATE TABLE tokens (x)`); err != nil {
 		t.Fatal(err)
 	}
 	_, err := f.Restore(t.Context(), bad, true)
-	wantCode(t, err, orchestrator.Unavailable)
-	wantRows(t, f.rows(`SELECT name FROM agents`), "a")
+	want.Code(t, err, orchestrator.Unavailable)
+	want.Rows(t, f.Rows(`SELECT name FROM agents`), "a")
 }

@@ -10,19 +10,21 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/threads"
 )
 
 // searchAll searches to the end and returns the numbers (n) of what it found, and how many searches that took.
-func (f *fixture) searchAll(s messages.Search) (numbers string, searches int) {
-	f.t.Helper()
+func searchAll(f *enginetest.Fixture, s messages.Search) (numbers string, searches int) {
+	f.T.Helper()
 	if s.Says == nil {
 		s.Says = func(*orchestrator.Message) bool { return true }
 	}
 	for {
-		found, err := messages.SearchOwn(f.t.Context(), f.Ledger, s)
+		found, err := messages.SearchOwn(f.T.Context(), f.Ledger, s)
 		if err != nil {
-			f.t.Fatal(err)
+			f.T.Fatal(err)
 		}
 		searches++
 		for i := range found.Messages {
@@ -32,7 +34,7 @@ func (f *fixture) searchAll(s messages.Search) (numbers string, searches int) {
 		case found.Complete:
 			return strings.TrimSpace(numbers), searches
 		case found.BackTo == "" || found.Next.Before == s.From.Before:
-			f.t.Fatalf("%+v does not get on from %+v", found, s.From)
+			f.T.Fatalf("%+v does not get on from %+v", found, s.From)
 		}
 		s.From = found.Next
 	}
@@ -42,43 +44,43 @@ func (f *fixture) searchAll(s messages.Search) (numbers string, searches int) {
 // in the table or in the archive, and however small the pieces.
 func TestSearchOwn(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c", "d")
+	f := enginetest.New(t, "a", "b", "c", "d")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "team", []string{"b", "c"}); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	numbered := func(kind string) func(*orchestrator.Draft) {
 		n++
-		f.clock.advance(time.Second)
+		f.Clock.Advance(time.Second)
 		return func(d *orchestrator.Draft) { d.Payload, d.Type = fmt.Append(nil, n), kind }
 	}
-	th := f.thread("a", "b")
+	th := f.Thread("a", "b")
 	post := func(sender string, mentions ...string) {
 		n++
 		_, err := threads.Post(t.Context(), f.Ledger, threads.PostDraft{
-			Session: room, Thread: th.ID, Sender: sender, Mentions: mentions, Type: "post",
+			Session: enginetest.Room, Thread: th.ID, Sender: sender, Mentions: mentions, Type: "post",
 			Payload: func([]string) (json.RawMessage, error) { return fmt.Append(nil, n), nil },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.send("a", "b", numbered("x"))    // 1
-	f.send("b", "a", numbered("y"))    // 2
-	f.send("c", "d", numbered("x"))    // 3
-	f.send("a", "team", numbered("x")) // 4
+	f.Send("a", "b", numbered("x"))    // 1
+	f.Send("b", "a", numbered("y"))    // 2
+	f.Send("c", "d", numbered("x"))    // 3
+	f.Send("a", "team", numbered("x")) // 4
 	post("a")                          // 5
 	post("b", "a")                     // 6
-	since := f.clock.now().Add(time.Second).UTC().Format(time.RFC3339)
-	f.send("d", "a", numbered("x")) // 7
-	f.send("a", "a", numbered("y")) // 8
+	since := f.Clock.Now().Add(time.Second).UTC().Format(time.RFC3339)
+	f.Send("d", "a", numbered("x")) // 7
+	f.Send("a", "a", numbered("y")) // 8
 	for _, archived := range []string{"nothing", "all", "the first"} {
 		switch archived {
 		case "all":
-			f.archiveAll()
+			f.ArchiveAll()
 		case "the first":
-			f.send("b", "c", numbered("x")) // 9
-			f.send("c", "a", numbered("x")) // 10
+			f.Send("b", "c", numbered("x")) // 9
+			f.Send("c", "a", numbered("x")) // 10
 		}
 		for _, limit := range []int{1, 3, 100} {
 			for _, c := range []struct {
@@ -109,14 +111,14 @@ func TestSearchOwn(t *testing.T) {
 					}
 				}
 				c.search.Limit = limit
-				if got, _ := f.searchAll(c.search); got != c.want {
+				if got, _ := searchAll(f, c.search); got != c.want {
 					t.Errorf("%s archived, %d at a time, %+v: %s; want %s", archived, limit, c.search, got, c.want)
 				}
 			}
 		}
 	}
 	_, err := messages.SearchOwn(t.Context(), f.Ledger, messages.Search{Agent: "a", Since: "yesterday"})
-	wantCode(t, err, orchestrator.InvalidParams)
+	want.Code(t, err, orchestrator.InvalidParams)
 }
 
 // A search does a bounded amount of work, whatever others have sent, and says how far it has come; what names a sender or a thread
@@ -126,9 +128,9 @@ const searchedAtOnce = 50_000
 // does not look at the others at all, and in the archive nothing does.
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c", "d")
-	f.send("b", "a", func(d *orchestrator.Draft) { d.Payload, d.ThreadID = []byte(`1`), "t" })
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, delivered_at)
+	f := enginetest.New(t, "a", "b", "c", "d")
+	f.Send("b", "a", func(d *orchestrator.Draft) { d.Payload, d.ThreadID = []byte(`1`), "t" })
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, delivered_at)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
 		SELECT 'x' || i, 'c', 'd', 'note', '"of others"', 'delivered', 'delivered', '2030-01-01T00:00:00.000Z', '2030-01-01T00:00:00.000Z' FROM n`)
 	looked := 0
@@ -140,14 +142,14 @@ func TestSearchIsBounded(t *testing.T) {
 		{messages.Search{Agent: "a"}, 60000/searchedAtOnce + 1}, {messages.Search{Agent: "a", Sender: "b"}, 1}, {messages.Search{Agent: "a", ThreadID: "t"}, 1},
 	} {
 		c.search.Says, c.search.Limit, looked = says, 9, 0
-		got, searches := f.searchAll(c.search)
-		want(t, "found", got, "1")
-		want(t, fmt.Sprintf("searches of %+v", c.search.ThreadID+c.search.Sender), searches, c.searches)
-		want(t, "messages looked at", looked, 1)
+		got, searches := searchAll(f, c.search)
+		want.Equal(t, "found", got, "1")
+		want.Equal(t, fmt.Sprintf("searches of %+v", c.search.ThreadID+c.search.Sender), searches, c.searches)
+		want.Equal(t, "messages looked at", looked, 1)
 	}
-	f.archiveAll()
-	got, searches := f.searchAll(messages.Search{Agent: "a", Limit: 9})
-	want(t, "in the archive", fmt.Sprint(got, " after ", searches), "1 after 1")
+	f.ArchiveAll()
+	got, searches := searchAll(f, messages.Search{Agent: "a", Limit: 9})
+	want.Equal(t, "in the archive", fmt.Sprint(got, " after ", searches), "1 after 1")
 	// Of what is one's own, too, each search looks at so many and no more.
 	looked = 0
 	found, err := messages.SearchOwn(t.Context(), f.Ledger, messages.Search{Agent: "d", Limit: 9, Says: func(*orchestrator.Message) bool { looked++; return false }})

@@ -13,15 +13,17 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
 )
 
 func TestUnknownNames(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect", "builder")
+	f := enginetest.New(t, "architect", "builder")
 	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "bilder"})
-	wantCode(t, err, orchestrator.UnknownRecipient)
+	want.Code(t, err, orchestrator.UnknownRecipient)
 	if !strings.Contains(err.Error(), "Did you mean builder?") { // and not the group builders, to which nobody can send yet
 		t.Errorf("no suggestion in %q", err)
 	}
@@ -33,19 +35,19 @@ func TestUnknownNames(t *testing.T) {
 		t.Errorf("no suggestion of the group in %q", err)
 	}
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "arkitect", Recipient: "builder"})
-	wantCode(t, err, orchestrator.UnknownSender)
-	wantRows(t, f.rows(`SELECT recipient, status FROM dead_letter ORDER BY message_id`), "bilder failed", "bilder failed", "builder failed")
+	want.Code(t, err, orchestrator.UnknownSender)
+	want.Rows(t, f.Rows(`SELECT recipient, status FROM dead_letter ORDER BY message_id`), "bilder failed", "bilder failed", "builder failed")
 	var e *orchestrator.Error
-	if !errors.As(err, &e) || len(f.rows(`SELECT 1 FROM dead_letter WHERE message_id = ?`, e.MessageID)) != 1 {
+	if !errors.As(err, &e) || len(f.Rows(`SELECT 1 FROM dead_letter WHERE message_id = ?`, e.MessageID)) != 1 {
 		t.Errorf("%v does not name the dead letter", err)
 	}
-	want(t, "delivered", f.deliver().Delivered, 0)
+	want.Equal(t, "delivered", f.Deliver().Delivered, 0)
 }
 
 // What was refused for its sender is not replayed before somebody has that name; nor does it stand in the way of the others.
 func TestReplayOfAnUnknownSender(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect", "builder")
+	f := enginetest.New(t, "architect", "builder")
 	refused := func(sender, recipient string) string {
 		t.Helper()
 		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient})
@@ -57,7 +59,7 @@ func TestReplayOfAnUnknownSender(t *testing.T) {
 	}
 	ghost, late := refused("ghost", "builder"), refused("architect", "late")
 	_, err := messages.Replay(t.Context(), f.Ledger, ghost, "")
-	wantCode(t, err, orchestrator.UnknownSender)
+	want.Code(t, err, orchestrator.UnknownSender)
 	if !strings.Contains(err.Error(), `nobody is known as "ghost"`) || !strings.Contains(err.Error(), "mailroom agent add ghost") {
 		t.Error(err)
 	}
@@ -65,8 +67,8 @@ func TestReplayOfAnUnknownSender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "fix", reasons[0].Fix, "Add the agent with `mailroom agent add ghost`, then `mailroom dead_letters replay "+ghost+"`")
-	f.add(agents.Update{Name: "late"})
+	want.Equal(t, "fix", reasons[0].Fix, "Add the agent with `mailroom agent add ghost`, then `mailroom dead_letters replay "+ghost+"`")
+	f.Add(agents.Update{Name: "late"})
 	replayed, skipped, err := messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 1})
 	if err != nil || skipped != 0 || len(replayed) != 1 || replayed[0].ID != late {
 		t.Errorf("replayed %v, skipped %d, %v", replayed, skipped, err)
@@ -75,30 +77,30 @@ func TestReplayOfAnUnknownSender(t *testing.T) {
 	if err != nil || skipped != 1 || len(replayed) != 0 {
 		t.Errorf("then replayed %v, skipped %d, %v", replayed, skipped, err)
 	}
-	want(t, "delivered", f.deliver().Delivered, 1)
+	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
 
-	f.add(agents.Update{Name: "ghost"})
+	f.Add(agents.Update{Name: "ghost"})
 	if _, err := messages.Replay(t.Context(), f.Ledger, ghost, ""); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "delivered", f.deliver().Delivered, 1)
+	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
 }
 
 func TestHoldUnknown(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "architect")
-	id := f.send("architect", "later", func(d *orchestrator.Draft) { d.HoldUnknown = true })
-	f.deliver()
-	want(t, "held", f.message(id).Held, true)
-	want(t, "status", f.message(id).Status, orchestrator.Pending)
-	f.add(agents.Update{Name: "later"})
-	want(t, "delivered", f.deliver().Delivered, 1)
-	wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "held", "released", "delivered")
+	f := enginetest.New(t, "architect")
+	id := f.Send("architect", "later", func(d *orchestrator.Draft) { d.HoldUnknown = true })
+	f.Deliver()
+	want.Equal(t, "held", f.Message(id).Held, true)
+	want.Equal(t, "status", f.Message(id).Status, orchestrator.Pending)
+	f.Add(agents.Update{Name: "later"})
+	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
+	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "held", "released", "delivered")
 }
 
 func TestGroups(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
+	f := enginetest.New(t, "a", "b", "c")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "builders", []string{"b", "c", "b"}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,18 +115,18 @@ func TestGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "recipients of all", len(everyone.Recipients), 3)
+	want.Equal(t, "recipients of all", len(everyone.Recipients), 3)
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "council"})
-	wantCode(t, err, orchestrator.InvalidParams)
-	want(t, "delivered", f.deliver().Delivered, 5)
+	want.Code(t, err, orchestrator.InvalidParams)
+	want.Equal(t, "delivered", f.Deliver().Delivered, 5)
 	cancelled, err := messages.Cancel(t.Context(), f.Ledger, sent.MulticastID, "a")
-	wantCode(t, err, orchestrator.Conflict)
-	want(t, "cancelled", len(cancelled), 0)
+	want.Code(t, err, orchestrator.Conflict)
+	want.Equal(t, "cancelled", len(cancelled), 0)
 }
 
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Type: "x", Payload: []byte(`{"n": 1}`), IdempotencyKey: "k"}
 	first, err := messages.Send(t.Context(), f.Ledger, draft)
 	if err != nil {
@@ -137,10 +139,10 @@ func TestIdempotency(t *testing.T) {
 	}
 	draft.Payload = []byte(`{"n":2}`)
 	_, err = messages.Send(t.Context(), f.Ledger, draft)
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	draft.Recipient, draft.IdempotencyKey = "nobody", "fresh"
 	_, err = messages.Send(t.Context(), f.Ledger, draft)
-	wantCode(t, err, orchestrator.UnknownRecipient)
+	want.Code(t, err, orchestrator.UnknownRecipient)
 	draft.Recipient = "b" // a refused send has not used its key up
 	if sent, err := messages.Send(t.Context(), f.Ledger, draft); err != nil || sent.Idempotent {
 		t.Errorf("after a refusal: %+v %v", sent, err)
@@ -150,7 +152,7 @@ func TestIdempotency(t *testing.T) {
 // A repeat may come from another session than the first send, unless the sender named it: then it is part of what it said.
 func TestIdempotencyAcrossSessions(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	draft := orchestrator.Draft{Sender: "a", Recipient: "b", SessionID: "one", IdempotencyKey: "k"}
 	if _, err := messages.Send(t.Context(), f.Ledger, draft); err != nil {
 		t.Fatal(err)
@@ -161,20 +163,20 @@ func TestIdempotencyAcrossSessions(t *testing.T) {
 	}
 	draft.SessionNamed = true
 	_, err := messages.Send(t.Context(), f.Ledger, draft)
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	draft.IdempotencyKey = "named"
 	if _, err := messages.Send(t.Context(), f.Ledger, draft); err != nil {
 		t.Fatal(err)
 	}
 	draft.SessionID = "one"
 	_, err = messages.Send(t.Context(), f.Ledger, draft)
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 }
 
 // What earlier versions noted of their sends still tells a repeat from another message.
 func TestIdempotencyOfEarlierVersions(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	for hash, d := range map[string]orchestrator.Draft{
 		"e2a29bce44c3052246681849b1ade10782af02b57d2fc7fc4799870eb91c34a5": {
 			Type: "STATUS", Payload: []byte(`{"message":"once"}`), Priority: 1, SessionID: "default", IdempotencyKey: "k",
@@ -186,21 +188,21 @@ func TestIdempotencyOfEarlierVersions(t *testing.T) {
 		},
 	} {
 		d.Sender, d.Recipient = "a", "b"
-		f.sql(`INSERT OR REPLACE INTO idempotency (sender, key, params_hash, result, created_at) VALUES ('a', 'k', ?, '{"MessageID":"before"}', '')`, hash)
+		f.SQL(`INSERT OR REPLACE INTO idempotency (sender, key, params_hash, result, created_at) VALUES ('a', 'k', ?, '{"MessageID":"before"}', '')`, hash)
 		if sent, err := messages.Send(t.Context(), f.Ledger, d); err != nil || sent.MessageID != "before" {
 			t.Errorf("%+v: %+v, %v", d, sent, err)
 		}
 		d.Context += "x"
 		_, err := messages.Send(t.Context(), f.Ledger, d)
-		wantCode(t, err, orchestrator.Conflict)
+		want.Code(t, err, orchestrator.Conflict)
 	}
 }
 
 // Fifty sends of one key at once, over two connections, make one message.
 func TestIdempotencyAtOnce(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	routers := []*delivery.Engine{f.Engine, f.open()}
+	f := enginetest.New(t, "a", "b")
+	routers := []*delivery.Engine{f.Engine, f.Open()}
 	ids := make([]string, 50)
 	var wg sync.WaitGroup
 	for i := range ids {
@@ -214,52 +216,52 @@ func TestIdempotencyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	slices.Sort(ids)
-	want(t, "different ids", len(slices.Compact(ids)), 1)
-	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 1)
+	want.Equal(t, "different ids", len(slices.Compact(ids)), 1)
+	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 1)
 }
 
 func TestHopsEndALoop(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	f.setting("hops.limit", "3")
-	id := f.send("a", "b")
+	f := enginetest.New(t, "a", "b")
+	f.Set("hops.limit", "3")
+	id := f.Send("a", "b")
 	for range 3 {
-		id = f.send("b", "a", func(d *orchestrator.Draft) { d.ReplyTo = id })
+		id = f.Send("b", "a", func(d *orchestrator.Draft) { d.ReplyTo = id })
 	}
 	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", ReplyTo: id})
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", ReplyTo: "msg-none"})
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 }
 
 func TestBacklogLimit(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	f.setting("backlog.limit", "2")
-	f.send("a", "b")
-	f.send("a", "b")
+	f := enginetest.New(t, "a", "b")
+	f.Set("backlog.limit", "2")
+	f.Send("a", "b")
+	f.Send("a", "b")
 	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
-	wantCode(t, err, orchestrator.Unavailable)
-	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 2)
-	f.deliver()
-	f.send("a", "b")
+	want.Code(t, err, orchestrator.Unavailable)
+	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 2)
+	f.Deliver()
+	f.Send("a", "b")
 }
 
 func TestBatchAndAtomic(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	drafts := []orchestrator.Draft{
 		{Sender: "a", Recipient: "b"}, {Sender: "a", Recipient: "nobody"}, {Sender: "a", Recipient: "b", Payload: []byte("{")}, {Sender: "a", Recipient: "b"},
 	}
 	_, errs := messages.SendBatch(t.Context(), f.Ledger, drafts, false)
 	for i, code := range []orchestrator.Code{"", orchestrator.UnknownRecipient, orchestrator.InvalidParams, ""} {
 		if code == "" {
-			want(t, fmt.Sprint("error ", i), errs[i], nil)
+			want.Equal(t, fmt.Sprint("error ", i), errs[i], nil)
 		} else {
-			wantCode(t, errs[i], code)
+			want.Code(t, errs[i], code)
 		}
 	}
-	want(t, "sent", len(f.rows(`SELECT 1 FROM agent_message WHERE status = 'pending'`)), 2)
+	want.Equal(t, "sent", len(f.Rows(`SELECT 1 FROM agent_message WHERE status = 'pending'`)), 2)
 	for _, bad := range []int{1, 2} {
 		_, errs = messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{drafts[0], drafts[bad], drafts[3]}, true)
 		for i, err := range errs {
@@ -268,12 +270,12 @@ func TestBatchAndAtomic(t *testing.T) {
 			}
 		}
 	}
-	want(t, "rows after atomic batches", len(f.rows(`SELECT 1 FROM agent_message`)), 3)
+	want.Equal(t, "rows after atomic batches", len(f.Rows(`SELECT 1 FROM agent_message`)), 3)
 }
 
 func TestBadDrafts(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	ok := orchestrator.Draft{Sender: "a", Recipient: "b"}
 	for name, change := range map[string]func(*orchestrator.Draft){
 		"injection":     func(d *orchestrator.Draft) { d.Recipient = "x'; DROP TABLE agent_message" },
@@ -296,13 +298,13 @@ func TestBadDrafts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	want(t, "rows", len(f.rows(`SELECT 1 FROM agent_message`)), 0)
+	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 0)
 }
 
 // An agent is told of an id that it neither sent nor received what it is told of one that does not exist.
 func TestStrangersLearnNothingOfAnID(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b", "c")
+	f := enginetest.New(t, "a", "b", "c")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "pair", []string{"a", "b"}); err != nil {
 		t.Fatal(err)
 	}
@@ -310,9 +312,9 @@ func TestStrangersLearnNothingOfAnID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids := []string{f.send("a", "b"), group.MessageID, group.MessageIDs[1]}
-	f.deliver()
-	ids = append(ids, f.send("b", "a"))
+	ids := []string{f.Send("a", "b"), group.MessageID, group.MessageIDs[1]}
+	f.Deliver()
+	ids = append(ids, f.Send("b", "a"))
 	for name, ask := range map[string]func(id string) error{
 		"acknowledge": func(id string) error { _, err := messages.Acknowledge(t.Context(), f.Ledger, id, "c"); return err },
 		"cancel":      func(id string) error { _, err := messages.Cancel(t.Context(), f.Ledger, id, "c"); return err },
@@ -323,7 +325,7 @@ func TestStrangersLearnNothingOfAnID(t *testing.T) {
 		},
 	} {
 		nothing := ask("msg-none")
-		wantCode(t, nothing, orchestrator.NotFound)
+		want.Code(t, nothing, orchestrator.NotFound)
 		for _, id := range ids {
 			var e *orchestrator.Error
 			if !errors.As(ask(id), &e) || e.Code != orchestrator.NotFound || strings.ReplaceAll(e.Error(), id, "msg-none") != nothing.Error() {
@@ -339,22 +341,22 @@ func TestStrangersLearnNothingOfAnID(t *testing.T) {
 
 func TestCancelAndAcknowledge(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	id := f.send("a", "b")
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b")
 	_, err := messages.Cancel(t.Context(), f.Ledger, id, "b")
-	wantCode(t, err, orchestrator.PermissionDenied)
+	want.Code(t, err, orchestrator.PermissionDenied)
 	_, err = messages.Acknowledge(t.Context(), f.Ledger, id, "b")
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	if _, err := messages.Cancel(t.Context(), f.Ledger, id, "a"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "delivered", f.deliver().Delivered, 0)
-	second := f.send("a", "b")
-	f.deliver()
+	want.Equal(t, "delivered", f.Deliver().Delivered, 0)
+	second := f.Send("a", "b")
+	f.Deliver()
 	_, err = messages.Cancel(t.Context(), f.Ledger, second, "a")
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	_, err = messages.Acknowledge(t.Context(), f.Ledger, second, "a")
-	wantCode(t, err, orchestrator.PermissionDenied)
+	want.Code(t, err, orchestrator.PermissionDenied)
 	m, err := messages.Acknowledge(t.Context(), f.Ledger, second, "b")
 	if err != nil || m.ReadAt == "" {
 		t.Fatalf("%+v %v", m, err)
@@ -363,7 +365,7 @@ func TestCancelAndAcknowledge(t *testing.T) {
 	if err != nil || again.AcknowledgedAt != m.AcknowledgedAt {
 		t.Errorf("again: %+v %v", again, err)
 	}
-	want(t, "acknowledged events", len(f.rows(`SELECT 1 FROM message_trace WHERE event = 'acknowledged'`)), 1)
+	want.Equal(t, "acknowledged events", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'acknowledged'`)), 1)
 	_, err = messages.Cancel(t.Context(), f.Ledger, "msg-none", "")
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 }

@@ -10,6 +10,8 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/teams"
@@ -17,29 +19,29 @@ import (
 )
 
 // sessions looks at the one agent that has a start command.
-func (f *fixture) session(s *sessions.Sessions) sessions.Session {
-	f.t.Helper()
-	list, err := s.Look(f.t.Context())
+func session(f *enginetest.Fixture, s *sessions.Sessions) sessions.Session {
+	f.T.Helper()
+	list, err := s.Look(f.T.Context())
 	if err != nil || len(list) != 1 {
-		f.t.Fatalf("%+v, %v", list, err)
+		f.T.Fatalf("%+v, %v", list, err)
 	}
 	return list[0]
 }
 
-func (f *fixture) begin(s *sessions.Sessions) *sessions.Begun {
-	f.t.Helper()
-	b, err := s.Begin(f.t.Context(), "a", "")
+func begin(f *enginetest.Fixture, s *sessions.Sessions) *sessions.Begun {
+	f.T.Helper()
+	b, err := s.Begin(f.T.Context(), "a", "")
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return b
 }
 
 // addSession adds a, whose session the test plays, and returns who looks after it.
-func (f *fixture) addSession(deliver string) *sessions.Sessions {
-	f.t.Helper()
-	f.add(agents.Update{Name: "b"})
-	f.add(agents.Update{Name: "a", Deliver: &deliver, StartCommand: new("true")})
+func addSession(f *enginetest.Fixture, deliver string) *sessions.Sessions {
+	f.T.Helper()
+	f.Add(agents.Update{Name: "b"})
+	f.Add(agents.Update{Name: "a", Deliver: &deliver, StartCommand: new("true")})
 	return sessions.New(f.Ledger)
 }
 
@@ -57,11 +59,11 @@ func TestRunsWhoseWatchdogDied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t)
-			s := f.addSession(c.deliver)
-			f.send("b", "a")
-			f.deliver()
-			b := f.begin(s)
+			f := enginetest.New(t)
+			s := addSession(f, c.deliver)
+			f.Send("b", "a")
+			f.Deliver()
+			b := begin(f, s)
 			if b == nil || b.Unread != 1 {
 				t.Fatalf("%+v", b)
 			}
@@ -70,19 +72,19 @@ func TestRunsWhoseWatchdogDied(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			f.clock.advance(time.Second)
-			want(t, "it runs", f.session(s).Running, true)
-			again := f.begin(sessions.New(f.open().Ledger)) // the next watchdog
+			f.Clock.Advance(time.Second)
+			want.Equal(t, "it runs", session(f, s).Running, true)
+			again := begin(f, sessions.New(f.Open().Ledger)) // the next watchdog
 			if (again != nil) != c.again || again != nil && again.Unread != 1 {
 				t.Errorf("again: %+v", again)
 			}
 			// What the first watchdog knows after all comes too late, and changes nothing.
-			before := f.rows(`SELECT * FROM agent_runs`)
+			before := f.Rows(`SELECT * FROM agent_runs`)
 			if again != nil {
 				if err := s.End(t.Context(), b, sessions.RunEnd{Outcome: "late", Failed: true}); err != nil {
 					t.Fatal(err)
 				}
-				wantRows(t, f.rows(`SELECT * FROM agent_runs`), before...)
+				want.Rows(t, f.Rows(`SELECT * FROM agent_runs`), before...)
 			}
 		})
 	}
@@ -95,38 +97,38 @@ func TestWhatIsNewAfterGivingUp(t *testing.T) {
 	for _, deliver := range []string{"inbox", "wire:a"} {
 		t.Run(deliver, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t)
-			s := f.addSession(deliver)
+			f := enginetest.New(t)
+			s := addSession(f, deliver)
 			come := func() {
-				f.send("b", "a")
-				f.deliver()
+				f.Send("b", "a")
+				f.Deliver()
 			}
 			fail := func() {
 				t.Helper()
-				if err := s.End(t.Context(), f.begin(s), sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
+				if err := s.End(t.Context(), begin(f, s), sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			come()
 			come()
-			for fail(); f.standing("a").Run.State != sessions.GivenUp; fail() {
-				f.clock.advance(time.Hour)
-				want(t, "wanted an hour after a failure", f.session(s).Wanted, true)
+			for fail(); f.Standing("a").Run.State != sessions.GivenUp; fail() {
+				f.Clock.Advance(time.Hour)
+				want.Equal(t, "wanted an hour after a failure", session(f, s).Wanted, true)
 			}
-			want(t, "wanted when it was given up", f.session(s).Wanted, false)
+			want.Equal(t, "wanted when it was given up", session(f, s).Wanted, false)
 			come()
-			want(t, "wanted for what came in the millisecond of the last start", f.session(s).Wanted, true)
-			want(t, "wanted for it at the next look", f.session(s).Wanted, true)
-			for fail(); f.standing("a").Run.State != sessions.GivenUp; fail() {
-				f.clock.advance(time.Hour)
+			want.Equal(t, "wanted for what came in the millisecond of the last start", session(f, s).Wanted, true)
+			want.Equal(t, "wanted for it at the next look", session(f, s).Wanted, true)
+			for fail(); f.Standing("a").Run.State != sessions.GivenUp; fail() {
+				f.Clock.Advance(time.Hour)
 				come()
 			}
-			want(t, "wanted for what came in the millisecond of the start that was for it", f.session(s).Wanted, false)
-			f.clock.advance(time.Second)
-			want(t, "wanted when it was given up again", f.session(s).Wanted, false)
+			want.Equal(t, "wanted for what came in the millisecond of the start that was for it", session(f, s).Wanted, false)
+			f.Clock.Advance(time.Second)
+			want.Equal(t, "wanted when it was given up again", session(f, s).Wanted, false)
 			come()
-			want(t, "wanted for what came later", f.session(s).Wanted, true)
-			want(t, "wanted by the next watchdog", f.session(sessions.New(f.Ledger)).Wanted, true)
+			want.Equal(t, "wanted for what came later", session(f, s).Wanted, true)
+			want.Equal(t, "wanted by the next watchdog", session(f, sessions.New(f.Ledger)).Wanted, true)
 		})
 	}
 }
@@ -134,95 +136,95 @@ func TestWhatIsNewAfterGivingUp(t *testing.T) {
 // A session that has ended works nowhere any more, whatever it said where.
 func TestTheEndOfASessionIsEverywhere(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	s := f.addSession("inbox")
-	f.send("b", "a")
-	f.deliver()
-	b := f.begin(s)
+	f := enginetest.New(t)
+	s := addSession(f, "inbox")
+	f.Send("b", "a")
+	f.Deliver()
+	b := begin(f, s)
 	for session, status := range map[string]orchestrator.PresenceStatus{"other": orchestrator.Working, "third": orchestrator.Stopped} {
-		f.says("a", "b", session, status)
+		f.SayStatus("a", "b", session, status)
 	}
 	if err := s.End(t.Context(), b, sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
 		t.Fatal(err)
 	}
-	wantRows(t, f.rows(`SELECT session_id, status FROM presence ORDER BY session_id`), "default idle", "other idle", "third stopped")
+	want.Rows(t, f.Rows(`SELECT session_id, status FROM presence ORDER BY session_id`), "default idle", "other idle", "third stopped")
 }
 
 // The lead of the team is told once when a started session ends, however it does, unless the agent has said so itself; an
 // ended session of the lead tells nobody. What cannot be told comes not back: it would start the session anew.
 func TestLeadHearsOfTheEndOfASession(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "first")
-	f.clock.advance(time.Second)
-	s := f.addSession("inbox")
+	f := enginetest.New(t, "first")
+	f.Clock.Advance(time.Second)
+	s := addSession(f, "inbox")
 	told := func() []string {
-		return f.rows(`SELECT sender, recipient, session_id, payload FROM agent_message WHERE message_type = 'idle_notification' ORDER BY seq`)
+		return f.Rows(`SELECT sender, recipient, session_id, payload FROM agent_message WHERE message_type = 'idle_notification' ORDER BY seq`)
 	}
 	run := func(e sessions.RunEnd, says func()) {
 		t.Helper()
-		f.clock.advance(time.Hour)
-		f.send("b", "a")
-		f.deliver()
-		b := f.begin(s)
+		f.Clock.Advance(time.Hour)
+		f.Send("b", "a")
+		f.Deliver()
+		b := begin(f, s)
 		if b == nil {
 			t.Fatal("nothing was begun")
 		}
 		says()
-		f.take("a")
+		f.Take("a")
 		if err := s.End(t.Context(), b, e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	works := func() { f.says("a", "first", "other", orchestrator.Working) }
+	works := func() { f.SayStatus("a", "first", "other", orchestrator.Working) }
 	run(sessions.RunEnd{Outcome: "exit status 0"}, works)
 	first := `a first default {"type":"idle_notification","from":"a","reason":"exit status 0"}`
-	wantRows(t, told(), first)
+	want.Rows(t, told(), first)
 	run(sessions.RunEnd{Outcome: "exit status 0"}, func() {
 		if _, err := teams.EndTurn(t.Context(), f.Ledger, "b", orchestrator.Draft{Sender: "a", Type: "idle_notification", SessionID: "default"}); err != nil {
 			t.Fatal(err)
 		}
 	})
-	wantRows(t, told(), first, "a b default null")
+	want.Rows(t, told(), first, "a b default null")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "other", []string{"a", "b"}); err != nil {
 		t.Fatal(err)
 	}
-	f.add(agents.Update{Name: "b", Role: new("Team-Lead")})
+	f.Add(agents.Update{Name: "b", Role: new("Team-Lead")})
 	run(sessions.RunEnd{Outcome: "exit status 1", Failed: true}, works)
 	second := `a b default {"type":"idle_notification","from":"a","reason":"exit status 1"}`
-	wantRows(t, told(), first, "a b default null", second)
-	f.wire.set(failing("no"))
-	f.add(agents.Update{Name: "b", Deliver: new("wire:b")})
+	want.Rows(t, told(), first, "a b default null", second)
+	f.Wire.Set(enginetest.Failing("no"))
+	f.Add(agents.Update{Name: "b", Deliver: new("wire:b")})
 	run(sessions.RunEnd{Outcome: "exit status 0"}, works)
-	f.add(agents.Update{Name: "b", Role: new("")})
-	f.add(agents.Update{Name: "a", Role: new("team-lead")})
+	f.Add(agents.Update{Name: "b", Role: new("")})
+	f.Add(agents.Update{Name: "a", Role: new("team-lead")})
 	run(sessions.RunEnd{Outcome: "exit status 0"}, works)
-	want(t, "times told", len(told()), 4)
+	want.Equal(t, "times told", len(told()), 4)
 	for range 5 {
-		f.clock.advance(time.Hour)
-		f.deliver()
+		f.Clock.Advance(time.Hour)
+		f.Deliver()
 	}
-	wantRows(t, f.rows(`SELECT DISTINCT status FROM agent_message WHERE recipient = 'b' AND message_type = 'idle_notification' AND delivered_at IS NULL`), "failed")
-	wantRows(t, f.rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report' AND recipient = 'a'`), "0")
+	want.Rows(t, f.Rows(`SELECT DISTINCT status FROM agent_message WHERE recipient = 'b' AND message_type = 'idle_notification' AND delivered_at IS NULL`), "failed")
+	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report' AND recipient = 'a'`), "0")
 }
 
 // The end of a session whose agent was removed meanwhile is in the trace, and brings nothing of the agent back.
 func TestASessionOfARemovedAgent(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	s := f.addSession("inbox")
-	f.send("b", "a")
-	f.deliver()
-	b := f.begin(s)
+	f := enginetest.New(t)
+	s := addSession(f, "inbox")
+	f.Send("b", "a")
+	f.Deliver()
+	b := begin(f, s)
 	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "a", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.End(t.Context(), b, sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
 		t.Fatal(err)
 	}
-	wantRows(t, f.rows(`SELECT * FROM agent_runs`))
-	wantRows(t, f.rows(`SELECT * FROM presence`))
-	wantRows(t, f.rows(`SELECT name, status, status_message FROM command_trace`), "start a ERROR exit status 1")
-	if again := f.begin(s); again != nil {
+	want.Rows(t, f.Rows(`SELECT * FROM agent_runs`))
+	want.Rows(t, f.Rows(`SELECT * FROM presence`))
+	want.Rows(t, f.Rows(`SELECT name, status, status_message FROM command_trace`), "start a ERROR exit status 1")
+	if again := begin(f, s); again != nil {
 		t.Errorf("it is started: %+v", again)
 	}
 }
@@ -230,55 +232,55 @@ func TestASessionOfARemovedAgent(t *testing.T) {
 // The manager is not told that its own session fails: that would start it again, for ever.
 func TestTheManagersSessionFails(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	s := f.addSession("inbox")
-	f.setting("ralph.pm", "a")
-	f.setting("start.ladder", "1s")
-	f.send("b", "a")
-	f.deliver()
+	f := enginetest.New(t)
+	s := addSession(f, "inbox")
+	f.Set("ralph.pm", "a")
+	f.Set("start.ladder", "1s")
+	f.Send("b", "a")
+	f.Deliver()
 	for range 2 {
-		b := f.begin(s)
+		b := begin(f, s)
 		if b == nil {
 			t.Fatal("it is not wanted")
 		}
 		if err := s.End(t.Context(), b, sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
 			t.Fatal(err)
 		}
-		f.clock.advance(time.Second)
-		f.deliver()
+		f.Clock.Advance(time.Second)
+		f.Deliver()
 	}
-	want(t, "it is wanted after that", f.session(s).Wanted, false)
-	wantRows(t, f.rows(`SELECT state, failures FROM agent_runs`), "given_up 2")
-	wantRows(t, f.rows(`SELECT message_type FROM agent_message WHERE sender = 'system'`))
+	want.Equal(t, "it is wanted after that", session(f, s).Wanted, false)
+	want.Rows(t, f.Rows(`SELECT state, failures FROM agent_runs`), "given_up 2")
+	want.Rows(t, f.Rows(`SELECT message_type FROM agent_message WHERE sender = 'system'`))
 }
 
 // A wait before the next start that a clock set forward and back has left is not waited for.
 func TestStartLadderWhenTheClockJumps(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	s := f.addSession("inbox")
-	f.send("b", "a")
-	f.deliver()
-	b := f.begin(s)
-	f.clock.advance(48 * time.Hour)
+	f := enginetest.New(t)
+	s := addSession(f, "inbox")
+	f.Send("b", "a")
+	f.Deliver()
+	b := begin(f, s)
+	f.Clock.Advance(48 * time.Hour)
 	if err := s.End(t.Context(), b, sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "it is wanted at once", f.session(s).Wanted, false)
-	want(t, "when it is wanted", f.session(s).NextAt, f.clock.now().Add(5*time.Second))
-	f.clock.advance(-48 * time.Hour)
-	want(t, "it is wanted back from there", f.session(s).Wanted, true)
+	want.Equal(t, "it is wanted at once", session(f, s).Wanted, false)
+	want.Equal(t, "when it is wanted", session(f, s).NextAt, f.Clock.Now().Add(5*time.Second))
+	f.Clock.Advance(-48 * time.Hour)
+	want.Equal(t, "it is wanted back from there", session(f, s).Wanted, true)
 }
 
 // What is delivered late, behind what was sent after it, starts a session as well; and what was acknowledged meanwhile
 // starts none.
 func TestWhatComesLateStartsASession(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	s := f.addSession("wire:a")
+	f := enginetest.New(t)
+	s := addSession(f, "wire:a")
 	end := func() {
 		t.Helper()
-		b := f.begin(s)
+		b := begin(f, s)
 		if b == nil {
 			t.Fatal("it is not wanted")
 		}
@@ -286,27 +288,27 @@ func TestWhatComesLateStartsASession(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.wire.set(failing("down"))
-	f.send("b", "a")
-	f.deliver()
-	f.wire.set(nil)
-	want(t, "wanted while it is on the ladder", f.session(s).Wanted, false)
-	f.send("b", "a")
-	f.deliver()
-	want(t, "wanted for the second", f.session(s).Wanted, true)
+	f.Wire.Set(enginetest.Failing("down"))
+	f.Send("b", "a")
+	f.Deliver()
+	f.Wire.Set(nil)
+	want.Equal(t, "wanted while it is on the ladder", session(f, s).Wanted, false)
+	f.Send("b", "a")
+	f.Deliver()
+	want.Equal(t, "wanted for the second", session(f, s).Wanted, true)
 	end()
-	want(t, "wanted afterwards", f.session(s).Wanted, false)
-	f.clock.advance(30 * time.Second)
-	want(t, "delivered late", f.deliver().Delivered, 1)
-	want(t, "wanted for the first", f.session(s).Wanted, true)
+	want.Equal(t, "wanted afterwards", session(f, s).Wanted, false)
+	f.Clock.Advance(30 * time.Second)
+	want.Equal(t, "delivered late", f.Deliver().Delivered, 1)
+	want.Equal(t, "wanted for the first", session(f, s).Wanted, true)
 	end()
-	f.clock.advance(time.Second)
-	id := f.send("b", "a")
-	f.deliver()
+	f.Clock.Advance(time.Second)
+	id := f.Send("b", "a")
+	f.Deliver()
 	if _, err := messages.Acknowledge(t.Context(), f.Ledger, id, "a"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "wanted for what is acknowledged", f.session(s).Wanted, false)
+	want.Equal(t, "wanted for what is acknowledged", session(f, s).Wanted, false)
 }
 
 // rang reports whether something has rung, once all goroutines of the bubble wait.
@@ -325,22 +327,22 @@ func TestDeliveriesWakeWatchdogs(t *testing.T) {
 	t.Parallel()
 	for _, deliver := range []string{"inbox", "wire:a"} {
 		synctest.Test(t, func(t *testing.T) {
-			f := bubbleFixture(t)
+			f := enginetest.NewBubble(t)
 			defer f.Close()
-			f.addSession(deliver)
-			f.add(agents.Update{Name: "c"})
-			f.send("b", "a")
+			addSession(f, deliver)
+			f.Add(agents.Update{Name: "c"})
+			f.Send("b", "a")
 			wakeups, stop, err := delivery.Wakeups(t.Context(), f.Ledger)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer stop()
 			rang(wakeups) // for what was before
-			want(t, "it rings for nothing", rang(wakeups), false)
-			want(t, "delivered", f.deliver().Delivered, 1)
-			want(t, "it rings for the delivery", rang(wakeups), true)
+			want.Equal(t, "it rings for nothing", rang(wakeups), false)
+			want.Equal(t, "delivered", f.Deliver().Delivered, 1)
+			want.Equal(t, "it rings for the delivery", rang(wakeups), true)
 			hears := func(agent string) <-chan bool {
-				rings, stop, err := f.bell.Listen(t.Context(), agent)
+				rings, stop, err := f.Bell.Listen(t.Context(), agent)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -348,12 +350,12 @@ func TestDeliveriesWakeWatchdogs(t *testing.T) {
 				return rings
 			}
 			a, b := hears("a"), hears("b")
-			f.says("a", "c", "s", orchestrator.Stopped)
-			want(t, "it rings when the agent stops", rang(a), true)
-			f.says("a", "c", "s", orchestrator.Working)
-			want(t, "it rings when the agent is back", rang(a), true)
-			f.says("b", "c", "s", orchestrator.Idle)
-			want(t, "it rings for who has no session", rang(b), false)
+			f.SayStatus("a", "c", "s", orchestrator.Stopped)
+			want.Equal(t, "it rings when the agent stops", rang(a), true)
+			f.SayStatus("a", "c", "s", orchestrator.Working)
+			want.Equal(t, "it rings when the agent is back", rang(a), true)
+			f.SayStatus("b", "c", "s", orchestrator.Idle)
+			want.Equal(t, "it rings for who has no session", rang(b), false)
 		})
 	}
 }
@@ -362,15 +364,15 @@ func TestDeliveriesWakeWatchdogs(t *testing.T) {
 // characters that are whole.
 func TestWhySaysHowTheSessionStands(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	s := f.addSession("wire:a")
+	f := enginetest.New(t)
+	s := addSession(f, "wire:a")
 	ctx, _ := tracing.Start(t.Context(), "send")
 	sent, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := sent.MessageID
-	f.deliver()
+	f.Deliver()
 	says := func(texts ...string) {
 		t.Helper()
 		reasons, err := overview.Why(t.Context(), f.Ledger, id)
@@ -385,19 +387,19 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 	}
 	end := func(e sessions.RunEnd) {
 		t.Helper()
-		f.clock.advance(time.Second)
-		if err := s.End(t.Context(), f.begin(s), e); err != nil {
+		f.Clock.Advance(time.Second)
+		if err := s.End(t.Context(), begin(f, s), e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	says("with a, through wire:a", "the session of a is started for it by")
 	end(sessions.RunEnd{Outcome: "exit status 1", Failed: true, Output: "left out " + strings.Repeat("ü", 200) + "\none\n\ntwo ü\n"})
 	says("failed (exit status 1; it said last: one two ü) and is started again at 20", "What it printed is in "+sessions.Output(f.Ledger, "a"))
-	f.add(agents.Update{Name: "a", StartCommand: new("false")})
+	f.Add(agents.Update{Name: "a", StartCommand: new("false")})
 	says("and is started again at once")
 	end(sessions.RunEnd{Outcome: "exit status 2", Failed: true, Output: strings.Repeat("ü", 200)})
 	says("it said last: " + strings.Repeat("ü", 150) + ")")
-	f.clock.advance(time.Hour)
+	f.Clock.Advance(time.Hour)
 	end(sessions.RunEnd{Outcome: "exit status 0", Output: "fine"})
 	says("when it was there, and has ended (exit status 0)")
 	run, err := overview.StandingOf(t.Context(), f.Ledger, "a")
@@ -412,5 +414,5 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 	for _, command := range stories[0].Commands {
 		names = append(names, command.Name)
 	}
-	want(t, "sessions in its story", strings.Count(strings.Join(names, " "), "start a"), 3)
+	want.Equal(t, "sessions in its story", strings.Count(strings.Join(names, " "), "start a"), 3)
 }

@@ -10,20 +10,22 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/teams"
 )
 
 func idleNotice(agent string) orchestrator.Draft {
-	return orchestrator.Draft{Sender: agent, Type: "idle_notification", SessionID: session, Payload: json.RawMessage(`{"type":"idle_notification"}`)}
+	return orchestrator.Draft{Sender: agent, Type: "idle_notification", SessionID: enginetest.Session, Payload: json.RawMessage(`{"type":"idle_notification"}`)}
 }
 
 // A turn's end is told once, to the lead or to whom the agent names; the next turn begins with what the agent says, or
 // with what it is given.
 func TestOneIdleNotificationATurn(t *testing.T) {
 	t.Parallel()
-	f := newTeam(t)
+	f := enginetest.NewTeam(t)
 	told := func() string {
-		return f.rows(`SELECT count(*) FROM agent_message WHERE message_type = 'idle_notification'`)[0]
+		return f.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'idle_notification'`)[0]
 	}
 	end := func(agent, lead string) teams.TurnEnded {
 		t.Helper()
@@ -33,28 +35,28 @@ func TestOneIdleNotificationATurn(t *testing.T) {
 		}
 		return ended
 	}
-	want(t, "lead", end("dev", "").Lead, "lead")
+	want.Equal(t, "lead", end("dev", "").Lead, "lead")
 	end("dev", "")
-	want(t, "told after two ends of one turn", told(), "1")
-	if _, err := f.say("dev", "tester"); err != nil {
+	want.Equal(t, "told after two ends of one turn", told(), "1")
+	if _, err := f.Say("dev", "tester"); err != nil {
 		t.Fatal(err)
 	}
 	end("dev", "tester")
-	wantRows(t, f.rows(`SELECT sender, recipient FROM agent_message WHERE message_type = 'idle_notification' ORDER BY seq`), "dev lead", "dev tester")
-	if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: session, Agent: "dev"}, true); err != nil {
+	want.Rows(t, f.Rows(`SELECT sender, recipient FROM agent_message WHERE message_type = 'idle_notification' ORDER BY seq`), "dev lead", "dev tester")
+	if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: enginetest.Session, Agent: "dev"}, true); err != nil {
 		t.Fatal(err)
 	}
 	end("dev", "")
-	want(t, "told after three turns", told(), "3")
-	want(t, "the lead's own turn tells", end("lead", "").Lead, "")
-	want(t, "told after the lead's turn", told(), "3")
-	want(t, "the lead's presence", f.presence("lead"), "idle")
-	if _, err := f.say("dev", "lead"); err != nil {
+	want.Equal(t, "told after three turns", told(), "3")
+	want.Equal(t, "the lead's own turn tells", end("lead", "").Lead, "")
+	want.Equal(t, "told after the lead's turn", told(), "3")
+	want.Equal(t, "the lead's presence", f.Presence("lead"), "idle")
+	if _, err := f.Say("dev", "lead"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := teams.EndTurn(t.Context(), f.Ledger, "nobody", idleNotice("dev"))
-	wantCode(t, err, orchestrator.UnknownRecipient)
-	want(t, "presence after a refused end", f.presence("dev"), "working")
+	want.Code(t, err, orchestrator.UnknownRecipient)
+	want.Equal(t, "presence after a refused end", f.Presence("dev"), "working")
 
 	done := make(chan error, 8)
 	for range cap(done) {
@@ -68,18 +70,18 @@ func TestOneIdleNotificationATurn(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want(t, "told after eight ends at once", told(), "4")
+	want.Equal(t, "told after eight ends at once", told(), "4")
 }
 
 // Sessions are teams of their own: who has stopped in one works in another.
 func TestTeamsOfSessionsAreApart(t *testing.T) {
 	t.Parallel()
-	f := newTeam(t)
-	if _, err := f.reply(f.Engine, orchestrator.Shutdown, f.mustAsk(orchestrator.Shutdown, "lead", "dev").RequestID, true, "dev", "lead"); err != nil {
+	f := enginetest.NewTeam(t)
+	if _, err := f.Reply(f.Engine, orchestrator.Shutdown, f.MustAsk(orchestrator.Shutdown, "lead", "dev").RequestID, true, "dev", "lead"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ session, members, recipients string }{
-		{session, "lead,dev,tester", "tester"},
+		{enginetest.Session, "lead,dev,tester", "tester"},
 		{"elsewhere", "dev,lead,outsider,tester", "dev,outsider,tester"}, // no group of that name: everybody known
 	} {
 		sent, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "lead", Recipient: teams.Teammates, Type: "message", SessionID: c.session})
@@ -87,7 +89,7 @@ func TestTeamsOfSessionsAreApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		recipients := slices.Clone(sent.Recipients)
-		want(t, "recipients in "+c.session, strings.Join(sorted(recipients), ","), strings.Join(sorted(strings.Split(c.recipients, ",")), ","))
+		want.Equal(t, "recipients in "+c.session, strings.Join(sorted(recipients), ","), strings.Join(sorted(strings.Split(c.recipients, ",")), ","))
 		members, err := teams.Get(t.Context(), f.Ledger, c.session)
 		if err != nil {
 			t.Fatal(err)
@@ -98,9 +100,9 @@ func TestTeamsOfSessionsAreApart(t *testing.T) {
 				continue
 			}
 			names = append(names, m.Name)
-			want(t, m.Name+" is the lead", m.Lead, i == 0)
+			want.Equal(t, m.Name+" is the lead", m.Lead, i == 0)
 		}
-		want(t, "members of "+c.session, strings.Join(sorted(names), ","), strings.Join(sorted(strings.Split(c.members, ",")), ","))
+		want.Equal(t, "members of "+c.session, strings.Join(sorted(names), ","), strings.Join(sorted(strings.Split(c.members, ",")), ","))
 	}
 }
 
@@ -112,35 +114,35 @@ func sorted(names []string) []string {
 // A rejection of a shutdown stops nobody, and another can follow. When all others have stopped a broadcast is refused.
 func TestRejectedShutdownAndEmptyBroadcast(t *testing.T) {
 	t.Parallel()
-	f := newTeam(t)
+	f := enginetest.NewTeam(t)
 	for _, approve := range []bool{false, true} {
 		for _, name := range []string{"dev", "tester"} {
-			if _, err := f.reply(f.Engine, orchestrator.Shutdown, f.mustAsk(orchestrator.Shutdown, "lead", name).RequestID, approve, name, "lead"); err != nil {
+			if _, err := f.Reply(f.Engine, orchestrator.Shutdown, f.MustAsk(orchestrator.Shutdown, "lead", name).RequestID, approve, name, "lead"); err != nil {
 				t.Fatal(err)
 			}
-			want(t, name+"'s presence", f.presence(name), map[bool]string{false: "working", true: "stopped"}[approve])
+			want.Equal(t, name+"'s presence", f.Presence(name), map[bool]string{false: "working", true: "stopped"}[approve])
 		}
 	}
-	_, err := f.say("lead", teams.Teammates)
-	wantCode(t, err, orchestrator.InvalidParams)
+	_, err := f.Say("lead", teams.Teammates)
+	want.Code(t, err, orchestrator.InvalidParams)
 }
 
 // The approval of a plan ends the plan mode of who asked, a rejection does not.
 func TestApprovedPlanEndsPlanMode(t *testing.T) {
 	t.Parallel()
-	f := newTeam(t)
-	f.add(agents.Update{Name: "dev", PlanModeRequired: new(true)})
-	f.add(agents.Update{Name: "lead", PlanModeRequired: new(true)})
+	f := enginetest.NewTeam(t)
+	f.Add(agents.Update{Name: "dev", PlanModeRequired: new(true)})
+	f.Add(agents.Update{Name: "lead", PlanModeRequired: new(true)})
 	required := `SELECT group_concat(name) FROM (SELECT name FROM agents WHERE plan_mode_required ORDER BY name)`
 	for _, c := range []struct {
 		approve bool
 		left    string
 	}{{false, "dev,lead"}, {true, "lead"}} {
-		id := f.mustAsk(orchestrator.PlanApproval, "dev", "lead").RequestID
-		if _, err := f.reply(f.Engine, orchestrator.PlanApproval, id, c.approve, "lead", "dev"); err != nil {
+		id := f.MustAsk(orchestrator.PlanApproval, "dev", "lead").RequestID
+		if _, err := f.Reply(f.Engine, orchestrator.PlanApproval, id, c.approve, "lead", "dev"); err != nil {
 			t.Fatal(err)
 		}
-		wantRows(t, f.rows(required), c.left)
+		want.Rows(t, f.Rows(required), c.left)
 	}
 }
 
@@ -148,10 +150,10 @@ func TestApprovedPlanEndsPlanMode(t *testing.T) {
 // reaches the team that is set, and nobody else who is known.
 func TestLeadOfATeam(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := enginetest.New(t)
 	for _, name := range []string{"first", "second", "third", "outsider"} {
-		f.clock.advance(time.Second)
-		f.add(agents.Update{Name: name})
+		f.Clock.Advance(time.Second)
+		f.Add(agents.Update{Name: name})
 	}
 	lead := func(session, name string) {
 		t.Helper()
@@ -168,36 +170,36 @@ func TestLeadOfATeam(t *testing.T) {
 				leads = append(leads, m.Name)
 			}
 		}
-		want(t, "lead of "+session, strings.Join(leads, " "), name)
+		want.Equal(t, "lead of "+session, strings.Join(leads, " "), name)
 	}
 	set := func(members ...string) {
 		t.Helper()
-		if _, err := agents.SetGroup(t.Context(), f.Ledger, session, members); err != nil {
+		if _, err := agents.SetGroup(t.Context(), f.Ledger, enginetest.Session, members); err != nil {
 			t.Fatal(err)
 		}
 	}
 	lead("elsewhere", "first")
 	set("third", "second", "first")
-	lead(session, "third")
-	f.add(agents.Update{Name: "second", Role: new("Team-lead")})
-	lead(session, "second")
+	lead(enginetest.Session, "third")
+	f.Add(agents.Update{Name: "second", Role: new("Team-lead")})
+	lead(enginetest.Session, "second")
 	lead("elsewhere", "second")
-	f.add(agents.Update{Name: "team-lead"})
-	lead(session, "second") // it is of another team
+	f.Add(agents.Update{Name: "team-lead"})
+	lead(enginetest.Session, "second") // it is of another team
 	lead("elsewhere", "team-lead")
 	set("third", "second", "first", "team-lead")
-	lead(session, "team-lead")
+	lead(enginetest.Session, "team-lead")
 
-	sent, err := f.say("first", teams.Teammates)
+	sent, err := f.Say("first", teams.Teammates)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "recipients", strings.Join(sent.Recipients, " "), "team-lead third second")
-	if sent, err = f.say("outsider", teams.Teammates); err != nil {
+	want.Equal(t, "recipients", strings.Join(sent.Recipients, " "), "team-lead third second")
+	if sent, err = f.Say("outsider", teams.Teammates); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "recipients of one from outside", strings.Join(sent.Recipients, " "), "team-lead third second first")
+	want.Equal(t, "recipients of one from outside", strings.Join(sent.Recipients, " "), "team-lead third second first")
 	set()
-	_, err = f.say("first", teams.Teammates)
-	wantCode(t, err, orchestrator.InvalidParams)
+	_, err = f.Say("first", teams.Teammates)
+	want.Code(t, err, orchestrator.InvalidParams)
 }

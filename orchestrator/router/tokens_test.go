@@ -10,14 +10,16 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // A token is known until it expires, is revoked, or its agent is removed, each at once and in every process; and never by
 // anything but the whole of it.
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	other := f.open()
+	f := enginetest.New(t, "a", "b")
+	other := f.Open()
 	issue := func(agent string, admin bool, lifetime time.Duration) string {
 		t.Helper()
 		secret, token, err := agents.IssueToken(t.Context(), f.Ledger, agent, admin, lifetime)
@@ -36,25 +38,25 @@ func TestTokens(t *testing.T) {
 		t.Helper()
 		for _, r := range []*delivery.Engine{f.Engine, other} {
 			token, err := agents.Authenticate(t.Context(), r.Ledger, secret)
-			wantCode(t, err, orchestrator.Unauthenticated)
+			want.Code(t, err, orchestrator.Unauthenticated)
 			if token != (agents.Token{}) {
 				t.Errorf("%s: refused, and answered with %+v", what, token)
 			}
-			want(t, what, err.Error(), why.Error()) // the same for all, so that it tells nothing
+			want.Equal(t, what, err.Error(), why.Error()) // the same for all, so that it tells nothing
 		}
 	}
 	forever, hour, kept, admin := issue("a", false, 0), issue("a", false, time.Hour), issue("b", false, 0), issue("newcomer", true, 0)
 	for what, secret := range map[string]string{
 		"nothing": "", "a prefix": "mailroom_", "one letter less": forever[:len(forever)-1], "one more": forever + "A",
-		"without its prefix": strings.TrimPrefix(forever, "mailroom_"), "its id": f.rowsOfTokens()[0], "very long": "mailroom_" + strings.Repeat("A", 1<<20),
+		"without its prefix": strings.TrimPrefix(forever, "mailroom_"), "its id": rowsOfTokens(f)[0], "very long": "mailroom_" + strings.Repeat("A", 1<<20),
 	} {
 		refused(what, secret)
 	}
-	f.clock.advance(time.Hour - time.Millisecond)
+	f.Clock.Advance(time.Hour - time.Millisecond)
 	if _, err := agents.Authenticate(t.Context(), f.Ledger, hour); err != nil {
 		t.Errorf("a moment before it expires: %v", err)
 	}
-	f.clock.advance(time.Millisecond)
+	f.Clock.Advance(time.Millisecond)
 	refused("expired", hour)
 	if n, err := agents.RevokeTokens(t.Context(), other.Ledger, "A"); err != nil || n != 2 {
 		t.Errorf("revoked %d, %v", n, err)
@@ -67,20 +69,20 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("of an agent that was removed", kept)
-	f.add(agents.Update{Name: "b"})
+	f.Add(agents.Update{Name: "b"})
 	refused("of an agent that was added anew", kept)
 	if _, err := agents.Authenticate(t.Context(), f.Ledger, admin); err != nil {
 		t.Errorf("the one of nobody's: %v", err)
 	}
-	f.neverStored(forever, hour, kept, admin)
+	neverStored(f, forever, hour, kept, admin)
 }
 
 // rowsOfTokens lists the ids of the tokens.
-func (f *fixture) rowsOfTokens() (ids []string) {
-	f.t.Helper()
-	tokens, err := agents.Tokens(f.t.Context(), f.Ledger, "")
+func rowsOfTokens(f *enginetest.Fixture) (ids []string) {
+	f.T.Helper()
+	tokens, err := agents.Tokens(f.T.Context(), f.Ledger, "")
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	for _, token := range tokens {
 		ids = append(ids, token.ID)
@@ -89,11 +91,11 @@ func (f *fixture) rowsOfTokens() (ids []string) {
 }
 
 // neverStored fails if a secret stands in any file beside the database, or an audit query can read the tokens' table.
-func (f *fixture) neverStored(secrets ...string) {
-	f.t.Helper()
-	files, err := filepath.Glob(f.path + "*")
+func neverStored(f *enginetest.Fixture, secrets ...string) {
+	f.T.Helper()
+	files, err := filepath.Glob(f.Path + "*")
 	if err != nil || len(files) == 0 {
-		f.t.Fatal(files, err)
+		f.T.Fatal(files, err)
 	}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
@@ -102,19 +104,19 @@ func (f *fixture) neverStored(secrets ...string) {
 		}
 		for _, secret := range secrets {
 			if strings.Contains(string(content), strings.TrimPrefix(secret, "mailroom_")) {
-				f.t.Errorf("%s holds a token", file)
+				f.T.Errorf("%s holds a token", file)
 			}
 		}
 	}
-	if table, err := f.Query(f.t.Context(), `SELECT * FROM tokens`, 1); err == nil {
-		f.t.Errorf("an audit query can read the tokens: %v", table)
+	if table, err := f.Query(f.T.Context(), `SELECT * FROM tokens`, 1); err == nil {
+		f.T.Errorf("an audit query can read the tokens: %v", table)
 	}
 }
 
 // What cannot be issued says why.
 func TestTokensThatAreRefused(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
+	f := enginetest.New(t, "a")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "team", []string{"a"}); err != nil {
 		t.Fatal(err)
 	}
@@ -123,26 +125,26 @@ func TestTokensThatAreRefused(t *testing.T) {
 		lifetime time.Duration
 	}{{"team", 0}, {"system", 0}, {"no name", 0}, {"", 0}, {"a", -time.Second}, {"a", 3651 * 24 * time.Hour}} {
 		_, _, err := agents.IssueToken(t.Context(), f.Ledger, c.agent, false, c.lifetime)
-		wantCode(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 	}
-	want(t, "tokens", len(f.rowsOfTokens()), 0)
+	want.Equal(t, "tokens", len(rowsOfTokens(f)), 0)
 }
 
 // No token speaks as the operator or the user: none is issued, and one from before the name was reserved is refused.
 func TestNoTokenForABuiltInName(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "boss")
+	f := enginetest.New(t, "boss")
 	secret, _, err := agents.IssueToken(t.Context(), f.Ledger, "boss", true, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"operator", "Operator", "user"} {
 		_, _, err := agents.IssueToken(t.Context(), f.Ledger, name, false, 0)
-		wantCode(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 	}
-	if _, err := openPlain(t, f.path).Exec(`UPDATE tokens SET agent = 'operator'`); err != nil {
+	if _, err := enginetest.Plain(t, f.Path).Exec(`UPDATE tokens SET agent = 'operator'`); err != nil {
 		t.Fatal(err)
 	}
 	_, err = agents.Authenticate(t.Context(), f.Ledger, secret)
-	wantCode(t, err, orchestrator.Unauthenticated)
+	want.Code(t, err, orchestrator.Unauthenticated)
 }

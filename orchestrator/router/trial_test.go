@@ -7,6 +7,8 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 )
 
@@ -14,9 +16,9 @@ import (
 // left to the next run.
 func TestFailedTrialsAreNoDeadLetters(t *testing.T) {
 	t.Parallel()
-	f, _ := phoneFixture(t, 1)
-	f.addWired("w")
-	f.wire.set(failing("down"))
+	f, _ := enginetest.NewPhones(t, 1)
+	f.AddWired("w")
+	f.Wire.Set(enginetest.Failing("down"))
 	trials, err := delivery.TryTransports(t.Context(), f.Ledger)
 	if err != nil {
 		t.Fatal(err)
@@ -25,19 +27,19 @@ func TestFailedTrialsAreNoDeadLetters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, max_retries)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, max_retries)
 		VALUES ('left', 'system', 'w', 'transport_test', '{}', 'pending', 'pending', 0)`)
-	f.deliver()
+	f.Deliver()
 	failed := []string{"left"}
 	for _, trial := range append(trials, devices...) {
 		if !trial.Delivered {
 			failed = append(failed, trial.MessageID)
 		}
 	}
-	want(t, "trials that failed", len(failed), 3)
+	want.Equal(t, "trials that failed", len(failed), 3)
 	for _, id := range failed {
-		want(t, "status", f.message(id).Status, orchestrator.Cancelled)
-		wantRows(t, f.rows(`SELECT event, error LIKE '%down' FROM message_trace WHERE message_id = ? AND event NOT IN ('created','claimed')`, id),
+		want.Equal(t, "status", f.Message(id).Status, orchestrator.Cancelled)
+		want.Rows(t, f.Rows(`SELECT event, error LIKE '%down' FROM message_trace WHERE message_id = ? AND event NOT IN ('created','claimed')`, id),
 			"attempt_failed 1", "cancelled 1")
 		why, err := overview.Why(t.Context(), f.Ledger, id)
 		if err != nil || !strings.Contains(why[0].Rule, "taken back: a test message of mailroom doctor: down") {
@@ -45,9 +47,9 @@ func TestFailedTrialsAreNoDeadLetters(t *testing.T) {
 		}
 	}
 	_, dead, err := messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 1})
-	want(t, "dead letters", dead, 0)
+	want.Equal(t, "dead letters", dead, 0)
 	if err != nil {
 		t.Error(err)
 	}
-	want(t, "reports to senders", len(f.rows(`SELECT 1 FROM agent_message WHERE message_type = 'error_report'`)), 0)
+	want.Equal(t, "reports to senders", len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'error_report'`)), 0)
 }

@@ -14,6 +14,8 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/router"
@@ -101,10 +103,10 @@ func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 			made(t, openWith(t, path, t.TempDir()))
 			return path
 		}, elsewhere},
-		"of an older version": {func(t *testing.T, _ string) string { return oldVersion(t, 4) }, elsewhere},
+		"of an older version": {func(t *testing.T, _ string) string { return enginetest.OldVersion(t, 4) }, elsewhere},
 		"the document's table": {func(t *testing.T, _ string) string {
 			path := filepath.Join(t.TempDir(), "mailroom.db")
-			if _, err := openPlain(t, path).Exec(documentTable); err != nil {
+			if _, err := enginetest.Plain(t, path).Exec(enginetest.DocumentTable); err != nil {
 				t.Fatal(err)
 			}
 			return path
@@ -122,7 +124,7 @@ func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 		"without an id": {func(t *testing.T, folder string) string {
 			path := filepath.Join(t.TempDir(), "mailroom.db")
 			made(t, openWith(t, path, folder))
-			if _, err := openPlain(t, path).Exec(`DELETE FROM settings WHERE key = 'database.id'`); err != nil {
+			if _, err := enginetest.Plain(t, path).Exec(`DELETE FROM settings WHERE key = 'database.id'`); err != nil {
 				t.Fatal(err)
 			}
 			return path
@@ -140,7 +142,7 @@ func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 			if _, err := schedules.SetTrusted(t.Context(), r.Ledger, true); err != nil {
 				t.Fatal(err)
 			}
-			want(t, "trusted, it says", reasonOf(t, r), "")
+			want.Equal(t, "trusted, it says", reasonOf(t, r), "")
 			entries, err := os.ReadDir(folder)
 			if err != nil || len(entries) == 0 {
 				t.Fatalf("%d files, %v", len(entries), err)
@@ -175,22 +177,22 @@ func TestTrustThatCannotBeKept(t *testing.T) {
 			t.Errorf("%s: it is trusted", name)
 		}
 		_, err := schedules.SetTrusted(t.Context(), r.Ledger, true)
-		wantCode(t, err, orchestrator.Unavailable)
+		want.Code(t, err, orchestrator.Unavailable)
 	}
 }
 
 // stranger is a database that came from elsewhere, opened by two processes of this user, the second as f.Engine.
-func stranger(t *testing.T) (f *fixture, first *delivery.Engine) {
+func stranger(t *testing.T) (f *enginetest.Fixture, first *delivery.Engine) {
 	t.Helper()
-	f = newFixture(t, "a", "b")
-	f.addWired("out")
-	f.addWired("down")
+	f = enginetest.New(t, "a", "b")
+	f.AddWired("out")
+	f.AddWired("down")
 	target, fallback := "wire:gone", "jsonl:"+filepath.Join(t.TempDir(), "fallback.jsonl")
-	f.add(agents.Update{Name: "spare", Deliver: &target, Fallback: &fallback})
-	f.add(agents.Update{Name: "b", Fallback: &fallback})
-	f.sql(`UPDATE agents SET disabled = 'since then' WHERE name = 'spare'`)
-	f.trust = &ledger.Trust{Folder: t.TempDir()}
-	first, f.Engine = f.open(), f.open()
+	f.Add(agents.Update{Name: "spare", Deliver: &target, Fallback: &fallback})
+	f.Add(agents.Update{Name: "b", Fallback: &fallback})
+	f.SQL(`UPDATE agents SET disabled = 'since then' WHERE name = 'spare'`)
+	f.Trust = &ledger.Trust{Folder: t.TempDir()}
+	first, f.Engine = f.Open(), f.Open()
 	return f, first
 }
 
@@ -200,17 +202,17 @@ func stranger(t *testing.T) (f *fixture, first *delivery.Engine) {
 func TestUntrustedDatabaseStaysInside(t *testing.T) {
 	t.Parallel()
 	f, first := stranger(t)
-	f.sql(`CREATE TRIGGER no BEFORE INSERT ON agent_inbox WHEN new.message_id = 'refused' BEGIN SELECT RAISE(ABORT, 'no'); END`)
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('refused', 'a', 'b', '1'), ('marked', 'a', 'a', '1'), ('late', 'a', 'down', '1')`)
-	ids := []string{f.send("a", "out"), f.send("a", "spare"), f.send("a", orchestrator.User), f.send("a", "b")}
-	want(t, "delivered", f.deliver().Delivered, 2) // marked has no mark yet
-	f.sql(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', delivery_marks = '{"wire:x":"there"}' WHERE message_id = 'marked'`)
-	f.sql(`UPDATE agent_message SET status = 'retry', traced_status = 'retry', next_attempt_at = '2026-01-01T00:00:00.000Z' WHERE message_id = 'late'`)
+	f.SQL(`CREATE TRIGGER no BEFORE INSERT ON agent_inbox WHEN new.message_id = 'refused' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('refused', 'a', 'b', '1'), ('marked', 'a', 'a', '1'), ('late', 'a', 'down', '1')`)
+	ids := []string{f.Send("a", "out"), f.Send("a", "spare"), f.Send("a", orchestrator.User), f.Send("a", "b")}
+	want.Equal(t, "delivered", f.Deliver().Delivered, 2) // marked has no mark yet
+	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', delivery_marks = '{"wire:x":"there"}' WHERE message_id = 'marked'`)
+	f.SQL(`UPDATE agent_message SET status = 'retry', traced_status = 'retry', next_attempt_at = '2026-01-01T00:00:00.000Z' WHERE message_id = 'late'`)
 	for range 3 {
-		want(t, "delivered, and failed", len(f.deliver().Summary), 0)
+		want.Equal(t, "delivered, and failed", len(f.Deliver().Summary), 0)
 	}
-	want(t, "attempts outside", len(f.wire.ids())+len(f.user.ids()), 0)
-	wantRows(t, f.rows(`SELECT message_id, status, retry_count, lease_token = '' FROM agent_message WHERE recipient <> 'b' AND status <> 'delivered' AND sender = 'a' AND message_id < 'msg' ORDER BY 1`),
+	want.Equal(t, "attempts outside", len(f.Wire.IDs())+len(f.User.IDs()), 0)
+	want.Rows(t, f.Rows(`SELECT message_id, status, retry_count, lease_token = '' FROM agent_message WHERE recipient <> 'b' AND status <> 'delivered' AND sender = 'a' AND message_id < 'msg' ORDER BY 1`),
 		"late retry 0 1", "marked pending 0 1")
 	state, err := overview.Status(t.Context(), f.Ledger)
 	if err != nil {
@@ -235,22 +237,22 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 		t.Errorf("sessions: %v %v", list, err)
 	}
 	_, _, err = questions.StartPairing(t.Context(), f.Ledger)
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 	reasons, err := overview.Why(t.Context(), f.Ledger, ids[0])
 	if err != nil || !strings.Contains(reasons[0].Rule, ledger.NotTrusted) {
 		t.Errorf("why: %+v %v", reasons, err)
 	}
 
-	f.sql(`DROP TRIGGER no`)
+	f.SQL(`DROP TRIGGER no`)
 	if _, err := schedules.SetTrusted(t.Context(), first.Ledger, true); err != nil {
 		t.Fatal(err)
 	}
-	f.deliver()
+	f.Deliver()
 	for _, id := range append(ids, "marked", "late", "refused") {
-		want(t, "the status of "+id+" once it is trusted", f.message(id).Status, orchestrator.Delivered)
+		want.Equal(t, "the status of "+id+" once it is trusted", f.Message(id).Status, orchestrator.Delivered)
 	}
-	if len(f.wire.ids()) == 0 || len(f.user.ids()) != 1 {
-		t.Errorf("%v went out, %v to the user", f.wire.ids(), f.user.ids())
+	if len(f.Wire.IDs()) == 0 || len(f.User.IDs()) != 1 {
+		t.Errorf("%v went out, %v to the user", f.Wire.IDs(), f.User.IDs())
 	}
 }
 
@@ -258,8 +260,8 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 func TestUntrustedSchedules(t *testing.T) {
 	t.Parallel()
 	f, _ := stranger(t)
-	f.sql(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ('own', '@every 1s', 'backup', '{"file":"/x"}', '')`)
-	f.sql(`UPDATE schedules SET command = 'backup' WHERE name = 'clear_old'`)
+	f.SQL(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ('own', '@every 1s', 'backup', '{"file":"/x"}', '')`)
+	f.SQL(`UPDATE schedules SET command = 'backup' WHERE name = 'clear_old'`)
 	names := func() string {
 		t.Helper()
 		list, _, err := schedules.Runnable(t.Context(), f.Ledger)
@@ -272,11 +274,11 @@ func TestUntrustedSchedules(t *testing.T) {
 		}
 		return strings.Join(names, " ")
 	}
-	want(t, "schedules", names(), "checkpoint clear_traces deliver_all deliver_on_doorbell")
+	want.Equal(t, "schedules", names(), "checkpoint clear_traces deliver_all deliver_on_doorbell")
 	if _, err := schedules.SetTrusted(t.Context(), f.Ledger, true); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "schedules once it is trusted", names(), "checkpoint clear_old clear_traces deliver_all deliver_on_doorbell own")
+	want.Equal(t, "schedules once it is trusted", names(), "checkpoint clear_old clear_traces deliver_all deliver_on_doorbell own")
 }
 
 // A backup of the database itself is trusted as it was; one of another brings what somebody else wrote.
@@ -309,19 +311,19 @@ func TestRestoredFromElsewhereIsNotTrusted(t *testing.T) {
 // and tables with effects are refused there. The triggers of our own views need none.
 func TestTriggersOfStrangersStayInside(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
+	f := enginetest.New(t, "a")
 	for _, statement := range []string{
 		`CREATE TRIGGER bad AFTER INSERT ON agent_message BEGIN SELECT load_extension('/tmp/x'); END`,
 		`CREATE TRIGGER bad AFTER INSERT ON agent_message BEGIN SELECT count(*) FROM pragma_database_list; END`,
 	} {
-		f.sql(statement)
+		f.SQL(statement)
 		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "a", Type: "note", Payload: []byte("1")})
 		if err == nil || !strings.Contains(err.Error(), "unsafe use of") {
 			t.Errorf("%s: %v", statement, err)
 		}
-		f.sql(`DROP TRIGGER bad`)
+		f.SQL(`DROP TRIGGER bad`)
 	}
-	strict := openPlain(t, f.path)
+	strict := enginetest.Plain(t, f.Path)
 	strict.SetMaxOpenConns(1)
 	for _, statement := range []string{
 		`PRAGMA trusted_schema = OFF`, `INSERT INTO a_inbox (message_id, payload) VALUES ('m', '1')`, `DELETE FROM a_inbox`,

@@ -15,48 +15,29 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/teams"
 )
 
-// person is the transport of the user as a test has it: what is sent back is up to the test.
-type person struct {
-	*scripted
-	back func(ctx context.Context, l *ledger.Ledger) error
-}
-
-// of is the transport of one router.
-func (p *person) of(l *ledger.Ledger) orchestrator.Transport { return personOf{p, l} }
-
-type personOf struct {
-	*person
-	ledger *ledger.Ledger
-}
-
-func (p personOf) Return(ctx context.Context) error {
-	if p.back == nil {
-		return nil
-	}
-	return p.back(ctx, p.ledger)
-}
-
 // A message to the user is delivered through the person's transport; one that asks needs a phone.
 func TestMessagesToTheUser(t *testing.T) {
 	t.Parallel()
-	f, _ := phoneFixture(t, 0)
+	f, _ := enginetest.NewPhones(t, 0)
 	for _, asking := range []string{"QUERY", "question", "plan_approval_request", "shutdown_request"} {
 		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "User", Type: asking, Payload: []byte(`{}`)})
-		wantCode(t, err, orchestrator.Unavailable)
+		want.Code(t, err, orchestrator.Unavailable)
 	}
-	id := f.send("builder", "user")
-	f.deliver()
-	if got := f.user.ids(); len(got) != 1 || got[0] != id || f.message(id).Status != orchestrator.Delivered {
-		t.Errorf("%q, %+v", got, f.message(id))
+	id := f.Send("builder", "user")
+	f.Deliver()
+	if got := f.User.IDs(); len(got) != 1 || got[0] != id || f.Message(id).Status != orchestrator.Delivered {
+		t.Errorf("%q, %+v", got, f.Message(id))
 	}
 	_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "user", Limit: 1})
-	wantCode(t, err, orchestrator.PermissionDenied)
+	want.Code(t, err, orchestrator.PermissionDenied)
 	for _, forge := range []func() error{
 		func() error {
 			_, err := messages.Send(ledger.WithIdentity(t.Context(), "user"), f.Ledger, orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "RESULT", Payload: []byte(`{}`)})
@@ -71,18 +52,18 @@ func TestMessagesToTheUser(t *testing.T) {
 			return err
 		},
 	} {
-		wantCode(t, forge(), orchestrator.UnknownSender)
+		want.Code(t, forge(), orchestrator.UnknownSender)
 	}
 }
 
 // The answer of a question that a message asked goes back once, whatever becomes of the process that sends it.
 func TestAnswersGoBack(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
-	f.deliver()
-	q := f.question(ids, func(d *questions.Draft) { d.MessageID = id })
-	again := f.question(ids, func(d *questions.Draft) { d.MessageID = id })
+	f, ids := enginetest.NewPhones(t, 1)
+	id := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.Deliver()
+	q := f.Question(ids, func(d *questions.Draft) { d.MessageID = id })
+	again := f.Question(ids, func(d *questions.Draft) { d.MessageID = id })
 	if again.ID != q.ID {
 		t.Errorf("one message made two questions: %s and %s", q.ID, again.ID)
 	}
@@ -90,7 +71,7 @@ func TestAnswersGoBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	f.user.back = func(ctx context.Context, l *ledger.Ledger) error {
+	f.User.Back = func(ctx context.Context, l *ledger.Ledger) error {
 		calls++
 		list, err := questions.Unreturned(ctx, l, "")
 		if err != nil || len(list) != 1 || list[0].ID != q.ID {
@@ -104,10 +85,10 @@ func TestAnswersGoBack(t *testing.T) {
 		}
 		return nil
 	}
-	f.deliver()
-	f.deliver()
-	want(t, "calls", calls, 1)
-	wantRows(t, f.rows(`SELECT sender, recipient, message_type, status FROM agent_message WHERE reply_to = ?`, id), "user builder RESULT delivered")
+	f.Deliver()
+	f.Deliver()
+	want.Equal(t, "calls", calls, 1)
+	want.Rows(t, f.Rows(`SELECT sender, recipient, message_type, status FROM agent_message WHERE reply_to = ?`, id), "user builder RESULT delivered")
 	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.ReturnedAt == "" {
 		t.Errorf("%+v", got)
 	}
@@ -116,10 +97,10 @@ func TestAnswersGoBack(t *testing.T) {
 // Who reads an answer before it goes back keeps nobody from getting it, and one that cannot go back says so.
 func TestReadAnswersGoBack(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
-	f.deliver()
-	q := f.question(ids, func(d *questions.Draft) { d.MessageID = id })
+	f, ids := enginetest.NewPhones(t, 1)
+	id := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.Deliver()
+	q := f.Question(ids, func(d *questions.Draft) { d.MessageID = id })
 	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
 		t.Fatal(err)
 	}
@@ -136,32 +117,32 @@ func TestReadAnswersGoBack(t *testing.T) {
 	if err := questions.ReplyAsUser(t.Context(), f.Ledger, reply); err != nil {
 		t.Fatal(err)
 	}
-	wantRows(t, f.rows(`SELECT event FROM message_trace WHERE message_id = ? AND error LIKE '%did not go back%msg-none%'`, q.ID), "failed")
+	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? AND error LIKE '%did not go back%msg-none%'`, q.ID), "failed")
 }
 
 // What the user was told is told: neither a push nor a message to the user expires because nobody read it in the table.
 func TestTellingDoesNotExpire(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.TTL = time.Hour })
-	q := f.question(ids)
-	f.pushes()
-	f.clock.advance(30 * time.Minute)
+	f, ids := enginetest.NewPhones(t, 1)
+	id := f.Send("builder", "user", func(d *orchestrator.Draft) { d.TTL = time.Hour })
+	q := f.Question(ids)
+	f.Pushes()
+	f.Clock.Advance(30 * time.Minute)
 	if _, err := questions.Cancel(t.Context(), f.Ledger, q.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	f.pushes()
-	f.clock.advance(48 * time.Hour)
-	f.deliver()
-	want(t, "the message", f.message(id).Status, orchestrator.Delivered)
-	wantRows(t, f.rows(`SELECT status, count(*) FROM agent_message WHERE message_type = 'push' GROUP BY 1`), "delivered 2")
-	wantRows(t, f.rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report'`), "0")
+	f.Pushes()
+	f.Clock.Advance(48 * time.Hour)
+	f.Deliver()
+	want.Equal(t, "the message", f.Message(id).Status, orchestrator.Delivered)
+	want.Rows(t, f.Rows(`SELECT status, count(*) FROM agent_message WHERE message_type = 'push' GROUP BY 1`), "delivered 2")
+	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report'`), "0")
 }
 
 // An agent in a loop does not ring a phone without end.
 func TestAlertsAreBounded(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "builder", "reviewer")
+	f := enginetest.New(t, "builder", "reviewer")
 	tell := func(sender string) error {
 		id, err := questions.NewSignalID(f.Ledger, "a-")
 		if err != nil {
@@ -175,11 +156,11 @@ func TestAlertsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantCode(t, tell("builder"), orchestrator.Unavailable)
+	want.Code(t, tell("builder"), orchestrator.Unavailable)
 	if err := tell("reviewer"); err != nil {
 		t.Error(err)
 	}
-	f.clock.advance(time.Hour)
+	f.Clock.Advance(time.Hour)
 	if err := tell("builder"); err != nil {
 		t.Error(err)
 	}
@@ -188,8 +169,8 @@ func TestAlertsAreBounded(t *testing.T) {
 // The user's approval of a team's request counts as that of a teammate would, and makes nobody a member.
 func TestUserAnswersTheTeam(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	f.add(agents.Update{Name: "builder", PlanModeRequired: new(true)})
+	f, ids := enginetest.NewPhones(t, 1)
+	f.Add(agents.Update{Name: "builder", PlanModeRequired: new(true)})
 	sent, err := teams.Ask(t.Context(), f.Ledger, teams.Request{
 		Kind:  orchestrator.PlanApproval,
 		Draft: orchestrator.Draft{Sender: "builder", Recipient: "user", Type: orchestrator.PlanApprovalRequest, SessionID: "default"},
@@ -200,8 +181,8 @@ func TestUserAnswersTheTeam(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.deliver()
-	q := f.question(ids, func(d *questions.Draft) { d.MessageID = sent.MessageID })
+	f.Deliver()
+	q := f.Question(ids, func(d *questions.Draft) { d.MessageID = sent.MessageID })
 	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
 		t.Fatal(err)
 	}
@@ -212,12 +193,12 @@ func TestUserAnswersTheTeam(t *testing.T) {
 	if err := questions.ReplyAsUser(t.Context(), f.Ledger, reply); err != nil {
 		t.Fatal(err)
 	}
-	if a := f.agent("builder"); a.PlanModeRequired {
+	if a := f.Agent("builder"); a.PlanModeRequired {
 		t.Error("the plan was approved, and the agent must still have its plans approved")
 	}
-	wantRows(t, f.rows(`SELECT status FROM team_requests`), "approved")
-	wantRows(t, f.rows(`SELECT count(*) FROM presence WHERE agent = 'user'`), "0")
-	f.clock.advance(time.Second)
+	want.Rows(t, f.Rows(`SELECT status FROM team_requests`), "approved")
+	want.Rows(t, f.Rows(`SELECT count(*) FROM presence WHERE agent = 'user'`), "0")
+	f.Clock.Advance(time.Second)
 	if list, err := questions.Unreturned(t.Context(), f.Ledger, ""); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -227,15 +208,15 @@ func TestUserAnswersTheTeam(t *testing.T) {
 // request of a team gets a plain answer.
 func TestUserDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	first := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
-	second := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
-	f.deliver()
-	f.question(ids, func(d *questions.Draft) { d.MessageID = first })
-	plan := f.question(ids, func(d *questions.Draft) { d.MessageID, d.TTL = second, 2*time.Hour })
-	f.clock.advance(time.Hour)
-	f.deliver()
-	wantRows(t, f.rows(`SELECT recipient, payload ->> 'error', payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`),
+	f, ids := enginetest.NewPhones(t, 1)
+	first := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	second := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
+	f.Deliver()
+	f.Question(ids, func(d *questions.Draft) { d.MessageID = first })
+	plan := f.Question(ids, func(d *questions.Draft) { d.MessageID, d.TTL = second, 2*time.Hour })
+	f.Clock.Advance(time.Hour)
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'error', payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`),
 		"builder expired "+first)
 	if _, err := questions.Answer(t.Context(), f.Ledger, plan.ID, ids[0], "sealed"); err != nil {
 		t.Fatal(err)
@@ -247,16 +228,16 @@ func TestUserDoesNotAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantRows(t, f.rows(`SELECT sender, message_type FROM agent_message WHERE reply_to = ?`, second), "user plan_approval_response")
+	want.Rows(t, f.Rows(`SELECT sender, message_type FROM agent_message WHERE reply_to = ?`, second), "user plan_approval_response")
 }
 
 // A test push goes through the device's transport, once.
 func TestTryDevices(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 2)
-	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+	f, ids := enginetest.NewPhones(t, 2)
+	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
 		if a.Recipient == "device:"+ids[0] {
-			return failing("500")(t.Context(), a)
+			return enginetest.Failing("500")(t.Context(), a)
 		}
 		return []error{nil}
 	})
@@ -264,11 +245,11 @@ func TestTryDevices(t *testing.T) {
 	if err != nil || len(trials) != 2 || trials[0].Delivered == trials[1].Delivered {
 		t.Fatalf("%+v, %v", trials, err)
 	}
-	f.clock.advance(time.Hour)
-	if got := f.pushes(); len(got) != 1 {
+	f.Clock.Advance(time.Hour)
+	if got := f.Pushes(); len(got) != 1 {
 		t.Errorf("a test was repeated: %q", got)
 	}
-	if d := f.device(ids[0]); d.PushOutcome != "500" {
+	if d := device(f, ids[0]); d.PushOutcome != "500" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -276,9 +257,9 @@ func TestTryDevices(t *testing.T) {
 // A question has a story and an explanation under its id, with those of its pushes.
 func TestStoryOfAQuestion(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	q := f.question(ids)
-	f.pushes()
+	f, ids := enginetest.NewPhones(t, 1)
+	q := f.Question(ids)
+	f.Pushes()
 	reasons, err := overview.Why(t.Context(), f.Ledger, q.ID)
 	if err != nil || len(reasons) != 2 || !strings.Contains(reasons[0].Rule, "1 pushes, of which push services took 1") || !strings.Contains(reasons[1].Where, "push service") {
 		t.Fatalf("%+v, %v", reasons, err)
@@ -299,12 +280,12 @@ func TestStoryOfAQuestion(t *testing.T) {
 // What leads to the user and the user's devices is for nobody else.
 func TestAgentsAreNotPushedTo(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := enginetest.New(t)
 	for _, target := range []string{"person", "push:d-1", "ntfy:ntfy"} {
 		_, _, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "a", Deliver: &target})
-		wantCode(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 		_, _, err = agents.Add(t.Context(), f.Ledger, agents.Update{Name: "a", Fallback: &target})
-		wantCode(t, err, orchestrator.InvalidParams)
+		want.Code(t, err, orchestrator.InvalidParams)
 		if err != nil && !strings.Contains(err.Error(), "for agents") {
 			t.Error(err)
 		}
@@ -315,13 +296,13 @@ func TestAgentsAreNotPushedTo(t *testing.T) {
 // go back is reported.
 func TestAnswersThatAreHardToReturn(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	f.setting("hops.limit", "1")
-	first := f.send("builder", "reviewer")
-	f.deliver()
-	asked := f.send("reviewer", "user", func(d *orchestrator.Draft) { d.Type, d.ReplyTo = "QUERY", first })
-	plan := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
-	gone := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f, ids := enginetest.NewPhones(t, 1)
+	f.Set("hops.limit", "1")
+	first := f.Send("builder", "reviewer")
+	f.Deliver()
+	asked := f.Send("reviewer", "user", func(d *orchestrator.Draft) { d.Type, d.ReplyTo = "QUERY", first })
+	plan := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
+	gone := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
 	foreign, err := teams.Ask(t.Context(), f.Ledger, teams.Request{
 		Kind:    orchestrator.PlanApproval,
 		Draft:   orchestrator.Draft{Sender: "builder", Recipient: "reviewer", Type: orchestrator.PlanApprovalRequest, SessionID: "default"},
@@ -330,10 +311,10 @@ func TestAnswersThatAreHardToReturn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.deliver()
+	f.Deliver()
 	answered := func(message string, reply questions.UserReply) {
 		t.Helper()
-		q := f.question(ids, func(d *questions.Draft) { d.MessageID = message })
+		q := f.Question(ids, func(d *questions.Draft) { d.MessageID = message })
 		if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
 			t.Fatal(err)
 		}
@@ -348,49 +329,49 @@ func TestAnswersThatAreHardToReturn(t *testing.T) {
 		Team:  &teams.Reply{Kind: orchestrator.PlanApproval, RequestID: foreign.RequestID, Approve: true},
 	})
 	answered(gone, questions.UserReply{Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}})
-	wantRows(t, f.rows(`SELECT recipient, message_type FROM agent_message WHERE sender = 'user' ORDER BY seq`), "reviewer RESULT", "builder plan_approval_response")
-	wantRows(t, f.rows(`SELECT recipient, payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`), "builder "+gone)
-	wantRows(t, f.rows(`SELECT status FROM team_requests`), "open")
+	want.Rows(t, f.Rows(`SELECT recipient, message_type FROM agent_message WHERE sender = 'user' ORDER BY seq`), "reviewer RESULT", "builder plan_approval_response")
+	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`), "builder "+gone)
+	want.Rows(t, f.Rows(`SELECT status FROM team_requests`), "open")
 }
 
 // A question that ends while it is being pushed is not pushed again.
 func TestPushIsOverWithItsQuestion(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 2)
+	f, ids := enginetest.NewPhones(t, 2)
 	var q questions.Question
-	f.wire.set(func(_ context.Context, a orchestrator.Attempt) []error {
+	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
 		if a.Recipient != "device:"+ids[0] {
 			return []error{nil}
 		}
-		f.wire.set(nil)
+		f.Wire.Set(nil)
 		if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[1], "sealed"); err != nil {
 			t.Error(err)
 		}
-		return failing("500")(t.Context(), a)
+		return enginetest.Failing("500")(t.Context(), a)
 	})
-	q = f.question(ids)
-	f.pushes()
-	f.clock.advance(10 * time.Minute)
-	for _, line := range f.pushes() {
+	q = f.Question(ids)
+	f.Pushes()
+	f.Clock.Advance(10 * time.Minute)
+	for _, line := range f.Pushes() {
 		if strings.Contains(line, "question") {
 			t.Errorf("pushed again: %s", line)
 		}
 	}
-	wantRows(t, f.rows(`SELECT status, payload ->> 'kind' FROM agent_message WHERE recipient = ? ORDER BY seq`, "device:"+ids[0]), "cancelled question", "delivered ended")
+	want.Rows(t, f.Rows(`SELECT status, payload ->> 'kind' FROM agent_message WHERE recipient = ? ORDER BY seq`, "device:"+ids[0]), "cancelled question", "delivered ended")
 }
 
 // An agent with many questions hides none of another's.
 func TestQuestionsTakeTurns(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	f.add(agents.Update{Name: "third"})
+	f, ids := enginetest.NewPhones(t, 1)
+	f.Add(agents.Update{Name: "third"})
 	for _, asker := range []string{"builder", "reviewer"} {
 		for range 100 {
-			f.question(nil, func(d *questions.Draft) { d.Asker = asker })
+			f.Question(nil, func(d *questions.Draft) { d.Asker = asker })
 		}
 	}
-	last := f.question(nil, func(d *questions.Draft) { d.Asker = "third" })
-	list, _, err := questions.SignalsFor(t.Context(), f.Ledger, f.device(ids[0]))
+	last := f.Question(nil, func(d *questions.Draft) { d.Asker = "third" })
+	list, _, err := questions.SignalsFor(t.Context(), f.Ledger, device(f, ids[0]))
 	if err != nil || len(list) != 200 || !slices.ContainsFunc(list, func(q questions.Question) bool { return q.ID == last.ID }) {
 		t.Errorf("%d questions, %v", len(list), err)
 	}
@@ -399,13 +380,13 @@ func TestQuestionsTakeTurns(t *testing.T) {
 // A restore brings back neither a device that was revoked meanwhile nor a question that has ended.
 func TestRestoreAndDevices(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 2)
-	d, token := f.paired("lost")
+	f, ids := enginetest.NewPhones(t, 2)
+	d, token := f.Pair("lost")
 	if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil {
 		t.Fatal(err)
 	}
-	ended, open := f.question(ids), f.question(ids)
-	f.pushes()
+	ended, open := f.Question(ids), f.Question(ids)
+	f.Pushes()
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	if _, err := f.BackupTo(t.Context(), backup, false); err != nil {
 		t.Fatal(err)
@@ -421,21 +402,21 @@ func TestRestoreAndDevices(t *testing.T) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	_, err = questions.DeviceOfToken(t.Context(), f.Ledger, token)
-	wantCode(t, err, orchestrator.Unauthenticated)
-	want(t, "the lost one", f.device(d.ID).State, questions.DeviceRevoked)
-	want(t, "the other", f.device(ids[0]).State, questions.DeviceActive)
-	wantRows(t, f.rows(`SELECT status FROM signal_questions ORDER BY question_id = ?`, open.ID), "cancelled", "pending")
+	want.Code(t, err, orchestrator.Unauthenticated)
+	want.Equal(t, "the lost one", device(f, d.ID).State, questions.DeviceRevoked)
+	want.Equal(t, "the other", device(f, ids[0]).State, questions.DeviceActive)
+	want.Rows(t, f.Rows(`SELECT status FROM signal_questions ORDER BY question_id = ?`, open.ID), "cancelled", "pending")
 }
 
 // With the last phone that can read them, questions are taken back, and who asked with a message is told.
 func TestQuestionsOfALostPhone(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 2)
-	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
-	f.deliver()
-	sealed := f.question(ids, func(d *questions.Draft) { d.MessageID = id })
-	clear := f.question(ids, func(d *questions.Draft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
-	f.pushes()
+	f, ids := enginetest.NewPhones(t, 2)
+	id := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.Deliver()
+	sealed := f.Question(ids, func(d *questions.Draft) { d.MessageID = id })
+	clear := f.Question(ids, func(d *questions.Draft) { d.Encrypted, d.Body = false, `{"question":"?"}` })
+	f.Pushes()
 	for i, want := range []questions.Status{questions.Pending, questions.Cancelled} {
 		if _, err := questions.RevokeDevice(t.Context(), f.Ledger, ids[i]); err != nil {
 			t.Fatal(err)
@@ -447,25 +428,25 @@ func TestQuestionsOfALostPhone(t *testing.T) {
 	if q, err := questions.Get(t.Context(), f.Ledger, clear.ID); err != nil || q.Status != questions.Pending {
 		t.Errorf("%+v, %v", q, err)
 	}
-	wantRows(t, f.rows(`SELECT recipient, payload ->> 'message' FROM agent_message WHERE message_type = 'error_report'`),
+	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'message' FROM agent_message WHERE message_type = 'error_report'`),
 		"builder user has not answered, and will not: no phone is left that can read it")
 }
 
 // The doctor and `why` know the user and the devices, though they are no agents.
 func TestUserIsExplained(t *testing.T) {
 	t.Parallel()
-	f, ids := phoneFixture(t, 1)
-	id := f.send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
-	f.question(ids)
+	f, ids := enginetest.NewPhones(t, 1)
+	id := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
+	f.Question(ids)
 	for _, finding := range overview.Doctor(t.Context(), f.Ledger, false) {
 		if finding.Check == "unknown recipients" && finding.Level != "ok" {
 			t.Errorf("%+v", finding)
 		}
 	}
-	f.deliver()
-	q := f.question(ids, func(d *questions.Draft) { d.MessageID = id })
-	f.pushes()
-	push := f.rows(`SELECT message_id FROM agent_message WHERE thread_id = ?`, q.ID)[0]
+	f.Deliver()
+	q := f.Question(ids, func(d *questions.Draft) { d.MessageID = id })
+	f.Pushes()
+	push := f.Rows(`SELECT message_id FROM agent_message WHERE thread_id = ?`, q.ID)[0]
 	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "forged"); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/reading"
 )
 
@@ -36,17 +37,17 @@ func TestWaitSaysThatThereIsMore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, "a", "b")
+			f := enginetest.New(t, "a", "b")
 			payload, _ := json.Marshal(strings.Repeat("x", c.size))
 			for i := range c.messages {
 				if c.byHand {
-					f.sql(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', ?, ?)`, fmt.Sprint("by-hand-", i), string(payload))
+					f.SQL(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', ?, ?)`, fmt.Sprint("by-hand-", i), string(payload))
 				} else {
-					f.send("a", "b", func(d *orchestrator.Draft) { d.Payload = payload })
+					f.Send("a", "b", func(d *orchestrator.Draft) { d.Payload = payload })
 				}
 			}
 			if c.delivered {
-				f.deliver()
+				f.Deliver()
 			}
 			var answers []int
 			seen := map[string]bool{}
@@ -72,14 +73,14 @@ func TestWaitSaysThatThereIsMore(t *testing.T) {
 // that it asks for. It delivers no more for that than a share and what it reads.
 func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
+	f := enginetest.New(t, "a")
 	readers := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		readers++
 		reader := fmt.Sprint("b", readers)
-		f.add(agents.Update{Name: reader})
+		f.Add(agents.Update{Name: reader})
 		share := rapid.IntRange(1, 5).Draw(rt, "share")
-		f.setting("delivery.claim_size", fmt.Sprint(share))
+		f.Set("delivery.claim_size", fmt.Sprint(share))
 		type row struct {
 			id   string
 			kind string
@@ -89,7 +90,7 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 		for range rapid.IntRange(0, 25).Draw(rt, "messages") {
 			kind, action := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "type"), rapid.SampledFrom([]string{"", "", "queue", "interrupt"}).Draw(rt, "action")
 			priority := rapid.IntRange(-1, 1).Draw(rt, "priority")
-			id := f.send("a", reader, func(d *orchestrator.Draft) { d.Type, d.Action, d.Priority = kind, action, priority })
+			id := f.Send("a", reader, func(d *orchestrator.Draft) { d.Type, d.Action, d.Priority = kind, action, priority })
 			rank := -priority
 			if action == "interrupt" {
 				rank -= 10
@@ -113,7 +114,7 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 				want = append(want, r.id)
 				return !peek
 			})
-			before := f.rows(`SELECT count(*) FROM agent_message WHERE status = 'pending' AND recipient = ?`, reader)[0]
+			before := f.Rows(`SELECT count(*) FROM agent_message WHERE status = 'pending' AND recipient = ?`, reader)[0]
 			ms, gotMore, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: reader, Limit: limit, Peek: peek, Filter: reading.Filter{Type: kind}})
 			if err != nil {
 				rt.Fatal(err)
@@ -124,7 +125,7 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 			if !slices.Equal(got, want) || gotMore != more {
 				rt.Fatalf("of type %q, at most %d: got %v, more %v; want %v, more %v", kind, limit, got, gotMore, want, more)
 			}
-			if n := f.rows(`SELECT ? - count(*) > ? FROM agent_message WHERE status = 'pending' AND recipient = ?`, before, max(8, share+limit+1), reader)[0]; n != "0" {
+			if n := f.Rows(`SELECT ? - count(*) > ? FROM agent_message WHERE status = 'pending' AND recipient = ?`, before, max(8, share+limit+1), reader)[0]; n != "0" {
 				rt.Fatalf("more was delivered than a share of %d and what was read", share)
 			}
 			if kind == "" && len(want) == 0 {
@@ -137,7 +138,7 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 // Taking back nothing writes nothing and wakes nobody: a wait that timed out has nothing to take back.
 func TestUnreadOfNothing(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a")
+	f := enginetest.New(t, "a")
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if err := reading.Unread(ended, f.Ledger, nil); err != nil { // whoever writes needs a context that goes on

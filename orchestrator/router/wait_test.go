@@ -10,6 +10,8 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
 )
 
@@ -20,8 +22,8 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 	for _, names := range [][]string{nil, {"sender"}} {
 		t.Run(fmt.Sprint(names), func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, "sender", "a", "b", "c")
-			routers, ctx := f.openAll(2), short(t)
+			f := enginetest.New(t, "sender", "a", "b", "c")
+			routers, ctx := f.OpenAll(2), enginetest.Deadline(t)
 			returned, left := 0, 0
 			for round := range 100 {
 				got := map[string]string{} // message to agent
@@ -78,10 +80,10 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 				}
 				for range 6 {
 					if id := <-sent; got[id] == "" {
-						t.Fatalf("round %d: %s was lost: %v", round, id, f.rows(`SELECT status, read_at FROM agent_message WHERE message_id = ?1`, id))
+						t.Fatalf("round %d: %s was lost: %v", round, id, f.Rows(`SELECT status, read_at FROM agent_message WHERE message_id = ?1`, id))
 					}
 				}
-				want(t, "edges that stay behind", f.rows(countWaits)[0], "0")
+				want.Equal(t, "edges that stay behind", f.Rows(countWaits)[0], "0")
 			}
 			if returned == 0 || left == 0 {
 				t.Errorf("%d were returned and %d left: the end never fell into the wait", returned, left)

@@ -3,21 +3,15 @@ package router_test
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
-	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/overview"
-	"mailroom/orchestrator/router"
-	"mailroom/orchestrator/store"
 )
 
 // A retry wakes up when it is due, to the second. One whose attempt is under way stays due for as long as that takes,
@@ -29,7 +23,9 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 		todo := []int{refuse, hang, ok}
 		var tried []time.Duration
 		begin := time.Now()
-		wire := &scripted{deliver: func(ctx context.Context, a orchestrator.Attempt) []error {
+		f := enginetest.NewBubble(t)
+		defer f.Close()
+		f.Wire.Set(func(ctx context.Context, a orchestrator.Attempt) []error {
 			tried = append(tried, time.Since(begin).Round(time.Second))
 			next := todo[0]
 			todo = todo[1:]
@@ -40,34 +36,20 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 				<-ctx.Done()
 			}
 			return []error{errors.New("no")}
-		}}
-		r, err := router.Open(t.Context(), ledger.Options{
-			Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: store.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
-			Transports: map[string]orchestrator.Transport{"wire": wire},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		for _, name := range []string{"architect", "builder"} {
-			wired := "wire:x"
-			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name, Deliver: &wired}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		wakeups, stop, err := delivery.Wakeups(t.Context(), r.Ledger)
+		f.AddWired("architect")
+		f.AddWired("builder")
+		wakeups, stop, err := delivery.Wakeups(t.Context(), f.Ledger)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stop()
-		if _, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note"}); err != nil {
-			t.Fatal(err)
-		}
+		f.Send("architect", "builder")
 		woken := 0
 		for len(todo) > 0 {
 			<-wakeups
 			woken++
-			if _, err := r.DeliverAll(t.Context(), delivery.Options{Background: true}); err != nil {
+			if _, err := f.DeliverAll(t.Context(), delivery.Options{Background: true}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -76,7 +58,7 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 		if !slices.Equal(tried, want) {
 			t.Errorf("attempts at %v; want %v", tried, want)
 		}
-		made, err := overview.AttemptsAfter(t.Context(), r.Ledger, 0)
+		made, err := overview.AttemptsAfter(t.Context(), f.Ledger, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +67,7 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 			t.Errorf("counted %+v", made)
 		}
 		for _, after := range []int64{-1, end, end + 1} {
-			if again, err := overview.AttemptsAfter(t.Context(), r.Ledger, after); err != nil || again != (overview.Attempts{Last: end}) {
+			if again, err := overview.AttemptsAfter(t.Context(), f.Ledger, after); err != nil || again != (overview.Attempts{Last: end}) {
 				t.Errorf("counted after %d: %+v, %v", after, again, err)
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/retention"
 )
@@ -17,76 +19,76 @@ import (
 func TestWhyOfAStatusByHand(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"inbox", "wire:b"} {
-		f := newFixture(t, "a")
-		f.add(agents.Update{Name: "b", Deliver: &target})
-		f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
+		f := enginetest.New(t, "a")
+		f.Add(agents.Update{Name: "b", Deliver: &target})
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
 		says := func(when string) overview.Reason {
 			t.Helper()
-			why := f.why("m")
+			why := f.Why("m")
 			if why.Where != "in agent_message only" || !strings.HasPrefix(why.Rule, "nothing has delivered it") || why.Attempts != 0 {
 				t.Errorf("%s, %s: %+v", target, when, why)
 			}
 			return why
 		}
 		says("not adopted yet")
-		f.deliver()
+		f.Deliver()
 		why := says("adopted")
 		_, statement, _ := strings.Cut(why.Fix, `"`)
 		statement, _, _ = strings.Cut(statement, `"`)
-		f.sql(statement)
-		f.deliver()
-		if why := f.why("m"); strings.HasPrefix(why.Rule, "nothing has delivered it") || why.Attempts != 1 {
+		f.SQL(statement)
+		f.Deliver()
+		if why := f.Why("m"); strings.HasPrefix(why.Rule, "nothing has delivered it") || why.Attempts != 1 {
 			t.Errorf("%s, delivered: %+v", target, why)
 		}
-		arrived := f.wire.ids()
+		arrived := f.Wire.IDs()
 		if target == "inbox" {
-			arrived = f.rows(`SELECT message_id FROM b_inbox`)
+			arrived = f.Rows(`SELECT message_id FROM b_inbox`)
 		}
-		wantRows(t, arrived, "m")
+		want.Rows(t, arrived, "m")
 	}
 }
 
 // TestWhyOfAStatusByHandThatIsAcknowledged: whoever has acknowledged a message has it, whatever has delivered it.
 func TestWhyOfAStatusByHandThatIsAcknowledged(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
-	f.deliver()
+	f := enginetest.New(t, "a", "b")
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
+	f.Deliver()
 	if _, err := messages.Acknowledge(t.Context(), f.Ledger, "m", "b"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "what helps", f.why("m").Fix, "")
+	want.Equal(t, "what helps", f.Why("m").Fix, "")
 }
 
 // TestWhyOfAStatusByHandInTheArchive: what nothing has delivered and is archived can only be sent anew.
 func TestWhyOfAStatusByHandInTheArchive(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
-	f.deliver()
-	f.clock.advance(8 * 24 * time.Hour)
+	f := enginetest.New(t, "a", "b")
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
+	f.Deliver()
+	f.Clock.Advance(8 * 24 * time.Hour)
 	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	why := f.why("m")
-	want(t, "where", why.Where, "in agent_message_archive only")
-	want(t, "what helps", why.Fix, "Send it anew, if it is still wanted")
+	why := f.Why("m")
+	want.Equal(t, "where", why.Where, "in agent_message_archive only")
+	want.Equal(t, "what helps", why.Fix, "Send it anew, if it is still wanted")
 }
 
 // TestWhyLooksIntoTheInbox: why says that a message is in the inbox only if it is.
 func TestWhyLooksIntoTheInbox(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
-	taken, read := f.send("a", "b"), f.send("a", "b")
-	f.deliver()
-	want(t, "what helps", f.why(taken).Fix, "`mailroom wait --recipient b` reads it")
-	f.sql(`DELETE FROM b_inbox WHERE message_id = ?`, read)
-	want(t, "where it was read", f.why(read).Where, "in the inbox of b")
-	f.sql(`DELETE FROM agent_inbox`)
+	f := enginetest.New(t, "a", "b")
+	taken, read := f.Send("a", "b"), f.Send("a", "b")
+	f.Deliver()
+	want.Equal(t, "what helps", f.Why(taken).Fix, "`mailroom wait --recipient b` reads it")
+	f.SQL(`DELETE FROM b_inbox WHERE message_id = ?`, read)
+	want.Equal(t, "where it was read", f.Why(read).Where, "in the inbox of b")
+	f.SQL(`DELETE FROM agent_inbox`)
 	for id, rule := range map[string]string{taken: "delivered; nothing has been heard of its being read", read: "delivered and read; not acknowledged"} {
-		why := f.why(id)
-		want(t, "where", why.Where, "with b: it was delivered, and does not stand in the inbox (any more)")
-		want(t, "rule", why.Rule, rule)
+		why := f.Why(id)
+		want.Equal(t, "where", why.Where, "with b: it was delivered, and does not stand in the inbox (any more)")
+		want.Equal(t, "rule", why.Rule, rule)
 		if strings.Contains(why.Fix, "wait") {
 			t.Errorf("do: %s", why.Fix)
 		}
@@ -96,17 +98,17 @@ func TestWhyLooksIntoTheInbox(t *testing.T) {
 // A message that somebody holds by hand is held only as long as nobody has the name; why says what lets it go.
 func TestHeldByHand(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "both", []string{"a", "b"}); err != nil {
 		t.Fatal(err)
 	}
 	const insert = `INSERT INTO agent_message (message_id, sender, recipient, payload, held) VALUES (?, 'a', ?, '1', ?)`
-	f.sql(insert, "known", " B ", 1)
-	f.sql(insert, "unknown", "c", 2)
-	f.sql(insert, "group", "both", 1)
+	f.SQL(insert, "known", " B ", 1)
+	f.SQL(insert, "unknown", "c", 2)
+	f.SQL(insert, "group", "both", 1)
 	says := func(id, rule, fix string) {
 		t.Helper()
-		if why := f.why(id); !strings.Contains(why.Rule, rule) || !strings.Contains(why.Fix, fix) {
+		if why := f.Why(id); !strings.Contains(why.Rule, rule) || !strings.Contains(why.Fix, fix) {
 			t.Errorf("why %s: %q, %q; want %q, %q", id, why.Rule, why.Fix, rule, fix)
 		}
 	}
@@ -115,42 +117,42 @@ func TestHeldByHand(t *testing.T) {
 			says("known", "it is due now", "mailroom deliver_all")
 		}
 		says("unknown", "it is held until somebody has the name c", "`mailroom agent add c`")
-		if why := f.why("group"); strings.Contains(why.Rule, "held") {
+		if why := f.Why("group"); strings.Contains(why.Rule, "held") {
 			t.Errorf("%s it is adopted, why of one to a group says %q", when, why.Rule)
 		}
-		f.deliver()
+		f.Deliver()
 	}
-	wantRows(t, f.rows(`SELECT message_id, status, held FROM agent_message ORDER BY 1`), "group retry 0", "known delivered 0", "unknown pending 1")
+	want.Rows(t, f.Rows(`SELECT message_id, status, held FROM agent_message ORDER BY 1`), "group retry 0", "known delivered 0", "unknown pending 1")
 
 	for _, held := range []int{1, 2} {
-		id := f.send("a", "b")
-		f.sql(`UPDATE agent_message SET held = ? WHERE message_id = ?`, held, id)
-		f.deliver()
+		id := f.Send("a", "b")
+		f.SQL(`UPDATE agent_message SET held = ? WHERE message_id = ?`, held, id)
+		f.Deliver()
 		says(id, "somebody wrote by hand that it is held", "`mailroom agent add b`")
-		f.add(agents.Update{Name: "b"})
-		f.deliver()
-		want(t, "status", f.message(id).Status, orchestrator.Delivered)
+		f.Add(agents.Update{Name: "b"})
+		f.Deliver()
+		want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 	}
 }
 
 // Of a message whose time is over, why says that it expires, before the run in which it does.
 func TestWhyOfWhatIsOver(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a", "b")
+	f := enginetest.New(t, "a", "b")
 	short := func(d *orchestrator.Draft) { d.TTL = time.Minute }
-	unread := f.send("a", "b", short)
-	f.deliver()
-	sent, held := f.send("a", "b", short), f.send("a", "c", short, func(d *orchestrator.Draft) { d.HoldUnknown = true })
-	f.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload, ttl_seconds, created_at) VALUES ('by hand', 'a', 'b', '1', 60, ?)`,
-		f.clock.now().UTC().Format(time.RFC3339))
-	f.clock.advance(time.Hour)
+	unread := f.Send("a", "b", short)
+	f.Deliver()
+	sent, held := f.Send("a", "b", short), f.Send("a", "c", short, func(d *orchestrator.Draft) { d.HoldUnknown = true })
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, ttl_seconds, created_at) VALUES ('by hand', 'a', 'b', '1', 60, ?)`,
+		f.Clock.Now().UTC().Format(time.RFC3339))
+	f.Clock.Advance(time.Hour)
 	for _, id := range []string{unread, sent, held, "by hand"} {
-		if why := f.why(id); !strings.Contains(why.Rule, "its time was over at 2026-01-02T03:05:0") || !strings.Contains(why.Fix, "dead_letters replay "+id) {
+		if why := f.Why(id); !strings.Contains(why.Rule, "its time was over at 2026-01-02T03:05:0") || !strings.Contains(why.Fix, "dead_letters replay "+id) {
 			t.Errorf("why %s: %+v", id, why)
 		}
 	}
-	f.deliver()
+	f.Deliver()
 	for _, id := range []string{unread, sent, held, "by hand"} {
-		want(t, "status of "+id, f.message(id).Status, orchestrator.Lapsed)
+		want.Equal(t, "status of "+id, f.Message(id).Status, orchestrator.Lapsed)
 	}
 }

@@ -1,0 +1,146 @@
+// Package enginetest gives tests a whole engine: on a real file, with a clock and a transport of the test's own. The packages
+// below orchestrator/router use it in external tests.
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/transport"
+	"mailroom/tracing"
+)
+
+// Fixture is an engine, and what a test holds in its hands. Its methods end the test when something fails.
+type Fixture struct {
+	*delivery.Engine
+	T     *testing.T
+	Clock *Clock            // the engine's
+	Wire  *Scripted         // carries the scheme "wire", and pushes to devices
+	User  *Person           // carries messages to the user
+	Path  string            // of the database
+	Bell  orchestrator.Bell // set by NewBubble
+	Trust *ledger.Trust     // of what Open opens from now on
+}
+
+// New makes a database, with agents of these names, which read in their inboxes.
+func New(t *testing.T, names ...string) *Fixture {
+	t.Helper()
+	f := &Fixture{T: t, Clock: NewClock(), Wire: &Scripted{}, User: &Person{Scripted: &Scripted{}}, Path: filepath.Join(t.TempDir(), "mailroom.db")}
+	f.Engine = f.Open()
+	f.AddAll(names...)
+	return f
+}
+
+// Open opens the file once more, as another process would, until the test ends.
+func (f *Fixture) Open() *delivery.Engine {
+	f.T.Helper()
+	return f.open(ledger.Options{
+		Bell: store.NewLocalBell(), Trust: f.Trust, User: f.User.of,
+		Transports: map[string]orchestrator.Transport{
+			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
+			"wire": f.Wire, "push": f.Wire, "ntfy": f.Wire, "gated": gated{f.Wire}, "hung": hung{transport.JSONL{}},
+		},
+	})
+}
+
+// OpenAll opens the file n times, as n processes that hear one bell would.
+func (f *Fixture) OpenAll(n int) (engines []*delivery.Engine) {
+	f.T.Helper()
+	bell := store.NewLocalBell()
+	for i := range n {
+		engines = append(engines, f.open(ledger.Options{
+			Bell: bell, Instance: fmt.Sprint("process-", i),
+			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.Wire},
+		}))
+	}
+	return engines
+}
+
+// open opens the file with the fixture's clock, until the test ends.
+func (f *Fixture) open(o ledger.Options) *delivery.Engine {
+	f.T.Helper()
+	o.Path, o.Now, o.Log = f.Path, f.Clock.Now, slog.New(slog.DiscardHandler)
+	e, err := router.Open(f.T.Context(), o)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	f.T.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			f.T.Errorf("closing: %v", err)
+		}
+	})
+	return e
+}
+
+// NewBubble makes a database within a bubble of synctest, whose clock it goes by. The test closes it there.
+func NewBubble(t *testing.T) *Fixture {
+	t.Helper()
+	f := &Fixture{T: t, Wire: &Scripted{}, Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: store.NewLocalBell()}
+	var err error
+	if f.Engine, err = router.Open(t.Context(), ledger.Options{
+		Path: f.Path, Bell: f.Bell, Log: slog.New(slog.DiscardHandler),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": f.Wire},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Open opens a file whose agents read in their inboxes, by the system's clock, until the test ends.
+func Open(t *testing.T, path string) *delivery.Engine {
+	t.Helper()
+	e, err := router.Open(t.Context(), ledger.Options{
+		Path: path, Bell: store.NewLocalBell(), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// OpenInHelper opens a file for a helper process, which has no test to end.
+func OpenInHelper(path string) (*delivery.Engine, error) {
+	return router.Open(context.Background(), ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()})
+}
+
+// Stamp returns the clock's time, as the database has it.
+func (f *Fixture) Stamp() string { return f.Clock.Now().Format(tracing.Layout) }
+
+// Set changes a setting.
+func (f *Fixture) Set(key, value string) {
+	f.T.Helper()
+	if _, err := f.SetSetting(f.T.Context(), key, value); err != nil {
+		f.T.Fatal(err)
+	}
+}
+
+// Rows runs a query and returns every row as text, columns separated by spaces.
+func (f *Fixture) Rows(query string, params ...any) (rows []string) {
+	f.T.Helper()
+	table, err := f.Query(f.T.Context(), query, 1_000_000, params...)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	for _, row := range table.Rows {
+		rows = append(rows, strings.TrimSuffix(fmt.Sprintln(row.Values...), "\n"))
+	}
+	return rows
+}
+
+// Deadline returns a context that ends only a test that hangs.
+func Deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,68 @@
+package enginetest
+
+import (
+	"database/sql"
+	"embed"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	_ "github.com/mattn/go-sqlite3"
+)
+
+// Plain opens a database the way a program does that only knows SQLite.
+func Plain(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=10000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// SQL changes the file the way another program does: through a connection that knows nothing of the engine.
+func (f *Fixture) SQL(statement string, args ...any) {
+	f.T.Helper()
+	if _, err := Plain(f.T, f.Path).Exec(statement, args...); err != nil {
+		f.T.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// Count counts the rows of a table, also of one that no query of the product may read.
+func (f *Fixture) Count(table string) (n string) {
+	f.T.Helper()
+	if err := Plain(f.T, f.Path).QueryRow(`SELECT count(*) FROM ` + table).Scan(&n); err != nil {
+		f.T.Fatal(err)
+	}
+	return n
+}
+
+// DocumentTable makes the table as document 004 has it.
+const DocumentTable = `CREATE TABLE agent_message (message_id TEXT PRIMARY KEY, sender TEXT NOT NULL, recipient TEXT NOT NULL,
+	message_type TEXT, payload JSON, status TEXT, created_at TIMESTAMP, delivered_at TIMESTAMP, retry_count INTEGER DEFAULT 0,
+	max_retries INTEGER DEFAULT 3, error_message TEXT)`
+
+// versions holds the tables of each older version, as N.sql.
+//
+//go:embed versions
+var versions embed.FS
+
+// OldVersion makes a database as an older version made it, with the agent a, who has the message m1.
+func OldVersion(t *testing.T, version int) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "old.db")
+	script, err := versions.ReadFile(fmt.Sprintf("versions/%d.sql", version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Plain(t, path).Exec("PRAGMA auto_vacuum = INCREMENTAL;\n" + string(script) +
+		`PRAGMA application_id = 0x4d41494c; PRAGMA user_version = ` + strconv.Itoa(version) + `;
+		INSERT INTO agents (name, created_at, updated_at) VALUES ('a', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z');
+		INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'a', '7')`); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
