@@ -229,14 +229,23 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 	return a, known == nil, nil
 }
 
+// InboxViews are the document's own views of agents' inboxes, in a database that has them.
+type InboxViews interface {
+	// MakeInboxView makes the view of an agent, at that time. Error: conflict when something else has its name.
+	MakeInboxView(agent, at string) error
+	DropInboxView(agent string) error
+}
+
 // makeRoomFor gives a name that is new, or was removed, to an agent: it has an inbox view, is no removed one any more, and has
 // nothing of the mail of a removed one.
 func makeRoomFor(t *ledger.Tx, name string) error {
 	if _, err := orchestrator.CheckNewName("agent", name); err != nil {
 		return err
 	}
-	if err := t.Driver.MakeInboxView(name, t.Now); err != nil {
-		return err
+	if d, ok := t.Driver.(InboxViews); ok {
+		if err := d.MakeInboxView(name, t.Now); err != nil {
+			return err
+		}
 	}
 	removed, err := RemovedAt(t.Conn, name)
 	if err != nil || removed == "" {

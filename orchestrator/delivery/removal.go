@@ -173,8 +173,10 @@ func forget(t *ledger.Tx, name string) error {
 	if _, err := agents.RevokeTokensIn(t, name); err != nil {
 		return err
 	}
-	if err := t.Driver.DropInboxView(name); err != nil {
-		return err
+	if d, ok := t.Driver.(agents.InboxViews); ok {
+		if err := d.DropInboxView(name); err != nil {
+			return err
+		}
 	}
 	return t.ConfigChanged()
 }

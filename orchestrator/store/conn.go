@@ -20,7 +20,8 @@ type Conn struct {
 	Writes int // statements run that may have changed something that could be lost or undone; the driver counts them
 }
 
-// Driver is a connection as its own database has it. Arguments are only valid during the call.
+// Driver is a connection as its own database has it. Arguments are only valid during the call. What only some databases can do
+// with some rows are further methods; whoever needs one asks for it by a type assertion.
 type Driver interface {
 	// ExecBound runs one statement.
 	ExecBound(query string, args []driver.NamedValue) (driver.Result, error)
@@ -32,13 +33,6 @@ type Driver interface {
 	Broken() bool
 	// Admit refuses tables that a newer program has made unfit for this one, and a database that is another program's.
 	Admit() error
-	// Renumber gives rows whose numbers are beyond belief those that come next; RenumberArchived does so with the rows of
-	// temp.batch whose number an archived message has.
-	Renumber() error
-	RenumberArchived() error
-	// MakeInboxView makes the document's own view of an agent's inbox, at that time, and DropInboxView drops it. Error: conflict when something else has its name.
-	MakeInboxView(agent, at string) error
-	DropInboxView(agent string) error
 }
 
 // Bind turns arguments into what a driver takes.
