@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	"orchestrator/bridge/letters": and(rows, "orchestrator/delivery"),
 	"orchestrator/watchdog":       and(rows, "orchestrator/delivery", "orchestrator/program", "orchestrator/sessions"),
 	"orchestrator/person":         and(rows, "orchestrator/confusables", "orchestrator/delivery", "orchestrator/overview", "orchestrator/questions"),
-	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/questions", "orchestrator/store/sqlite", "orchestrator/RECORD"),
+	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/questions", "orchestrator/reading", "orchestrator/store/sqlite", "orchestrator/RECORD"),
 
 	"commands":                  engine,
 	"commands/VOCABULARY":       and(engine, "commands"),

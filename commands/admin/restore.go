@@ -28,5 +28,5 @@ var restoreCommand = commands.Define(vocabulary, "restore", restore).HereOnly()
 // restore is one transaction: other processes need not be stopped.
 func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreResult, error) {
 	r, err := env.Ledger.Restore(ctx, p.File, p.Force)
-	return RestoreResult(r), err
+	return RestoreResult{Messages: r.Messages, Revoked: r.Ended["tokens"], Devices: r.Ended["devices"], Untrusted: r.Untrusted, Previous: r.Previous}, err
 }

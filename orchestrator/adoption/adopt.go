@@ -47,8 +47,8 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 			}
 		}
 		if more = len(rows) == adoptBatch; adopted > 0 || !more {
-			if last >= store.AlarmedNumber {
-				err = renumber(t)
+			if d, ok := t.Driver.(interface{ Renumber() error }); ok && last >= store.AlarmedNumber {
+				err = d.Renumber()
 			}
 			return more, last, err
 		}
@@ -56,14 +56,6 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 			return false, last, err
 		}
 	}
-}
-
-// renumber gives rows whose numbers are beyond belief those that come next, where others can number rows.
-func renumber(t *ledger.Tx) error {
-	if d, ok := t.Driver.(interface{ Renumber() error }); ok {
-		return d.Renumber()
-	}
-	return nil
 }
 
 // All adopts all that others wrote, however recently. Whoever picks what is delivered next calls it in the same

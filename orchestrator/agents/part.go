@@ -1,9 +1,12 @@
 package agents
 
-import "mailroom/orchestrator/ledger"
+import (
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
 
-// Part returns what agents add to retention: it deletes presences in sessions that are over, and tokens that are no
-// longer valid.
+// Part returns what agents add. Retention deletes presences in sessions that are over, and tokens that are no longer valid; a
+// restore brings back no token that has been revoked, or went with its agent.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name: "agents",
@@ -11,6 +14,11 @@ func Part() *ledger.Part {
 			{Table: "presence", Idle: true, Over: overPresence},
 			{Table: "tokens", Over: `(revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1)`},
 		},
+		Outdated: []store.Outdated{{
+			Kind:  "tokens",
+			Valid: `SELECT hash FROM tokens WHERE revoked_at = '' AND (expires_at = '' OR expires_at > ?1)`,
+			End:   `UPDATE tokens SET revoked_at = ?1 WHERE hash = ?2`,
+		}},
 	}
 }
 

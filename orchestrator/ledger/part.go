@@ -66,6 +66,9 @@ type Part struct {
 
 	// Over are its rows that retention deletes, in this order.
 	Over []Rows
+
+	// Outdated is what of its rows must not come back with a backup.
+	Outdated []store.Outdated
 }
 
 // Chore is what is to be done when a time has come that a row has. It is looked for with everything else that has a time, in

@@ -23,7 +23,11 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 	if err != nil {
 		return store.Restored{}, err
 	}
-	if done, err = s.Restore(ctx, file, force); err != nil {
+	var outdated []store.Outdated
+	for _, p := range l.Parts {
+		outdated = append(outdated, p.Outdated...)
+	}
+	if done, err = s.Restore(ctx, file, force, outdated); err != nil {
 		return done, err
 	}
 	return done, l.Write(ctx, store.Alone, func(t *Tx) error {

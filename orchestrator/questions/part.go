@@ -4,6 +4,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/store"
 )
 
 // Part returns what questions, alerts and devices add to the engine.
@@ -24,6 +25,20 @@ func Part() *ledger.Part {
 			{Table: "signal_questions", Over: `ended_at <> '' AND ended_at < ?1`},
 			{Table: "signal_alerts", Over: `created_at < ?1`},
 			{Table: "signal_pairings", Over: `expires_at < ?1`},
+		},
+		Outdated: []store.Outdated{
+			{
+				Kind:  "devices",
+				Valid: `SELECT device_id FROM signal_devices WHERE state <> 'revoked' AND ?1 <> ''`,
+				End:   `UPDATE signal_devices SET state = 'revoked', revoked_at = ?1, push_host = '', push_problem = '' WHERE device_id = ?2`,
+			},
+			{End: `DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices WHERE revoked_at = ?1)`},
+			{ // the key of its answer may be gone
+				Kind:  "questions",
+				Valid: `SELECT question_id FROM signal_questions WHERE status = 'pending' AND ?1 <> ''`,
+				End:   `UPDATE signal_questions SET status = 'cancelled', ended_at = ?1 WHERE question_id = ?2`,
+			},
+			{End: `DELETE FROM signal_pairings WHERE ?1 <> ''`},
 		},
 	}
 }

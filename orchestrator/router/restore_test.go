@@ -55,7 +55,7 @@ func TestRestoreRevivesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Equal(t, "revoked", done.Revoked, 3)
+	want.Equal(t, "revoked", done.Ended["tokens"], 3)
 	for _, r := range []*delivery.Engine{f.Engine, other} {
 		for agent, secret := range secrets {
 			if _, err := agents.Authenticate(t.Context(), r.Ledger, secret); (err == nil) != (agent == "d") {
@@ -68,7 +68,7 @@ func TestRestoreRevivesNothing(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("it leaves %v, %v", left, err)
 	}
-	if again, err := f.Restore(t.Context(), backup, false); err != nil || again.Revoked != 3 {
+	if again, err := f.Restore(t.Context(), backup, false); err != nil || again.Ended["tokens"] != 3 {
 		t.Errorf("once more: %+v, %v", again, err)
 	}
 }
@@ -86,7 +86,7 @@ func TestRestoreIntoANewFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := enginetest.Open(t, filepath.Join(t.TempDir(), "new.db"))
-	if done, err := r.Restore(t.Context(), backup, false); err != nil || done.Revoked != 1 {
+	if done, err := r.Restore(t.Context(), backup, false); err != nil || done.Ended["tokens"] != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	_, err = agents.Authenticate(t.Context(), r.Ledger, secret)

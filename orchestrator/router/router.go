@@ -8,6 +8,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/store/sqlite"
 	"mailroom/orchestrator/teams"
@@ -37,5 +38,5 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 // newParts lists what the records add to the engine of one database, in the order in which it is called. Teams come before
 // threads: what answers a team's request joins no thread.
 func newParts() []*ledger.Part {
-	return []*ledger.Part{teams.Part(), threads.Part(), agents.Part(), sessions.Part(), questions.Part()}
+	return []*ledger.Part{teams.Part(), threads.Part(), agents.Part(), sessions.Part(), questions.Part(), reading.Part()}
 }

@@ -398,7 +398,7 @@ func TestRestoreAndDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err := f.Restore(t.Context(), backup, true)
-	if err != nil || done.Devices != 1 {
+	if err != nil || done.Ended["devices"] != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	_, err = questions.DeviceOfToken(t.Context(), f.Ledger, token)

@@ -46,7 +46,7 @@ type (
 	// Backuper copies the database into a file and back.
 	Backuper interface {
 		Backup(ctx context.Context, file string, overwrite bool) (Backup, error)
-		Restore(ctx context.Context, file string, force bool) (Restored, error)
+		Restore(ctx context.Context, file string, force bool, outdated []Outdated) (Restored, error)
 	}
 	// Console answers queries that are written by hand.
 	Console interface {

@@ -69,7 +69,7 @@ var mayCost = map[string]int{
 	`SELECT count(*) FROM agent_message m WHERE traced_status <> ''`:    1,
 	`SELECT count(*) FROM heartbeats WHERE told_at <> ''`:               1,
 	`FROM command_trace WHERE name = 'backup'`:                          3,
-	`UPDATE reading_lease SET until = ?, pid = 0`:                       1,
+	`UPDATE reading_lease SET until = ?1, pid = 0`:                      1,
 	`FROM agent_message WHERE status IS NOT 'delivered' AND (lease_tok`: 1,
 	`DELETE FROM agent_inbox WHERE recipient = ?;`:                      1,
 	`DELETE FROM acknowledgement_due WHERE EXISTS`:                      1,

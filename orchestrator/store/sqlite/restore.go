@@ -18,10 +18,9 @@ import (
 
 // Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
 // whole; they need not be stopped. What was there before is saved beside the database first. Without force it is refused
-// with conflict while undelivered messages are there, since they would be gone. A token is valid afterwards only if it was
-// valid in both: one that was revoked since the backup, or went with its agent, does not come back. So it is with the
-// user's devices, and a question is open afterwards only if it was open in both: the key of its answer may be gone.
-func (s *Store) Restore(ctx context.Context, file string, force bool) (done store.Restored, err error) {
+// with conflict while undelivered messages are there, since they would be gone. What is outdated in the backup is ended before
+// anybody can see it.
+func (s *Store) Restore(ctx context.Context, file string, force bool, outdated []store.Outdated) (done store.Restored, err error) {
 	source, err := s.backupAt(file)
 	if err != nil {
 		return store.Restored{}, err
@@ -54,7 +53,7 @@ func (s *Store) Restore(ctx context.Context, file string, force bool) (done stor
 	}
 	// From here on nobody else can write: what is saved now is all that the backup replaces.
 	if done.Previous, err = s.savePrevious(ctx, force); err == nil {
-		done.Revoked, done.Devices, err = s.endWhatEnded(ctx, x.from)
+		done.Ended, err = s.endOutdated(ctx, x.from, outdated)
 	}
 	if err != nil {
 		x.abandon()
@@ -105,58 +104,42 @@ func (s *Store) stage(source string) (staged *copyFolder, err error) {
 	return staged, nil
 }
 
-// validTokens lists the tokens that are valid at ?1.
-const validTokens = `SELECT hash FROM tokens WHERE revoked_at = '' AND (expires_at = '' OR expires_at > ?1)`
-
-// What lists by its ids, in a backup and in the database, must be in both to be valid after a restore, and how it ends
-// otherwise. ?1 is now, ?2 an id.
-var endedMeanwhile = []struct{ list, end string }{
-	{validTokens, `UPDATE tokens SET revoked_at = ?1 WHERE hash = ?2`},
-	{`SELECT device_id FROM signal_devices WHERE state <> 'revoked' AND ?1 <> ''`,
-		`UPDATE signal_devices SET state = 'revoked', revoked_at = ?1, push_host = '', push_problem = '' WHERE device_id = ?2`},
-	{`SELECT question_id FROM signal_questions WHERE status = 'pending' AND ?1 <> ''`,
-		`UPDATE signal_questions SET status = 'cancelled', ended_at = ?1 WHERE question_id = ?2`},
-}
-
-// endWhatEnded ends in a backup what is not valid in the database any more: tokens, devices and questions. It removes its
-// waits, since the processes that waited then do so no more, and its pairing codes.
-func (s *Store) endWhatEnded(ctx context.Context, c *conn) (tokens, devices int64, err error) {
-	now := orchestrator.Stamp(s.now())
-	if err := c.Script("BEGIN; DELETE FROM waits; DELETE FROM signal_pairings"); err != nil {
-		return 0, 0, err
+// endOutdated ends in a backup what is not true any more, and counts it by its kind.
+func (s *Store) endOutdated(ctx context.Context, c *conn, outdated []store.Outdated) (map[string]int64, error) {
+	now, ended := orchestrator.Stamp(s.now()), map[string]int64{}
+	if err := c.Script("BEGIN"); err != nil {
+		return nil, err
 	}
-	// Whoever had taken messages then has nothing of them now.
-	if _, err := c.Exec(`UPDATE reading_lease SET until = ?, pid = 0`, now); err != nil {
-		return 0, 0, err
-	}
-	ended := make([]int64, len(endedMeanwhile))
-	for i, what := range endedMeanwhile {
+	for _, o := range outdated {
+		if o.Valid == "" {
+			if _, err := c.Exec(o.End, now); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		var present []string
-		err := s.Read(ctx, func(c *store.Conn) error {
-			present, err = c.Texts(what.list, now)
+		err := s.Read(ctx, func(c *store.Conn) (err error) {
+			present, err = c.Texts(o.Valid, now)
 			return err
 		})
 		if err != nil {
-			return 0, 0, err
+			return nil, err
 		}
-		brought, err := c.Texts(what.list, now)
+		brought, err := c.Texts(o.Valid, now)
 		if err != nil {
-			return 0, 0, err
+			return nil, err
 		}
 		for _, id := range brought {
 			if slices.Contains(present, id) {
 				continue
 			}
-			if _, err := c.Exec(what.end, now, id); err != nil {
-				return 0, 0, err
+			if _, err := c.Exec(o.End, now, id); err != nil {
+				return nil, err
 			}
-			ended[i]++
+			ended[o.Kind]++
 		}
 	}
-	if _, err := c.Exec(`DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices WHERE state = 'revoked')`); err != nil {
-		return 0, 0, err
-	}
-	return ended[0], ended[1], c.Script("COMMIT")
+	return ended, c.Script("COMMIT")
 }
 
 // savePrevious copies what a restore is about to replace beside the database, and returns the name of the copy, "" when
