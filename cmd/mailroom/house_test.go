@@ -95,7 +95,7 @@ var mayImport = map[string][]string{
 	"orchestrator/store/storetest":             {"orchestrator", "orchestrator/orchestratortest/helper", "orchestrator/store"},
 	"orchestrator/orchestratortest":            {"", "tracing", "orchestrator"},
 	"orchestrator/orchestratortest/corpus":     {},
-	"orchestrator/orchestratortest/enginetest": and(engine, "orchestrator/router", "orchestrator/transport"),
+	"orchestrator/orchestratortest/enginetest": and(engine, "orchestrator/orchestratortest/statements", "orchestrator/router", "orchestrator/transport"),
 	"orchestrator/orchestratortest/example":    and(engine, "orchestrator/router", "orchestrator/transport"),
 	"orchestrator/orchestratortest/helper":     {},
 	"orchestrator/orchestratortest/history":    {}, // it trusts nothing of what it checks
@@ -105,7 +105,7 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/want":       {"orchestrator"},
 	"commands/surface/phone/browsertest":       {"orchestrator"},
 	"commands/surface/surfacetest": and(engine, "commands", "commands/admin", "commands/coral", "commands/ralph", "commands/relay", "commands/route",
-		"commands/team", "orchestrator/router", "orchestrator/transport"),
+		"commands/team", "orchestrator/orchestratortest/statements", "orchestrator/router", "orchestrator/transport"),
 }
 
 // mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.

@@ -22,7 +22,7 @@ import (
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/orchestratortest/statements"
+	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
 	"mailroom/orchestrator/orchestratortest/torture"
 )
 
@@ -54,7 +54,7 @@ func (m withOwnFolder) Run() int {
 	}
 	defer os.RemoveAll(ownFolder)
 	os.Setenv("XDG_STATE_HOME", filepath.Join(ownFolder, "state"))
-	return statements.Main(m.M)
+	return m.M.Run()
 }
 
 // scripted is main with the guard on the tables that each card declares. A daemon runs several commands at once, which

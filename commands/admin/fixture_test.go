@@ -18,6 +18,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"

@@ -17,6 +17,7 @@ import (
 	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 )

@@ -15,6 +15,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"

@@ -1,17 +1,18 @@
 // Package statements keeps the statements that the engine prepares in a file, so that each can be held to databases which
-// the suites do not run on.
+// the suites do not run on. A test program that imports it, as enginetest does, adds what it prepares when it is run with
+// -statements. Programs run one after another then.
 package statements
 
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
 	"mailroom/orchestrator/store"
 )
@@ -30,64 +31,57 @@ func All() ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(text), ";\n"), ";\n"), err
 }
 
-// Main runs the tests of a package, for its TestMain, and returns the status to exit with. It says which statements they
-// prepared that are not in the file. That is no failure, since it can depend on the time that something took: TestComplete
-// fails for a statement of which no form is in the file.
-func Main(m *testing.M) int {
-	before, err := All()
-	if err != nil {
+func init() { store.Prepared = note }
+
+// note adds a statement to the file, if this run is asked to. It is called by whatever prepares a statement.
+func note(text string) {
+	if !*add || ofTest() {
+		return
+	}
+	if err := keep(strings.Join(strings.Fields(text), " ")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
+		os.Exit(1)
 	}
-	known := map[string]bool{}
-	for _, text := range before {
-		known[text] = true
-	}
-	var mu sync.Mutex
-	var missing []string
-	store.Prepared = func(text string) {
-		text = strings.Join(strings.Fields(text), " ")
-		mu.Lock()
-		defer mu.Unlock()
-		if !known[text] && !ofTest() {
-			known[text] = true
-			missing = append(missing, text)
-		}
-	}
-	code := m.Run()
-	mu.Lock()
-	defer mu.Unlock()
-	switch {
-	case len(missing) == 0:
-	case *add:
-		if err := write(append(before, missing...)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	default:
-		fmt.Printf("%d statements are not in orchestratortest/statements/statements.sql (add them with -statements):\n%s\n",
-			len(missing), strings.Join(missing, "\n"))
-	}
-	return code
 }
 
-// ofTest reports whether a test prepares a statement of its own.
+var (
+	keeping sync.Mutex
+	kept    map[string]bool // the statements of the file; nil before the first is added
+)
+
+// keep adds a statement to the file, unless it is there already.
+func keep(text string) error {
+	keeping.Lock()
+	defer keeping.Unlock()
+	if kept == nil {
+		list, err := All()
+		if err != nil {
+			return err
+		}
+		kept = map[string]bool{}
+		for _, known := range list {
+			kept[known] = true
+		}
+	}
+	if kept[text] {
+		return nil
+	}
+	kept[text] = true
+	delete(kept, "")
+	return os.WriteFile(file, []byte(strings.Join(slices.Sorted(maps.Keys(kept)), ";\n")+";\n"), 0o666)
+}
+
+// ofTest reports whether a test, or a package for tests, prepares a statement of its own.
 func ofTest() bool {
 	pcs := make([]uintptr, 8)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
 	for {
 		frame, more := frames.Next()
-		if name := filepath.Base(frame.File); !strings.HasSuffix(name, "conn.go") {
-			return strings.HasSuffix(name, "_test.go")
+		if !strings.HasSuffix(frame.File, "conn.go") {
+			return strings.HasSuffix(frame.File, "_test.go") || strings.HasSuffix(filepath.Dir(frame.File), "test")
 		}
 		if !more {
 			return false
 		}
 	}
-}
-
-func write(list []string) error {
-	slices.Sort(list)
-	list = slices.Compact(slices.DeleteFunc(list, func(text string) bool { return text == "" }))
-	return os.WriteFile(file, []byte(strings.Join(list, ";\n")+";\n"), 0o666)
 }
