@@ -114,10 +114,7 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	if f.tooBig {
 		return refuseForeign(t, f)
 	}
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	if err := adoptID(t, f); err != nil {
 		return err
 	}
@@ -137,7 +134,13 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	if f.maxRetries == nil || maxRetries < 0 {
 		maxRetries = int64(conf.Settings.MaxRetries)
 	}
-	_, err = t.Exec(`
+	if f.Traced == "" {
+		t.Heartbeat(Name(f.sender))
+	}
+	if status == orchestrator.Pending || status == orchestrator.Retry {
+		t.Ring.All = true
+	}
+	return t.Run(`
 		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,
 		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
@@ -147,13 +150,6 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 		adoptedText(f.messageType), Payload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
 		ledger.CountOf(f.retryCount), min(maxRetries, ledger.MaxCount), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, ledger.MaxCount)),
 		times.notBefore, CanHold(conf, Name(f.Recipient)))
-	if status == orchestrator.Pending || status == orchestrator.Retry {
-		t.Ring.All = true
-	}
-	if err == nil && f.Traced == "" {
-		err = t.Heartbeat(Name(f.sender))
-	}
-	return err
 }
 
 // timesAdopted are the times of a row that somebody else wrote, in our form; see the columns of agent_message.

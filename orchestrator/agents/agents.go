@@ -67,8 +67,8 @@ func Get(ctx context.Context, l *ledger.Ledger, name string) (ledger.Agent, erro
 
 // WakeStarter rings the bell for an agent that has a start command, once the transaction is committed. The ring of the original
 // send came too early to start its session: the message was not delivered yet.
-func WakeStarter(t *ledger.Tx, conf *ledger.Config, recipient string) {
-	if a := conf.Agents[recipient]; a != nil && a.StartCommand != "" {
+func WakeStarter(t *ledger.Tx, recipient string) {
+	if a := t.Config().Agents[recipient]; a != nil && a.StartCommand != "" {
 		t.Ring.Add([]string{recipient})
 	}
 }

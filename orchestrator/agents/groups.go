@@ -121,10 +121,7 @@ func changeGroup(ctx context.Context, l *ledger.Ledger, name string, members []s
 		}
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		conf, err := t.Config()
-		if err != nil {
-			return err
-		}
+		conf := t.Config()
 		before, known := conf.Groups[name]
 		g = GroupChange{Group: Group{Name: name, Members: append([]string{}, before...)}}
 		if known {
@@ -166,10 +163,7 @@ func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, e
 		}[name == orchestrator.Everyone])
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		conf, err := t.Config()
-		if err != nil {
-			return err
-		}
+		conf := t.Config()
 		g = Group{Name: name, Members: append([]string{}, conf.Groups[name]...)}
 		stored, err := t.Number(`SELECT EXISTS (SELECT 1 FROM groups WHERE name = ?)`, name)
 		if err != nil {

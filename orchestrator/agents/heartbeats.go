@@ -69,7 +69,10 @@ func Heartbeat(ctx context.Context, l *ledger.Ledger, name string, marks bool) t
 	if !marks || conf == nil || conf.Agents[name] == nil || conf.Agents[name].SilentAfter == 0 {
 		return 0
 	}
-	err := l.Write(ctx, store.Shared, func(t *ledger.Tx) error { return t.Heartbeat(name) })
+	err := l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
+		t.Heartbeat(name)
+		return nil
+	})
 	if err != nil && ctx.Err() == nil {
 		l.Log.Warn("that an agent was heard of could not be noted", "agent", name, "error", err)
 	}
@@ -107,10 +110,7 @@ func ReportSilent(t *ledger.Tx) (more bool, err error) {
 }
 
 func reportOneSilent(t *ledger.Tx, s silence) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	if _, err := t.Exec(`UPDATE heartbeats SET silent_at = '', told_at = ? WHERE agent = ?`, t.Now, s.agent); err != nil {
 		return err
 	}
@@ -170,10 +170,7 @@ func Untold(ctx context.Context, l *ledger.Ledger, name string) (note string, er
 // TellManager sends an urgent message about an agent, from orchestrator.SystemSender, to the manager (the agent named by the
 // setting ralph.pm). If there is nobody to tell, it goes into the log instead.
 func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	manager := Manager(conf, about)
 	if manager == "" {
 		t.After = append(t.After, func() {

@@ -79,9 +79,9 @@ func Acting(t *ledger.Tx, name string) (*ledger.Config, error) {
 	if err := CheckActor(name); err != nil && !t.AsUser {
 		return nil, err
 	}
-	conf, err := t.Config()
-	if err != nil || conf.Agents[name] != nil {
-		return conf, err
+	conf := t.Config()
+	if conf.Agents[name] != nil {
+		return conf, nil
 	}
 	removed, err := RemovedAt(t.Conn, name)
 	if err != nil {
@@ -96,7 +96,7 @@ func Acting(t *ledger.Tx, name string) (*ledger.Config, error) {
 	if _, _, err := AddIn(t, Update{Name: name, By: name}); err != nil {
 		return nil, err
 	}
-	return t.Config()
+	return t.Config(), nil
 }
 
 // join is Join for names that were checked and an agent that is known.
@@ -162,12 +162,9 @@ func StorePresence(t *ledger.Tx, p *Presence) error {
 		p.Session, p.Agent, p.DisplayName, p.Description, string(p.Status), p.Since, p.JoinedAt, p.SeenAt); err != nil {
 		return err
 	}
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
-	WakeStarter(t, conf, p.Agent)
-	return t.Heartbeat(p.Agent)
+	WakeStarter(t, p.Agent)
+	t.Heartbeat(p.Agent)
+	return nil
 }
 
 const presenceColumns = `session_id, agent, display_name, description, status, since, joined_at, seen_at`

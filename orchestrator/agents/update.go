@@ -169,10 +169,7 @@ func schemes(l *ledger.Ledger) []string {
 
 // AddIn is Add within a transaction, for an update that was checked.
 func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
-	conf, err := t.Config()
-	if err != nil {
-		return ledger.Agent{}, false, err
-	}
+	conf := t.Config()
 	if _, isGroup := conf.Groups[u.Name]; isGroup {
 		return ledger.Agent{}, false, orchestrator.Errorf(orchestrator.Conflict, "%s is the name of a group", u.Name).WithHint("Choose another name for the agent")
 	}
@@ -222,9 +219,7 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 	if err := t.ConfigChanged(); err != nil {
 		return ledger.Agent{}, false, err
 	}
-	if conf, err = t.Config(); err != nil {
-		return ledger.Agent{}, false, err
-	}
+	conf = t.Config()
 	a.Groups, a.NewSecret = groupsOf(conf, a.Name), made
 	return a, known == nil, nil
 }

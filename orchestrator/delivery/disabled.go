@@ -35,10 +35,7 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 	if reason == "" {
 		return "", nil
 	}
-	conf, err := t.Config()
-	if err != nil {
-		return "", err
-	}
+	conf := t.Config()
 	agent := conf.Agents[c.agent.Name]
 	if agent == nil || agent.Deliver != c.agent.Deliver || agent.Disabled != "" {
 		return "", nil
@@ -98,10 +95,7 @@ func useFallback(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 
 // ReleaseToReader makes messages due now that a recipient's transport put off, because the recipient has come to read itself.
 func ReleaseToReader(t *ledger.Tx, recipient string) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	if agent := conf.Agents[recipient]; agent == nil || t.Ledger.SetTransport(agent) != nil {
 		return nil // nothing is
 	}

@@ -14,10 +14,7 @@ import (
 // attempt off, but no longer than the ladder's highest rung. m must be live, and still be what the caller read.
 func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt string, err error) {
 	reason, permanent := out.reason, out.permanent
-	conf, err := t.Config()
-	if err != nil {
-		return "", err
-	}
+	conf := t.Config()
 	wait, more := nextRung(&conf.Settings, m)
 	if !permanent && !more && mayHaveArrived(t.Ledger, m) {
 		// Its transport could not be asked, time and again. The marks stay, so that a replay asks first.
@@ -76,10 +73,7 @@ func giveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool
 // bounce, nor does what it says of the end of a session, which a report would start anew. A sender that nobody knows cannot
 // get one. Source: contract, "The ladder and retention".
 func bounce(t *ledger.Tx, m *orchestrator.Message, code orchestrator.Code, reason string, retries int) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	sender := conf.Agents[m.Sender]
 	if sender == nil || !conf.Settings.Bounce || m.Type == orchestrator.IdleNotification && sender.StartCommand != "" {
 		return nil

@@ -58,9 +58,7 @@ type InboxBatch struct {
 	Delivered map[string]int
 	failed    []FailedAttempt
 	others    []string
-
-	set   orchestrator.SetTransport // of the rows in temp.batch
-	taken map[string]int            // rows in temp.batch by recipient
+	taken     map[string]int // rows in temp.batch by recipient
 }
 
 // minShare is how many rows of one recipient are taken at least while others wait too. A transaction is shared out among
@@ -70,10 +68,7 @@ const minShare = 25
 
 // run serves one recipient after the other until the batch is full.
 func (b *InboxBatch) run(only string) error {
-	conf, err := b.Config()
-	if err != nil {
-		return err
-	}
+	conf := b.Config()
 	if b.Left <= 0 {
 		b.Left = conf.Settings.ClaimSize
 	}
@@ -82,6 +77,7 @@ func (b *InboxBatch) run(only string) error {
 	}
 	names := []string{only}
 	if only == "" {
+		var err error
 		if names, err = dueRecipients(b.Ctx, b.Conn, conf, b.ClockText); err != nil {
 			return err
 		}
@@ -97,11 +93,11 @@ func (b *InboxBatch) run(only string) error {
 			break
 		}
 		b.last = recipient
-		agent := conf.Agents[recipient]
-		if agent == nil {
+		var err error
+		if agent := conf.Agents[recipient]; agent == nil {
 			err = b.failUnknown(recipient)
-		} else if set := b.Ledger.SetTransport(agent); set != nil {
-			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))), set)
+		} else if b.Ledger.SetTransport(agent) != nil {
+			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))))
 		} else {
 			b.others = append(b.others, recipient)
 		}
@@ -109,7 +105,7 @@ func (b *InboxBatch) run(only string) error {
 			return err
 		}
 	}
-	return b.Deliver(conf)
+	return b.Deliver()
 }
 
 // Empty begins a new set.
@@ -118,27 +114,21 @@ func (b *InboxBatch) Empty() error {
 	return b.SetBatch()
 }
 
-// TakeShare puts what is due to one recipient into the set, at most limit rows.
-func (b *InboxBatch) TakeShare(recipient string, limit int, set orchestrator.SetTransport) error {
-	if b.set != nil && b.set != set {
-		conf, err := b.Config()
-		if err != nil {
-			return err
-		}
-		if err := b.Deliver(conf); err != nil {
-			return err
-		}
-	}
-	b.set = set
-	n, err := selectDue(b.Tx, recipient, limit)
+// TakeShare puts what is due to one recipient into the set, at most limit rows: the highest priority first, then the oldest.
+func (b *InboxBatch) TakeShare(recipient string, limit int) error {
+	n, err := b.Exec(`
+		INSERT INTO temp.batch (seq)
+		SELECT seq FROM agent_message m
+		WHERE `+ledger.Takeable+`
+		ORDER BY priority DESC, seq LIMIT +?3`, b.ClockText, recipient, limit)
 	if err != nil {
 		return err
 	}
 	if n > 0 {
-		b.taken[recipient] = n
+		b.taken[recipient] = int(n)
 	}
-	b.Left -= n
-	if n == limit {
+	b.Left -= int(n)
+	if int(n) == limit {
 		b.More = true
 		return nil
 	}
@@ -151,8 +141,7 @@ func (b *InboxBatch) TakeShare(recipient string, limit int, set orchestrator.Set
 }
 
 // TakeThese puts those of some rows of one recipient into the set that may still be taken.
-func (b *InboxBatch) TakeThese(recipient string, seqs []int64, set orchestrator.SetTransport) error {
-	b.set = set
+func (b *InboxBatch) TakeThese(recipient string, seqs []int64) error {
 	if err := b.SetBatch(seqs...); err != nil {
 		return err
 	}
@@ -169,91 +158,85 @@ func (b *InboxBatch) TakeThese(recipient string, seqs []int64, set orchestrator.
 
 // Deliver delivers the set. If that fails because of its rows, it delivers ever smaller parts of it, so that a row which
 // breaks its part is found, fails alone, and holds back nobody.
-func (b *InboxBatch) Deliver(conf *ledger.Config) error {
+func (b *InboxBatch) Deliver() error {
 	if len(b.taken) == 0 {
 		return nil
 	}
-	fault, err := deliverSet(b.Tx, b.set)
+	fault, err := b.deliverSet()
 	if err != nil {
 		return err
 	}
 	if fault == nil {
-		for recipient, n := range b.taken {
-			b.Delivered[recipient] += n
-			b.changed += n
-			agents.WakeStarter(b.Tx, conf, recipient)
-		}
+		b.count(b.taken)
 		return b.Empty()
 	}
-	var rows []setRow
-	err = b.Query(`SELECT seq, recipient FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) ORDER BY seq`,
-		func(row store.Row) error {
-			rows = append(rows, setRow{row.Int(0), row.Text(1)})
-			return nil
-		})
-	if err == nil {
-		err = b.deliverParts(conf, rows)
-	}
+	rows, err := store.List(b.Conn, func(row store.Row) setRow { return setRow{row.Int(0), row.Text(1)} },
+		`SELECT seq, recipient FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) ORDER BY seq`)
 	if err != nil {
+		return err
+	}
+	if err := b.deliverHalves(rows); err != nil {
 		return err
 	}
 	return b.Empty()
 }
 
-// setRow is a row of a set that is delivered in parts.
+// count notes that so many messages were delivered to each recipient.
+func (b *InboxBatch) count(delivered map[string]int) {
+	for recipient, n := range delivered {
+		b.Delivered[recipient] += n
+		b.changed += n
+		agents.WakeStarter(b.Tx, recipient)
+	}
+}
+
+// setRow is a row of a set that is halved.
 type setRow struct {
 	seq       int64
 	recipient string
 }
 
-// selectDue adds the rows to deliver to the temporary table batch, highest priority first, in the order of sending.
-func selectDue(t *ledger.Tx, recipient string, limit int) (int, error) {
-	n, err := t.Exec(`
-		INSERT INTO temp.batch (seq)
-		SELECT seq FROM agent_message m
-		WHERE `+ledger.Takeable+`
-		ORDER BY priority DESC, seq LIMIT +?3`, t.ClockText, recipient, limit)
-	return int(n), err
-}
-
 // deliverSet delivers the rows of temp.batch and settles them, or does nothing. fault is a failure that lies in the rows.
-func deliverSet(t *ledger.Tx, set orchestrator.SetTransport) (fault, err error) {
-	return t.ChangeRows(func() error {
-		if err := set.DeliverSet(t.Run, t.Now); err != nil {
+func (b *InboxBatch) deliverSet() (fault, err error) {
+	return b.ChangeRows(func() error {
+		if err := b.Ledger.Inbox().DeliverSet(b.Run, b.Now); err != nil {
 			return err
 		}
-		_, err := t.ChangeStatus(ledger.InBatch, ledger.Change{To: orchestrator.Delivered, Attempted: true, Event: tracing.Delivered})
+		_, err := b.ChangeStatus(ledger.InBatch, ledger.Change{To: orchestrator.Delivered, Attempted: true, Event: tracing.Delivered})
 		return err
 	})
 }
 
-func (b *InboxBatch) deliverParts(conf *ledger.Config, rows []setRow) error {
-	seqs := make([]int64, len(rows))
-	for i := range rows {
-		seqs[i] = rows[i].seq
-	}
-	if err := b.SetBatch(seqs...); err != nil {
-		return err
-	}
-	fault, err := deliverSet(b.Tx, b.set)
-	switch {
-	case err != nil:
-		return err
-	case fault == nil:
-		for i := range rows {
-			b.Delivered[rows[i].recipient]++
-			agents.WakeStarter(b.Tx, conf, rows[i].recipient)
+// deliverHalves delivers rows that failed as a set: each half by itself, and the halves of one that fails again.
+func (b *InboxBatch) deliverHalves(rows []setRow) error {
+	for _, half := range [][]setRow{rows[:len(rows)/2], rows[len(rows)/2:]} {
+		if len(half) == 0 {
+			continue
 		}
-		b.changed += len(rows)
-		return nil
-	case len(rows) == 1:
-		return b.failAlone(rows[0].seq, conf.Agents[rows[0].recipient], fault)
+		var seqs []int64
+		recipients := map[string]int{}
+		for _, r := range half {
+			seqs = append(seqs, r.seq)
+			recipients[r.recipient]++
+		}
+		if err := b.SetBatch(seqs...); err != nil {
+			return err
+		}
+		fault, err := b.deliverSet()
+		switch {
+		case err != nil:
+		case fault == nil:
+			b.count(recipients)
+		case len(half) == 1:
+			err = b.failAlone(half[0].seq, b.Config().Agents[half[0].recipient], fault)
+		default:
+			err = b.deliverHalves(half)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	half := len(rows) / 2
-	if err := b.deliverParts(conf, rows[:half]); err != nil {
-		return err
-	}
-	return b.deliverParts(conf, rows[half:])
+	return nil
 }
 
 // failAlone sends the row that broke its set up the ladder. If its agent has a fallback, the row gets a mark instead,
@@ -269,19 +252,20 @@ func (b *InboxBatch) failAlone(seq int64, agent *ledger.Agent, cause error) erro
 		b.others = append(b.others, agent.Name)
 		return b.AddMark(&ms[0], agent.Deliver, reason)
 	}
-	return b.failOne(&ms[0], orchestrator.DeliveryFailed, reason, false)
+	return b.failOne(&ms[0], reason)
 }
 
-func (b *InboxBatch) failOne(m *orchestrator.Message, code orchestrator.Code, reason string, permanent bool) error {
+// failOne ends an attempt at a message that failed.
+func (b *InboxBatch) failOne(m *orchestrator.Message, reason string) error {
 	retryAt := ""
 	stuck, err := b.Alone("failing its attempt", m.ID, func() (err error) {
-		retryAt, err = attemptFailed(b.Tx, m, &outcome{reason: reason, permanent: permanent})
+		retryAt, err = attemptFailed(b.Tx, m, &outcome{reason: reason})
 		return err
 	})
 	if !stuck {
 		b.changed++
 	}
-	b.failed = append(b.failed, failedAttempt(m, code, reason, retryAt))
+	b.failed = append(b.failed, failedAttempt(m, orchestrator.DeliveryFailed, reason, retryAt))
 	return err
 }
 
@@ -311,7 +295,7 @@ func (b *InboxBatch) failUnknown(recipient string) error {
 	b.Left -= len(ms)
 	b.More = b.More || b.Left <= 0
 	for i := range ms {
-		if err := b.failOne(&ms[i], orchestrator.DeliveryFailed, reason, false); err != nil {
+		if err := b.failOne(&ms[i], reason); err != nil {
 			return err
 		}
 	}
@@ -319,8 +303,8 @@ func (b *InboxBatch) failUnknown(recipient string) error {
 }
 
 // HandOne delivers one message into its recipient's inbox, as read, and brings m up to date.
-func HandOne(t *ledger.Tx, m *orchestrator.Message, inbox orchestrator.SetTransport) error {
-	if err := inbox.DeliverRead(t.Run, m.Seq, t.Now); err != nil {
+func HandOne(t *ledger.Tx, m *orchestrator.Message) error {
+	if err := t.Ledger.Inbox().DeliverRead(t.Run, m.Seq, t.Now); err != nil {
 		return err
 	}
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Delivered, Attempted: true, Read: true, Event: tracing.Delivered}); err != nil {

@@ -30,10 +30,7 @@ func RemoveAgent(ctx context.Context, l *ledger.Ledger, o Removal) (failed int, 
 	o.Name = orchestrator.FoldName(o.Name)
 	target := ""
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		conf, err := t.Config()
-		if err != nil {
-			return err
-		}
+		conf := t.Config()
 		if a := conf.Agents[o.Name]; a != nil {
 			target = a.Deliver
 		}
@@ -50,10 +47,7 @@ func removeAgent(t *ledger.Tx, o *Removal) (failed int, err error) {
 	if err := adoption.All(t); err != nil { // what somebody wrote by hand for it is its mail, too
 		return 0, err
 	}
-	conf, err := t.Config()
-	if err != nil {
-		return 0, err
-	}
+	conf := t.Config()
 	if orchestrator.IsBuiltIn(o.Name) {
 		return 0, giveUpName(t, conf, o.Name)
 	}

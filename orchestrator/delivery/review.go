@@ -58,10 +58,7 @@ func untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Tim
 // dead processes and of readers that did not acknowledge in time, repairs times after a clock was set back, expires messages,
 // and tells senders and the manager what they are to be told. more is true when there is more to do, for the next transaction.
 func Tidy(t *ledger.Tx) (more bool, err error) {
-	conf, err := t.Config()
-	if err != nil {
-		return false, err
-	}
+	conf := t.Config()
 	if untidy, err := untidy(t.Ledger, t.Conn, conf, t.Clock); err != nil || !untidy {
 		return false, err
 	}
@@ -99,33 +96,29 @@ func Tidy(t *ledger.Tx) (more bool, err error) {
 // clampTimes takes times that lie further ahead than any can back to the furthest: of rungs, leases of both kinds,
 // acknowledgements, questions and silences. A clock that was set forward and back leaves such, and so does a hand.
 func clampTimes(t *ledger.Tx) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
+	type clamp struct {
+		longest time.Duration
+		update  string
 	}
-	rung := orchestrator.Stamp(t.Clock.Add(HighestRung(&conf.Settings)))
-	if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = ?1 WHERE `+ledger.Later+` AND next_attempt_at > ?1`, rung); err != nil {
-		return err
-	}
-	wanted := orchestrator.Stamp(t.Clock.Add(orchestrator.MaxNotBefore))
-	if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = ?1, not_before = ?1 WHERE `+ledger.WantedLater+` AND next_attempt_at > ?1`, wanted); err != nil {
-		return err
-	}
-	if err := clampLeases(t, conf); err != nil {
-		return err
-	}
-	if _, err := t.Exec(`UPDATE reading_lease SET until = ?1 WHERE until > ?1`, orchestrator.Stamp(t.Clock.Add(messages.MaxReadingLease))); err != nil {
-		return err
-	}
-	if _, err = t.Exec(`
-		UPDATE acknowledgement_due SET due_at = coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || within_seconds || ' seconds'), ?1)
-		WHERE due_at > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(orchestrator.MaxNotBefore+orchestrator.MaxTTL))); err != nil {
-		return err
+	clamps := []clamp{
+		{HighestRung(&t.Config().Settings), `UPDATE agent_message SET next_attempt_at = ?1 WHERE ` + ledger.Later + ` AND next_attempt_at > ?1`},
+		{orchestrator.MaxNotBefore, `UPDATE agent_message SET next_attempt_at = ?1, not_before = ?1 WHERE ` + ledger.WantedLater + ` AND next_attempt_at > ?1`},
+		{ledger.MaxLease, `UPDATE agent_message SET lease_until = ?1 WHERE ` + ledger.Leased + ` AND lease_until > ?1`},
+		{messages.MaxReadingLease, `UPDATE reading_lease SET until = ?1 WHERE until > ?1`},
 	}
 	for _, d := range t.Ledger.Chores() {
-		if _, err := t.Exec(`UPDATE `+d.Table+` SET `+d.At+` = ?1 WHERE `+d.Where+` AND `+d.At+` > ?1`, orchestrator.Stamp(t.Clock.Add(d.Longest))); err != nil {
+		clamps = append(clamps, clamp{d.Longest, `UPDATE ` + d.Table + ` SET ` + d.At + ` = ?1 WHERE ` + d.Where + ` AND ` + d.At + ` > ?1`})
+	}
+	for _, c := range clamps {
+		if err := t.Run(c.update, orchestrator.Stamp(t.Clock.Add(c.longest))); err != nil {
 			return err
 		}
+	}
+	if err := clampUnownedLeases(t); err != nil {
+		return err
+	}
+	if err := messages.ClampAcknowledgements(t); err != nil {
+		return err
 	}
 	return agents.ClampSilences(t)
 }
@@ -142,14 +135,9 @@ func doChores(t *ledger.Tx) (more bool, err error) {
 	return more, nil
 }
 
-// clampLeases takes leases back to the longest that there could be: a run may say how long its attempts may take, so that is
-// an hour and more for one that the engine wrote; for one that no process holds, it is what the recipient's attempts usually
-// have.
-func clampLeases(t *ledger.Tx, conf *ledger.Config) error {
-	longest := orchestrator.Stamp(t.Clock.Add(ledger.MaxLease))
-	if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+ledger.Leased+` AND lease_until > ?1`, longest); err != nil {
-		return err
-	}
+// clampUnownedLeases takes leases that no process holds back to what an attempt for their recipient usually has.
+func clampUnownedLeases(t *ledger.Tx) error {
+	conf := t.Config()
 	const beyond = ` WHERE ` + ledger.Leased + ` AND ` + ledger.Unowned + ` AND lease_until > ?1`
 	recipients, err := t.Texts(`SELECT DISTINCT recipient FROM agent_message`+beyond, orchestrator.Stamp(t.Clock.Add(conf.ShortestLease)))
 	if err != nil {
@@ -157,7 +145,7 @@ func clampLeases(t *ledger.Tx, conf *ledger.Config) error {
 	}
 	for _, recipient := range recipients {
 		until := orchestrator.Stamp(t.Clock.Add(conf.UsualLease(conf.Agents[recipient])))
-		if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1`+beyond+` AND recipient = ?2`, until, recipient); err != nil {
+		if err := t.Run(`UPDATE agent_message SET lease_until = ?1`+beyond+` AND recipient = ?2`, until, recipient); err != nil {
 			return err
 		}
 	}
@@ -183,10 +171,7 @@ func endLeases(t *ledger.Tx) (more bool, err error) {
 }
 
 func endLease(t *ledger.Tx, m *orchestrator.Message) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	settings := &t.Config().Settings
 	reason := fmt.Sprintf("the lease of %s ran out: its process died or stalled", m.LeaseOwner)
 	if ledger.IsUnowned(m) {
 		reason = "a lease without an owner ran out"
@@ -201,13 +186,13 @@ func endLease(t *ledger.Tx, m *orchestrator.Message) error {
 	}
 	t.Ring.All = true
 	m.Crashes++
-	if _, more := nextRung(&conf.Settings, m); !more && m.Marks != "" && m.Crashes < unaskedCrashes*conf.Settings.CrashesPerRung {
+	if _, more := nextRung(settings, m); !more && m.Marks != "" && m.Crashes < unaskedCrashes*settings.CrashesPerRung {
 		return nil // its transport may have it already, and is asked before it is given up
 	}
-	if m.Crashes%conf.Settings.CrashesPerRung == 0 {
-		reason := fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)
-		_, err = attemptFailed(t, m, &outcome{reason: reason})
+	if m.Crashes%settings.CrashesPerRung != 0 {
+		return nil
 	}
+	_, err := attemptFailed(t, m, &outcome{reason: fmt.Sprintf("the delivering process died %d times during this message", m.Crashes)})
 	return err
 }
 
@@ -248,10 +233,7 @@ func review(t *ledger.Tx) (more bool, err error) {
 }
 
 func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	next := ""
 	isLive := m.Status == orchestrator.Pending || m.Status == orchestrator.Retry
 	lease, err := messages.LeaseOf(t.Conn, m)

@@ -189,11 +189,8 @@ func settleDelivered(t *ledger.Tx, m *orchestrator.Message, out *outcome) error 
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), done); err != nil {
 		return err
 	}
-	conf, err := t.Config()
-	if err == nil {
-		agents.WakeStarter(t, conf, m.Recipient)
-	}
-	return err
+	agents.WakeStarter(t, m.Recipient)
+	return nil
 }
 
 // giveBack ends the lease on a message whose attempt did not come to an end. It costs no rung.
@@ -205,10 +202,7 @@ func giveBack(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 // postpone ends the lease on a message whose recipient asks to be tried later: after the waits of the ladder, the last of
 // them again and again, and without a step on it. It does so until the message expires.
 func postpone(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	before, err := TimesPutOff(t.Conn, m.ID)
 	if err != nil {
 		return err

@@ -133,10 +133,7 @@ func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (T
 // beginTrial stores a test message and claims it. Where the transport is a table, it is delivered and read with that, and
 // there is no claim.
 func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
-	conf, err := t.Config()
-	if err != nil {
-		return nil, err
-	}
+	conf := t.Config()
 	agent := conf.Agents[name]
 	if agent == nil {
 		trial.Says = "it was removed meanwhile"
@@ -159,8 +156,8 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		return nil, err
 	}
 	trial.MessageID = m.ID
-	if set := t.Ledger.SetTransport(agent); set != nil {
-		fault, err := t.ChangeRows(func() error { return HandOne(t, m, set) })
+	if t.Ledger.SetTransport(agent) != nil {
+		fault, err := t.ChangeRows(func() error { return HandOne(t, m) })
 		if trial.Delivered = fault == nil; fault != nil {
 			trial.Says = fault.Error()
 			_, err = attemptFailed(t, m, &outcome{reason: trial.Says})

@@ -42,15 +42,9 @@ type ConfigCache struct {
 	admitted atomic.Pointer[string] // the last version of the configuration under which this program may use the tables
 }
 
-// Config returns the configuration as this transaction sees it.
-func (t *Tx) Config() (*Config, error) {
-	if t.conf != nil {
-		return t.conf, nil
-	}
-	conf, err := t.Ledger.Config.Load(t.Conn)
-	t.conf = conf
-	return conf, err
-}
+// Config returns the configuration as this transaction sees it: as it was when the transaction began, or since the last
+// ConfigChanged.
+func (t *Tx) Config() *Config { return t.conf }
 
 // Read calls fn with a connection whose statements all see the same state of the database. It fails if a newer program
 // has changed the tables so that this one can no longer use them.
@@ -115,19 +109,14 @@ func (cache *ConfigCache) admit(c *store.Conn) (version string, err error) {
 	if version, _, err = c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`); err != nil {
 		return "", err
 	}
-	return version, cache.admitAt(c, version)
-}
-
-// admitAt does what admit does, with a version of the configuration that was read already.
-func (cache *ConfigCache) admitAt(c *store.Conn, version string) error {
 	if admitted := cache.admitted.Load(); admitted != nil && *admitted == version {
-		return nil
+		return version, nil
 	}
 	if err := c.Admit(); err != nil {
-		return err
+		return "", err
 	}
 	cache.admitted.Store(&version)
-	return nil
+	return version, nil
 }
 
 // Known returns the configuration of that version if it was the last to be read, else nil.
@@ -232,13 +221,17 @@ func (conf *Config) readGroups(c *store.Conn) error {
 	})
 }
 
-// ConfigChanged makes every process read the configuration anew. Call it after changing agents, groups or settings. The new
+// ConfigChanged makes every process read the configuration anew. Call it after the last change of agents, groups or settings. The new
 // version is random, not counted: a number that was rolled back and used again would pass for known.
 func (t *Tx) ConfigChanged() error {
 	id, err := t.NewID("")
 	if err != nil {
 		return err
 	}
-	t.conf, t.Ring.All, t.Traced, t.configured = nil, true, true, true
-	return t.StoreSetting(store.ConfigVersion, id)
+	t.Ring.All, t.Traced, t.configured = true, true, true
+	if err := t.StoreSetting(store.ConfigVersion, id); err != nil {
+		return err
+	}
+	t.conf, err = t.Ledger.Config.Load(t.Conn)
+	return err
 }

@@ -10,15 +10,10 @@ import (
 
 // Heartbeat notes that an agent is alive: it sent, read or acknowledged something. It is stored once, at the end of the
 // request, and only for an agent that has a limit to its silence.
-func (t *Tx) Heartbeat(name string) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
-	if a := conf.Agents[name]; a != nil && a.SilentAfter > 0 && !slices.Contains(t.heartbeats, name) {
+func (t *Tx) Heartbeat(name string) {
+	if a := t.Config().Agents[name]; a != nil && a.SilentAfter > 0 && !slices.Contains(t.heartbeats, name) {
 		t.heartbeats = append(t.heartbeats, name)
 	}
-	return nil
 }
 
 // storeHeartbeats stores the heartbeats of this request. Its other changes must have been made: of what an agent says that it
@@ -33,11 +28,7 @@ func (t *Tx) storeHeartbeats() error {
 }
 
 func (t *Tx) storeHeartbeat(name string) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
-	a := conf.Agents[name]
+	a := t.Config().Agents[name]
 	if a == nil || a.SilentAfter == 0 {
 		return nil // not any more
 	}

@@ -28,10 +28,7 @@ func (t *Tx) MessageID(d *orchestrator.Draft, recipient string) (string, error) 
 // firstWithID looks for a message that came with the draft's own id in another way, such as a file. One that says something
 // else is a conflict, which tells no more of it: it may be a stranger's.
 func (t *Tx) firstWithID(d *orchestrator.Draft) (sent orchestrator.Sent, found bool, err error) {
-	conf, err := t.Config()
-	if err != nil {
-		return sent, false, err
-	}
+	conf := t.Config()
 	m, found, err := MessageWithID(t.Conn, d.ID)
 	if err != nil || !found {
 		return sent, false, err

@@ -96,7 +96,7 @@ func (l *Ledger) Begin(under *store.Transaction) error {
 		return err
 	}
 	if t.conf = l.Config.Known(version); t.conf == nil {
-		if err := l.Config.admitAt(t.Conn, version); err != nil {
+		if t.conf, err = l.Config.Load(t.Conn); err != nil {
 			return err
 		}
 	}
@@ -172,10 +172,10 @@ func (q *request) Run(under *store.Transaction) error {
 		t.SpanID = span.SpanID
 		span.Begin(t.Clock)
 	}
-	untraced, done := t.created, false
+	untraced, conf, done := t.created, t.conf, false
 	defer func() {
 		if !done {
-			t.conf, t.created = nil, untraced // what fn did is about to be undone
+			t.conf, t.created = conf, untraced // what fn did is about to be undone
 		}
 	}()
 	err := q.fn(t)
@@ -318,9 +318,9 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 
 // Apart runs fn so that a failure of fn undoes only what fn has done. With err, the whole request must end.
 func (t *Tx) Apart(fn func() error) (failure, err error) {
-	untraced := t.created
+	untraced, conf := t.created, t.conf
 	if failure, err = t.Transaction.Apart(fn); failure != nil {
-		t.conf, t.created = nil, untraced // fn may have changed the one and written the events of the other
+		t.conf, t.created = conf, untraced // fn may have changed the one and written the events of the other
 	}
 	return failure, err
 }

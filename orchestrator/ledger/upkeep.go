@@ -31,13 +31,8 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 		return done, err
 	}
 	return done, l.Write(ctx, store.Alone, func(t *Tx) error {
-		if err := t.ConfigChanged(); err != nil {
-			return err
-		}
-		conf, err := t.Config()
-		if err == nil {
-			done.Untrusted = conf.Untrusted
-		}
+		err := t.ConfigChanged()
+		done.Untrusted = t.Config().Untrusted
 		return err
 	})
 }

@@ -17,10 +17,7 @@ import (
 // permission_denied if by sent it; conflict if it is not delivered yet.
 func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		conf, err := t.Config()
-		if err != nil {
-			return err
-		}
+		conf := t.Config()
 		ms, err := MustFindOwn(t.Conn, conf, id, by)
 		if err != nil {
 			return err
@@ -63,9 +60,7 @@ func AcknowledgeIn(t *ledger.Tx, m *orchestrator.Message, evidence string) error
 	if err := endAcknowledgement(t, m.ID); err != nil {
 		return err
 	}
-	if err := t.Heartbeat(m.Recipient); err != nil {
-		return err
-	}
+	t.Heartbeat(m.Recipient)
 	e := t.Event(tracing.Acknowledged, evidence)
 	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
 	return tracing.Record(t, e)
@@ -101,6 +96,13 @@ func expectAcknowledgement(t *ledger.Tx, id, due string, within time.Duration) e
 func endAcknowledgement(t *ledger.Tx, id string) error {
 	_, err := t.Exec(`DELETE FROM acknowledgement_due WHERE message_id = ?`, id)
 	return err
+}
+
+// ClampAcknowledgements begins anew, from now on, the times for acknowledgements that lie further ahead than any can.
+func ClampAcknowledgements(t *ledger.Tx) error {
+	return t.Run(`
+		UPDATE acknowledgement_due SET due_at = coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || within_seconds || ' seconds'), ?1)
+		WHERE due_at > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(orchestrator.MaxNotBefore+orchestrator.MaxTTL)))
 }
 
 // ReportUnacknowledged tells the senders of messages that were not acknowledged within Draft.AckWithin, once for each message.

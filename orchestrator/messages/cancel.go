@@ -15,10 +15,7 @@ import (
 func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []orchestrator.Message, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		cancelled = nil
-		conf, err := t.Config()
-		if err != nil {
-			return err
-		}
+		conf := t.Config()
 		ms, err := MustFindOwn(t.Conn, conf, id, by)
 		if err != nil {
 			return err

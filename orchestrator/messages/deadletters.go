@@ -63,10 +63,7 @@ func (f *DeadLetterFilter) args(l *ledger.Ledger, c *store.Conn) ([]any, error) 
 func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []orchestrator.Message, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		replayed = nil
-		conf, err := t.Config()
-		if err != nil {
-			return err
-		}
+		conf := t.Config()
 		ms, err := MustFindOwn(t.Conn, conf, id, by)
 		if err != nil {
 			return err
@@ -132,10 +129,7 @@ func LacksSender(conf *ledger.Config, m *orchestrator.Message) bool {
 }
 
 func replay(t *ledger.Tx, m *orchestrator.Message) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	if LacksSender(conf, m) {
 		return agents.Unknown(t.Conn, orchestrator.UnknownSender, m.ID+" cannot be replayed: ", m.Sender, conf)
 	}
@@ -166,8 +160,7 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 	if m.TTL != nil {
 		expires = due.Add(orchestrator.SecondsUpTo(*m.TTL, orchestrator.MaxTTL))
 	}
-	_, err = t.Exec(`UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?`,
-		orchestrator.Stamp(expires), min(orchestrator.Stamp(expires), orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.Seq)
 	m.Status, m.RetryCount, m.Error, t.Ring.All = orchestrator.Pending, 0, "", true
-	return err
+	return t.Run(`UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?`,
+		orchestrator.Stamp(expires), min(orchestrator.Stamp(expires), orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.Seq)
 }

@@ -17,10 +17,7 @@ import (
 func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, released bool, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		released = false
-		conf, err := t.Config()
-		if err != nil {
-			return err
-		}
+		conf := t.Config()
 		ms, err := MustFind(t.Conn, id)
 		if err != nil {
 			return err
@@ -39,7 +36,8 @@ func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrat
 		if released, err = handBack(t, &m, by); err != nil {
 			return err
 		}
-		return t.Heartbeat(by)
+		t.Heartbeat(by)
+		return nil
 	})
 	return m, released, err
 }
@@ -136,5 +134,6 @@ func releaseSome(t *ledger.Tx, ids []string, agent, by string) (released []strin
 			}
 		}
 	}
-	return released, t.Heartbeat(by)
+	t.Heartbeat(by)
+	return released, nil
 }

@@ -128,10 +128,7 @@ func sendOne(t *ledger.Tx, d *orchestrator.Draft, sent *orchestrator.Sent, failu
 // SendIn stores a draft within a transaction. refusal is an error for the sender that left a dead letter behind, so the
 // transaction must be committed; err is one after which everything must be undone.
 func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusal error, err error) {
-	conf, err := t.Config()
-	if err != nil {
-		return sent, nil, err
-	}
+	conf := t.Config()
 	if conf.Agents[d.Sender] == nil && !t.Proved(d.Sender) {
 		return refuse(t, conf, d, orchestrator.UnknownSender, "sender", d.Sender)
 	}
@@ -140,11 +137,12 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusa
 	}
 	if d.IdempotencyKey != "" || d.ID != "" {
 		first, found, err := t.FirstSend(d)
-		if err == nil && found {
-			err = t.Heartbeat(d.Sender)
-		}
-		if err != nil || found {
+		if err != nil {
 			return first, nil, err
+		}
+		if found {
+			t.Heartbeat(d.Sender)
+			return first, nil, nil
 		}
 	}
 	recipients, isGroup := agents.Members(conf, d.Recipient)
@@ -194,7 +192,7 @@ func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients
 		err = t.KeepResult(d, sent)
 	}
 	if err == nil {
-		err = t.Heartbeat(d.Sender)
+		t.Heartbeat(d.Sender)
 	}
 	return sent, err
 }

@@ -41,10 +41,7 @@ func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string
 	plain := ungrouped(code)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		t.Traced = true
-		conf, err := t.Config()
-		if err != nil {
-			return err
-		}
+		conf := t.Config()
 		if conf.Untrusted != "" {
 			return orchestrator.Errorf(orchestrator.Unavailable, "the address to which a phone is led comes from this database, which is not trusted: %s", conf.Untrusted).
 				WithHint("%s", ledger.NotTrustedHint)

@@ -29,12 +29,8 @@ func readDevices(c *store.Conn) (list []*ledger.Agent, err error) {
 
 // pushSecret is the Secret of an attempt at a device.
 func pushSecret(t *ledger.Tx, recipient string) (string, error) {
-	conf, err := t.Config()
-	if err != nil {
-		return "", err
-	}
 	var kind, endpoint, key, auth string
-	err = t.Query(`SELECT d.kind, s.endpoint, s.p256dh, s.auth FROM signal_devices d JOIN signal_subscriptions s USING (device_id)
+	err := t.Query(`SELECT d.kind, s.endpoint, s.p256dh, s.auth FROM signal_devices d JOIN signal_subscriptions s USING (device_id)
 		WHERE device_id = ?`, func(row store.Row) error {
 		kind, endpoint, key, auth = row.Text(0), row.Text(1), row.Text(2), row.Text(3)
 		return nil
@@ -42,7 +38,7 @@ func pushSecret(t *ledger.Tx, recipient string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s := &conf.Settings
+	s := &t.Config().Settings
 	var secret any
 	if kind == DeviceNtfy {
 		secret = push.NtfySecret{URL: endpoint, Token: auth, Key: key, SignalURL: s.SignalURL, Hosts: s.PushHosts, AllowPrivate: s.AllowPrivatePush}
@@ -63,10 +59,7 @@ func pushSecret(t *ledger.Tx, recipient string) (string, error) {
 // sendPush makes a row for each device that can be pushed to and is one of those named, and for the ntfy topic, which can read
 // nothing that is encrypted. It returns how many it made. thread is the question or alert, by which its pushes are found.
 func sendPush(t *ledger.Tx, devices []string, p push.Message, priority int, life time.Duration) (pushed int, err error) {
-	conf, err := t.Config()
-	if err != nil {
-		return 0, err
-	}
+	conf := t.Config()
 	for _, id := range devices {
 		name := push.DevicePrefix + id
 		if conf.Agents[name] == nil {
@@ -87,10 +80,7 @@ func sendPush(t *ledger.Tx, devices []string, p push.Message, priority int, life
 }
 
 func pushTo(t *ledger.Tx, recipient string, p push.Message, priority int, life time.Duration) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	payload, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -119,10 +109,7 @@ func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 	if err != nil {
 		return err
 	}
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	told := map[string]bool{push.DevicePrefix + answeredBy: true}
 	for i := range ms {
 		m := &ms[i]

@@ -165,7 +165,8 @@ func askUser(t *ledger.Tx, d *Draft) (q Question, pushed int, err error) {
 	if pushed, err = sendPush(t, d.Devices, p, q.Priority, d.TTL); err != nil {
 		return q, 0, err
 	}
-	return q, pushed, t.Heartbeat(d.Asker)
+	t.Heartbeat(d.Asker)
+	return q, pushed, nil
 }
 
 // checkAsker refuses what a message asks of which the sender was removed, though its name is in use again: the answer would go to
@@ -347,9 +348,8 @@ func endQuestion(t *ledger.Tx, q *Question, status Status, device, why string) e
 
 // reportUnanswered tells the sender of a message which asked the user that there will be no answer.
 func reportUnanswered(t *ledger.Tx, q *Question, why string) error {
-	conf, err := t.Config()
-	if err != nil || !conf.Settings.Bounce {
-		return err
+	if !t.Config().Settings.Bounce {
+		return nil
 	}
 	payload, err := json.Marshal(map[string]any{
 		"error": orchestrator.Expired, "message": orchestrator.User + " has not answered, and will not: " + why,

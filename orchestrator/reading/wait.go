@@ -216,9 +216,7 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 				return nil
 			}
 			if !o.Peek {
-				if err := t.Heartbeat(o.Recipient); err != nil {
-					return err
-				}
+				t.Heartbeat(o.Recipient)
 			}
 			return endWait(t, o.edges)
 		})
@@ -291,14 +289,10 @@ func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there
 // deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read. It
 // takes the usual share, and behind says that more may be due; or, unless first is nil, the rows that first names.
 func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bool, err error) {
-	inbox := t.Ledger.Inbox()
-	if inbox == nil {
+	if t.Ledger.Inbox() == nil {
 		return false, nil
 	}
-	conf, err := t.Config()
-	if err != nil {
-		return false, err
-	}
+	conf := t.Config()
 	if conf.Agents[recipient] == nil {
 		return false, agents.Unknown(t.Conn, orchestrator.UnknownRecipient, "", recipient, conf)
 	}
@@ -307,14 +301,14 @@ func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bo
 		return false, err
 	}
 	if first != nil {
-		err = batch.TakeThese(recipient, first, inbox)
+		err = batch.TakeThese(recipient, first)
 	} else {
-		err = batch.TakeShare(recipient, batch.Left, inbox)
+		err = batch.TakeShare(recipient, batch.Left)
 	}
 	if err != nil {
 		return false, err
 	}
-	return batch.More, batch.Deliver(conf)
+	return batch.More, batch.Deliver()
 }
 
 // checkLease refuses a lease that could not be kept, and finds out which process it is bound to.

@@ -90,10 +90,7 @@ func endTurn(t *ledger.Tx, lead string, notice orchestrator.Draft) (ended TurnEn
 // turnsOver notes that an agent whose started session has ended works nowhere any more, and tells the lead of each team in
 // which it did, each once: the agent itself may have died without a word. reason is how the session ended.
 func turnsOver(t *ledger.Tx, agent, reason string) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	sessions, err := t.Texts(`SELECT session_id FROM presence WHERE agent = ? AND status = 'working'`, agent)
 	if err != nil {
 		return err

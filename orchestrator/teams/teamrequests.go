@@ -229,14 +229,14 @@ func answerable(t *ledger.Tx, a *Reply) (requestOf, error) {
 
 // takesPart reports whether an agent made a request or was asked, and not a removed one that had its name.
 func takesPart(t *ledger.Tx, q *requestOf, agent string) (bool, error) {
-	conf, err := t.Config()
-	if err != nil || agent != q.responder && agent != q.requester || conf.Agents[agent] == nil {
-		return false, err
+	conf := t.Config()
+	if agent != q.responder && agent != q.requester || conf.Agents[agent] == nil {
+		return false, nil
 	}
 	if conf.Since(agent) == "" {
 		return true, nil
 	}
-	_, err = messages.MustFindOwn(t.Conn, conf, q.messageID, agent)
+	_, err := messages.MustFindOwn(t.Conn, conf, q.messageID, agent)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
 		return false, nil
 	}
@@ -321,13 +321,9 @@ func decide(t *ledger.Tx, q *requestOf, approve bool, sent *orchestrator.Sent) e
 
 // endPlanMode lets an agent act without having its plans approved.
 func endPlanMode(t *ledger.Tx, agent string) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
-	if a := conf.Agents[agent]; a == nil || !a.PlanModeRequired {
+	if a := t.Config().Agents[agent]; a == nil || !a.PlanModeRequired {
 		return nil
 	}
-	_, _, err = agents.AddIn(t, agents.Update{Name: agent, PlanModeRequired: new(false)})
+	_, _, err := agents.AddIn(t, agents.Update{Name: agent, PlanModeRequired: new(false)})
 	return err
 }

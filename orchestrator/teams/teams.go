@@ -171,10 +171,7 @@ func checkFromTeam(d orchestrator.Draft) (orchestrator.Draft, error) {
 
 // sendToTeam stores the rows of a draft that was checked. refusal and err are those of send.
 func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (sent Sent, refusal, err error) {
-	conf, err := t.Config()
-	if err != nil {
-		return sent, nil, err
-	}
+	conf := t.Config()
 	if toSeveralInTeam(d) {
 		sent.Sent, sent.Stopped, err = broadcast(t, d)
 	} else if _, isGroup := agents.Members(conf, d.Recipient); isGroup {
@@ -227,7 +224,7 @@ func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, sto
 		return sent, stopped, err
 	}
 	if sent, err = messages.InsertAll(t, conf, d, recipients, true, false, 0); err == nil {
-		err = t.Heartbeat(d.Sender)
+		t.Heartbeat(d.Sender)
 	}
 	return sent, stopped, err
 }

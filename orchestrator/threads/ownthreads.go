@@ -136,7 +136,8 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 		if err := messages.MarkPostsRead(t, o.Agent, read.Posts); err != nil {
 			return err
 		}
-		return t.Heartbeat(o.Agent)
+		t.Heartbeat(o.Agent)
+		return nil
 	})
 	return read, err
 }
@@ -168,7 +169,8 @@ func Rename(ctx context.Context, l *ledger.Ledger, c Change, name string, notice
 			return err
 		}
 		th.Name = name
-		return t.Heartbeat(orchestrator.FoldName(c.By))
+		t.Heartbeat(orchestrator.FoldName(c.By))
+		return nil
 	})
 	return th, renamed, err
 }

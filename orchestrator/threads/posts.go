@@ -120,7 +120,8 @@ func post(t *ledger.Tx, p *PostDraft) (posted Posted, err error) {
 		return posted, err
 	}
 	posted.Withheld = conf.WithheldFrom(posted.Mentions)
-	return posted, t.Heartbeat(p.Sender)
+	t.Heartbeat(p.Sender)
+	return posted, nil
 }
 
 // answered is the message that a post answers, as its sender knows it.
@@ -212,10 +213,7 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	if re.Outside != "" {
 		return nil
 	}
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	d.ThreadID, d.ReplyTo = th.ID, cmp.Or(re.To.PostID(), d.ReplyTo) // the others know the post by its id
 	if !d.SessionNamed {
 		d.SessionID = th.Session

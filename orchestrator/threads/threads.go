@@ -158,10 +158,7 @@ func AddParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent strin
 		if th, err = openThread(t, &c); err != nil {
 			return err
 		}
-		conf, err := t.Config()
-		if err != nil {
-			return err
-		}
+		conf := t.Config()
 		if conf.Agents[agent] == nil {
 			return agents.Unknown(t.Conn, orchestrator.NotFound, "participant: ", agent, conf)
 		}
@@ -246,10 +243,7 @@ func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thr
 
 // tellClosed posts the notice that a thread was closed.
 func tellClosed(t *ledger.Tx, th *Thread, by string, end *Closing) error {
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	told := slices.DeleteFunc(th.Names(), func(name string) bool { return name == by || conf.Agents[name] == nil })
 	return postNotice(t, th, &end.Notice, told)
 }
@@ -259,10 +253,7 @@ func postNotice(t *ledger.Tx, th *Thread, notice *Notice, mentions []string) err
 	if notice.Payload == nil {
 		return nil
 	}
-	conf, err := t.Config()
-	if err != nil {
-		return err
-	}
+	conf := t.Config()
 	d, err := ledger.CheckContent(orchestrator.Draft{Sender: orchestrator.SystemSender, Type: notice.Type, Payload: notice.Payload, ThreadID: th.ID, SessionID: th.Session})
 	if err != nil {
 		return err

@@ -49,10 +49,7 @@ func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error
 	}
 	err = l.Write(ctx, store.Of(r.Agent), func(t *ledger.Tx) error {
 		t.Quiet = true
-		conf, err := t.Config()
-		if err != nil {
-			return err
-		}
+		conf := t.Config()
 		if in, err = r.find(t.Conn, conf); err != nil || len(in.Messages) == 0 {
 			return err
 		}
@@ -67,7 +64,8 @@ func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error
 			}
 			in.Fresh = append(in.Fresh, *m)
 		}
-		return t.Heartbeat(r.Agent)
+		t.Heartbeat(r.Agent)
+		return nil
 	})
 	return in, err
 }
