@@ -187,11 +187,7 @@ func checkRecipient(ctx context.Context, l *ledger.Ledger, name string) error {
 // be asked every second. untrusted is why the database does nothing outside of itself, "" if it does.
 func AnythingDue(ctx context.Context, l *ledger.Ledger) (found bool, untrusted string, err error) {
 	now := l.Now()
-	err = l.Read(ctx, func(c *store.Conn) error {
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		untrusted = conf.Untrusted
 		if found, err = untidy(l, c, conf, now); err != nil || found {
 			return err

@@ -30,11 +30,7 @@ func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backl
 		return Backlog{}, err
 	}
 	b := Backlog{Recipient: recipient, Messages: []orchestrator.Message{}}
-	err = l.Read(ctx, func(c *store.Conn) error {
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		count, err := c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?`, recipient)
 		if err != nil {
 			return err

@@ -74,6 +74,17 @@ func (l *Ledger) onOurTables(fn func(c *store.Conn) error) func(c *store.Conn) e
 	}
 }
 
+// View is Read for an fn that needs the configuration, too. It is shared: do not change it.
+func (l *Ledger) View(ctx context.Context, fn func(c *store.Conn, conf *Config) error) error {
+	return l.Store.Read(ctx, func(c *store.Conn) error {
+		conf, err := l.Config.Load(c)
+		if err != nil {
+			return err
+		}
+		return fn(c, conf)
+	})
+}
+
 // Configuration returns the agents, groups and settings as they are now. The result is shared: do not change it.
 func (l *Ledger) Configuration(ctx context.Context) (conf *Config, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {

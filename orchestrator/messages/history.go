@@ -39,11 +39,7 @@ func History(ctx context.Context, l *ledger.Ledger, f HistoryFilter) (ms []orche
 	if err != nil {
 		return nil, false, err
 	}
-	err = l.Read(ctx, func(c *store.Conn) error {
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		args := []any{f.ThreadID, f.Sender, f.Target, f.Type, f.Status, since, until, f.Limit + 1}
 		switch {
 		case f.Party != "":

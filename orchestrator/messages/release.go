@@ -83,11 +83,7 @@ const releaseBatch = 100
 // the agent, or "" for the administrator. What is read while it runs may stay read. Error: unknown_recipient.
 func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (released []string, err error) {
 	var ids []string
-	err = l.Read(ctx, func(c *store.Conn) error {
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		if conf.Agents[agent] == nil {
 			return agents.Unknown(c, orchestrator.UnknownRecipient, "", agent, conf)
 		}

@@ -58,11 +58,8 @@ func SearchOwn(ctx context.Context, l *ledger.Ledger, s Search) (found Found, er
 	size := 0
 	for range searchSteps {
 		var step searched
-		err := l.Read(ctx, func(c *store.Conn) error {
-			conf, err := l.Config.Load(c)
-			if err == nil {
-				step, err = oneSearchStep(c, conf, &s, found.Next.Before)
-			}
+		err := l.View(ctx, func(c *store.Conn, conf *ledger.Config) (err error) {
+			step, err = oneSearchStep(c, conf, &s, found.Next.Before)
 			return err
 		})
 		if err == nil {

@@ -35,11 +35,7 @@ type Outside struct {
 
 // Trusted returns whether the database is trusted. Errors: those of the database.
 func Trusted(ctx context.Context, l *ledger.Ledger) (s TrustState, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		s = TrustState{Database: l.Path(), Trusted: conf.Untrusted == "", Reason: conf.Untrusted}
 		s.Outside, err = OutsideOf(l, c, conf)
 		return err
@@ -171,11 +167,7 @@ func isPreset(s *orchestrator.Schedule) bool {
 // Runnable returns the schedules that a daemon may run. If the database is not trusted, untrusted says why, and the list has
 // only the schedules with which every new database delivers and keeps itself tidy.
 func Runnable(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, untrusted string, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		untrusted = conf.Untrusted
 		if list, err = schedules(c); untrusted != "" {
 			list = slices.DeleteFunc(list, func(s orchestrator.Schedule) bool { return !isPreset(&s) })

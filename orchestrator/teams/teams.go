@@ -38,11 +38,7 @@ func Get(ctx context.Context, l *ledger.Ledger, session string) (members []Membe
 	if session, err = orchestrator.CheckName("session", session); err != nil {
 		return nil, err
 	}
-	err = l.Read(ctx, func(c *store.Conn) error {
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		parts, err := partsIn(c, session)
 		members = []Member{}
 		for i, name := range team(conf, session) {
