@@ -59,20 +59,61 @@ type Definition struct {
 	Tool string   // the same without the vocabulary's prefix
 	Path []string // on the command line: agent add
 
+	words      string // as Define was given them
 	vocabulary *Vocabulary
-	details    func() details
-	card       func() (*Card, error)
+	handler    handler
 	kind       tracing.Kind
 	noDatabase bool
 	hereOnly   bool
 	looksOnly  bool
 	everywhere bool
 	listsAll   bool
-	result     reflect.Type
 	database   func(raw json.RawMessage) string
-	run        func(ctx context.Context, env Env, raw json.RawMessage) (any, error)
-	check      func(raw json.RawMessage) error
 	batch      func(lines []json.RawMessage) decodedBatch
+
+	readDetails, parseCard sync.Once // fill in what follows
+	read                   details
+	card                   *Card
+	cardErr                error
+}
+
+// handler is the function behind a command, which alone knows the types of its parameters and of its result.
+type handler interface {
+	run(ctx context.Context, env Env, d *Definition, raw json.RawMessage) (any, error)
+	check(d *Definition, raw json.RawMessage) error
+	zeroParams() any
+	result() reflect.Type
+}
+
+// handlerOf is a handler of parameters P with the result R.
+type handlerOf[P, R any] func(context.Context, Env, P) (R, error)
+
+func (h handlerOf[P, R]) run(ctx context.Context, env Env, d *Definition, raw json.RawMessage) (any, error) {
+	p, err := decodeAs[P](d, raw)
+	if err == nil {
+		err = d.onlyHere(env.Caller, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h(ctx, env, p)
+}
+
+func (handlerOf[P, R]) check(d *Definition, raw json.RawMessage) error {
+	_, err := decodeAs[P](d, raw)
+	return err
+}
+
+func (handlerOf[P, R]) zeroParams() any {
+	var zero P
+	return zero
+}
+
+func (handlerOf[P, R]) result() reflect.Type { return reflect.TypeFor[R]() }
+
+// decodeAs decodes the parameters of a command.
+func decodeAs[P any](d *Definition, raw json.RawMessage) (p P, err error) {
+	return p, decodeParams(raw, d.Params(), d.vocabulary.FoldCase, &p)
 }
 
 // details is what a definition has to say about itself. It is read when somebody asks: a program that runs one command
@@ -92,53 +133,41 @@ type Typed[P, R any] struct{ *Definition }
 // card, a parameter without a description, an unknown check) panics when its details are first asked for: it is a mistake
 // in the program, and whoever adds a command to a catalogue has a test that asks.
 func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
-	d := &Definition{Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(uncamel(words)), vocabulary: v, kind: tracing.Internal, result: reflect.TypeFor[R]()}
+	d := &Definition{
+		Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(uncamel(words)),
+		words: words, vocabulary: v, handler: handlerOf[P, R](run), kind: tracing.Internal,
+	}
 	d.Name = v.Prefix + d.Tool
 	if !v.TopLevel && d.Path[0] != v.Name {
 		d.Path = append([]string{v.Name}, d.Path...)
 	}
-	d.details = sync.OnceValue(func() details {
-		var zero P
-		read, err := readDetails(v, d.Tool, words, zero)
-		if err != nil {
-			panic(fmt.Sprintf("command %s: %v", d.Name, err))
-		}
-		return read
-	})
-	d.card = sync.OnceValues(func() (*Card, error) { return parseCard(d.details().front, d.details().body) })
-	decode := func(raw json.RawMessage) (p P, err error) {
-		return p, decodeParams(raw, d.Params(), v.FoldCase, &p)
-	}
-	d.check = func(raw json.RawMessage) error {
-		_, err := decode(raw)
-		return err
-	}
-	d.run = func(ctx context.Context, env Env, raw json.RawMessage) (any, error) {
-		p, err := decode(raw)
-		if err == nil {
-			err = d.onlyHere(env.Caller, p)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return run(ctx, env, p)
-	}
 	return Typed[P, R]{d}
 }
 
-// readDetails reads the parameters off the zero value of their struct, and the card without parsing its front matter.
-func readDetails(v *Vocabulary, file, words string, zero any) (read details, err error) {
-	text, err := fs.ReadFile(v.Cards, file+".md")
+// details returns what the definition has to say about itself.
+func (d *Definition) details() *details {
+	d.readDetails.Do(func() {
+		var err error
+		if d.read, err = d.readUp(); err != nil {
+			panic(fmt.Sprintf("command %s: %v", d.Name, err))
+		}
+	})
+	return &d.read
+}
+
+// readUp reads the parameters off the zero value of their struct, and the card without parsing its front matter.
+func (d *Definition) readUp() (read details, err error) {
+	text, err := fs.ReadFile(d.vocabulary.Cards, d.Tool+".md")
 	if err != nil {
 		return read, fmt.Errorf("it has no card: %w", err)
 	}
 	if read.front, read.body, err = splitCard(string(text)); err != nil {
 		return read, fmt.Errorf("card: %w", err)
 	}
-	if command, want := frontLine(read.front, "command"), "orchestrator."+v.Prefix+words; command != want {
+	if command, want := frontLine(read.front, "command"), "orchestrator."+d.vocabulary.Prefix+d.words; command != want {
 		return read, fmt.Errorf("card: front matter: command is %q; it is %q", command, want)
 	}
-	read.params, err = paramsOf(zero)
+	read.params, err = paramsOf(d.handler.zeroParams())
 	return read, err
 }
 
@@ -183,8 +212,8 @@ func (t Typed[P, R]) LooksOnly() Typed[P, R] {
 // WithDatabaseAt lets the parameters say where the database is; "" leaves it to the surface.
 func (t Typed[P, R]) WithDatabaseAt(path func(P) string) Typed[P, R] {
 	t.database = func(raw json.RawMessage) string {
-		var p P
-		if decodeParams(raw, t.Params(), t.vocabulary.FoldCase, &p) != nil {
+		p, err := decodeAs[P](t.Definition, raw)
+		if err != nil {
 			return ""
 		}
 		return path(p)
@@ -230,10 +259,13 @@ func (d *Definition) IsListOfAgents() bool { return d.listsAll }
 func (d *Definition) Vocabulary() *Vocabulary { return d.vocabulary }
 
 // Card returns the command's card. Error: a card whose front matter is wrong, which a test excludes.
-func (d *Definition) Card() (*Card, error) { return d.card() }
+func (d *Definition) Card() (*Card, error) {
+	d.parseCard.Do(func() { d.card, d.cardErr = parseCard(d.details().front, d.details().body) })
+	return d.card, d.cardErr
+}
 
 // Check validates params as Run would, without running anything.
-func (d *Definition) Check(raw json.RawMessage) error { return d.check(raw) }
+func (d *Definition) Check(raw json.RawMessage) error { return d.handler.check(d, raw) }
 
 // CommandLine is how the command is called from a shell.
 func (d *Definition) CommandLine() string { return "mailroom " + strings.Join(d.Path, " ") }

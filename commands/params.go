@@ -217,6 +217,9 @@ func (p *Param) Flag() string { return strings.ReplaceAll(uncamel(p.Name), "_", 
 
 // uncamel writes a name without capitals: SendMessage is send-message.
 func uncamel(name string) string {
+	if name == strings.ToLower(name) {
+		return name
+	}
 	var b strings.Builder
 	for i, c := range name {
 		if c >= 'A' && c <= 'Z' {

@@ -92,7 +92,7 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 		return Answer{}, err
 	}
 	ctx, span := d.begin(ctx, env)
-	result, err := d.guarded(ctx, env, func() (any, error) { return d.run(ctx, env, raw) })
+	result, err := d.guarded(ctx, env, func() (any, error) { return d.handler.run(ctx, env, d, raw) })
 	d.end(ctx, env, span, err)
 	if err != nil {
 		return Answer{}, withTrace(err, span)
@@ -194,8 +194,8 @@ func (t Typed[P, R]) WithBatch(run func(ctx context.Context, env Env, ps []P, at
 		var ps []P
 		var places []int
 		for i, raw := range lines {
-			var p P
-			if errs[i] = decodeParams(raw, t.Params(), t.vocabulary.FoldCase, &p); errs[i] == nil {
+			p, err := decodeAs[P](t.Definition, raw)
+			if errs[i] = err; err == nil {
 				ps, places = append(ps, p), append(places, i)
 			}
 		}

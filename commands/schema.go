@@ -95,9 +95,9 @@ var opaque = map[reflect.Type]*jsonschema.Schema{
 // have more.
 func (d *Definition) ResultSchema() (*jsonschema.Schema, error) {
 	s := &jsonschema.Schema{Type: "object"}
-	if !d.result.Implements(reflect.TypeFor[json.Marshaler]()) {
+	if !d.handler.result().Implements(reflect.TypeFor[json.Marshaler]()) {
 		var err error
-		if s, err = jsonschema.ForType(d.result, &jsonschema.ForOptions{TypeSchemas: opaque}); err != nil {
+		if s, err = jsonschema.ForType(d.handler.result(), &jsonschema.ForOptions{TypeSchemas: opaque}); err != nil {
 			return nil, err
 		}
 	}
