@@ -22,29 +22,26 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrations lead from each version of the tables to the next: migrations[v] turns version v into v+1, and is the file
-// migrations/N.sql with N = v+1. Each holds its own list of what it makes, so that a later schema.sql changes nothing of it.
-// All run in the one transaction that migrates the file. A migrated database must equal a fresh one;
-// TestMigratedFromOlderVersions compares them.
-var migrations = func() []string {
+// schemaVersion is the version of schema.sql, kept in PRAGMA user_version: the one to which the last migration leads. A
+// change of schema.sql that existing databases must follow comes with a migration.
+var schemaVersion = func() int {
 	files, err := migrationFiles.ReadDir("migrations")
 	if err != nil {
 		panic(err)
 	}
-	list := make([]string, len(files)+1)
-	for v := 1; v < len(list); v++ {
-		text, err := migrationFiles.ReadFile(fmt.Sprintf("migrations/%d.sql", v+1))
-		if err != nil {
-			panic(err)
-		}
-		list[v] = string(text)
-	}
-	return list
+	return len(files) + 1
 }()
 
-// schemaVersion is the version of schema.sql, kept in PRAGMA user_version: the one to which the last migration leads. A
-// change of schema.sql that existing databases must follow comes with a migration.
-var schemaVersion = len(migrations)
+// migration returns the script that leads from a version of the tables to the next: the file migrations/N.sql, N being the
+// next version. It holds its own list of what it makes, so that a later schema.sql changes nothing of it. All run in the one
+// transaction that migrates the file. A migrated database must equal a fresh one; TestMigratedFromOlderVersions compares them.
+func migration(version int) string {
+	text, err := migrationFiles.ReadFile(fmt.Sprintf("migrations/%d.sql", version+1))
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
 
 // oldestVersion is the oldest version of the tables whose programs may go on using a database of this one, and write into
 // it: a change that only adds what they can do without leaves it as it is, any other raises it to schemaVersion. Every
@@ -86,7 +83,10 @@ func checkRoom(c *conn, version int) error {
 	}
 	script := mailroom.Schema
 	if version > 0 {
-		script = strings.Join(migrations[version:], "\n")
+		script = ""
+		for v := version; v < schemaVersion; v++ {
+			script += migration(v) + "\n"
+		}
 		have = slices.DeleteFunc(have, func(name string) bool { return strings.Contains(script, "\nDROP INDEX "+name+";") })
 	} else if slices.Contains(have, "agent_message") {
 		columns, err := c.Texts(`SELECT lower(name) FROM pragma_table_info('agent_message')`)
@@ -206,7 +206,7 @@ func migrateLocked(c *conn, made func(id string)) error {
 		version = schemaVersion
 	}
 	for ; version < schemaVersion; version++ {
-		if err := c.Script(migrations[version]); err != nil {
+		if err := c.Script(migration(version)); err != nil {
 			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
 		}
 		if version+1 == leasedInboxes {
