@@ -18,8 +18,8 @@ type Catalogue struct {
 // NewCatalogue collects definitions in the order in which they are shown. Two commands with one name, or one place on
 // the command line, panic; so does one whose place is a group of others.
 func NewCatalogue(vocabularies ...[]*Definition) *Catalogue {
-	c := &Catalogue{byName: make(map[string]*Definition, 64)}
-	paths := make(map[string]string, 64)
+	c := &Catalogue{byName: make(map[string]*Definition, 128)}
+	paths := make(map[string]string, 128)
 	for _, list := range vocabularies {
 		for _, d := range list {
 			key := foldName(d.Name)
