@@ -2,6 +2,7 @@ package messages
 
 import (
 	"context"
+	"strconv"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
@@ -23,12 +24,48 @@ type MessageEvent struct {
 	ThreadID  string `json:"thread_id,omitempty"`
 }
 
-// Events returns what happened to messages after the event with the id after, oldest first, at most limit events. concerning
-// restricts them to messages that this agent sent or got; "" does not. last is the id of the last event that was looked at,
-// which is after for the next call.
-func Events(ctx context.Context, l *ledger.Ledger, after int64, concerning string, limit int) (list []MessageEvent, last int64, err error) {
+// Cursor is a place in the stream of events: behind one event and before the next. The zero value stands before the first. Its text
+// means something to the database that made it, and to nobody else: no sum can be done with it.
+type Cursor struct {
+	id int64 // of the event before it
+}
+
+func (c Cursor) String() string { return strconv.FormatInt(c.id, 10) }
+
+// Cursor returns the place behind an event.
+func (e *MessageEvent) Cursor() Cursor { return Cursor{e.ID} }
+
+// CursorOf returns the place that a text names. Error: invalid_params for a text that is none, and for one of another database.
+func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 0 {
+		return Cursor{}, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of an event", orchestrator.Clip(text)).
+			WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
+	}
+	newest, err := LastEvent(ctx, l)
+	if err == nil && id > newest.id {
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "there is no event %d, the newest is %d: it is of another database", id, newest.id).
+			WithHint("Begin anew, without an id")
+	}
+	return Cursor{id}, err
+}
+
+// LastEvent returns the place behind the newest event.
+func LastEvent(ctx context.Context, l *ledger.Ledger) (last Cursor, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
-		list, last = nil, after
+		last.id, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`)
+		return err
+	})
+	return last, err
+}
+
+// Events returns what happened to messages after a place in the stream, oldest first. It looks at no more than limit events, of
+// which concerning leaves those of messages that this agent sent or got; "" leaves all. next is the place after them; more says
+// that there may be events behind it already.
+func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning string, limit int) (list []MessageEvent, next Cursor, more bool, err error) {
+	seen := 0
+	err = l.Read(ctx, func(c *store.Conn) error {
+		list, next, seen = nil, after, 0
 		conf, err := l.Config.Load(c)
 		if err != nil {
 			return err
@@ -46,22 +83,14 @@ func Events(ctx context.Context, l *ledger.Ledger, after int64, concerning strin
 				NewStatus: row.Text(5), Attempt: row.Int(6), Error: row.Text(7), Sender: row.Text(8),
 				Recipient: row.Text(9), ThreadID: row.Text(10),
 			}
-			last = e.ID
+			next = e.Cursor()
+			seen++
 			m := orchestrator.Message{Sender: e.Sender, Recipient: e.Recipient, Seq: row.Int(11), EndedAt: row.Text(12)}
 			if concerning == "" || conf.Owns(&m, concerning) {
 				list = append(list, e)
 			}
 			return nil
-		}, after, limit)
+		}, after.id, limit)
 	})
-	return list, last, err
-}
-
-// LastEvent returns the id of the newest event, 0 if there is none.
-func LastEvent(ctx context.Context, l *ledger.Ledger) (id int64, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		id, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`)
-		return err
-	})
-	return id, err
+	return list, next, seen == limit, err
 }

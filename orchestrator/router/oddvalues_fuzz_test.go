@@ -174,7 +174,7 @@ func (o *oddRun) ask(ctx context.Context) {
 	must("standings", err)
 	_, _, err = messages.DeadLetters(ctx, o.Ledger, messages.DeadLetterFilter{Limit: 100})
 	must("dead letters", err)
-	_, _, err = messages.Events(ctx, o.Ledger, 0, "", 1000)
+	_, _, _, err = messages.Events(ctx, o.Ledger, messages.Cursor{}, "", 1000)
 	must("events", err)
 	o.askBeside(ctx, must, fine)
 	for _, found := range overview.Doctor(ctx, o.Ledger, false) {

@@ -1,10 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"mailroom/commands"
@@ -23,7 +23,7 @@ const (
 )
 
 // events streams what happens to the messages that the caller sent or received, all messages for an administrator, as
-// server-sent events: the id is message_trace.id, the event its name, the data one JSON object. A client that names the
+// server-sent events: the id is the place behind it, the event its name, the data one JSON object. A client that names the
 // last id it has seen, in the header Last-Event-ID or the query parameter after, gets all that came since; otherwise it
 // gets what happens from now on.
 func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
@@ -53,8 +53,8 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow writes what happens behind the event last, until ctx ends or out cannot be written, which are no errors.
-func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan struct{}, last int64) error {
+// follow writes what happens behind the place last, until ctx ends or out cannot be written, which are no errors.
+func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan struct{}, last messages.Cursor) error {
 	caller := askerOf(ctx)
 	concerning := caller.Name
 	if caller.Admin {
@@ -64,7 +64,7 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 	defer ticker.Stop()
 	quietSince := time.Now()
 	for out.err == nil {
-		list, seen, err := messages.Events(ctx, w.env.Ledger, last, concerning, eventsAtOnce)
+		list, next, more, err := messages.Events(ctx, w.env.Ledger, last, concerning, eventsAtOnce)
 		if err == nil {
 			err = caller.stillValid(ctx)
 		}
@@ -74,15 +74,14 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 		for i := range list {
 			out.event(&list[i])
 		}
-		full := seen-last >= eventsAtOnce
-		last = seen
+		last = next
 		if len(list) > 0 {
 			quietSince = time.Now()
 		} else if time.Since(quietSince) > stillThere {
 			out.comment("still there", last)
 			quietSince = time.Now()
 		}
-		if full {
+		if more {
 			continue
 		}
 		select {
@@ -95,26 +94,13 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 	return nil
 }
 
-// startOfEvents is the id after which a stream begins.
-func (w *Server) startOfEvents(r *http.Request) (int64, error) {
-	text := r.Header.Get("Last-Event-ID")
+// startOfEvents is the place at which a stream begins.
+func (w *Server) startOfEvents(r *http.Request) (messages.Cursor, error) {
+	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	if text == "" {
-		text = r.URL.Query().Get("after")
+		return messages.LastEvent(r.Context(), w.env.Ledger)
 	}
-	newest, err := messages.LastEvent(r.Context(), w.env.Ledger)
-	if text == "" || err != nil {
-		return newest, err
-	}
-	id, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || id < 0 {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "Last-Event-ID: %q is no id of an event", orchestrator.Clip(text)).
-			WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
-	}
-	if id > newest {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "Last-Event-ID: %d is behind the newest event, %d: it is of another database", id, newest).
-			WithHint("Begin anew, without an id")
-	}
-	return id, nil
+	return messages.CursorOf(r.Context(), w.env.Ledger, text)
 }
 
 // eventWriter writes server-sent events, and remembers the first error.
@@ -130,10 +116,10 @@ func (o *eventWriter) event(e *messages.MessageEvent) {
 		o.err = err
 		return
 	}
-	o.write("id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Event, body)
+	o.write("id: %s\nevent: %s\ndata: %s\n\n", e.Cursor(), e.Event, body)
 }
 
-func (o *eventWriter) comment(text string, last int64) { o.write(": %s %d\n\n", text, last) }
+func (o *eventWriter) comment(text string, last messages.Cursor) { o.write(": %s %s\n\n", text, last) }
 
 func (o *eventWriter) write(format string, args ...any) {
 	if o.err != nil {

@@ -181,7 +181,7 @@ func TestEventsResume(t *testing.T) {
 			t.Fatalf("the event %d came after %d", numbers[i], numbers[i-1])
 		}
 	}
-	list, _, err := messages.Events(t.Context(), f.Router.Ledger, 0, "ann", 1_000_000)
+	list, _, _, err := messages.Events(t.Context(), f.Router.Ledger, messages.Cursor{}, "ann", 1_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}

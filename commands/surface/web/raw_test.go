@@ -288,7 +288,7 @@ func TestClientsThatGoWhileWaiting(t *testing.T) {
 // note counts events of a name.
 func (f *fort) note(event string) (n int) {
 	f.T.Helper()
-	list, _, err := messages.Events(f.T.Context(), f.Router.Ledger, 0, "", 1_000_000)
+	list, _, _, err := messages.Events(f.T.Context(), f.Router.Ledger, messages.Cursor{}, "", 1_000_000)
 	if err != nil {
 		f.T.Fatal(err)
 	}
