@@ -74,9 +74,13 @@ database: ## install the PostgreSQL server that the tests start
 		apt-get update -q && apt-get install -qy --no-install-recommends postgresql; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED with PostgreSQL: it is not installed; CI will" >&2; }
 
+# The packages whose tests open an engine.
+ENGINE := adoption agents bridge bridge/letters delivery ledger messages overview questions reading retention router sessions \
+	store/sqlite teams threads
+
 statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
 	: >orchestrator/orchestratortest/statements/statements.sql
-	$(GO) test -p 1 -count 1 ./orchestrator/router ./orchestrator/bridge ./commands/admin ./commands/surface/daemon ./commands/surface/mcp ./commands/surface/web -statements
+	$(GO) test -p 1 -count 1 $(ENGINE:%=./orchestrator/%) ./commands/admin ./commands/surface/daemon ./commands/surface/mcp ./commands/surface/web -statements
 	$(GO) test -count 1 ./cmd/mailroom -statements
 	$(GO) test -count 1 -run '^TestPlans$$' ./orchestrator/orchestratortest/statements -update
 
@@ -133,7 +137,7 @@ fuzz: tools ## run every fuzz target for a short while (FUZZTIME=10s)
 	done
 
 corpora: fuzz ## make the files of malformed inputs anew, from what the fuzzer finds (FUZZTIME=60s) and mutations
-	$(GO) test -p 1 -count 1 -run '^TestMalformed' ./commands ./orchestrator/router ./orchestrator/transport ./cmd/mailroom -corpora
+	$(GO) test -p 1 -count 1 -run '^TestMalformed' ./commands ./orchestrator/agents ./orchestrator/transport ./cmd/mailroom -corpora
 
 # With KEEP=FOLDER the recording stays there, and is used again the next time.
 powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000, MESSAGES=1000, SEED=)
