@@ -1,4 +1,4 @@
-package router_test
+package delivery_test
 
 import (
 	"context"
