@@ -1,4 +1,4 @@
-package router_test
+package messages_test
 
 import (
 	"encoding/json"
