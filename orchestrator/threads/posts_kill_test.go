@@ -1,4 +1,4 @@
-package router_test
+package threads_test
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 
 // TestHelperProcess is what another process does for a test.
 func TestHelperProcess(t *testing.T) {
-	helper.Run(map[string]func(path string, in *bufio.Scanner){"post": helpPost, "wait": helpWait, "live": helpLive})
+	helper.Run(map[string]func(path string, in *bufio.Scanner){"post": helpPost})
 }
 
 // helpPost posts without end in the thread that it is told, and says so after each post.

@@ -1,4 +1,4 @@
-package router_test
+package reading_test
 
 import (
 	"encoding/json"

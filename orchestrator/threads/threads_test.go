@@ -1,4 +1,4 @@
-package router_test
+package threads_test
 
 import (
 	"encoding/json"

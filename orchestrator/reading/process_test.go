@@ -1,0 +1,13 @@
+package reading_test
+
+import (
+	"bufio"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/helper"
+)
+
+// TestHelperProcess is what another process does for a test.
+func TestHelperProcess(t *testing.T) {
+	helper.Run(map[string]func(path string, in *bufio.Scanner){"wait": helpWait, "live": helpLive})
+}
