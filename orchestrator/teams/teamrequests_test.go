@@ -1,4 +1,4 @@
-package router_test
+package teams_test
 
 import (
 	"errors"
