@@ -1,4 +1,4 @@
-package router_test
+package questions_test
 
 import (
 	"context"
