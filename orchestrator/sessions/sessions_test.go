@@ -1,4 +1,4 @@
-package router_test
+package sessions_test
 
 import (
 	"strings"
