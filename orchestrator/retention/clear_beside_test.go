@@ -1,4 +1,4 @@
-package router_test
+package retention_test
 
 import (
 	"context"
