@@ -1,4 +1,4 @@
-package router_test
+package overview_test
 
 import (
 	"strings"
