@@ -1,4 +1,4 @@
-package router_test
+package ledger_test
 
 import (
 	"errors"
