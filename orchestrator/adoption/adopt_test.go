@@ -1,4 +1,4 @@
-package router_test
+package adoption_test
 
 import (
 	"fmt"
