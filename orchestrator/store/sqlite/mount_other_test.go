@@ -1,6 +1,6 @@
 //go:build !linux
 
-package router_test
+package sqlite_test
 
 import "testing"
 

@@ -1,4 +1,4 @@
-package router_test
+package sqlite_test
 
 import (
 	"testing"
