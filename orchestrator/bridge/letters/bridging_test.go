@@ -1,4 +1,4 @@
-package router_test
+package letters_test
 
 import (
 	"context"
