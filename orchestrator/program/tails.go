@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,34 +17,24 @@ const TailSize = 4 << 10
 // Tails keeps the first and the last TailSize bytes of what is written to it, and counts the rest. The zero value is
 // empty. It must not be used concurrently.
 type Tails struct {
-	head, last []byte // last is a ring once it is full
-	at         int    // where the ring begins
-	left       int64  // bytes that were dropped
+	head, last []byte
+	left       int64 // bytes between them, which were dropped
 }
 
 // Write takes everything and never fails.
 func (t *Tails) Write(p []byte) (int, error) {
-	n := len(p)
 	take := min(TailSize-len(t.head), len(p))
-	t.head, p = append(t.head, p[:take]...), p[take:]
-	if skip := len(p) - TailSize; skip > 0 {
-		t.left += int64(skip + len(t.last))
-		t.last, t.at, p = t.last[:0], 0, p[skip:]
+	t.head, t.last = append(t.head, p[:take]...), append(t.last, p[take:]...)
+	if extra := len(t.last) - TailSize; extra > 0 {
+		t.last, t.left = slices.Delete(t.last, 0, extra), t.left+int64(extra)
 	}
-	take = min(TailSize-len(t.last), len(p))
-	t.last, p = append(t.last, p[:take]...), p[take:]
-	for _, b := range p {
-		t.last[t.at] = b
-		t.at = (t.at + 1) % TailSize
-		t.left++
-	}
-	return n, nil
+	return len(p), nil
 }
 
 // String is the text that was kept, with a note of how much is left out between its beginning and its end. It is UTF-8
 // without NUL, whatever was written: what is not is replaced.
 func (t *Tails) String() string {
-	last := string(t.last[t.at:]) + string(t.last[:t.at])
+	last := string(t.last)
 	if t.left == 0 {
 		return readable(string(t.head) + last)
 	}
