@@ -41,6 +41,17 @@ type terms struct {
 	report       func(text string) // Attempt.Report
 }
 
+// oneByOne delivers the messages of an attempt one after the other, until ctx ends, and returns one error per message.
+func oneByOne(ctx context.Context, a *orchestrator.Attempt, deliver func(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error) []error {
+	errs := make([]error, len(a.Messages))
+	for i := range a.Messages {
+		if errs[i] = context.Cause(ctx); errs[i] == nil {
+			errs[i] = deliver(ctx, a, &a.Messages[i])
+		}
+	}
+	return errs
+}
+
 // do makes a request, without following redirects, and returns the status and what it means: nil for 200 to 299,
 // orchestrator.ErrGone or ErrRefused, an orchestrator.RetryAfter for a Retry-After of 429 and 503, or another error. 0: no
 // answer came.

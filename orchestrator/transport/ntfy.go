@@ -71,18 +71,9 @@ func (*Ntfy) Check(address string) (string, error) {
 func (*Ntfy) MaxBatch() int { return 1 }
 
 // Deliver sends the messages one after the other.
-func (n *Ntfy) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
-	errs := make([]error, len(a.Messages))
-	for i := range a.Messages {
-		errs[i] = n.deliver(ctx, &a, &a.Messages[i])
-	}
-	return errs
-}
+func (n *Ntfy) Deliver(ctx context.Context, a orchestrator.Attempt) []error { return oneByOne(ctx, &a, n.deliver) }
 
 func (n *Ntfy) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	pushed, _, err := readPush(a, m)
 	if err != nil {
 		return err

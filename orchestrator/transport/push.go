@@ -61,18 +61,9 @@ func (*Push) Check(address string) (string, error) {
 func (*Push) MaxBatch() int { return 1 }
 
 // Deliver sends the messages one after the other.
-func (p *Push) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
-	errs := make([]error, len(a.Messages))
-	for i := range a.Messages {
-		errs[i] = p.deliver(ctx, &a, &a.Messages[i])
-	}
-	return errs
-}
+func (p *Push) Deliver(ctx context.Context, a orchestrator.Attempt) []error { return oneByOne(ctx, &a, p.deliver) }
 
 func (p *Push) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	pushed, ttl, err := readPush(a, m)
 	if err != nil {
 		return err

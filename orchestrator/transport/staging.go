@@ -39,7 +39,6 @@ type dirNote struct {
 	Owner    string          `json:"owner"` // fingerprint of database and recipient: a message has no other staged files
 	Token    string          `json:"token"` // of the attempt
 	Sentinel letter.Identity `json:"sentinel"`
-	Inbox    letter.Identity `json:"inbox"`          // the agent's folder
 	Back     []string        `json:"back,omitempty"` // fingerprints of messages that are not handed over
 }
 
@@ -89,10 +88,7 @@ func (d *drop) begin(a orchestrator.Attempt) (err error) {
 			return err
 		}
 	}
-	if d.note.Sentinel, err = d.sentinel(true); err != nil {
-		return err
-	}
-	d.note.Inbox, err = letter.Identify(d.inbox.File)
+	d.note.Sentinel, err = d.sentinel(true)
 	return err
 }
 

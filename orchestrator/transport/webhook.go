@@ -112,18 +112,9 @@ func canonicalHost(host string) (string, error) {
 func (*Webhook) MaxBatch() int { return 1 }
 
 // Deliver posts the messages one after the other.
-func (w *Webhook) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
-	errs := make([]error, len(a.Messages))
-	for i := range a.Messages {
-		errs[i] = w.deliver(ctx, &a, &a.Messages[i])
-	}
-	return errs
-}
+func (w *Webhook) Deliver(ctx context.Context, a orchestrator.Attempt) []error { return oneByOne(ctx, &a, w.deliver) }
 
 func (w *Webhook) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	body, err := encodeEvent(m)
 	if err != nil {
 		return err
