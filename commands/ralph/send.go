@@ -83,7 +83,7 @@ func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err er
 		d.SessionID = caller.Session
 	}
 	if p.Timestamp != "" {
-		d.Origin = letter.Letter{Timestamp: p.Timestamp, SessionID: d.SessionID}.Origin()
+		d.Origin = letter.Letter{About: letter.About{Timestamp: p.Timestamp, SessionID: d.SessionID}}.Origin()
 	}
 	if d.Sender, err = commands.ActAs(caller, p.From); err != nil {
 		return d, err

@@ -20,18 +20,12 @@ const waiting = "pending"
 // Letter is a message in document 002's form. Its keys come first and in its order; then what messages of other
 // vocabularies carry and the document has no key for, left out when empty; then keys that nobody here knows.
 type Letter struct {
-	ID        string          // required
-	From, To  string          // required; as written, so that their case may differ from the names that the engine knows
-	Type      string          // required
-	Priority  string          // one of orchestrator.Priorities
-	Payload   json.RawMessage // required; one JSON value
-	Timestamp string          // when it was written; a file may say anything
-	Status    string
-	ReplyTo   string // "" is null
-
-	Summary, Context, Action, ThreadID, SessionID string
-	MulticastID, MulticastTarget, ExpiresAt       string
-
+	ID       string          // required
+	From, To string          // required; as written, so that their case may differ from the names that the engine knows
+	Type     string          // required
+	Priority string          // one of orchestrator.Priorities
+	Payload  json.RawMessage // required; one JSON value
+	About
 	More []Member // keys that are none of the above, in their order
 
 	file []byte // what Parse read, if Encode would write something else
@@ -43,47 +37,46 @@ type Member struct {
 	Value json.RawMessage
 }
 
+// About is what a letter says beside the message itself.
+type About struct {
+	Timestamp       string `json:"timestamp,omitempty"` // when it was written; a file may say anything
+	Status          string `json:"status,omitempty"`
+	ReplyTo         string `json:"replyTo,omitempty"` // "" is null; may name a message that the engine does not know
+	Summary         string `json:"summary,omitempty"`
+	Context         string `json:"context,omitempty"`
+	Action          string `json:"action,omitempty"`
+	ThreadID        string `json:"thread_id,omitempty"`
+	SessionID       string `json:"session_id,omitempty"`
+	MulticastID     string `json:"multicast_id,omitempty"`
+	MulticastTarget string `json:"multicast_target,omitempty"`
+	ExpiresAt       string `json:"expires_at,omitempty"`
+}
+
 // origin is what Message.Origin says: everything of a file but what the message is. The columns of a row that took a file
 // in hold some of it too, beside what the engine has put there of its own: its session, when it gives up.
 type origin struct {
-	Timestamp       string          `json:"timestamp,omitempty"`
-	Status          string          `json:"status,omitempty"`
-	ReplyTo         string          `json:"replyTo,omitempty"` // the row's own names only messages that exist
-	Summary         string          `json:"summary,omitempty"`
-	Context         string          `json:"context,omitempty"`
-	Action          string          `json:"action,omitempty"`
-	ThreadID        string          `json:"thread_id,omitempty"`
-	SessionID       string          `json:"session_id,omitempty"`
-	MulticastID     string          `json:"multicast_id,omitempty"`
-	MulticastTarget string          `json:"multicast_target,omitempty"`
-	ExpiresAt       string          `json:"expires_at,omitempty"`
-	More            json.RawMessage `json:"more,omitempty"` // an object
-	File            string          `json:"file,omitempty"` // the whole file, if its layout is another than ours
+	About
+	More json.RawMessage `json:"more,omitempty"` // an object
+	File string          `json:"file,omitempty"` // the whole file, if its layout is another than ours
 }
 
 // Of makes the letter of a row. A message that came as a file leaves with everything that its file said: its times, its
 // unknown keys and its layout, unless the row has another sender, recipient, type, priority or payload by now.
 func Of(m *orchestrator.Message) Letter {
-	from := origin{
-		Timestamp: created(m), ReplyTo: m.ReplyTo, Summary: m.Summary, Context: m.Context, Action: m.Action,
-		ThreadID: m.ThreadID, SessionID: m.SessionID, MulticastID: m.MulticastID, MulticastTarget: m.Group, ExpiresAt: m.TTLEnd(),
-	}
-	if from.SessionID == orchestrator.DefaultSession {
-		from.SessionID = "" // it says nothing
-	}
-	if m.Origin != "" {
-		var file origin
-		if json.Unmarshal([]byte(m.Origin), &file) == nil { // otherwise it was written by hand, and says nothing
-			from = file
+	var from origin
+	if m.Origin == "" || json.Unmarshal([]byte(m.Origin), &from) != nil { // written by hand: it says nothing
+		from = origin{About: About{Summary: m.Summary, Context: m.Context, Action: m.Action, SessionID: m.SessionID, ExpiresAt: m.TTLEnd()}}
+		if from.SessionID == orchestrator.DefaultSession {
+			from.SessionID = "" // it says nothing
 		}
 	}
 	l := Letter{
-		ID: m.ID, From: m.Sender, To: m.Recipient, Type: m.Type, Priority: orchestrator.PriorityWord(m.Priority),
-		Payload: m.Payload, Timestamp: cmp.Or(from.Timestamp, created(m)), Status: cmp.Or(from.Status, waiting),
-		ReplyTo: cmp.Or(m.ReplyTo, from.ReplyTo), Summary: from.Summary, Context: from.Context, Action: from.Action,
-		ThreadID: cmp.Or(from.ThreadID, m.ThreadID), SessionID: from.SessionID, MulticastID: cmp.Or(from.MulticastID, m.MulticastID),
-		MulticastTarget: cmp.Or(from.MulticastTarget, m.Group), ExpiresAt: from.ExpiresAt,
+		ID: m.ID, From: m.Sender, To: m.Recipient, Type: m.Type, Priority: orchestrator.PriorityWord(m.Priority), Payload: m.Payload,
+		About: from.About,
 	}
+	l.Timestamp, l.Status, l.ReplyTo = cmp.Or(l.Timestamp, created(m)), cmp.Or(l.Status, waiting), cmp.Or(m.ReplyTo, l.ReplyTo)
+	l.ThreadID, l.MulticastID = cmp.Or(l.ThreadID, m.ThreadID), cmp.Or(l.MulticastID, m.MulticastID)
+	l.MulticastTarget = cmp.Or(l.MulticastTarget, m.Group)
 	if len(from.More) > 0 {
 		l.More, _ = members(from.More) // written by hand: it says nothing
 	}
@@ -108,11 +101,7 @@ func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.
 // Origin returns what orchestrator.Message.Origin keeps of a letter that somebody else wrote, so that Of makes the same
 // letter again.
 func (l Letter) Origin() string {
-	o := origin{
-		Timestamp: l.Timestamp, Status: l.Status, ReplyTo: l.ReplyTo, Summary: l.Summary, Context: l.Context, Action: l.Action,
-		ThreadID: l.ThreadID, SessionID: l.SessionID, MulticastID: l.MulticastID, MulticastTarget: l.MulticastTarget,
-		ExpiresAt: l.ExpiresAt, File: string(l.file),
-	}
+	o := origin{About: l.About, File: string(l.file)}
 	if len(l.More) > 0 {
 		o.More = object(l.More)
 	}

@@ -120,7 +120,7 @@ func TestExamplesReturnUnchanged(t *testing.T) {
 	for _, e := range examples {
 		l := letter.Letter{
 			ID: e.id, From: e.from, To: e.to, Type: e.kind, Priority: "high", Payload: json.RawMessage(e.payload),
-			Timestamp: "2025-01-23T12:00:00.0000001Z", Status: "pending",
+			About: letter.About{Timestamp: "2025-01-23T12:00:00.0000001Z", Status: "pending"},
 		}
 		text, err := l.Encode()
 		if err != nil {
