@@ -71,7 +71,9 @@ func (*Ntfy) Check(address string) (string, error) {
 func (*Ntfy) MaxBatch() int { return 1 }
 
 // Deliver sends the messages one after the other.
-func (n *Ntfy) Deliver(ctx context.Context, a orchestrator.Attempt) []error { return oneByOne(ctx, &a, n.deliver) }
+func (n *Ntfy) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	return oneByOne(ctx, &a, n.deliver)
+}
 
 func (n *Ntfy) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error {
 	pushed, _, err := readPush(a, m)

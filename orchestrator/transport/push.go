@@ -61,7 +61,9 @@ func (*Push) Check(address string) (string, error) {
 func (*Push) MaxBatch() int { return 1 }
 
 // Deliver sends the messages one after the other.
-func (p *Push) Deliver(ctx context.Context, a orchestrator.Attempt) []error { return oneByOne(ctx, &a, p.deliver) }
+func (p *Push) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	return oneByOne(ctx, &a, p.deliver)
+}
 
 func (p *Push) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error {
 	pushed, ttl, err := readPush(a, m)

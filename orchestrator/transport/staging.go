@@ -39,6 +39,7 @@ type dirNote struct {
 	Owner    string          `json:"owner"` // fingerprint of database and recipient: a message has no other staged files
 	Token    string          `json:"token"` // of the attempt
 	Sentinel letter.Identity `json:"sentinel"`
+	Inbox    letter.Identity `json:"inbox"`          // the agent\'s folder, for package bridge
 	Back     []string        `json:"back,omitempty"` // fingerprints of messages that are not handed over
 }
 
@@ -88,7 +89,10 @@ func (d *drop) begin(a orchestrator.Attempt) (err error) {
 			return err
 		}
 	}
-	d.note.Sentinel, err = d.sentinel(true)
+	if d.note.Sentinel, err = d.sentinel(true); err != nil {
+		return err
+	}
+	d.note.Inbox, err = letter.Identify(d.inbox.File)
 	return err
 }
 

@@ -112,7 +112,9 @@ func canonicalHost(host string) (string, error) {
 func (*Webhook) MaxBatch() int { return 1 }
 
 // Deliver posts the messages one after the other.
-func (w *Webhook) Deliver(ctx context.Context, a orchestrator.Attempt) []error { return oneByOne(ctx, &a, w.deliver) }
+func (w *Webhook) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
+	return oneByOne(ctx, &a, w.deliver)
+}
 
 func (w *Webhook) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error {
 	body, err := encodeEvent(m)
