@@ -138,7 +138,7 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 		t.Heartbeat(Name(f.sender))
 	}
 	if status == orchestrator.Pending || status == orchestrator.Retry {
-		t.Ring.All = true
+		t.WakeAll()
 	}
 	return t.Run(`
 		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,

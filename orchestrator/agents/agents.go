@@ -69,6 +69,6 @@ func Get(ctx context.Context, l *ledger.Ledger, name string) (ledger.Agent, erro
 // send came too early to start its session: the message was not delivered yet.
 func WakeStarter(t *ledger.Tx, recipient string) {
 	if a := t.Config().Agents[recipient]; a != nil && a.StartCommand != "" {
-		t.Ring.Add([]string{recipient})
+		t.Wake(recipient)
 	}
 }

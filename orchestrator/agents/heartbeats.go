@@ -173,7 +173,7 @@ func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error
 	conf := t.Config()
 	manager := Manager(conf, about)
 	if manager == "" {
-		t.After = append(t.After, func() {
+		t.AfterCommit(func() {
 			t.Ledger.Log.Warn("no other agent has the name that the setting ralph.pm gives, so nobody is told", "ralph.pm", conf.Settings.Manager, "type", kind, "payload", payload,
 				"do", "mailroom agent add "+conf.Settings.Manager+", or mailroom setting set ralph.pm NAME")
 		})

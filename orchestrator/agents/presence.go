@@ -154,7 +154,7 @@ func SaidPresence(t *ledger.Tx, d *orchestrator.Draft) error {
 
 // StorePresence writes a row of presence, and notes that the agent is alive.
 func StorePresence(t *ledger.Tx, p *Presence) error {
-	t.Traced = true
+	t.KeepSpan()
 	if _, err := t.Exec(`
 		INSERT INTO presence (`+presenceColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (session_id, agent) DO UPDATE SET display_name = excluded.display_name,

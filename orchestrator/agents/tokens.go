@@ -63,7 +63,7 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 		if lifetime > 0 {
 			token.ExpiresAt = orchestrator.Stamp(t.Clock.Add(lifetime))
 		}
-		t.Traced = true
+		t.KeepSpan()
 		_, err = t.Exec(`INSERT INTO tokens (hash, agent, admin, created_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
 			hash, agent, AsFlag(admin), token.CreatedAt, token.ExpiresAt)
 		return err
@@ -162,6 +162,6 @@ func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64,
 
 // RevokeTokensIn is RevokeTokens within a transaction, for any name.
 func RevokeTokensIn(t *ledger.Tx, agent string) (int64, error) {
-	t.Traced = true
+	t.KeepSpan()
 	return t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.Now, agent)
 }

@@ -48,7 +48,7 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 	if err := t.ConfigChanged(); err != nil {
 		return "", err
 	}
-	t.After = append(t.After, func() {
+	t.AfterCommit(func() {
 		t.Ledger.Log.Error("the transport of an agent is disabled; its messages wait until it gets another one",
 			"agent", a.Name, "transport", a.Deliver, "reason", reason, "do", "mailroom agent add "+a.Name+" --deliver ...")
 	})

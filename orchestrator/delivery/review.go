@@ -184,7 +184,7 @@ func endLease(t *ledger.Tx, m *orchestrator.Message) error {
 		WHERE seq = ?`, m.Seq); err != nil {
 		return err
 	}
-	t.Ring.All = true
+	t.WakeAll()
 	m.Crashes++
 	if _, more := nextRung(settings, m); !more && m.Marks != "" && m.Crashes < unaskedCrashes*settings.CrashesPerRung {
 		return nil // its transport may have it already, and is asked before it is given up

@@ -195,7 +195,7 @@ func settleDelivered(t *ledger.Tx, m *orchestrator.Message, out *outcome) error 
 
 // giveBack ends the lease on a message whose attempt did not come to an end. It costs no rung.
 func giveBack(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
-	t.Ring.All = true
+	t.WakeAll()
 	return release(t, m, out, "given back: "+out.reason, "", nil)
 }
 

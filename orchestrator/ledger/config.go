@@ -239,7 +239,9 @@ func (t *Tx) ConfigChanged() error {
 	if err != nil {
 		return err
 	}
-	t.Ring.All, t.Traced, t.configured = true, true, true
+	t.configured = true
+	t.WakeAll()
+	t.KeepSpan()
 	if err := t.StoreSetting(store.ConfigVersion, id); err != nil {
 		return err
 	}

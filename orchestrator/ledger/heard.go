@@ -36,7 +36,7 @@ func (t *Tx) storeHeartbeat(name string) error {
 	if err != nil {
 		return err
 	}
-	t.Traced = true
+	t.KeepSpan()
 	_, err = t.Exec(`
 		INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?, ?, ?)
 		ON CONFLICT (agent) DO UPDATE SET heard_at = excluded.heard_at, silent_at = excluded.silent_at, told_at = ''`,

@@ -93,7 +93,7 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 	if err != nil {
 		return err
 	}
-	t.Traced = true
+	t.KeepSpan()
 	if t.created.first == 0 {
 		event := t.Event(tracing.Created, row.Failure)
 		event.MessageID, event.NewStatus = row.Id, string(row.Status)

@@ -25,7 +25,7 @@ func (t *Tx) TellAs(d *orchestrator.Draft) error {
 	}
 	row := Insertion{Draft: d, Id: id, Recipient: d.Recipient, Status: orchestrator.Pending, MaxRetries: conf.Settings.MaxRetries}
 	row.Expire(t, &conf.Settings)
-	t.Ring.All = true
+	t.WakeAll()
 	return t.Insert(&row)
 }
 

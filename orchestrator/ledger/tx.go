@@ -52,16 +52,14 @@ type Tx struct {
 
 	Actor  string // lease owner and trace actor
 	SpanID string
-	Traced bool       // something was written for which the command's span must be there
-	Ring   store.Ring // the bell after the commit
-	After  []func()   // run after the commit
 
 	AsUser bool // the request speaks for the user: an answer goes back
 
+	ring       store.Ring
+	after      []func() // run once the commit is on the disk
+	spanned    bool     // see KeepSpan
 	configured bool     // it has changed the configuration
 	heartbeats []string // agents with a limit to their silence that did something, each once
-
-	Removed map[orchestrator.Status]int64 // by retention, for its report
 }
 
 type instanceKey struct{}
@@ -193,11 +191,11 @@ func (q *request) Run(under *store.Transaction) error {
 func (q *request) Quiet() bool { return q.tx.Quiet }
 
 // Rings returns whom to wake.
-func (q *request) Rings() *store.Ring { return &q.tx.Ring }
+func (q *request) Rings() *store.Ring { return &q.tx.ring }
 
 // Durable runs what waited for the commit.
 func (q *request) Durable() {
-	for _, f := range q.tx.After {
+	for _, f := range q.tx.after {
 		f()
 	}
 }
@@ -208,10 +206,10 @@ func (t *Tx) finish() error {
 		return err
 	}
 	span := tracing.FromContext(t.Ctx)
-	if span == nil || !t.Traced {
+	if span == nil || !t.spanned {
 		return nil
 	}
-	t.After = append(t.After, span.MarkSaved)
+	t.AfterCommit(span.MarkSaved)
 	return span.Save(t, t.Clock, t.Actor, "")
 }
 
@@ -227,11 +225,23 @@ func (t *Tx) NewID(prefix string) (string, error) {
 	return prefix + id.String(), nil
 }
 
+// Wake wakes those who listen for these recipients, once the transaction is committed.
+func (t *Tx) Wake(recipients ...string) { t.ring.Add(recipients) }
+
+// WakeAll wakes everybody who listens, once the transaction is committed.
+func (t *Tx) WakeAll() { t.ring.All = true }
+
+// AfterCommit calls f once the transaction is on the disk.
+func (t *Tx) AfterCommit(f func()) { t.after = append(t.after, f) }
+
+// KeepSpan writes the span of the command with what it has changed. What is traced does so by itself.
+func (t *Tx) KeepSpan() { t.spanned = true }
+
 func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }
 
 // Event returns an event for the trace, with what all events of this request have in common.
 func (t *Tx) Event(name tracing.EventName, failure string) tracing.Event {
-	t.Traced = true
+	t.KeepSpan()
 	return tracing.Event{Name: name, At: t.Now, Actor: t.Actor, SpanID: t.SpanID, Error: failure}
 }
 

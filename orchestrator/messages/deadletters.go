@@ -160,7 +160,8 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 	if m.TTL != nil {
 		expires = due.Add(orchestrator.SecondsUpTo(*m.TTL, orchestrator.MaxTTL))
 	}
-	m.Status, m.RetryCount, m.Error, t.Ring.All = orchestrator.Pending, 0, "", true
+	m.Status, m.RetryCount, m.Error = orchestrator.Pending, 0, ""
+	t.WakeAll()
 	return t.Run(`UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?`,
 		orchestrator.Stamp(expires), min(orchestrator.Stamp(expires), orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.Seq)
 }

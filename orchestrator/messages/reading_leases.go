@@ -148,7 +148,7 @@ func endReadingLease(t *ledger.Tx, s *Lease, why string) error {
 	if err != nil || len(ms) == 0 {
 		return err
 	}
-	t.Ring.Add([]string{s.recipient})
+	t.Wake(s.recipient)
 	if m := &ms[0]; m.Status == orchestrator.Delivered {
 		return MarkRead(t, m, "", tracing.Released, why)
 	}

@@ -71,7 +71,7 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 		return false, orchestrator.Errorf(orchestrator.Conflict, "%s does not stand in the inbox of %s (any more), so that it cannot be handed back", m.ID, m.Recipient).
 			WithHint("Read messages leave the inbox when they are archived; `mailroom trace %s` still shows it", m.ID)
 	}
-	t.Ring.Add([]string{m.Recipient})
+	t.Wake(m.Recipient)
 	m.ReadAt = ""
 	return true, MarkRead(t, m, "", tracing.Released, why)
 }

@@ -245,7 +245,7 @@ func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 		span.Set(tracing.AttrMessageID, sent.MessageID)
 		span.Set(tracing.AttrDestination, d.Recipient)
 	}
-	t.Ring.Add(recipients)
+	t.Wake(recipients...)
 	return sent, nil
 }
 

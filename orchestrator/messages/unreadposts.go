@@ -55,7 +55,7 @@ func MarkPostsRead(t *ledger.Tx, agent string, posts []orchestrator.Message) err
 			return err
 		}
 	}
-	t.Traced = true
+	t.KeepSpan()
 	return nil
 }
 

@@ -178,7 +178,7 @@ func RefuseAnswer(ctx context.Context, l *ledger.Ledger, id, answer, why string)
 			return err
 		}
 		q.Status, q.EndedAt, q.Answer, q.AnsweredBy = Pending, "", "", ""
-		t.Ring.Add([]string{id})
+		t.Wake(id)
 		if q.ExpiresAt <= t.ClockText {
 			return endQuestion(t, &q, Expired, "", "")
 		}

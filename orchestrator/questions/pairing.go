@@ -40,7 +40,7 @@ func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string
 	code = inGroups(random[:], pairingLength)
 	plain := ungrouped(code)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		t.Traced = true
+		t.KeepSpan()
 		conf := t.Config()
 		if conf.Untrusted != "" {
 			return orchestrator.Errorf(orchestrator.Unavailable, "the address to which a phone is led comes from this database, which is not trusted: %s", conf.Untrusted).
@@ -127,7 +127,7 @@ func usePairing(t *ledger.Tx, code string) (right bool, err error) {
 	if err != nil || !found {
 		return false, err
 	}
-	t.Traced = true
+	t.KeepSpan()
 	if subtle.ConstantTimeCompare([]byte(hash), []byte(agents.HashToken(code))) != 1 {
 		_, err = t.Exec(`UPDATE signal_pairings SET tries = tries + 1 WHERE selector = ?`, code[:pairingSelector])
 		return false, err

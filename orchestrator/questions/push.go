@@ -92,7 +92,7 @@ func pushTo(t *ledger.Tx, recipient string, p push.Message, priority int, life t
 	d := orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: recipient, Type: push.Type, Payload: payload, Priority: priority, ThreadID: p.ID, TTL: life}
 	row := ledger.Insertion{Draft: &d, Id: id, Recipient: recipient, Status: orchestrator.Pending, MaxRetries: conf.Settings.MaxRetries}
 	row.Expire(t, &conf.Settings)
-	t.Ring.Add([]string{recipient})
+	t.Wake(recipient)
 	return t.Insert(&row)
 }
 
@@ -163,7 +163,7 @@ func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err e
 	if _, err := t.Exec(`UPDATE signal_devices SET push_problem = ? WHERE device_id = ?`, t.Now+" "+reason, device); err != nil {
 		return false, err
 	}
-	t.After = append(t.After, func() {
+	t.AfterCommit(func() {
 		do := "open the app on it, which subscribes anew"
 		if device == ntfyDevice {
 			do = "mailroom signal ntfy --url ..."

@@ -337,7 +337,7 @@ func endQuestion(t *ledger.Tx, q *Question, status Status, device, why string) e
 	if err := noteSignal(t, q.ID, event, string(Pending), string(status), why); err != nil {
 		return err
 	}
-	t.Ring.Add([]string{q.ID})
+	t.Wake(q.ID)
 	if q.MessageID != "" && (status == Expired || status == Cancelled && why != "") {
 		if err := reportUnanswered(t, q, cmp.Or(why, "the question expired at "+q.ExpiresAt)); err != nil {
 			return err

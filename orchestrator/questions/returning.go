@@ -130,7 +130,7 @@ func answerReturned(t *ledger.Tx, q *Question, failure error) error {
 		if err := reportLost(t, q, failure); err != nil {
 			return err
 		}
-		t.After = append(t.After, func() { t.Ledger.Log.Warn("an answer of the user did not go back", "question", q.ID, "error", failure) })
+		t.AfterCommit(func() { t.Ledger.Log.Warn("an answer of the user did not go back", "question", q.ID, "error", failure) })
 		return noteSignal(t, q.ID, tracing.Failed, string(q.Status), string(q.Status), "the answer did not go back: "+failure.Error())
 	}
 	return noteSignal(t, q.ID, tracing.Delivered, string(q.Status), string(q.Status), "the answer went back")

@@ -153,7 +153,7 @@ func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) er
 				return err
 			}
 		}
-		t.Ring.All = true
+		t.WakeAll()
 		return nil
 	})
 }

@@ -67,7 +67,7 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	if err != nil {
 		return cleared, err
 	}
-	if err := inBatches(ctx, l, func(t *ledger.Tx) (int64, error) { return clearEnded(t, cutoff) }, done); err != nil {
+	if err := clearAllEnded(ctx, l, cutoff, done); err != nil {
 		return cleared, err
 	}
 	if err := clearPosts(ctx, l, cutoff, done); err != nil {
@@ -93,8 +93,17 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	return cleared, nil
 }
 
+// clearAllEnded removes the rows that ended before cutoff. done is told of each batch.
+func clearAllEnded(ctx context.Context, l *ledger.Ledger, cutoff string, done func(n int64, removed map[orchestrator.Status]int64)) error {
+	var removed map[orchestrator.Status]int64
+	return inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
+		n, removed, err = clearEnded(t, cutoff)
+		return n, err
+	}, func(n int64) { done(n, removed) })
+}
+
 func clearArchived(ctx context.Context, l *ledger.Ledger, cutoff string) (deleted int64, err error) {
-	err = inBatches(ctx, l, func(t *ledger.Tx) (int64, error) { return clearArchive(t, cutoff) }, func(n int64, _ map[orchestrator.Status]int64) { deleted += n })
+	err = inBatches(ctx, l, func(t *ledger.Tx) (int64, error) { return clearArchive(t, cutoff) }, func(n int64) { deleted += n })
 	return deleted, err
 }
 
@@ -109,23 +118,20 @@ func countEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (n int64, 
 
 // inBatches runs step in one transaction after the other, with a pause between them, until it touches fewer rows than a
 // batch holds.
-func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (int64, error), done func(n int64, removed map[orchestrator.Status]int64)) error {
+func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (int64, error), done func(n int64)) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
 		var n int64
-		var removed map[orchestrator.Status]int64
 		err := l.Write(ctx, store.In(store.Clearing), func(t *ledger.Tx) (err error) {
-			t.Removed = map[orchestrator.Status]int64{}
 			n, err = step(t)
-			removed = t.Removed
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		done(n, removed)
+		done(n)
 		if n < clearBatch {
 			return nil
 		}
@@ -133,46 +139,49 @@ func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (i
 	}
 }
 
-// clearEnded removes one batch of rows that ended before cutoff.
-func clearEnded(t *ledger.Tx, cutoff string) (int64, error) {
+// clearEnded removes one batch of rows that ended before cutoff, and counts them by status.
+func clearEnded(t *ledger.Tx, cutoff string) (n int64, removed map[orchestrator.Status]int64, err error) {
 	if err := t.SetBatch(); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	n, err := t.Exec(`
+	n, err = t.Exec(`
 		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message
 		WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT +?`, cutoff, clearBatch)
 	if err != nil || n == 0 {
-		return n, err
+		return n, nil, err
 	}
-	return n, clearOneBatch(t)
+	removed, err = clearOneBatch(t)
+	return n, removed, err
 }
 
-// clearOneBatch removes the rows of temp.batch: it archives what was delivered and deletes the rest.
-func clearOneBatch(t *ledger.Tx) error {
+// clearOneBatch removes the rows of temp.batch: it archives what was delivered and deletes the rest. removed
+// counts them by status.
+func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err error) {
+	removed = map[orchestrator.Status]int64{}
 	// +?, since SQLite compares a bare parameter with the condition of an index on one status, and plans anew for each.
 	for _, status := range []orchestrator.Status{orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled} {
 		count, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND status = +?`, status)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		t.Removed[status] += count
+		removed[status] = count
 	}
 	if d, ok := t.Driver.(interface{ RenumberArchived() error }); ok { // others may have given rows their numbers
 		if err := d.RenumberArchived(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	keys, err := t.KeysIn("agent_message")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	const delivered = "seq IN (SELECT seq FROM temp.batch) AND status = 'delivered'"
 	const others = "seq IN (SELECT seq FROM temp.batch) AND status <> 'delivered'"
 	if err := t.Note(ledger.Selection{Where: delivered}, tracing.Archived, ""); err != nil {
-		return err
+		return nil, err
 	}
 	if err := messages.NoteDeleted(t, "agent_message WHERE "+others); err != nil {
-		return err
+		return nil, err
 	}
 	for _, statement := range []string{
 		`INSERT INTO agent_message_archive (` + archiveColumns + `, archived_at)
@@ -183,10 +192,10 @@ func clearOneBatch(t *ledger.Tx) error {
 		`DELETE FROM agent_message WHERE ?1 <> '' AND seq IN (SELECT seq FROM temp.batch)`,
 	} {
 		if _, err := t.Exec(statement, t.Now); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return t.DropKeys(keys)
+	return removed, t.DropKeys(keys)
 }
 
 // archiveColumns are the columns that agent_message and its archive share.
@@ -245,14 +254,14 @@ func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration)
 	err = inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
 		n, rows, err = clearMessageTraces(t, cutoff)
 		return n, err
-	}, func(int64, map[orchestrator.Status]int64) { messages += rows })
+	}, func(int64) { messages += rows })
 	if err != nil {
 		return messages, 0, err
 	}
 	err = inBatches(ctx, l, func(t *ledger.Tx) (int64, error) {
 		return t.Exec(`DELETE FROM command_trace WHERE id IN
 			(SELECT id FROM command_trace WHERE started_at < ? ORDER BY started_at LIMIT +?)`, cutoff, clearBatch)
-	}, func(n int64, _ map[orchestrator.Status]int64) { commands += n })
+	}, func(n int64) { commands += n })
 	if err == nil && messages+commands > 0 {
 		err = l.Shrink(ctx)
 	}

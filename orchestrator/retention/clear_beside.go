@@ -25,16 +25,15 @@ func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string, done func(
 			return err
 		}
 		var removed map[orchestrator.Status]int64
-		err = l.Write(ctx, store.In(store.Clearing), func(t *ledger.Tx) error {
-			t.Removed = map[orchestrator.Status]int64{}
-			removed = t.Removed
+		err = l.Write(ctx, store.In(store.Clearing), func(t *ledger.Tx) (err error) {
 			if err := t.SetBatch(seqs...); err != nil {
 				return err
 			}
 			if _, err := t.Exec(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT seq FROM temp.batch)`); err != nil {
 				return err
 			}
-			return clearOneBatch(t)
+			removed, err = clearOneBatch(t)
+			return err
 		})
 		if err != nil {
 			return err
@@ -84,7 +83,7 @@ func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string
 				}
 				deleted += gone
 			}
-			t.Traced = true
+			t.KeepSpan()
 			return nil
 		})
 		n += deleted

@@ -161,7 +161,7 @@ func Rename(ctx context.Context, l *ledger.Ledger, c Change, name string, notice
 		if renamed = th.Name != name; !renamed {
 			return nil
 		}
-		t.Traced = true
+		t.KeepSpan()
 		if _, err := t.Exec(`UPDATE threads SET name = ? WHERE thread_id = ?`, name, th.ID); err != nil {
 			return err
 		}

@@ -252,7 +252,7 @@ func insertPost(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops i
 			return err
 		}
 	}
-	t.Ring.Add(posted.Mentions)
+	t.Wake(posted.Mentions...)
 	return nil
 }
 
@@ -283,6 +283,6 @@ func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, h
 		span.Set(tracing.AttrMessageID, id)
 		span.Set(tracing.AttrDestination, row.Recipient)
 	}
-	t.Ring.Add([]string{orchestrator.AnyThread})
+	t.Wake(orchestrator.AnyThread)
 	return id, nil
 }

@@ -102,7 +102,7 @@ func createThread(t *ledger.Tx, d *Draft, participants []string) (th Thread, err
 	if err != nil {
 		return th, err
 	}
-	t.Traced = true
+	t.KeepSpan()
 	if _, err := t.Exec(`INSERT INTO threads (thread_id, session_id, name, creator, created_at) VALUES (?, ?, ?, ?, ?)`,
 		id, d.Session, d.Name, d.Creator, t.Now); err != nil {
 		return th, err
@@ -165,11 +165,11 @@ func AddParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent strin
 		if added = !th.Has(agent); !added {
 			return nil
 		}
-		t.Traced = true
+		t.KeepSpan()
 		if err := addParticipant(t, th.ID, agent); err != nil {
 			return err
 		}
-		t.Ring.Add([]string{orchestrator.AnyThread}) // what was posted before is new to it
+		t.Wake(orchestrator.AnyThread) // what was posted before is new to it
 		th, _, err = thread(t.Conn, th.ID)
 		return err
 	})
@@ -194,7 +194,7 @@ func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent st
 		if !th.Has(agent) {
 			return orchestrator.Errorf(orchestrator.NotFound, "%s takes no part in %s", agent, th.ID).WithHint("%s", orchestrator.DidYouMean(agent, th.Names()))
 		}
-		t.Traced = true
+		t.KeepSpan()
 		if _, err := t.Exec(`DELETE FROM thread_participants WHERE thread_id = ? AND agent = ?`, th.ID, agent); err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thr
 		if th, err = openThread(t, &c); err != nil {
 			return err
 		}
-		t.Traced = true
+		t.KeepSpan()
 		if _, err := t.Exec(`UPDATE threads SET status = 'closed', summary = ?, closed_at = ? WHERE thread_id = ?`,
 			end.Summary, t.Now, th.ID); err != nil {
 			return err

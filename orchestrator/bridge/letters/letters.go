@@ -166,7 +166,7 @@ func storeTakenIn(t *ledger.Tx, conf *ledger.Config, in *TakenIn, placed bool) e
 		return err
 	}
 	t.Heartbeat(in.Sender)
-	t.Ring.Add([]string{in.Recipient})
+	t.Wake(in.Recipient)
 	if placed {
 		if err := t.AddMark(&orchestrator.Message{Seq: row.Seq}, in.Target, in.Mark); err != nil {
 			return err
