@@ -1,6 +1,7 @@
 package person
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -39,6 +40,10 @@ type Told struct {
 // Tell stores an alert and pushes it to the devices. Both are durable when it returns. With no device it is kept for the
 // first that is approved: an encrypted one is sealed to a key of this machine until then. Errors: invalid_params.
 func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
+	if a.Type == "error" {
+		a.Priority = cmp.Or(a.Priority, "high")
+	}
+	a.Type, a.Priority = cmp.Or(a.Type, "info"), cmp.Or(a.Priority, "normal")
 	if err := a.check(); err != nil {
 		return Told{}, err
 	}
@@ -52,7 +57,7 @@ func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
 		return Told{}, err
 	}
 	content := sealedAlert{
-		V: 1, Kind: "alert", ID: id, From: a.Sender, Message: a.Message, AlertType: a.kind(), Context: a.Context, Priority: a.priority(),
+		V: 1, Kind: "alert", ID: id, From: a.Sender, Message: a.Message, AlertType: a.Type, Context: a.Context, Priority: a.Priority,
 		CreatedAt: l.Now().UTC().Format(tracing.Layout),
 	}
 	if a.SessionID != orchestrator.DefaultSession { // which says nothing
@@ -88,20 +93,6 @@ func body(content sealedAlert, encrypted bool, to readers, k *keys) (string, err
 	return seal(content, to.recipients)
 }
 
-func (a *Alert) kind() string {
-	if a.Type == "" {
-		return "info"
-	}
-	return a.Type
-}
-
-func (a *Alert) priority() string {
-	if a.Priority == "" && a.Type == "error" {
-		return "high"
-	}
-	return priorityOf(a.Priority)
-}
-
 func (a *Alert) check() error {
 	if err := checkText("message", a.Message, 1, maxQuestion); err != nil {
 		return err
@@ -109,7 +100,7 @@ func (a *Alert) check() error {
 	if err := checkText("context", a.Context, 0, maxContext); err != nil {
 		return err
 	}
-	if !slices.Contains([]string{"error", "warning", "success", "info"}, a.kind()) {
+	if !slices.Contains([]string{"error", "warning", "success", "info"}, a.Type) {
 		return invalid("alertType", "it is none of error, warning, success, info")
 	}
 	return checkPriority(a.Priority)

@@ -9,6 +9,7 @@
 package person
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -66,6 +67,7 @@ type Asked struct {
 // Ask stores a question and pushes it to the devices. Both are durable when it returns. Errors: invalid_params, which names
 // the parameter; unavailable when there is no device that could show it: it is never sent in clear instead.
 func Ask(ctx context.Context, l *ledger.Ledger, q Question) (Asked, error) {
+	q.Priority, q.TTL = cmp.Or(q.Priority, "normal"), cmp.Or(q.TTL, DefaultTTL)
 	if err := q.check(); err != nil {
 		return Asked{}, err
 	}
@@ -77,7 +79,7 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Question) (Asked, error) {
 		return Asked{}, err
 	}
 	defer k.close()
-	k.sweepIfNobodyDoes(ctx, l)
+	_ = sweep(ctx, l, k) // a file of another question is no reason to fail; the daemon's log and the doctor tell of it
 	if to.shown(q.Encrypted) == 0 {
 		return Asked{}, to.nobody()
 	}
@@ -112,14 +114,14 @@ func (q *Question) seal(l *ledger.Ledger, to readers) (questions.Draft, reply, e
 	}
 	now := l.Now().UTC()
 	content := sealedQuestion{
-		V: 1, Kind: "question", ID: id, From: q.Asker, Question: q.Question, Options: q.Options, Context: q.Context, Priority: priorityOf(q.Priority),
-		CreatedAt: now.Format(tracing.Layout), ExpiresAt: now.Add(q.ttl()).Format(tracing.Layout),
+		V: 1, Kind: "question", ID: id, From: q.Asker, Question: q.Question, Options: q.Options, Context: q.Context, Priority: q.Priority,
+		CreatedAt: now.Format(tracing.Layout), ExpiresAt: now.Add(q.TTL).Format(tracing.Layout),
 		ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID,
 	}
 	d := questions.Draft{
 		ID: id, Asker: q.Asker, Encrypted: q.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
 		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID, MessageID: q.MessageID,
-		TTL: q.ttl(), Devices: to.ids,
+		TTL: q.TTL, Devices: to.ids,
 	}
 	secret := reply{Asker: q.Asker, Options: q.Options, MessageID: q.MessageID}
 	if !q.Encrypted {
@@ -134,16 +136,9 @@ func (q *Question) seal(l *ledger.Ledger, to readers) (questions.Draft, reply, e
 	return d, secret, err
 }
 
-func (q *Question) ttl() time.Duration {
-	if q.TTL == 0 {
-		return DefaultTTL
-	}
-	return q.TTL
-}
-
 // check validates a question without repeating anything of it.
 func (q *Question) check() error {
-	if q.TTL != 0 && (q.TTL < minTTL || q.TTL > orchestrator.MaxTTL) {
+	if q.TTL < minTTL || q.TTL > orchestrator.MaxTTL {
 		return invalid("ttl", "it is out of bounds: 1 second to 30 days")
 	}
 	if err := checkText("question", q.Question, 1, maxQuestion); err != nil {
@@ -189,16 +184,8 @@ func checkText(parameter, text string, least, most int) error {
 	return nil
 }
 
-// priorityOf is a priority's word, which a device shows.
-func priorityOf(word string) string {
-	if word == "" {
-		return "normal"
-	}
-	return word
-}
-
 func checkPriority(word string) error {
-	if !slices.Contains([]string{"low", "normal", "high"}, priorityOf(word)) {
+	if !slices.Contains([]string{"low", "normal", "high"}, word) {
 		return invalid("priority", "it is none of low, normal, high")
 	}
 	return nil

@@ -313,7 +313,7 @@ func (d *doctor) replies(ctx context.Context) {
 		}
 	}
 	if orphans > 0 {
-		d.add(check, note, fmt.Sprintf("keys of %d questions that were never stored, or are gone", orphans), "The daemon removes them; without one, so does the next question after an hour")
+		d.add(check, note, fmt.Sprintf("keys of %d questions that were never stored, or are gone", orphans), "The daemon removes them; without one, so does the next question")
 	}
 	if lost > 0 {
 		d.add(check, problem, fmt.Sprintf("%d open questions whose answers cannot be opened here, since their keys are not in %s", lost, k.path),

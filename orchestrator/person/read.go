@@ -24,7 +24,6 @@ type Response struct {
 	questions.Question
 	Answered bool
 	Text     string // what was answered: the text of the option, or what was written
-	Option   int    // index of the option; -1 when a text was written
 	Refused  string // why an answer was refused just now, which no device wrote that had read the question; "" when none was
 
 	asked reply // what the asker left beside the table; its keys are cleared
@@ -72,7 +71,6 @@ func look(ctx context.Context, l *ledger.Ledger, id, caller string, wait time.Du
 		return Response{}, err
 	}
 	defer k.close()
-	k.sweepIfNobodyDoes(ctx, l)
 	q, err := questions.Own(ctx, l, id, caller)
 	if err != nil {
 		return Response{}, err
@@ -121,11 +119,11 @@ func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Quest
 	if caller != "" && caller != secret.Asker { // the table says otherwise, but this file is what the asker left
 		return Response{}, notAsker(q.ID)
 	}
-	text, option, err := secret.open(q.ID, q.Answer)
+	text, err := secret.open(q.ID, q.Answer)
 	if err != nil {
 		return k.refuse(ctx, l, q, secret, err.Error())
 	}
-	return Response{Question: q, Answered: true, Text: text, Option: option, asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
+	return Response{Question: q, Answered: true, Text: text, asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
 }
 
 // reply is what is kept of a question. Error: fs.ErrNotExist when that is nothing. That one was not encrypted stands here,

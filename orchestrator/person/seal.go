@@ -140,28 +140,28 @@ type answer struct {
 	MAC    string  `json:"mac,omitempty"`
 }
 
-// open returns what the answer to a question says, in the asker's words, and the index of the option, -1 for a text. Its
-// errors say why it is none of a device that read the question, and repeat nothing of it.
-func (k *reply) open(id, given string) (text string, option int, err error) {
+// open returns what the answer to a question says: the text of the option that was chosen, or the text that was written. Its
+// errors say why no device that read the question can have given the answer, and repeat nothing of it.
+func (k *reply) open(id, given string) (text string, err error) {
 	plain := []byte(given)
 	if k.Identity != "" {
 		identity, err := age.ParseX25519Identity(k.Identity)
 		if err != nil {
-			return "", 0, errors.New("the key of its question is damaged")
+			return "", errors.New("the key of its question is damaged")
 		}
 		if plain, err = open(given, identity, maxAnswer); err != nil {
-			return "", 0, err
+			return "", err
 		}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(plain))
 	decoder.DisallowUnknownFields()
 	var a answer
 	if decoder.Decode(&a) != nil || decoder.Decode(new(any)) != io.EOF {
-		return "", 0, errors.New("it is not in the form of an answer")
+		return "", errors.New("it is not in the form of an answer")
 	}
 	if k.Identity != "" {
 		if err := k.authentic(id, &a); err != nil {
-			return "", 0, err
+			return "", err
 		}
 	}
 	return k.text(&a)
@@ -225,20 +225,20 @@ func (a *answer) sum(key []byte) []byte {
 	return h.Sum(nil)
 }
 
-// text is the option that was chosen, or the text that was written.
-func (k *reply) text(a *answer) (text string, option int, err error) {
+// text returns the option that was chosen, or the text that was written.
+func (k *reply) text(a *answer) (string, error) {
 	switch {
 	case (a.Option == nil) == (a.Text == nil):
-		return "", 0, errors.New("it is not one option or one text")
+		return "", errors.New("it is not one option or one text")
 	case len(k.Options) > 0 && (a.Option == nil || *a.Option < 0 || *a.Option >= len(k.Options)):
-		return "", 0, errors.New("it is none of the options")
+		return "", errors.New("it is none of the options")
 	case len(k.Options) > 0:
-		return k.Options[*a.Option], *a.Option, nil
+		return k.Options[*a.Option], nil
 	case a.Text == nil:
-		return "", 0, errors.New("it is an option where none was given")
+		return "", errors.New("it is an option where none was given")
 	}
 	if questions.CheckAnswerText(*a.Text) != nil {
-		return "", 0, errors.New("it is empty or too long")
+		return "", errors.New("it is empty or too long")
 	}
-	return *a.Text, -1, nil
+	return *a.Text, nil
 }

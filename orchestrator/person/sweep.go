@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,8 +23,8 @@ const orphanAfter = 10 * time.Minute
 
 // Sweep removes what is not needed any more: the keys of answers that were read, and sent back where a message asked, 10
 // minutes ago, of questions that ended without one, and of questions that were never stored; and the pins of devices that are
-// revoked. It is for daemons; Ask and Read do the first where nobody has for an hour. And it seals alerts that nobody can read
-// for the devices that are there by now: an approval may have ended halfway.
+// revoked. It is for daemons; Ask does the first, too. And it seals alerts that nobody can read for the devices that are there by
+// now: an approval may have ended halfway.
 func Sweep(ctx context.Context, l *ledger.Ledger) error {
 	k, err := openKeys(l, false)
 	if err != nil {
@@ -80,38 +79,8 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()
 	}
 }
 
-// sweptFile is a file whose time is when keys were swept last.
-const sweptFile = ".swept"
-
-// sweepAtLeast is how often keys are swept where no daemon does: by who asks or reads, who then waits for it.
-const sweepAtLeast = time.Hour
-
-func (k *keys) sweepIfNobodyDoes(ctx context.Context, l *ledger.Ledger) {
-	if k.root == nil {
-		return
-	}
-	info, err := k.root.Lstat(sweptFile)
-	if err == nil {
-		if ago := l.Now().Sub(info.ModTime()); ago >= 0 && ago < sweepAtLeast {
-			return
-		}
-	}
-	_ = sweep(ctx, l, k) // a file of another question is no reason to fail; the daemon's log and the doctor tell of it
-}
-
-// swept notes that keys are being swept. It is no reason to fail either: who cannot note it sweeps again.
-func (k *keys) swept(now time.Time) {
-	if k.root == nil {
-		return
-	}
-	if f, err := k.root.OpenFile(sweptFile, os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
-		f.Close()
-		_ = k.root.Chtimes(sweptFile, now, now)
-	}
-}
-
+// sweep removes the files of questions that nobody needs any more.
 func sweep(ctx context.Context, l *ledger.Ledger, k *keys) error {
-	k.swept(l.Now())
 	names, err := k.names(repliesFolder)
 	if err != nil {
 		return err

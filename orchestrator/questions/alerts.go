@@ -21,9 +21,6 @@ type Alert struct {
 	Sender    string
 	Encrypted bool
 	Body      string // as a question's
-	Priority  int
-	SessionID string
-	MessageID string // of the message to User; "" when a command told it
 	CreatedAt string
 }
 
@@ -35,7 +32,7 @@ type AlertDraft struct {
 	Body      string // at most 64 KiB
 	Priority  int
 	SessionID string
-	MessageID string
+	MessageID string   // of the message to User; "" when a command tells it
 	Devices   []string // ids of those that can read it
 }
 
@@ -45,13 +42,10 @@ const maxAlerts = 100
 // alertLife is for how long an alert is worth a push.
 const alertLife = 7 * orchestrator.Day
 
-const alertColumns = `alert_id, sender, encrypted, body, priority, session_id, message_id, created_at`
+const alertColumns = `alert_id, sender, encrypted, body, created_at`
 
 func scanAlert(row store.Row) Alert {
-	return Alert{
-		ID: row.Text(0), Sender: row.Text(1), Encrypted: row.Int(2) != 0, Body: row.Text(3), Priority: int(row.Int(4)),
-		SessionID: row.Text(5), MessageID: row.Text(6), CreatedAt: row.Text(7),
-	}
+	return Alert{ID: row.Text(0), Sender: row.Text(1), Encrypted: row.Int(2) != 0, Body: row.Text(3), CreatedAt: row.Text(4)}
 }
 
 // AlertUser stores an alert and pushes it to the devices that can read it, in one transaction. It is on disk when AlertUser
@@ -87,18 +81,16 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 	if err := mayTell(t, d.Sender); err != nil {
 		return a, 0, err
 	}
-	a = Alert{
-		ID: d.ID, Sender: d.Sender, Encrypted: d.Encrypted, Body: d.Body, Priority: d.Priority, SessionID: d.SessionID,
-		MessageID: d.MessageID, CreatedAt: t.Now,
-	}
+	a = Alert{ID: d.ID, Sender: d.Sender, Encrypted: d.Encrypted, Body: d.Body, CreatedAt: t.Now}
 	traceID := ""
 	if span := tracing.FromContext(t.Ctx); span != nil {
 		traceID = span.TraceID
 		span.Set(tracing.AttrMessageID, a.ID)
 		span.Set(tracing.AttrDestination, orchestrator.User)
 	}
-	_, err = t.Exec(`INSERT INTO signal_alerts (`+alertColumns+`, sealed_at, trace_id, span_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)`,
-		a.ID, a.Sender, agents.AsFlag(a.Encrypted), a.Body, a.Priority, a.SessionID, a.MessageID, a.CreatedAt, traceID, t.SpanID)
+	_, err = t.Exec(`INSERT INTO signal_alerts (alert_id, sender, encrypted, body, priority, session_id, message_id, created_at, sealed_at, trace_id, span_id)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)`,
+		a.ID, a.Sender, agents.AsFlag(a.Encrypted), a.Body, d.Priority, d.SessionID, d.MessageID, a.CreatedAt, traceID, t.SpanID)
 	if err != nil {
 		return a, 0, err
 	}
@@ -106,7 +98,7 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 		return a, 0, err
 	}
 	p := push.Message{Kind: push.Alert, ID: a.ID, Encrypted: a.Encrypted, Body: a.Body}
-	if pushed, err = sendPush(t, d.Devices, p, a.Priority, alertLife); err != nil {
+	if pushed, err = sendPush(t, d.Devices, p, d.Priority, alertLife); err != nil {
 		return a, 0, err
 	}
 	t.Heartbeat(d.Sender)

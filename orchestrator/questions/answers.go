@@ -148,18 +148,14 @@ func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
 		if q.Status != Answered {
 			return notPending(&q)
 		}
-		return answerRead(t, q)
+		if q.ReadAt != "" {
+			return nil
+		}
+		if _, err := t.Exec(`UPDATE signal_questions SET read_at = ? WHERE question_id = ?`, t.Now, q.ID); err != nil {
+			return err
+		}
+		return noteSignal(t, q.ID, tracing.Read, string(q.Status), string(q.Status), "")
 	})
-}
-
-func answerRead(t *ledger.Tx, q Question) error {
-	if q.ReadAt != "" {
-		return nil
-	}
-	if _, err := t.Exec(`UPDATE signal_questions SET read_at = ? WHERE question_id = ?`, t.Now, q.ID); err != nil {
-		return err
-	}
-	return noteSignal(t, q.ID, tracing.Read, string(q.Status), string(q.Status), "")
 }
 
 // RefuseAnswer takes a forged answer back from a question, whose asker has found it out. The question is pending again, and

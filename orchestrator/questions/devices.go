@@ -1,16 +1,17 @@
 package questions
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/oklog/ulid/v2"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -61,27 +62,16 @@ func scanDevice(row store.Row) Device {
 	}
 }
 
-// crockford is base32 with an alphabet in which nothing looks like something else.
-const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+// crockford is base32 with an alphabet in which no character looks like another.
+var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 
-// inGroups writes bytes as so many characters of Crockford's base32, in groups of four.
+// inGroups writes bytes as so many characters of Crockford's base32, a multiple of four, in groups of four.
 func inGroups(b []byte, characters int) string {
-	var s strings.Builder
-	bits, have := uint(0), 0
-	for i := 0; i < characters; i++ {
-		if have < 5 {
-			bits, have, b = bits<<8|uint(b[0]), have+8, b[1:]
-		}
-		have -= 5
-		if i > 0 && i%4 == 0 {
-			s.WriteByte('-')
-		}
-		s.WriteByte(crockford[bits>>have&31])
-	}
-	return s.String()
+	groups := slices.Collect(slices.Chunk([]byte(crockford.EncodeToString(b)[:characters]), 4))
+	return string(bytes.Join(groups, []byte("-")))
 }
 
-// ungrouped reads what a person typed of such characters: any case, any grouping, and O for 0, I and L for 1.
+// ungrouped returns the characters that a person typed, in any case and grouping: O is taken for 0, I and L for 1.
 func ungrouped(text string) string {
 	return strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1").Replace(strings.ToUpper(text))
 }
@@ -99,11 +89,6 @@ func Fingerprint(recipient string) string {
 // SameFingerprint reports whether what a person typed is a fingerprint; case and grouping do not matter.
 func SameFingerprint(typed, fingerprint string) bool {
 	return fingerprint != "" && ungrouped(typed) == ungrouped(fingerprint)
-}
-
-func newSignalID(prefix string, now time.Time) (string, error) {
-	id, err := ulid.New(ulid.Timestamp(now), rand.Reader)
-	return prefix + id.String(), err
 }
 
 // Devices returns all devices, oldest first, revoked ones included.

@@ -85,7 +85,7 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 		return d, "", refused
 	}
 	token = newDeviceToken()
-	id, err := newSignalID("d-", l.Now())
+	id, err := NewSignalID(l, "d-")
 	if err != nil {
 		return d, "", err
 	}

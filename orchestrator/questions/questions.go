@@ -5,6 +5,7 @@ package questions
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // Status is the state of a question. It is pending at first; every other state is final. Source: signal.md, "Life of a
@@ -91,10 +94,11 @@ func scanQuestion(row store.Row) Question {
 	}
 }
 
-// NewSignalID returns a new id for a question (prefix "q-") or an alert ("a-"). The id is made before the row, since it is part
-// of what is sealed. It is safe for concurrent use.
+// NewSignalID returns a new id for a question (prefix "q-"), an alert ("a-") or a device ("d-"). The id is made before the row,
+// since it is part of what is sealed. It is safe for concurrent use.
 func NewSignalID(l *ledger.Ledger, prefix string) (string, error) {
-	return newSignalID(prefix, l.Now())
+	id, err := ulid.New(ulid.Timestamp(l.Now()), rand.Reader)
+	return prefix + id.String(), err
 }
 
 // Ask stores a question and pushes it to the devices that can read it, in one transaction. It is on disk when Ask returns.
@@ -351,18 +355,22 @@ func reportUnanswered(t *ledger.Tx, q *Question, why string) error {
 	if !t.Config().Settings.Bounce {
 		return nil
 	}
-	payload, err := json.Marshal(map[string]any{
-		"error": orchestrator.Expired, "message": orchestrator.User + " has not answered, and will not: " + why,
-		"message_id": q.MessageID, "recipient": orchestrator.User, "question_id": q.ID,
-	})
+	d, err := errorReport(q, orchestrator.Expired, orchestrator.User+" has not answered, and will not: "+why)
 	if err != nil {
 		return err
 	}
-	d := orchestrator.Draft{Recipient: q.Asker, Type: "error_report", Payload: payload, ThreadID: q.ThreadID}
 	if _, found, err := t.Text(`SELECT 1 FROM agent_message WHERE message_id = ?`, q.MessageID); err != nil {
 		return err
 	} else if found {
 		d.ReplyTo = q.MessageID
 	}
 	return t.Tell(&d)
+}
+
+// errorReport returns the message that tells the sender of a message which asked the user what went wrong.
+func errorReport(q *Question, code orchestrator.Code, says string) (orchestrator.Draft, error) {
+	payload, err := json.Marshal(map[string]any{
+		"error": code, "message": says, "message_id": q.MessageID, "recipient": orchestrator.User, "question_id": q.ID,
+	})
+	return orchestrator.Draft{Recipient: q.Asker, Type: "error_report", Payload: payload, ThreadID: q.ThreadID}, err
 }

@@ -3,7 +3,6 @@ package questions
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 
@@ -127,23 +126,15 @@ func answerReturned(t *ledger.Tx, q *Question, failure error) error {
 		return err
 	}
 	if failure != nil {
-		if err := reportLost(t, q, failure); err != nil {
+		report, err := errorReport(q, orchestrator.CodeOf(failure), orchestrator.User+" has answered, but the answer could not be sent: "+failure.Error())
+		if err != nil {
+			return err
+		}
+		if err := t.Tell(&report); err != nil {
 			return err
 		}
 		t.AfterCommit(func() { t.Ledger.Log.Warn("an answer of the user did not go back", "question", q.ID, "error", failure) })
 		return noteSignal(t, q.ID, tracing.Failed, string(q.Status), string(q.Status), "the answer did not go back: "+failure.Error())
 	}
 	return noteSignal(t, q.ID, tracing.Delivered, string(q.Status), string(q.Status), "the answer went back")
-}
-
-// reportLost tells who asked that there is an answer, which cannot go back.
-func reportLost(t *ledger.Tx, q *Question, failure error) error {
-	payload, err := json.Marshal(map[string]any{
-		"error": orchestrator.CodeOf(failure), "message": orchestrator.User + " has answered, but the answer could not be sent: " + failure.Error(),
-		"message_id": q.MessageID, "recipient": orchestrator.User, "question_id": q.ID,
-	})
-	if err != nil {
-		return err
-	}
-	return t.Tell(&orchestrator.Draft{Recipient: q.Asker, Type: "error_report", Payload: payload, ThreadID: q.ThreadID})
 }
