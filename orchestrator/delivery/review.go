@@ -13,10 +13,9 @@ import (
 	"mailroom/tracing"
 )
 
-// untidyQuery is the statement of untidy. It is made once: it is asked often, and long.
+// untidyQuery is the statement of untidy.
 func untidyQuery(l *ledger.Ledger) string {
-	l.UntidyOnce.Do(func() {
-		l.UntidyText = `
+	text := `
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Foreign + `)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Leased + ` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?3 AND ` + ledger.Unowned + `))
@@ -26,11 +25,10 @@ func untidyQuery(l *ledger.Ledger) string {
 		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until > ?6)
 		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?7)
 		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?8))`
-		for i, d := range l.Chores() {
-			l.UntidyText += fmt.Sprintf(` OR EXISTS (SELECT 1 FROM %s WHERE %s AND (%[3]s <= ?1 OR %[3]s > ?%d))`, d.Table, d.Where, d.At, 9+i)
-		}
-	})
-	return l.UntidyText
+	for i, d := range l.Chores() {
+		text += fmt.Sprintf(` OR EXISTS (SELECT 1 FROM %s WHERE %s AND (%[3]s <= ?1 OR %[3]s > ?%d))`, d.Table, d.Where, d.At, 9+i)
+	}
+	return text
 }
 
 // untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a

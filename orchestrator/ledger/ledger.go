@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -56,8 +55,6 @@ type Ledger struct {
 	Busy       time.Duration
 	Config     ConfigCache
 	Parts      []*Part                // what the records add to the engine
-	UntidyOnce sync.Once              // makes UntidyText
-	UntidyText string                 // kept for package delivery: its statement that looks for what is untidy
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
 }
 

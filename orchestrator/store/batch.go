@@ -43,7 +43,7 @@ func (w *Writer) commit(b *Batch) (c Commit) {
 	if b.writesNothing() {
 		return nil
 	}
-	c, err := w.Backend.Write(b, b.PatientUntil(w.Busy))
+	c, err := w.Backend.Write(b, b.patientUntil(w.Busy))
 	if err != nil {
 		b.fail(err)
 		return nil
@@ -62,9 +62,9 @@ func (w *Writer) makeDurable(b *Batch, c Commit) {
 	w.guard(b.durable)
 }
 
-// PatientUntil is when the batch gives up waiting for the database: after the busy timeout, or with the last context of its
+// patientUntil is when the batch gives up waiting for the database: after the busy timeout, or with the last context of its
 // requests if all of them end before. It is one time for all that is waited for, so that nobody waits for it twice.
-func (b *Batch) PatientUntil(busy time.Duration) time.Time {
+func (b *Batch) patientUntil(busy time.Duration) time.Time {
 	now := time.Now()
 	limit, until := now.Add(busy), now
 	for _, q := range b.Requests {

@@ -48,7 +48,7 @@ type Backend interface {
 	// Explain gives an error of the database its code and the advice what to do. Others pass through.
 	Explain(err error) error
 	// Note hears of every outcome.
-	Note(err error) error
+	Note(err error)
 	// Abandon gives the connection up after a panic.
 	Abandon()
 }

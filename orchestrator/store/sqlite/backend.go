@@ -48,7 +48,7 @@ func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 func (w *backend) Explain(err error) error { return databaseError(w.s.path, err) }
 
 // Note remembers damage.
-func (w *backend) Note(err error) error { return w.s.noteDamage(err) }
+func (w *backend) Note(err error) { w.s.noteDamage(err) }
 
 // giveUpStrayed gives the connection up if its files had gone after its last commit.
 func (w *backend) giveUpStrayed(until time.Time) {
