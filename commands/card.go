@@ -31,8 +31,8 @@ type Tables struct {
 	Read  []string `yaml:"read" json:"read"`
 	Write []string `yaml:"write" json:"write"`
 
-	// Records says what the command does to all kinds of records, whose Parts name the tables that it touches by that: "due"
-	// is what has a time that has come, "old" what retention deletes, "removed" what is over when an agent is removed.
+	// Records says what brings the command to the tables of all kinds of records, which their Parts name: "due" is whatever has
+	// a time that comes, "old" what retention deletes, "removed" what ends when an agent is removed.
 	Records []string `yaml:"records,omitempty" json:"records,omitempty"`
 }
 

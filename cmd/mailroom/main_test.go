@@ -85,13 +85,16 @@ func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error
 	stop := l.Watch(func(op, table string) {
 		allowed := card.Tables.Write
 		if op == "read" {
-			allowed = append(slices.Clone(card.Tables.Read), card.Tables.Write...)
+			allowed = slices.Concat(card.Tables.Read, card.Tables.Write)
+		}
+		if op == "read" || !card.OnlyReads() {
+			allowed = slices.Concat(allowed, records)
 		}
 		if strings.HasSuffix(table, "_inbox") && table != "agent_inbox" {
 			return // an agent's view, which comes and goes with the agent
 		}
 		standing := slices.Contains(standingTables, table) && (op == "read" || len(card.Tables.Write) > 0 || strings.HasSuffix(table, "_trace"))
-		if standing || slices.Contains(allowed, table) || slices.Contains(records, table) {
+		if standing || slices.Contains(allowed, table) {
 			return
 		}
 		mu.Lock()
