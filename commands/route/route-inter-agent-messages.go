@@ -43,6 +43,9 @@ func (r RouteResult) ActionName() string { return r.action }
 // MarshalJSON writes the action's own answer.
 func (r RouteResult) MarshalJSON() ([]byte, error) { return orchestrator.JSON(r.answer) }
 
+// Text writes the action's own answer for people.
+func (r RouteResult) Text(w *commands.Text) { r.answer.(commands.Texter).Text(w) }
+
 var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", routeMessages)
 
 // routeMessages is document 004's one command with four actions: a dispatcher over the commands of their names. An agent

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +13,8 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
+	"mailroom/commands/surface"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/delivery"
 )
 
 // runCommand runs one command of the catalogue with the flags and arguments of a command line.
@@ -24,8 +23,8 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition) error {
 		if err := onlyLines(c, d); err != nil {
 			return err
 		}
-		return p.withEnv(c, d, nil, func(ctx context.Context, env commands.Env, out *printer) error {
-			return p.runLines(ctx, env, d, c.Bool("atomic"), out)
+		return p.withEnv(c, d, nil, func(ctx context.Context, env commands.Env) error {
+			return p.runLines(ctx, env, d, c.Bool("atomic"))
 		})
 	}
 	raw, err := p.paramsOf(c, d)
@@ -53,9 +52,9 @@ func onlyLines(c *urfave.Context, d *commands.Definition) error {
 
 // call runs one command and prints its answer.
 func (p *Program) call(c *urfave.Context, d *commands.Definition, raw json.RawMessage) error {
-	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env, out *printer) error {
-		ctx, finish := p.progress(ctx, out)
-		if out.text {
+	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error {
+		ctx, finish := p.progress(ctx)
+		if p.text() {
 			ctx = commands.WithNarrator(ctx, p.people(p.Out, p.OutTerminal))
 		}
 		answer, err := d.Run(ctx, env, raw)
@@ -63,18 +62,15 @@ func (p *Program) call(c *urfave.Context, d *commands.Definition, raw json.RawMe
 		if err != nil {
 			return err
 		}
-		return hand(ctx, env, out, answer)
+		return p.hand(ctx, env, answer)
 	})
 }
 
 // hand writes an answer. One that cannot be written takes back what it marked.
-func hand(ctx context.Context, env commands.Env, out *printer, answer commands.Answer) error {
-	err := out.answer(answer)
-	if err == nil {
-		return nil
-	}
-	if back, ok := answer.Result.(commands.Unwritten); ok {
-		err = errors.Join(err, back.Unwritten(context.WithoutCancel(ctx), env))
+func (p *Program) hand(ctx context.Context, env commands.Env, answer commands.Answer) error {
+	err := p.answer(answer)
+	if err != nil {
+		surface.TakeBack(ctx, env, answer)
 	}
 	return notWritten(err)
 }
@@ -87,9 +83,8 @@ func notWritten(err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the answer could not be written", Err: err}
 }
 
-// withEnv opens what a command needs, runs it, closes, and turns an error into its answer and exit status.
-func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.RawMessage, run func(context.Context, commands.Env, *printer) error) (err error) {
-	out := p.printer()
+// withEnv opens what a command needs, runs it and closes. raw are the parameters, if they are known.
+func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.RawMessage, run func(context.Context, commands.Env) error) (err error) {
 	env := commands.Env{Catalogue: p.Catalogue}
 	if env.Log, err = p.logger(c); err != nil {
 		return err
@@ -97,37 +92,38 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	if env.Caller, err = p.caller(c); err != nil {
 		return err
 	}
-	if d.UsesDatabase() {
-		path := d.DatabaseAt(raw)
-		if path != "" && c.IsSet("db") {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "--db does not go with %s, which says itself where the database is", d.CommandLine())
-		}
-		if env.Engine, err = p.open(c, path, env.Log); err != nil {
-			return err
-		}
-		env.Ledger = env.Engine.Ledger
+	if !d.UsesDatabase() {
+		return run(c.Context, env)
 	}
-	err = run(c.Context, env, out)
-	if env.Engine != nil {
-		sayWhere(err, env.Engine.Path())
-		if cerr := env.Engine.Close(); cerr != nil && err == nil {
-			env.Log.Warn("closing the database", "error", cerr)
-		}
+	path := d.DatabaseAt(raw)
+	if path != "" && c.IsSet("db") {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "--db does not go with %s, which says itself where the database is", d.CommandLine())
+	}
+	if err := p.open(c, path, &env); err != nil {
+		return err
+	}
+	err = run(c.Context, env)
+	sayWhere(err, env.Engine.Path())
+	if cerr := env.Engine.Close(); cerr != nil && err == nil {
+		env.Log.Warn("closing the database", "error", cerr)
 	}
 	return err
 }
 
-func (p *Program) open(c *urfave.Context, path string, log *slog.Logger) (*delivery.Engine, error) {
+// open opens the database at a path for env; "" is where the command line and the environment say.
+func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err error) {
 	if path == "" {
-		var err error
 		if c.IsSet("db") && c.String("db") == "" {
-			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "--db is empty").WithHint("Name a file, or leave it out")
+			return orchestrator.Errorf(orchestrator.InvalidParams, "--db is empty").WithHint("Name a file, or leave it out")
 		}
 		if path, err = p.databasePath(c.String("db")); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return p.Open(c.Context, path, log)
+	if env.Engine, err = p.Open(c.Context, path, env.Log); err == nil {
+		env.Ledger = env.Engine.Ledger
+	}
+	return err
 }
 
 // sayWhere adds the database to an error that says that a name is unknown: it may be known in another.
@@ -145,7 +141,7 @@ func sayWhere(err error, path string) {
 
 // fail writes the answer of a command that failed, in document 004's form, and returns the exit status.
 func (p *Program) fail(err error) int {
-	p.printer().failure(err)
+	p.failure(err)
 	return commands.ExitStatus(err)
 }
 

@@ -41,14 +41,14 @@ type numbered struct {
 // It is a pipeline: while one batch is written to the database, the next is decoded and the last answered. An
 // interruption ends it behind the batch that is being written, which is still answered. After a fault that the next lines
 // would meet too, such as a full disk, nothing more is run, and what comes is answered with that.
-func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.Definition, atomic bool, out *printer) error {
-	ctx, finish := p.progress(ctx, out)
+func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.Definition, atomic bool) error {
+	ctx, finish := p.progress(ctx)
 	defer finish()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	lines := make(chan numbered, linesPerBatch)
 	stage(cancel, func() { close(lines) }, func() { readLines(ctx, p.In, lines) })
-	run := &lineRun{p: p, ctx: ctx, env: env, d: d, out: out}
+	run := &lineRun{p: p, ctx: ctx, env: env, d: d}
 	if atomic {
 		return run.atomic(lines)
 	}
@@ -230,7 +230,6 @@ type lineRun struct {
 	ctx   context.Context
 	env   commands.Env
 	d     *commands.Definition
-	out   *printer
 	done  int64
 	well  int64
 	bad   int
@@ -239,7 +238,10 @@ type lineRun struct {
 
 // answer writes the answers of a batch.
 func (r *lineRun) answer(b *lineBatch) error {
-	r.out.hold()
+	var held bytes.Buffer // one write for all of them
+	out := r.p.Out
+	r.p.Out = &held
+	defer func() { r.p.Out = out }()
 	for i, line := range b.lines {
 		if b.errs[i] != nil {
 			r.report(line.number, b.errs[i])
@@ -247,7 +249,7 @@ func (r *lineRun) answer(b *lineBatch) error {
 			return err
 		}
 	}
-	if err := r.out.flush(); err != nil {
+	if _, err := held.WriteTo(out); err != nil {
 		return notWritten(err)
 	}
 	r.done += int64(len(b.lines))
@@ -285,10 +287,10 @@ func (r *lineRun) atomic(lines <-chan numbered) error {
 // good writes the answer of a line that went well. People get one sentence at the end for all of them.
 func (r *lineRun) good(answer commands.Answer) error {
 	r.well++
-	if r.out.text {
+	if r.p.text() {
 		return nil
 	}
-	return hand(r.ctx, r.env, r.out, answer)
+	return r.p.hand(r.ctx, r.env, answer)
 }
 
 // report writes the answer of a line that was refused, with its number.
@@ -306,14 +308,14 @@ func (r *lineRun) report(number int, err error) {
 	for key, value := range e.Details {
 		at.Details[key] = value
 	}
-	if r.out.text {
+	if r.p.text() {
 		at.Message = fmt.Sprintf("line %d: ", number) + at.Message
 	}
-	r.out.failure(&at)
+	r.p.failure(&at)
 }
 
 func (r *lineRun) end() error {
-	if r.out.text {
+	if r.p.text() {
 		r.p.people(r.p.Out, r.p.OutTerminal).Printf("Lines that went well: %d. Lines that were refused: %d.\n", r.well, r.bad)
 	}
 	if r.worst != nil {

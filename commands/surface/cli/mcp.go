@@ -38,29 +38,27 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments: %q", c.Args().First())
 	}
-	log, err := p.logger(c)
+	env := commands.Env{Catalogue: p.Catalogue}
+	var err error
+	if env.Log, err = p.logger(c); err != nil {
+		return err
+	}
+	if env.Caller, err = p.caller(c); err == nil {
+		err = agents.CheckActor(env.Caller.Name)
+	}
 	if err != nil {
 		return err
 	}
-	caller, err := p.caller(c)
-	if err == nil {
-		err = agents.CheckActor(caller.Name)
-	}
-	if err != nil {
-		return err
-	}
-	caller.Admin, caller.Process = caller.Name == "" || c.Bool("admin"), os.Getpid()
+	env.Caller.Admin, env.Caller.Process = env.Caller.Name == "" || c.Bool("admin"), os.Getpid()
 	vocabularies, err := p.vocabularies(strings.Join(c.StringSlice("vocabulary"), ","))
 	if err != nil {
 		return err
 	}
-	router, err := p.open(c, "", log)
-	if err != nil {
+	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
-	env := commands.Env{Ledger: router.Ledger, Engine: router, Caller: caller, Log: log, Catalogue: p.Catalogue}
 	err = mcp.NewServer(env, p.Version).Serve(c.Context, p.In, p.Out, vocabularies...)
-	return errors.Join(err, router.Close())
+	return errors.Join(err, env.Engine.Close())
 }
 
 // vocabularies reads the list of names.

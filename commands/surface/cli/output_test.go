@@ -8,13 +8,20 @@ import (
 	"mailroom/commands/surface/surfacetest"
 )
 
-func TestGenericText(t *testing.T) {
+func TestFieldsOfAResult(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	generic(&commands.Text{Out: &b}, []byte(`{"message_id":"m1","n":1.10,"none":null,"words":["a","b"],"empty":[],"deep":{"x":1},`+
-		`"text":"two\nlines \u001b[2J","delivery_summary":[{"recipient":"a","failed":0},{"recipient":"longer","more":"x"}]}`))
-	surfacetest.Equal(t, "the text", b.String(), "message id  m1\nn           1.10\nwords       a, b\ndeep        {\"x\":1}\n"+
-		"text        two\n            lines \\u001b[2J\n\ndelivery summary\nrecipient  failed  more\na          0\nlonger             x\n")
+	w := &commands.Text{Out: &b}
+	w.Fields(fieldsOf(struct {
+		MessageID string   `json:"message_id"`
+		N         float64  `json:"n"`
+		None      string   `json:"none,omitempty"`
+		Left      string   `json:"-"`
+		Words     []string `json:"words"`
+		Text      string   `json:"text"`
+		hidden    string
+	}{MessageID: "m1", N: 1.1, Left: "x", Words: []string{"a", "b"}, Text: "two\nlines \x1b[2J", hidden: "x"})...)
+	surfacetest.Equal(t, "the text", b.String(), "message id  m1\nn           1.1\nwords       [\"a\",\"b\"]\ntext        two\n            lines \\u001b[2J\n")
 }
 
 func TestOutputIsTextOnATerminal(t *testing.T) {
@@ -67,8 +74,11 @@ func TestProgressIsForTerminals(t *testing.T) {
 		{true, true, true, true}, {false, true, true, false}, {true, true, false, false}, {true, false, false, true},
 	} {
 		p := newProgram("")
-		p.ErrTerminal, p.OutTerminal = test.terminal, test.outTerminal
-		ctx, finish := p.progress(t.Context(), &printer{p: p.Program, text: test.text})
+		p.ErrTerminal, p.OutTerminal, p.output = test.terminal, test.outTerminal, "json"
+		if test.text {
+			p.output = "text"
+		}
+		ctx, finish := p.progress(t.Context())
 		commands.Progress(ctx, 1, 4, "rows")
 		finish()
 		if got := strings.Contains(p.err.String(), "1 of 4 rows (25 %)"); got != test.want {

@@ -14,8 +14,8 @@ const progressEvery = 100 * time.Millisecond
 
 // progress shows how far long work is, on one line of a terminal's standard error, also while JSON goes into a file or a
 // pipe; not among JSON on the same terminal. finish wipes the line.
-func (p *Program) progress(ctx context.Context, out *printer) (_ context.Context, finish func()) {
-	if !p.ErrTerminal || (!out.text && p.OutTerminal) {
+func (p *Program) progress(ctx context.Context) (_ context.Context, finish func()) {
+	if !p.ErrTerminal || (!p.text() && p.OutTerminal) {
 		return ctx, func() {}
 	}
 	var mu sync.Mutex

@@ -43,27 +43,26 @@ func (p *Program) serve(c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
-	router, err := p.open(c, "", log)
-	if err != nil {
+	env := commands.Env{Catalogue: p.Catalogue, Log: log, Caller: commands.Caller{Admin: true, Session: orchestrator.DefaultSession}}
+	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
-	caller := commands.Caller{Admin: true, Session: orchestrator.DefaultSession}
-	return daemon.Run(c.Context, commands.Env{Ledger: router.Ledger, Engine: router, Caller: caller, Log: log, Catalogue: p.Catalogue}, daemon.Options{
+	return daemon.Run(c.Context, env, daemon.Options{
 		Web: web.Options{
 			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"), Hosts: c.StringSlice("host"),
 			RatePerSecond: c.Int("rate"), Version: p.Version,
 		},
 		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"), Key: c.String("phone-tls-key")},
-		Hello: p.printer().hello,
+		Hello: p.hello,
 	})
 }
 
 // hello writes the first line of a daemon.
-func (o *printer) hello(h daemon.Hello) error {
-	if !o.text {
-		return o.line(h)
+func (p *Program) hello(h daemon.Hello) error {
+	if !p.text() {
+		return p.line(h)
 	}
-	w := o.p.people(o.p.Out, o.p.OutTerminal)
+	w := p.people(p.Out, p.OutTerminal)
 	w.Printf("Serving %s as %s. Stop with Ctrl-C.\n", h.Database, h.Instance)
 	if h.Listening != "" {
 		w.Printf("Tools: %s/mcp, commands: /v1/commands/NAME, health: /healthz /readyz /metrics\n", h.Listening)
