@@ -54,8 +54,7 @@ func newScheduler(env commands.Env, m *metrics) *scheduler {
 	log := cronLog{env.Log}
 	return &scheduler{
 		env: env, metrics: m, running: map[string]*job{},
-		// Recover stands within Skip, which would take a run that panicked for one that never ends.
-		cron: cron.New(cron.WithLogger(log), cron.WithChain(cron.SkipIfStillRunning(log), cron.Recover(log))),
+		cron: cron.New(cron.WithLogger(log), cron.WithChain(cron.Recover(log))),
 	}
 }
 

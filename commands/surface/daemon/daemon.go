@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"sync"
 	"time"
 
 	"mailroom/commands"
@@ -176,15 +175,12 @@ func (d *daemon) close() error {
 
 // hangUp closes what is listened on.
 func (d *daemon) hangUp() {
-	var closing sync.WaitGroup
-	for name, end := range map[string]func(){"close endpoints": d.web.Close, "close phone": d.phone.Close} {
-		closing.Add(1)
-		orchestrator.GoSafe(name, d.log, func() {
-			defer closing.Done()
-			end()
-		})
+	if d.web != nil {
+		d.web.Close()
 	}
-	closing.Wait()
+	if d.phone != nil {
+		d.phone.Close()
+	}
 }
 
 // noticeNames says of the names that are always there if somebody else has one of them from before they were reserved.

@@ -28,14 +28,7 @@ type metrics struct {
 	ledger  *ledger.Ledger
 	own     *vm.Set
 	seen    *glance[sight]
-	slots   chan struct{} // bounds the scrapes at a time
 }
-
-// scrapesAtOnce and scrapeWithin bound what scrapes may take.
-const (
-	scrapesAtOnce = 4
-	scrapeWithin  = 10 * time.Second
-)
 
 // sight is what a scrape sees of the database.
 type sight struct {
@@ -46,24 +39,17 @@ type sight struct {
 func newMetrics(l *ledger.Ledger, version string, log *slog.Logger) *metrics {
 	vm.ExposeMetadata(true)
 	return &metrics{
-		version: version, ledger: l, own: vm.NewSet(), slots: make(chan struct{}, scrapesAtOnce),
+		version: version, ledger: l, own: vm.NewSet(),
 		seen: &glance[sight]{name: "metrics", log: log, look: looker(l), keep: stateAge, within: stateWithin},
 	}
 }
 
 // handler answers scrapes.
 func (m *metrics) handler() http.Handler {
-	return http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		select {
-		case m.slots <- struct{}{}:
-			defer func() { <-m.slots }()
-		default:
-			http.Error(w, "too many scrapes at once", http.StatusServiceUnavailable)
-			return
-		}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		m.write(w)
-	}), scrapeWithin, "the scrape took too long")
+	})
 }
 
 // looker returns a look at the database that counts attempts from now on. It must not run twice at once.

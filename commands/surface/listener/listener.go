@@ -97,11 +97,8 @@ func (s *Server) Serve(h http.Handler) {
 	})
 }
 
-// Close ends the listener and, within a second, what is under way; nil has nothing to end.
+// Close ends the listener and, within a second, what is under way.
 func (s *Server) Close() {
-	if s == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), hangUpAfter)
 	defer cancel()
 	if s.server.Shutdown(ctx) != nil {

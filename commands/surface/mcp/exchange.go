@@ -1,9 +1,7 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"math/rand/v2"
 	"regexp"
 	"strconv"
@@ -79,40 +77,20 @@ func (x *exchange) undoable(result *sdk.CallToolResult, undo func()) {
 	result.Meta[callKey] = x.last
 }
 
-// settle notes what became of an answer that was to be written.
-func (x *exchange) settle(answer json.RawMessage, written bool) {
-	if !bytes.Contains(answer, []byte(callKey)) {
-		return
-	}
-	var result struct {
-		Meta map[string]json.RawMessage `json:"_meta"`
-	}
-	var number int
-	if json.Unmarshal(answer, &result) != nil || json.Unmarshal(result.Meta[callKey], &number) != nil {
-		return
-	}
-	x.settleNumber(number, written)
-}
-
-// answerNumbers finds the numbers of answers in an event or another form of them.
+// answerNumbers finds the numbers of answers in what is written to a client.
 var answerNumbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"` + callKey + `":(\d+)`) })
 
-// settleIn is settle for what holds answers among other things.
-func (x *exchange) settleIn(text []byte, written bool) {
+// settle notes what became of the answers in a text that was to be written.
+func (x *exchange) settle(text []byte, written bool) {
 	for _, found := range answerNumbers().FindAllSubmatch(text, -1) {
-		if number, err := strconv.Atoi(string(found[1])); err == nil {
-			x.settleNumber(number, written)
+		number, _ := strconv.Atoi(string(found[1]))
+		x.mu.Lock()
+		undo := x.undo[number]
+		delete(x.undo, number)
+		x.mu.Unlock()
+		if !written && undo != nil {
+			undo()
 		}
-	}
-}
-
-func (x *exchange) settleNumber(number int, written bool) {
-	x.mu.Lock()
-	undo := x.undo[number]
-	delete(x.undo, number)
-	x.mu.Unlock()
-	if !written && undo != nil {
-		undo()
 	}
 }
 

@@ -72,7 +72,7 @@ func (w *watchedWriter) Write(p []byte) (int, error) {
 	if err == nil {
 		err = http.NewResponseController(w.ResponseWriter).Flush()
 	}
-	w.x.settleIn(p, err == nil)
+	w.x.settle(p, err == nil)
 	return n, err
 }
 

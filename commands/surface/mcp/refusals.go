@@ -23,44 +23,26 @@ func rpcError(id json.RawMessage, code int, why string) []byte {
 // judge says what is wrong with a message, "" if nothing is, and returns the id for an answer to it: null if it has none.
 func judge(message []byte) (id json.RawMessage, code int, why string) {
 	id = json.RawMessage("null")
-	var m struct {
-		IDs idValues `json:"id"`
-	}
 	if !json.Valid(message) {
 		return id, jsonrpc.CodeParseError, "the message is not JSON"
 	}
-	if json.Unmarshal(message, &m) == nil && len(m.IDs) > 1 {
-		return id, jsonrpc.CodeInvalidRequest, "the id is given twice"
+	var m struct {
+		ID json.RawMessage `json:"id"`
 	}
-	odd := false
-	if len(m.IDs) == 1 {
-		switch first := m.IDs[0][0]; {
-		case first == '"':
-			id = m.IDs[0]
-		case first == '-' || '0' <= first && first <= '9': // the SDK makes whole numbers of all
-			id = m.IDs[0]
-			n, err := strconv.ParseFloat(string(id), 64)
-			odd = err != nil || n != math.Trunc(n) || math.Abs(n) >= 1<<53
-		default:
-			odd = true
+	if json.Unmarshal(message, &m) == nil && m.ID != nil {
+		text := m.ID[0] == '"'
+		if text || strings.Trim(string(m.ID[:1]), "-0123456789") == "" {
+			id = m.ID
 		}
-	}
-	if odd {
-		return id, jsonrpc.CodeInvalidRequest, "the id is no whole number below 2^53, and no text"
+		n, err := strconv.ParseFloat(string(m.ID), 64) // the SDK makes whole numbers of all
+		if !text && (err != nil || n != math.Trunc(n) || math.Abs(n) >= 1<<53) {
+			return id, jsonrpc.CodeInvalidRequest, "the id is no whole number below 2^53, and no text"
+		}
 	}
 	if _, err := jsonrpc.DecodeMessage(message); err != nil {
 		return id, jsonrpc.CodeInvalidRequest, "that is no JSON-RPC message; a batch is none either: send each message by itself"
 	}
 	return id, 0, ""
-}
-
-// idValues are the values of all keys of an object that are id in whatever case: encoding/json takes them one by one.
-type idValues []json.RawMessage
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (v *idValues) UnmarshalJSON(value []byte) error {
-	*v = append(*v, bytes.Clone(value))
-	return nil
 }
 
 // spokenRefusals is a writer that turns what the SDK says in plain text of a request with an id into an answer of JSON-RPC.

@@ -97,13 +97,6 @@ func (p *Phone) warn(ctx context.Context, o Options) {
 	}
 }
 
-// Close ends the listener and, within a second, what is under way; nil has nothing to end.
-func (p *Phone) Close() {
-	if p != nil {
-		p.Server.Close()
-	}
-}
-
 // contentSecurityPolicy lets the app's own files run and talk to this listener, and nothing else.
 var contentSecurityPolicy = strings.Join([]string{
 	"default-src 'none'", "script-src 'self'", "connect-src 'self'", "img-src 'self'", "worker-src 'self'", "manifest-src 'self'",

@@ -110,10 +110,3 @@ func (w *Server) routes() http.Handler {
 func handle(mux *http.ServeMux, method, path string, h http.Handler) {
 	listener.Handle(mux, path, listener.Methods{method: h})
 }
-
-// Close ends the endpoints; nil has none.
-func (w *Server) Close() {
-	if w != nil {
-		w.Server.Close()
-	}
-}
