@@ -58,11 +58,11 @@ func names(list []command) []string {
 // ownCommands are those that no catalogue has.
 func ownCommands() []command {
 	return []command{
-		{name: "invoke", own: (*Program).invokeCommand},
-		{name: "completion", own: (*Program).completionCommand},
-		{name: "man", own: (*Program).manCommand},
-		{name: "serve", own: (*Program).serveCommand},
-		{name: "mcp", own: (*Program).mcpCommand},
+		{name: "invoke", own: invokeCommand},
+		{name: "completion", own: completionCommand},
+		{name: "man", own: manCommand},
+		{name: "serve", own: serveCommand},
+		{name: "mcp", own: mcpCommand},
 	}
 }
 

@@ -46,7 +46,7 @@ complete -c mailroom -a '(__mailroom_complete)'
 `,
 }
 
-func (p *Program) completionCommand() *urfave.Command {
+func completionCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "completion", Usage: "Print a completion script for bash, zsh or fish", ArgsUsage: "bash|zsh|fish",
 		Description: "Example:\n\n    source <(mailroom completion bash)",

@@ -10,7 +10,7 @@ import (
 )
 
 // invokeCommand runs any command of the catalogue by name, with its params as JSON.
-func (p *Program) invokeCommand() *urfave.Command {
+func invokeCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "invoke", Usage: "Run a command by name with its parameters as JSON", ArgsUsage: "NAME [JSON|@FILE|-]",
 		Description: "NAME may be written with - or _, with or without `orchestrator.` in front. Without JSON the parameters\n" +

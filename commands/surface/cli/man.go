@@ -10,7 +10,7 @@ import (
 	"mailroom/commands"
 )
 
-func (p *Program) manCommand() *urfave.Command {
+func manCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "man", Usage: "Print the man page",
 		Description: "Example:\n\n    mailroom man > ~/.local/share/man/man1/mailroom.1",

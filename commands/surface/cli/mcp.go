@@ -15,7 +15,7 @@ import (
 )
 
 // mcpCommand serves tools to one agent on standard input and output.
-func (p *Program) mcpCommand() *urfave.Command {
+func mcpCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "mcp", Usage: "Serve an agent's tools over the Model Context Protocol, on standard input and output",
 		Description: "Started by an agent's host. The agent is the one that --as names, and acts under no other name; without --as it\n" +

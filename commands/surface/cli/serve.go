@@ -11,7 +11,7 @@ import (
 )
 
 // serveCommand is the daemon: it runs the schedules, wakes up at every ring of the bell, and answers health checks.
-func (p *Program) serveCommand() *urfave.Command {
+func serveCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "serve", Usage: "Run the daemon: deliver, retry, clean up as scheduled, and start agents",
 		Description: "Runs until SIGTERM or SIGINT, finishes the deliveries under way and exits within 10 seconds. Several daemons\n" +
