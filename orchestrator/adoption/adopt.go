@@ -201,9 +201,8 @@ func refuseForeign(t *ledger.Tx, f *ForeignRow) error {
 	if err := tracing.Record(t, event); err != nil {
 		return err
 	}
-	_, err := t.Exec(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?, error_message = ? WHERE seq = ?`,
+	return t.Run(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?, error_message = ? WHERE seq = ?`,
 		t.Now, reason, f.seq)
-	return err
 }
 
 // adoptID makes text of an id that somebody wrote as a blob, which no text would ever match. If another message has, or had, that
@@ -226,8 +225,7 @@ func adoptID(t *ledger.Tx, f *ForeignRow) error {
 	if n > 0 {
 		f.id = fmt.Sprintf("%s-%d", f.id, f.seq)
 	}
-	_, err = t.Exec(`UPDATE agent_message SET message_id = ? WHERE seq = ?`, f.id, f.seq)
-	return err
+	return t.Run(`UPDATE agent_message SET message_id = ? WHERE seq = ?`, f.id, f.seq)
 }
 
 // adoptedTTL is the ttl in seconds, nil for one that is none.

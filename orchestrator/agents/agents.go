@@ -41,28 +41,27 @@ func List(ctx context.Context, l *ledger.Ledger) ([]ledger.Agent, error) {
 // agents.
 func MustKnow(ctx context.Context, l *ledger.Ledger, name string) error {
 	name = orchestrator.FoldName(name)
-	return l.Read(ctx, func(c *store.Conn) error {
-		conf, err := l.Config.Load(c)
-		if err == nil && conf.Agents[name] == nil {
-			err = Unknown(c, orchestrator.UnknownRecipient, "", name, conf)
+	return l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		if conf.Agents[name] == nil {
+			return Unknown(c, orchestrator.UnknownRecipient, "", name, conf)
 		}
-		return err
+		return nil
 	})
 }
 
 // Get returns an agent, or the operator or the user, by name. Error: not_found, whose hint names the most similar agents.
-func Get(ctx context.Context, l *ledger.Ledger, name string) (ledger.Agent, error) {
-	conf, err := l.Configuration(ctx)
-	if err != nil {
-		return ledger.Agent{}, err
-	}
-	a := conf.Agents[orchestrator.FoldName(name)]
-	if a == nil || l.PartOf(a.Name) != nil {
-		return ledger.Agent{}, l.Read(ctx, func(c *store.Conn) error { return NoAgent(c, orchestrator.FoldName(name), conf) })
-	}
-	found := *a
-	found.Groups, found.Note = groupsOf(conf, a.Name), takenNote(conf, a.Name)
-	return found, nil
+func Get(ctx context.Context, l *ledger.Ledger, name string) (found ledger.Agent, err error) {
+	name = orchestrator.FoldName(name)
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		a := conf.Agents[name]
+		if a == nil || l.PartOf(name) != nil {
+			return NoAgent(c, name, conf)
+		}
+		found = *a
+		found.Groups, found.Note = groupsOf(conf, name), takenNote(conf, name)
+		return nil
+	})
+	return found, err
 }
 
 // WakeStarter rings the bell for an agent that has a start command, once the transaction is committed. The ring of the original

@@ -39,99 +39,87 @@ type GroupChange struct {
 // SetGroup creates a group, or replaces the members of an existing one. With an empty list the group has no members. Errors:
 // invalid_params; not_found for an unknown member; conflict when an agent has the group's name.
 func SetGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
-	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error {
+	return changeGroup(ctx, l, name, members, func(conf *ledger.Config, g *GroupChange, named []string) error {
 		if conf.Agents[g.Name] != nil {
 			return orchestrator.Errorf(orchestrator.Conflict, "%s is the name of an agent", g.Name).WithHint("Choose another name for the group")
 		}
-		if err := areAgents(conf, members); err != nil {
-			return err
-		}
-		if _, err := t.Exec(`INSERT INTO groups (name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING`, g.Name, t.Now); err != nil {
-			return err
-		}
-		if _, err := t.Exec(`DELETE FROM group_members WHERE group_name = ?`, g.Name); err != nil {
-			return err
-		}
-		g.Members = members
-		for _, m := range members {
-			if err := storeMember(t, g.Name, m); err != nil {
-				return err
-			}
-		}
-		return nil
+		g.Members = named
+		return areAgents(conf, named)
 	})
 }
 
 // AddToGroup adds agents at the end of a group's list of members. Members that are in the group already keep their place.
 // Errors: invalid_params; not_found for an unknown member or group.
 func AddToGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
-	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error {
+	return changeGroup(ctx, l, name, members, func(conf *ledger.Config, g *GroupChange, named []string) error {
 		if g.Before == nil {
 			return noGroup(conf, g.Name)
 		}
-		if err := areAgents(conf, members); err != nil {
-			return err
-		}
-		for _, m := range members {
-			if err := joinGroup(t, conf, g.Name, m); err != nil {
-				return err
-			}
+		for _, m := range named {
 			if !slices.Contains(g.Members, m) {
 				g.Members = append(g.Members, m)
 			}
 		}
-		return nil
+		return areAgents(conf, named)
 	})
 }
 
 // RemoveFromGroup removes members from a group. If one of them is not in it, none is removed. Errors: invalid_params; not_found
 // for an unknown group, and for an agent that is not in it.
 func RemoveFromGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
-	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error {
+	return changeGroup(ctx, l, name, members, func(conf *ledger.Config, g *GroupChange, named []string) error {
 		if g.Before == nil {
 			return noGroup(conf, g.Name)
 		}
-		for _, m := range members {
+		for _, m := range named {
 			if !slices.Contains(g.Before, m) {
 				return orchestrator.Errorf(orchestrator.NotFound, "%s is not in the group %s", m, g.Name).WithHint("%s", orchestrator.DidYouMean(m, g.Before))
 			}
-			if _, err := t.Exec(`DELETE FROM group_members WHERE group_name = ? AND agent = ?`, g.Name, m); err != nil {
-				return err
-			}
-			g.Members = slices.DeleteFunc(g.Members, func(have string) bool { return have == m })
 		}
+		g.Members = slices.DeleteFunc(g.Members, func(have string) bool { return slices.Contains(named, have) })
 		return nil
 	})
 }
 
-// changeGroup runs a change of a group, whose name and members it has checked and brought into their form.
+// changeGroup stores what change makes of the members of a group. The names in the request were checked and folded, and none of
+// them comes twice.
 func changeGroup(ctx context.Context, l *ledger.Ledger, name string, members []string,
-	change func(t *ledger.Tx, conf *ledger.Config, g *GroupChange, members []string) error,
+	change func(conf *ledger.Config, g *GroupChange, named []string) error,
 ) (g GroupChange, err error) {
 	if name, err = orchestrator.CheckNewName("group", name); err != nil {
 		return g, err
 	}
-	list := []string{}
+	named := []string{}
 	for _, m := range members {
 		if m, err = orchestrator.CheckName("agent", m); err != nil {
 			return g, err
 		}
-		if !slices.Contains(list, m) {
-			list = append(list, m)
+		if !slices.Contains(named, m) {
+			named = append(named, m)
 		}
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		conf := t.Config()
-		before, known := conf.Groups[name]
+		before, known := t.Config().Groups[name]
 		g = GroupChange{Group: Group{Name: name, Members: append([]string{}, before...)}}
 		if known {
 			g.Before = append([]string{}, before...)
 		}
-		if err := change(t, conf, &g, list); err != nil {
+		if err := change(t.Config(), &g, named); err != nil {
 			return err
 		}
 		if known && slices.Equal(g.Members, g.Before) {
 			return nil
+		}
+		if err := t.Run(`INSERT INTO groups (name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING`, name, t.Now); err != nil {
+			return err
+		}
+		if err := t.Run(`DELETE FROM group_members WHERE group_name = ?`, name); err != nil {
+			return err
+		}
+		for _, m := range g.Members {
+			if err := addMember(t, name, m); err != nil {
+				return err
+			}
 		}
 		return t.ConfigChanged()
 	})
@@ -172,10 +160,10 @@ func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, e
 		if stored == 0 {
 			return noGroup(conf, name)
 		}
-		if _, err := t.Exec(`DELETE FROM group_members WHERE group_name = ?`, name); err != nil {
+		if err := t.Run(`DELETE FROM group_members WHERE group_name = ?`, name); err != nil {
 			return err
 		}
-		if _, err := t.Exec(`DELETE FROM groups WHERE name = ?`, name); err != nil {
+		if err := t.Run(`DELETE FROM groups WHERE name = ?`, name); err != nil {
 			return err
 		}
 		return t.ConfigChanged()
@@ -198,23 +186,22 @@ func noGroup(conf *ledger.Config, name string) error {
 }
 
 // joinGroup adds an agent at the end of an existing group, unless it is in it.
-func joinGroup(t *ledger.Tx, conf *ledger.Config, group, agent string) error {
-	members, ok := conf.Groups[group]
+func joinGroup(t *ledger.Tx, group, agent string) error {
+	members, ok := t.Config().Groups[group]
 	if !ok {
-		return noGroup(conf, group)
+		return noGroup(t.Config(), group)
 	}
 	if slices.Contains(members, agent) {
 		return nil
 	}
-	return storeMember(t, group, agent)
+	return addMember(t, group, agent)
 }
 
-// storeMember adds an agent at the end of a group.
-func storeMember(t *ledger.Tx, group, agent string) error {
-	_, err := t.Exec(`
+// addMember adds an agent at the end of a group.
+func addMember(t *ledger.Tx, group, agent string) error {
+	return t.Run(`
 		INSERT INTO group_members (group_name, agent, position)
 		SELECT ?1, ?2, 1 + coalesce(max(position), 0) FROM group_members WHERE group_name = ?1`, group, agent)
-	return err
 }
 
 // Members returns the agents that a recipient stands for: the agent itself, the members of a group, or the agents that have a

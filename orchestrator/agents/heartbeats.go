@@ -35,14 +35,13 @@ func watchChanged(t *ledger.Tx, known, a *ledger.Agent) error {
 // on for longer than the new limit.
 func limitChanged(t *ledger.Tx, a *ledger.Agent) error {
 	if a.SilentAfter == 0 {
-		_, err := t.Exec(`DELETE FROM heartbeats WHERE agent = ?`, a.Name)
-		return err
+		return t.Run(`DELETE FROM heartbeats WHERE agent = ?`, a.Name)
 	}
 	heardAt, found, err := t.Text(`SELECT heard_at FROM heartbeats WHERE agent = ?`, a.Name)
 	if err != nil {
 		return err
 	}
-	status, _, err := ledger.LatestStatus(t.Conn, a.Name)
+	status, _, err := LatestStatus(t.Conn, a.Name)
 	if err != nil || !found && status != orchestrator.Working {
 		return err // it may never have been started
 	}
@@ -50,15 +49,48 @@ func limitChanged(t *ledger.Tx, a *ledger.Agent) error {
 	if !found || heard.After(t.Clock) {
 		heardAt, heard = t.Now, t.Clock
 	}
-	at := a.SilentAt(status, heard)
+	at := silentAt(a, status, heard)
 	if at != "" && at <= t.ClockText {
-		_, err = t.Exec(`UPDATE heartbeats SET silent_at = ? WHERE agent = ? AND told_at = ''`, at, a.Name)
-		return err
+		return t.Run(`UPDATE heartbeats SET silent_at = ? WHERE agent = ? AND told_at = ''`, at, a.Name)
 	}
-	_, err = t.Exec(`
+	return t.Run(`
 		INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?, ?, ?)
 		ON CONFLICT (agent) DO UPDATE SET silent_at = excluded.silent_at, told_at = ''`, a.Name, heardAt, at)
-	return err
+}
+
+// LatestStatus returns what an agent last said that it does, in any session, and since when. It is "" for an agent that takes
+// part in no session.
+func LatestStatus(c *store.Conn, agent string) (status orchestrator.PresenceStatus, since string, err error) {
+	err = c.Query(`SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`, func(row store.Row) error {
+		status, since = orchestrator.PresenceStatus(row.Text(0)), row.Text(1)
+		return nil
+	}, agent)
+	return status, since, err
+}
+
+// silentAt is when the silence of an agent that was heard of at a time is reported; "" for one that says that it is idle or has
+// stopped.
+func silentAt(a *ledger.Agent, status orchestrator.PresenceStatus, heard time.Time) string {
+	if status == orchestrator.Idle || status == orchestrator.Stopped {
+		return ""
+	}
+	return orchestrator.Stamp(heard.Add(time.Duration(a.SilentAfter) * time.Second))
+}
+
+// storeHeartbeat notes that an agent was heard of now, and when its silence is to be reported.
+func storeHeartbeat(t *ledger.Tx, a *ledger.Agent) error {
+	if a.SilentAfter == 0 {
+		return nil // it has no limit any more
+	}
+	status, _, err := LatestStatus(t.Conn, a.Name)
+	if err != nil {
+		return err
+	}
+	t.KeepSpan()
+	return t.Run(`
+		INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?, ?, ?)
+		ON CONFLICT (agent) DO UPDATE SET heard_at = excluded.heard_at, silent_at = excluded.silent_at, told_at = ''`,
+		a.Name, t.Now, silentAt(a, status, t.Clock))
 }
 
 // Heartbeat notes that an agent is alive: it looked for messages and found none. It does so in a transaction of its own, and
@@ -79,26 +111,17 @@ func Heartbeat(ctx context.Context, l *ledger.Ledger, name string, marks bool) t
 	return time.Duration(conf.Agents[name].SilentAfter) * time.Second
 }
 
-// silence is what is told of an agent of which nothing was heard for too long.
-type silence struct {
-	agent, heardAt string
-}
-
 // ReportSilent tells the manager (the agent named by the setting ralph.pm) which agents have been silent for longer than they
 // may be, each silence once. more is true when there are others, for the next transaction.
 func ReportSilent(t *ledger.Tx) (more bool, err error) {
-	var list []silence
-	err = t.Query(`SELECT agent, heard_at FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?`,
-		func(row store.Row) error {
-			list = append(list, silence{row.Text(0), row.Text(1)})
-			return nil
-		}, t.ClockText, ledger.ReviewBatch)
+	names, err := t.Texts(`SELECT agent FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?`,
+		t.ClockText, ledger.ReviewBatch)
 	if err != nil {
 		return false, err
 	}
 	told := 0
-	for _, s := range list {
-		failed, err := t.Alone("reporting the silence of "+s.agent, "", func() error { return reportOneSilent(t, s) })
+	for _, name := range names {
+		failed, err := t.Alone("reporting the silence of "+name, "", func() error { return reportSilence(t, name) })
 		if err != nil {
 			return false, err
 		}
@@ -106,34 +129,38 @@ func ReportSilent(t *ledger.Tx) (more bool, err error) {
 			told++
 		}
 	}
-	return len(list) == ledger.ReviewBatch && told > 0, nil
+	return len(names) == ledger.ReviewBatch && told > 0, nil
 }
 
-func reportOneSilent(t *ledger.Tx, s silence) error {
-	conf := t.Config()
-	if _, err := t.Exec(`UPDATE heartbeats SET silent_at = '', told_at = ? WHERE agent = ?`, t.Now, s.agent); err != nil {
-		return err
-	}
-	a := conf.Agents[s.agent]
-	if a == nil {
-		return nil
-	}
-	status, _, err := ledger.LatestStatus(t.Conn, s.agent)
+// reportSilence tells the manager of the silence of one agent.
+func reportSilence(t *ledger.Tx, name string) error {
+	heardAt, _, err := t.Text(`SELECT heard_at FROM heartbeats WHERE agent = ?`, name)
 	if err != nil {
 		return err
 	}
-	last, _, err := t.Text(`SELECT message_id FROM agent_message WHERE `+ledger.Past+` AND sender = ? ORDER BY seq DESC LIMIT 1`, s.agent)
+	if err := t.Run(`UPDATE heartbeats SET silent_at = '', told_at = ? WHERE agent = ?`, t.Now, name); err != nil {
+		return err
+	}
+	a := t.Config().Agents[name]
+	if a == nil {
+		return nil
+	}
+	status, _, err := LatestStatus(t.Conn, name)
+	if err != nil {
+		return err
+	}
+	last, _, err := t.Text(`SELECT message_id FROM agent_message WHERE `+ledger.Past+` AND sender = ? ORDER BY seq DESC LIMIT 1`, name)
 	if err != nil {
 		return err
 	}
 	payload := map[string]any{
-		"agent": s.agent, "silent_since": s.heardAt, "silent_after_seconds": a.SilentAfter, "status": status,
-		"message": fmt.Sprintf("nothing was heard of %s for more than %s", s.agent, orchestrator.FormatDuration(time.Duration(a.SilentAfter)*time.Second)),
+		"agent": name, "silent_since": heardAt, "silent_after_seconds": a.SilentAfter, "status": status,
+		"message": fmt.Sprintf("nothing was heard of %s for more than %s", name, orchestrator.FormatDuration(time.Duration(a.SilentAfter)*time.Second)),
 	}
 	if last != "" {
 		payload["last_message_id"] = last
 	}
-	return TellManager(t, "agent_timeout", s.agent, payload)
+	return TellManager(t, "agent_timeout", name, payload)
 }
 
 // Manager returns the agent that is told when something is wrong with the agent about, "" if there is none. A manager is not
@@ -189,11 +216,10 @@ func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error
 // ClampSilences moves deadlines of silence that lie further ahead than the agent's limit back to that limit. They come from a
 // clock that was set forward and then back.
 func ClampSilences(t *ledger.Tx) error {
-	_, err := t.Exec(`
+	return t.Run(`
 		UPDATE heartbeats
 		SET silent_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?1,
 		        '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds')
 		WHERE silent_at <> '' AND silent_at > strftime('%Y-%m-%dT%H:%M:%fZ', ?1,
 		        '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds')`, t.ClockText)
-	return err
 }

@@ -5,11 +5,12 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part returns what agents add. Retention deletes presences in sessions that are over, and tokens that are no longer valid; a
+// Part returns what agents add. Heartbeats are stored here. Retention deletes presences in sessions that are over, and tokens that are no longer valid; a
 // restore brings back no token that has been revoked, or went with its agent.
 func Part() *ledger.Part {
 	return &ledger.Part{
-		Name: "agents",
+		Name:  "agents",
+		Heard: storeHeartbeat,
 		Over: []ledger.Rows{
 			{Table: "presence", Idle: true, Over: overPresence},
 			{Table: "tokens", Over: `(revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1)`},

@@ -178,33 +178,21 @@ func scanPresence(row store.Row) Presence {
 
 // PresenceOf returns how an agent takes part in a session; found is false if it does not.
 func PresenceOf(c *store.Conn, session, agent string) (p Presence, found bool, err error) {
-	err = c.Query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`, func(row store.Row) error {
-		p, found = scanPresence(row), true
-		return nil
-	}, session, agent)
-	return p, found, err
+	return store.First(c, scanPresence, `SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`, session, agent)
 }
 
 // Presences returns who takes part in a session, in order of joining. Error: invalid_params for the name of the session.
-func Presences(ctx context.Context, l *ledger.Ledger, session string) (list []Presence, err error) {
-	if session, err = orchestrator.CheckName("session", session); err != nil {
+func Presences(ctx context.Context, l *ledger.Ledger, session string) ([]Presence, error) {
+	session, err := orchestrator.CheckName("session", session)
+	if err != nil {
 		return nil, err
 	}
-	err = l.Read(ctx, func(c *store.Conn) error {
-		list, err = PresencesIn(c, session)
-		return err
-	})
-	return list, err
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Presence, error) { return PresencesIn(c, session) })
 }
 
 // PresencesIn is Presences within a transaction, for a name that was checked.
-func PresencesIn(c *store.Conn, session string) (list []Presence, err error) {
-	list = []Presence{}
-	err = c.Query(`SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, func(row store.Row) error {
-		list = append(list, scanPresence(row))
-		return nil
-	}, session)
-	return list, err
+func PresencesIn(c *store.Conn, session string) ([]Presence, error) {
+	return store.List(c, scanPresence, `SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, session)
 }
 
 // checkDisplayName refuses a name under which an agent could be taken for another: one with characters that are not seen, with

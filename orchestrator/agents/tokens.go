@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"strings"
@@ -64,9 +63,8 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 			token.ExpiresAt = orchestrator.Stamp(t.Clock.Add(lifetime))
 		}
 		t.KeepSpan()
-		_, err = t.Exec(`INSERT INTO tokens (hash, agent, admin, created_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
-			hash, agent, AsFlag(admin), token.CreatedAt, token.ExpiresAt)
-		return err
+		return t.Run(`INSERT INTO tokens (hash, agent, admin, created_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
+			hash, agent, admin, token.CreatedAt, token.ExpiresAt)
 	})
 	return secret, token, err
 }
@@ -77,14 +75,6 @@ func HashToken(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// AsFlag returns a bool as SQL stores it, 0 or 1.
-func AsFlag(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
 // Authenticate returns the token that belongs to a credential. It reads the database each time, so that a revocation works at
 // once. Error: unauthenticated, which does not tell whether the credential is unknown, expired, revoked, or for a built-in
 // name.
@@ -93,26 +83,16 @@ func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token T
 	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > 128 {
 		return Token{}, refused
 	}
-	hash := HashToken(secret)
-	err = l.Read(ctx, func(c *store.Conn) error {
-		found := false
-		err := c.Query(`SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, func(row store.Row) error {
-			token = scanToken(row)
-			found = subtle.ConstantTimeCompare([]byte(row.Text(0)), []byte(hash)) == 1
-			return nil
-		}, hash)
+	return ledger.Ask(ctx, l, func(c *store.Conn) (Token, error) {
+		token, found, err := store.First(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, HashToken(secret))
 		if err != nil {
-			return err
+			return Token{}, err
 		}
 		if !found || orchestrator.IsBuiltIn(token.Agent) || token.RevokedAt != "" || (token.ExpiresAt != "" && token.ExpiresAt <= orchestrator.Stamp(l.Now())) {
-			return refused
+			return Token{}, refused
 		}
-		return nil
+		return token, nil
 	})
-	if err != nil {
-		return Token{}, err
-	}
-	return token, nil
 }
 
 const tokenColumns = `hash, agent, admin, created_at, expires_at, revoked_at`
@@ -126,15 +106,10 @@ func scanToken(row store.Row) Token {
 }
 
 // Tokens returns the tokens of an agent, or all tokens for "", oldest first. Expired and revoked ones are included.
-func Tokens(ctx context.Context, l *ledger.Ledger, agent string) (list []Token, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		list = []Token{}
-		return c.Query(`SELECT `+tokenColumns+` FROM tokens WHERE ?1 = '' OR agent = ?1 ORDER BY created_at, hash`, func(row store.Row) error {
-			list = append(list, scanToken(row))
-			return nil
-		}, agent)
+func Tokens(ctx context.Context, l *ledger.Ledger, agent string) ([]Token, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Token, error) {
+		return store.List(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE ?1 = '' OR agent = ?1 ORDER BY created_at, hash`, agent)
 	})
-	return list, err
 }
 
 // RevokeTokens revokes all tokens of an agent, and returns how many of them were valid until now. Error: not_found, whose hint

@@ -201,15 +201,17 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 		return ledger.Agent{}, false, err
 	}
 	for _, group := range slices.Compact(slices.Sorted(slices.Values(u.Groups))) {
-		if err := joinGroup(t, conf, group, a.Name); err != nil {
+		if err := joinGroup(t, group, a.Name); err != nil {
 			return ledger.Agent{}, false, err
 		}
 	}
-	release, reason := releaseAll, "the agent was added, or got another transport"
+	reason := "the agent was added, or got another transport"
 	if known != nil && u.Deliver == nil {
-		release, reason = ReleaseHeld, "it was held by hand, though the agent was known"
+		reason = "it was held by hand, though the agent was known"
+	} else if err := ReleasePutOff(t, a.Name, reason); err != nil {
+		return ledger.Agent{}, false, err
 	}
-	if err := release(t, a.Name, reason); err != nil {
+	if err := ReleaseHeld(t, a.Name, reason); err != nil {
 		return ledger.Agent{}, false, err
 	}
 	made, err := settleSecret(t, &u, &a)
@@ -249,8 +251,7 @@ func makeRoomFor(t *ledger.Tx, name string) error {
 	if err := t.NoteFormer(name); err != nil {
 		return err
 	}
-	_, err = t.Exec(`DELETE FROM removed_agents WHERE name = ?`, name)
-	return err
+	return t.Run(`DELETE FROM removed_agents WHERE name = ?`, name)
 }
 
 // mayReach refuses an address that would never be reached, for want of a permission that could be given with it.
@@ -339,30 +340,15 @@ func set[T any](field, value *T) {
 
 // StoreAgent writes the row of an agent, and replaces the one that is there.
 func StoreAgent(t *ledger.Tx, a *ledger.Agent) error {
-	_, err := t.Exec(`
+	return t.Run(`
 		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET role = excluded.role, deliver = excluded.deliver, fallback = excluded.fallback,
 		    timeout_seconds = excluded.timeout_seconds, start_command = excluded.start_command,
 		    silent_after_seconds = excluded.silent_after_seconds, plan_mode_required = excluded.plan_mode_required,
 		    updated_at = excluded.updated_at, batch = excluded.batch, concurrency = excluded.concurrency,
 		    allow_private = excluded.allow_private, folder = excluded.folder, disabled = excluded.disabled`,
-		a.Name, a.Role, a.Deliver, a.Fallback, a.TimeoutSeconds, a.StartCommand, a.SilentAfter, asNumber(a.PlanModeRequired),
-		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, asNumber(a.AllowPrivate), a.Folder, a.Disabled)
-	return err
-}
-
-// asNumber is a truth value as the tables have it.
-func asNumber(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// releaseAll lets messages go that were kept for a name which nobody had yet, or for an agent that was disabled, and what
-// the agent's transport put off.
-func releaseAll(t *ledger.Tx, name, why string) error {
-	return errors.Join(ReleaseHeld(t, name, why), ReleasePutOff(t, name, why))
+		a.Name, a.Role, a.Deliver, a.Fallback, a.TimeoutSeconds, a.StartCommand, a.SilentAfter, a.PlanModeRequired,
+		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, a.AllowPrivate, a.Folder, a.Disabled)
 }
 
 // ReleaseHeld makes messages deliverable that were held because nobody had the recipient's name.
@@ -380,6 +366,5 @@ func releaseRows(t *ledger.Tx, which, set, name, why string) error {
 	if err := t.Note(ledger.Selection{Where: which + "8", Args: []any{name}}, tracing.Released, why); err != nil {
 		return err
 	}
-	_, err := t.Exec(`UPDATE agent_message SET `+set+` WHERE `+which, name)
-	return err
+	return t.Run(`UPDATE agent_message SET `+set+` WHERE `+which, name)
 }

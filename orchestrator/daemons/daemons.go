@@ -56,23 +56,21 @@ func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func(
 func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
 	host, _ := os.Hostname()
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		if _, err := t.Exec(`DELETE FROM daemons WHERE seen_at < ?`, orchestrator.Stamp(t.Clock.Add(-orchestrator.Day))); err != nil {
+		if err := t.Run(`DELETE FROM daemons WHERE seen_at < ?`, orchestrator.Stamp(t.Clock.Add(-orchestrator.Day))); err != nil {
 			return err
 		}
-		_, err := t.Exec(`
+		return t.Run(`
 			INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
 			ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at, listening = excluded.listening,
 			    pid = excluded.pid, host = excluded.host`,
 			l.Instance(), host, os.Getpid(), t.ClockText, listening)
-		return err
 	})
 }
 
 // Leave records that this process is no daemon any more.
 func Leave(ctx context.Context, l *ledger.Ledger) error {
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		_, err := t.Exec(`DELETE FROM daemons WHERE instance = ?`, l.Instance())
-		return err
+		return t.Run(`DELETE FROM daemons WHERE instance = ?`, l.Instance())
 	})
 }
 

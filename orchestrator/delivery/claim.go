@@ -124,11 +124,10 @@ func lease(t *ledger.Tx, c *claim) error {
 	if err := t.Note(ledger.InBatch, tracing.Claimed, ""); err != nil {
 		return err
 	}
-	_, err = t.Exec(`
+	return t.Run(`
 		UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4
 		WHERE seq IN (SELECT seq FROM temp.batch) AND `+ledger.Due,
 		t.ClockText, c.token, orchestrator.Stamp(t.Clock.Add(c.timeout+ledger.LeaseGrace)), t.Actor)
-	return err
 }
 
 // mark stores a transport's note with every row of the claim, if this process still holds all of them.

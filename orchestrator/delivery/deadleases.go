@@ -47,7 +47,7 @@ func (e *Engine) endDeadLeases(ctx context.Context) error {
 	}
 	return e.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		for _, token := range dead {
-			if _, err := t.Exec(`UPDATE agent_message SET lease_until = ?1 WHERE `+ledger.Leased+` AND lease_token = ?2`, t.ClockText, token); err != nil {
+			if err := t.Run(`UPDATE agent_message SET lease_until = ?1 WHERE `+ledger.Leased+` AND lease_token = ?2`, t.ClockText, token); err != nil {
 				return err
 			}
 		}

@@ -28,7 +28,7 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 		}
 		if permanent {
 			// Nothing can tell any more whether it arrived. Whoever replays it accepts that it may arrive again.
-			if _, err := t.Exec(`UPDATE agent_message SET delivery_marks = '' WHERE seq = ?`, m.Seq); err != nil {
+			if err := t.Run(`UPDATE agent_message SET delivery_marks = '' WHERE seq = ?`, m.Seq); err != nil {
 				return "", err
 			}
 		}

@@ -315,7 +315,5 @@ func HandOne(t *ledger.Tx, m *orchestrator.Message) error {
 	}
 	m.Status, m.NextAttemptAt, m.Error = orchestrator.Delivered, "", ""
 	m.DeliveredAt, m.EndedAt, m.ReadAt = t.Now, t.Now, t.Now
-	e := t.Event(tracing.Read, "")
-	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
-	return tracing.Record(t, e)
+	return t.NoteOf(m, tracing.Read, "")
 }

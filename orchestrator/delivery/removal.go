@@ -132,15 +132,14 @@ func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
 		`DELETE FROM acknowledgement_due WHERE EXISTS
 			(SELECT 1 FROM agent_message m WHERE m.message_id = acknowledgement_due.message_id AND m.sender = ?)`,
 	} {
-		if _, err := t.Exec(statement, a.Name); err != nil {
+		if err := t.Run(statement, a.Name); err != nil {
 			return err
 		}
 	}
-	_, err := t.Exec(`
+	return t.Run(`
 		INSERT INTO removed_agents (name, role, removed_at, removed_by) VALUES (?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET role = excluded.role, removed_at = excluded.removed_at, removed_by = excluded.removed_by`,
 		a.Name, a.Role, t.Now, by)
-	return err
 }
 
 // forget removes an agent, its part in groups, sessions and the records of all parts, its inbox view and its tokens.
@@ -160,7 +159,7 @@ func forget(t *ledger.Tx, name string) error {
 		`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`, `DELETE FROM presence WHERE agent = ?`,
 		`DELETE FROM agent_secrets WHERE agent = ?`, `DELETE FROM heartbeats WHERE agent = ?`,
 	} {
-		if _, err := t.Exec(statement, name); err != nil {
+		if err := t.Run(statement, name); err != nil {
 			return err
 		}
 	}

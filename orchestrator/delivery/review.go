@@ -177,7 +177,7 @@ func endLease(t *ledger.Tx, m *orchestrator.Message) error {
 	if err := t.Note(ledger.BySeq(m.Seq), tracing.Released, reason); err != nil {
 		return err
 	}
-	if _, err := t.Exec(`
+	if err := t.Run(`
 		UPDATE agent_message SET `+ledger.NoLease+`, crashes = crashes + 1
 		WHERE seq = ?`, m.Seq); err != nil {
 		return err
@@ -245,7 +245,7 @@ func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
 	case isLive && over && m.Marks != "":
 		// Its transport may have it already: a worker asks first. It must not wait for its rung.
 		next = orchestrator.Stamp(t.Clock.Add(time.Minute))
-		if _, err := t.Exec(`UPDATE agent_message SET next_attempt_at = '' WHERE seq = ?`, m.Seq); err != nil {
+		if err := t.Run(`UPDATE agent_message SET next_attempt_at = '' WHERE seq = ?`, m.Seq); err != nil {
 			return err
 		}
 	case isLive && over:
@@ -265,8 +265,7 @@ func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
 	case m.Status == orchestrator.Delivered && m.TTL != nil && m.ReadAt == "":
 		next = m.ExpiresAt
 	}
-	_, err = t.Exec(`UPDATE agent_message SET review_at = ? WHERE seq = ?`, next, m.Seq)
-	return err
+	return t.Run(`UPDATE agent_message SET review_at = ? WHERE seq = ?`, next, m.Seq)
 }
 
 // reportOverdue notes that a message waits for longer than it should. It spends no rung and is noted once.
@@ -285,7 +284,7 @@ func lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 		return testFailed(t, m, reason)
 	}
 	if m.Status == orchestrator.Delivered {
-		if _, err := t.Exec(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient); err != nil {
+		if err := t.Run(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient); err != nil {
 			return err
 		}
 	}

@@ -228,8 +228,7 @@ func awaitDevice(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	if err := t.Note(ledger.BySeq(m.Seq), tracing.Held, out.reason); err != nil {
 		return err
 	}
-	_, err = t.Exec(`UPDATE agent_message SET held = 1, next_attempt_at = '', `+ledger.NoLease+` WHERE seq = ?1`, m.Seq)
-	return err
+	return t.Run(`UPDATE agent_message SET held = 1, next_attempt_at = '', `+ledger.NoLease+` WHERE seq = ?1`, m.Seq)
 }
 
 // TimesPutOff returns how often the recipient of a message has asked to be tried later.
@@ -244,8 +243,7 @@ func release(t *ledger.Tx, m *orchestrator.Message, out *outcome, why, set strin
 	if err := t.NoteEvent(ledger.BySeq(m.Seq), event); err != nil {
 		return err
 	}
-	_, err := t.Exec(`UPDATE agent_message SET `+set+ledger.NoLease+` WHERE seq = ?1`, append([]any{m.Seq}, args...)...)
-	return err
+	return t.Run(`UPDATE agent_message SET `+set+ledger.NoLease+` WHERE seq = ?1`, append([]any{m.Seq}, args...)...)
 }
 
 func (o *outcome) text() string {

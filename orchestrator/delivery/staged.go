@@ -14,26 +14,23 @@ import (
 // process died; see orchestrator.Staging. What belongs to messages that may still be delivered stays. Failures are left for the
 // next time.
 func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
-	var conf *ledger.Config
 	var recipients []string
-	err := l.Read(ctx, func(c *store.Conn) (err error) {
-		if conf, err = l.Config.Load(c); err == nil {
-			recipients, err = c.Texts(`SELECT name FROM removed_agents`)
+	err := l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		removed, err := c.Texts(`SELECT name FROM removed_agents`)
+		if err != nil || conf.Untrusted != "" {
+			return err
 		}
-		return err
+		recipients = append(removed, conf.Names...)
+		for _, name := range conf.Names {
+			targets = append(targets, conf.Agents[name].Deliver)
+		}
+		return nil
 	})
-	if err != nil || conf.Untrusted != "" {
+	if err != nil || recipients == nil {
 		return
 	}
-	recipients = append(recipients, conf.Names...)
-	all := map[string]bool{}
-	for _, target := range targets {
-		all[target] = true
-	}
-	for _, name := range conf.Names {
-		all[conf.Agents[name].Deliver] = true
-	}
-	for _, target := range slices.Sorted(maps.Keys(all)) {
+	slices.Sort(targets)
+	for _, target := range slices.Compact(targets) {
 		transport, address := l.TransportOf(target)
 		staging, ok := transport.(orchestrator.Staging)
 		if !ok || ctx.Err() != nil {
@@ -47,12 +44,12 @@ func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 
 func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.Staging, address string, recipients []string) error {
 	return staging.ClearStaged(l.Path(), address, recipients, func() (needed []orchestrator.Message, err error) {
-		err = l.Read(ctx, func(c *store.Conn) error {
-			return c.Query(`SELECT message_id, recipient FROM agent_message
-				WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`, func(row store.Row) error {
-				needed = append(needed, orchestrator.Message{ID: row.Text(0), Recipient: row.Text(1)})
-				return nil
-			})
+		err = l.Read(ctx, func(c *store.Conn) (err error) {
+			needed, err = store.List(c, func(row store.Row) orchestrator.Message {
+				return orchestrator.Message{ID: row.Text(0), Recipient: row.Text(1)}
+			},
+				`SELECT message_id, recipient FROM agent_message WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`)
+			return err
 		})
 		return needed, err
 	})

@@ -85,13 +85,18 @@ func (l *Ledger) View(ctx context.Context, fn func(c *store.Conn, conf *Config) 
 	})
 }
 
-// Configuration returns the agents, groups and settings as they are now. The result is shared: do not change it.
-func (l *Ledger) Configuration(ctx context.Context) (conf *Config, err error) {
+// Ask returns what fn reads, as Read has it read.
+func Ask[T any](ctx context.Context, l *Ledger, fn func(c *store.Conn) (T, error)) (answer T, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
-		conf, err = l.Config.Load(c)
+		answer, err = fn(c)
 		return err
 	})
-	return conf, err
+	return answer, err
+}
+
+// Configuration returns the agents, groups and settings as they are now. The result is shared: do not change it.
+func (l *Ledger) Configuration(ctx context.Context) (*Config, error) {
+	return Ask(ctx, l, l.Config.Load)
 }
 
 // Load returns the configuration as a connection sees it.

@@ -48,6 +48,9 @@ type Part struct {
 	// AgentChanged follows the update of an agent that was known before, in its transaction.
 	AgentChanged func(t *Tx, before, after *Agent) error
 
+	// Heard notes that an agent with a limit to its silence has done something, at the end of the request in which it did.
+	Heard func(t *Tx, a *Agent) error
+
 	// Forget removes an agent from its records, in the transaction that removes the agent: nobody else takes its part in them.
 	Forget func(t *Tx, name string) error
 

@@ -262,6 +262,13 @@ func (t *Tx) Note(rows Selection, name tracing.EventName, failure string) error 
 	return t.NoteEvent(rows, t.Event(name, failure))
 }
 
+// NoteOf records an event in the trace of one message, archived or not, without changing its status.
+func (t *Tx) NoteOf(m *orchestrator.Message, name tracing.EventName, failure string) error {
+	e := t.Event(name, failure)
+	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
+	return tracing.Record(t, e)
+}
+
 // NoteEvent is Note for an event with more details.
 func (t *Tx) NoteEvent(rows Selection, e tracing.Event) error {
 	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where, "", e, rows.Args...)

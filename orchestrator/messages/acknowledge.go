@@ -45,7 +45,7 @@ func AcknowledgeIn(t *ledger.Tx, m *orchestrator.Message, evidence string) error
 		return nil
 	}
 	if m.ReadAt == "" {
-		if _, err := t.Exec(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient); err != nil {
+		if err := t.Run(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient); err != nil {
 			return err
 		}
 		m.ReadAt = t.Now
@@ -54,16 +54,14 @@ func AcknowledgeIn(t *ledger.Tx, m *orchestrator.Message, evidence string) error
 		}
 	}
 	m.AcknowledgedAt = t.Now
-	if _, err := t.Exec(`UPDATE `+ledger.Table(m)+` SET acknowledged_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
+	if err := t.Run(`UPDATE `+ledger.Table(m)+` SET acknowledged_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
 		return err
 	}
 	if err := endAcknowledgement(t, m.ID); err != nil {
 		return err
 	}
 	t.Heartbeat(m.Recipient)
-	e := t.Event(tracing.Acknowledged, evidence)
-	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
-	return tracing.Record(t, e)
+	return t.NoteOf(m, tracing.Acknowledged, evidence)
 }
 
 // acknowledgeAnswered acknowledges what a draft answers, if its sender got that. An answer to anything else is a message
@@ -87,15 +85,13 @@ func acknowledgeAnswered(t *ledger.Tx, d *orchestrator.Draft) error {
 // expectAcknowledgement has the sender of a message told if it is not acknowledged within a time, which begins when the message
 // is due.
 func expectAcknowledgement(t *ledger.Tx, id, due string, within time.Duration) error {
-	_, err := t.Exec(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES (?, ?, ?)`,
+	return t.Run(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES (?, ?, ?)`,
 		id, orchestrator.Stamp(orchestrator.ParseStamp(due).Add(within)), int64(within/time.Second))
-	return err
 }
 
 // endAcknowledgement forgets that an acknowledgement is expected.
 func endAcknowledgement(t *ledger.Tx, id string) error {
-	_, err := t.Exec(`DELETE FROM acknowledgement_due WHERE message_id = ?`, id)
-	return err
+	return t.Run(`DELETE FROM acknowledgement_due WHERE message_id = ?`, id)
 }
 
 // ClampAcknowledgements begins anew, from now on, the times for acknowledgements that lie further ahead than any can.
@@ -146,9 +142,7 @@ func reportOneUnacknowledged(t *ledger.Tx, m *orchestrator.Message, within time.
 		return err
 	}
 	text := fmt.Sprintf("%s has not acknowledged %s within %s; it is %s", m.Recipient, m.ID, orchestrator.FormatDuration(within), standing(m))
-	e := t.Event(tracing.Overdue, text)
-	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
-	if err := tracing.Record(t, e); err != nil {
+	if err := t.NoteOf(m, tracing.Overdue, text); err != nil {
 		return err
 	}
 	payload, err := json.Marshal(map[string]any{"message": text, "payload": map[string]any{

@@ -136,7 +136,7 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 	if conf.Agents[m.Recipient] == nil {
 		return agents.Unknown(t.Conn, orchestrator.UnknownRecipient, m.ID+" cannot be replayed: ", m.Recipient, conf)
 	}
-	if _, err := t.Exec(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient); err != nil {
+	if err := t.Run(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient); err != nil {
 		return err
 	}
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Pending, Event: tracing.Replayed}); err != nil {

@@ -37,7 +37,7 @@ type ReadingLease struct {
 // message itself stays unread.
 func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	m.ShownAt, m.ShownUntil = t.Now, orchestrator.Stamp(t.Clock.Add(l.For))
-	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
+	if err := t.Run(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
 		return err
 	}
 	if _, err := t.Exec(`
@@ -47,9 +47,7 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 		m.ID, m.Recipient, l.Holder, l.Session, l.Host, l.Reader.PID, l.Reader.Born, m.ShownAt, m.ShownUntil); err != nil {
 		return err
 	}
-	e := t.Event(tracing.Shown, "to "+l.Holder+", until "+m.ShownUntil+" unless it is acknowledged")
-	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
-	return tracing.Record(t, e)
+	return t.NoteOf(m, tracing.Shown, "to "+l.Holder+", until "+m.ShownUntil+" unless it is acknowledged")
 }
 
 // Lease is a row of reading_lease.
@@ -75,12 +73,10 @@ func (s *Lease) String() string {
 }
 
 // leases lists rows of reading_lease.
-func leases(c *store.Conn, where string, args ...any) (list []Lease, err error) {
-	err = c.Query(`SELECT message_id, recipient, holder, session, pid, born, shown_at, until FROM reading_lease WHERE `+where, func(row store.Row) error {
-		list = append(list, Lease{row.Text(0), row.Text(1), row.Text(2), row.Text(3), int(row.Int(4)), row.Text(5), row.Text(6), row.Text(7)})
-		return nil
-	}, args...)
-	return list, err
+func leases(c *store.Conn, where string, args ...any) ([]Lease, error) {
+	return store.List(c, func(row store.Row) Lease {
+		return Lease{row.Text(0), row.Text(1), row.Text(2), row.Text(3), int(row.Int(4)), row.Text(5), row.Text(6), row.Text(7)}
+	}, `SELECT message_id, recipient, holder, session, pid, born, shown_at, until FROM reading_lease WHERE `+where, args...)
 }
 
 // LeaseOf returns the reading lease on a message, nil if there is none. A row about a message that was read, or that is unread
@@ -98,9 +94,10 @@ func LeaseOf(c *store.Conn, m *orchestrator.Message) (*Lease, error) {
 }
 
 // Lent is the end of a SELECT, from FROM on, that selects, as reading_lease l, what a reader was handed under a lease and has
-// neither acknowledged nor read since. It counts as unread, though its place in agent_inbox looks read.
+// neither acknowledged nor read since. It counts as unread, though its place in agent_inbox looks read. It is a CROSS JOIN so
+// that SQLite begins with the leases, which are few.
 const Lent = ` FROM reading_lease l
-	JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> ''
+	CROSS JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> ''
 	LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
 	WHERE coalesce(m.read_at, '') = ''`
 
@@ -111,7 +108,7 @@ const UnreadOf = `SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND re
 // EndReadingLeases ends the reading leases whose time is over, so that their messages are unread again. more is true when there
 // are others, for the next transaction.
 func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
-	if _, err := t.Exec(`DELETE FROM reading_lease WHERE until <= ? AND (message_id >= x'' OR recipient >= x'')`, t.ClockText); err != nil {
+	if err := t.Run(`DELETE FROM reading_lease WHERE until <= ? AND (message_id >= x'' OR recipient >= x'')`, t.ClockText); err != nil {
 		return false, err // no message has such a name
 	}
 	list, err := leases(t.Conn, `until <= ? ORDER BY until LIMIT +?`, t.ClockText, ledger.ReviewBatch)
@@ -136,7 +133,7 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 // endReadingLease gives a message back to its recipient, who finds it unread, in its order. One that was read or
 // acknowledged after all, or that is gone, stays so.
 func endReadingLease(t *ledger.Tx, s *Lease, why string) error {
-	if _, err := t.Exec(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, s.id, s.recipient); err != nil {
+	if err := t.Run(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, s.id, s.recipient); err != nil {
 		return err
 	}
 	const unread = ` WHERE message_id = ?1 AND recipient = ?2 AND read_at = '' AND acknowledged_at = ''
@@ -153,8 +150,7 @@ func endReadingLease(t *ledger.Tx, s *Lease, why string) error {
 		return MarkRead(t, m, "", tracing.Released, why)
 	}
 	// Somebody has set its status by hand meanwhile. It is read when it is delivered.
-	_, err = t.Exec(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.id, s.recipient)
-	return err
+	return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.id, s.recipient)
 }
 
 // Unshow ends the reading lease under which m was handed out; if the message has been lent anew since, nothing changes.
@@ -235,16 +231,14 @@ func deadOf(list []Lease) (dead []Lease) {
 
 // MarkRead sets the time at which a message was read, or with at "" makes it unread, and records the event in the trace.
 func MarkRead(t *ledger.Tx, m *orchestrator.Message, at string, event tracing.EventName, why string) error {
-	if _, err := t.Exec(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID, m.Recipient); err != nil {
+	if err := t.Run(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID, m.Recipient); err != nil {
 		return err
 	}
-	if _, err := t.Exec(`
+	if err := t.Run(`
 		UPDATE `+ledger.Table(m)+` SET read_at = ?1,
 		       review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END
 		WHERE message_id = ?2 AND recipient = ?3`, at, m.ID, m.Recipient); err != nil {
 		return err
 	}
-	e := t.Event(event, why)
-	e.MessageID, e.OldStatus, e.NewStatus = m.ID, string(m.Status), string(m.Status)
-	return tracing.Record(t, e)
+	return t.NoteOf(m, event, why)
 }

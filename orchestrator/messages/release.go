@@ -87,10 +87,12 @@ func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (releas
 		if conf.Agents[agent] == nil {
 			return agents.Unknown(c, orchestrator.UnknownRecipient, "", agent, conf)
 		}
+		// What is out under a lease may be archived meanwhile.
 		ids, err = c.Texts(`
 			SELECT m.message_id FROM agent_message m JOIN agent_inbox i ON i.message_id = m.message_id AND i.recipient = m.recipient
 			WHERE m.recipient = ?1 AND m.status = 'delivered' AND m.acknowledged_at = '' AND i.read_at <> ''
-			UNION SELECT message_id FROM reading_lease WHERE recipient = ?1`, agent)
+			UNION ALL SELECT message_id FROM reading_lease l WHERE recipient = ?1
+			  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = l.message_id)`, agent)
 		return err
 	})
 	for len(ids) > 0 && err == nil {

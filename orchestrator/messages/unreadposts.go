@@ -51,7 +51,7 @@ func MarkPostsRead(t *ledger.Tx, agent string, posts []orchestrator.Message) err
 		last[m.ThreadID] = m.Seq
 	}
 	for thread, seq := range last {
-		if _, err := t.Exec(`UPDATE thread_participants SET read_seq = ?1 WHERE thread_id = ?2 AND agent = ?3 AND read_seq < ?1`, seq, thread, agent); err != nil {
+		if err := t.Run(`UPDATE thread_participants SET read_seq = ?1 WHERE thread_id = ?2 AND agent = ?3 AND read_seq < ?1`, seq, thread, agent); err != nil {
 			return err
 		}
 	}
@@ -62,6 +62,5 @@ func MarkPostsRead(t *ledger.Tx, agent string, posts []orchestrator.Message) err
 // UnreadPost moves a cursor back to where it was before a post was read, so that the post and all behind it are unread: a
 // cursor has no gaps. Better one twice than one never.
 func UnreadPost(t *ledger.Tx, m *orchestrator.Message) error {
-	_, err := t.Exec(`UPDATE thread_participants SET read_seq = ?1 WHERE thread_id = ?2 AND agent = ?3 AND read_seq > ?1`, m.ReadFrom, m.ThreadID, m.Reader)
-	return err
+	return t.Run(`UPDATE thread_participants SET read_seq = ?1 WHERE thread_id = ?2 AND agent = ?3 AND read_seq > ?1`, m.ReadFrom, m.ThreadID, m.Reader)
 }

@@ -73,7 +73,7 @@ func standings(c *store.Conn, l *ledger.Ledger, known []ledger.Agent) ([]Standin
 	list := make([]Standing, len(known))
 	for i, a := range known {
 		s := Standing{Agent: a}
-		if s.Status, s.StatusSince, err = ledger.LatestStatus(c, a.Name); err != nil {
+		if s.Status, s.StatusSince, err = agents.LatestStatus(c, a.Name); err != nil {
 			return nil, err
 		}
 		if err := addSilence(c, &s, conf, now); err != nil {

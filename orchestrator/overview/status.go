@@ -57,7 +57,7 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 	if !next.IsZero() {
 		s.NextDueAt = max(orchestrator.Stamp(next), orchestrator.Stamp(l.Now()))
 	}
-	err = l.Read(ctx, func(c *store.Conn) error {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		for _, status := range []orchestrator.Status{orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled} {
 			s.Totals[string(status)] = 0
 		}
@@ -71,12 +71,12 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 		if s.Totals["archived"], err = c.Number(`SELECT count(*) FROM agent_message_archive`); err != nil {
 			return err
 		}
-		if s.Recipients, s.Unread, err = backlogs(l, c); err != nil {
+		if s.Recipients, err = backlogs(c, conf, l.Now()); err != nil {
 			return err
 		}
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
+		s.Unread = 0
+		for i := range s.Recipients {
+			s.Unread += s.Recipients[i].Unread
 		}
 		s.Untrusted = conf.Untrusted
 		overdue := orchestrator.Stamp(l.Now().Add(-conf.Settings.OverdueAfter))
@@ -93,13 +93,13 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 
 // backlogs reports every recipient that is known or for which something waits. What others wrote and nobody has adopted yet is
 // counted as adoption will make it.
-func backlogs(l *ledger.Ledger, c *store.Conn) (list []RecipientBacklog, unread int64, err error) {
-	conf, err := l.Config.Load(c)
-	if err != nil {
-		return nil, 0, err
-	}
-	list = []RecipientBacklog{}
-	err = c.Query(`
+func backlogs(c *store.Conn, conf *ledger.Config, clock time.Time) ([]RecipientBacklog, error) {
+	list, err := store.List(c, func(row store.Row) RecipientBacklog {
+		return RecipientBacklog{
+			Recipient: row.Text(0), Pending: row.Int(1), Retry: row.Int(2), Leased: row.Int(3), Held: row.Int(4),
+			Unread: row.Int(5), Shown: row.Int(6), OldestAt: row.Text(7), NextAt: row.Text(8), Later: row.Int(9),
+		}
+	}, `
 		SELECT recipient, sum(pending), sum(retry), sum(leased), sum(held), sum(unread), sum(shown), coalesce(min(oldest), ''), coalesce(min(next), ''), sum(later)
 		FROM (
 		    SELECT recipient, count(*) FILTER (WHERE status = 'pending') AS pending, count(*) FILTER (WHERE status = 'retry') AS retry,
@@ -113,20 +113,11 @@ func backlogs(l *ledger.Ledger, c *store.Conn) (list []RecipientBacklog, unread 
 		    SELECT l.recipient, 0, 0, 0, 0, 1, CASE WHEN l.until > ?1 THEN 1 ELSE 0 END, NULL, NULL, 0`+messages.Lent+`
 		    UNION ALL
 		    SELECT name, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 FROM agents) AS b
-		GROUP BY recipient ORDER BY recipient`, func(row store.Row) error {
-		b := RecipientBacklog{
-			Recipient: row.Text(0), Pending: row.Int(1), Retry: row.Int(2), Leased: row.Int(3), Held: row.Int(4),
-			Unread: row.Int(5), Shown: row.Int(6), OldestAt: row.Text(7), NextAt: row.Text(8),
-			Later: row.Int(9),
-		}
-		unread += b.Unread
-		list = append(list, b)
-		return nil
-	}, orchestrator.Stamp(l.Now()))
+		GROUP BY recipient ORDER BY recipient`, orchestrator.Stamp(clock))
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	others, err := readForeignBacklogs(c, conf, l.Now())
+	others, err := foreignBacklogs(c, conf, clock)
 	for _, other := range others {
 		list = addBacklog(list, other)
 	}
@@ -135,18 +126,16 @@ func backlogs(l *ledger.Ledger, c *store.Conn) (list []RecipientBacklog, unread 
 			list[i].Known, list[i].Disabled = true, agent.Disabled
 		}
 	}
-	return list, unread, err
+	return list, err
 }
 
-// readForeignBacklogs selects what others wrote, by what it may mean. ?1 is the clock.
-const foreignBacklogs = `SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0),
-	    coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''),
-	    coalesce(min(nullif(next_attempt_at, '')), '')
-	FROM agent_message WHERE (` + ledger.Foreign + `) GROUP BY recipient, status, traced_status`
-
-// readForeignBacklogs reports what others wrote that will be live rows once it is adopted; a recipient may come more than once.
-func readForeignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time) (list []RecipientBacklog, err error) {
-	err = c.Query(foreignBacklogs, func(row store.Row) error {
+// foreignBacklogs reports what others wrote that will be live rows once it is adopted; a recipient may come more than once.
+func foreignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time) (list []RecipientBacklog, err error) {
+	err = c.Query(`
+		SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0),
+		       coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''),
+		       coalesce(min(nullif(next_attempt_at, '')), '')
+		FROM agent_message WHERE (`+ledger.Foreign+`) GROUP BY recipient, status, traced_status`, func(row store.Row) error {
 		f := adoption.ForeignRow{Recipient: row.Text(0), Status: row.Text(1), Traced: row.Text(2)}
 		b := RecipientBacklog{Recipient: adoption.Name(f.Recipient), OldestAt: row.Text(5), NextAt: row.Text(6)}
 		switch status, _ := f.Meaning(); status {

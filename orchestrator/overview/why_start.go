@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/store"
@@ -16,7 +17,7 @@ func explainStart(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	if m.Status != orchestrator.Delivered || m.ReadAt != "" || a == nil || a.StartCommand == "" || m.IsPost() {
 		return nil
 	}
-	status, since, err := ledger.LatestStatus(c, a.Name)
+	status, since, err := agents.LatestStatus(c, a.Name)
 	if err != nil {
 		return err
 	}

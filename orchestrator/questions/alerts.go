@@ -90,7 +90,7 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 	}
 	_, err = t.Exec(`INSERT INTO signal_alerts (alert_id, sender, encrypted, body, priority, session_id, message_id, created_at, sealed_at, trace_id, span_id)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)`,
-		a.ID, a.Sender, agents.AsFlag(a.Encrypted), a.Body, d.Priority, d.SessionID, d.MessageID, a.CreatedAt, traceID, t.SpanID)
+		a.ID, a.Sender, a.Encrypted, a.Body, d.Priority, d.SessionID, d.MessageID, a.CreatedAt, traceID, t.SpanID)
 	if err != nil {
 		return a, 0, err
 	}

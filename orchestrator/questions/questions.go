@@ -157,7 +157,7 @@ func askUser(t *ledger.Tx, d *Draft) (q Question, pushed int, err error) {
 	}
 	_, err = t.Exec(`INSERT INTO signal_questions (`+questionColumns+`, trace_id, span_id)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', '', '', '', ?, ?)`,
-		q.ID, q.Asker, string(q.Status), agents.AsFlag(q.Encrypted), q.Body, q.Priority, q.SessionID, q.ThreadID, q.InReplyTo, q.ProjectID,
+		q.ID, q.Asker, string(q.Status), q.Encrypted, q.Body, q.Priority, q.SessionID, q.ThreadID, q.InReplyTo, q.ProjectID,
 		q.MessageID, q.CreatedAt, q.ExpiresAt, traceID, t.SpanID)
 	if err != nil {
 		return q, 0, err

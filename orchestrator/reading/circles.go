@@ -77,7 +77,7 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 	own := edges{names: names, filtered: o.Filter.Sender != "", posts: o.Posts}
 	err = l.Write(ctx, store.In(store.Waiting), func(t *ledger.Tx) error {
 		ids = nil
-		if _, err := t.Exec(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(longestWait))); err != nil {
+		if err := t.Run(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(longestWait))); err != nil {
 			return err
 		}
 		if err := checkCircle(t, o.Recipient, &own); err != nil {
@@ -104,7 +104,7 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 // then waits in its turn closes no circle.
 func endWait(t *ledger.Tx, ids []string) error {
 	for _, id := range ids {
-		if _, err := t.Exec(`DELETE FROM waits WHERE id = ?`, id); err != nil {
+		if err := t.Run(`DELETE FROM waits WHERE id = ?`, id); err != nil {
 			return err
 		}
 	}

@@ -191,7 +191,7 @@ func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err err
 		   AND NOT EXISTS (SELECT 1 FROM reading_lease l WHERE l.message_id = agent_inbox.message_id AND l.recipient = agent_inbox.recipient)`,
 		`DELETE FROM agent_message WHERE ?1 <> '' AND seq IN (SELECT seq FROM temp.batch)`,
 	} {
-		if _, err := t.Exec(statement, t.Now); err != nil {
+		if err := t.Run(statement, t.Now); err != nil {
 			return nil, err
 		}
 	}
@@ -231,7 +231,7 @@ func clearArchive(t *ledger.Tx, cutoff string) (int64, error) {
 		                   WHERE m.message_id = agent_inbox.message_id AND m.recipient = agent_inbox.recipient)`,
 		`DELETE FROM agent_message_archive WHERE ` + batch,
 	} {
-		if _, err := t.Exec(statement); err != nil {
+		if err := t.Run(statement); err != nil {
 			return 0, err
 		}
 	}

@@ -29,7 +29,7 @@ func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string, done func(
 			if err := t.SetBatch(seqs...); err != nil {
 				return err
 			}
-			if _, err := t.Exec(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT seq FROM temp.batch)`); err != nil {
+			if err := t.Run(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT seq FROM temp.batch)`); err != nil {
 				return err
 			}
 			removed, err = clearOneBatch(t)

@@ -218,7 +218,7 @@ func (s *Sessions) End(ctx context.Context, b *Begun, e RunEnd) error {
 }
 
 func endRun(t *ledger.Tx, b *Begun, e RunEnd) error {
-	status, _, err := ledger.LatestStatus(t.Conn, b.Agent.Name)
+	status, _, err := agents.LatestStatus(t.Conn, b.Agent.Name)
 	if err != nil {
 		return err
 	}

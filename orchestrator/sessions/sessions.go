@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 )
@@ -84,7 +85,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 // lookAt is Look for one agent; last is when something was delivered last.
 func (s *Sessions) lookAt(c *store.Conn, conf *ledger.Config, a *ledger.Agent, last string) (one Session, err error) {
 	one = Session{Agent: a.Name, Command: a.StartCommand != ""}
-	status, since, err := ledger.LatestStatus(c, a.Name)
+	status, since, err := agents.LatestStatus(c, a.Name)
 	if err != nil {
 		return one, err
 	}
@@ -123,7 +124,7 @@ type wish struct {
 // wishOf decides whether the session of an agent that does not run is to be started. looked is up to when it is known that
 // nothing new was delivered through another transport than the inbox.
 func wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, looked string, now time.Time) (w wish, err error) {
-	status, _, err := ledger.LatestStatus(c, a.Name)
+	status, _, err := agents.LatestStatus(c, a.Name)
 	if err != nil || status == orchestrator.Stopped {
 		return w, err
 	}

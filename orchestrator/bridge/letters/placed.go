@@ -105,8 +105,7 @@ func MovePlaced(ctx context.Context, l *ledger.Ledger, id, target, was, mark str
 		if err != nil {
 			return err
 		}
-		_, err = t.Exec(`UPDATE `+ledger.Table(&m)+` SET delivery_marks = ? WHERE message_id = ?`, string(text), id)
-		return err
+		return t.Run(`UPDATE `+ledger.Table(&m)+` SET delivery_marks = ? WHERE message_id = ?`, string(text), id)
 	})
 }
 

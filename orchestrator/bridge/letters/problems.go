@@ -36,14 +36,12 @@ func NoteProblem(ctx context.Context, l *ledger.Ledger, p Problem) (news bool, e
 			return err
 		}
 		if news = !found || before != p.Fingerprint; !news {
-			_, err = t.Exec(`UPDATE bridge_problems SET problem = ?1 WHERE path = ?2 AND problem <> ?1`, p.Problem, p.Path)
-			return err
+			return t.Run(`UPDATE bridge_problems SET problem = ?1 WHERE path = ?2 AND problem <> ?1`, p.Problem, p.Path)
 		}
-		_, err = t.Exec(`
+		return t.Run(`
 			INSERT INTO bridge_problems (path, fingerprint, problem, found_at) VALUES (?, ?, ?, ?)
 			ON CONFLICT (path) DO UPDATE SET fingerprint = excluded.fingerprint, problem = excluded.problem, found_at = excluded.found_at`,
 			p.Path, p.Fingerprint, p.Problem, t.Now)
-		return err
 	})
 	return news, err
 }
@@ -52,7 +50,7 @@ func NoteProblem(ctx context.Context, l *ledger.Ledger, p Problem) (news bool, e
 func ForgetProblems(ctx context.Context, l *ledger.Ledger, paths []string) error {
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		for _, path := range paths {
-			if _, err := t.Exec(`DELETE FROM bridge_problems WHERE path = ?`, path); err != nil {
+			if err := t.Run(`DELETE FROM bridge_problems WHERE path = ?`, path); err != nil {
 				return err
 			}
 		}

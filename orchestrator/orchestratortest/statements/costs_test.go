@@ -73,7 +73,7 @@ var mayCost = map[string]int{
 	`FROM agent_message WHERE status IS NOT 'delivered' AND (lease_tok`: 1,
 	`DELETE FROM agent_inbox WHERE recipient = ?;`:                      1,
 	`DELETE FROM acknowledgement_due WHERE EXISTS`:                      1,
-	`i.read_at <> '' UNION SELECT message_id FROM reading_lease WHERE`:  2,
+	`i.read_at <> '' UNION ALL SELECT message_id FROM reading_lease l`:  1,
 
 	// These read little of what they walk through: the last row, what is being read now.
 	`SELECT (SELECT at FROM message_trace ORDER BY id DESC LIMIT 1)`: 1,
