@@ -22,19 +22,19 @@ func (s *Store) CheckPlace(report store.Report) {
 	s.checkFileSystem(report)
 }
 
-func (s *Store) checkFile(report store.Report) {
-	info, err := os.Stat(s.path)
-	if s.gone() {
-		err := s.noDatabase()
+func (d *dbFile) checkFile(report store.Report) {
+	info, err := os.Stat(d.path)
+	if d.gone() {
+		err := d.noDatabase()
 		report("file", "problem", err.Message, err.Hint)
 		return
 	}
-	if err != nil || s.missing() {
-		report("file", "note", "there is no database at "+s.path+" yet", "It is made by the first command that needs it, or by `mailroom init`")
+	if err != nil || d.missing() {
+		report("file", "note", "there is no database at "+d.path+" yet", "It is made by the first command that needs it, or by `mailroom init`")
 		return
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		report("permissions", "note", fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode), "chmod 600 "+orchestrator.ShellWord(s.path))
+		report("permissions", "note", fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode), "chmod 600 "+orchestrator.ShellWord(d.path))
 	} else {
 		report("permissions", "ok", "only its owner can reach the database", "")
 	}
@@ -42,7 +42,7 @@ func (s *Store) checkFile(report store.Report) {
 		report("names", "problem", fmt.Sprintf("the database has %d names (hard links): what is sent while it is open under two of them is lost", stat.Nlink),
 			"Use one name, and remove the other; `mailroom backup` makes copies")
 	}
-	folder := filepath.Dir(s.path)
+	folder := filepath.Dir(d.path)
 	probe, err := os.CreateTemp(folder, ".mailroom-doctor-*")
 	if err != nil {
 		report("folder", "problem", "nothing can be written beside the database: "+err.Error(), "Check the permissions and the space of "+folder)
@@ -53,8 +53,8 @@ func (s *Store) checkFile(report store.Report) {
 	report("folder", "ok", "files can be written beside the database", "")
 }
 
-func (s *Store) checkFileSystem(report store.Report) {
-	kind, network := fileSystemOf(filepath.Dir(s.path))
+func (d *dbFile) checkFileSystem(report store.Report) {
+	kind, network := fileSystemOf(filepath.Dir(d.path))
 	switch {
 	case network:
 		report("file system", "problem", "the database is on a network file system ("+kind+"): its locks are not reliable and WAL does not work there",
@@ -122,11 +122,11 @@ func (s *Store) CheckTables(c *store.Conn, report store.Report) error {
 }
 
 // Recovery says how to get past an error of a damaged file; "" for any other.
-func (s *Store) Recovery(err error) string {
+func (d *dbFile) Recovery(err error) string {
 	if !isDamaged(err) {
 		return ""
 	}
-	return recovery(s.path)
+	return recovery(d.path)
 }
 
 // recovery says how to get from a damaged file back to a backup, as commands for a shell. The file is kept with its -wal

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"os"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
@@ -48,23 +47,6 @@ func (s *Store) Checkpoint(truncate bool, limit int64) (done store.Checkpointed,
 	done.Complete, err = s.checkpoint(mode)
 	done.WALAfter = s.logSize()
 	return done, err
-}
-
-// Size returns the bytes of the file and its WAL, and those of the WAL.
-func (s *Store) Size() (all, log int64) {
-	log = s.logSize()
-	if info, err := os.Stat(s.path); err == nil {
-		all = info.Size()
-	}
-	return all + log, log
-}
-
-func (s *Store) logSize() int64 {
-	info, err := os.Stat(s.path + "-wal")
-	if err != nil {
-		return 0
-	}
-	return info.Size()
 }
 
 // checkpoint runs on a connection of its own with no busy timeout: one open cursor elsewhere and a patient checkpoint

@@ -5,9 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -288,26 +285,4 @@ func prepareFile(c *conn) error {
 		}
 	}
 	return c.Script("PRAGMA journal_mode = WAL")
-}
-
-// createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops
-// no lock. It makes none where there was one before that this process found, or where the -wal of one is left.
-func (s *Store) createEmpty() error {
-	if s.gone() {
-		return s.noDatabase()
-	}
-	if _, err := os.Stat(s.path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if os.IsExist(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }

@@ -40,49 +40,49 @@ func (p place) database() place { return place{path: p.path, file: p.file} }
 
 // openFile opens a connection to the database and notes which file that is, so that moved can tell. The first that finds
 // another file than was there before says so in the log: there is no telling that from the messages.
-func (s *Store) openFile(dsn string) (*conn, error) {
-	if err := s.anothersWAL(); err != nil {
+func (d *dbFile) openFile(dsn string) (*conn, error) {
+	if err := d.anothersWAL(); err != nil {
 		return nil, err
 	}
-	c, err := openFileBy(s.path, dsn, fileAt)
+	c, err := openFileBy(d.path, dsn, fileAt)
 	if err != nil {
 		return nil, err
 	}
 	if c.file == (fileID{}) {
 		return c, nil
 	}
-	s.mu.Lock()
-	before := s.file
-	s.file = c.file
-	s.mu.Unlock()
+	d.mu.Lock()
+	before := d.file
+	d.file = c.file
+	d.mu.Unlock()
 	if before != (fileID{}) && before != c.file {
-		s.log.Warn("the database was removed or replaced while it was open; from now on the file that is there now is used", "path", s.path)
+		d.log.Warn("the database was removed or replaced while it was open; from now on the file that is there now is used", "path", d.path)
 	}
 	return c, nil
 }
 
 // anothersWAL refuses a database that was put in the place of another whose -wal still stands there: SQLite cannot tell
 // that it belongs to another, and would mix the two.
-func (s *Store) anothersWAL() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wal == nil || !s.wal.at.fileMoved() || s.wal.at.walMoved() || !walExists(s.path) || orphanedWAL(s.path) {
+func (d *dbFile) anothersWAL() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.wal == nil || !d.wal.at.fileMoved() || d.wal.at.walMoved() || !walExists(d.path) || orphanedWAL(d.path) {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "the database %[1]s was replaced, but %[1]s-wal still belongs to the one that was there before", s.path).
-		WithHint("Put that one back; or stop what uses it, and move %[1]s-wal and %[1]s-shm away. To put a backup in place, use `mailroom restore`", s.path)
+	return orchestrator.Errorf(orchestrator.Unavailable, "the database %[1]s was replaced, but %[1]s-wal still belongs to the one that was there before", d.path).
+		WithHint("Put that one back; or stop what uses it, and move %[1]s-wal and %[1]s-shm away. To put a backup in place, use `mailroom restore`", d.path)
 }
 
 // keepWAL keeps the -wal that the writer has open, also when that is closed: for anothersWAL, and lest another file gets
 // its number. nil keeps none.
-func (s *Store) keepWAL(f *walFile) {
+func (d *dbFile) keepWAL(f *walFile) {
 	if f != nil {
 		f.users.Add(1)
 	}
-	s.mu.Lock()
-	before := s.wal
-	s.wal = f
-	s.mu.Unlock()
+	d.mu.Lock()
+	before := d.wal
+	d.wal = f
+	d.mu.Unlock()
 	if before != nil {
 		before.release()
 	}
@@ -179,11 +179,11 @@ func databaseRemoved(path string) *orchestrator.Error {
 }
 
 // movedAway is the outcome of a batch that was undone since the database has gone from its place.
-func (s *Store) movedAway() error {
-	if !s.Exists() {
-		return s.noDatabase()
+func (d *dbFile) movedAway() error {
+	if !d.Exists() {
+		return d.noDatabase()
 	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "the database %s, or its -wal, was removed or replaced while it was open; nothing was kept", s.path).
+	return orchestrator.Errorf(orchestrator.Unavailable, "the database %s, or its -wal, was removed or replaced while it was open; nothing was kept", d.path).
 		WithHint("Repeat the command: it goes to the file that is there now. To put a backup in place, use `mailroom restore`")
 }
 

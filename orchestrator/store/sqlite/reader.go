@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
-	"golang.org/x/sys/unix"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
 
@@ -213,17 +210,6 @@ func (s *Store) openReader() (*conn, error) {
 	return c, nil
 }
 
-func (s *Store) noDatabase() *orchestrator.Error {
-	switch {
-	case orphanedWAL(s.path):
-		return databaseMissing(s.path)
-	case s.found.Load():
-		return databaseRemoved(s.path)
-	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "there is no database at %s", s.path).
-		WithHint("The first `mailroom agent add` makes it, and `mailroom init` one for the project in this folder; --db and MAILROOM_DB name another")
-}
-
 func (s *Store) tryReader(immutable bool) (*conn, int, error) {
 	c, err := s.openFile(readerDSN(s.path, immutable))
 	if err != nil {
@@ -248,18 +234,6 @@ func (s *Store) tryAnyReader() (*conn, int, error) {
 		c, version, err = s.tryReader(true)
 	}
 	return c, version, err
-}
-
-// nothingCanBeWritten tells a disk that is read-only or full from a passing failure. Only there may a file be read as it
-// stands: SQLite then neither locks it nor looks whether it changes.
-func (s *Store) nothingCanBeWritten(err error) bool {
-	switch sqliteCode(err) {
-	case sqlite3.ErrFull:
-		return true
-	case sqlite3.ErrCantOpen, sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrIoErr:
-		return unix.Access(filepath.Dir(s.path), unix.W_OK) != nil
-	}
-	return false
 }
 
 // journalExists reports whether a power cut may have come while the file was being made: what was begun then is undone

@@ -66,7 +66,7 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, outdated [
 }
 
 // backupAt returns the full path of a backup that may be restored.
-func (s *Store) backupAt(file string) (source string, err error) {
+func (d *dbFile) backupAt(file string) (source string, err error) {
 	if source, err = filepath.Abs(file); err != nil {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func (s *Store) backupAt(file string) (source string, err error) {
 	if !info.Mode().IsRegular() {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s is not a regular file", source)
 	}
-	if os.SameFile(info, mustStat(s.path)) {
+	if os.SameFile(info, mustStat(d.path)) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s is the database itself", source)
 	}
 	return source, nil
@@ -174,9 +174,9 @@ func (s *Store) presentContent(ctx context.Context) (total, waiting int64, err e
 }
 
 // replaceDamaged says how to get past a database that cannot be read: no transaction can replace it.
-func (s *Store) replaceDamaged(cause error) error {
+func (d *dbFile) replaceDamaged(cause error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the database cannot be read, so it cannot be replaced in place", Err: cause,
-		Hint: recovery(s.path)}
+		Hint: recovery(d.path)}
 }
 
 // replacement copies a whole database over ours with SQLite's backup interface, in one write transaction.

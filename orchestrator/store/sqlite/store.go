@@ -5,7 +5,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -41,9 +40,8 @@ type Options struct {
 
 // Store is a database file. It is safe for concurrent use; several processes may have the same file open.
 type Store struct {
-	path string
+	dbFile
 	now  func() time.Time
-	log  *slog.Logger
 	bell orchestrator.Bell
 	busy time.Duration
 	made func(id string)
@@ -59,11 +57,7 @@ type Store struct {
 	pulse   *pulse
 	readers readers
 
-	found atomic.Bool // there was a database at path, and no empty file: where it is gone, none is made
-
 	mu    sync.Mutex
-	file  fileID   // that was opened last
-	wal   *walFile // that the writer opened last, see keepWAL
 	watch observer // see Watch
 }
 
@@ -85,7 +79,7 @@ func Open(o Options) (*Store, error) {
 		path = real // the same file by two names must have one turnstile and one bell
 	}
 	s := &Store{
-		path: path, now: o.Now, log: o.Log, bell: o.Bell, busy: o.BusyTimeout, made: o.Made,
+		dbFile: dbFile{path: path, log: o.Log}, now: o.Now, bell: o.Bell, busy: o.BusyTimeout, made: o.Made,
 		closeEar: func() {}, closeRinger: func() {}, pulse: newPulse(path),
 	}
 	if s.bell == nil {
@@ -125,9 +119,6 @@ func (s *Store) closeWriter() error {
 
 // Write does the work of a request in a write transaction.
 func (s *Store) Write(q *store.Request) error { return s.writer.Submit(q) }
-
-// Path returns the absolute path of the file.
-func (s *Store) Path() string { return s.path }
 
 // Bell returns what wakes those who wait for what others write.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
@@ -221,22 +212,3 @@ func (s *Store) ready(c *conn, until time.Time) error {
 	}
 	return c.Script("PRAGMA temp_store = MEMORY; CREATE TEMP TABLE batch (seq INTEGER PRIMARY KEY)")
 }
-
-// Exists reports whether there is a database at the path.
-func (s *Store) Exists() bool {
-	_, err := os.Stat(s.path)
-	return err == nil && !s.missing()
-}
-
-// missing reports whether there is no database at the path. An empty file is none: what only reads makes none in it, and what
-// writes does unless there was one at the path before, which somebody has moved away.
-func (s *Store) missing() bool {
-	info, err := os.Stat(s.path)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
-}
-
-// NoneYet reports whether there is no database at the path, and nothing shows that there was one.
-func (s *Store) NoneYet() bool { return s.missing() && !s.gone() }
-
-// gone reports whether a database that was at the path is not there any more: this process found it before, or its -wal is left.
-func (s *Store) gone() bool { return s.found.Load() && s.missing() || orphanedWAL(s.path) }
