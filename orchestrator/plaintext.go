@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -14,6 +15,18 @@ func Unseen(r rune) bool {
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) ||
 		r >= 0xE0100 && r <= 0xE01EF
+}
+
+// CheckText checks a text of a message or a thread: it has at most limit bytes, and can be stored as it is. what names it in the
+// error. Error: invalid_params.
+func CheckText(what, text string, limit int) error {
+	switch {
+	case len(text) > limit:
+		return Errorf(InvalidParams, "%s has %d bytes; at most %d are allowed", what, len(text), limit)
+	case strings.ContainsRune(text, 0) || !utf8.ValidString(text):
+		return Errorf(InvalidParams, "%s holds a NUL or is not valid UTF-8", what)
+	}
+	return nil
 }
 
 // CheckPlain checks a text that is shown within a line of ours, such as a message's type or a thread's name: it must hold no

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -48,11 +47,8 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 		{"thread_id", d.ThreadID, orchestrator.MaxKey}, {"session_id", d.SessionID, orchestrator.MaxKey}, {"summary", d.Summary, orchestrator.MaxText},
 		{"context", d.Context, orchestrator.MaxText},
 	} {
-		switch {
-		case len(text.value) > text.limit:
-			return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s has %d bytes; at most %d are allowed", text.name, len(text.value), text.limit)
-		case strings.ContainsRune(text.value, 0) || !utf8.ValidString(text.value):
-			return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s holds a NUL or is not valid UTF-8", text.name)
+		if err := orchestrator.CheckText(text.name, text.value, text.limit); err != nil {
+			return d, err
 		}
 	}
 	if err := orchestrator.CheckPlain("message_type", d.Type); err != nil {

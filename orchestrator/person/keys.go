@@ -103,7 +103,7 @@ func makeFolders(path string) error {
 func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
 	path := filepath.Join(k.path, name)
 	if info.Mode().Type() != kind {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is a %s, where keys are kept", path, typeName(info.Mode())).
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is something else than mailroom keeps there: %s", path, info.Mode()).
 			WithHint("Look who put it there, and remove it")
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
@@ -115,18 +115,6 @@ func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
 			WithHint("chmod go= %s", path)
 	}
 	return nil
-}
-
-func typeName(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeSymlink != 0:
-		return "link"
-	case mode.IsDir():
-		return "folder"
-	case mode.IsRegular():
-		return "file"
-	}
-	return "special file"
 }
 
 // failed is an error of the folder. Those of check say it all.

@@ -94,26 +94,10 @@ func notAsker(id string) error {
 // answered opens the answer to a question.
 func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Question, caller string) (Response, error) {
 	secret, err := k.reply(q.ID)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && q.ReadAt != "":
-		e := orchestrator.Errorf(orchestrator.Conflict, "the answer was read at %s, and cannot be read again", q.ReadAt).
-			WithHint("An answer can be read for 10 minutes. Ask again")
-		e.Err = ErrKeyMissing
-		e.Details = map[string]any{"answered": true, "read_at": q.ReadAt}
-		return Response{}, e
-	case errors.Is(err, fs.ErrNotExist) && q.ReturnedAt != "":
-		e := orchestrator.Errorf(orchestrator.Conflict, "the answer went back as a message at %s, and cannot be read again", q.ReturnedAt).
-			WithHint("Read the messages of %s", orchestrator.Clip(q.Asker))
-		e.Err = ErrKeyMissing
-		e.Details = map[string]any{"answered": true, "returned_at": q.ReturnedAt}
-		return Response{}, e
-	case errors.Is(err, fs.ErrNotExist):
-		e := orchestrator.Errorf(orchestrator.Unavailable, "the question is answered, but nothing in %s opens its answer", k.path).
-			WithHint("Read it on the machine on which it was asked, or ask again")
-		e.Err = ErrKeyMissing
-		e.Details = map[string]any{"answered": true}
-		return Response{}, e
-	case err != nil:
+	if errors.Is(err, fs.ErrNotExist) {
+		return Response{}, k.keyMissing(&q)
+	}
+	if err != nil {
 		return Response{}, err
 	}
 	if caller != "" && caller != secret.Asker { // the table says otherwise, but this file is what the asker left
@@ -124,6 +108,24 @@ func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Quest
 		return k.refuse(ctx, l, q, secret, err.Error())
 	}
 	return Response{Question: q, Answered: true, Text: text, asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
+}
+
+// keyMissing returns the error of an answer that cannot be opened here any more, or never could be.
+func (k *keys) keyMissing(q *questions.Question) error {
+	e := &orchestrator.Error{Code: orchestrator.Conflict, Err: ErrKeyMissing, Details: map[string]any{"answered": true}}
+	switch {
+	case q.ReadAt != "":
+		e.Message, e.Hint = "the answer was read at "+q.ReadAt+", and cannot be read again", "An answer can be read for 10 minutes. Ask again"
+		e.Details["read_at"] = q.ReadAt
+	case q.ReturnedAt != "":
+		e.Message = "the answer went back as a message at " + q.ReturnedAt + ", and cannot be read again"
+		e.Hint = "Read the messages of " + orchestrator.Clip(q.Asker)
+		e.Details["returned_at"] = q.ReturnedAt
+	default:
+		e.Code, e.Message = orchestrator.Unavailable, "the question is answered, but nothing in "+k.path+" opens its answer"
+		e.Hint = "Read it on the machine on which it was asked, or ask again"
+	}
+	return e
 }
 
 // reply is what is kept of a question. Error: fs.ErrNotExist when that is nothing. That one was not encrypted stands here,

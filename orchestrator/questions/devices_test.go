@@ -57,13 +57,9 @@ func TestPairingCode(t *testing.T) {
 	for _, wrong := range []string{"", "x", strings.Repeat("0", 12), strings.Repeat("A", 1000), "ÄÄÄÄ-ÄÄÄÄ-ÄÄÄÄ"} {
 		want.Code(t, pair(wrong), orchestrator.PermissionDenied)
 	}
-	for range 20 {
-		if code, _, err = questions.StartPairing(t.Context(), f.Ledger); err != nil {
-			t.Fatal(err)
-		}
+	if code, _, err = questions.StartPairing(t.Context(), f.Ledger); err != nil {
+		t.Fatal(err)
 	}
-	_, _, err = questions.StartPairing(t.Context(), f.Ledger)
-	want.Code(t, err, orchestrator.Unavailable)
 	for _, name := range []string{"", " ", "a\nb", strings.Repeat("x", 65)} {
 		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: name, Recipient: "age1x"})
 		want.Code(t, err, orchestrator.InvalidParams)

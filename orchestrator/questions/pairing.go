@@ -26,14 +26,12 @@ const (
 	pairingTries     = 5
 	pairingSelector  = 4
 	pairingLength    = 12
-	maxDevices       = 50 // active or waiting
-	maxPairingsOpen  = 20
 	maxDeviceName    = 64 // characters
 	maxWaitingDevice = 24 * time.Hour
 )
 
-// StartPairing makes a code with which one phone can become a device within five minutes. Error: unavailable if too many codes
-// are open, or if the database is not trusted: it says where the phone is led.
+// StartPairing makes a code with which one phone can become a device within five minutes. Error: unavailable if the
+// database is not trusted: it says where the phone is led.
 func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string, err error) {
 	var random [8]byte
 	rand.Read(random[:]) // never fails; see crypto/rand
@@ -48,13 +46,6 @@ func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string
 		}
 		if _, err := t.Exec(`DELETE FROM signal_pairings WHERE expires_at <= ? OR expires_at > ?`, t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife))); err != nil {
 			return err
-		}
-		open, err := t.Number(`SELECT count(*) FROM signal_pairings`)
-		if err != nil {
-			return err
-		}
-		if open >= maxPairingsOpen {
-			return orchestrator.Errorf(orchestrator.Unavailable, "%d pairing codes are open", open).WithHint("Use one of them, or wait until they expire, within five minutes")
 		}
 		expiresAt = orchestrator.Stamp(t.Clock.Add(pairingLife))
 		_, err = t.Exec(`INSERT INTO signal_pairings (selector, secret_hash, created_at, expires_at) VALUES (?1, ?2, ?3, ?4)
@@ -73,8 +64,7 @@ type PairRequest struct {
 }
 
 // Pair uses up a pairing code and makes whoever has it a device, which waits for approval. token is what the device
-// authenticates with from now on. Errors: permission_denied for a code that is wrong, used or too old, without saying which;
-// invalid_params; unavailable if there are too many devices.
+// authenticates with from now on. Errors: permission_denied for a code that is wrong, used or too old, without saying which; invalid_params.
 func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token string, err error) {
 	if p.Name = strings.TrimSpace(p.Name); p.Name == "" || utf8.RuneCountInString(p.Name) > maxDeviceName || strings.ContainsFunc(p.Name, unicode.IsControl) {
 		return d, "", orchestrator.Errorf(orchestrator.InvalidParams, "name: it has 1 to %d characters, and no control characters", maxDeviceName)
@@ -147,18 +137,11 @@ func addDevice(t *ledger.Tx, id string, p *PairRequest, token string) error {
 			return err
 		}
 	}
-	n, err := t.Number(`SELECT count(*) FROM signal_devices WHERE state <> 'revoked'`)
-	if err != nil {
-		return err
-	}
-	if n >= maxDevices {
-		return orchestrator.Errorf(orchestrator.Unavailable, "there are %d devices, the most there can be", n).WithHint("Revoke some: `mailroom signal device revoke ID`")
-	}
 	if _, err := t.Exec(`INSERT INTO signal_devices (device_id, name, recipient, created_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?4)`,
 		id, p.Name, p.Recipient, t.Now); err != nil {
 		return err
 	}
-	_, err = t.Exec(`INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?)`, id, agents.HashToken(token))
+	_, err := t.Exec(`INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?)`, id, agents.HashToken(token))
 	return err
 }
 

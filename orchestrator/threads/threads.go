@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -131,21 +129,10 @@ func checkThreadName(name string) error {
 	if name == "" {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "the thread needs a name")
 	}
-	if err := checkLine("the name of the thread", name, orchestrator.MaxKey); err != nil {
+	if err := orchestrator.CheckText("the name of the thread", name, orchestrator.MaxKey); err != nil {
 		return err
 	}
 	return orchestrator.CheckPlain("the name of the thread", name)
-}
-
-// checkLine refuses a text that is too long, or that cannot be stored as it is.
-func checkLine(what, text string, limit int) error {
-	switch {
-	case len(text) > limit:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s has %d bytes; at most %d are allowed", what, len(text), limit)
-	case strings.ContainsRune(text, 0) || !utf8.ValidString(text):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s holds a NUL or is not valid UTF-8", what)
-	}
-	return nil
 }
 
 // AddParticipant lets an agent take part in a thread. added is false if it did already. Errors: invalid_params for the user;
@@ -220,7 +207,7 @@ type Notice struct {
 // last post; everybody who takes part gets it as a message, but for who closes the thread. From now on the posts age, and
 // retention deletes them in the end. Errors: invalid_params for a summary of more than 8 KiB; as AddParticipant.
 func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thread, err error) {
-	if err := checkLine("the summary", end.Summary, orchestrator.MaxText); err != nil {
+	if err := orchestrator.CheckText("the summary", end.Summary, orchestrator.MaxText); err != nil {
 		return th, err
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {

@@ -25,55 +25,32 @@ const lockPoll = 5 * time.Millisecond
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	ticker := time.NewTicker(lockPoll)
 	defer ticker.Stop()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	for {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		side, err := openSide(path)
+		side, err := openOrCreate(path+lockSuffix, os.O_RDWR)
 		if err != nil {
-			return nil, err
+			return nil, folderHint(path, err)
 		}
-		if err := flock(ctx, side, ticker.C); err != nil {
-			side.Close()
-			return nil, err
-		}
-		if standsAt(side, path+lockSuffix) {
+		err = unix.Flock(int(side.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && standsAt(side, path+lockSuffix) { // if somebody has removed it, a lock on it excludes nobody
 			return func() {
 				// Not by closing alone: a process that is being started may hold a copy of the descriptor for a moment.
 				unix.Flock(int(side.Fd()), unix.LOCK_UN)
 				side.Close()
 			}, nil
 		}
-		side.Close() // somebody removed the side file meanwhile; a lock on it excludes nobody
-	}
-}
-
-// flock waits for the lock on an open file.
-func flock(ctx context.Context, side *os.File, tick <-chan time.Time) error {
-	for {
-		err := unix.Flock(int(side.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("locking %s: %w", side.Name(), err)
+		side.Close()
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil, fmt.Errorf("locking %s: %w", side.Name(), err)
 		}
 		select {
-		case <-tick:
+		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%s is held by another program: %w", side.Name(), context.Cause(ctx))
+			return nil, fmt.Errorf("%s is held by another program: %w", side.Name(), context.Cause(ctx))
 		}
 	}
-}
-
-// openSide opens the side file, making it if need be.
-func openSide(path string) (*os.File, error) {
-	name := path + lockSuffix
-	file, err := openOrCreate(name, os.O_RDWR)
-	if err != nil {
-		return nil, folderHint(path, err)
-	}
-	return file, nil
 }
 
 // openOrCreate opens a file and makes it, mode 0600, if it is not there. It does not open an existing file with O_CREATE:
