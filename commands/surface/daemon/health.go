@@ -20,7 +20,7 @@ func healthy(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") }
 // readiness answers 200 when the database can be read and written, otherwise 503 and why.
 func readiness(l *ledger.Ledger, log *slog.Logger) http.Handler {
 	seen := &glance[struct{}]{
-		name: "readiness", log: log, within: readyWithin,
+		log: log, within: readyWithin,
 		look: func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Ready(ctx) },
 	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -126,7 +126,7 @@ func TestGlance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int32
 		hold := make(chan struct{})
-		g := &glance[int32]{name: "test", log: slog.New(slog.DiscardHandler), keep: time.Second, within: 2 * time.Second}
+		g := &glance[int32]{log: slog.New(slog.DiscardHandler), keep: time.Second, within: 2 * time.Second}
 		g.look = func(context.Context) (int32, error) {
 			n := looks.Add(1)
 			switch n {

@@ -40,7 +40,7 @@ func newMetrics(l *ledger.Ledger, version string, log *slog.Logger) *metrics {
 	vm.ExposeMetadata(true)
 	return &metrics{
 		version: version, ledger: l, own: vm.NewSet(),
-		seen: &glance[sight]{name: "metrics", log: log, look: looker(l), keep: stateAge, within: stateWithin},
+		seen: &glance[sight]{log: log, look: looker(l), keep: stateAge, within: stateWithin},
 	}
 }
 

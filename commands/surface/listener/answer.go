@@ -52,10 +52,24 @@ func WriteJSON(rw http.ResponseWriter, status int, body []byte) error {
 	return http.NewResponseController(rw).Flush()
 }
 
-// TooMany answers 429, and returns what it said.
+// TooMany answers 429, because of what its client does, and returns what it said.
 func TooMany(rw http.ResponseWriter, why string) error {
+	return later(rw, http.StatusTooManyRequests, why)
+}
+
+// Full answers 503, because of what all clients do.
+func Full(rw http.ResponseWriter, why string) { later(rw, http.StatusServiceUnavailable, why) }
+
+func later(rw http.ResponseWriter, status int, why string) error {
 	err := orchestrator.Errorf(orchestrator.Busy, "%s", why).WithHint("Wait a second")
 	rw.Header().Set("Retry-After", "1")
-	WriteFailure(rw, http.StatusTooManyRequests, err)
+	WriteFailure(rw, status, err)
 	return err
+}
+
+// NothingAt answers where there is nothing; hint says where there is something.
+func NothingAt(hint string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		WriteFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s", orchestrator.Clip(r.URL.Path)).WithHint("%s", hint))
+	}
 }

@@ -15,9 +15,6 @@ import (
 // inboxURI is what the address of every inbox begins with.
 const inboxURI = "mailroom://inbox/"
 
-// maxSubscriptions bounds what one client subscribes to: an agent has one inbox, and an administrator few that it watches.
-const maxSubscriptions = 32
-
 // subscriptions are the inboxes of whose arrivals one client wants to hear. They need a session that lasts, as on standard
 // input and output; over HTTP each request stands alone here, and nobody could be told. It is safe for concurrent use.
 type subscriptions struct {
@@ -47,9 +44,6 @@ func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest
 	defer s.mu.Unlock()
 	if s.ends[uri] != nil {
 		return nil
-	}
-	if len(s.ends) >= maxSubscriptions {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "there are %d subscriptions already", maxSubscriptions).WithHint("End one first")
 	}
 	ctx, done, err := x.begin(context.WithoutCancel(ctx)) // ends with the client, not with this request
 	if err != nil {

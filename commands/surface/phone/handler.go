@@ -155,10 +155,7 @@ func (p *Phone) knownHost(r *http.Request) bool {
 }
 
 // nothingAt answers where there is nothing.
-func nothingAt(rw http.ResponseWriter, r *http.Request) {
-	listener.WriteFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s", orchestrator.Clip(r.URL.Path)).
-		WithHint("The app is at /"))
-}
+var nothingAt = listener.NothingAt("The app is at /")
 
 // routes are what the app needs.
 func (p *Phone) routes(files map[string]file) http.Handler {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -35,10 +36,7 @@ func (w *Server) guard(next http.Handler) http.Handler {
 }
 
 // nothingAt answers where no endpoint is.
-func nothingAt(rw http.ResponseWriter, r *http.Request) {
-	listener.WriteFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s", orchestrator.Clip(r.URL.Path)).
-		WithHint("POST /v1/commands/NAME runs a command, GET /v1/openapi.json describes them, /mcp serves tools"))
-}
+var nothingAt = listener.NothingAt("POST /v1/commands/NAME runs a command, GET /v1/openapi.json describes them, /mcp serves tools")
 
 // knownHost reports whether a Host header names this daemon.
 func (w *Server) knownHost(header string) bool {
@@ -150,9 +148,7 @@ func (w *Server) authenticated(next http.Handler) http.Handler {
 			}()
 		default:
 			w.rates.Leave(a.token)
-			rw.Header().Set("Retry-After", "1")
-			listener.WriteFailure(rw, http.StatusServiceUnavailable, orchestrator.Errorf(orchestrator.Busy, "%d requests are under way, which is the limit", cap(w.slots)).
-				WithHint("Wait a second"))
+			listener.Full(rw, fmt.Sprintf("%d requests are under way, which is the limit", cap(w.slots)))
 			return
 		}
 		release, ok := w.readBody(rw, r)
@@ -225,9 +221,7 @@ func (w *Server) readBody(rw http.ResponseWriter, r *http.Request) (release func
 		return func() {}, listener.ReadAll(rw, r, MaxBody)
 	}
 	if !w.bodies.TryAcquire(weight) {
-		rw.Header().Set("Retry-After", "1")
-		listener.WriteFailure(rw, http.StatusServiceUnavailable, orchestrator.Errorf(orchestrator.Busy, "the requests under way have %d bytes, which is the limit", maxBodies).
-			WithHint("Wait a second"))
+		listener.Full(rw, fmt.Sprintf("the requests under way have %d bytes, which is the limit", maxBodies))
 		return func() {}, false
 	}
 	return func() { w.bodies.Release(weight) }, listener.ReadAll(rw, r, MaxBody)
