@@ -177,9 +177,14 @@ func withTrace(err error, span *tracing.Span) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "not done in the time that the caller gave it", Err: err}
 	}
+	return Bug(err, span.TraceID)
+}
+
+// Bug returns the error for whoever met a bug, which err tells of; the log or the trace has more under the trace id.
+func Bug(err error, traceID string) error {
 	return &orchestrator.Error{
-		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: err, Hint: "Report it with the trace id " + span.TraceID,
-		Details: map[string]any{"trace_id": span.TraceID},
+		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: err, Hint: "Report it with the trace id " + traceID,
+		Details: map[string]any{"trace_id": traceID},
 	}
 }
 

@@ -74,10 +74,7 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 func (p *Program) bug(ctx context.Context, panicked any) error {
 	_, span := tracing.Start(ctx, "mailroom")
 	fmt.Fprintf(p.Err, "mailroom: panic in trace %s: %v\n%s", span.TraceID, panicked, debug.Stack())
-	return &orchestrator.Error{
-		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: fmt.Errorf("panic: %v", panicked),
-		Hint: "Report it with the trace id " + span.TraceID, Details: map[string]any{"trace_id": span.TraceID},
-	}
+	return commands.Bug(fmt.Errorf("panic: %v", panicked), span.TraceID)
 }
 
 // dispatch answers a command line that has been read.

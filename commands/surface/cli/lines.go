@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,32 +164,33 @@ func nextBatch(ctx context.Context, lines <-chan numbered, ending <-chan struct{
 type lineBatch struct {
 	lines   []numbered
 	decoded *commands.Batch
-	places  []int // in lines, of those that could be read
 	answers []commands.Answer
 	errs    []error
 }
 
-// decode decodes the lines that could be read.
+// decode decodes lines. One that could not be read stands for what is no JSON: it is not run, nor is anything of an atomic run.
 func (r *lineRun) decode(lines []numbered) *lineBatch {
-	b := &lineBatch{lines: lines, answers: make([]commands.Answer, len(lines)), errs: make([]error, len(lines))}
-	var raws []json.RawMessage
+	raws := make([]json.RawMessage, len(lines))
 	for i, line := range lines {
-		if b.errs[i] = line.err; line.err == nil {
-			raws, b.places = append(raws, line.raw), append(b.places, i)
+		if raws[i] = line.raw; line.err != nil {
+			raws[i] = json.RawMessage("?")
 		}
 	}
-	b.decoded = r.d.DecodeBatch(raws)
-	return b
+	return &lineBatch{lines: lines, decoded: r.d.DecodeBatch(raws), errs: make([]error, len(lines))}
 }
 
-// run runs what was decoded; with atomic nothing, when a line could not be read.
+// run runs what was decoded; with atomic all of it or nothing.
 func (b *lineBatch) run(ctx context.Context, env commands.Env, atomic bool) {
-	if len(b.places) == 0 || (atomic && len(b.places) < len(b.lines)) {
-		return
-	}
-	answers, errs := b.decoded.Run(ctx, env, atomic)
-	for j, i := range b.places {
-		b.answers[i], b.errs[i] = answers[j], errs[j]
+	b.answers, b.errs = b.decoded.Run(ctx, env, atomic)
+	b.refuse(nil)
+}
+
+// refuse answers lines with an error: those that could not be read with their own, the others with err, unless it is nil.
+func (b *lineBatch) refuse(err error) {
+	for i, line := range b.lines {
+		if line.err != nil || err != nil {
+			b.errs[i] = cmp.Or(line.err, err)
+		}
 	}
 }
 
@@ -206,13 +208,6 @@ func (b *lineBatch) fault() error {
 	e := &orchestrator.Error{Code: orchestrator.CodeOf(b.errs[at]), Err: b.errs[at]}
 	e.Message = fmt.Sprintf("not run, since line %d ended the run", b.lines[at].number)
 	return e.WithHint("Give the refused lines once more when that is mended")
-}
-
-// refuse answers each line that could be read with an error.
-func (b *lineBatch) refuse(err error) {
-	for _, i := range b.places {
-		b.errs[i] = err
-	}
 }
 
 // noLinesFault reports whether an error is the database's or a bug.
@@ -265,6 +260,9 @@ func (r *lineRun) atomic(lines <-chan numbered) error {
 	}
 	if r.ctx.Err() != nil {
 		return ended(r.ctx)
+	}
+	if len(all) == 0 {
+		return r.end()
 	}
 	b := r.decode(all)
 	b.run(r.ctx, r.env, true)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -29,7 +30,7 @@ func BearerOf(r *http.Request, hint string) (string, error) {
 }
 
 // ReadAll reads the whole body, most bytes of it at most, so that a slow one holds nothing but its own request, and what
-// follows may take its time. It reports whether it could; otherwise it has answered.
+// follows may take its time. Only JSON may stand in it. It reports whether it could; otherwise it has answered.
 func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		WriteFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is encoded as %s", orchestrator.Clip(coding)).
@@ -44,6 +45,11 @@ func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 		return false
 	case err != nil:
 		WriteFailure(rw, http.StatusRequestTimeout, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the body did not come", Err: err})
+		return false
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); len(body) > 0 && (err != nil || kind != "application/json") {
+		WriteFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json").
+			WithHint("Send a JSON object, with Content-Type: application/json"))
 		return false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))

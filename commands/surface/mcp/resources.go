@@ -92,7 +92,7 @@ func readInbox(ctx context.Context, env commands.Env, agent string) (any, error)
 		return nil, err
 	}
 	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: messagesAtOnce, Peek: true})
-	return map[string]any{"agent": agent, "messages": notNil(ms), "has_more": more}, err
+	return map[string]any{"agent": agent, "messages": append([]orchestrator.Message{}, ms...), "has_more": more}, err
 }
 
 // readThread shows what was said in a thread: all of it to administrators, to its participants what was posted, and to
@@ -115,7 +115,7 @@ func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
 	if !part && len(ms) == 0 {
 		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no part in a thread %q", orchestrator.Clip(id))
 	}
-	return map[string]any{"thread_id": id, "messages": notNil(ms), "has_more": more}, nil
+	return map[string]any{"thread_id": id, "messages": append([]orchestrator.Message{}, ms...), "has_more": more}, nil
 }
 
 // readTrace shows what happened to a message to its sender, its recipient and administrators.
@@ -128,11 +128,4 @@ func readTrace(ctx context.Context, env commands.Env, id string) (any, error) {
 		stories, err = overview.OwnTrace(ctx, env.Ledger, id, env.Caller.Name)
 	}
 	return map[string]any{"stories": stories}, err
-}
-
-func notNil(ms []orchestrator.Message) []orchestrator.Message {
-	if ms == nil {
-		return []orchestrator.Message{}
-	}
-	return ms
 }

@@ -111,7 +111,8 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 		}
 		env := s.env
 		env.Caller = x.caller
-		ctx = tracing.WithParent(commands.WithPatience(ctx, s.patience), metaText(req, "traceparent"))
+		parent, _ := req.Params.Meta["traceparent"].(string) // source: SEP-414
+		ctx = tracing.WithParent(commands.WithPatience(ctx, s.patience), parent)
 		stop := s.reportProgress(ctx, req)
 		answer, err := d.Run(ctx, env, req.Params.Arguments)
 		stop()
@@ -166,12 +167,6 @@ func toolFailure(err error) (*sdk.CallToolResult, error) {
 	}
 	// No structured content: clients hold it against the schema of an answer, and would show that mismatch instead.
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(body)}}, IsError: true}, nil
-}
-
-// metaText returns a text of a request's _meta. Source for traceparent there: SEP-414.
-func metaText(req *sdk.CallToolRequest, key string) string {
-	text, _ := req.Params.Meta[key].(string)
-	return text
 }
 
 // reportProgress tells a client that asked for it that its call is still under way, until stop is called.

@@ -88,20 +88,10 @@ func (p *Phone) device(r *http.Request, d questions.Device) (any, error) {
 	return deviceState{d.ID, d.Name, d.State, d.Fingerprint, key, push}, nil
 }
 
-// stateOf is the answer to what changes the state of a device.
-type stateOf struct {
-	State string `json:"state"`
-}
-
 // unpair revokes the device that asks.
 func (p *Phone) unpair(r *http.Request, d questions.Device) (any, error) {
 	d, err := person.Revoke(r.Context(), p.ledger, d.ID)
-	return stateOf{d.State}, err
-}
-
-// pushOf is the answer to what changes a subscription.
-type pushOf struct {
-	Push string `json:"push"`
+	return map[string]string{"state": d.State}, err
 }
 
 // subscribe takes what a browser's PushSubscription says of itself; the engine checks it.
@@ -114,9 +104,9 @@ func (p *Phone) subscribe(r *http.Request, d questions.Device) (any, error) {
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
-	return pushOf{"ok"}, questions.Subscribe(r.Context(), p.ledger, d.ID, questions.Subscription{Endpoint: body.Endpoint, P256dh: body.Keys.P256dh, Auth: body.Keys.Auth})
+	return map[string]string{"push": "ok"}, questions.Subscribe(r.Context(), p.ledger, d.ID, questions.Subscription{Endpoint: body.Endpoint, P256dh: body.Keys.P256dh, Auth: body.Keys.Auth})
 }
 
 func (p *Phone) unsubscribe(r *http.Request, d questions.Device) (any, error) {
-	return pushOf{"none"}, questions.Unsubscribe(r.Context(), p.ledger, d.ID)
+	return map[string]string{"push": "none"}, questions.Unsubscribe(r.Context(), p.ledger, d.ID)
 }

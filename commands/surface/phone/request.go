@@ -3,9 +3,7 @@ package phone
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"unicode/utf8"
 
@@ -128,24 +126,11 @@ func (p *Phone) fail(rw http.ResponseWriter, r *http.Request, err error) {
 		}
 		err = orchestrator.Errorf(code, "the daemon could not do it").WithHint("Its log says why. Try again in a while")
 	}
-	listener.WriteFailure(rw, statusOf(err), err)
-}
-
-// errNoJSON: the body is not what it should be said to be.
-var errNoJSON = orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json").WithHint("Send a JSON object, with Content-Type: application/json")
-
-func statusOf(err error) int {
-	if errors.Is(err, errNoJSON) {
-		return http.StatusUnsupportedMediaType
-	}
-	return commands.HTTPStatus(err)
+	listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 }
 
 // decode reads a body strictly into v. Errors: invalid_params, which do not repeat what was sent.
 func decode(r *http.Request, v any) error {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return errNoJSON
-	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err

@@ -94,9 +94,7 @@ type reply struct {
 }
 
 // answered is what a device is told whose answer counts.
-type answered struct {
-	Status string `json:"status"`
-}
+var answered = map[string]questions.Status{"status": questions.Answered}
 
 // answer answers a question. What is sealed is stored as it came: only the asker can read it. A device that was not told
 // that its answer was taken sends it again, and is told so.
@@ -118,7 +116,7 @@ func (p *Phone) answer(r *http.Request, d questions.Device) (any, error) {
 			err = nil
 		}
 	}
-	return answered{string(questions.Answered)}, err
+	return answered, err
 }
 
 // check returns an answer in the form in which it is stored. Whether it fits the question, the engine checks. Errors:
@@ -173,5 +171,5 @@ func (p *Phone) once(r *http.Request) (any, error) {
 	if err := questions.NtfyOption(r.Context(), p.ledger, r.PathValue("id"), option, r.PathValue("token")); err != nil {
 		return nil, err
 	}
-	return answered{"answered"}, nil
+	return answered, nil
 }

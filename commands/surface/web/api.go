@@ -3,7 +3,6 @@ package web
 import (
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -31,17 +30,16 @@ func (w *Server) description(rw http.ResponseWriter, _ *http.Request) {
 // status.
 func (w *Server) command(rw http.ResponseWriter, r *http.Request) {
 	d, err := w.env.Catalogue.Lookup(r.PathValue("name"))
-	if err == nil {
-		err = remote(d)
+	if err == nil && !d.Remote() { // it can only be done where the files are
+		err = orchestrator.Errorf(orchestrator.PermissionDenied, "%s runs only on the command line of the daemon's machine", d.Name)
 	}
 	if err != nil {
 		w.refuse(rw, r, err)
 		return
 	}
 	body, err := io.ReadAll(r.Body)
-	if kind, _, merr := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || (len(body) > 0 && (merr != nil || kind != "application/json")) {
-		listener.WriteFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is no application/json").
-			WithHint("POST the parameters as a JSON object, with Content-Type: application/json"))
+	if err != nil {
+		w.refuse(rw, r, err)
 		return
 	}
 	env := w.env
@@ -73,14 +71,6 @@ func (w *Server) command(rw http.ResponseWriter, r *http.Request) {
 func (w *Server) refuse(rw http.ResponseWriter, r *http.Request, err error) {
 	err = surface.NewOffer(w.env.Catalogue, CallerOf(r.Context())).WithoutShell(err)
 	listener.WriteFailure(rw, commands.HTTPStatus(err), err)
-}
-
-// remote refuses what can only be done where the files are.
-func remote(d *commands.Definition) error {
-	if !d.Remote() {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s runs only on the command line of the daemon's machine", d.Name)
-	}
-	return nil
 }
 
 // OpenAPI describes the commands as they are served over HTTP, in version 3.1 of the OpenAPI Specification.

@@ -74,17 +74,12 @@ func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
 		rates: listener.Rates{PerSecond: o.RatePerSecond}, failures: rate.NewLimiter(20, 100),
 		bodies: semaphore.NewWeighted(maxBodies),
 	}
-	w.warn()
+	if !w.Loopback && o.Cert == "" {
+		env.Log.Warn("tokens and messages travel unencrypted: give --tls-cert and --tls-key, or put a proxy with TLS in front", "listen", o.Address)
+	}
 	w.handler = listener.Patient(o.bounds.Bounds, w.guard(w.routes()))
 	w.Serve(w.handler)
 	return w, nil
-}
-
-// warn says what is risky about the address.
-func (w *Server) warn() {
-	if !w.Loopback && w.options.Cert == "" {
-		w.env.Log.Warn("tokens and messages travel unencrypted: give --tls-cert and --tls-key, or put a proxy with TLS in front", "listen", w.options.Address)
-	}
 }
 
 // routes are the endpoints.
