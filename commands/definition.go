@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -29,6 +30,21 @@ type Env struct {
 	Caller    Caller
 	Log       *slog.Logger
 	Catalogue *Catalogue
+
+	Scheduled bool          // a schedule runs the command: a run that changes nothing leaves no trace
+	Patience  time.Duration // longest that a command may wait, since what carries its answer gives up on longer ones; 0 is any time
+	Narrator  *Text         // to which a command may tell what it does while it does it; nil if the answer is for programs
+
+	// Progress, unless it is nil, is told how far long work is, by several goroutines at once; a total of 0 is unknown.
+	Progress func(done, total int64, unit string)
+}
+
+// Wait returns how long a command may wait that was asked to wait for a time.
+func (e Env) Wait(asked time.Duration) time.Duration {
+	if e.Patience > 0 {
+		return min(asked, e.Patience)
+	}
+	return asked
 }
 
 // Caller is who asks.

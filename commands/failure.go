@@ -2,10 +2,7 @@ package commands
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 
 	"mailroom/orchestrator"
 )
@@ -67,51 +64,27 @@ func (f Failure) MarshalJSON() ([]byte, error) {
 	}
 	plain := *e
 	plain.Hint = ""
-	o := object{}
-	o.add("success", false)
-	o.add("error", e.Code)
-	o.add("message", plain.Error())
-	if e.Hint != "" {
-		o.add("hint", e.Hint)
+	known, err := orchestrator.JSON(struct {
+		Success    bool              `json:"success"`
+		Error      orchestrator.Code `json:"error"`
+		Message    string            `json:"message"`
+		Hint       string            `json:"hint,omitempty"`
+		MessageID  string            `json:"message_id,omitempty"`
+		Recipient  string            `json:"recipient,omitempty"`
+		RetryCount *int              `json:"retry_count,omitempty"`
+	}{false, e.Code, plain.Error(), e.Hint, e.MessageID, e.Recipient, e.RetryCount})
+	if err != nil || len(e.Details) == 0 {
+		return known, err
 	}
-	if e.MessageID != "" {
-		o.add("message_id", e.MessageID)
-	}
-	if e.Recipient != "" {
-		o.add("recipient", e.Recipient)
-	}
-	if e.RetryCount != nil {
-		o.add("retry_count", *e.RetryCount)
-	}
-	for _, key := range slices.Sorted(maps.Keys(e.Details)) {
-		o.add(key, e.Details[key])
-	}
-	return o.close()
+	details, err := orchestrator.JSON(e.Details)
+	return joinObjects(known, details), err
 }
 
-// object writes a JSON object key by key.
-type object struct {
-	b   bytes.Buffer
-	err error
-}
-
-func (o *object) add(key string, value any) {
-	v, err := orchestrator.JSON(value)
-	o.err = errors.Join(o.err, err)
-	if o.b.Len() == 0 {
-		o.b.WriteByte('{')
-	} else {
-		o.b.WriteByte(',')
+// joinObjects returns a JSON object with the members of two, whose keys differ.
+func joinObjects(a, b []byte) []byte {
+	a, b = bytes.TrimSuffix(a, []byte("}")), bytes.TrimPrefix(b, []byte("{"))
+	if len(a) > 1 && len(b) > 1 {
+		a = append(a, ',')
 	}
-	o.b.Write(orchestrator.JSONString(key))
-	o.b.WriteByte(':')
-	o.b.Write(v)
-}
-
-func (o *object) close() (json.RawMessage, error) {
-	if o.b.Len() == 0 {
-		o.b.WriteByte('{')
-	}
-	o.b.WriteByte('}')
-	return o.b.Bytes(), o.err
+	return append(a, b...)
 }

@@ -1,9 +1,6 @@
 package commands
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "strings"
 
 // The bounds of a preview: words, and bytes.
 const (
@@ -13,24 +10,15 @@ const (
 
 // Preview is the summary of a text that has none: its first words.
 func Preview(text string) string {
-	var b strings.Builder
-	words := 0
+	var words []string
 	for word := range strings.FieldsSeq(text) {
-		if words > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(word)
-		if words++; words == previewWords || b.Len() > previewBytes {
+		if words = append(words, word); len(words) == previewWords {
 			break
 		}
 	}
-	cut := b.String()
-	if len(cut) <= previewBytes {
-		return cut
+	start := strings.Join(words, " ")
+	if len(start) > previewBytes {
+		start = strings.ToValidUTF8(start[:previewBytes], "") // the cut may go through a character
 	}
-	end := previewBytes
-	for !utf8.RuneStart(cut[end]) {
-		end--
-	}
-	return cut[:end]
+	return start
 }

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,19 +26,11 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	action, err := orchestrator.JSON(a.Action)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"success":true,"action":%s`, action)
-	if rest := bytes.TrimPrefix(body, []byte("{")); len(rest) > 1 {
-		b.WriteByte(',')
-		b.Write(rest)
-	} else {
-		b.WriteByte('}')
-	}
-	return b.Bytes(), nil
+	head, err := orchestrator.JSON(struct {
+		Success bool   `json:"success"`
+		Action  string `json:"action"`
+	}{true, a.Action})
+	return joinObjects(head, body), err
 }
 
 // withLists puts an empty list in place of every missing one among a result's own keys: who reads it finds a list.
@@ -72,13 +63,6 @@ type Named interface{ ActionName() string }
 // Unwritten is a result that must be taken back when it could not be written to whoever asked.
 type Unwritten interface {
 	Unwritten(ctx context.Context, env Env) error
-}
-
-type scheduledKey struct{}
-
-// Scheduled marks a context whose commands a schedule runs: a run that changes nothing leaves no trace.
-func Scheduled(ctx context.Context) context.Context {
-	return context.WithValue(ctx, scheduledKey{}, true)
 }
 
 // Guard, when a test sets it before anything runs, is asked around every run of a command. release is called after the
@@ -127,8 +111,7 @@ func (d *Definition) permit(ctx context.Context, env Env) error {
 
 func (d *Definition) begin(ctx context.Context, env Env) (context.Context, *tracing.Span) {
 	ctx, span := tracing.Start(ledger.WithIdentity(ctx, env.Caller.Name), d.Name)
-	span.Kind, span.Caller = d.kind, env.Caller.Name
-	span.Scheduled, _ = ctx.Value(scheduledKey{}).(bool)
+	span.Kind, span.Caller, span.Scheduled = d.kind, env.Caller.Name, env.Scheduled
 	span.Set(tracing.AttrSystem, "mailroom")
 	span.Set(tracing.AttrOperation, d.Name)
 	if env.Ledger != nil {

@@ -9,9 +9,6 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// NoParams are the parameters of a command that has none.
-type NoParams struct{}
-
 // AgentListParams say whom to list.
 type AgentListParams struct {
 	All bool `json:"all,omitempty" desc:"list the names that were removed, too"`

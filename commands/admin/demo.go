@@ -37,7 +37,7 @@ type DemoStep struct {
 var demoCommand = commands.Define(vocabulary, "demo", demo).HereOnly()
 
 // demo runs the real thing on a database of its own in a temporary folder, which it leaves there to be looked at.
-func demo(ctx context.Context, env commands.Env, _ NoParams) (DemoResult, error) {
+func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error) {
 	folder, err := os.MkdirTemp("", "mailroom-demo-")
 	if err != nil {
 		return DemoResult{}, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "no temporary folder can be made", Err: err}
@@ -46,12 +46,12 @@ func demo(ctx context.Context, env commands.Env, _ NoParams) (DemoResult, error)
 	if err != nil {
 		return DemoResult{}, err
 	}
-	env.Ledger, env.Engine = router.Ledger, router
-	// The commands that it runs have no watcher of their own: it tells itself what they do.
+	watcher := env.Narrator // the commands that it runs have none: it tells itself what they do
+	env.Ledger, env.Engine, env.Narrator = router.Ledger, router, nil
 	quiet, stop := context.WithCancelCause(tracing.WithParent(context.Background(), tracing.FromContext(ctx).Traceparent()))
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
-	d := &demonstration{ctx: ctx, quiet: quiet, env: env, late: filepath.Join(folder, "late")}
+	d := &demonstration{ctx: ctx, quiet: quiet, env: env, watcher: watcher, late: filepath.Join(folder, "late")}
 	d.types, d.attempts = map[string]string{}, map[string]int{}
 	d.result.Database, d.result.File = router.Path(), filepath.Join(d.late, "project_manager.jsonl")
 	for _, step := range []func() error{d.agents, d.sends, d.ladder, d.deadLetter, d.reading, d.story} {
@@ -70,6 +70,8 @@ type demonstration struct {
 	env    commands.Env
 	late   string // folder that is missing at first
 	result DemoResult
+
+	watcher *commands.Text // who is told what happens; nil is nobody
 
 	climber, doomed, task string            // message ids
 	types                 map[string]string // of messages, by id
@@ -103,7 +105,7 @@ func (d *demonstration) run(command string, params map[string]any, answer any) e
 // step begins a new step.
 func (d *demonstration) step(title string) {
 	d.result.Steps = append(d.result.Steps, DemoStep{Title: title, Lines: []string{}})
-	commands.Narrate(d.ctx, func(w *commands.Text) { w.Printf("\n%s\n", w.Paint(commands.Bold, title)) })
+	d.tell(func(w *commands.Text) { w.Printf("\n%s\n", w.Paint(commands.Bold, title)) })
 }
 
 // say adds a line to the step.
@@ -111,7 +113,14 @@ func (d *demonstration) say(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	at := &d.result.Steps[len(d.result.Steps)-1]
 	at.Lines = append(at.Lines, line)
-	commands.Narrate(d.ctx, func(w *commands.Text) { w.Printf("  %s\n", line) })
+	d.tell(func(w *commands.Text) { w.Printf("  %s\n", line) })
+}
+
+// tell tells something to whoever watches.
+func (d *demonstration) tell(what func(*commands.Text)) {
+	if d.watcher != nil {
+		what(d.watcher)
+	}
 }
 
 func (d *demonstration) agents() error {
@@ -320,14 +329,14 @@ func (d *demonstration) story() error {
 		return err
 	}
 	d.result.Stories = story.Stories
-	commands.Narrate(d.ctx, story.Text)
+	d.tell(story.Text)
 	d.step("7. An audit in plain SQL: retries_by_recipient")
 	table, err := runSQL(d.quiet, d.env, SQLParams{Named: "retries_by_recipient", Limit: 100})
 	if err != nil {
 		return err
 	}
 	d.result.Audit = table.Rows
-	commands.Narrate(d.ctx, table.Text)
+	d.tell(table.Text)
 	return nil
 }
 

@@ -15,7 +15,7 @@ type GroupListResult struct {
 
 var groupListCommand = commands.Define(vocabulary, "group list", groupList)
 
-func groupList(ctx context.Context, env commands.Env, _ NoParams) (GroupListResult, error) {
+func groupList(ctx context.Context, env commands.Env, _ struct{}) (GroupListResult, error) {
 	groups, err := agents.Groups(ctx, env.Ledger)
 	return GroupListResult{Groups: groups}, err
 }

@@ -16,7 +16,7 @@ type ScheduleListResult struct {
 
 var scheduleListCommand = commands.Define(vocabulary, "schedule list", scheduleList)
 
-func scheduleList(ctx context.Context, env commands.Env, _ NoParams) (ScheduleListResult, error) {
+func scheduleList(ctx context.Context, env commands.Env, _ struct{}) (ScheduleListResult, error) {
 	list, err := listSchedules(ctx, env)
 	return ScheduleListResult{Schedules: list}, err
 }

@@ -14,7 +14,7 @@ type SettingListResult struct {
 
 var settingListCommand = commands.Define(vocabulary, "setting list", settingList)
 
-func settingList(ctx context.Context, env commands.Env, _ NoParams) (SettingListResult, error) {
+func settingList(ctx context.Context, env commands.Env, _ struct{}) (SettingListResult, error) {
 	list, err := env.Ledger.Settings(ctx)
 	return SettingListResult{Settings: list}, err
 }

@@ -14,7 +14,7 @@ type StatusResult struct{ overview.State }
 
 var statusCommand = commands.Define(vocabulary, "status", status)
 
-func status(ctx context.Context, env commands.Env, _ NoParams) (StatusResult, error) {
+func status(ctx context.Context, env commands.Env, _ struct{}) (StatusResult, error) {
 	state, err := overview.Status(ctx, env.Ledger)
 	return StatusResult{state}, err
 }

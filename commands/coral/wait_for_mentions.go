@@ -48,7 +48,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 		return WaitForMentionsResult{}, err
 	}
 	r := WaitForMentionsResult{AgentID: agent, Threads: []Thread{}, format: p.Format}
-	r.waited = commands.Patience(ctx, time.Duration(p.TimeoutMs)*time.Millisecond)
+	r.waited = env.Wait(time.Duration(p.TimeoutMs) * time.Millisecond)
 	o := reading.Options{
 		Recipient: agent, Timeout: r.waited, Limit: maxTaken, ReplyTo: p.ReplyTo, Posts: p.Any,
 	}

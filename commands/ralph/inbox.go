@@ -41,7 +41,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	if err != nil {
 		return InboxResult{}, err
 	}
-	wait := commands.Patience(ctx, p.Wait.Duration())
+	wait := env.Wait(p.Wait.Duration())
 	agent, err := agents.Get(ctx, env.Ledger, name)
 	if err == nil {
 		if _, ok := folderOf(&agent); ok && p.Lease > 0 {

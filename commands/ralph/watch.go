@@ -35,7 +35,9 @@ func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, e
 	run := bridge.Once
 	if !p.Once {
 		run = bridge.Run
-		commands.Narrate(ctx, func(w *commands.Text) { w.Printf("Watching %s. Stop with Ctrl-C.\n", p.Root) })
+		if env.Narrator != nil {
+			env.Narrator.Printf("Watching %s. Stop with Ctrl-C.\n", p.Root)
+		}
 	}
 	counts, err := run(ctx, env.Engine, o)
 	r := WatchResult{Root: p.Root, Counts: counts}

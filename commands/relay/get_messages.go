@@ -43,7 +43,7 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 		return GetMessagesResult{}, err
 	}
 	o := reading.Options{
-		Recipient: reader, Timeout: commands.Patience(ctx, p.Wait.Duration()), Limit: p.Limit,
+		Recipient: reader, Timeout: env.Wait(p.Wait.Duration()), Limit: p.Limit,
 		Filter: reading.Filter{Type: p.Type, Target: p.Target}, Peek: !p.MarkAsRead,
 		Lease: commands.Lease(env.Caller, "get_messages", p.Lease),
 	}

@@ -1,9 +1,12 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"regexp"
 	"strings"
+	"sync"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -78,7 +81,7 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	if err != nil {
 		return orchestrator.Draft{}, err
 	}
-	if p.IdempotencyKey != "" && !isUUID4(p.IdempotencyKey) {
+	if p.IdempotencyKey != "" && !uuid4().MatchString(p.IdempotencyKey) {
 		return orchestrator.Draft{}, orchestrator.Errorf(orchestrator.InvalidParams, "idempotency_key: %q is no UUID v4", p.IdempotencyKey).
 			WithHint("Write one as f47ac10b-58cc-4372-a567-0e02b2c3d479, and the same one when you send again")
 	}
@@ -93,13 +96,9 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	if err != nil {
 		return orchestrator.Draft{}, err
 	}
-	session := p.SessionID
-	if session == "" {
-		session = caller.Session
-	}
 	d := orchestrator.Draft{
 		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload, Priority: orchestrator.PriorityOf(p.Priority),
-		Action: p.Action, Context: p.Context, SessionID: session, SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
+		Action: p.Action, Context: p.Context, SessionID: cmp.Or(p.SessionID, caller.Session), SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
 		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(), HoldUnknown: p.HoldUnknown,
 		Acknowledges: p.Type == "ACK",
 	}
@@ -109,23 +108,10 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 	return d, nil
 }
 
-// isUUID4 reports whether s is a UUID of version 4 in its usual form. Source: RFC 9562, part 5.4.
-func isUUID4(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i, c := range []byte(strings.ToLower(s)) {
-		switch {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if c != '-' {
-				return false
-			}
-		case (c < '0' || c > '9') && (c < 'a' || c > 'f'):
-			return false
-		}
-	}
-	return s[14] == '4' && strings.ContainsRune("89abAB", rune(s[19]))
-}
+// uuid4 matches a UUID of version 4 in its usual form. Source: RFC 9562, part 5.4.
+var uuid4 = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+})
 
 // Text says it in a sentence.
 func (r SendMessageResult) Text(w *commands.Text) {

@@ -28,7 +28,10 @@ var clearOldCommand = commands.Define(vocabulary, "clear_old", clearOld)
 
 // clearOld applies the retention rules.
 func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOldResult, error) {
-	o := retention.ClearOptions{Progress: func(done, total int64) { commands.Progress(ctx, done, total, "messages") }}
+	var o retention.ClearOptions
+	if env.Progress != nil {
+		o.Progress = func(done, total int64) { env.Progress(done, total, "messages") }
+	}
 	if p.OlderThanDays != nil {
 		o.OlderThan = time.Duration(*p.OlderThanDays) * 24 * time.Hour
 		if o.OlderThan == 0 {

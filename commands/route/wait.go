@@ -39,7 +39,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 		return WaitResult{}, err
 	}
 	o := reading.Options{
-		Recipient: recipient, Timeout: commands.Patience(ctx, p.Timeout.Duration()), Limit: p.BatchSize, ReplyTo: p.ReplyTo, Lease: commands.Lease(env.Caller, "wait", p.Lease),
+		Recipient: recipient, Timeout: env.Wait(p.Timeout.Duration()), Limit: p.BatchSize, ReplyTo: p.ReplyTo, Lease: commands.Lease(env.Caller, "wait", p.Lease),
 	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}

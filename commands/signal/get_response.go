@@ -27,7 +27,7 @@ var getResponseCommand = commands.Define(vocabulary, "get_response", getResponse
 
 // getResponse decrypts the answer in this process. It can be asked for again for ten minutes.
 func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (GetResponseResult, error) {
-	read, err := person.Read(ctx, env.Ledger, p.QuestionID, env.Caller.Name, commands.Patience(ctx, p.Wait.Duration()))
+	read, err := person.Read(ctx, env.Ledger, p.QuestionID, env.Caller.Name, env.Wait(p.Wait.Duration()))
 	if err != nil {
 		return GetResponseResult{}, err
 	}

@@ -17,7 +17,7 @@ type MembersResult struct {
 
 var membersCommand = commands.Define(vocabulary, "team members", members).ListsAgents()
 
-func members(ctx context.Context, env commands.Env, _ NoParams) (MembersResult, error) {
+func members(ctx context.Context, env commands.Env, _ struct{}) (MembersResult, error) {
 	agent, err := member(env)
 	if err != nil {
 		return MembersResult{}, err

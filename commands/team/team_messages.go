@@ -7,9 +7,6 @@ import (
 	"mailroom/tracing"
 )
 
-// NoParams are the parameters of a command that has none.
-type NoParams struct{}
-
 // MessagesResult is the caller's unread messages and nothing else.
 type MessagesResult struct {
 	Agent string `json:"agent"`
@@ -19,7 +16,7 @@ type MessagesResult struct {
 
 var messagesCommand = commands.Define(vocabulary, "team messages", messages).Kind(tracing.Consumer)
 
-func messages(ctx context.Context, env commands.Env, _ NoParams) (MessagesResult, error) {
+func messages(ctx context.Context, env commands.Env, _ struct{}) (MessagesResult, error) {
 	agent, err := member(env)
 	if err != nil {
 		return MessagesResult{}, err

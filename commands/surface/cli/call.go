@@ -53,9 +53,10 @@ func onlyLines(c *urfave.Context, d *commands.Definition) error {
 // call runs one command and prints its answer.
 func (p *Program) call(c *urfave.Context, d *commands.Definition, raw json.RawMessage) error {
 	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error {
-		ctx, finish := p.progress(ctx)
+		report, finish := p.progress()
+		env.Progress = report
 		if p.text() {
-			ctx = commands.WithNarrator(ctx, p.people(p.Out, p.OutTerminal))
+			env.Narrator = p.people(p.Out, p.OutTerminal)
 		}
 		answer, err := d.Run(ctx, env, raw)
 		finish()

@@ -43,7 +43,8 @@ type numbered struct {
 // interruption ends it behind the batch that is being written, which is still answered. After a fault that the next lines
 // would meet too, such as a full disk, nothing more is run, and what comes is answered with that.
 func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.Definition, atomic bool) error {
-	ctx, finish := p.progress(ctx)
+	report, finish := p.progress()
+	env.Progress = report
 	defer finish()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -248,7 +249,9 @@ func (r *lineRun) answer(b *lineBatch) error {
 		return notWritten(err)
 	}
 	r.done += int64(len(b.lines))
-	commands.Progress(r.ctx, r.done, 0, "lines")
+	if r.env.Progress != nil {
+		r.env.Progress(r.done, 0, "lines")
+	}
 	return nil
 }
 

@@ -78,8 +78,10 @@ func TestProgressIsForTerminals(t *testing.T) {
 		if test.text {
 			p.output = "text"
 		}
-		ctx, finish := p.progress(t.Context())
-		commands.Progress(ctx, 1, 4, "rows")
+		report, finish := p.progress()
+		if report != nil {
+			report(1, 4, "rows")
+		}
 		finish()
 		if got := strings.Contains(p.err.String(), "1 of 4 rows (25 %)"); got != test.want {
 			t.Errorf("%+v: %q", test, p.err)

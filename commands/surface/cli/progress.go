@@ -1,27 +1,25 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
-
-	"mailroom/commands"
 )
 
 // progressEvery is how often a progress line is drawn anew.
 const progressEvery = 100 * time.Millisecond
 
 // progress shows how far long work is, on one line of a terminal's standard error, also while JSON goes into a file or a
-// pipe; not among JSON on the same terminal. finish wipes the line.
-func (p *Program) progress(ctx context.Context) (_ context.Context, finish func()) {
+// pipe; not among JSON on the same terminal. report is nil where nobody sees it; finish
+// wipes the line.
+func (p *Program) progress() (report func(done, total int64, unit string), finish func()) {
 	if !p.ErrTerminal || (!p.text() && p.OutTerminal) {
-		return ctx, func() {}
+		return nil, func() {}
 	}
 	var mu sync.Mutex
 	var drawn time.Time
 	shown := false
-	report := func(done, total int64, unit string) {
+	report = func(done, total int64, unit string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(drawn) < progressEvery {
@@ -34,7 +32,7 @@ func (p *Program) progress(ctx context.Context) (_ context.Context, finish func(
 			fmt.Fprintf(p.Err, "\r\x1b[K%d %s", done, unit)
 		}
 	}
-	return commands.WithProgress(ctx, report), func() {
+	return report, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if shown {

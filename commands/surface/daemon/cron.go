@@ -240,7 +240,9 @@ func (j *job) perform() {
 			return
 		}
 		started := time.Now()
-		_, err = j.command.Run(commands.Scheduled(j.ctx), j.s.env, j.schedule.Params)
+		env := j.s.env
+		env.Scheduled = true
+		_, err = j.command.Run(j.ctx, env, j.schedule.Params)
 		j.s.metrics.ran(j.command.Name, time.Since(started), err)
 		log.Debug("ran", "seconds", time.Since(started).Seconds(), "error", err)
 	}

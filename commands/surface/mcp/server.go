@@ -110,9 +110,9 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 			}
 		}
 		env := s.env
-		env.Caller = x.caller
+		env.Caller, env.Patience = x.caller, s.patience
 		parent, _ := req.Params.Meta["traceparent"].(string) // source: SEP-414
-		ctx = tracing.WithParent(commands.WithPatience(ctx, s.patience), parent)
+		ctx = tracing.WithParent(ctx, parent)
 		stop := s.reportProgress(ctx, req)
 		answer, err := d.Run(ctx, env, req.Params.Arguments)
 		stop()
