@@ -38,68 +38,34 @@ type Tables struct {
 
 const fence = "---\n"
 
-// splitCard parts the front matter from the body.
-func splitCard(text string) (front, body string, err error) {
-	rest, ok := strings.CutPrefix(text, fence)
-	if !ok {
-		return "", "", fmt.Errorf("it does not open with front matter")
+// parseCard reads and checks a card.
+func parseCard(text string) (*Card, error) {
+	rest, opens := strings.CutPrefix(text, fence)
+	front, body, ends := strings.Cut(rest, "\n"+fence)
+	if !opens || !ends {
+		return nil, fmt.Errorf("it does not open with front matter that ends")
 	}
-	front, body, ok = strings.Cut(rest, "\n"+fence)
-	if !ok {
-		return "", "", fmt.Errorf("its front matter does not end")
-	}
-	return front, strings.TrimSpace(body), nil
-}
-
-// parseCard reads and checks a card's front matter.
-func parseCard(front, body string) (*Card, error) {
-	if err := checkKeys(front); err != nil {
-		return nil, err
-	}
-	card := &Card{Body: body}
+	card := &Card{Body: strings.TrimSpace(body)}
 	decoder := yaml.NewDecoder(strings.NewReader(front))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(card); err != nil {
 		return nil, fmt.Errorf("front matter: %w", err)
 	}
 	switch {
-	case card.Command == "" || card.Agent == "" || card.Action == "" || card.Description == "":
-		return nil, fmt.Errorf("front matter: command, agent, action and description must be there")
+	case card.Agent == "" || card.Action == "" || card.Description == "":
+		return nil, fmt.Errorf("front matter: agent, action and description must be there")
 	case !slices.Contains([]string{"self", "admin"}, card.Rights):
 		return nil, fmt.Errorf("front matter: rights is %q; it is self or admin", card.Rights)
 	case slices.ContainsFunc(card.Tables.Records, func(word string) bool { return !slices.Contains([]string{"due", "old", "removed"}, word) }):
 		return nil, fmt.Errorf("front matter: records is %q; it has due, old and removed", card.Tables.Records)
-	case body == "":
+	case card.Body == "":
 		return nil, fmt.Errorf("there is no text below the front matter")
 	}
 	return card, nil
 }
 
-// cardKeys must all stand in the front matter, be it with an empty list.
-var cardKeys = []string{"command", "agent", "action", "description", "rights", "tables", "required_tools", "cfr_compliance"}
-
-// checkKeys finds a front matter that lacks a key.
-func checkKeys(front string) error {
-	for _, key := range cardKeys {
-		if !strings.HasPrefix(front, key+":") && !strings.Contains(front, "\n"+key+":") {
-			return fmt.Errorf("front matter: %s is missing", key)
-		}
-	}
-	return nil
-}
-
-// frontLine returns the value of a one-line key of the front matter.
-func frontLine(front, key string) string {
-	for line := range strings.Lines(front) {
-		if value, ok := strings.CutPrefix(line, key+": "); ok {
-			return strings.Trim(strings.TrimSpace(value), `"`)
-		}
-	}
-	return ""
-}
-
 // Summary is the one-line description of the command.
-func (d *Definition) Summary() string { return frontLine(d.details().front, "description") }
+func (d *Definition) Summary() string { return d.Card().Description }
 
 // Help is the text of the card below its front matter, in Markdown.
-func (d *Definition) Help() string { return d.details().body }
+func (d *Definition) Help() string { return d.Card().Body }

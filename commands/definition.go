@@ -87,10 +87,9 @@ type Definition struct {
 	database   func(raw json.RawMessage) string
 	batch      func(lines []json.RawMessage) decodedBatch
 
-	readDetails, parseCard sync.Once // fill in what follows
-	read                   details
-	card                   *Card
-	cardErr                error
+	read   sync.Once // fills in what follows
+	params []Param
+	card   *Card
 }
 
 // handler is the function behind a command, which alone knows the types of its parameters and of its result.
@@ -132,14 +131,6 @@ func decodeAs[P any](d *Definition, raw json.RawMessage) (p P, err error) {
 	return p, decodeParams(raw, d.Params(), d.vocabulary.FoldCase, &p)
 }
 
-// details is what a definition has to say about itself. It is read when somebody asks: a program that runs one command
-// need not read up on forty.
-type details struct {
-	params []Param
-	front  string // front matter of the card, without its fences
-	body   string // Markdown of the card
-}
-
 // Typed is a definition that still knows its types, as Define returns it.
 type Typed[P, R any] struct{ *Definition }
 
@@ -160,31 +151,30 @@ func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env
 	return Typed[P, R]{d}
 }
 
-// details returns what the definition has to say about itself.
-func (d *Definition) details() *details {
-	d.readDetails.Do(func() {
-		var err error
-		if d.read, err = d.readUp(); err != nil {
+// details returns the definition once its parameters and its card were read. A program that runs one command need not read
+// those of all.
+func (d *Definition) details() *Definition {
+	d.read.Do(func() {
+		if err := d.readDetails(); err != nil {
 			panic(fmt.Sprintf("command %s: %v", d.Name, err))
 		}
 	})
-	return &d.read
+	return d
 }
 
-// readUp reads the parameters off the zero value of their struct, and the card without parsing its front matter.
-func (d *Definition) readUp() (read details, err error) {
+func (d *Definition) readDetails() error {
 	text, err := fs.ReadFile(d.vocabulary.Cards, d.Tool+".md")
 	if err != nil {
-		return read, fmt.Errorf("it has no card: %w", err)
+		return fmt.Errorf("it has no card: %w", err)
 	}
-	if read.front, read.body, err = splitCard(string(text)); err != nil {
-		return read, fmt.Errorf("card: %w", err)
+	if d.card, err = parseCard(string(text)); err != nil {
+		return fmt.Errorf("card: %w", err)
 	}
-	if command, want := frontLine(read.front, "command"), "orchestrator."+d.vocabulary.Prefix+d.words; command != want {
-		return read, fmt.Errorf("card: front matter: command is %q; it is %q", command, want)
+	if want := "orchestrator." + d.vocabulary.Prefix + d.words; d.card.Command != want {
+		return fmt.Errorf("card: front matter: command is %q; it is %q", d.card.Command, want)
 	}
-	read.params, err = paramsOf(d.handler.zeroParams())
-	return read, err
+	d.params, err = paramsOf(d.handler.zeroParams())
+	return err
 }
 
 // Kind sets the OpenTelemetry kind of the command's span; INTERNAL without it.
@@ -274,11 +264,8 @@ func (d *Definition) IsListOfAgents() bool { return d.listsAll }
 // Vocabulary returns the vocabulary that the command belongs to.
 func (d *Definition) Vocabulary() *Vocabulary { return d.vocabulary }
 
-// Card returns the command's card. Error: a card whose front matter is wrong, which a test excludes.
-func (d *Definition) Card() (*Card, error) {
-	d.parseCard.Do(func() { d.card, d.cardErr = parseCard(d.details().front, d.details().body) })
-	return d.card, d.cardErr
-}
+// Card returns the command's card.
+func (d *Definition) Card() *Card { return d.details().card }
 
 // Check validates params as Run would, without running anything.
 func (d *Definition) Check(raw json.RawMessage) error { return d.handler.check(d, raw) }

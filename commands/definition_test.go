@@ -20,22 +20,12 @@ func panicOf(f func()) (text string) {
 	return ""
 }
 
-func without(key string) string {
-	var kept []string
-	for line := range strings.Lines(goodCard) {
-		if !strings.HasPrefix(line, key+":") {
-			kept = append(kept, line)
-		}
-	}
-	return strings.Join(kept, "")
-}
-
 func TestDefinitionRefusesWrongCards(t *testing.T) {
 	t.Parallel()
 	cards := map[string]string{
 		"":                            "has no card",
-		"# try\n":                     "does not open with front matter",
-		"---\n" + front + "\n# try\n": "does not end",
+		"# try\n":                     "does not open with front matter that ends",
+		"---\n" + front + "\n# try\n": "does not open with front matter that ends",
 		strings.Replace(goodCard, "orchestrator.try", "try", 1): `command is "try"; it is "orchestrator.try"`,
 	}
 	for card, says := range cards {
@@ -45,15 +35,6 @@ func TestDefinitionRefusesWrongCards(t *testing.T) {
 		}
 		if got := panicOf(func() { Define(v, "try", nothing[struct{}]).Params() }); !strings.Contains(got, says) {
 			t.Errorf("the card %q panics with %q; want %q", card, got, says)
-		}
-	}
-	for _, key := range cardKeys {
-		if key == "command" {
-			continue // without it nobody knows whose card it is
-		}
-		_, err := Define(vocabularyOf("try", without(key)), "try", nothing[struct{}]).Card()
-		if err == nil || !strings.Contains(err.Error(), key+" is missing") {
-			t.Errorf("a card without %s: %v", key, err)
 		}
 	}
 }
@@ -91,26 +72,12 @@ func TestDefineRefusesWrongParams(t *testing.T) {
 	badParams[struct {
 		A string `json:"a" desc:"x" check:"oneof=x|y" default:"z"`
 	}](t, "none of x, y")
-	badParams[struct {
-		A string `json:"threadId" desc:"x"`
-		B string `json:"thread_id" desc:"x"`
-	}](t, "two parameters have the flag --thread-id")
-	badParams[struct {
-		A string `json:"a" desc:"x" arg:"1"`
-		B string `json:"b" desc:"x" arg:"1"`
-	}](t, "two parameters are argument 1")
-	badParams[struct {
-		A string `json:"a" desc:"x" arg:"first"`
-	}](t, "neither 1 to 9 nor rest")
 }
 
 func TestCardOfADefinition(t *testing.T) {
 	t.Parallel()
 	d := Define(vocabularyOf("try", goodCard), "try", nothing[struct{}])
-	card, err := d.Card()
-	if err != nil {
-		t.Fatal(err)
-	}
+	card := d.Card()
 	if card.Description != "Try something" || d.Summary() != card.Description || d.Help() != "# try\n\nTries." || card.Body != d.Help() {
 		t.Errorf("card %+v, summary %q, help %q", card, d.Summary(), d.Help())
 	}
@@ -121,7 +88,7 @@ func TestCardOfADefinition(t *testing.T) {
 		"---\n" + front + "---\n\n",
 	} {
 		d := Define(vocabularyOf("try", bad), "try", nothing[struct{}])
-		if _, err := d.Card(); err == nil {
+		if panicOf(func() { d.Card() }) == "" {
 			t.Errorf("%q is taken for a card", bad)
 		}
 	}

@@ -119,7 +119,7 @@ func paramsOf(zero any) ([]Param, error) {
 			params[i].Private = true
 		}
 	}
-	return params, checkClashes(params)
+	return params, nil
 }
 
 // checkDefault holds the default to the parameter's own bounds.
@@ -128,30 +128,6 @@ func (p *Param) checkDefault(t reflect.Type) error {
 		return nil
 	}
 	return p.decode(p.defaultJSON(), reflect.New(t).Elem())
-}
-
-// checkClashes finds two parameters with one flag or one place among the arguments. Flags do not tell case, so that
-// their names are apart in a vocabulary that folds it, too.
-func checkClashes(params []Param) error {
-	flags, places := map[string]bool{}, map[string]bool{}
-	for i := range params {
-		p := &params[i]
-		if flags[p.Flag()] {
-			return fmt.Errorf("two parameters have the flag --%s", p.Flag())
-		}
-		flags[p.Flag()] = true
-		if p.Arg == "" {
-			continue
-		}
-		if p.Arg != "rest" && (len(p.Arg) != 1 || p.Arg < "1" || p.Arg > "9") {
-			return fmt.Errorf("parameter %s: arg %q is neither 1 to 9 nor rest", p.Name, p.Arg)
-		}
-		if places[p.Arg] {
-			return fmt.Errorf("two parameters are argument %s", p.Arg)
-		}
-		places[p.Arg] = true
-	}
-	return nil
 }
 
 func kindOf(t reflect.Type) (Kind, error) {

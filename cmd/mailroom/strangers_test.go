@@ -111,10 +111,7 @@ func TestIDsOfStrangersAreAllLookedAt(t *testing.T) {
 		known[name] = true
 	}
 	for _, d := range config().Catalogue.All() {
-		card, err := d.Card()
-		if err != nil {
-			t.Fatal(err)
-		}
+		card := d.Card()
 		for _, p := range d.Params() {
 			name := d.Name + " " + p.Name
 			if card.Rights == "self" && (p.NameOf == "id" || looksLikeID.MatchString(p.Name)) && !known[name] {

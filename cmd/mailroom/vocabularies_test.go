@@ -327,10 +327,7 @@ func TestVocabulariesAreDocumented(t *testing.T) {
 		if name == "admin" {
 			continue
 		}
-		card, err := d.Card()
-		if err != nil {
-			t.Fatal(err)
-		}
+		card := d.Card()
 		row := fmt.Sprintf("| %s | `%s` | `%s` | `%s` | %s |\n", name, d.CommandLine(), d.Name, d.Tool, card.Rights)
 		if !strings.Contains(string(page), row) {
 			t.Errorf("the page has not the row\n%s", row)

@@ -46,10 +46,7 @@ func listCommands(_ context.Context, env commands.Env, p CommandsParams) (Comman
 		if err != nil {
 			return CommandsResult{}, err
 		}
-		card, err := d.Card()
-		if err != nil {
-			return CommandsResult{}, err
-		}
+		card := d.Card()
 		return CommandsResult{Command: &CommandDetail{
 			Card: card, Name: d.Name, Vocabulary: d.Vocabulary().Name, Use: d.CommandLine(), Parameters: d.Schema(), Text: card.Body,
 		}}, nil

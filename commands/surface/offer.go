@@ -31,8 +31,7 @@ type Tool struct {
 func NewOffer(catalogue *commands.Catalogue, caller commands.Caller, vocabularies ...string) Offer {
 	o := Offer{all: catalogue.All(), remote: caller.Remote}
 	for _, d := range o.all {
-		card, err := d.Card()
-		if err != nil || !d.Remote() || card.Rights != "self" && !caller.Admin || !served(d, vocabularies) {
+		if !d.Remote() || d.Card().Rights != "self" && !caller.Admin || !served(d, vocabularies) {
 			continue
 		}
 		name := d.Name
@@ -168,8 +167,7 @@ func (o Offer) onlyShows(line string) bool {
 	if d == nil {
 		return false
 	}
-	card, err := d.Card()
-	return err == nil && card.OnlyReads()
+	return d.Card().OnlyReads()
 }
 
 // word matches a word of a line for a shell, as hints have them.

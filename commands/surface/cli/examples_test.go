@@ -35,10 +35,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 		}
 		schema := item.Post.RequestBody.Value.Content.Get("application/json").Schema.Value
 		answer := item.Post.Responses.Status(200).Value.Content.Get("application/json").Schema.Value
-		card, err := d.Card()
-		if err != nil {
-			t.Fatal(err)
-		}
+		card := d.Card()
 		for _, e := range examplesOf(t, card) {
 			if e.name != d.Name {
 				continue

@@ -5,7 +5,6 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -82,15 +81,14 @@ func instructions(vocabularies []string) string {
 // program, which a test finds.
 func describe(tool surface.Tool) *sdk.Tool {
 	d := tool.Command
-	card, err := d.Card()
-	output, oerr := d.ToolResultSchema()
-	if err := errors.Join(err, oerr); err != nil {
+	output, err := d.ToolResultSchema()
+	if err != nil {
 		panic(fmt.Sprintf("command %s: %v", d.Name, err))
 	}
 	closed := false
 	return &sdk.Tool{
-		Name: tool.Name, Description: card.Description + ".", InputSchema: d.ToolSchema(), OutputSchema: output,
-		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: card.OnlyReads(), OpenWorldHint: &closed},
+		Name: tool.Name, Description: d.Summary() + ".", InputSchema: d.ToolSchema(), OutputSchema: output,
+		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: d.Card().OnlyReads(), OpenWorldHint: &closed},
 	}
 }
 

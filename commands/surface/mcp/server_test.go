@@ -70,10 +70,7 @@ func TestAllTools(t *testing.T) {
 	for _, admin := range []bool{false, true} {
 		var want []string
 		for _, d := range surfacetest.Catalogue().All() {
-			card, err := d.Card()
-			if err != nil {
-				t.Fatal(err)
-			}
+			card := d.Card()
 			if d.Remote() && (admin || card.Rights == "self") {
 				want = append(want, d.Name)
 			}

@@ -81,14 +81,14 @@ func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
 		if !d.Remote() {
 			continue
 		}
-		card, err := d.Card()
-		output, oerr := d.ResultSchema()
-		if errs = append(errs, err, oerr); errors.Join(err, oerr) != nil {
+		output, err := d.ResultSchema()
+		if err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		paths[commandsPath+d.Name] = map[string]any{"post": map[string]any{
 			"operationId": strings.ReplaceAll(d.Name, "-", "_"), "summary": d.Summary(), "description": d.Help(), "tags": []string{d.Vocabulary().Name},
-			"x-mailroom-rights": card.Rights,
+			"x-mailroom-rights": d.Card().Rights,
 			"requestBody":       map[string]any{"content": jsonContent(d.Schema())},
 			"parameters": []any{map[string]any{
 				"name": "session", "in": "query", "description": "session that teams and threads belong to; default", "schema": map[string]any{"type": "string"},
