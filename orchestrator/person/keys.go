@@ -154,18 +154,6 @@ func (k *keys) write(folder, id string, value any) error {
 	return k.store(folder, id, value, func(draft, name string) error { return k.root.Rename(draft, name) })
 }
 
-// restore is write for a file that should be there, and does nothing when it is.
-func (k *keys) restore(folder, id string, value any) error {
-	name, err := file(folder, id)
-	if err != nil {
-		return err
-	}
-	if _, err := k.root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-		return k.write(folder, id, value)
-	}
-	return nil
-}
-
 // create is write where the first that stores something wins.
 func (k *keys) create(folder, id string, value any) error {
 	return k.store(folder, id, value, func(draft, name string) error {

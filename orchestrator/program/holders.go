@@ -2,7 +2,6 @@ package program
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,19 +29,11 @@ func (h *holders) write(file *os.File) error {
 	return nil
 }
 
-// holdersIn returns nil when nobody has noted who holds the slot.
-func holdersIn(file *os.File) (*holders, error) {
+// holdersIn returns what stands in the file of a slot; nil when that says of nobody that he holds it.
+func holdersIn(file *os.File) (h *holders) {
 	text, err := io.ReadAll(io.NewSectionReader(file, 0, holdersSize))
-	if err != nil {
-		return nil, err
+	if err != nil || json.Unmarshal(text, &h) != nil {
+		return nil
 	}
-	var h *holders
-	if err := json.Unmarshal(text, &h); err != nil {
-		var notJSON *json.SyntaxError
-		if errors.As(err, &notJSON) {
-			return nil, nil
-		}
-		return nil, err
-	}
-	return h, nil
+	return h
 }

@@ -50,24 +50,12 @@ func cutLog(path string, limit, keep int64) (removed int64, err error) {
 	if _, err := file.WriteAt([]byte(logCut), TailSize); err != nil {
 		return 0, fmt.Errorf("cutting the log: %w", err)
 	}
-	size, from, to := info.Size(), info.Size()-keep, int64(TailSize+len(logCut))
-	for range 10 { // what is printed meanwhile is copied too
-		part := make([]byte, size-from)
-		if _, err := file.ReadAt(part, from); err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
-		}
-		if _, err := file.WriteAt(part, to); err != nil {
-			return 0, fmt.Errorf("cutting the log: %w", err)
-		}
-		from, to = size, to+int64(len(part))
-		if info, err = file.Stat(); err != nil {
-			return 0, err
-		}
-		if size = info.Size(); size <= from || size-from > keep {
-			break
-		}
+	end, err := io.Copy(io.NewOffsetWriter(file, int64(TailSize+len(logCut))), io.NewSectionReader(file, info.Size()-keep, 2*keep))
+	if err != nil {
+		return 0, fmt.Errorf("cutting the log: %w", err)
 	}
-	return from - to, file.Truncate(to)
+	end += int64(TailSize + len(logCut))
+	return info.Size() - end, file.Truncate(end)
 }
 
 // boundUntil keeps the log of a command bounded until it has ended, and returns by how many bytes it was cut.

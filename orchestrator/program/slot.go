@@ -104,15 +104,15 @@ func guard(folder string) (unlock func(), err error) {
 // leftOver reports whether the lock on a slot's file is kept only by what a command left running that has ended itself,
 // and whose process has died. When nobody has noted whose the slot is, it is taken.
 func leftOver(file *os.File) bool {
-	h, err := holdersIn(file)
-	return err == nil && h != nil && !h.Owner.Alive() && !h.Command.Alive()
+	h := holdersIn(file)
+	return h != nil && !h.Owner.Alive() && !h.Command.Alive()
 }
 
 // closedByCommand reports whether the command that ran with a slot last, and whose process has died, runs still: it has
 // closed what it inherited, as sudo(8) does, and the lock with it.
 func closedByCommand(file *os.File) bool {
-	h, err := holdersIn(file)
-	return err == nil && h != nil && h.Command.Born != "" && h.Command.Here()
+	h := holdersIn(file)
+	return h != nil && h.Command.Born != "" && h.Command.Here()
 }
 
 // Holder returns the number of the process of the command that runs with a slot, and that leads its group; 0 is none that
@@ -123,11 +123,10 @@ func Holder(folder, name string) int {
 		return 0
 	}
 	defer file.Close()
-	h, err := holdersIn(file)
-	if err != nil || h == nil || h.Command.Born == "" || !h.Command.Here() {
-		return 0
+	if h := holdersIn(file); h != nil && h.Command.Born != "" && h.Command.Here() {
+		return h.Command.PID
 	}
-	return h.Command.PID
+	return 0
 }
 
 func lock(file *os.File) error {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -300,12 +299,4 @@ func startChanged(t *ledger.Tx, before, after *ledger.Agent) error {
 func forgetRuns(t *ledger.Tx, agent string) error {
 	_, err := t.Exec(`DELETE FROM agent_runs WHERE agent = ?`, agent)
 	return err
-}
-
-// highestStart is the longest wait before a session that failed is started again.
-func highestStart(s *ledger.Settings) (highest time.Duration) {
-	for _, rung := range s.StartLadder {
-		highest = max(highest, rung)
-	}
-	return highest
 }

@@ -5,6 +5,7 @@ package sessions
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,7 +132,7 @@ func wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, looke
 	var left bool
 	if ReadsInbox(a) {
 		w.fresh, left, err = inboxMail(c, a, run)
-	} else if w.first, w.fresh, err = newMail(c, a, run, looked); err == nil && !w.fresh && run != nil && run.State == Failed {
+	} else if w.first, w.fresh, err = c.Text(firstDelivered, deliveredSince(a, run, looked)...); err == nil && !w.fresh && run != nil && run.State == Failed {
 		left, err = unsettled(c, run.Through)
 	}
 	if err != nil {
@@ -148,7 +149,7 @@ func wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, looke
 		return w, nil
 	}
 	// A time further ahead than any wait is left over from a clock that was set forward and back.
-	if next := orchestrator.ParseStamp(run.NextAt); next.After(now) && !next.After(now.Add(highestStart(&conf.Settings))) {
+	if next := orchestrator.ParseStamp(run.NextAt); next.After(now) && !next.After(now.Add(slices.Max(conf.Settings.StartLadder))) {
 		w.now, w.later = false, next
 	}
 	return w, nil
@@ -204,11 +205,6 @@ func deliveredSince(a *ledger.Agent, run *Run, looked string) []any {
 
 // firstDelivered is when the first of deliveredMail was delivered.
 const firstDelivered = `SELECT m.ended_at ` + deliveredMail + ` ORDER BY m.ended_at LIMIT 1`
-
-// newMail reports whether something was delivered since the last start, and when the first of it was.
-func newMail(c *store.Conn, a *ledger.Agent, run *Run, looked string) (first string, found bool, err error) {
-	return c.Text(firstDelivered, deliveredSince(a, run, looked)...)
-}
 
 // unsettled reports whether a message that was delivered is not known to have been dealt with.
 func unsettled(c *store.Conn, seq int64) (bool, error) {

@@ -8,8 +8,8 @@ func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:         "teams",
 		Replying:     answerByReply,
-		Forget:       voidAsked,
-		AgentRemoved: voidAsking,
+		Forget:       void("responder"), // nobody else can answer
+		AgentRemoved: void("requester"), // the answers are for nobody else
 		Replayed:     reopenRequest,
 		SessionEnded: turnsOver,
 		Over: []ledger.Rows{{Table: "team_requests", Over: `created_at < ?1 AND (answered_at <> '' AND answered_at < ?1
@@ -18,14 +18,10 @@ func Part() *ledger.Part {
 	}
 }
 
-// voidAsked ends the requests to an agent that is removed: nobody else can answer them.
-func voidAsked(t *ledger.Tx, agent string) error {
-	_, err := t.Exec(`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND responder = ?`, agent)
-	return err
-}
-
-// voidAsking ends the requests of an agent that was removed: their answers are for nobody else.
-func voidAsking(t *ledger.Tx, agent string) error {
-	_, err := t.Exec(`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND requester = ?`, agent)
-	return err
+// void returns a function that ends the open requests in which this column names an agent.
+func void(column string) func(t *ledger.Tx, agent string) error {
+	return func(t *ledger.Tx, agent string) error {
+		_, err := t.Exec(`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND `+column+` = ?`, agent)
+		return err
+	}
 }

@@ -44,21 +44,17 @@ const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq >
 func Own(ctx context.Context, l *ledger.Ledger, agent string, status Status, limit int) (list []Overview, more bool, err error) {
 	agent = orchestrator.FoldName(agent)
 	err = l.Read(ctx, func(c *store.Conn) error {
-		list, more = nil, false
-		var ids []string
-		var read, last []int64
-		err := c.Query(threadsOf, func(row store.Row) error {
-			ids, read, last = append(ids, row.Text(0)), append(read, row.Int(1)), append(last, row.Int(2))
-			return nil
-		}, agent, string(status), limit+1)
+		type place struct {
+			id         string
+			read, last int64
+		}
+		places, err := store.List(c, func(row store.Row) place { return place{row.Text(0), row.Int(1), row.Int(2)} }, threadsOf, agent, string(status), limit+1)
 		if err != nil {
 			return err
 		}
-		if more = len(ids) > limit; more {
-			ids = ids[:limit]
-		}
-		for i, id := range ids {
-			o, err := overview(c, id, agent, read[i], last[i])
+		list, more = nil, len(places) > limit
+		for _, p := range places[:min(limit, len(places))] {
+			o, err := overview(c, p.id, agent, p.read, p.last)
 			if err != nil {
 				return err
 			}

@@ -219,20 +219,15 @@ func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thr
 			end.Summary, t.Now, th.ID); err != nil {
 			return err
 		}
-		if err := tellClosed(t, &th, orchestrator.FoldName(c.By), &end); err != nil {
+		conf, by := t.Config(), orchestrator.FoldName(c.By)
+		told := slices.DeleteFunc(th.Names(), func(name string) bool { return name == by || conf.Agents[name] == nil })
+		if err := postNotice(t, &th, &end.Notice, told); err != nil {
 			return err
 		}
 		th, _, err = thread(t.Conn, th.ID)
 		return err
 	})
 	return th, err
-}
-
-// tellClosed posts the notice that a thread was closed.
-func tellClosed(t *ledger.Tx, th *Thread, by string, end *Closing) error {
-	conf := t.Config()
-	told := slices.DeleteFunc(th.Names(), func(name string) bool { return name == by || conf.Agents[name] == nil })
-	return postNotice(t, th, &end.Notice, told)
 }
 
 // postNotice posts a notice in a thread. Those whom it mentions get it as a message of their own.

@@ -184,7 +184,7 @@ func TestDirFolderRemovedAndRecreated(t *testing.T) {
 	}
 }
 
-// stay, since their notes may speak of them, unless they are older than any message.
+// stay, since their notes may speak of them.
 func TestDirClearsUp(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
@@ -209,19 +209,6 @@ func TestDirClearsUp(t *testing.T) {
 	l.mustBeStaged(t, "n", "stray", "waiting")
 	must(t, l.try(t, again)) // by hand; and it stays the only one
 	l.mustBeStaged(t, "n", "stray", "waiting")
-
-	old := time.Now().Add(-200 * 24 * time.Hour)
-	names, err := filepath.Glob(filepath.Join(l.root, transport.StagingFolder, "*-*"))
-	must(t, err)
-	for _, name := range names {
-		must(t, os.Chtimes(name, old, old))
-	}
-	must(t, os.Remove(filepath.Join(l.root, "builder", "m.json")))
-	must(t, l.try(t, again))
-	l.mustBeStaged(t, "stray")
-	if found, err := l.recover(t, note("waiting", `1`)); found || !errors.Is(err, orchestrator.ErrUndecidable) {
-		t.Errorf("Recover of a message whose file was cleared away: %v, %v", found, err)
-	}
 	if got := files(t, l.root, "builder"); !slices.Equal(got, []string{"m.json"}) {
 		t.Errorf("arrived: %q", got)
 	}

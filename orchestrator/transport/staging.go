@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,9 +23,6 @@ const (
 	sentinelText = "Messages on their way into the folders beside this one.\n" +
 		"Mailroom moves them by itself: leave them, and this file, where they are.\n"
 )
-
-// keepStaged is how long a staged file is left alone that nobody asks for any more: longer than messages are kept.
-const keepStaged = 180 * 24 * time.Hour
 
 // drop is an attempt's view of a root: the folders, open, and the note.
 type drop struct {
@@ -126,7 +122,7 @@ func (d *drop) sentinel(make bool) (id letter.Identity, err error) {
 
 // clearUp removes what earlier attempts at these messages left staged. Whoever made it can do nothing with it any more:
 // this attempt has the lease, and a message with a note comes here only after Recover has said that nothing is staged
-// under it. What is so old that its row must be gone goes as well, and the sentinel with it, in case it is not.
+// under it.
 func (d *drop) clearUp(ms []orchestrator.Message) error {
 	entries, err := d.staging.ReadDir(-1)
 	if err != nil {
@@ -137,18 +133,7 @@ func (d *drop) clearUp(ms []orchestrator.Message) error {
 		again[d.note.Owner+"-"+mark(ms[i].ID)] = true
 	}
 	for _, e := range entries {
-		owner, message := stagedFor(e.Name())
-		if owner == "" {
-			continue // not ours
-		}
-		info, err := e.Info()
-		old := err == nil && time.Since(info.ModTime()) > keepStaged
-		if old {
-			if err := d.staging.remove(sentinel); err != nil {
-				return err
-			}
-		}
-		if old || again[owner+"-"+message] {
+		if owner, message := stagedFor(e.Name()); again[owner+"-"+message] { // what is not ours has no owner
 			if err := d.staging.remove(e.Name()); err != nil {
 				return err
 			}
