@@ -274,8 +274,6 @@ func TestListenersThatCannotBe(t *testing.T) {
 			t.Errorf("%+v: %v, %v", o, p, err)
 		}
 	}
-	var none *Phone
-	none.Close()
 }
 
 // FuzzAPI: whatever a device sends, it is answered in form, and nothing breaks.
