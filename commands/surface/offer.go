@@ -15,7 +15,7 @@ import (
 // Offer is what is offered to a caller over MCP or HTTP. Errors advise the caller in terms of it, since there may be no shell.
 type Offer struct {
 	Tools  []Tool
-	all    []*commands.Definition // what there is in a shell
+	all    []*commands.Definition // every command of the program, also those that are not offered
 	remote bool                   // the caller is on another machine, where some parameters are refused
 }
 
@@ -43,7 +43,7 @@ func NewOffer(catalogue *commands.Catalogue, caller commands.Caller, vocabularie
 	return o
 }
 
-// served reports whether a command is among the tools of the vocabularies.
+// served reports whether a command is offered when only these vocabularies are asked for; none means all.
 func served(d *commands.Definition, vocabularies []string) bool {
 	return len(vocabularies) == 0 || slices.Contains(vocabularies, d.Vocabulary().Name) || d.IsBesideAny() && !SignalAlone(vocabularies)
 }
@@ -210,7 +210,7 @@ func (o Offer) parametersOf(d *commands.Definition, rest string) (given []string
 	return given, onlyThere
 }
 
-// aboutUnknown is what an agent can do about a name that nobody has.
+// aboutUnknown returns advice about an error that says that nobody has a name.
 func (o Offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) string {
 	var advice []string
 	if near, _ := e.Details["near"].([]string); len(near) > 0 {
@@ -233,8 +233,9 @@ func (o Offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) strin
 	return strings.Join(append(advice, "Only the person who runs you adds agents"), " ")
 }
 
-// meant returns the tool of another vocabulary that has the same name in its document, if the parameters are its own: where
-// several are served, some carry a prefix, of which a model that knows the document need not know.
+// meant returns the name of the tool that a caller probably meant, "" if there is none: where several vocabularies are served,
+// some names get a prefix, and a model that knows a vocabulary by its document calls the name without, which may be that of
+// another vocabulary's command. The parameters tell.
 func (o Offer) meant(d *commands.Definition, arguments json.RawMessage) string {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(arguments, &given) != nil || takesAll(d, given) {

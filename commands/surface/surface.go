@@ -9,7 +9,8 @@ import (
 	"mailroom/commands"
 )
 
-// TakeBack undoes what an answer marked that did not reach the caller. An error is only logged: nobody is there to be told.
+// TakeBack undoes what a command marked, such as messages as read, when its answer did not reach the caller. An error is only
+// logged, since there is nobody to tell.
 func TakeBack(ctx context.Context, env commands.Env, answer commands.Answer) {
 	back, ok := answer.Result.(commands.Unwritten)
 	if !ok {

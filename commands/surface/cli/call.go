@@ -67,7 +67,7 @@ func (p *Program) call(c *urfave.Context, d *commands.Definition, raw json.RawMe
 	})
 }
 
-// hand writes an answer. One that cannot be written takes back what it marked.
+// hand writes an answer. If that fails it undoes what the command marked for its reader, such as messages as read.
 func (p *Program) hand(ctx context.Context, env commands.Env, answer commands.Answer) error {
 	err := p.answer(answer)
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *Program) hand(ctx context.Context, env commands.Env, answer commands.An
 	return notWritten(err)
 }
 
-// notWritten is the error of an answer that could not be written; nil stays nil.
+// notWritten makes the error for an answer that could not be written, of the cause. nil stays nil.
 func notWritten(err error) error {
 	if err == nil {
 		return nil

@@ -29,14 +29,14 @@ type Config struct {
 	Version   string
 }
 
-// Program is one run of the command line.
+// Program is one run of the command line. Its streams and its environment are fields so that tests can give their own.
 type Program struct {
 	Config
 	In          io.Reader
 	Out, Err    io.Writer
 	OutTerminal bool // standard output is a terminal: text for people unless --output says otherwise
 	ErrTerminal bool
-	Width       int // of the terminal; 0 is unknown
+	Width       int // of the terminal, in characters; 0: not known
 	Getenv      func(string) string
 	// Begin is called before a command runs, and what it returns when the command has ended: that is where signals are caught. It is
 	// not called for --version, help and completion, which are to be quick. It may be nil.
@@ -69,15 +69,15 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	return p.fail(err)
 }
 
-// bug is the error of a panic outside every command. No span was there to record it: standard error gets the stack, under
-// the trace id that the answer names.
+// bug returns the error for a panic outside of any command, as in the reading of the command line. No span records such a
+// panic, so it writes the stack to standard error, with the trace id that is in the error, too.
 func (p *Program) bug(ctx context.Context, panicked any) error {
 	_, span := tracing.Start(ctx, "mailroom")
 	fmt.Fprintf(p.Err, "mailroom: panic in trace %s: %v\n%s", span.TraceID, panicked, debug.Stack())
 	return commands.Bug(fmt.Errorf("panic: %v", panicked), span.TraceID)
 }
 
-// dispatch answers a command line that has been read.
+// dispatch does what a command line asks for: it shows help or the version, or runs a command.
 func (p *Program) dispatch(ctx context.Context, l *line) error {
 	p.output = l.globalValue("output")
 	switch p.output {
@@ -113,7 +113,7 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 	return p.parser(l).RunContext(ctx, l.argv())
 }
 
-// exit is a status whose answer has been written already.
+// exit is the exit status of a command that failed and has written its answer itself. Run writes nothing more for it.
 type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -135,7 +135,7 @@ func (p *Program) parser(l *line) *urfave.App {
 	}
 }
 
-// logger is the log of one command, on standard error.
+// logger returns the log that a command writes to standard error: text on a terminal, otherwise JSON.
 func (p *Program) logger(c *urfave.Context) (*slog.Logger, error) {
 	level := slog.LevelWarn
 	if text := c.String("log-level"); text != "" {
@@ -150,8 +150,9 @@ func (p *Program) logger(c *urfave.Context) (*slog.Logger, error) {
 	return slog.New(slog.NewJSONHandler(p.Err, o)), nil
 }
 
-// caller is who asks on the command line: whoever can open the file can do all, so that --as only says in whose name.
-// Without it that is the operator's, where a name is needed.
+// caller returns who runs the command. On the command line everybody is an administrator, since whoever can open the database
+// file can change all of it; --as and MAILROOM_AGENT only say in whose name. Without either, commands that need a name take the
+// operator's.
 func (p *Program) caller(c *urfave.Context) (commands.Caller, error) {
 	caller := commands.Caller{Name: c.String("as"), Session: c.String("session"), Admin: true, Shell: true}
 	if caller.Name == "" {
@@ -168,7 +169,7 @@ func (p *Program) caller(c *urfave.Context) (commands.Caller, error) {
 	return caller, err
 }
 
-// Standard is the program on the standard streams of this process.
+// Standard returns a program that uses the standard streams and the environment of this process.
 func Standard(cfg Config) *Program {
 	p := &Program{Config: cfg, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
 	p.OutTerminal, p.Width = terminal(os.Stdout)

@@ -25,14 +25,14 @@ const linesPerBatch = 1000
 // to its end, and who goes on writing for days learns that the run has ended.
 const lastLines = time.Second
 
-// badLines is the exit status of a run in which some lines were refused.
+// badLines is what a run returns in which some lines were refused.
 const badLines = exit(65)
 
 // numbered is one line of standard input.
 type numbered struct {
-	number int
+	number int // counts from 1, blank lines too
 	raw    json.RawMessage
-	err    error // the line could not be read
+	err    error // why the line could not be read; raw is not to be used then
 }
 
 // runLines runs a command once for every line of standard input and answers each with a line, in order, once its effect
@@ -195,7 +195,8 @@ func (b *lineBatch) refuse(err error) {
 	}
 }
 
-// stuck is the place of the first line that met an error that the next ones would meet too; -1 if none did.
+// stuck returns the index of the first line that failed for a reason which further lines would meet as well, such as a full
+// disk; -1 if there is none.
 func (b *lineBatch) stuck() int {
 	return slices.IndexFunc(b.errs, func(err error) bool {
 		var e *orchestrator.Error
@@ -203,7 +204,7 @@ func (b *lineBatch) stuck() int {
 	})
 }
 
-// fault is the error for the lines behind a batch that is stuck.
+// fault returns the error for all further lines, given that stuck found one.
 func (b *lineBatch) fault() error {
 	at := b.stuck()
 	e := &orchestrator.Error{Code: orchestrator.CodeOf(b.errs[at]), Err: b.errs[at]}
@@ -211,7 +212,7 @@ func (b *lineBatch) fault() error {
 	return e.WithHint("Give the refused lines once more when that is mended")
 }
 
-// noLinesFault reports whether an error is the database's or a bug.
+// noLinesFault reports whether an error says nothing about the line that met it: the database could not be used, or there is a bug.
 func noLinesFault(err error) bool {
 	switch orchestrator.CodeOf(err) {
 	case orchestrator.Busy, orchestrator.Unavailable, orchestrator.Internal:
@@ -226,10 +227,10 @@ type lineRun struct {
 	ctx   context.Context
 	env   commands.Env
 	d     *commands.Definition
-	done  int64
-	well  int64
-	bad   int
-	worst error // the first that was no line's fault
+	done  int64 // lines that were answered
+	well  int64 // of these, those that went well
+	bad   int   // and those that were refused
+	worst error // the first error for which no line is to blame; it decides the exit status
 }
 
 // answer writes the answers of a batch.

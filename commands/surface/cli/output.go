@@ -21,7 +21,7 @@ func (p *Program) text() bool {
 	return p.output == "text" || (p.output != "json" && p.OutTerminal)
 }
 
-// people returns a writer of text for people on w.
+// people returns a writer of text for people to w, in colours if that is a terminal and nothing speaks against them.
 func (p *Program) people(w io.Writer, terminal bool) *commands.Text {
 	return &commands.Text{Out: w, Color: terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb", Width: p.Width}
 }

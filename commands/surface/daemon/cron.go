@@ -43,11 +43,11 @@ type job struct {
 	ctx      context.Context
 	schedule orchestrator.Schedule
 	command  *commands.Definition
-	plan     cron.Schedule // nil for the doorbell
+	plan     cron.Schedule // nil for a doorbell: a schedule that runs when a message comes, not at a time
 	entry    cron.EntryID
-	running  chan struct{}        // holds the run under way; a schedule that was changed shares it with what it was
-	trouble  orchestrator.Trouble // with its runs; whoever holds running may use it
-	asked    chan struct{}        // holds the ring that waits for a run to begin
+	running  chan struct{}        // a semaphore for one run at a time; when a schedule changes, its new job takes over the old one's
+	trouble  orchestrator.Trouble // with its runs; to be used while holding running
+	asked    chan struct{}        // full while a ring of the doorbell waits for its run to begin
 }
 
 func newScheduler(env commands.Env, m *metrics) *scheduler {
@@ -139,12 +139,12 @@ func (s *scheduler) load(ctx context.Context, start bool) error {
 	return nil
 }
 
-// same reports whether a schedule asks for what the job does already.
+// same reports whether a job does what a schedule says.
 func (j *job) same(other *orchestrator.Schedule) bool {
 	return j.schedule.Spec == other.Spec && j.schedule.Command == other.Command && string(j.schedule.Params) == string(other.Params)
 }
 
-// add takes up one schedule, in place of old if there was one. One that cannot run is logged and left out.
+// add begins to run a schedule, in place of old if that is not nil. A schedule that cannot run is logged and left out.
 func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old *job, start bool) {
 	j := &job{s: s, ctx: ctx, schedule: schedule, running: make(chan struct{}, 1), asked: make(chan struct{}, 1)}
 	if old != nil {
@@ -157,7 +157,7 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old
 	}
 	s.running[schedule.Name] = j
 	if j.plan == nil {
-		return // the doorbell
+		return // a doorbell
 	}
 	j.entry = s.cron.Schedule(j.plan, j)
 	if start && j.missed(s.env.Ledger.Now()) {
@@ -180,8 +180,8 @@ func (j *job) missed(now time.Time) bool {
 	return !j.plan.Next(last.Local()).After(now)
 }
 
-// ring asks for a run of whatever is to run when something came, and waits for none. Rings that come before a run has
-// begun are one; those that come later make it run again.
+// ring starts a run of each doorbell in the background. Rings that come before that run has begun add nothing to it; one that
+// comes later leads to another run.
 func (s *scheduler) ring() {
 	for _, j := range s.running {
 		if j.plan != nil {
@@ -204,7 +204,7 @@ func (s *scheduler) start(j *job, do func()) {
 	})
 }
 
-// answer makes the run that a ring asked for, once the run before has ended.
+// answer makes the run that ring asked for, once an earlier run has ended.
 func (j *job) answer() {
 	select {
 	case j.running <- struct{}{}:
@@ -258,7 +258,7 @@ func (j *job) perform() {
 // claim makes sure that only one of several daemons makes a run.
 func (j *job) claim() (mine bool, err error) {
 	if j.plan == nil {
-		return true, nil // the doorbell
+		return true, nil // a doorbell
 	}
 	now := j.s.env.Ledger.Now()
 	slot := now

@@ -98,7 +98,7 @@ type daemon struct {
 	phone   *phone.Phone
 }
 
-// run serves until the context ends, or until the scheduler cannot go on.
+// run serves until ctx ends, or until the scheduler cannot go on.
 func (d *daemon) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -183,7 +183,7 @@ func (d *daemon) hangUp() {
 	}
 }
 
-// noticeNames says of the names that are always there if somebody else has one of them from before they were reserved.
+// noticeNames warns in the log if an agent, from a time before a name such as operator was reserved, still has it.
 func (d *daemon) noticeNames(ctx context.Context) {
 	list, err := agents.BuiltIns(ctx, d.engine.Ledger)
 	if err != nil {

@@ -30,7 +30,7 @@ type metrics struct {
 	seen    *glance[sight]
 }
 
-// sight is what a scrape sees of the database.
+// sight is what one look at the database finds.
 type sight struct {
 	state    overview.State
 	attempts overview.Attempts // since this daemon began
@@ -52,9 +52,10 @@ func (m *metrics) handler() http.Handler {
 	})
 }
 
-// looker returns a look at the database that counts attempts from now on. It must not run twice at once.
+// looker returns a function that reads the state of the database, and counts the attempts since looker was called. It must not be
+// called twice at once.
 func looker(l *ledger.Ledger) func(context.Context) (sight, error) {
-	total := overview.Attempts{Last: -1} // unless the trace can be read now, its end at the first look is the beginning
+	total := overview.Attempts{Last: -1} // if the trace cannot be read now, counting begins at the first look
 	if begin, err := overview.AttemptsAfter(context.Background(), l, -1); err == nil {
 		total.Last = begin.Last
 	}
@@ -75,7 +76,7 @@ func looker(l *ledger.Ledger) func(context.Context) (sight, error) {
 	}
 }
 
-// ran counts one scheduled run.
+// ran counts one run of a schedule: how it ended, and how long it took.
 func (m *metrics) ran(command string, took time.Duration, err error) {
 	outcome := "ok"
 	if err != nil {
@@ -166,8 +167,8 @@ func (f familyWriter) value(v float64, labels ...string) {
 	fmt.Fprintf(f.w, " %v\n", v)
 }
 
-// foldStatuses keeps the statuses that mean something. Whatever else others wrote into the table, be it no text at all,
-// is no label.
+// foldStatuses counts all statuses that are not Mailroom's own as "(other)", since anybody may write anything into the table and
+// Prometheus keeps each label for good.
 func foldStatuses(totals map[string]int64) map[string]int64 {
 	folded := map[string]int64{"(other)": 0}
 	for status, n := range totals {

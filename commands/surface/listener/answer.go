@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Methods are what a path is served for.
+// Methods are the handlers of a path, by HTTP method.
 type Methods map[string]http.Handler
 
 // Handle serves a path for some methods, and refuses the others.
@@ -52,12 +52,12 @@ func WriteJSON(rw http.ResponseWriter, status int, body []byte) error {
 	return http.NewResponseController(rw).Flush()
 }
 
-// TooMany answers 429, because of what its client does, and returns what it said.
+// TooMany answers 429 to a client that asks too often, and returns the error that it answered with.
 func TooMany(rw http.ResponseWriter, why string) error {
 	return later(rw, http.StatusTooManyRequests, why)
 }
 
-// Full answers 503, because of what all clients do.
+// Full answers 503 where all clients together ask too much.
 func Full(rw http.ResponseWriter, why string) { later(rw, http.StatusServiceUnavailable, why) }
 
 func later(rw http.ResponseWriter, status int, why string) error {
@@ -67,7 +67,7 @@ func later(rw http.ResponseWriter, status int, why string) error {
 	return err
 }
 
-// NothingAt answers where there is nothing; hint says where there is something.
+// NothingAt returns a handler that answers 404, with a hint that says where something is.
 func NothingAt(hint string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		WriteFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s", orchestrator.Clip(r.URL.Path)).WithHint("%s", hint))

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crowd bounds the connections of a listener: each is a file, and deliveries need some as well. One too many closes the one
-// that has been idle, or has said nothing yet, for the longest time; if all are busy, the new one. Its method change has the
-// shape of http.Server.ConnState.
+// crowd bounds the connections of a listener, since each takes an open file and deliveries need some, too. When there are too
+// many, it closes the one that has been idle, or has not sent anything yet, for the longest time; if all are busy, the new one.
+// Its method change is for http.Server.ConnState.
 type crowd struct {
 	most int
 
 	mu    sync.Mutex
-	there map[net.Conn]*list.Element // its place among the quiet ones; nil when it is busy
-	quiet list.List                  // of net.Conn, the longest first
+	there map[net.Conn]*list.Element // the place of each in quiet; nil while it is busy
+	quiet list.List                  // the idle ones, as net.Conn, the one that has been idle longest first
 }
 
 func newCrowd(most int64) *crowd { return &crowd{most: int(most), there: map[net.Conn]*list.Element{}} }
@@ -55,7 +55,8 @@ func (w *crowd) place(c net.Conn, state http.ConnState) (leaving net.Conn) {
 	return leaving
 }
 
-// Share is one part in so many of the files that the process may have open, as a number of connections.
+// Share returns how many connections a listener may have: the number of files that the process may have open, divided by parts,
+// but at least 8.
 func Share(parts uint64) int64 {
 	const enough = 1 << 14
 	var limit unix.Rlimit

@@ -107,7 +107,7 @@ func (s *Server) Close() {
 	s.listener.Close()
 }
 
-// Patient gives the client of a request its time: to send the body, and to take each piece of the answer.
+// Patient returns a handler that bounds how long a client takes to send the body, and to take each piece of the answer.
 func Patient(b Bounds, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(rw).SetReadDeadline(time.Now().Add(b.Body))
@@ -115,7 +115,7 @@ func Patient(b Bounds, next http.Handler) http.Handler {
 	})
 }
 
-// patientWriter gives a client so long to take each piece of an answer.
+// patientWriter sets a new deadline for each piece of an answer that it writes.
 type patientWriter struct {
 	http.ResponseWriter
 	within time.Duration
@@ -130,7 +130,7 @@ func (w patientWriter) Write(p []byte) (int, error) {
 // Unwrap lets a response controller reach what is below.
 func (w patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// HostOf is the name in a Host header, "" when the header is none.
+// HostOf returns the name or address in a Host header, without the port; "" if the port is no number.
 func HostOf(header string) string {
 	host, port, err := net.SplitHostPort(header)
 	if err != nil {

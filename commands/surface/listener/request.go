@@ -57,7 +57,7 @@ func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 	return true
 }
 
-// Astray reports whether a request leads to no path, or to one that a ServeMux would send its client elsewhere from.
+// Astray reports whether the path of a request is not in its shortest form, such as /a/../b: http.ServeMux would redirect it.
 func Astray(r *http.Request) bool {
 	return !strings.HasPrefix(r.URL.Path, "/") || r.URL.Path != path.Clean(r.URL.Path)
 }

@@ -14,17 +14,18 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// arrival is the coming of the one agent whose host has started `mailroom mcp`: it is registered, and takes part in its
-// session, from when the host connects. It is safe for concurrent use.
+// arrival registers the one agent whose host has started `mailroom mcp`, and lets it join its session, when the host connects.
+// It is safe for concurrent use.
 type arrival struct {
 	env commands.Env // its caller is the agent
 
 	first sync.Once
 	mu    sync.Mutex
-	done  bool
+	done  bool // the agent has arrived, or cannot and need not be asked again
 }
 
-// arrivalPatience is how long a host that connects waits for it. What does not succeed by then the first call of a tool does.
+// arrivalPatience is how long a host that connects waits for the arrival. If it takes longer, the first call of a tool tries
+// again.
 const arrivalPatience = 2 * time.Second
 
 // greet is a middleware that lets the agent arrive with its host's first request, be that to initialize or, in newer versions

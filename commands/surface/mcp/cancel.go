@@ -10,19 +10,21 @@ import (
 	"sync"
 )
 
-// underway are the requests of one endpoint that are being answered. A client calls one off with a notification, which
-// comes as a request of its own, and keeps the first one open: nobody reads the answer, and only who knows of both can
-// tell. Source: Model Context Protocol 2025-11-25, "Cancellation". It is safe for concurrent use.
+// underway keeps track of the HTTP requests that one endpoint is answering, so that a client can cancel one. It does so by a
+// notification, which is another HTTP request, and may leave the connection of the first one open: then nothing but this
+// notification tells that nobody will read the answer. Source: Model Context Protocol 2025-11-25, "Cancellation". It is safe for concurrent use.
 type underway struct {
 	mu    sync.Mutex
 	calls map[callID][]*context.CancelFunc
 }
 
-// callID tells one client's request from another's. Clients that share a token number their requests alike, so that one
-// of them may call off the other's, too: that one then has an error and has taken nothing.
+// callID identifies a request: its Authorization header, the query of its URL, and its id in JSON-RPC. Two clients with the same
+// token may use the same ids. Then one of them cancels the request of the other, too, which fails without having taken a
+// message.
 type callID struct{ token, query, id string }
 
-// enter notes a request until exit is called; leave ends its answering. A notification that calls others off does so.
+// enter takes note of a request until exit is called. leave is what cancels it. If the request is itself the notification that
+// cancels others, enter cancels them.
 func (u *underway) enter(r *http.Request, leave context.CancelFunc) (exit func()) {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))

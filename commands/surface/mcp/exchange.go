@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// exchange is what the tools' calls share that come over one connection or request: who asks, whether they are still
-// there, and what is to be undone for an answer that does not reach them. It is safe for concurrent use.
+// exchange is what the calls of tools have in common that come over one connection, or in one HTTP request: who asks, whether
+// they are still there, and how to undo what an answer marked as read if it does not reach them. It is safe for concurrent use.
 type exchange struct {
 	caller  commands.Caller
 	gone    context.Context                              // ends when whoever asks goes away
@@ -22,9 +22,9 @@ type exchange struct {
 
 	running sync.WaitGroup
 	mu      sync.Mutex
-	ended   bool
-	last    int
-	undo    map[int]func() // by number of the answer
+	ended   bool           // no more calls are taken
+	last    int            // the number given last
+	undo    map[int]func() // by the number that undoable gave the answer; settle removes them
 }
 
 type exchangeKey struct{}
@@ -33,7 +33,8 @@ func withExchange(ctx context.Context, x *exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// exchangeOf returns the exchange of a call. There is one for every call: without one nobody is known, and may do nothing.
+// exchangeOf returns the exchange that a call belongs to. Every call has one; should it be missing, the caller is nobody, who may
+// do nothing.
 func exchangeOf(ctx context.Context) *exchange {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		return x
@@ -62,7 +63,8 @@ func (x *exchange) begin(ctx context.Context) (_ context.Context, done func(), e
 // callKey stands in the _meta of an answer that can be undone, with its number.
 const callKey = "mailroom/answer"
 
-// undoable notes what to do if an answer does not reach whoever asked.
+// undoable keeps a function to call if a result does not reach whoever asked, and puts a number into the result by which settle
+// finds that function.
 func (x *exchange) undoable(result *sdk.CallToolResult, undo func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -80,7 +82,7 @@ func (x *exchange) undoable(result *sdk.CallToolResult, undo func()) {
 // answerNumbers finds the numbers of answers in what is written to a client.
 var answerNumbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"` + callKey + `":(\d+)`) })
 
-// settle notes what became of the answers in a text that was to be written.
+// settle takes note of whether the answers in a text were written, and undoes those that were not.
 func (x *exchange) settle(text []byte, written bool) {
 	for _, found := range answerNumbers().FindAllSubmatch(text, -1) {
 		number, _ := strconv.Atoi(string(found[1]))

@@ -7,14 +7,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// openCalls are the requests of one connection that were not answered yet. A call that its client calls off is not answered
-// at all. Source: Model Context Protocol 2025-11-25, "Cancellation". It is safe for concurrent use.
+// openCalls keeps track of the requests of one connection that have not been answered yet. A request that its client has
+// cancelled gets no answer at all. Source: Model Context Protocol 2025-11-25, "Cancellation". It is safe for concurrent use.
 type openCalls struct {
 	mu    sync.Mutex
-	calls map[jsonrpc.ID]bool // true: called off
+	calls map[jsonrpc.ID]bool // true: cancelled
 }
 
-// heard notes a message of the client: a request that is open from now on, or one that calls another off.
+// heard takes note of a message of the client: a request, which is open from now on, or the cancellation of one.
 func (o *openCalls) heard(m jsonrpc.Message) {
 	request, ok := m.(*jsonrpc.Request)
 	if !ok {
@@ -42,7 +42,7 @@ func (o *openCalls) heard(m jsonrpc.Message) {
 	}
 }
 
-// answer ends a request, and reports whether its client still wants the answer.
+// answer takes note that a request is about to be answered, and reports whether its client still wants that answer.
 func (o *openCalls) answer(id jsonrpc.ID) (wanted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -20,7 +20,8 @@ func rpcError(id json.RawMessage, code int, why string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, orchestrator.JSONString(why))
 }
 
-// judge says what is wrong with a message, "" if nothing is, and returns the id for an answer to it: null if it has none.
+// judge returns why a message cannot be accepted, with the code of that error, or "" if it can, and the id that an answer to it
+// has: null if the message has none that can be used.
 func judge(message []byte) (id json.RawMessage, code int, why string) {
 	id = json.RawMessage("null")
 	if !json.Valid(message) {
@@ -45,14 +46,16 @@ func judge(message []byte) (id json.RawMessage, code int, why string) {
 	return id, 0, ""
 }
 
-// spokenRefusals is a writer that turns what the SDK says in plain text of a request with an id into an answer of JSON-RPC.
+// spokenRefusals is a writer of the answer to one request. Where the SDK refuses the request in plain text, it writes an error of
+// JSON-RPC with the request's id instead.
 type spokenRefusals struct {
 	http.ResponseWriter
 	id    json.RawMessage
-	plain bool
+	plain bool // a refusal in plain text has begun; Write will get its text
 }
 
-// answerRefusals is a writer that does so for a request, whose body stays to be read; nil if it has been answered already.
+// answerRefusals refuses a request that is no message of JSON-RPC, and returns nil then. Otherwise it returns the writer for the
+// answer, and the body can still be read.
 func answerRefusals(rw http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))

@@ -24,11 +24,11 @@ const progressEvery = 5 * time.Second
 
 // Server offers commands as tools. It is safe for concurrent use.
 type Server struct {
-	env      commands.Env // its caller is that of each call
+	env      commands.Env // for each call with the caller of that call
 	version  string
-	patience time.Duration
-	every    time.Duration
-	arrival  *arrival // of the one agent that is served, on standard input and output; nil over HTTP, where many are
+	patience time.Duration // how long a call may wait
+	every    time.Duration // between two reports of progress
+	arrival  *arrival      // of the one agent that is served, on standard input and output; nil over HTTP, where many are
 }
 
 // NewServer returns a server of the catalogue's commands. Serve and Handlers say to whom.
@@ -36,7 +36,8 @@ func NewServer(env commands.Env, version string) *Server {
 	return &Server{env: env, version: version, patience: patience, every: progressEvery}
 }
 
-// offering makes what answers clients with the right: the tools of surface.NewOffer, and what can be read.
+// offering makes the SDK's server for clients that are administrators, or for those that are not: with the tools that
+// surface.NewOffer lists for them, and the resources.
 func (s *Server) offering(admin bool, vocabularies ...string) *sdk.Server {
 	options := &sdk.ServerOptions{
 		Instructions: instructions(vocabularies),
@@ -138,7 +139,7 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 	}
 }
 
-// ready is asked before anything that needs the database.
+// ready is called before anything that needs the database. On standard input and output it registers the agent.
 func (s *Server) ready(ctx context.Context) error {
 	if s.arrival == nil {
 		return nil

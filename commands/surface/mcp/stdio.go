@@ -59,7 +59,7 @@ type watchedConnection struct {
 	sdk.Connection
 	t        *watchedTransport
 	open     openCalls
-	answered chan struct{} // a hint that one was
+	answered chan struct{} // gets something, unless it is full, when a request was answered
 }
 
 // lastWords is how long calls under way may go on when standard input has ended: whoever pipes some requests in still reads
@@ -77,7 +77,7 @@ func (c *watchedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, err
 }
 
-// finish waits for the answers to what was asked.
+// finish waits until all requests are answered, for lastWords at most.
 func (c *watchedConnection) finish(ctx context.Context) {
 	patience := time.NewTimer(lastWords)
 	defer patience.Stop()

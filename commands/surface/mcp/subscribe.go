@@ -15,18 +15,19 @@ import (
 // inboxURI is what the address of every inbox begins with.
 const inboxURI = "mailroom://inbox/"
 
-// subscriptions are the inboxes of whose arrivals one client wants to hear. They need a session that lasts, as on standard
-// input and output; over HTTP each request stands alone here, and nobody could be told. It is safe for concurrent use.
+// subscriptions are those of one client to inboxes: it is told when a message arrives in one of them. That takes a session that
+// lasts, as there is on standard input and output. Over HTTP each request stands alone, so that there is nobody to tell. It is
+// safe for concurrent use.
 type subscriptions struct {
 	env   commands.Env
 	ready func(context.Context) error
-	tell  func(uri string)
+	tell  func(uri string) // that something arrived
 
 	mu   sync.Mutex
-	ends map[string]func() // by URI
+	ends map[string]func() // by URI: ends a subscription and waits for its end
 }
 
-// subscribe begins to tell of what arrives, until unsubscribe or the end of the session.
+// subscribe begins to tell the client of arrivals in an inbox, until unsubscribe or the end of the session.
 func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	uri := req.Params.URI
 	if !strings.HasPrefix(uri, inboxURI) {

@@ -20,8 +20,8 @@ type paired struct {
 	State       string `json:"state"`
 }
 
-// pairing serves whoever has a code. Only those who have none count against the rate that all of them share, so that
-// nobody keeps the owner out: what a code can be guessed by is bounded by its tries.
+// pairing serves whoever has a pairing code. Only failed attempts count against the rate, which all callers share, so that nobody
+// can keep the owner out. How often a code can be guessed at is bounded by the code's own count of tries.
 func (p *Phone) pairing(rw http.ResponseWriter, r *http.Request) {
 	if !listener.ReadAll(rw, r, maxBody) {
 		return

@@ -57,7 +57,7 @@ func Listen(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) 
 	return p, err
 }
 
-// open is Listen without the answers.
+// open does what Listen does, but does not begin to answer.
 func open(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) (*Phone, error) {
 	if o.Bounds == (listener.Bounds{}) {
 		o.Bounds = listener.Usual
@@ -104,8 +104,8 @@ var contentSecurityPolicy = strings.Join([]string{
 	"trusted-types mailroom",
 }, "; ")
 
-// guard gives every answer its headers, and refuses requests that no phone sends: under a name of somewhere else, as from a
-// page whose name was rebound to this address, and changes that a page of another origin asks for.
+// guard gives every answer its headers, and refuses requests that no phone sends: for another host, as from a page whose own name
+// was made to resolve to this address (DNS rebinding), and changes that a page of another origin asks for.
 func (p *Phone) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		defer p.recovered(rw)

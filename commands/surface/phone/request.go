@@ -19,13 +19,14 @@ import (
 // act is what a device asks for. Its result becomes the JSON of the answer.
 type act func(r *http.Request, d questions.Device) (any, error)
 
-// waiting serves devices that show a valid token, also those that wait for their approval. command names the span of what
-// changes something, "" is a look.
+// waiting returns a handler for devices that show a valid token, also for those that wait for their approval. command is the name
+// of the span that is recorded; "" records none, which is for what changes nothing.
 func (p *Phone) waiting(command string, do act) http.Handler { return p.known(true, command, do) }
 
-// active serves devices that are approved.
+// active returns a handler like waiting, but only for devices that were approved.
 func (p *Phone) active(command string, do act) http.Handler { return p.known(false, command, do) }
 
+// known is the handler behind waiting and active: it finds out which device asks, and bounds how much it asks at once.
 func (p *Phone) known(waitingToo bool, command string, do act) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		d, err := p.authenticate(rw, r)
@@ -53,8 +54,8 @@ func (p *Phone) known(waitingToo bool, command string, do act) http.Handler {
 	})
 }
 
-// authenticate finds out which device asks. One that the table calls active, and that nobody approved on this machine with
-// the key that it has there, waits as others do. On an error it has answered.
+// authenticate finds out which device asks. A device counts as approved only if somebody did so on this machine, for the key that
+// it has now: what the table says is not enough, since other programs may write it. On an error it has answered the request.
 func (p *Phone) authenticate(rw http.ResponseWriter, r *http.Request) (d questions.Device, err error) {
 	secret, err := listener.BearerOf(r, "Pair this device again: `mailroom signal pair` prints a code")
 	if err == nil {
@@ -102,8 +103,8 @@ func (p *Phone) reply(rw http.ResponseWriter, r *http.Request, result any, err e
 	listener.WriteJSON(rw, http.StatusOK, body)
 }
 
-// traced runs what changes something within a span. Without known, which says that the caller has shown who they are, a
-// failure leaves no span unless something was changed: strangers could fill the disk.
+// traced runs do within a span. known says that the caller has shown who they are. For others a failure leaves no span unless
+// something was changed, since strangers could fill the disk with them.
 func (p *Phone) traced(r *http.Request, command, caller string, known bool, do func(*http.Request) (any, error)) (any, error) {
 	ctx, span := tracing.Start(r.Context(), command)
 	span.Kind, span.Caller = tracing.Server, caller
@@ -117,7 +118,7 @@ func (p *Phone) traced(r *http.Request, command, caller string, known bool, do f
 	return result, err
 }
 
-// fail answers with an error. One that says what is wrong with this machine is for its log only.
+// fail answers with an error. What is wrong with the daemon's machine goes to its log, and not to the phone.
 func (p *Phone) fail(rw http.ResponseWriter, r *http.Request, err error) {
 	switch code := orchestrator.CodeOf(err); code {
 	case orchestrator.Internal, orchestrator.Unavailable, orchestrator.Busy:

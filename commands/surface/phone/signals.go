@@ -48,7 +48,7 @@ func alertItem(a questions.Alert) item {
 	return i
 }
 
-// signals are what is open for a device.
+// signals returns the open questions and the alerts for a device.
 func (p *Phone) signals(r *http.Request, d questions.Device) (any, error) {
 	questions, alerts, err := questions.SignalsFor(r.Context(), p.ledger, d)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *Phone) signals(r *http.Request, d questions.Device) (any, error) {
 	return list, nil
 }
 
-// signal is one of them, also a question that has ended.
+// signal returns one question or alert, even if the question has ended.
 func (p *Phone) signal(r *http.Request, d questions.Device) (any, error) {
 	if !strings.HasPrefix(r.PathValue("id"), "q-") {
 		a, err := questions.GetAlert(r.Context(), p.ledger, r.PathValue("id"))
@@ -93,7 +93,7 @@ type reply struct {
 	Text       *string `json:"text,omitempty"`
 }
 
-// answered is what a device is told whose answer counts.
+// answered is the result for a device whose answer was taken.
 var answered = map[string]questions.Status{"status": questions.Answered}
 
 // answer answers a question. What is sealed is stored as it came: only the asker can read it. A device that was not told

@@ -17,8 +17,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// guard refuses what no honest client sends: a Host or an Origin of somewhere else, as a page in a browser does whose name
-// was rebound to this address, and a path that leads astray.
+// guard refuses what no honest client sends: a Host or an Origin that is not this daemon, as a page in a browser sends whose own
+// name was made to resolve to this address (DNS rebinding), and a path that is not in its shortest form.
 func (w *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch {
@@ -71,7 +71,7 @@ func sameOrigin(r *http.Request) bool {
 	return len(origins) == 1 && err == nil && strings.EqualFold(origin.Host, r.Host)
 }
 
-// local serves whoever is on this machine, and elsewhere whoever shows a token.
+// local serves requests from this machine without a token, and all others only with a valid one.
 func (w *Server) local(next http.Handler) http.Handler {
 	withToken := w.authenticated(next)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -90,17 +90,18 @@ var proxyHeaders = []string{
 	"X-Real-IP", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "Fly-Client-IP",
 }
 
-// handedOn reports whether a request came through a proxy: it is then somebody else's, though it comes from this machine. That
-// such a header is there decides, whatever it says, since who asks may have written it.
+// handedOn reports whether a request came through a proxy. Such a request is a stranger's, even if the proxy is on this machine.
+// It is enough that one of the headers is there; what it says may have been written by the stranger.
 func handedOn(r *http.Request) bool {
 	return slices.ContainsFunc(proxyHeaders, func(name string) bool { return len(r.Header.Values(name)) > 0 })
 }
 
-// asker is who sent a request, and the token that says so.
+// asker is who sent a request, as its token says.
 type asker struct {
 	commands.Caller
-	ledger        *ledger.Ledger
-	secret, token string // and the token's id
+	ledger *ledger.Ledger
+	secret string // the token, as the request showed it
+	token  string // its id
 }
 
 type askerKey struct{}
@@ -119,8 +120,8 @@ func (a asker) stillValid(ctx context.Context) error {
 	return err
 }
 
-// MayHave refuses an answer with messages to whoever asked with a token that is not valid any more: they may have waited for
-// long. ctx is that of a request that showed a token.
+// MayHave returns an error if an answer holds messages and the token of its request is not valid any more: whoever asked may have
+// waited for a long time, and the token may have been revoked meanwhile. ctx is that of the request.
 func MayHave(ctx context.Context, answer commands.Answer) error {
 	if _, ok := answer.Result.(commands.Unwritten); !ok {
 		return nil

@@ -13,7 +13,8 @@ import (
 
 type peerKey struct{}
 
-// withPeer keeps a connection with what comes over it. It has the shape of http.Server.ConnContext.
+// withPeer puts a connection into the context of the requests that come over it, for hungUp. It is a function for
+// http.Server.ConnContext.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -49,12 +50,12 @@ func Gone(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// whileThere returns a context that ends, too, when whoever sent the request hangs up, for which it looks every so often.
-// Call stop at its end.
+// whileThere returns a context that also ends when whoever sent the request hangs up. It looks whether they did every so often,
+// until stop is called.
 func whileThere(parent context.Context, every time.Duration) (ctx context.Context, stop func()) {
 	ctx, leave := context.WithCancel(parent)
 	var look *time.Timer
-	set := make(chan struct{}) // look is
+	set := make(chan struct{}) // closed once look is set
 	look = time.AfterFunc(every, func() {
 		<-set
 		switch {

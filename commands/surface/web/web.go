@@ -41,7 +41,7 @@ type Options struct {
 	Local     map[string]http.Handler // for whoever is on this machine, and elsewhere for whoever shows a token
 	WithToken map[string]http.Handler // for whoever shows a token
 
-	bounds bounds // left out: usualBounds
+	bounds bounds // the zero value stands for usualBounds
 }
 
 // Server is what serves the endpoints.
