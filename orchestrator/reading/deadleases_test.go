@@ -1,7 +1,6 @@
 package reading_test
 
 import (
-	"bufio"
 	"fmt"
 	"testing"
 	"time"
@@ -14,7 +13,7 @@ import (
 )
 
 // helpLive lives until it is killed.
-func helpLive(_ string, in *bufio.Scanner) { in.Scan() }
+func helpLive(*testing.T, []string) { helper.In.Scan() }
 
 // A router looks once a second for leases of dead processes, and at once when the clock was set back.
 func TestDeadAreLookedForOnceASecond(t *testing.T) {
@@ -22,7 +21,7 @@ func TestDeadAreLookedForOnceASecond(t *testing.T) {
 	f := enginetest.New(t, "a", "b")
 	step := func(after time.Duration, looks bool) {
 		t.Helper()
-		id, reader := f.Send("a", "b"), helper.Start(t, "live", "")
+		id, reader := f.Send("a", "b"), helper.Start(t, "live")
 		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{
 			Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, PID: reader.ID()},
 		})

@@ -1,7 +1,6 @@
 package reading_test
 
 import (
-	"bufio"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/helper"
@@ -9,5 +8,5 @@ import (
 
 // TestHelperProcess is what another process does for a test.
 func TestHelperProcess(t *testing.T) {
-	helper.Run(map[string]func(path string, in *bufio.Scanner){"wait": helpWait, "live": helpLive})
+	helper.Run(t, map[string]helper.Function{"wait": helpWait, "live": helpLive})
 }

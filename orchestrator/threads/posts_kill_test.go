@@ -1,7 +1,6 @@
 package threads_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,25 +16,23 @@ import (
 
 // TestHelperProcess is what another process does for a test.
 func TestHelperProcess(t *testing.T) {
-	helper.Run(map[string]func(path string, in *bufio.Scanner){"post": helpPost})
+	helper.Run(t, map[string]helper.Function{"post": helpPost})
 }
 
 // helpPost posts without end in the thread that it is told, and says so after each post.
-func helpPost(path string, in *bufio.Scanner) {
-	r, err := enginetest.OpenInHelper(path)
+func helpPost(t *testing.T, args []string) {
+	r, err := enginetest.OpenInHelper(args[0])
 	if err != nil {
-		fmt.Println(err)
-		return
+		t.Fatal(err)
 	}
-	in.Scan()
+	helper.In.Scan()
 	for {
 		p, err := threads.Post(context.Background(), r.Ledger, threads.PostDraft{
-			Session: enginetest.Room, Thread: in.Text(), Sender: "a", Mentions: []string{"b", "c"},
+			Session: enginetest.Room, Thread: helper.In.Text(), Sender: "a", Mentions: []string{"b", "c"},
 			Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil },
 		})
 		if err != nil {
-			fmt.Println(err)
-			return
+			t.Fatal(err)
 		}
 		fmt.Println(p.MessageID)
 	}
@@ -56,10 +53,7 @@ func TestKilledPosterLeavesWholePosts(t *testing.T) {
 		h := helper.Start(t, "post", path)
 		h.Say(th.ID)
 		for range 3 + 5*round {
-			if !h.Out.Scan() {
-				t.Fatal("the helper ended")
-			}
-			answered[h.Out.Text()] = true
+			answered[h.Next()] = true
 		}
 		for _, id := range h.Kill() {
 			answered[id] = true

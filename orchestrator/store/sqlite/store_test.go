@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bufio"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 
 // TestHelperProcess is what another process does for a test.
 func TestHelperProcess(t *testing.T) {
-	helper.Run(map[string]func(path string, in *bufio.Scanner){
+	helper.Run(t, map[string]helper.Function{
 		"turnstile hold":  helpHold,
 		"turnstile count": helpCount,
 	})
