@@ -1,7 +1,12 @@
 // Package process tells whether a process that was noted still runs, though the system gives its number to others.
 package process
 
-import "os"
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // ID says which process is meant by a number, which the system gives to another one in the end.
 type ID struct {
@@ -11,17 +16,25 @@ type ID struct {
 }
 
 // Of returns which process has a number now. It must not have ended.
-func Of(pid int) ID { return ID{PID: pid, Born: born(pid), Space: space()} }
-
-// Host names the machine, and the container on it, in which a process has its number: elsewhere the same number is another
-// process.
-func (p ID) Host() string {
-	host, _ := os.Hostname()
-	return host + " " + p.Space
+func Of(pid int) ID {
+	_, born := look(pid)
+	return ID{PID: pid, Born: born, Space: space()}
 }
 
 // Here reports whether it is a process that we can see, and that runs still.
-func (p ID) Here() bool { return p.PID > 0 && p.Space == space() && runs(p.PID, p.Born) }
+func (p ID) Here() bool {
+	if p.PID <= 0 || p.Space != space() || errors.Is(unix.Kill(p.PID, 0), unix.ESRCH) {
+		return false
+	}
+	ended, born := look(p.PID)
+	return !ended && (p.Born == "" || born == "" || born == p.Born)
+}
 
 // Alive reports whether a process may run still: one in another container cannot be seen from here.
 func (p ID) Alive() bool { return p.Here() || p.PID > 0 && p.Space != space() }
+
+// space names the PID namespace that we live in; "" where the system has none.
+func space() string {
+	name, _ := os.Readlink("/proc/self/ns/pid")
+	return name
+}
