@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"filippo.io/age"
 
@@ -62,7 +61,7 @@ func (p *phoneOf) look() (question, alert *onScreen) {
 	if len(asked) == 1 {
 		question = p.open(asked[0].ID)
 	}
-	alerts, err := questions.Alerts(p.m.t.Context(), p.m.router.Ledger, time.Time{}, 1)
+	alerts, err := questions.Alerts(p.m.t.Context(), p.m.router.Ledger, 1)
 	if err != nil {
 		p.m.t.Fatal(err)
 	}

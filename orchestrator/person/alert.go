@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"filippo.io/age"
 
@@ -160,7 +159,7 @@ func resealKept(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	if err != nil || len(to.recipients) == 0 {
 		return err
 	}
-	alerts, err := questions.Alerts(ctx, l, time.Time{}, keptAlerts)
+	alerts, err := questions.Alerts(ctx, l, keptAlerts)
 	if err != nil {
 		return err
 	}

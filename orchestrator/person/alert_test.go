@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
@@ -61,7 +60,7 @@ func TestKeptAlertsAtOnce(t *testing.T) {
 		}
 	}
 	p := o.phone()
-	alerts, err := questions.Alerts(t.Context(), o.Ledger, time.Time{}, 2*tellers)
+	alerts, err := questions.Alerts(t.Context(), o.Ledger, 2*tellers)
 	if err != nil || len(alerts) != tellers {
 		t.Fatalf("%d alerts, %v", len(alerts), err)
 	}

@@ -21,6 +21,13 @@ func Of(pid int) ID {
 	return ID{PID: pid, Born: born, Space: space()}
 }
 
+// Host names the machine, and the container on it, in which a process has its number: elsewhere the same number is another
+// process.
+func (p ID) Host() string {
+	host, _ := os.Hostname()
+	return host + " " + p.Space
+}
+
 // Here reports whether it is a process that we can see, and that runs still.
 func (p ID) Here() bool {
 	if p.PID <= 0 || p.Space != space() || errors.Is(unix.Kill(p.PID, 0), unix.ESRCH) {

@@ -82,15 +82,9 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 		return a, 0, err
 	}
 	a = Alert{ID: d.ID, Sender: d.Sender, Encrypted: d.Encrypted, Body: d.Body, CreatedAt: t.Now}
-	traceID := ""
-	if span := tracing.FromContext(t.Ctx); span != nil {
-		traceID = span.TraceID
-		span.Set(tracing.AttrMessageID, a.ID)
-		span.Set(tracing.AttrDestination, orchestrator.User)
-	}
 	_, err = t.Exec(`INSERT INTO signal_alerts (alert_id, sender, encrypted, body, priority, session_id, message_id, created_at, sealed_at, trace_id, span_id)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)`,
-		a.ID, a.Sender, a.Encrypted, a.Body, d.Priority, d.SessionID, d.MessageID, a.CreatedAt, traceID, t.SpanID)
+		a.ID, a.Sender, a.Encrypted, a.Body, d.Priority, d.SessionID, d.MessageID, a.CreatedAt, traceOf(t, a.ID), t.SpanID)
 	if err != nil {
 		return a, 0, err
 	}
@@ -135,14 +129,10 @@ func alertBy(c *store.Conn, where, arg string) (a Alert, found bool, err error) 
 	return store.First(c, scanAlert, `SELECT `+alertColumns+` FROM signal_alerts WHERE `+where, arg)
 }
 
-// Alerts returns the alerts since a time, newest first, at most limit of them. The zero time means all.
-func Alerts(ctx context.Context, l *ledger.Ledger, since time.Time, limit int) (list []Alert, err error) {
-	from := ""
-	if !since.IsZero() {
-		from = orchestrator.Stamp(since)
-	}
+// Alerts returns the newest alerts, newest first, at most limit of them.
+func Alerts(ctx context.Context, l *ledger.Ledger, limit int) (list []Alert, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
-		list, err = alerts(c, limit, `created_at >= ?2 ORDER BY created_at DESC`, from)
+		list, err = alerts(c, limit, `created_at >= ?2 ORDER BY created_at DESC`, "")
 		return err
 	})
 	return list, err

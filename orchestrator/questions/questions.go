@@ -149,16 +149,10 @@ func askUser(t *ledger.Tx, d *Draft) (q Question, pushed int, err error) {
 		SessionID: d.SessionID, ThreadID: d.ThreadID, InReplyTo: d.InReplyTo, ProjectID: d.ProjectID, MessageID: d.MessageID,
 		CreatedAt: t.Now, ExpiresAt: orchestrator.Stamp(t.Clock.Add(d.TTL)),
 	}
-	traceID := ""
-	if span := tracing.FromContext(t.Ctx); span != nil {
-		traceID = span.TraceID
-		span.Set(tracing.AttrMessageID, q.ID)
-		span.Set(tracing.AttrDestination, orchestrator.User)
-	}
 	_, err = t.Exec(`INSERT INTO signal_questions (`+questionColumns+`, trace_id, span_id)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', '', '', '', ?, ?)`,
 		q.ID, q.Asker, string(q.Status), q.Encrypted, q.Body, q.Priority, q.SessionID, q.ThreadID, q.InReplyTo, q.ProjectID,
-		q.MessageID, q.CreatedAt, q.ExpiresAt, traceID, t.SpanID)
+		q.MessageID, q.CreatedAt, q.ExpiresAt, traceOf(t, q.ID), t.SpanID)
 	if err != nil {
 		return q, 0, err
 	}
@@ -181,6 +175,17 @@ func checkAsker(t *ledger.Tx, conf *ledger.Config, d *Draft) error {
 		return err
 	}
 	return orchestrator.Errorf(orchestrator.UnknownSender, "the agent %s that sent %s was removed; the one that has the name now is another", d.Asker, d.MessageID)
+}
+
+// traceOf returns the id of the trace in which a question or an alert is made, and names it in the span.
+func traceOf(t *ledger.Tx, id string) string {
+	span := tracing.FromContext(t.Ctx)
+	if span == nil {
+		return ""
+	}
+	span.Set(tracing.AttrMessageID, id)
+	span.Set(tracing.AttrDestination, orchestrator.User)
+	return span.TraceID
 }
 
 // noteSignal writes what happened to a question or an alert into the trace, under its id.

@@ -327,7 +327,7 @@ func TestQuestionsAreCleared(t *testing.T) {
 	if q, err := questions.Get(t.Context(), f.Ledger, open.ID); err != nil || q.Status != questions.Pending {
 		t.Errorf("%+v, %v", q, err)
 	}
-	if list, err := questions.Alerts(t.Context(), f.Ledger, time.Time{}, 10); err != nil || len(list) != 0 {
+	if list, err := questions.Alerts(t.Context(), f.Ledger, 10); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -210,7 +210,7 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 	must("bridge problems", err)
 	_, err = questions.Devices(ctx, o.Ledger)
 	must("devices", err)
-	_, err = questions.Alerts(ctx, o.Ledger, time.Time{}, 100)
+	_, err = questions.Alerts(ctx, o.Ledger, 100)
 	must("alerts", err)
 	_, err = questions.Unreturned(ctx, o.Ledger, "")
 	must("unreturned answers", err)
