@@ -22,7 +22,7 @@ import (
 // and tests know.
 var engine = []string{
 	"orchestrator", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/ledger", "orchestrator/messages", "orchestrator/nearest",
-	"orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/retention",
+	"orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
 	"orchestrator/schedules", "orchestrator/store", "tracing", "orchestrator/RECORD",
 }
 
@@ -68,6 +68,7 @@ var mayImport = map[string][]string{
 	"orchestrator/RECORD":    rows,
 	"orchestrator/questions": and(rows, "orchestrator/teams"),
 
+	"orchestrator/removal":        and(rows, "orchestrator/adoption", "orchestrator/delivery"),
 	"orchestrator/retention":      and(rows, "orchestrator/delivery"),
 	"orchestrator/overview":       and(rows, "orchestrator/adoption", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/questions", "orchestrator/schedules", "orchestrator/sessions"),
 	"orchestrator/bridge":         and(rows, "orchestrator/bridge/letters", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/letter"),
@@ -111,7 +112,7 @@ var mayImport = map[string][]string{
 // mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.
 var mayReach = map[string][]string{
 	"github.com/mattn/go-sqlite3": {"orchestrator/store/sqlite"},
-	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
+	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
 		"orchestrator/transport", "commands/surface/listener", "commands/surface/web"},
 }
 

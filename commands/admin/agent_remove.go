@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/sessions"
 )
 
@@ -34,7 +34,7 @@ func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (Ag
 	if agent.Run != nil && agent.Run.State == sessions.Running {
 		r.SessionPID = agent.Run.PID
 	}
-	r.DeadLetters, err = delivery.RemoveAgent(ctx, env.Ledger, delivery.Removal{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
+	r.DeadLetters, err = removal.Remove(ctx, env.Ledger, removal.Request{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
 	return r, err
 }
 

@@ -184,9 +184,9 @@ func message(sender, recipient, kind, payload string) map[string]any {
 
 // delivery is what the demo reads in an answer of deliver_all.
 type delivered struct {
-	Delivered int                          `json:"messages_delivered"`
-	Summary   []delivery.RecipientDelivery `json:"delivery_summary"`
-	Errors    []delivery.FailedAttempt     `json:"errors"`
+	Delivered int                      `json:"messages_delivered"`
+	Summary   []delivery.Count         `json:"delivery_summary"`
+	Errors    []delivery.FailedAttempt `json:"errors"`
 }
 
 // mail is what the demo reads in an answer of poll or wait.

@@ -20,14 +20,14 @@ type DeliverAllParams struct {
 
 // DeliverAllResult is document 004's answer. Errors are the attempts of this run that failed.
 type DeliverAllResult struct {
-	Delivered int                          `json:"messages_delivered"`
-	Failed    int                          `json:"messages_failed"`
-	PutOff    int                          `json:"messages_put_off,omitempty"`    // the recipient asked to be tried later
-	Disabled  []string                     `json:"transports_disabled,omitempty"` // of these agents: their addresses are gone
-	Untrusted string                       `json:"untrusted,omitempty"`           // why nothing leaves the database
-	Summary   []delivery.RecipientDelivery `json:"delivery_summary"`
-	Errors    []AttemptError               `json:"errors,omitempty"`
-	Timestamp string                       `json:"timestamp"`
+	Delivered int              `json:"messages_delivered"`
+	Failed    int              `json:"messages_failed"`
+	PutOff    int              `json:"messages_put_off,omitempty"`    // the recipient asked to be tried later
+	Disabled  []string         `json:"transports_disabled,omitempty"` // of these agents: their addresses are gone
+	Untrusted string           `json:"untrusted,omitempty"`           // why nothing leaves the database
+	Summary   []delivery.Count `json:"delivery_summary"`
+	Errors    []AttemptError   `json:"errors,omitempty"`
+	Timestamp string           `json:"timestamp"`
 }
 
 // AttemptError is document 004's error object for one failed attempt.

@@ -15,6 +15,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/teams"
 )
 
@@ -321,7 +322,7 @@ func TestSilenceOfARemovedAgent(t *testing.T) {
 	f := enginetest.New(t)
 	addLimited(f, "a")
 	f.Send("a", "pm")
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "a", Force: true}); err != nil {
+	if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "a", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	f.Clock.Advance(2 * limit)

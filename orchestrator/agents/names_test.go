@@ -16,6 +16,7 @@ import (
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/corpus"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 )
@@ -92,7 +93,7 @@ func (d *nameDesk) check(t *testing.T, name string) (malformed bool) {
 	if err != nil || views != 1 || !created {
 		t.Errorf("%q: created %t, %d views, %v", name, created, views, err)
 	}
-	if _, err := delivery.RemoveAgent(t.Context(), d.Ledger, delivery.Removal{Name: name}); err != nil {
+	if _, err := removal.Remove(t.Context(), d.Ledger, removal.Request{Name: name}); err != nil {
 		t.Errorf("%q: %v", name, err)
 	}
 	return false
@@ -109,8 +110,8 @@ func TestNamesFoldInASCII(t *testing.T) {
 		if _, err := agents.Get(t.Context(), f.Ledger, name); orchestrator.CodeOf(err) != orchestrator.NotFound {
 			t.Errorf("Agent %q: %v", name, err)
 		}
-		if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: name}); orchestrator.CodeOf(err) != orchestrator.NotFound {
-			t.Errorf("RemoveAgent of %q: %v", name, err)
+		if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: name}); orchestrator.CodeOf(err) != orchestrator.NotFound {
+			t.Errorf("Remove of %q: %v", name, err)
 		}
 	}
 	if a, err := agents.Get(t.Context(), f.Ledger, "KELVIN"); err != nil || a.Name != "kelvin" {

@@ -17,6 +17,7 @@ import (
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/threads"
 )
@@ -24,7 +25,7 @@ import (
 // remove removes an agent, whatever mail it has, and returns how many messages that gave up.
 func remove(f *enginetest.Fixture, name string) int {
 	f.T.Helper()
-	failed, err := delivery.RemoveAgent(f.T.Context(), f.Ledger, delivery.Removal{Name: name, Force: true, By: "a"})
+	failed, err := removal.Remove(f.T.Context(), f.Ledger, removal.Request{Name: name, Force: true, By: "a"})
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient) VALUES ('by-hand', 'c', ' B')`)
 	f.SQL(`INSERT INTO b_inbox (message_id, payload) VALUES ('no-message', '1')`)
 
-	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
+	_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})
 	want.Code(t, err, orchestrator.Conflict)
 	if !strings.Contains(err.Error(), "2 undelivered messages and 4 unread ones") {
 		t.Error(err)
@@ -114,7 +115,7 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 		if c.unread {
 			f.Send("a", "b")
 		}
-		_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
+		_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})
 		var e *orchestrator.Error
 		if !errors.As(err, &e) || e.Code != orchestrator.Conflict {
 			t.Fatalf("%+v: %v", c, err)
@@ -125,7 +126,7 @@ func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 			}
 		}
 		f.Clock.Advance(2 * time.Hour)
-		_, err = delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
+		_, err = removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})
 		if !errors.As(err, &e) || !strings.HasPrefix(e.Hint, "Deliver them and "+read+force) {
 			t.Errorf("%+v: two hours later the hint is %q", c, e.Hint)
 		}
@@ -146,7 +147,7 @@ func TestRemovedWithLentAndArchivedMail(t *testing.T) {
 	f.Deliver()
 	f.SQL(`UPDATE agent_inbox SET read_at = '2026-01-10T03:04:05.000Z' WHERE message_id = ?`, lent)
 	f.SQL(`INSERT INTO reading_lease (message_id, recipient, shown_at, until) VALUES (?, 'b', '2026-01-10T03:04:05.000Z', '2026-01-11T00:00:00.000Z')`, lent)
-	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
+	_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})
 	want.Code(t, err, orchestrator.Conflict)
 	want.Equal(t, "given up", remove(f, "b"), 2)
 	want.Equal(t, "status of the lent one", f.Message(lent).Status, orchestrator.Failed)
@@ -201,7 +202,7 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
 	_, err = agents.Get(ctx, f.Ledger, "b")
 	wantRemoved(t, err, orchestrator.NotFound)
-	_, err = delivery.RemoveAgent(ctx, f.Ledger, delivery.Removal{Name: "b"})
+	_, err = removal.Remove(ctx, f.Ledger, removal.Request{Name: "b"})
 	wantRemoved(t, err, orchestrator.NotFound)
 	_, _, err = agents.IssueToken(ctx, f.Ledger, "b", false, 0)
 	wantRemoved(t, err, orchestrator.Conflict)

@@ -12,6 +12,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/removal"
 )
 
 // A token is known until it expires, is revoked, or its agent is removed, each at once and in every process; and never by
@@ -65,7 +66,7 @@ func TestTokens(t *testing.T) {
 	if n, err := agents.RevokeTokens(t.Context(), other.Ledger, "a"); err != nil || n != 0 {
 		t.Errorf("revoked %d twice, %v", n, err)
 	}
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"}); err != nil {
+	if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	refused("of an agent that was removed", kept)

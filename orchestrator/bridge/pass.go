@@ -32,7 +32,7 @@ type sight struct {
 type pass struct {
 	*watch
 	root   *os.Root
-	bin    *bin // of the folder that is looked at; nil until something is removed from it
+	bin    string // of the folder that is looked at; "" until something is removed from it
 	agents map[string]*ledger.Agent
 	strict bool             // messages must go the ways of their types
 	now    func() time.Time // by the clock of the file system

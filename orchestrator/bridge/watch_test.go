@@ -17,7 +17,6 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/messages"
-	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // count runs a query that counts.
@@ -145,16 +144,16 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 			t.Parallel()
 			o := newOffice(t, "pm:", "developer:", "qa")
 			must(t, os.MkdirAll(o.path("qa"), 0o700))
-			var helpers []*helper.Process
+			var helpers []*helper
 			for range watches {
-				helpers = append(helpers, helper.Start(t, "watch", o.db, o.root))
+				helpers = append(helpers, startHelper(t, "watch", o.db, o.root))
 			}
 			for _, h := range helpers {
-				h.Until("looked")
+				h.until("looked")
 			}
 			files, sends := o.thousand()
 			for o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) < files+sends || len(o.files("qa")) > 0 {
-				helpers[0].Until("looked")
+				helpers[0].until("looked")
 			}
 			o.checkOnce()
 			want(t, "messages", o.count(`SELECT count(*) FROM agent_message`), files+sends)
@@ -167,11 +166,11 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 				}
 			}
 			for o.count(`SELECT count(*) FROM agent_message WHERE recipient <> 'qa' AND acknowledged_at = ''`) > 0 {
-				helpers[0].Until("looked")
+				helpers[0].until("looked")
 			}
 			taken, acknowledged := 0, 0
 			for _, h := range helpers {
-				c := countsOf(t, h)
+				c := h.counts()
 				taken, acknowledged = taken+c.TakenIn, acknowledged+c.Acknowledged
 			}
 			want(t, "taken in, by all", taken, files)
@@ -185,9 +184,9 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 func (o *office) thousand() (files, sends int) {
 	o.t.Helper()
 	const droppers, each = 4, 250
-	var dropping []*helper.Process
+	var dropping []*helper
 	for i := range droppers {
-		dropping = append(dropping, helper.Start(o.t, "drop", o.root, fmt.Sprint("d", i), fmt.Sprint(each), []string{"rename", "write"}[i%2],
+		dropping = append(dropping, startHelper(o.t, "drop", o.root, fmt.Sprint("d", i), fmt.Sprint(each), []string{"rename", "write"}[i%2],
 			"developer", "qa", "pm"))
 	}
 	for sends = range 200 {
@@ -201,21 +200,21 @@ func (o *office) thousand() (files, sends int) {
 		}
 	}
 	for _, d := range dropping {
-		d.Wait()
+		d.wait()
 	}
 	return droppers * each, sends + 1
 }
 
-// countsOf stops a watch, which must have found nothing to complain of, and returns its answer.
-func countsOf(t *testing.T, h *helper.Process) (c bridge.Counts) {
-	t.Helper()
-	for _, line := range h.Terminate() {
+// counts stops a watch, which must have found nothing to complain of, and returns its answer.
+func (h *helper) counts() (c bridge.Counts) {
+	h.t.Helper()
+	for _, line := range h.stop() {
 		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
-			t.Error(line)
+			h.t.Error(line)
 		}
 		if strings.HasPrefix(line, "counts ") {
 			_, err := fmt.Sscanf(line, "counts {TakenIn:%d Delivered:%d Acknowledged:%d", &c.TakenIn, &c.Delivered, &c.Acknowledged)
-			must(t, err)
+			must(h.t, err)
 		}
 	}
 	return c
@@ -252,20 +251,20 @@ func TestKilledWatches(t *testing.T) {
 	o.once()
 	must(t, os.MkdirAll(o.path("qa"), 0o700))
 	dropped, removed := 0, map[string]bool{}
-	var other *helper.Process
+	var other *helper
 	for round := range rounds {
 		if round%20 == 0 {
 			t.Logf("round %d of %d", round, rounds) // a sign of life
 		}
-		h := helper.Start(t, "watch", o.db, o.root)
+		h := startHelper(t, "watch", o.db, o.root)
 		if round%3 > 0 {
-			h.Until("looked") // otherwise it finds the files when it starts
+			h.until("looked") // otherwise it finds the files when it starts
 		}
 		if round%4 == 0 { // another one lives for four rounds
 			if other != nil {
-				other.Kill()
+				other.kill()
 			}
-			other = helper.Start(t, "watch", o.db, o.root)
+			other = startHelper(t, "watch", o.db, o.root)
 		}
 		for i := range 6 {
 			dropped++
@@ -283,13 +282,13 @@ func TestKilledWatches(t *testing.T) {
 			}
 		}
 		for range rand.IntN(8) { // one for each file that was taken in, and a few more
-			if _, ok := <-h.Lines; !ok {
+			if _, ok := <-h.events; !ok {
 				break
 			}
 		}
-		h.Kill()
+		h.kill()
 	}
-	other.Kill()
+	other.kill()
 	o.once()
 	o.once() // what the last of the killed had leased is free now
 	o.checkOnce()

@@ -18,6 +18,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/removal"
 )
 
 func TestOrderAndPriority(t *testing.T) {
@@ -388,9 +389,9 @@ func TestRemoveAgent(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	id := f.Send("a", "b")
-	_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"})
+	_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})
 	want.Code(t, err, orchestrator.Conflict)
-	failed, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b", Force: true})
+	failed, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b", Force: true})
 	if err != nil || failed != 1 {
 		t.Fatal(failed, err)
 	}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"mailroom/orchestrator/ledger"
@@ -33,15 +34,10 @@ func (e *Engine) endDeadLeases(ctx context.Context) error {
 	if _, err := messages.EndDeadReaders(ctx, e.Ledger, ""); err != nil {
 		return err
 	}
-	var dead []string
-	err := e.Read(ctx, func(c *store.Conn) error {
-		return c.Query(`SELECT DISTINCT lease_token FROM agent_message WHERE `+ledger.Leased, func(row store.Row) error {
-			if token := row.Text(0); e.Store.Gone(token) {
-				dead = append(dead, token)
-			}
-			return nil
-		})
+	tokens, err := ledger.Ask(ctx, e.Ledger, func(c *store.Conn) ([]string, error) {
+		return c.Texts(`SELECT DISTINCT lease_token FROM agent_message WHERE ` + ledger.Leased)
 	})
+	dead := slices.DeleteFunc(tokens, func(token string) bool { return !e.Store.Gone(token) })
 	if err != nil || len(dead) == 0 {
 		return err
 	}

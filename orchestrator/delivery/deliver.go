@@ -3,8 +3,8 @@ package delivery
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,20 +25,19 @@ type Options struct {
 	slot orchestrator.Slot // that the worker has, of a transport which bounds its attempts
 }
 
-// Delivery counts what a delivery run did.
+// Delivery says what a delivery run did.
 type Delivery struct {
 	Delivered int
-	Failed    int // attempts that failed, not messages given up
-	Expired   int
-	PutOff    int                 // messages whose recipients asked to be tried later
-	Untrusted string              // why nothing leaves the database; "" where it does
-	Disabled  []string            // agents whose transport is disabled now, since their address is gone for good
-	Summary   []RecipientDelivery // by recipient, in order of name
-	Errors    []FailedAttempt
+	Failed    int             // attempts that failed, not messages given up
+	PutOff    int             // messages whose recipients asked to be tried later
+	Untrusted string          // why nothing leaves the database; "" where it does
+	Disabled  []string        // agents whose transport is disabled now, since their address is gone for good
+	Summary   []Count         // by recipient, in order of name
+	Errors    []FailedAttempt // at most a thousand
 }
 
-// RecipientDelivery is one recipient's part of a run.
-type RecipientDelivery struct {
+// Count is what a delivery run did for one recipient.
+type Count struct {
 	Recipient string `json:"recipient"`
 	Delivered int    `json:"delivered"`
 	Failed    int    `json:"failed"`
@@ -57,53 +56,34 @@ type FailedAttempt struct {
 // maxErrors bounds the failed attempts that a run reports one by one.
 const maxErrors = 1000
 
-// tally collects what the workers of one run did.
-type tally struct {
-	mu        sync.Mutex
-	delivered map[string]int
-	failed    map[string]int
-	errors    []FailedAttempt
-	putOff    int
-	disabled  []string
-	untrusted string
-	fault     error // of the database, not of a recipient
+// run collects what one call of DeliverAll does.
+type run struct {
+	mu     sync.Mutex
+	did    Delivery // without its sums
+	counts map[string]Count
+	fault  error // the first of the database
 
 	workers sync.WaitGroup
 	started atomic.Bool // at least one worker
 }
 
-func newTally() *tally { return &tally{delivered: map[string]int{}, failed: map[string]int{}} }
-
-func (y *tally) deliver(recipient string, n int) {
+// add counts what became of messages to one recipient.
+func (y *run) add(recipient string, s *settlement) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	if n > 0 {
-		y.delivered[recipient] += n
+	if s.delivered+len(s.failed) > 0 {
+		c := y.counts[recipient]
+		y.counts[recipient] = Count{recipient, c.Delivered + s.delivered, c.Failed + len(s.failed)}
 	}
-}
-
-func (y *tally) fail(attempts ...FailedAttempt) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	for _, a := range attempts {
-		y.failed[a.Recipient]++
-		if len(y.errors) < maxErrors {
-			y.errors = append(y.errors, a)
-		}
-	}
-}
-
-// settled counts what else became of a claim's messages.
-func (y *tally) settled(s *settlement) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	y.putOff += s.putOff
+	y.did.PutOff += s.putOff
+	y.did.Errors = append(y.did.Errors, s.failed[:min(len(s.failed), maxErrors-len(y.did.Errors))]...)
 	if s.disabled != "" {
-		y.disabled = append(y.disabled, s.disabled)
+		y.did.Disabled = append(y.did.Disabled, s.disabled)
 	}
 }
 
-func (y *tally) databaseFault(err error) {
+// fail notes a failure of the database.
+func (y *run) fail(err error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.fault == nil {
@@ -111,25 +91,20 @@ func (y *tally) databaseFault(err error) {
 	}
 }
 
-func (y *tally) delivery() Delivery {
+// result returns what was done until now, and the error of the run: err, or else the first failure of a worker.
+func (y *run) result(err error) (Delivery, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	names := map[string]bool{}
-	for name := range y.delivered {
-		names[name] = true
+	d := y.did
+	d.Summary, d.Errors, d.Disabled = []Count{}, slices.Clone(d.Errors), slices.Sorted(slices.Values(d.Disabled))
+	for _, name := range slices.Sorted(maps.Keys(y.counts)) {
+		c := y.counts[name]
+		d.Summary, d.Delivered, d.Failed = append(d.Summary, c), d.Delivered+c.Delivered, d.Failed+c.Failed
 	}
-	for name := range y.failed {
-		names[name] = true
+	if err == nil {
+		err = y.fault
 	}
-	d := Delivery{Summary: []RecipientDelivery{}, Errors: slices.Clone(y.errors), PutOff: y.putOff,
-		Disabled: slices.Sorted(slices.Values(y.disabled)), Untrusted: y.untrusted}
-	for name := range names {
-		d.Summary = append(d.Summary, RecipientDelivery{name, y.delivered[name], y.failed[name]})
-		d.Delivered += y.delivered[name]
-		d.Failed += y.failed[name]
-	}
-	slices.SortFunc(d.Summary, func(a, b RecipientDelivery) int { return strings.Compare(a.Recipient, b.Recipient) })
-	return d
+	return d, err
 }
 
 // DeliverAll delivers everything that is due: first to inboxes, exactly once, then through the other transports, each recipient
@@ -138,16 +113,18 @@ func (y *tally) delivery() Delivery {
 func (e *Engine) DeliverAll(ctx context.Context, o Options) (Delivery, error) {
 	ctx = ledger.WithIdentity(ctx, "") // what is done from here on, the engine does
 	o.Recipient = orchestrator.FoldName(o.Recipient)
-	if err := checkRecipient(ctx, e.Ledger, o.Recipient); err != nil {
-		return Delivery{}, err
+	if o.Recipient != "" { // a name that nobody has, and for which nothing waits, is a typo
+		if _, err := Poll(ctx, e.Ledger, o.Recipient, 1); err != nil {
+			return Delivery{}, err
+		}
 	}
 	if err := e.endDeadLeases(ctx); err != nil {
 		return Delivery{}, err
 	}
-	y := newTally()
+	y := &run{counts: map[string]Count{}}
 	work, untrusted, err := AnythingDue(ctx, e.Ledger)
-	if y.untrusted = untrusted; err != nil || !work {
-		return y.delivery(), err
+	if y.did.Untrusted = untrusted; err != nil || !work {
+		return y.result(err)
 	}
 	if err := TidyAll(ctx, e.Ledger); err != nil {
 		return Delivery{}, err
@@ -156,31 +133,14 @@ func (e *Engine) DeliverAll(ctx context.Context, o Options) (Delivery, error) {
 		doErrands(ctx, e.Ledger)
 	}
 	start := func(recipient string) { e.startWorker(ctx, recipient, o, y) }
-	if err := deliverInboxes(ctx, e.Ledger, o, y, start); err != nil {
-		return y.delivery(), err
+	if err := deliverInboxes(ctx, e.Ledger, o, y, start); err != nil || o.Background {
+		return y.result(err)
 	}
-	if !o.Background {
-		y.workers.Wait()
-		// What failed on the way may have sent reports to inboxes.
-		if y.started.Load() && o.Recipient == "" {
-			if err := deliverInboxes(ctx, e.Ledger, o, y, func(string) {}); err != nil {
-				return y.delivery(), err
-			}
-		}
+	y.workers.Wait()
+	if y.started.Load() && o.Recipient == "" { // what failed on the way may have sent reports to inboxes
+		err = deliverInboxes(ctx, e.Ledger, o, y, func(string) {})
 	}
-	y.mu.Lock()
-	err = y.fault
-	y.mu.Unlock()
-	return y.delivery(), err
-}
-
-// checkRecipient refuses a name that nobody has and for which nothing waits: a typo.
-func checkRecipient(ctx context.Context, l *ledger.Ledger, name string) error {
-	if name == "" {
-		return nil
-	}
-	_, err := Poll(ctx, l, name, 1)
-	return err
+	return y.result(err)
 }
 
 // AnythingDue reports whether a delivery run would have anything to do. It only reads, and takes microseconds, so that it can
@@ -289,7 +249,7 @@ func TidyAll(ctx context.Context, l *ledger.Ledger) error {
 
 // startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of this
 // process are at it already. A worker that has claimed something starts the next, if more may be claimed.
-func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, y *tally) {
+func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, y *run) {
 	allowed, seats := e.workersOf(ctx, recipient)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -316,14 +276,14 @@ func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, y
 		}()
 		if err := e.deliverTo(ctx, recipient, o, y); err != nil && !errors.Is(err, context.Canceled) {
 			e.Log.Error("delivery stopped; the next run goes on", "recipient", recipient, "error", err)
-			y.databaseFault(err)
+			y.fail(err)
 		}
 	})
 }
 
 // callHelp starts another worker for a recipient whose transport makes several attempts at a time, if there is something
 // for it.
-func (e *Engine) callHelp(ctx context.Context, recipient string, o Options, y *tally) error {
+func (e *Engine) callHelp(ctx context.Context, recipient string, o Options, y *run) error {
 	allowed, _ := e.workersOf(ctx, recipient)
 	e.mu.Lock()
 	enough := e.delivering[recipient] >= allowed

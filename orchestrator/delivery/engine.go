@@ -1,5 +1,5 @@
 // Package delivery hands messages over: it claims what is due, delivers it through transports, notes the outcome, retries, and
-// gives up in the end. It also removes agents, since that gives up their messages.
+// gives up in the end.
 package delivery
 
 import (

@@ -32,7 +32,7 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 				return "", err
 			}
 		}
-		return "", giveUp(t, m, reason, true)
+		return "", GiveUp(t, m, reason, true)
 	}
 	if asked := min(out.wait, HighestRung(&conf.Settings)); asked > wait {
 		wait, reason = asked, reason+"; its recipient asks for no other attempt within "+orchestrator.FormatDuration(asked)
@@ -54,8 +54,8 @@ func mayHaveArrived(l *ledger.Ledger, m *orchestrator.Message) bool {
 	return false
 }
 
-// giveUp makes a dead letter of a live message and tells its sender. attempted says that an attempt ends with it.
-func giveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool) error {
+// GiveUp makes a dead letter of a live message and tells its sender. attempted says that an attempt ends with it.
+func GiveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool) error {
 	if isTest(m) {
 		return testFailed(t, m, reason)
 	}
@@ -66,13 +66,13 @@ func giveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Failed, Event: tracing.Failed, Failure: reason, Attempted: attempted}); err != nil {
 		return err
 	}
-	return bounce(t, m, orchestrator.DeliveryFailed, reason, retries)
+	return Bounce(t, m, orchestrator.DeliveryFailed, reason, retries)
 }
 
-// bounce sends one error_report to the sender of a message that failed or expired. The engine's own messages never
+// Bounce sends one error_report to the sender of a message that failed or expired. The engine's own messages never
 // bounce, nor does what it says of the end of a session, which a report would start anew. A sender that nobody knows cannot
 // get one. Source: contract, "The ladder and retention".
-func bounce(t *ledger.Tx, m *orchestrator.Message, code orchestrator.Code, reason string, retries int) error {
+func Bounce(t *ledger.Tx, m *orchestrator.Message, code orchestrator.Code, reason string, retries int) error {
 	conf := t.Config()
 	sender := conf.Agents[m.Sender]
 	if sender == nil || !conf.Settings.Bounce || m.Type == orchestrator.IdleNotification && sender.StartCommand != "" {

@@ -291,5 +291,5 @@ func lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Lapsed, Event: tracing.Expired, Failure: reason}); err != nil {
 		return err
 	}
-	return bounce(t, m, orchestrator.Expired, reason, m.RetryCount)
+	return Bounce(t, m, orchestrator.Expired, reason, m.RetryCount)
 }

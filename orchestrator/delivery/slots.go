@@ -13,14 +13,10 @@ import (
 // does not. Error: ErrNoSlot, or that there cannot be one.
 func takeSlot(ctx context.Context, l *ledger.Ledger, recipient string) (orchestrator.Slot, error) {
 	conf, err := l.Configuration(ctx)
-	if err != nil {
+	if err != nil || conf.Agents[recipient] == nil {
 		return nil, err
 	}
-	agent := conf.Agents[recipient]
-	if agent == nil {
-		return nil, nil
-	}
-	return slotFor(l, agent)
+	return slotFor(l, conf.Agents[recipient])
 }
 
 // slotFor is takeSlot for an agent that is known to have the name.
@@ -46,13 +42,10 @@ func SlotsTaken(l *ledger.Ledger, agent *ledger.Agent) bool {
 // than one are of use only where a transport says how many attempts it makes at a time.
 func (e *Engine) workersOf(ctx context.Context, recipient string) (allowed int, seats chan struct{}) {
 	conf, err := e.Configuration(ctx)
-	if err != nil {
+	if err != nil || conf.Agents[recipient] == nil {
 		return 1, nil
 	}
 	agent := conf.Agents[recipient]
-	if agent == nil {
-		return 1, nil
-	}
 	scheme, _, _ := strings.Cut(agent.Deliver, ":")
 	if _, slotted := e.Transports[scheme].(orchestrator.Slotted); slotted {
 		return max(agent.Concurrency, 1), e.seats[scheme]

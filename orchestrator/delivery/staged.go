@@ -42,27 +42,26 @@ func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 	}
 }
 
+// clearStagedAt clears one address. Only if something is staged there it walks through all messages.
 func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.Staging, address string, recipients []string) error {
-	return staging.ClearStaged(l.Path(), address, recipients, func() (needed []orchestrator.Message, err error) {
-		err = l.Read(ctx, func(c *store.Conn) (err error) {
-			needed, err = store.List(c, func(row store.Row) orchestrator.Message {
+	return staging.ClearStaged(l.Path(), address, recipients, func() ([]orchestrator.Message, error) {
+		return ledger.Ask(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) {
+			return store.List(c, func(row store.Row) orchestrator.Message {
 				return orchestrator.Message{ID: row.Text(0), Recipient: row.Text(1)}
 			},
 				`SELECT message_id, recipient FROM agent_message WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`)
-			return err
 		})
-		return needed, err
 	})
 }
 
 // TargetsOfEnded returns the targets at which transports have left marks with messages that ended undelivered before cutoff.
 func TargetsOfEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (targets []string, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		return c.Query(`SELECT DISTINCT delivery_marks FROM agent_message
-			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, func(row store.Row) error {
-			targets = slices.AppendSeq(targets, maps.Keys(ledger.MarksOf((&orchestrator.Message{Marks: row.Text(0)}))))
-			return nil
-		}, cutoff)
+	marks, err := ledger.Ask(ctx, l, func(c *store.Conn) ([]string, error) {
+		return c.Texts(`SELECT DISTINCT delivery_marks FROM agent_message
+			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, cutoff)
 	})
+	for _, text := range marks {
+		targets = slices.AppendSeq(targets, maps.Keys(ledger.MarksOf(&orchestrator.Message{Marks: text})))
+	}
 	return targets, err
 }

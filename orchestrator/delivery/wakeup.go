@@ -103,13 +103,9 @@ func choreTimes(l *ledger.Ledger) (query string) {
 // NextDue returns when something of a recipient is due next, "" for all recipients: a retry, a review, the end of a lease, or
 // another look whether a reader's process still runs. The zero time means that nothing is planned.
 func NextDue(ctx context.Context, l *ledger.Ledger, recipient string) (at time.Time, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		var next string
 		if recipient == "" {
-			conf, failure := l.Config.Load(c)
-			if failure != nil {
-				return failure
-			}
 			going := goesSomewhere
 			if conf.Untrusted != "" {
 				going = staysInside

@@ -30,7 +30,7 @@ const stallGrace = 2 * time.Second
 // Where the transport bounds the attempts of its recipient, the worker has one of its slots all the while, and does
 // nothing when there is none: whoever holds it delivers, too. So it looks once more when it has given its slot back: what
 // was sent after its last claim may have found the slot taken.
-func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, y *tally) error {
+func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, y *run) error {
 	for looked := false; ; looked = true {
 		slot, err := takeSlot(ctx, e.Ledger, recipient)
 		if errors.Is(err, orchestrator.ErrNoSlot) {
@@ -55,17 +55,15 @@ func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, y *
 }
 
 // claimable looks whether a worker would find anything to claim for a recipient.
-func claimable(ctx context.Context, l *ledger.Ledger, recipient string) (found bool, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
+func claimable(ctx context.Context, l *ledger.Ledger, recipient string) (bool, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
 		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Claimable+`)`, orchestrator.Stamp(l.Now()), recipient)
-		found = n != 0
-		return err
+		return n != 0, err
 	})
-	return found, err
 }
 
 // deliverClaims delivers to one recipient until nothing is due, and returns how many claims it took.
-func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options, y *tally) (claims int, err error) {
+func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options, y *run) (claims int, err error) {
 	var held *claim
 	var outcomes []outcome
 	for ; ; claims++ {
@@ -73,9 +71,7 @@ func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options,
 		if err != nil {
 			return claims, err
 		}
-		y.deliver(recipient, report.delivered)
-		y.fail(report.failed...)
-		y.settled(&report)
+		y.add(recipient, &report)
 		if next == nil {
 			return claims, nil
 		}

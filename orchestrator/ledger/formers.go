@@ -86,6 +86,12 @@ func (conf *Config) Got(m *orchestrator.Message, agent string) bool {
 	return m.Recipient == agent && (conf.isLater(m, agent) || m.Seq != 0 && (m.EndedAt == "" || m.EndedAt > conf.Since(agent)))
 }
 
+// GotAs is the condition under which a row to an agent is the agent's own, as Got says. former and since are the parameters of a
+// statement that hold Config.Former and Config.Since of the agent.
+func GotAs(former, since string) string {
+	return `(+seq > ` + former + ` OR +ended_at = '' OR +ended_at > ` + since + `)`
+}
+
 // Owns reports whether an agent has sent or got a message.
 func (conf *Config) Owns(m *orchestrator.Message, agent string) bool {
 	return conf.Sent(m, agent) || conf.Got(m, agent)

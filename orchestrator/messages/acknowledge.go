@@ -18,7 +18,7 @@ import (
 func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf := t.Config()
-		ms, err := MustFindOwn(t.Conn, conf, id, by)
+		ms, err := FindOwn(t.Conn, conf, id, by)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []o
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		cancelled = nil
 		conf := t.Config()
-		ms, err := MustFindOwn(t.Conn, conf, id, by)
+		ms, err := FindOwn(t.Conn, conf, id, by)
 		if err != nil {
 			return err
 		}

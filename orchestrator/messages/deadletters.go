@@ -16,43 +16,35 @@ import (
 type DeadLetterFilter struct {
 	Recipient string
 	Sender    string
-	Since     string // created at or after, as stored
-	Limit     int    // at most, newest first
-	Own       bool   // only what Sender has sent itself, and not a removed agent that had its name
+	Limit     int  // at most, newest first
+	Own       bool // only what Sender has sent itself, and not a removed agent that had its name
 }
 
 // deadLetters selects what a filter names.
 const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
-	AND (?1 = '' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND (?3 = '' OR created_at >= ?3) AND +seq > ?4`
+	AND (?1 = '' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND +seq > ?3`
 
 // DeadLetters returns the messages that failed or expired, newest first, as many as the filter's limit allows. total is how
 // many the filter selects without its limit.
 func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (ms []orchestrator.Message, total int64, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		args, err := f.args(l, c)
-		if err != nil {
-			return err
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		args := f.args(conf)
 		if total, err = c.Number(`SELECT count(*)`+deadLetters, args...); err != nil {
 			return err
 		}
-		ms, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?5`, append(args, f.Limit)...)
+		ms, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?4`, append(args, f.Limit)...)
 		return err
 	})
 	return ms, total, err
 }
 
 // args are the parameters of deadLetters.
-func (f *DeadLetterFilter) args(l *ledger.Ledger, c *store.Conn) ([]any, error) {
+func (f *DeadLetterFilter) args(conf *ledger.Config) []any {
 	after := int64(math.MinInt64)
 	if f.Own {
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return nil, err
-		}
 		after = conf.Former(f.Sender)
 	}
-	return []any{f.Recipient, f.Sender, f.Since, after}, nil
+	return []any{f.Recipient, f.Sender, after}
 }
 
 // Replay sends dead letters again: they are pending, with no retries made; what was tried before stays in the trace. A TTL that
@@ -64,7 +56,7 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		replayed = nil
 		conf := t.Config()
-		ms, err := MustFindOwn(t.Conn, conf, id, by)
+		ms, err := FindOwn(t.Conn, conf, id, by)
 		if err != nil {
 			return err
 		}
@@ -94,13 +86,9 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 // before it.
 func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (replayed []orchestrator.Message, skipped int, err error) {
 	var ids []string
-	err = l.Read(ctx, func(c *store.Conn) error {
-		args, err := f.args(l, c)
-		if err != nil {
-			return err
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		ids, err = c.Texts(`SELECT message_id`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC,
-			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?5`, append(args, f.Limit)...)
+			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?4`, append(f.args(conf), f.Limit)...)
 		return err
 	})
 	if err != nil {
@@ -110,10 +98,8 @@ func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (repla
 		again, err := Replay(ctx, l, id, "")
 		switch orchestrator.CodeOf(err) {
 		case orchestrator.UnknownRecipient, orchestrator.UnknownSender, orchestrator.Conflict, orchestrator.NotFound:
-			if err != nil {
-				skipped++
-				continue
-			}
+			skipped++
+			continue
 		}
 		if err != nil {
 			return replayed, skipped, err

@@ -51,12 +51,11 @@ func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error
 }
 
 // LastEvent returns the place behind the newest event.
-func LastEvent(ctx context.Context, l *ledger.Ledger) (last Cursor, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		last.id, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`)
-		return err
+func LastEvent(ctx context.Context, l *ledger.Ledger) (Cursor, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (Cursor, error) {
+		newest, err := c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`)
+		return Cursor{newest}, err
 	})
-	return last, err
 }
 
 // Events returns what happened to messages after a place in the stream, oldest first. It looks at no more than limit events, of
@@ -64,12 +63,8 @@ func LastEvent(ctx context.Context, l *ledger.Ledger) (last Cursor, err error) {
 // that there may be events behind it already.
 func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning string, limit int) (list []MessageEvent, next Cursor, more bool, err error) {
 	seen := 0
-	err = l.Read(ctx, func(c *store.Conn) error {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		list, next, seen = nil, after, 0
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
 		return c.Query(`
 			SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.error,
 			       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id, a.thread_id, ''),

@@ -16,7 +16,15 @@ func FindIn(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	if err != nil || len(ms) > 0 && !ms[0].IsPost() {
 		return ms, err
 	}
-	ms = nil
+	if ms, err = sentTogether(c, id); err != nil || len(ms) > 0 {
+		return ms, err
+	}
+	return ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
+}
+
+// sentTogether returns the messages of one send to several agents, or a post and its copies, in the order in which they were
+// stored, archived ones too.
+func sentTogether(c *store.Conn, id string) (ms []orchestrator.Message, err error) {
 	for _, from := range []string{ledger.MessageColumns + ` FROM agent_message`, ledger.ArchivedColumns + ` FROM agent_message_archive`} {
 		found, err := ledger.Messages(c, `SELECT `+from+` WHERE multicast_id = ? ORDER BY seq`, id)
 		if err != nil {
@@ -24,38 +32,22 @@ func FindIn(c *store.Conn, id string) ([]orchestrator.Message, error) {
 		}
 		ms = append(ms, found...)
 	}
-	if len(ms) > 0 {
-		slices.SortFunc(ms, func(a, b orchestrator.Message) int { return cmp.Compare(a.Seq, b.Seq) })
-		return ms, nil
-	}
-	return ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
-}
-
-// MustFind is FindIn that fails with not_found if there are none.
-func MustFind(c *store.Conn, id string) ([]orchestrator.Message, error) {
-	ms, err := FindIn(c, id)
-	if err != nil {
-		return nil, err
-	}
-	if len(ms) == 0 {
-		return nil, NoMessage(id)
-	}
+	slices.SortFunc(ms, func(a, b orchestrator.Message) int { return cmp.Compare(a.Seq, b.Seq) })
 	return ms, nil
 }
 
-// MustFindOwn returns those messages that an id stands for which the agent by has sent or got; "" gets all. Of a send to a
-// group a member gets its own message. If there are none the error is the same not_found as for an id that does not exist,
-// since a stranger must not learn that an id is taken, or by whom.
-func MustFindOwn(c *store.Conn, conf *ledger.Config, id, by string) ([]orchestrator.Message, error) {
-	ms, err := MustFind(c, id)
-	if err != nil || by == "" {
-		return ms, err
+// FindOwn returns those messages that an id stands for which the agent by has sent or got; "" gets all. Of a send to a group a
+// member gets its own message. Error: not_found, which is the same whether the id does not exist or all its messages are of
+// others, since a stranger must not learn that an id is taken, or by whom.
+func FindOwn(c *store.Conn, conf *ledger.Config, id, by string) ([]orchestrator.Message, error) {
+	ms, err := FindIn(c, id)
+	if by != "" {
+		ms = slices.DeleteFunc(ms, func(m orchestrator.Message) bool { return !conf.Owns(&m, by) })
 	}
-	own := slices.DeleteFunc(ms, func(m orchestrator.Message) bool { return !conf.Owns(&m, by) })
-	if len(own) == 0 {
-		return nil, NoMessage(id)
+	if err == nil && len(ms) == 0 {
+		err = NoMessage(id)
 	}
-	return own, nil
+	return ms, err
 }
 
 // NoMessage returns the not_found error for the id of a message that does not exist, or that whoever asks may not see.
@@ -67,10 +59,6 @@ func NoMessage(id string) error {
 
 // Find returns the messages that an id stands for: one message, all of a send to a group, or a post and its mentions. It finds
 // archived ones, too. Error: not_found.
-func Find(ctx context.Context, l *ledger.Ledger, id string) (ms []orchestrator.Message, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		ms, err = MustFind(c, id)
-		return err
-	})
-	return ms, err
+func Find(ctx context.Context, l *ledger.Ledger, id string) ([]orchestrator.Message, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) { return FindOwn(c, nil, id, "") })
 }

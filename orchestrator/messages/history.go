@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -78,7 +77,7 @@ func (f *HistoryFilter) query() string {
 		posted = " OR +recipient = '" + orchestrator.ThreadPrefix + "' || ?1"
 	}
 	if f.Party != "" { // of a thread, which is smaller than what somebody has sent or got
-		where += " AND (+sender = ?9 AND +seq > ?10 OR +recipient = ?9 AND (+seq > ?10 OR +ended_at = '' OR +ended_at > ?11)" + posted + ")"
+		where += " AND (+sender = ?9 AND +seq > ?10 OR +recipient = ?9 AND " + ledger.GotAs("?10", "?11") + posted + ")"
 	}
 	if f.Own {
 		where += " AND +seq > ?9"
@@ -111,27 +110,20 @@ func (f *HistoryFilter) showsPosts() bool {
 
 // Copies returns, for each message that is a post, the messages by which the post reaches the agents that it mentions, in the
 // order in which they were sent. For any other message it returns none.
-func Copies(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) (copies [][]orchestrator.Message, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
+func Copies(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) ([][]orchestrator.Message, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (copies [][]orchestrator.Message, err error) {
 		copies = make([][]orchestrator.Message, len(ms))
 		for i := range ms {
 			if !ms[i].IsPost() {
 				continue
 			}
-			present, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE multicast_id = ?1 AND message_id <> ?1`, ms[i].ID)
-			if err != nil {
-				return err
+			if copies[i], err = sentTogether(c, ms[i].ID); err != nil {
+				return nil, err
 			}
-			archived, err := ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE multicast_id = ?1 AND message_id <> ?1`, ms[i].ID)
-			if err != nil {
-				return err
-			}
-			copies[i] = append(archived, present...)
-			slices.SortFunc(copies[i], func(a, b orchestrator.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+			copies[i] = slices.DeleteFunc(copies[i], func(m orchestrator.Message) bool { return m.ID == ms[i].ID })
 		}
-		return nil
+		return copies, nil
 	})
-	return copies, err
 }
 
 // boundary reads a time of a filter.
@@ -147,15 +139,14 @@ func boundary(name, text string) (string, error) {
 }
 
 // Receipts returns the receipts of each of the messages, in their order.
-func Receipts(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) (list [][]Receipt, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
+func Receipts(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) ([][]Receipt, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (list [][]Receipt, err error) {
 		list = make([][]Receipt, len(ms))
 		for i := range ms {
 			if list[i], err = ReceiptsOf(c, &ms[i]); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
+		return list, nil
 	})
-	return list, err
 }

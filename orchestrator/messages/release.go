@@ -18,7 +18,7 @@ func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrat
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		released = false
 		conf := t.Config()
-		ms, err := MustFind(t.Conn, id)
+		ms, err := FindOwn(t.Conn, conf, id, "")
 		if err != nil {
 			return err
 		}

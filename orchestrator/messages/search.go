@@ -163,11 +163,11 @@ func (from searchSource) floor() string {
 }
 
 // candidates selects the places of all that fits the filter between ?9 and ?6, newest first. Of a post that mentions several, who
-// wrote it finds the thread's own row. ?7 and ?8 tell the agent's mail from that of a removed one: see got.
+// wrote it finds the thread's own row. ?7 and ?8 tell the agent's mail from that of a removed one: see ledger.GotAs.
 func (s *Search) candidates(sources []searchSource) string {
 	fits := ` AND seq >= ?9 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
 		AND (?4 = '' OR message_type = ?4) AND (?5 = '' OR created_at >= ?5)
-		AND (+m.recipient = ?1 AND (m.seq > ?7 OR m.ended_at = '' OR m.ended_at > ?8) OR +` + ownPosts + `
+		AND (+m.recipient = ?1 AND ` + ledger.GotAs("?7", "?8") + ` OR +` + ownPosts + `
 			OR +m.sender = ?1 AND m.seq > ?7 AND (m.multicast_id IS NULL OR m.message_id = m.multicast_id
 			OR m.multicast_target NOT LIKE '` + orchestrator.ThreadPrefix + `%'))`
 	var parts []string

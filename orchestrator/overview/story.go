@@ -89,8 +89,7 @@ func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, e
 			stories = append(stories, s)
 		}
 		if gone && len(stories[0].Events) == 0 {
-			_, err := messages.MustFind(c, id)
-			return err
+			return messages.NoMessage(id)
 		}
 		return nil
 	})

@@ -285,8 +285,7 @@ func explainDeleted(c *store.Conn, id string) ([]Reason, error) {
 		return nil, err
 	}
 	if at == "" {
-		_, err := messages.MustFind(c, id)
-		return nil, err
+		return nil, messages.NoMessage(id)
 	}
 	why := Reason{
 		MessageID: id, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, Gone: true, LastError: m.Error,

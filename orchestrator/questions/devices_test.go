@@ -10,12 +10,12 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/removal"
 )
 
 func device(f *enginetest.Fixture, id string) questions.Device {
@@ -297,7 +297,7 @@ func TestDevicesAreNoAgents(t *testing.T) {
 	_, err = agents.Get(t.Context(), f.Ledger, "device:"+ids[0])
 	want.Code(t, err, orchestrator.NotFound)
 	for name, code := range map[string]orchestrator.Code{"user": orchestrator.InvalidParams, "device:" + ids[0]: orchestrator.NotFound} {
-		_, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: name, Force: true})
+		_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: name, Force: true})
 		want.Code(t, err, code)
 	}
 	if list, err := agents.List(t.Context(), f.Ledger); err != nil || len(list) != 2 {

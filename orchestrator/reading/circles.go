@@ -49,7 +49,7 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (
 	}
 	var ms []orchestrator.Message
 	err = l.Read(ctx, func(c *store.Conn) error {
-		ms, err = messages.MustFindOwn(c, conf, o.ReplyTo, waiter)
+		ms, err = messages.FindOwn(c, conf, o.ReplyTo, waiter)
 		return err
 	})
 	if err != nil {

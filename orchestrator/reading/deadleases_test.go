@@ -1,6 +1,7 @@
 package reading_test
 
 import (
+	"bufio"
 	"fmt"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 // helpLive lives until it is killed.
-func helpLive(*testing.T, []string) { helper.In.Scan() }
+func helpLive(_ string, in *bufio.Scanner) { in.Scan() }
 
 // A router looks once a second for leases of dead processes, and at once when the clock was set back.
 func TestDeadAreLookedForOnceASecond(t *testing.T) {
@@ -21,7 +22,7 @@ func TestDeadAreLookedForOnceASecond(t *testing.T) {
 	f := enginetest.New(t, "a", "b")
 	step := func(after time.Duration, looks bool) {
 		t.Helper()
-		id, reader := f.Send("a", "b"), helper.Start(t, "live")
+		id, reader := f.Send("a", "b"), helper.Start(t, "live", "")
 		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{
 			Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, PID: reader.ID()},
 		})

@@ -1,6 +1,7 @@
 package reading_test
 
 import (
+	"bufio"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/helper"
@@ -8,5 +9,5 @@ import (
 
 // TestHelperProcess is what another process does for a test.
 func TestHelperProcess(t *testing.T) {
-	helper.Run(t, map[string]helper.Function{"wait": helpWait, "live": helpLive})
+	helper.Run(map[string]func(path string, in *bufio.Scanner){"wait": helpWait, "live": helpLive})
 }

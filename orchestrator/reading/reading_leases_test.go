@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/retention"
 )
 
@@ -214,7 +214,7 @@ func TestReadingLeaseOfTheGone(t *testing.T) {
 	if _, err := f.BackupTo(t.Context(), backup, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b", Force: true}); err != nil {
+	if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	want.Rows(t, f.Rows(`SELECT recipient FROM reading_lease`), "c")

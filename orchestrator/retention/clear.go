@@ -13,7 +13,7 @@ import (
 	"mailroom/tracing"
 )
 
-// clearOneBatch is the most rows that one transaction of retention touches: senders never wait long, and the WAL stays small.
+// clearBatch is the most rows that one transaction of retention touches: senders never wait long, and the WAL stays small.
 // Source: engine.md, "Growth".
 const clearBatch = 500
 
@@ -67,14 +67,17 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	if err != nil {
 		return cleared, err
 	}
-	if err := clearAllEnded(ctx, l, cutoff, done); err != nil {
-		return cleared, err
-	}
-	if err := clearPosts(ctx, l, cutoff, done); err != nil {
+	var removed map[orchestrator.Status]int64
+	err = inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
+		n, removed, err = clearEnded(t, cutoff)
+		return n, err
+	}, func(n int64) { done(n, removed) })
+	if err != nil {
 		return cleared, err
 	}
 	archived := orchestrator.Stamp(l.Now().Add(-conf.Settings.KeepArchived))
-	if cleared.ArchiveDeleted, err = clearArchived(ctx, l, archived); err != nil {
+	err = inBatches(ctx, l, func(t *ledger.Tx) (int64, error) { return clearArchive(t, archived) }, func(n int64) { cleared.ArchiveDeleted += n })
+	if err != nil {
 		return cleared, err
 	}
 	idle := orchestrator.Stamp(l.Now().Add(-max(age, conf.Settings.KeepEnded) - orchestrator.Day)) // presence is noted to the day
@@ -93,27 +96,17 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	return cleared, nil
 }
 
-// clearAllEnded removes the rows that ended before cutoff. done is told of each batch.
-func clearAllEnded(ctx context.Context, l *ledger.Ledger, cutoff string, done func(n int64, removed map[orchestrator.Status]int64)) error {
-	var removed map[orchestrator.Status]int64
-	return inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
-		n, removed, err = clearEnded(t, cutoff)
-		return n, err
-	}, func(n int64) { done(n, removed) })
-}
+// closedPosts are the posts, as m, of threads that were closed before ?1. CROSS, since SQLite would walk all posts there are.
+const closedPosts = ` FROM threads h CROSS JOIN agent_message m ON m.thread_id = h.thread_id
+	WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = '` + orchestrator.ThreadPrefix + `' || h.thread_id
+	  AND m.status = 'delivered' AND m.ended_at = ''`
 
-func clearArchived(ctx context.Context, l *ledger.Ledger, cutoff string) (deleted int64, err error) {
-	err = inBatches(ctx, l, func(t *ledger.Tx) (int64, error) { return clearArchive(t, cutoff) }, func(n int64) { deleted += n })
-	return deleted, err
-}
-
-func countEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (n int64, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		n, err = c.Number(`SELECT (SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?1)
+// countEnded returns how many rows clearEnded will remove.
+func countEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (int64, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
+		return c.Number(`SELECT (SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?1)
 			+ (SELECT count(*)`+closedPosts+`)`, cutoff)
-		return err
 	})
-	return n, err
 }
 
 // inBatches runs step in one transaction after the other, with a pause between them, until it touches fewer rows than a
@@ -139,8 +132,14 @@ func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (i
 	}
 }
 
-// clearEnded removes one batch of rows that ended before cutoff, and counts them by status.
+// clearEnded removes one batch of rows that ended before cutoff, and counts them by status. Posts have no end of their own: they
+// end with their thread.
 func clearEnded(t *ledger.Tx, cutoff string) (n int64, removed map[orchestrator.Status]int64, err error) {
+	err = t.Run(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT m.seq`+closedPosts+` LIMIT +?2)`,
+		cutoff, clearBatch)
+	if err != nil {
+		return 0, nil, err
+	}
 	if err := t.SetBatch(); err != nil {
 		return 0, nil, err
 	}

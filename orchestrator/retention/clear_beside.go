@@ -9,40 +9,6 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// closedPosts are the posts, as m, of threads that were closed before ?1. CROSS, since SQLite would walk all posts there are.
-const closedPosts = ` FROM threads h CROSS JOIN agent_message m ON m.thread_id = h.thread_id
-	WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = '` + orchestrator.ThreadPrefix + `' || h.thread_id
-	  AND m.status = 'delivered' AND m.ended_at = ''`
-
-// clearPosts archives the posts of threads that were closed before cutoff. They are looked for without the write lock.
-func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string, done func(n int64, removed map[orchestrator.Status]int64)) error {
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		seqs, err := numbers(ctx, l, `SELECT m.seq`+closedPosts+` LIMIT +?2`, cutoff, clearBatch)
-		if err != nil || len(seqs) == 0 {
-			return err
-		}
-		var removed map[orchestrator.Status]int64
-		err = l.Write(ctx, store.In(store.Clearing), func(t *ledger.Tx) (err error) {
-			if err := t.SetBatch(seqs...); err != nil {
-				return err
-			}
-			if err := t.Run(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT seq FROM temp.batch)`); err != nil {
-				return err
-			}
-			removed, err = clearOneBatch(t)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		done(removed[orchestrator.Delivered], removed)
-		orchestrator.Pause(ctx, orchestrator.ClearPause)
-	}
-}
-
 // clearBeside deletes what is beside the messages and was over before cutoff, and returns how many rows that was.
 func clearBeside(ctx context.Context, l *ledger.Ledger, cutoff, idle string) (n int64, err error) {
 	for _, p := range l.Parts {
@@ -68,38 +34,26 @@ func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string
 		if ctx.Err() != nil {
 			return n, context.Cause(ctx)
 		}
-		rows, err := numbers(ctx, l, `SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+` ORDER BY rowid LIMIT +?3`, cutoff, last, clearBatch)
+		rows, err := ledger.Ask(ctx, l, func(c *store.Conn) ([]int64, error) {
+			return store.List(c, func(row store.Row) int64 { return row.Int(0) },
+				`SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+` ORDER BY rowid LIMIT +?3`, cutoff, last, clearBatch)
+		})
 		if err != nil || len(rows) == 0 {
 			return n, err
 		}
 		last = rows[len(rows)-1]
 		var deleted int64
-		err = l.Write(ctx, store.In(store.Clearing), func(t *ledger.Tx) error {
-			deleted = 0
-			for _, row := range rows {
-				gone, err := t.Exec(`DELETE FROM `+table+` WHERE `+over+` AND rowid = ?2`, cutoff, row)
-				if err != nil {
-					return err
-				}
-				deleted += gone
+		err = l.Write(ctx, store.In(store.Clearing), func(t *ledger.Tx) (err error) {
+			if err := t.SetBatch(rows...); err != nil {
+				return err
 			}
 			t.KeepSpan()
-			return nil
+			deleted, err = t.Exec(`DELETE FROM `+table+` WHERE `+over+` AND rowid IN (SELECT seq FROM temp.batch)`, cutoff)
+			return err
 		})
 		n += deleted
 		if err != nil {
 			return n, err
 		}
 	}
-}
-
-// numbers runs a query of one column of numbers.
-func numbers(ctx context.Context, l *ledger.Ledger, query string, args ...any) (list []int64, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		return c.Query(query, func(row store.Row) error {
-			list = append(list, row.Int(0))
-			return nil
-		}, args...)
-	})
-	return list, err
 }

@@ -8,10 +8,10 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/teams"
 )
@@ -182,7 +182,7 @@ func TestRemovingTheLastParticipantClosesAThread(t *testing.T) {
 	f := enginetest.New(t, "a", "b")
 	alone, both := f.Thread("a"), f.Thread("a", "b")
 	f.MustPost(alone.ID, "a")
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "a"}); err != nil {
+	if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	want.Rows(t, f.Rows(`SELECT thread_id, status, closed_at <> '' FROM threads ORDER BY thread_id`), alone.ID+" closed 1", both.ID+" open 0")

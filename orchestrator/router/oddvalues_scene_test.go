@@ -22,6 +22,7 @@ import (
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/schedules"
 	"mailroom/orchestrator/sessions"
@@ -152,7 +153,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.DeadWait("odd3", "odd2", o.Clock.Now().Add(time.Hour))
 	o.SQL(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES ('odd2', 'whsec_eA==', '')`)
 	o.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) VALUES ('1', '2', 'send', 'PRODUCER', '2026-01-01T00:00:00.000Z')`)
-	_, err = delivery.RemoveAgent(ctx, o.Ledger, delivery.Removal{Name: "gone"})
+	_, err = removal.Remove(ctx, o.Ledger, removal.Request{Name: "gone"})
 	o.no(err)
 }
 
@@ -295,7 +296,7 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		_, err = teams.Get(ctx, o.Ledger, s)
 		fine("a team", err)
 	}
-	_, err = delivery.RemoveAgent(ctx, o.Ledger, delivery.Removal{Name: "odd1", Force: true})
+	_, err = removal.Remove(ctx, o.Ledger, removal.Request{Name: "odd1", Force: true})
 	fine("removing an agent", err)
 	for _, id := range o.texts(`SELECT device_id FROM signal_devices WHERE name NOT LIKE 'good%' LIMIT 10`) {
 		_, err = questions.RevokeDevice(ctx, o.Ledger, id)

@@ -13,6 +13,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/teams"
 	"mailroom/tracing"
@@ -215,7 +216,7 @@ func TestASessionOfARemovedAgent(t *testing.T) {
 	f.Send("b", "a")
 	f.Deliver()
 	b := begin(f, s)
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "a", Force: true}); err != nil {
+	if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "a", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.End(t.Context(), b, sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {

@@ -236,7 +236,7 @@ func takesPart(t *ledger.Tx, q *requestOf, agent string) (bool, error) {
 	if conf.Since(agent) == "" {
 		return true, nil
 	}
-	_, err := messages.MustFindOwn(t.Conn, conf, q.messageID, agent)
+	_, err := messages.FindOwn(t.Conn, conf, q.messageID, agent)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
 		return false, nil
 	}

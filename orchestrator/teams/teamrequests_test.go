@@ -8,11 +8,11 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/teams"
 )
@@ -342,7 +342,7 @@ func TestVoidRequestsAreNotOpen(t *testing.T) {
 	_, err = f.Reply(f.Engine, orchestrator.PlanApproval, first.RequestID, true, "lead", "dev")
 	want.Code(t, err, orchestrator.Conflict)
 	f.Take("lead")
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "lead", Force: true}); err != nil {
+	if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "lead", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	want.Rows(t, statuses(), "void", "void", "void")

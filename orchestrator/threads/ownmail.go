@@ -36,7 +36,7 @@ func OwnMessage(ctx context.Context, l *ledger.Ledger, id, agent string) (view M
 		if err != nil {
 			return err
 		}
-		ms, err := messages.MustFind(c, id)
+		ms, err := messages.FindOwn(c, conf, id, "")
 		if err != nil {
 			return err
 		}

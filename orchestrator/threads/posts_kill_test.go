@@ -1,6 +1,7 @@
 package threads_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,23 +17,25 @@ import (
 
 // TestHelperProcess is what another process does for a test.
 func TestHelperProcess(t *testing.T) {
-	helper.Run(t, map[string]helper.Function{"post": helpPost})
+	helper.Run(map[string]func(path string, in *bufio.Scanner){"post": helpPost})
 }
 
 // helpPost posts without end in the thread that it is told, and says so after each post.
-func helpPost(t *testing.T, args []string) {
-	r, err := enginetest.OpenInHelper(args[0])
+func helpPost(path string, in *bufio.Scanner) {
+	r, err := enginetest.OpenInHelper(path)
 	if err != nil {
-		t.Fatal(err)
+		fmt.Println(err)
+		return
 	}
-	helper.In.Scan()
+	in.Scan()
 	for {
 		p, err := threads.Post(context.Background(), r.Ledger, threads.PostDraft{
-			Session: enginetest.Room, Thread: helper.In.Text(), Sender: "a", Mentions: []string{"b", "c"},
+			Session: enginetest.Room, Thread: in.Text(), Sender: "a", Mentions: []string{"b", "c"},
 			Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil },
 		})
 		if err != nil {
-			t.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		fmt.Println(p.MessageID)
 	}
@@ -53,7 +56,10 @@ func TestKilledPosterLeavesWholePosts(t *testing.T) {
 		h := helper.Start(t, "post", path)
 		h.Say(th.ID)
 		for range 3 + 5*round {
-			answered[h.Next()] = true
+			if !h.Out.Scan() {
+				t.Fatal("the helper ended")
+			}
+			answered[h.Out.Text()] = true
 		}
 		for _, id := range h.Kill() {
 			answered[id] = true

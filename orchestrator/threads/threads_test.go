@@ -16,6 +16,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/threads"
 )
@@ -241,7 +242,7 @@ func TestRemovedParticipants(t *testing.T) {
 		t.Errorf("added twice: %v, %v", added, err)
 	}
 	f.MustPost(th.ID, "b", "c")
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "c", Force: true}); err != nil {
+	if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "c", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	want.Equal(t, "ignored once c is forgotten", fmt.Sprint(f.MustPost(th.ID, "b", "c").Ignored), "[c]")

@@ -14,7 +14,6 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"mailroom/orchestrator/letter"
-	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/transport"
 )
 
@@ -33,7 +32,7 @@ func runReader(t *testing.T, args []string) {
 	defer watcher.Close()
 	must(t, watcher.Add(r.inbox))
 	must(t, watcher.Add(filepath.Dir(stop)))
-	helper.Say("ready")
+	say("ready")
 	for {
 		_, err := os.Stat(stop)
 		r.take()
@@ -112,10 +111,12 @@ func TestDirKill(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(notebook, "notes"), 0o700))
 	inbox, taken, stop := filepath.Join(root, "builder"), filepath.Join(notebook, "taken"), filepath.Join(signals, "stop")
 	must(t, os.Mkdir(inbox, 0o700))
-	reader := helper.Start(t, "reader", inbox, taken, stop)
-	reader.Expect("ready")
-	start := func(name string) *helper.Process {
-		return helper.Start(t, "courier", root, notebook, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10), "dir", "8")
+	reader := startHelper(t, "reader", inbox, taken, stop)
+	if event := <-reader.events; event != "ready" {
+		t.Fatal(event)
+	}
+	start := func(name string) *helper {
+		return startHelper(t, "courier", root, notebook, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10), "dir", "8")
 	}
 	kills := 0
 	for range rounds {
@@ -123,10 +124,10 @@ func TestDirKill(t *testing.T) {
 		kills += killAtRandom(random, a, b) + killAtRandom(random, b, a)
 	}
 	a, b := start("a"), start("b")
-	a.Wait()
-	b.Wait()
+	a.wait()
+	b.wait()
 	must(t, os.WriteFile(stop, nil, 0o600))
-	reader.Wait()
+	reader.wait()
 	text, err := os.ReadFile(taken)
 	must(t, err)
 	ids := strings.Fields(string(text))
@@ -142,8 +143,8 @@ func TestDirKill(t *testing.T) {
 
 // killAtRandom lets a process do a few things and then kills it, at once or a moment later. It returns 1 if the process
 // was still at work.
-func killAtRandom(random *rand.Rand, victim, other *helper.Process) int {
-	defer victim.Kill()
+func killAtRandom(random *rand.Rand, victim, other *helper) int {
+	defer victim.kill()
 	for range 1 + random.IntN(6) {
 		if _, ok := next(victim, other); !ok {
 			return 0
@@ -163,14 +164,14 @@ func TestDirSharedAndMovedAway(t *testing.T) {
 	root, notebook := realTempDir(t), t.TempDir()
 	must(t, os.Mkdir(filepath.Join(notebook, "notes"), 0o700))
 	names := []string{"a", "b", "c"}
-	var couriers []*helper.Process
+	var couriers []*helper
 	for i, name := range names {
-		couriers = append(couriers, helper.Start(t, "courier", root, notebook, name, strconv.Itoa(messages), strconv.Itoa(i), "dir", "8"))
+		couriers = append(couriers, startHelper(t, "courier", root, notebook, name, strconv.Itoa(messages), strconv.Itoa(i), "dir", "8"))
 	}
 	var parts []string
 	for i := 0; i < len(couriers); {
-		if _, alive := <-couriers[i].Lines; !alive {
-			couriers[i].Wait()
+		if _, alive := <-couriers[i].events; !alive {
+			couriers[i].wait()
 			i++
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/retention"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
@@ -147,7 +148,7 @@ func TestDirLeftoversOfTheRemoved(t *testing.T) {
 	for _, noted := range []bool{false, true} {
 		l := newLeftovers(t)
 		id := l.die(noted, 3)
-		_, err := delivery.RemoveAgent(t.Context(), l.Ledger, delivery.Removal{Name: "builder", Force: true})
+		_, err := removal.Remove(t.Context(), l.Ledger, removal.Request{Name: "builder", Force: true})
 		must(t, err)
 		if noted {
 			l.clear(0)

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/transport"
 )
 
@@ -44,7 +43,7 @@ func runRunner(t *testing.T, args []string) {
 			Recipient: "builder", Address: runnerCommand, Folder: folder, Messages: ms, Slot: slot, Database: database,
 		})
 		must(t, errors.Join(errs...))
-		helper.Say("delivered")
+		say("delivered")
 		next += len(ms)
 		appendTo(t, filepath.Join(folder, "settled"), strings.Repeat("x\n", len(ms)))
 		slot.Release()
@@ -68,7 +67,7 @@ func waitForSlot(t *testing.T, database string) orchestrator.Slot {
 			t.Fatal(err)
 		}
 		if !said {
-			helper.Say("waits")
+			say("waits")
 		}
 		runtime.Gosched()
 	}
@@ -84,19 +83,19 @@ func TestExecKill(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	folder := t.TempDir()
-	start := func() *helper.Process {
-		return helper.Start(t, "runner", folder, strconv.Itoa(rounds*perRound), strconv.FormatUint(random.Uint64(), 10))
+	start := func() *helper {
+		return startHelper(t, "runner", folder, strconv.Itoa(rounds*perRound), strconv.FormatUint(random.Uint64(), 10))
 	}
 	unsettled, waits, killed := 0, 0, 0
 	for range rounds {
 		h := start()
-		event, alive := <-h.Lines
+		event, alive := <-h.events
 		for event == "waits" {
 			waits++
-			event, alive = <-h.Lines
+			event, alive = <-h.events
 		}
 		if !alive || event != "delivered" {
-			h.Kill() // all is delivered
+			h.kill() // all is delivered
 			continue
 		}
 		if killed++; random.IntN(2) == 0 {
@@ -106,9 +105,9 @@ func TestExecKill(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		h.Kill()
+		h.kill()
 	}
-	start().Wait()
+	start().wait()
 	checkTaken(t, folder, rounds*perRound, killed)
 	t.Logf("killed %d times, %d right after the delivery; %d starts had to wait for a command of the killed", killed, unsettled, waits)
 	if killed < rounds/2 {
@@ -126,9 +125,9 @@ func TestExecKill(t *testing.T) {
 }
 
 // ended reports whether a helper has come to its end, and takes what it says meanwhile.
-func ended(h *helper.Process) bool {
+func ended(h *helper) bool {
 	select {
-	case _, alive := <-h.Lines:
+	case _, alive := <-h.events:
 		return !alive
 	default:
 		return false

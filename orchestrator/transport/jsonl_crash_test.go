@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/transport"
 )
 
@@ -69,10 +68,10 @@ func runCourier(t *testing.T, args []string) {
 		delivered, err := c.by.Recover(t.Context(), earlier)
 		must(t, err)
 		if delivered {
-			helper.Say("found")
+			say("found")
 			c.settle(m)
 		} else {
-			helper.Say("missing")
+			say("missing")
 			c.deliver(m)
 		}
 	}
@@ -102,14 +101,14 @@ func (c *courier) deliver(ms ...orchestrator.Message) {
 					return err
 				}
 			}
-			helper.Say("marked")
+			say("marked")
 			return nil
 		},
 	})
 	for _, err := range errs {
 		must(c.t, err)
 	}
-	helper.Say("written")
+	say("written")
 	c.settle(ms...)
 }
 
@@ -119,7 +118,7 @@ func (c *courier) settle(ms ...orchestrator.Message) {
 		ids.WriteString(ms[i].ID + "\n")
 	}
 	appendTo(c.t, c.settledPath(), ids.String())
-	helper.Say("settled")
+	say("settled")
 }
 
 func (c *courier) settledPath() string { return filepath.Join(c.notebook, "settled-"+c.name) }
@@ -145,8 +144,8 @@ func TestJSONLKill(t *testing.T) {
 	path := filepath.Join(folder, "b.jsonl")
 	must(t, os.Mkdir(filepath.Join(folder, "notes"), 0o700))
 	must(t, os.WriteFile(path, []byte("{\"message_id\":\"a-00000\",\"sender\":\"torn"), 0o600))
-	start := func(name string) *helper.Process {
-		return helper.Start(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10), "jsonl", "40")
+	start := func(name string) *helper {
+		return startHelper(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10), "jsonl", "40")
 	}
 	for range rounds {
 		a, b := start("a"), start("b")
@@ -154,8 +153,8 @@ func TestJSONLKill(t *testing.T) {
 		killSomewhere(random, path, b, a)
 	}
 	a, b := start("a"), start("b")
-	a.Wait()
-	b.Wait()
+	a.wait()
+	b.wait()
 	whole, torn := lines(t, path)
 	for _, text := range torn {
 		if !bytes.HasPrefix(text, []byte(`{"message_id"`)) && !bytes.HasPrefix([]byte(`{"message_id"`), text) {
@@ -171,8 +170,8 @@ func TestJSONLKill(t *testing.T) {
 
 // killSomewhere lets a process do a few things and then kills it: at once, or when it has written some more. The other
 // one's events are let through meanwhile.
-func killSomewhere(random *rand.Rand, path string, victim, other *helper.Process) {
-	defer victim.Kill()
+func killSomewhere(random *rand.Rand, path string, victim, other *helper) {
+	defer victim.kill()
 	for range 1 + random.IntN(12) {
 		if _, ok := next(victim, other); !ok {
 			return
@@ -194,9 +193,9 @@ func killSomewhere(random *rand.Rand, path string, victim, other *helper.Process
 	size, more := fileSize(path), 1+random.Int64N(200_000)
 	for {
 		select {
-		case <-victim.Lines:
+		case <-victim.events:
 			return
-		case <-other.Lines:
+		case <-other.events:
 		default:
 			if fileSize(path) >= size+more {
 				return
@@ -207,11 +206,11 @@ func killSomewhere(random *rand.Rand, path string, victim, other *helper.Process
 }
 
 // next waits for the next event of a process. The other one's go on, so that it does not stop at a full channel.
-func next(h, other *helper.Process) (event string, ok bool) {
-	events := other.Lines
+func next(h, other *helper) (event string, ok bool) {
+	events := other.events
 	for {
 		select {
-		case event, ok = <-h.Lines:
+		case event, ok = <-h.events:
 			return event, ok
 		case _, alive := <-events:
 			if !alive {
@@ -268,14 +267,14 @@ func TestJSONLSharedAndRotated(t *testing.T) {
 	path := filepath.Join(folder, "b.jsonl")
 	must(t, os.Mkdir(filepath.Join(folder, "notes"), 0o700))
 	names := []string{"a", "b", "c"}
-	var couriers []*helper.Process
+	var couriers []*helper
 	for i, name := range names {
-		couriers = append(couriers, helper.Start(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.Itoa(i), "jsonl", "40"))
+		couriers = append(couriers, startHelper(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.Itoa(i), "jsonl", "40"))
 	}
 	var parts []string
 	for i := 0; i < len(couriers); {
-		if _, alive := <-couriers[i].Lines; !alive {
-			couriers[i].Wait()
+		if _, alive := <-couriers[i].events; !alive {
+			couriers[i].wait()
 			i++
 			continue
 		}

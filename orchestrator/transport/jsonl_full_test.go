@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/transport"
 )
 
@@ -21,7 +20,7 @@ import (
 // back, and once there is room the rest gets through.
 func TestJSONLDiskFull(t *testing.T) {
 	t.Parallel()
-	helper.Start(t, "narrow", t.TempDir()).Wait()
+	startHelper(t, "narrow", t.TempDir()).wait()
 }
 
 // runNarrow limits the size of this process's files: a write is cut at the limit as on a full disk.

@@ -76,8 +76,7 @@ func (r *Request) find(c *store.Conn, conf *ledger.Config) (in Inbox, err error)
 	if err != nil {
 		return in, err
 	}
-	const there = ` WHERE ` + placedUnacknowledged + ` AND recipient = ?1 AND instr(delivery_marks, ?3) > 0
-		AND (+seq > ?4 OR ended_at > ?5)`
+	there := ` WHERE ` + placedUnacknowledged + ` AND recipient = ?1 AND instr(delivery_marks, ?3) > 0 AND ` + ledger.GotAs("?4", "?5")
 	in.Messages, in.More, err = ledger.Fetch(c, `
 		SELECT archived, seq FROM (
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message`+there+`

@@ -10,80 +10,55 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// environment is the variable that holds what a helper does: the name of a function and its arguments, each in a line.
+// environment is the variable that holds what a helper does.
 const environment = "MAILROOM_TEST_HELPER"
 
-// Function is what a helper does. It fails as a test does.
-type Function func(t *testing.T, args []string)
-
-// In is what a helper hears from its test.
-var In = bufio.NewScanner(os.Stdin)
-
-// Say tells a helper's test a line. It is written at once: a kill loses nothing of it.
-func Say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-
-// Run runs the function that this process was started for, and exits. In an ordinary test run it does nothing.
-func Run(t *testing.T, functions map[string]Function) {
-	args := strings.Split(os.Getenv(environment), "\n")
-	f := functions[args[0]]
-	if f != nil && t.Run(args[0], func(t *testing.T) { f(t, args[1:]) }) {
+// Run runs the function that this process was started for, with its argument and with what the test says, and exits. In an
+// ordinary test run it does nothing.
+func Run(functions map[string]func(arg string, in *bufio.Scanner)) {
+	name, arg, _ := strings.Cut(os.Getenv(environment), "\n")
+	if f := functions[name]; f != nil {
+		f(arg, bufio.NewScanner(os.Stdin))
 		os.Exit(0)
 	}
 }
 
-// Command returns a command for a shell that becomes a helper.
-func Command(name string, args ...string) string {
-	return environment + "='" + strings.Join(append([]string{name}, args...), "\n") + "' exec '" + os.Args[0] + "' -test.run='^TestHelperProcess$'"
-}
-
 // Process is a helper process as its test sees it.
 type Process struct {
-	Lines <-chan string // what it says; closed when it has ended or was killed
+	Out *bufio.Scanner // the lines that it prints
 
-	t       testing.TB
-	cmd     *exec.Cmd
-	in      io.Writer
-	reading sync.WaitGroup // what it says
-	err     error          // how it ended, once Lines is closed
+	t   testing.TB
+	cmd *exec.Cmd
+	in  io.WriteCloser
 }
 
 // Start starts a helper, which ends with the test at the latest.
-func Start(t testing.TB, name string, args ...string) *Process {
+func Start(t testing.TB, name, arg string) *Process {
 	t.Helper()
-	lines := make(chan string, 10_000) // so that a helper need not wait for a test that does not listen
-	p := &Process{Lines: lines, t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHelperProcess$")}
-	p.cmd.Env = append(os.Environ(), environment+"="+strings.Join(append([]string{name}, args...), "\n"))
+	p := &Process{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHelperProcess$")}
+	p.cmd.Env = append(os.Environ(), environment+"="+name+"\n"+arg)
 	p.cmd.Stderr = os.Stderr
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	p.in = in
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Out = bufio.NewScanner(out)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.reading.Go(func() {
-		defer close(lines)
-		defer func() { p.err = p.cmd.Wait() }()
-		for from := bufio.NewReader(out); ; {
-			line, err := from.ReadString('\n')
-			if err != nil {
-				return // a line that was cut by a kill says nothing
-			}
-			lines <- strings.TrimSuffix(line, "\n")
-		}
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		p.cmd.Wait()
 	})
-	t.Cleanup(func() { p.Kill() })
 	return p
 }
 
@@ -98,73 +73,28 @@ func (p *Process) Say(line string) {
 	}
 }
 
-// Next waits for the helper's next line.
-func (p *Process) Next() string {
-	p.t.Helper()
-	line, ok := <-p.Lines
-	if !ok {
-		p.t.Fatalf("the helper has ended: %v", p.err)
-	}
-	return line
-}
-
 // Expect waits for the helper's next line, and fails the test unless it is this one.
 func (p *Process) Expect(line string) {
 	p.t.Helper()
-	if said := p.Next(); said != line {
-		p.t.Fatalf("the helper said %q, not %q", said, line)
+	if !p.Out.Scan() {
+		p.t.Fatalf("the helper ended and did not say %q: %v", line, p.Out.Err())
+	}
+	if p.Out.Text() != line {
+		p.t.Fatalf("the helper said %q, not %q", p.Out.Text(), line)
 	}
 }
 
-// Until waits for a line that begins so.
-func (p *Process) Until(prefix string) {
+// Kill kills the helper, hands over the lines that it had printed before, and returns when it is gone.
+func (p *Process) Kill() (said []string) {
 	p.t.Helper()
-	var said []string
-	for line := range p.Lines {
-		if strings.HasPrefix(line, prefix) {
-			return
-		}
-		said = append(said, line)
-	}
-	p.t.Fatalf("the helper ended without saying %q: %v\n%s", prefix, p.err, last(said))
-}
-
-// End waits until the helper has ended. It returns the lines that were left, and how the process ended.
-func (p *Process) End() (said []string, err error) {
-	for line := range p.Lines {
-		said = append(said, line)
-	}
-	p.reading.Wait()
-	return said, p.err
-}
-
-// Wait waits until the helper has ended, which must not have failed, and returns the lines that were left.
-func (p *Process) Wait() []string {
-	p.t.Helper()
-	said, err := p.End()
-	if err != nil {
-		p.t.Fatalf("the helper: %v\n%s", err, last(said))
-	}
-	return said
-}
-
-// last returns the last of some lines.
-func last(lines []string) string { return strings.Join(lines[max(0, len(lines)-20):], "\n") }
-
-// Kill kills the helper, and returns the lines that were left when it is gone.
-func (p *Process) Kill() []string {
-	p.cmd.Process.Kill() // it may have ended
-	said, _ := p.End()
-	return said
-}
-
-// Terminate asks the helper to end, waits until it has, and returns the lines that were left.
-func (p *Process) Terminate() []string {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(unix.SIGTERM); err != nil {
+	if err := p.cmd.Process.Kill(); err != nil {
 		p.t.Fatal(err)
 	}
-	return p.Wait()
+	for p.Out.Scan() {
+		said = append(said, p.Out.Text())
+	}
+	p.cmd.Wait()
+	return said
 }
 
 // Stop stops the helper as ^Z does, and returns when it stands still.

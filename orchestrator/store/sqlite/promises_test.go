@@ -19,7 +19,7 @@ func TestStorePromises(t *testing.T) {
 }
 
 // TestHelperProcess is what another process does for TestStorePromises.
-func TestHelperProcess(t *testing.T) { helper.Run(t, storetest.Helpers(openAt)) }
+func TestHelperProcess(t *testing.T) { helper.Run(storetest.Helpers(openAt)) }
 
 func openAt(o storetest.Options) (store.Store, error) {
 	return sqlite.Open(sqlite.Options{

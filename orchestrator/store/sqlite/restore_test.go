@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/removal"
 )
 
 // A restore brings no token back: not one that was revoked since, nor one that is not there any more, nor one of a
@@ -40,7 +41,7 @@ func TestRestoreRevivesNothing(t *testing.T) {
 	if _, err := agents.RevokeTokens(t.Context(), f.Ledger, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := delivery.RemoveAgent(t.Context(), f.Ledger, delivery.Removal{Name: "b"}); err != nil {
+	if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	f.SQL(`DELETE FROM tokens WHERE agent = 'c'`)

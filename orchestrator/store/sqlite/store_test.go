@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bufio"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -13,7 +14,7 @@ import (
 
 // TestHelperProcess is what another process does for a test.
 func TestHelperProcess(t *testing.T) {
-	helper.Run(t, map[string]helper.Function{
+	helper.Run(map[string]func(path string, in *bufio.Scanner){
 		"turnstile hold":  helpHold,
 		"turnstile count": helpCount,
 	})

@@ -49,17 +49,16 @@ func rings(s *scene) {
 	listener := s.process("listen")
 	listener.Expect("listening <nil>")
 	listener.Say("named")
-	var said string
 	answer := beside(func() error {
-		said = <-listener.Lines
+		listener.Out.Scan()
 		return nil
 	})
 	s.eventually(func() bool { // a ring that finds one unheard is lost
 		st.Bell().Ring("coder")
 		return len(answer) > 0
 	})
-	if err := await(answer); err != nil || said != "named: heard" {
-		s.Fatalf("another process that listens: %q, %v", said, err)
+	if err := await(answer); err != nil || listener.Out.Text() != "named: heard" {
+		s.Fatalf("another process that listens: %q, %v", listener.Out.Text(), err)
 	}
 	listener.Say("row")
 	listener.Expect("row: waiting")
@@ -122,7 +121,8 @@ func stopped(s *scene) {
 func leases(s *scene) {
 	st := s.made()
 	holder := s.process("lease")
-	token := holder.Next()
+	holder.Out.Scan()
+	token := holder.Out.Text()
 	if !strings.HasSuffix(token, "id") {
 		s.Fatalf("the token of a lease is %q", token)
 	}

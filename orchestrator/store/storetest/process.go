@@ -1,12 +1,12 @@
 package storetest
 
 import (
+	"bufio"
 	"context"
 	"fmt"
-	"testing"
+	"os"
 	"time"
 
-	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/store"
 )
 
@@ -15,51 +15,52 @@ const helperPrefix = "storetest "
 
 // Helpers are what other processes do for the tests. TestHelperProcess of each package that calls Exercise hands them to
 // helper.Run.
-func Helpers(open Open) map[string]helper.Function {
-	list := map[string]helper.Function{}
-	for name, does := range map[string]func(st store.Store){
+func Helpers(open Open) map[string]func(address string, in *bufio.Scanner) {
+	list := map[string]func(address string, in *bufio.Scanner){}
+	for name, does := range map[string]func(st store.Store, in *bufio.Scanner){
 		"write": helpWrite, "hold": helpHold, "listen": helpListen, "lease": helpLease,
 	} {
-		list[helperPrefix+name] = func(t *testing.T, args []string) {
-			st, err := open(usual(Options{}, args[0]))
+		list[helperPrefix+name] = func(address string, in *bufio.Scanner) {
+			st, err := open(usual(Options{}, address))
 			if err != nil {
-				t.Fatal("opening:", err)
+				fmt.Println("opening:", err)
+				os.Exit(1)
 			}
-			does(st)
+			does(st, in)
 		}
 	}
 	return list
 }
 
 // helpWrite adds a row for each line, and tells when that was answered.
-func helpWrite(st store.Store) {
-	for helper.In.Scan() {
-		fmt.Println("wrote", helper.In.Text(), write(st, adds(helper.In.Text())))
+func helpWrite(st store.Store, in *bufio.Scanner) {
+	for in.Scan() {
+		fmt.Println("wrote", in.Text(), write(st, adds(in.Text())))
 	}
 }
 
 // helpHold adds two rows in one transaction, and goes on after the first when it hears a line.
-func helpHold(st store.Store) {
+func helpHold(st store.Store, in *bufio.Scanner) {
 	err := write(st, &work{run: func(t *store.Transaction) error {
 		if err := add(t, "held 1"); err != nil {
 			return err
 		}
 		fmt.Println("inside")
-		helper.In.Scan()
+		in.Scan()
 		return add(t, "held 2")
 	}})
 	fmt.Println("wrote", err)
-	helper.In.Scan()
+	in.Scan()
 }
 
 // helpListen listens for rings for agent coder. It waits for one that names coder when it hears "named", and for one after
 // which it finds a row when it hears "row".
-func helpListen(st store.Store) {
+func helpListen(st store.Store, in *bufio.Scanner) {
 	rings, stop, err := st.Bell().Listen(context.Background(), "coder")
 	defer stop()
 	fmt.Println("listening", err)
-	for helper.In.Scan() {
-		what := helper.In.Text()
+	for in.Scan() {
+		what := in.Text()
 		is := func(named bool) bool { return named }
 		if what == "row" {
 			fmt.Println("row: waiting")
@@ -96,7 +97,7 @@ func rowsSeen(st store.Store) (n int64) {
 }
 
 // helpLease makes the token of a lease, and lives on.
-func helpLease(st store.Store) {
+func helpLease(st store.Store, in *bufio.Scanner) {
 	fmt.Println(st.Token("id"))
-	helper.In.Scan()
+	in.Scan()
 }

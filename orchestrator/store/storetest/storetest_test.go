@@ -45,7 +45,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 }
 
 // TestHelperProcess is what another process does for a test.
-func TestHelperProcess(t *testing.T) { helper.Run(t, Helpers(openFaulty)) }
+func TestHelperProcess(t *testing.T) { helper.Run(Helpers(openFaulty)) }
 
 // openFaulty opens a store with the fault that its address begins with.
 func openFaulty(o Options) (store.Store, error) {

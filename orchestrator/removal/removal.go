@@ -1,4 +1,5 @@
-package delivery
+// Package removal removes agents, and gives up their mail.
+package removal
 
 import (
 	"context"
@@ -8,92 +9,83 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
-	"mailroom/tracing"
 )
 
-// Removal says which agent to remove, and what to do if there are messages for it.
-type Removal struct {
+// Request says which agent to remove, and what to do if there are messages for it.
+type Request struct {
 	Name  string
 	Force bool   // give up what is undelivered or unread, instead of refusing
 	By    string // who asks; "" is the administrator
 }
 
-// RemoveAgent removes an agent: it leaves its groups, sessions and threads, its open questions to the user are cancelled, and
-// its tokens are revoked. A thread in which nobody takes part any more is closed. What the agent has sent and read is kept, but
+// Remove removes an agent: it leaves its groups, sessions and threads, its open questions to the user are cancelled, and its
+// tokens are revoked. A thread in which nobody takes part any more is closed. What the agent has sent and read is kept, but
 // belongs to no later agent of that name. Only agents.Add gives the name to an agent again. While there are messages that were
 // not delivered to it, or that it has not read, the removal is refused with conflict, unless it is forced: then these messages
 // fail, and their senders are told. failed is how many these were.
-func RemoveAgent(ctx context.Context, l *ledger.Ledger, o Removal) (failed int, err error) {
-	o.Name = orchestrator.FoldName(o.Name)
+func Remove(ctx context.Context, l *ledger.Ledger, r Request) (failed int, err error) {
+	r.Name = orchestrator.FoldName(r.Name)
 	target := ""
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		conf := t.Config()
-		if a := conf.Agents[o.Name]; a != nil {
-			target = a.Deliver
+		if err := adoption.All(t); err != nil { // what somebody wrote by hand for it is its mail, too
+			return err
 		}
-		failed, err = removeAgent(t, &o)
+		if orchestrator.IsBuiltIn(r.Name) {
+			return giveUpName(t, r.Name)
+		}
+		a := t.Config().Agents[r.Name]
+		if a == nil || t.Ledger.PartOf(r.Name) != nil {
+			return agents.NoAgent(t.Conn, r.Name, t.Config())
+		}
+		target = a.Deliver
+		failed, err = r.remove(t, a)
 		return err
 	})
 	if err == nil {
-		ClearStaged(ctx, l, target)
+		delivery.ClearStaged(ctx, l, target)
 	}
 	return failed, err
 }
 
-func removeAgent(t *ledger.Tx, o *Removal) (failed int, err error) {
-	if err := adoption.All(t); err != nil { // what somebody wrote by hand for it is its mail, too
-		return 0, err
-	}
-	conf := t.Config()
-	if orchestrator.IsBuiltIn(o.Name) {
-		return 0, giveUpName(t, conf, o.Name)
-	}
-	a := conf.Agents[o.Name]
-	if a == nil || t.Ledger.PartOf(o.Name) != nil {
-		return 0, agents.NoAgent(t.Conn, o.Name, conf)
-	}
-	undelivered, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?`, o.Name)
+// remove removes an agent that there is.
+func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) {
+	undelivered, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?`, r.Name)
 	if err != nil {
 		return 0, err
 	}
-	unread, err := t.Number(`SELECT count(*) FROM (`+messages.UnreadOf+`) AS u`, o.Name)
+	unread, err := t.Number(`SELECT count(*) FROM (`+messages.UnreadOf+`) AS u`, r.Name)
 	if err != nil {
 		return 0, err
 	}
-	if undelivered+unread > 0 && !o.Force {
-		return 0, refuseRemoval(t, o.Name, undelivered, unread)
+	if undelivered+unread > 0 && !r.Force {
+		return 0, refuse(t, r.Name, undelivered, unread)
 	}
-	if err := keepRemoved(t, a, o.By); err != nil {
+	if err := keepRemoved(t, a, r.By); err != nil {
 		return 0, err
 	}
-	if err := forget(t, a.Name); err != nil {
+	if err := forget(t, r.Name); err != nil {
 		return 0, err
 	}
-	// Only now: nobody has the name any more, so that no report goes to it.
-	failed, err = giveUpUndelivered(t, o.Name)
-	if err != nil {
-		return 0, err
-	}
-	withdrawn, err := giveUpUnread(t, o.Name)
-	if err != nil {
+	if failed, err = giveUpMail(t, r.Name); err != nil { // nobody has the name any more, so that no report goes to it
 		return 0, err
 	}
 	for _, p := range t.Ledger.Parts {
 		if p.AgentRemoved == nil {
 			continue
 		}
-		if err := p.AgentRemoved(t, o.Name); err != nil {
+		if err := p.AgentRemoved(t, r.Name); err != nil {
 			return 0, err
 		}
 	}
-	return failed + withdrawn, nil
+	return failed, nil
 }
 
-// refuseRemoval is the error for an agent that has mail, and says what helps for each kind of it.
-func refuseRemoval(t *ledger.Tx, name string, undelivered, unread int64) error {
+// refuse is the error for an agent that has mail, and says what helps for each kind of it.
+func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 	later, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+` AND not_before > ? AND recipient = ?`, t.ClockText, name)
 	if err != nil {
 		return err
@@ -174,70 +166,50 @@ func forget(t *ledger.Tx, name string) error {
 	return t.ConfigChanged()
 }
 
-// giveUpUndelivered makes dead letters of everything that waits for a name, and tells the senders.
-func giveUpUndelivered(t *ledger.Tx, name string) (failed int, err error) {
-	ids, err := t.Texts(`SELECT message_id FROM agent_message WHERE `+ledger.Live+` AND recipient = ? ORDER BY seq`, name)
-	if err != nil {
-		return 0, err
-	}
-	for _, id := range ids { // one by one: a backlog may be larger than memory
-		ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`, id)
+// giveUpMail makes dead letters of everything that waits for a name, and of what stands unread in its inbox, and tells the
+// senders. What was archived meanwhile stays as it is, and only its sender is told. failed is how many messages these were.
+func giveUpMail(t *ledger.Tx, name string) (failed int, err error) {
+	for _, waiting := range []struct{ ids, reason string }{
+		{`SELECT message_id FROM agent_message WHERE ` + ledger.Live + ` AND recipient = ? ORDER BY seq`, "the agent " + name + " was removed"},
+		{`SELECT message_id FROM agent_inbox WHERE recipient = ? AND read_at = ''`, "the agent " + name + " was removed before it read this"},
+	} {
+		ids, err := t.Texts(waiting.ids, name)
 		if err != nil {
 			return 0, err
 		}
-		for i := range ms {
-			if err := giveUp(t, &ms[i], "the agent "+name+" was removed", false); err != nil {
+		for _, id := range ids { // one by one: a backlog may be larger than memory
+			n, err := giveUp(t, id, name, waiting.reason)
+			if err != nil {
 				return 0, err
 			}
+			failed += n
 		}
 	}
-	return len(ids), nil
+	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name) // what was read, too: nobody else can hand that back
 }
 
-// giveUpUnread takes back what stands unread in the inbox of a name: it makes dead letters of it, and tells the senders.
-// What retention has archived meanwhile stays as it is there, and only its sender is told.
-func giveUpUnread(t *ledger.Tx, name string) (failed int, err error) {
-	ids, err := t.Texts(`SELECT message_id FROM agent_inbox WHERE recipient = ? AND read_at = ''`, name)
+// giveUp gives up one message. It returns 1, or 0 if somebody put a row into the inbox that is no message.
+func giveUp(t *ledger.Tx, id, name, reason string) (int, error) {
+	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message
+		WHERE message_id = ? AND recipient = ? AND status IN ('pending','retry','delivered')`, id, name)
 	if err != nil {
 		return 0, err
 	}
-	for _, id := range ids {
-		told, err := endReading(t, id, name)
-		if err != nil {
-			return 0, err
-		}
-		failed += told
+	if len(ms) > 0 {
+		return 1, delivery.GiveUp(t, &ms[0], reason, false)
 	}
-	_, err = t.Exec(`DELETE FROM agent_inbox WHERE recipient = ?`, name) // what was read, too: nobody else can hand that back
-	return failed, err
-}
-
-// endReading gives up the reading of one message that was delivered to a name, which is removed. It returns 1, or 0 if somebody
-// put a row into the inbox that is no message.
-func endReading(t *ledger.Tx, id, name string) (int, error) {
-	reason := "the agent " + name + " was removed before it read this"
-	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ? AND recipient = ? AND status = 'delivered'`, id, name)
-	if err != nil {
+	ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ? AND recipient = ?
+		ORDER BY seq DESC LIMIT 1`, id, name)
+	if err != nil || len(ms) == 0 {
 		return 0, err
 	}
-	for i := range ms {
-		if _, err := t.ChangeStatus(ledger.BySeq(ms[i].Seq), ledger.Change{To: orchestrator.Failed, Event: tracing.Failed, Failure: reason}); err != nil {
-			return 0, err
-		}
-	}
-	if len(ms) == 0 {
-		if ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ? AND recipient = ?
-			ORDER BY seq DESC LIMIT 1`, id, name); err != nil || len(ms) == 0 {
-			return 0, err
-		}
-	}
-	return 1, bounce(t, &ms[0], orchestrator.DeliveryFailed, reason, ms[0].RetryCount)
+	return 1, delivery.Bounce(t, &ms[0], orchestrator.DeliveryFailed, reason, ms[0].RetryCount)
 }
 
 // giveUpName removes the agent that has a built-in name in the tables, also from groups. The mail is that of the name, and
 // stays.
-func giveUpName(t *ledger.Tx, conf *ledger.Config, name string) error {
-	if len(conf.Taken[name]) == 0 {
+func giveUpName(t *ledger.Tx, name string) error {
+	if len(t.Config().Taken[name]) == 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is always there: it is %s", name, orchestrator.BuiltIns[name]).WithHint("It cannot be removed")
 	}
 	return forget(t, name)
