@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -51,7 +52,7 @@ type job struct {
 }
 
 func newScheduler(env commands.Env, m *metrics) *scheduler {
-	log := cronLog{env.Log}
+	log := cron.PrintfLogger(slog.NewLogLogger(env.Log.Handler(), slog.LevelError)) // writes errors only
 	return &scheduler{
 		env: env, metrics: m, running: map[string]*job{},
 		cron: cron.New(cron.WithLogger(log), cron.WithChain(cron.Recover(log))),
@@ -171,13 +172,8 @@ func (j *job) missed(now time.Time) bool {
 	if _, every := j.plan.(cron.ConstantDelaySchedule); every {
 		return false
 	}
-	last, err := time.Parse(time.RFC3339, j.schedule.LastRunAt)
-	if err != nil {
-		if last, err = time.Parse(time.RFC3339, j.schedule.CreatedAt); err != nil {
-			return false
-		}
-	}
-	return !j.plan.Next(last.Local()).After(now)
+	last, err := time.Parse(time.RFC3339, cmp.Or(j.schedule.LastRunAt, j.schedule.CreatedAt))
+	return err == nil && !j.plan.Next(last.Local()).After(now)
 }
 
 // ring starts a run of each doorbell in the background. Rings that come before that run has begun add nothing to it; one that
@@ -291,13 +287,4 @@ func (j *job) latestSlot(now time.Time) time.Time {
 		return now
 	}
 	return slot
-}
-
-// cronLog hands what cron says on to the log.
-type cronLog struct{ log *slog.Logger }
-
-func (l cronLog) Info(msg string, kv ...any) { l.log.Debug("cron: "+msg, kv...) }
-
-func (l cronLog) Error(err error, msg string, kv ...any) {
-	l.log.Error("cron: "+msg, append(kv, "error", err)...)
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // events streams what happens to the messages that the caller sent or received, all messages for an administrator, as
-// server-sent events: the id is the place behind it, the event its name, the data one JSON object. A client that names the
+// server-sent events: the id is the cursor behind it, the event its name, the data one JSON object. A client that names the
 // last id it has seen, in the header Last-Event-ID or the query parameter after, gets all that came since; otherwise it
 // gets what happens from now on.
 func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow writes what happens behind the place last, until ctx ends or out cannot be written, which are no errors.
+// follow writes the events behind last as they happen, until ctx ends or out cannot be written, neither of which is an error.
 func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan struct{}, last messages.Cursor) error {
 	caller := askerOf(ctx)
 	concerning := caller.Name
@@ -94,7 +94,7 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 	return nil
 }
 
-// startOfEvents is the place at which a stream begins.
+// startOfEvents returns the place behind which the stream that a request asks for begins.
 func (w *Server) startOfEvents(r *http.Request) (messages.Cursor, error) {
 	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	if text == "" {
