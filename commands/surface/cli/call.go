@@ -85,12 +85,9 @@ func notWritten(err error) error {
 }
 
 // withEnv opens what a command needs, runs it and closes. raw are the parameters, if they are known.
-func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.RawMessage, run func(context.Context, commands.Env) error) (err error) {
-	env := commands.Env{Catalogue: p.Catalogue}
-	if env.Log, err = p.logger(c); err != nil {
-		return err
-	}
-	if env.Caller, err = p.caller(c); err != nil {
+func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.RawMessage, run func(context.Context, commands.Env) error) error {
+	env, err := p.env(c)
+	if err != nil {
 		return err
 	}
 	if !d.UsesDatabase() {
@@ -109,6 +106,16 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		env.Log.Warn("closing the database", "error", cerr)
 	}
 	return err
+}
+
+// env returns what a command gets, without a database.
+func (p *Program) env(c *urfave.Context) (commands.Env, error) {
+	env := commands.Env{Catalogue: p.Catalogue}
+	var err error
+	if env.Log, err = p.logger(c); err == nil {
+		env.Caller, err = p.caller(c)
+	}
+	return env, err
 }
 
 // open opens the database at a path for env; "" is where the command line and the environment say.

@@ -8,7 +8,6 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"mailroom/commands"
 	"mailroom/commands/surface/mcp"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -38,12 +37,8 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments: %q", c.Args().First())
 	}
-	env := commands.Env{Catalogue: p.Catalogue}
-	var err error
-	if env.Log, err = p.logger(c); err != nil {
-		return err
-	}
-	if env.Caller, err = p.caller(c); err == nil {
+	env, err := p.env(c)
+	if err == nil {
 		err = agents.CheckActor(env.Caller.Name)
 	}
 	if err != nil {
