@@ -362,8 +362,8 @@ func ReleasePutOff(t *ledger.Tx, name, why string) error {
 }
 
 func releaseRows(t *ledger.Tx, which, set, name, why string) error {
-	which += " AND recipient = ?"
-	if err := t.Note(ledger.Selection{Where: which + "8", Args: []any{name}}, tracing.Released, why); err != nil {
+	which += " AND recipient = ?1"
+	if err := t.Note(ledger.Selection{Where: which, Arg: name}, tracing.Released, why); err != nil {
 		return err
 	}
 	return t.Run(`UPDATE agent_message SET `+set+` WHERE `+which, name)

@@ -245,17 +245,17 @@ func (t *Tx) Event(name tracing.EventName, failure string) tracing.Event {
 	return tracing.Event{Name: name, At: t.Now, Actor: t.Actor, SpanID: t.SpanID, Error: failure}
 }
 
-// Selection is a set of rows of agent_message: a condition, in which ?8 stands for arg if there is one.
+// Selection is a set of rows of agent_message: a condition, in which ?1 stands for Arg.
 type Selection struct {
 	Where string
-	Args  []any
+	Arg   any // nil where the condition has none
 }
 
 // InBatch selects the rows whose seq stands in the temporary table batch.
 var InBatch = Selection{Where: "seq IN (SELECT seq FROM temp.batch)"}
 
 // BySeq selects one row.
-func BySeq(seq int64) Selection { return Selection{"seq = ?8", []any{seq}} }
+func BySeq(seq int64) Selection { return Selection{"seq = ?1", seq} }
 
 // Note records an event in the trace of rows, without changing their status.
 func (t *Tx) Note(rows Selection, name tracing.EventName, failure string) error {
@@ -271,7 +271,7 @@ func (t *Tx) NoteOf(m *orchestrator.Message, name tracing.EventName, failure str
 
 // NoteEvent is Note for an event with more details.
 func (t *Tx) NoteEvent(rows Selection, e tracing.Event) error {
-	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where, "", e, rows.Args...)
+	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where, rows.Arg, "", e)
 }
 
 // Change is one change of status.
@@ -294,7 +294,7 @@ type Change struct {
 func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	event := t.Event(c.Event, c.Failure)
 	event.Detail = c.Detail
-	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where, string(c.To), event, rows.Args...); err != nil {
+	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where, rows.Arg, string(c.To), event); err != nil {
 		return 0, err
 	}
 	retries := "retry_count"
@@ -304,33 +304,29 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	var set string
 	switch c.To {
 	case orchestrator.Delivered:
-		set = `delivered_at = ?1, ended_at = ?1, retry_count = ` + retries + `,
+		set = `delivered_at = ?2, ended_at = ?2, retry_count = ` + retries + `,
 		       review_at = CASE WHEN ttl_seconds IS NULL THEN '' ELSE expires_at END`
 		if c.Final {
-			set = `delivered_at = ?1, ended_at = ?1, retry_count = ` + retries + `, review_at = ''`
+			set = `delivered_at = ?2, ended_at = ?2, retry_count = ` + retries + `, review_at = ''`
 		}
 		if c.Read {
-			set = `delivered_at = ?1, ended_at = ?1, read_at = ?1, review_at = '', retry_count = ` + retries
+			set = `delivered_at = ?2, ended_at = ?2, read_at = ?2, review_at = '', retry_count = ` + retries
 		}
 	case orchestrator.Retry:
 		set = `retry_count = ` + retries
 	case orchestrator.Pending:
 		set = `ended_at = '', delivered_at = NULL, retry_count = 0, crashes = 0, held = 0,
-		       read_at = '', review_at = ?1`
+		       read_at = '', review_at = ?2`
 	case orchestrator.Failed:
-		set = `ended_at = ?1, review_at = '', retry_count = ` + retries
+		set = `ended_at = ?2, review_at = '', retry_count = ` + retries
 	default:
-		set = `ended_at = ?1, review_at = ''`
-	}
-	args := []any{t.Now, c.To, c.Failure, c.Next}
-	if len(rows.Args) > 0 {
-		args = append(append(args, nil, nil, nil), rows.Args...) // those of the condition begin at ?8
+		set = `ended_at = ?2, review_at = ''`
 	}
 	return t.Exec(`
-		UPDATE agent_message SET status = ?2, traced_status = ?2, `+NoLease+`,
-		       next_attempt_at = ?4, error_message = CASE WHEN ?2 IN ('delivered','pending') THEN NULL
-		                                                  WHEN ?3 = '' THEN error_message ELSE ?3 END, `+set+`
-		WHERE `+rows.Where, args...)
+		UPDATE agent_message SET status = ?3, traced_status = ?3, `+NoLease+`,
+		       next_attempt_at = ?5, error_message = CASE WHEN ?3 IN ('delivered','pending') THEN NULL
+		                                                  WHEN ?4 = '' THEN error_message ELSE ?4 END, `+set+`
+		WHERE `+rows.Where, rows.Arg, t.Now, c.To, c.Failure, c.Next)
 }
 
 // Apart runs fn so that a failure of fn undoes only what fn has done. With err, the whole request must end.

@@ -195,7 +195,7 @@ func dropPushes(t *ledger.Tx, device, why string) error {
 	if err := t.TraceCreated(); err != nil {
 		return err
 	}
-	_, err := t.ChangeStatus(ledger.Selection{Where: ledger.Live + ` AND recipient = ?8 AND lease_token = ''`, Args: []any{push.DevicePrefix + device}},
+	_, err := t.ChangeStatus(ledger.Selection{Where: ledger.Live + ` AND recipient = ?1 AND lease_token = ''`, Arg: push.DevicePrefix + device},
 		ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: why})
 	return err
 }
