@@ -74,22 +74,30 @@ type Definition struct {
 	Name string   // of the command, with '_': agent_add; unique in a catalogue
 	Tool string   // the same without the vocabulary's prefix
 	Path []string // on the command line: agent add
+	Traits
 
 	words      string // as Define was given them
 	vocabulary *Vocabulary
 	handler    handler
-	kind       tracing.Kind
-	noDatabase bool
-	hereOnly   bool
-	looksOnly  bool
-	everywhere bool
-	listsAll   bool
 	database   func(raw json.RawMessage) string
 	batch      func(lines []json.RawMessage) decodedBatch
 
 	read   sync.Once // fills in what follows
 	params []Param
 	card   *Card
+}
+
+// Traits are what a command differs in from most, for which they are zero.
+type Traits struct {
+	Kind        tracing.Kind // the OpenTelemetry kind of its span; "" is INTERNAL
+	NoDatabase  bool         // it needs none; its Env.Ledger is nil
+	HereOnly    bool         // it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
+	BesideAny   bool         // readers of every vocabulary need it: as a tool it is there whichever of them is served
+	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
+
+	// LooksOnly: it looks at things as they are, though it may write on the way. A database that is missing, full or read-only is
+	// one of them, so that its span is written only if that is possible at once. A card that lists no table to write says the same.
+	LooksOnly bool
 }
 
 // handler is the function behind a command, which alone knows the types of its parameters and of its result.
@@ -142,7 +150,7 @@ type Typed[P, R any] struct{ *Definition }
 func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
 	d := &Definition{
 		Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(uncamel(words)),
-		words: words, vocabulary: v, handler: handlerOf[P, R](run), kind: tracing.Internal,
+		words: words, vocabulary: v, handler: handlerOf[P, R](run),
 	}
 	d.Name = v.Prefix + d.Tool
 	if !v.TopLevel && d.Path[0] != v.Name {
@@ -177,41 +185,9 @@ func (d *Definition) readDetails() error {
 	return err
 }
 
-// Kind sets the OpenTelemetry kind of the command's span; INTERNAL without it.
-func (t Typed[P, R]) Kind(k tracing.Kind) Typed[P, R] {
-	t.kind = k
-	return t
-}
-
-// NeedsNoDatabase marks a command that runs without one; its Env.Ledger is nil.
-func (t Typed[P, R]) NeedsNoDatabase() Typed[P, R] {
-	t.noDatabase = true
-	return t
-}
-
-// HereOnly marks a command that makes sense only where its user's files are: no surface offers it to another machine.
-func (t Typed[P, R]) HereOnly() Typed[P, R] {
-	t.hereOnly = true
-	return t
-}
-
-// BesideAny marks a command that readers of every vocabulary need: as a tool it is there whichever of them is served.
-func (t Typed[P, R]) BesideAny() Typed[P, R] {
-	t.everywhere = true
-	return t
-}
-
-// ListsAgents marks a command that shows whom one can write to; an error for a name that nobody has points to it.
-func (t Typed[P, R]) ListsAgents() Typed[P, R] {
-	t.listsAll = true
-	return t
-}
-
-// LooksOnly marks a command that looks at things as they are, though it may write on the way: a database that is missing,
-// full or read-only is one of them, so that its span is written only if that is possible at once. A card that lists no table
-// to write says the same.
-func (t Typed[P, R]) LooksOnly() Typed[P, R] {
-	t.looksOnly = true
+// With sets the traits of the command.
+func (t Typed[P, R]) With(traits Traits) Typed[P, R] {
+	t.Traits = traits
 	return t
 }
 
@@ -248,18 +224,6 @@ func (d *Definition) Positional() (list []*Param) {
 	slices.SortStableFunc(list, func(a, b *Param) int { return strings.Compare(a.Arg, b.Arg) }) // "rest" sorts behind digits
 	return list
 }
-
-// UsesDatabase reports whether the command needs a database.
-func (d *Definition) UsesDatabase() bool { return !d.noDatabase }
-
-// Remote reports whether the command may be offered to another machine, or to a tool's client.
-func (d *Definition) Remote() bool { return !d.hereOnly }
-
-// IsBesideAny reports whether BesideAny was said of the command.
-func (d *Definition) IsBesideAny() bool { return d.everywhere }
-
-// IsListOfAgents reports whether ListsAgents was said of the command.
-func (d *Definition) IsListOfAgents() bool { return d.listsAll }
 
 // Vocabulary returns the vocabulary that the command belongs to.
 func (d *Definition) Vocabulary() *Vocabulary { return d.vocabulary }

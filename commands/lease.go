@@ -1,8 +1,11 @@
 package commands
 
 import (
+	"context"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
 )
 
 // Lease is the lease under which a caller takes messages with a command; none for no seconds. It ends with the caller's
@@ -21,9 +24,28 @@ func LeaseEnd(ms []orchestrator.Message) string {
 	return ""
 }
 
-// TellLease says what is to be done with messages that come back.
-func TellLease(w *Text, until string) {
+// TellRest says what is to be done with messages that come back, and that there are others.
+func TellRest(w *Text, until string, more bool) {
 	if until != "" {
 		w.Printf("They come back at %s unless they are acknowledged.\n", until)
 	}
+	if more {
+		w.Printf("There are more: ask again.\n")
+	}
+}
+
+// Taken are messages that a command marks as read with its answer. They are unread again if the answer cannot be written.
+type Taken struct{ messages []orchestrator.Message }
+
+// Take returns the messages as Taken; with peek, which left them unread, there are none.
+func Take(ms []orchestrator.Message, peek bool) Taken {
+	if peek {
+		return Taken{}
+	}
+	return Taken{ms}
+}
+
+// Unwritten makes the messages unread again.
+func (t Taken) Unwritten(ctx context.Context, env Env) error {
+	return reading.Unread(ctx, env.Ledger, t.messages)
 }

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,7 +108,7 @@ func (d *Definition) permit(ctx context.Context, env Env) error {
 
 func (d *Definition) begin(ctx context.Context, env Env) (context.Context, *tracing.Span) {
 	ctx, span := tracing.Start(ledger.WithIdentity(ctx, env.Caller.Name), d.Name)
-	span.Kind, span.Caller, span.Scheduled = d.kind, env.Caller.Name, env.Scheduled
+	span.Kind, span.Caller, span.Scheduled = cmp.Or(d.Kind, tracing.Internal), env.Caller.Name, env.Scheduled
 	span.Set(tracing.AttrSystem, "mailroom")
 	span.Set(tracing.AttrOperation, d.Name)
 	if env.Ledger != nil {
@@ -120,7 +121,7 @@ func (d *Definition) end(ctx context.Context, env Env, span *tracing.Span, err e
 	if env.Ledger == nil {
 		return
 	}
-	env.Ledger.EndSpan(ctx, span, err, func() bool { return d.looksOnly || d.Card().OnlyReads() })
+	env.Ledger.EndSpan(ctx, span, err, func() bool { return d.LooksOnly || d.Card().OnlyReads() })
 }
 
 // guarded runs a handler, turns its panic into an error and asks the Guard.

@@ -149,6 +149,15 @@ func (w *Text) Table(header []string, rows [][]string) {
 	w.raw(string(w.Paint(Bold, strings.TrimRight(head, " "))) + "\n" + trimLines(body))
 }
 
+// TableOf writes a table that has a row for each element of a list.
+func TableOf[T any](w *Text, header []string, list []T, row func(*T) []string) {
+	rows := make([][]string, len(list))
+	for i := range list {
+		rows[i] = row(&list[i])
+	}
+	w.Table(header, rows)
+}
+
 // tableWidth is how many columns a table needs whose cells are cut at limit.
 func tableWidth(header []string, rows [][]string, limit int) int {
 	total := 2 * (len(header) - 1)

@@ -70,7 +70,7 @@ func TestToolsFitInAModel(t *testing.T) {
 			}
 		}
 		for _, d := range config().Catalogue.All() {
-			if d.IsBesideAny() && !slices.Contains(names, d.Name) {
+			if d.BesideAny && !slices.Contains(names, d.Name) {
 				t.Errorf("%q is served without %s, which every reader needs: %q", vocabulary, d.Name, names)
 			}
 		}

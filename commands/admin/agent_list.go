@@ -19,7 +19,7 @@ type AgentListResult struct {
 	Agents []overview.Standing `json:"agents"`
 }
 
-var agentListCommand = commands.Define(vocabulary, "agent list", agentList).ListsAgents()
+var agentListCommand = commands.Define(vocabulary, "agent list", agentList).With(commands.Traits{ListsAgents: true})
 
 func agentList(ctx context.Context, env commands.Env, p AgentListParams) (AgentListResult, error) {
 	agents, err := overview.Standings(ctx, env.Ledger)

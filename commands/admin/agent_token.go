@@ -66,15 +66,13 @@ func (r AgentTokenResult) Text(w *commands.Text) {
 	case r.Revoked != nil:
 		w.Printf("Revoked %d tokens of %s.\n", *r.Revoked, r.Agent)
 	case r.Token == "":
-		rows := make([][]string, len(r.Tokens))
-		for i, t := range r.Tokens {
+		commands.TableOf(w, []string{"TOKEN", "RIGHT", "CREATED", "EXPIRES", "REVOKED"}, r.Tokens, func(t *agents.Token) []string {
 			right := "self"
 			if t.Admin {
 				right = "admin"
 			}
-			rows[i] = []string{t.ID, right, t.CreatedAt, t.ExpiresAt, t.RevokedAt}
-		}
-		w.Table([]string{"TOKEN", "RIGHT", "CREATED", "EXPIRES", "REVOKED"}, rows)
+			return []string{t.ID, right, t.CreatedAt, t.ExpiresAt, t.RevokedAt}
+		})
 	default:
 		w.Printf("%s\n", w.Paint(commands.Bold, r.Token))
 		w.Printf("It speaks for %s and is shown this once. Send it as `Authorization: Bearer ...`.\n", r.Agent)

@@ -19,7 +19,7 @@ type BackupResult struct {
 	Messages int64  `json:"messages"`
 }
 
-var backupCommand = commands.Define(vocabulary, "backup", backup).HereOnly()
+var backupCommand = commands.Define(vocabulary, "backup", backup).With(commands.Traits{HereOnly: true})
 
 // backup may run while others send: the copy is one consistent state.
 func backup(ctx context.Context, env commands.Env, p BackupParams) (BackupResult, error) {

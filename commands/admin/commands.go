@@ -37,7 +37,7 @@ type CommandDetail struct {
 	Text       string             `json:"text"`
 }
 
-var commandsCommand = commands.Define(vocabulary, "commands", listCommands).NeedsNoDatabase()
+var commandsCommand = commands.Define(vocabulary, "commands", listCommands).With(commands.Traits{NoDatabase: true})
 
 // listCommands describes what can be asked.
 func listCommands(_ context.Context, env commands.Env, p CommandsParams) (CommandsResult, error) {
@@ -69,11 +69,9 @@ func (r CommandsResult) Text(w *commands.Text) {
 		}
 		return
 	}
-	rows := make([][]string, len(r.Commands))
-	for i, c := range r.Commands {
-		rows[i] = []string{c.Use, c.Description}
-	}
-	w.Table([]string{"COMMAND", "WHAT IT DOES"}, rows)
+	commands.TableOf(w, []string{"COMMAND", "WHAT IT DOES"}, r.Commands, func(c *CommandSummary) []string {
+		return []string{c.Use, c.Description}
+	})
 }
 
 func orNothing(tables []string) string {

@@ -25,9 +25,6 @@ var deadLettersListCommand = commands.Define(vocabulary, "dead_letters list", de
 
 func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListParams) (DeadLettersListResult, error) {
 	ms, total, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit})
-	if ms == nil {
-		ms = []orchestrator.Message{}
-	}
 	return DeadLettersListResult{Total: total, DeadLetters: ms}, err
 }
 
@@ -37,12 +34,10 @@ func (r DeadLettersListResult) Text(w *commands.Text) {
 		w.Printf("No dead letters.\n")
 		return
 	}
-	rows := make([][]string, len(r.DeadLetters))
-	for i, m := range r.DeadLetters {
-		rows[i] = []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), m.EndedAt, m.Error}
-	}
-	w.Table([]string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, rows)
-	if int64(len(rows)) < r.Total {
-		w.Printf("%d of %d; --limit shows more.\n", len(rows), r.Total)
+	commands.TableOf(w, []string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, r.DeadLetters, func(m *orchestrator.Message) []string {
+		return []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), m.EndedAt, m.Error}
+	})
+	if int64(len(r.DeadLetters)) < r.Total {
+		w.Printf("%d of %d; --limit shows more.\n", len(r.DeadLetters), r.Total)
 	}
 }

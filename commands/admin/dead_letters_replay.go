@@ -26,7 +26,7 @@ type DeadLettersReplayResult struct {
 var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay)
 
 func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (DeadLettersReplayResult, error) {
-	r := DeadLettersReplayResult{Replayed: []string{}}
+	var r DeadLettersReplayResult
 	if p.All == (p.MessageID != "") {
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "message_id: name one dead letter, or say all").
 			WithHint("`mailroom dead_letters replay ID`; or `mailroom dead_letters replay --all` with a recipient or a sender")

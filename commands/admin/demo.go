@@ -34,7 +34,7 @@ type DemoStep struct {
 	Lines []string `json:"lines"`
 }
 
-var demoCommand = commands.Define(vocabulary, "demo", demo).HereOnly()
+var demoCommand = commands.Define(vocabulary, "demo", demo).With(commands.Traits{HereOnly: true})
 
 // demo runs the real thing on a database of its own in a temporary folder, which it leaves there to be looked at.
 func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error) {

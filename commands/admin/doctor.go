@@ -19,7 +19,7 @@ type DoctorParams struct {
 	Try bool `json:"try,omitempty" desc:"send a test message through the transport of each agent; false only looks" default:"true"`
 }
 
-var doctorCommand = commands.Define(vocabulary, "doctor", doctor).LooksOnly()
+var doctorCommand = commands.Define(vocabulary, "doctor", doctor).With(commands.Traits{LooksOnly: true})
 
 // doctor goes on after a check that fails. Without trials it reads only.
 func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {

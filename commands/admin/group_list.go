@@ -22,9 +22,7 @@ func groupList(ctx context.Context, env commands.Env, _ struct{}) (GroupListResu
 
 // Text shows a table.
 func (r GroupListResult) Text(w *commands.Text) {
-	rows := make([][]string, len(r.Groups))
-	for i, g := range r.Groups {
-		rows[i] = []string{g.Name, strings.Join(g.Members, ", ")}
-	}
-	w.Table([]string{"GROUP", "MEMBERS"}, rows)
+	commands.TableOf(w, []string{"GROUP", "MEMBERS"}, r.Groups, func(g *agents.Group) []string {
+		return []string{g.Name, strings.Join(g.Members, ", ")}
+	})
 }

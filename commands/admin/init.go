@@ -21,7 +21,7 @@ type InitResult struct {
 	Created  bool   `json:"created"`
 }
 
-var initCommand = commands.Define(vocabulary, "init", initProject).HereOnly().WithDatabaseAt(func(p InitParams) string {
+var initCommand = commands.Define(vocabulary, "init", initProject).With(commands.Traits{HereOnly: true}).WithDatabaseAt(func(p InitParams) string {
 	return filepath.Join(p.Folder, ".mailroom", "mailroom.db")
 })
 

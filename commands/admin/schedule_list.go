@@ -48,11 +48,9 @@ func removesSchedule(name string) string { return "`mailroom schedule remove " +
 
 // Text shows a table.
 func (r ScheduleListResult) Text(w *commands.Text) {
-	rows := make([][]string, len(r.Schedules))
-	for i, s := range r.Schedules {
-		rows[i] = []string{s.Name, s.Spec, s.Command, string(s.Params), s.LastRunAt}
-	}
-	w.Table([]string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, rows)
+	commands.TableOf(w, []string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, r.Schedules, func(s *orchestrator.Schedule) []string {
+		return []string{s.Name, s.Spec, s.Command, string(s.Params), s.LastRunAt}
+	})
 	for _, s := range r.Schedules {
 		if s.Problem != "" {
 			w.Printf("%s: %s. %s.\n", s.Name, s.Problem, removesSchedule(s.Name))

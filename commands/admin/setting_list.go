@@ -21,8 +21,7 @@ func settingList(ctx context.Context, env commands.Env, _ struct{}) (SettingList
 
 // Text shows a table.
 func (r SettingListResult) Text(w *commands.Text) {
-	rows := make([][]string, len(r.Settings))
-	for i, s := range r.Settings {
+	commands.TableOf(w, []string{"SETTING", "VALUE", "BOUNDS", "WHAT IT IS"}, r.Settings, func(s *ledger.Setting) []string {
 		about := s.About
 		if s.Local {
 			about += "; not over the network"
@@ -30,7 +29,6 @@ func (r SettingListResult) Text(w *commands.Text) {
 		if s.Ignored != "" {
 			about += "; ignored, since it cannot be read: " + s.Ignored
 		}
-		rows[i] = []string{s.Key, s.Value, s.Bounds, about}
-	}
-	w.Table([]string{"SETTING", "VALUE", "BOUNDS", "WHAT IT IS"}, rows)
+		return []string{s.Key, s.Value, s.Bounds, about}
+	})
 }

@@ -76,15 +76,13 @@ func tableOf(t store.Table, err error) (SQLResult, error) {
 // Text shows a table.
 func (r SQLResult) Text(w *commands.Text) {
 	if r.Named != nil {
-		rows := make([][]string, len(r.Named))
-		for i, a := range r.Named {
+		commands.TableOf(w, []string{"NAME", "PARAMS", "WHAT IT ANSWERS"}, r.Named, func(a *Audit) []string {
 			params := make([]string, len(a.Params))
 			for j, p := range a.Params {
 				params[j] = p.Name + "=" + p.Default
 			}
-			rows[i] = []string{a.Name, strings.Join(params, " "), a.About}
-		}
-		w.Table([]string{"NAME", "PARAMS", "WHAT IT ANSWERS"}, rows)
+			return []string{a.Name, strings.Join(params, " "), a.About}
+		})
 		return
 	}
 	rows := make([][]string, len(r.Rows))

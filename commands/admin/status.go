@@ -42,8 +42,8 @@ func (r StatusResult) Text(w *commands.Text) {
 	if len(r.Recipients) == 0 {
 		return
 	}
-	rows := make([][]string, len(r.Recipients))
-	for i, b := range r.Recipients {
+	w.Printf("\n")
+	commands.TableOf(w, []string{"RECIPIENT", "PENDING", "LATER", "RETRY", "LEASED", "HELD", "UNREAD", "SHOWN", "OLDEST"}, r.Recipients, func(b *overview.RecipientBacklog) []string {
 		name := cmp.Or(b.Recipient, "?")
 		if !b.Known {
 			name += " (unknown)"
@@ -51,8 +51,6 @@ func (r StatusResult) Text(w *commands.Text) {
 		if b.Disabled != "" {
 			name += " (disabled)"
 		}
-		rows[i] = []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Later), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased), fmt.Sprint(b.Held), fmt.Sprint(b.Unread), fmt.Sprint(b.Shown), b.OldestAt}
-	}
-	w.Printf("\n")
-	w.Table([]string{"RECIPIENT", "PENDING", "LATER", "RETRY", "LEASED", "HELD", "UNREAD", "SHOWN", "OLDEST"}, rows)
+		return []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Later), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased), fmt.Sprint(b.Held), fmt.Sprint(b.Unread), fmt.Sprint(b.Shown), b.OldestAt}
+	})
 }

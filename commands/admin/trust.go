@@ -23,7 +23,7 @@ type TrustResult struct {
 }
 
 // It is marked as a command that looks only, so that its span makes no database in the place of one that is gone.
-var trustCommand = commands.Define(vocabulary, "trust", trust).HereOnly().LooksOnly()
+var trustCommand = commands.Define(vocabulary, "trust", trust).With(commands.Traits{HereOnly: true, LooksOnly: true})
 
 // trust answers with what the database does outside of itself, whatever else it is asked for.
 func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult, err error) {

@@ -35,7 +35,7 @@ type Agent struct {
 	Since       string `json:"since,omitempty"`
 }
 
-var listAgentsCommand = commands.Define(vocabulary, "list_agents", listAgents).ListsAgents()
+var listAgentsCommand = commands.Define(vocabulary, "list_agents", listAgents).With(commands.Traits{ListsAgents: true})
 
 // listAgents changes nothing.
 func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (ListAgentsResult, error) {
@@ -51,7 +51,7 @@ func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (List
 	for i := range known {
 		others[known[i].Name] = &known[i]
 	}
-	r := ListAgentsResult{Agents: []Agent{}}
+	var r ListAgentsResult
 	for _, here := range presences {
 		a := others[here.Agent]
 		if a == nil {
@@ -111,9 +111,7 @@ func (r ListAgentsResult) ToolText() string {
 
 // Text shows them as a table.
 func (r ListAgentsResult) Text(w *commands.Text) {
-	rows := make([][]string, len(r.Agents))
-	for i, a := range r.Agents {
-		rows[i] = []string{a.AgentID, a.AgentName, a.Status, a.Description}
-	}
-	w.Table([]string{"AGENT", "NAME", "STATUS", "DESCRIPTION"}, rows)
+	commands.TableOf(w, []string{"AGENT", "NAME", "STATUS", "DESCRIPTION"}, r.Agents, func(a *Agent) []string {
+		return []string{a.AgentID, a.AgentName, a.Status, a.Description}
+	})
 }

@@ -49,7 +49,7 @@ type SendMessageResult struct {
 	Note string `json:"note,omitempty"` // what keeps it from being delivered soon
 }
 
-var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).Kind(tracing.Producer)
+var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).With(commands.Traits{Kind: tracing.Producer})
 
 // sendMessage is durable when it returns: a kill or power loss afterwards loses nothing.
 func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {

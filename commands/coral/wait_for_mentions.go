@@ -33,13 +33,13 @@ type WaitForMentionsResult struct {
 	More     bool     `json:"more"` // there are others: ask again
 	Threads  []Thread `json:"threads"`
 	TimedOut bool     `json:"timed_out"`
+	commands.Taken
 
-	messages []orchestrator.Message
-	waited   time.Duration
-	format   string
+	waited time.Duration
+	format string
 }
 
-var waitForMentionsCommand = commands.Define(vocabulary, "wait_for_mentions", waitForMentions).Kind(tracing.Consumer)
+var waitForMentionsCommand = commands.Define(vocabulary, "wait_for_mentions", waitForMentions).With(commands.Traits{Kind: tracing.Consumer})
 
 // waitForMentions takes all unread messages of the agent, or waits for one. Each message goes to one of several waiters.
 func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsParams) (WaitForMentionsResult, error) {
@@ -58,15 +58,16 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	if err := p.filter(&o.Filter); err != nil {
 		return WaitForMentionsResult{}, err
 	}
-	if r.messages, r.More, err = reading.Wait(ctx, env.Ledger, o); err != nil {
+	ms, more, err := reading.Wait(ctx, env.Ledger, o)
+	if err != nil {
 		return WaitForMentionsResult{}, err
 	}
-	r.Count, r.TimedOut = len(r.messages), len(r.messages) == 0
+	r.Count, r.More, r.TimedOut, r.Taken = len(ms), more, len(ms) == 0, commands.Take(ms, false)
 	if r.TimedOut {
 		return r, nil
 	}
-	if r.Threads, err = render(ctx, env, agent, r.messages); err != nil {
-		if back := reading.Unread(context.WithoutCancel(ctx), env.Ledger, r.messages); back != nil {
+	if r.Threads, err = render(ctx, env, agent, ms); err != nil {
+		if back := r.Unwritten(context.WithoutCancel(ctx), env); back != nil {
 			env.Log.Error("messages were marked as read and could not be shown", "agent", agent, "error", back)
 		}
 		return WaitForMentionsResult{}, err
@@ -87,11 +88,6 @@ func (p *WaitForMentionsParams) filter(f *reading.Filter) error {
 	}
 	f.Sender = p.WaitFor
 	return nil
-}
-
-// Unwritten makes the messages unread again when the answer that carries them could not be written.
-func (r WaitForMentionsResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return reading.Unread(ctx, env.Ledger, r.messages)
 }
 
 // ToolText is the document's XML; with format json, the result as JSON.
@@ -126,7 +122,5 @@ func (r WaitForMentionsResult) Text(w *commands.Text) {
 	for i := range r.Threads {
 		r.Threads[i].write(w)
 	}
-	if r.More {
-		w.Printf("There are more: ask again.\n")
-	}
+	commands.TellRest(w, "", r.More)
 }

@@ -32,7 +32,7 @@ type Copy struct {
 	Receipts  []messages.Receipt `json:"receipts"`
 }
 
-var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).BesideAny()
+var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).With(commands.Traits{BesideAny: true})
 
 // getMessage changes nothing.
 func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetMessageResult, error) {

@@ -87,15 +87,13 @@ func (r ListThreadsResult) Text(w *commands.Text) {
 		w.Printf("No threads of %s.\n", r.Agent)
 		return
 	}
-	rows := make([][]string, len(r.Threads))
-	for i := range r.Threads {
-		th := &r.Threads[i]
-		rows[i] = []string{th.ThreadID, th.Name, th.Status, fmt.Sprint(th.Unread), "", strings.Join(th.Participants, ", ")}
+	commands.TableOf(w, []string{"THREAD", "NAME", "STATUS", "UNREAD", "LAST POST", "PARTICIPANTS"}, r.Threads, func(th *OwnThread) []string {
+		last := ""
 		if th.LastPost != nil {
-			rows[i][4] = th.LastPost.CreatedAt
+			last = th.LastPost.CreatedAt
 		}
-	}
-	w.Table([]string{"THREAD", "NAME", "STATUS", "UNREAD", "LAST POST", "PARTICIPANTS"}, rows)
+		return []string{th.ThreadID, th.Name, th.Status, fmt.Sprint(th.Unread), last, strings.Join(th.Participants, ", ")}
+	})
 	if r.More {
 		w.Printf("There are more.\n")
 	}

@@ -6,7 +6,6 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/threads"
 	"mailroom/tracing"
 )
@@ -28,11 +27,10 @@ type ReadThreadResult struct {
 	Posts    []Message `json:"posts"`
 	More     bool      `json:"more"`
 	Continue string    `json:"continue,omitempty"` // of the next call, if there are more
-
-	marked []orchestrator.Message
+	commands.Taken
 }
 
-var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).Kind(tracing.Consumer)
+var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).With(commands.Traits{Kind: tracing.Consumer})
 
 // readThread moves the reader's cursor behind what it returns. The administrator has none.
 func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (ReadThreadResult, error) {
@@ -56,9 +54,7 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 	if r.More {
 		r.Continue = strconv.FormatInt(read.Next, 10)
 	}
-	if !p.Peek && o.Agent != "" {
-		r.marked = read.Posts
-	}
+	r.Taken = commands.Take(read.Posts, p.Peek || o.Agent == "")
 	return r, nil
 }
 
@@ -73,11 +69,6 @@ func place(text string) (int64, error) {
 			WithHint("Take the value of continue from the answer before, with all other parameters as they were")
 	}
 	return n, nil
-}
-
-// Unwritten makes the posts unread again when the answer that carries them could not be written.
-func (r ReadThreadResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return reading.Unread(ctx, env.Ledger, r.marked)
 }
 
 // Text shows each post.

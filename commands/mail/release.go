@@ -25,7 +25,7 @@ type ReleaseResult struct {
 // maxNamed bounds the messages that an answer names.
 const maxNamed = 100
 
-var releaseCommand = commands.Define(vocabulary, "release", release).BesideAny()
+var releaseCommand = commands.Define(vocabulary, "release", release).With(commands.Traits{BesideAny: true})
 
 // release is idempotent: what is unread already is left so, and not counted.
 func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseResult, error) {
@@ -44,7 +44,7 @@ func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseRes
 	by := env.Caller.Name
 	if p.All {
 		released, err := messages.ReleaseAll(ctx, env.Ledger, agent, by)
-		return ReleaseResult{Agent: agent, Count: len(released), Released: append([]string{}, released[:min(len(released), maxNamed)]...)}, err
+		return ReleaseResult{Agent: agent, Count: len(released), Released: released[:min(len(released), maxNamed)]}, err
 	}
 	if by == "" {
 		by = agent // the administrator may say whose it must be
@@ -53,9 +53,9 @@ func release(ctx context.Context, env commands.Env, p ReleaseParams) (ReleaseRes
 	if err != nil {
 		return ReleaseResult{}, err
 	}
-	r := ReleaseResult{Agent: m.Recipient, Released: []string{}}
+	r := ReleaseResult{Agent: m.Recipient}
 	if released {
-		r.Count, r.Released = 1, append(r.Released, m.ID)
+		r.Count, r.Released = 1, []string{m.ID}
 	}
 	return r, nil
 }

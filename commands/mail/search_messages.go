@@ -122,13 +122,10 @@ func spelledOut(data json.RawMessage) string {
 
 // Text shows a line for each message, and how far the search has come.
 func (r SearchMessagesResult) Text(w *commands.Text) {
-	rows := make([][]string, len(r.Messages))
-	for i := range r.Messages {
-		h := &r.Messages[i]
-		rows[i] = []string{h.MessageID, h.CreatedAt, h.Sender, h.Recipient, h.Type, h.Excerpt}
-	}
 	if r.Count > 0 {
-		w.Table([]string{"MESSAGE", "SENT", "SENDER", "RECIPIENT", "TYPE", "TEXT"}, rows)
+		commands.TableOf(w, []string{"MESSAGE", "SENT", "SENDER", "RECIPIENT", "TYPE", "TEXT"}, r.Messages, func(h *Hit) []string {
+			return []string{h.MessageID, h.CreatedAt, h.Sender, h.Recipient, h.Type, h.Excerpt}
+		})
 	}
 	switch {
 	case !r.Complete:

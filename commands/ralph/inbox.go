@@ -29,11 +29,10 @@ type InboxResult struct {
 	HasMore  bool       `json:"has_more"` // there are others
 	Messages []Received `json:"messages"`
 	Until    string     `json:"lease_until,omitempty"` // they come back then
-
-	taken []orchestrator.Message // marked as read with this answer
+	commands.Taken
 }
 
-var inboxCommand = commands.Define(vocabulary, "inbox", inbox).Kind(tracing.Consumer)
+var inboxCommand = commands.Define(vocabulary, "inbox", inbox).With(commands.Traits{Kind: tracing.Consumer})
 
 // inbox delivers what is due to the agent on the way.
 func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, error) {
@@ -61,9 +60,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 		return InboxResult{}, err
 	}
 	r := showInbox(name, ms, more)
-	if p.MarkAsRead {
-		r.taken = ms
-	}
+	r.Taken = commands.Take(ms, !p.MarkAsRead)
 	return r, nil
 }
 
@@ -75,7 +72,7 @@ func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p
 		return InboxResult{}, err
 	}
 	r := showInbox(agent.Name, in.Messages, in.More)
-	r.taken = in.Fresh
+	r.Taken = commands.Take(in.Fresh, false)
 	return r, nil
 }
 
@@ -87,11 +84,6 @@ func showInbox(agent string, ms []orchestrator.Message, more bool) InboxResult {
 	return r
 }
 
-// Unwritten makes the messages unread again when the answer that carries them could not be written.
-func (r InboxResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return reading.Unread(ctx, env.Ledger, r.taken)
-}
-
 // Text shows each message.
 func (r InboxResult) Text(w *commands.Text) {
 	if r.Count == 0 {
@@ -100,8 +92,5 @@ func (r InboxResult) Text(w *commands.Text) {
 	for i := range r.Messages {
 		r.Messages[i].text(w)
 	}
-	commands.TellLease(w, r.Until)
-	if r.HasMore {
-		w.Printf("There are more: ask again.\n")
-	}
+	commands.TellRest(w, r.Until, r.HasMore)
 }

@@ -40,7 +40,7 @@ type SendResult struct {
 	commands.Replied
 }
 
-var sendCommand = commands.Define(vocabulary, "send", send).Kind(tracing.Producer)
+var sendCommand = commands.Define(vocabulary, "send", send).With(commands.Traits{Kind: tracing.Producer})
 
 // send is durable when it returns, and so is what a status_update says.
 func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, error) {

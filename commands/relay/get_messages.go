@@ -30,11 +30,10 @@ type GetMessagesResult struct {
 	HasMore       bool      `json:"hasMore"` // there are others: ask again
 	Messages      []Message `json:"messages"`
 	LeaseUntil    string    `json:"leaseUntil,omitempty"` // they come back then
-
-	taken []orchestrator.Message // marked as read with this answer
+	commands.Taken
 }
 
-var getMessagesCommand = commands.Define(vocabulary, "get_messages", getMessages).Kind(tracing.Consumer)
+var getMessagesCommand = commands.Define(vocabulary, "get_messages", getMessages).With(commands.Traits{Kind: tracing.Consumer})
 
 // getMessages delivers what is due to this reader on the way, and marks what it returns as read in the same transaction.
 func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (GetMessagesResult, error) {
@@ -52,10 +51,7 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 	if err != nil {
 		return GetMessagesResult{}, err
 	}
-	r := GetMessagesResult{Count: len(ms), HasMore: more, Messages: make([]Message, len(ms)), LeaseUntil: commands.LeaseEnd(ms)}
-	if p.MarkAsRead {
-		r.taken = ms
-	}
+	r := GetMessagesResult{Count: len(ms), HasMore: more, Messages: make([]Message, len(ms)), LeaseUntil: commands.LeaseEnd(ms), Taken: commands.Take(ms, !p.MarkAsRead)}
 	for i := range ms {
 		r.Messages[i] = render(&ms[i])
 		r.HasInterrupts = r.HasInterrupts || r.Messages[i].Action == "interrupt"
@@ -104,11 +100,6 @@ func priorityBounds(word string) (low, high *int) {
 	return low, high
 }
 
-// Unwritten makes the messages unread again when the answer that carries them could not be written.
-func (r GetMessagesResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return reading.Unread(ctx, env.Ledger, r.taken)
-}
-
 // Text shows each message.
 func (r GetMessagesResult) Text(w *commands.Text) {
 	if r.Count == 0 {
@@ -117,8 +108,5 @@ func (r GetMessagesResult) Text(w *commands.Text) {
 	for i := range r.Messages {
 		r.Messages[i].write(w)
 	}
-	commands.TellLease(w, r.LeaseUntil)
-	if r.HasMore {
-		w.Printf("There are more: ask again.\n")
-	}
+	commands.TellRest(w, r.LeaseUntil, r.HasMore)
 }

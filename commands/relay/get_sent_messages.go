@@ -111,12 +111,9 @@ func copiesOf(ctx context.Context, env commands.Env, ms []orchestrator.Message) 
 
 // Text shows a line for each message.
 func (r SentMessagesResult) Text(w *commands.Text) {
-	rows := make([][]string, len(r.Messages))
-	for i := range r.Messages {
-		m := &r.Messages[i]
-		rows[i] = []string{m.MessageID, m.Type, m.Source, m.Recipient, m.Status, m.SentAt, m.Message.Message}
-	}
-	w.Table([]string{"MESSAGE", "TYPE", "SOURCE", "TARGET", "STATUS", "SENT", "TEXT"}, rows)
+	commands.TableOf(w, []string{"MESSAGE", "TYPE", "SOURCE", "TARGET", "STATUS", "SENT", "TEXT"}, r.Messages, func(m *SentMessage) []string {
+		return []string{m.MessageID, m.Type, m.Source, m.Recipient, m.Status, m.SentAt, m.Message.Message}
+	})
 	if r.HasMore {
 		w.Printf("There are more.\n")
 	}

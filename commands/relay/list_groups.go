@@ -21,14 +21,14 @@ type Other struct {
 	About string `json:"about"`
 }
 
-var listGroupsCommand = commands.Define(vocabulary, "list_groups", listGroups).ListsAgents()
+var listGroupsCommand = commands.Define(vocabulary, "list_groups", listGroups).With(commands.Traits{ListsAgents: true})
 
 func listGroups(ctx context.Context, env commands.Env, _ struct{}) (ListGroupsResult, error) {
 	groups, err := agents.Groups(ctx, env.Ledger)
 	if err != nil {
 		return ListGroupsResult{}, err
 	}
-	r := ListGroupsResult{Groups: groups, Others: []Other{}}
+	r := ListGroupsResult{Groups: groups}
 	builtIns, err := agents.BuiltIns(ctx, env.Ledger)
 	for _, a := range builtIns {
 		r.Others = append(r.Others, Other{a.Name, a.Role})
@@ -38,11 +38,9 @@ func listGroups(ctx context.Context, env commands.Env, _ struct{}) (ListGroupsRe
 
 // Text shows a line for each group.
 func (r ListGroupsResult) Text(w *commands.Text) {
-	rows := make([][]string, len(r.Groups))
-	for i, g := range r.Groups {
-		rows[i] = []string{g.Name, strings.Join(g.Members, ", ")}
-	}
-	w.Table([]string{"GROUP", "MEMBERS"}, rows)
+	commands.TableOf(w, []string{"GROUP", "MEMBERS"}, r.Groups, func(g *agents.Group) []string {
+		return []string{g.Name, strings.Join(g.Members, ", ")}
+	})
 	for _, o := range r.Others {
 		w.Printf("In no group: %s, %s.\n", o.Name, o.About)
 	}

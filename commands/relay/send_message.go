@@ -52,7 +52,7 @@ type Target struct {
 	MessageID string `json:"messageId"`
 }
 
-var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).Kind(tracing.Producer)
+var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).With(commands.Traits{Kind: tracing.Producer})
 
 // sendMessage is durable when it returns.
 func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {

@@ -36,7 +36,7 @@ type AttemptError struct {
 	delivery.FailedAttempt
 }
 
-var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll).Kind(tracing.Consumer)
+var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll).With(commands.Traits{Kind: tracing.Consumer})
 
 // deliverAll drains what is due. Failed attempts do not fail the run.
 func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (DeliverAllResult, error) {

@@ -47,7 +47,7 @@ func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, erro
 	if err != nil {
 		return PollResult{}, err
 	}
-	r := PollResult{Recipient: backlog.Recipient, Pending: backlog.Pending, Unread: backlog.Unread, Messages: []PolledMessage{}, Timestamp: timestamp(env)}
+	r := PollResult{Recipient: backlog.Recipient, Pending: backlog.Pending, Unread: backlog.Unread, Timestamp: timestamp(env)}
 	for i := range backlog.Messages {
 		r.Messages = append(r.Messages, polled(&backlog.Messages[i]))
 	}
@@ -67,9 +67,7 @@ func (r PollResult) Text(w *commands.Text) {
 	if len(r.Messages) == 0 {
 		return
 	}
-	rows := make([][]string, len(r.Messages))
-	for i, m := range r.Messages {
-		rows[i] = []string{m.MessageID, m.Sender, m.Type, m.Status, m.CreatedAt, m.NextAttemptAt, string(m.Payload)}
-	}
-	w.Table([]string{"MESSAGE", "FROM", "TYPE", "STATUS", "SINCE", "NEXT ATTEMPT", "PAYLOAD"}, rows)
+	commands.TableOf(w, []string{"MESSAGE", "FROM", "TYPE", "STATUS", "SINCE", "NEXT ATTEMPT", "PAYLOAD"}, r.Messages, func(m *PolledMessage) []string {
+		return []string{m.MessageID, m.Sender, m.Type, m.Status, m.CreatedAt, m.NextAttemptAt, string(m.Payload)}
+	})
 }

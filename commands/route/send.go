@@ -55,7 +55,7 @@ type SendResult struct {
 	noDaemon bool
 }
 
-var sendCommand = commands.Define(vocabulary, "send", send).WithBatch(sendBatch).Kind(tracing.Producer)
+var sendCommand = commands.Define(vocabulary, "send", send).WithBatch(sendBatch).With(commands.Traits{Kind: tracing.Producer})
 
 // send is durable when it returns: a kill or power loss afterwards loses nothing.
 func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, error) {

@@ -28,9 +28,10 @@ type WaitResult struct {
 	TimedOut  bool                   `json:"timed_out"`
 	Until     string                 `json:"lease_until,omitempty"` // they come back then
 	Timestamp string                 `json:"timestamp"`
+	commands.Taken
 }
 
-var waitCommand = commands.Define(vocabulary, "wait", wait).Kind(tracing.Consumer)
+var waitCommand = commands.Define(vocabulary, "wait", wait).With(commands.Traits{Kind: tracing.Consumer})
 
 // wait takes unread messages, or waits for some.
 func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, error) {
@@ -48,17 +49,10 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
-	if ms == nil {
-		ms = []orchestrator.Message{}
-	}
 	return WaitResult{
 		Recipient: recipient, Count: len(ms), Messages: ms, More: more, TimedOut: len(ms) == 0, Until: commands.LeaseEnd(ms), Timestamp: timestamp(env),
+		Taken: commands.Take(ms, false),
 	}, nil
-}
-
-// Unwritten makes the messages unread again when the answer that carries them could not be written.
-func (r WaitResult) Unwritten(ctx context.Context, env commands.Env) error {
-	return reading.Unread(ctx, env.Ledger, r.Messages)
 }
 
 // Text shows each message with its payload.
@@ -72,8 +66,5 @@ func (r WaitResult) Text(w *commands.Text) {
 		w.Printf("%s  %s from %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, m.CreatedAt)
 		w.Body("  ", string(m.Payload))
 	}
-	commands.TellLease(w, r.Until)
-	if r.More {
-		w.Printf("There are more: ask again.\n")
-	}
+	commands.TellRest(w, r.Until, r.More)
 }

@@ -30,7 +30,7 @@ type AskQuestionResult struct {
 	Note       string `json:"note,omitempty"` // what is off
 }
 
-var askQuestionCommand = commands.Define(vocabulary, "ask_question", askQuestion).Kind(tracing.Producer)
+var askQuestionCommand = commands.Define(vocabulary, "ask_question", askQuestion).With(commands.Traits{Kind: tracing.Producer})
 
 // askQuestion is durable when it returns. It seals in this process: what is asked is in clear nowhere else.
 func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (AskQuestionResult, error) {

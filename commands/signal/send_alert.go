@@ -27,7 +27,7 @@ type SendAlertResult struct {
 	Note    string `json:"note,omitempty"` // what is off
 }
 
-var sendAlertCommand = commands.Define(vocabulary, "send_alert", sendAlert).Kind(tracing.Producer)
+var sendAlertCommand = commands.Define(vocabulary, "send_alert", sendAlert).With(commands.Traits{Kind: tracing.Producer})
 
 // sendAlert is durable when it returns. It seals in this process, as ask_question does.
 func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAlertResult, error) {

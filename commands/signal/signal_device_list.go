@@ -63,8 +63,7 @@ func (r DeviceListResult) Text(w *commands.Text) {
 		w.Printf("There is no device. `mailroom signal pair` pairs a phone.\n")
 		return
 	}
-	rows := make([][]string, len(r.Devices))
-	for i, d := range r.Devices {
+	commands.TableOf(w, []string{"DEVICE", "NAME", "STATE", "FINGERPRINT", "SEEN", "PUSHED THROUGH", "LAST PUSH"}, r.Devices, func(d *Device) []string {
 		state, push := d.State, d.PushHost
 		if d.State == questions.DeviceActive && d.Kind == questions.DeviceApp && !d.Approved {
 			state += ", not approved here"
@@ -72,7 +71,6 @@ func (r DeviceListResult) Text(w *commands.Text) {
 		if d.PushProblem != "" {
 			push = "problem: " + d.PushProblem
 		}
-		rows[i] = []string{d.ID, d.Name, state, d.Fingerprint, d.SeenAt, push, d.PushOutcome}
-	}
-	w.Table([]string{"DEVICE", "NAME", "STATE", "FINGERPRINT", "SEEN", "PUSHED THROUGH", "LAST PUSH"}, rows)
+		return []string{d.ID, d.Name, state, d.Fingerprint, d.SeenAt, push, d.PushOutcome}
+	})
 }

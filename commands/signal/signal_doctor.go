@@ -19,7 +19,7 @@ type DoctorResult struct {
 	Findings []overview.Finding `json:"findings"`
 }
 
-var doctorCommand = commands.Define(vocabulary, "signal doctor", doctor).LooksOnly()
+var doctorCommand = commands.Define(vocabulary, "signal doctor", doctor).With(commands.Traits{LooksOnly: true})
 
 // doctor goes on after a check that fails.
 func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {

@@ -120,9 +120,7 @@ func (r ListResult) Text(w *commands.Text) {
 		w.Printf("There are no such questions. `mailroom signal ask_question` asks one.\n")
 		return
 	}
-	rows := make([][]string, len(r.Questions))
-	for i := range r.Questions {
-		q := &r.Questions[i]
+	commands.TableOf(w, []string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT"}, r.Questions, func(q *Listed) []string {
 		says := q.Question
 		if q.Encrypted {
 			says = "(encrypted)"
@@ -131,7 +129,6 @@ func (r ListResult) Text(w *commands.Text) {
 		for _, p := range q.Pushes {
 			pushed = append(pushed, p.Device+" "+p.Status)
 		}
-		rows[i] = []string{q.QuestionID, q.Source, q.Status, q.CreatedAt, q.ExpiresAt, strings.Join(pushed, ", "), says}
-	}
-	w.Table([]string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT"}, rows)
+		return []string{q.QuestionID, q.Source, q.Status, q.CreatedAt, q.ExpiresAt, strings.Join(pushed, ", "), says}
+	})
 }

@@ -29,7 +29,7 @@ type PairResult struct {
 	PNG       string `json:"png,omitempty"`
 }
 
-var pairCommand = commands.Define(vocabulary, "signal pair", pair).HereOnly()
+var pairCommand = commands.Define(vocabulary, "signal pair", pair).With(commands.Traits{HereOnly: true})
 
 // pair makes a code that is good once and for five minutes. The phone is a device when it was approved.
 func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, error) {

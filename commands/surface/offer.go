@@ -31,7 +31,7 @@ type Tool struct {
 func NewOffer(catalogue *commands.Catalogue, caller commands.Caller, vocabularies ...string) Offer {
 	o := Offer{all: catalogue.All(), remote: caller.Remote}
 	for _, d := range o.all {
-		if !d.Remote() || d.Card().Rights != "self" && !caller.Admin || !served(d, vocabularies) {
+		if d.HereOnly || d.Card().Rights != "self" && !caller.Admin || !served(d, vocabularies) {
 			continue
 		}
 		name := d.Name
@@ -45,7 +45,7 @@ func NewOffer(catalogue *commands.Catalogue, caller commands.Caller, vocabularie
 
 // served reports whether a command is offered when only these vocabularies are asked for; none means all.
 func served(d *commands.Definition, vocabularies []string) bool {
-	return len(vocabularies) == 0 || slices.Contains(vocabularies, d.Vocabulary().Name) || d.IsBesideAny() && !SignalAlone(vocabularies)
+	return len(vocabularies) == 0 || slices.Contains(vocabularies, d.Vocabulary().Name) || d.BesideAny && !SignalAlone(vocabularies)
 }
 
 // SignalAlone reports whether only questions to the person are served: nobody has messages to read then.
@@ -217,7 +217,7 @@ func (o Offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) strin
 		advice = append(advice, "Did you mean "+strings.Join(near, " or ")+"?")
 	}
 	for _, other := range o.Tools {
-		if other.Command.IsListOfAgents() {
+		if other.Command.ListsAgents {
 			advice = append(advice, other.Name+" shows who is known.")
 			break
 		}

@@ -46,7 +46,7 @@ type SendMessageResult struct {
 	Arrivals
 }
 
-var sendMessageCommand = commands.Define(vocabulary, "SendMessage", sendMessage).Kind(tracing.Producer)
+var sendMessageCommand = commands.Define(vocabulary, "SendMessage", sendMessage).With(commands.Traits{Kind: tracing.Producer})
 
 // sendMessage is durable when it returns, and so is what a protocol message brings about.
 func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {

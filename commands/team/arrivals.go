@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/teams"
@@ -18,18 +17,17 @@ const maxArrivals = 100
 type Arrivals struct {
 	Messages []Message `json:"messages"`
 	More     bool      `json:"more,omitempty"` // there are others: the answer carries as many as it can
-
-	taken []orchestrator.Message
+	commands.Taken
 }
 
 // arrivals takes an agent's unread messages. If the command fails afterwards, it owes Unwritten.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
-	a := Arrivals{Messages: []Message{}}
+	var a Arrivals
 	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals})
 	if err != nil {
 		return a, err
 	}
-	a.taken, a.More = ms, more
+	a.Taken, a.More = commands.Take(ms, false), more
 	for i := range ms {
 		a.Messages = append(a.Messages, rendered(&ms[i]))
 	}
@@ -50,7 +48,7 @@ func arrivalsAfter(ctx context.Context, env commands.Env, agent string) Arrivals
 // again if something came for it.
 func attend(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	a, err := arrivals(ctx, env, agent)
-	if err != nil || len(a.taken) == 0 {
+	if err != nil || len(a.Messages) == 0 {
 		return a, err
 	}
 	if err := takePart(ctx, env, agent, true); err != nil {
@@ -63,17 +61,10 @@ func takePart(ctx context.Context, env commands.Env, agent string, began bool) e
 	return teams.TakePart(ctx, env.Ledger, agents.Joining{Session: env.Caller.Session, Agent: agent}, began)
 }
 
-// Unwritten makes the messages unread again when the answer that carries them could not be written.
-func (a Arrivals) Unwritten(ctx context.Context, env commands.Env) error {
-	return reading.Unread(ctx, env.Ledger, a.taken)
-}
-
 // text shows the messages, if there are any.
 func (a Arrivals) text(w *commands.Text) {
 	for i := range a.Messages {
 		a.Messages[i].text(w)
 	}
-	if a.More {
-		w.Printf("There are more: ask again.\n")
-	}
+	commands.TellRest(w, "", a.More)
 }

@@ -25,7 +25,7 @@ type IdleResult struct {
 	Arrivals
 }
 
-var idleCommand = commands.Define(vocabulary, "team idle", idle).Kind(tracing.Producer)
+var idleCommand = commands.Define(vocabulary, "team idle", idle).With(commands.Traits{Kind: tracing.Producer})
 
 // idle is what a hook calls when an agent's turn ended.
 func idle(ctx context.Context, env commands.Env, p IdleParams) (IdleResult, error) {

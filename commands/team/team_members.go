@@ -15,7 +15,7 @@ type MembersResult struct {
 	Arrivals
 }
 
-var membersCommand = commands.Define(vocabulary, "team members", members).ListsAgents()
+var membersCommand = commands.Define(vocabulary, "team members", members).With(commands.Traits{ListsAgents: true})
 
 func members(ctx context.Context, env commands.Env, _ struct{}) (MembersResult, error) {
 	agent, err := member(env)
@@ -39,8 +39,7 @@ func members(ctx context.Context, env commands.Env, _ struct{}) (MembersResult, 
 
 // Text shows a table, and what came for the caller.
 func (r MembersResult) Text(w *commands.Text) {
-	rows := make([][]string, len(r.Members))
-	for i, m := range r.Members {
+	commands.TableOf(w, []string{"TEAMMATE", "PART", "ROLE", "PRESENCE", "SINCE", "PLANS"}, r.Members, func(m *teams.Member) []string {
 		part := "member"
 		switch {
 		case m.Lead:
@@ -52,8 +51,7 @@ func (r MembersResult) Text(w *commands.Text) {
 		if m.PlanModeRequired {
 			plans = "to be approved"
 		}
-		rows[i] = []string{m.Name, part, m.Role, string(m.Status), m.Since, plans}
-	}
-	w.Table([]string{"TEAMMATE", "PART", "ROLE", "PRESENCE", "SINCE", "PLANS"}, rows)
+		return []string{m.Name, part, m.Role, string(m.Status), m.Since, plans}
+	})
 	r.Arrivals.text(w)
 }

@@ -90,7 +90,7 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 	if err != nil {
 		return err
 	}
-	if !d.UsesDatabase() {
+	if d.NoDatabase {
 		return run(c.Context, env)
 	}
 	path := d.DatabaseAt(raw)

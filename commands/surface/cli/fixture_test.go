@@ -61,7 +61,7 @@ func newProgram(in string) *program {
 	t := &program{out: &bytes.Buffer{}, err: &bytes.Buffer{}}
 	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(_ context.Context, _ commands.Env, p tryParams) (echo, error) {
 		return echo{p}, nil
-	}).NeedsNoDatabase()
+	}).With(commands.Traits{NoDatabase: true})
 	line := func(text string) (lineResult, error) {
 		switch text {
 		case "bug":
@@ -84,7 +84,7 @@ func newProgram(in string) *program {
 			results[i], errs[i] = line(p.Text)
 		}
 		return results, errs
-	}).NeedsNoDatabase()
+	}).With(commands.Traits{NoDatabase: true})
 	t.Program = &Program{
 		Config: Config{Catalogue: commands.NewCatalogue([]*commands.Definition{try.Definition, lines.Definition}), Version: "v1"},
 		In:     strings.NewReader(in), Out: t.out, Err: t.err, Getenv: func(string) string { return "" },

@@ -103,7 +103,7 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 			return toolFailure(err)
 		}
 		defer done()
-		if d.UsesDatabase() {
+		if !d.NoDatabase {
 			if err := s.ready(ctx); err != nil {
 				return toolFailure(err)
 			}

@@ -71,7 +71,7 @@ func TestAllTools(t *testing.T) {
 		var want []string
 		for _, d := range surfacetest.Catalogue().All() {
 			card := d.Card()
-			if d.Remote() && (admin || card.Rights == "self") {
+			if !d.HereOnly && (admin || card.Rights == "self") {
 				want = append(want, d.Name)
 			}
 		}

@@ -30,7 +30,7 @@ func (w *Server) description(rw http.ResponseWriter, _ *http.Request) {
 // status.
 func (w *Server) command(rw http.ResponseWriter, r *http.Request) {
 	d, err := w.env.Catalogue.Lookup(r.PathValue("name"))
-	if err == nil && !d.Remote() { // it can only be done where the files are
+	if err == nil && d.HereOnly { // it can only be done where the files are
 		err = orchestrator.Errorf(orchestrator.PermissionDenied, "%s runs only on the command line of the daemon's machine", d.Name)
 	}
 	if err != nil {
@@ -78,7 +78,7 @@ func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
 	paths := map[string]any{}
 	var errs []error
 	for _, d := range catalogue.All() {
-		if !d.Remote() {
+		if d.HereOnly {
 			continue
 		}
 		output, err := d.ResultSchema()

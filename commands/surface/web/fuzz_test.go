@@ -198,7 +198,7 @@ func (g *target) checkBody(t *testing.T, in string) (malformed bool) {
 		t.Fatalf("%d %s", status, answer)
 	}
 	if d, err := g.Env.Catalogue.Lookup(name); err == nil && said.Success {
-		if d.Card().Rights != "self" || !d.Remote() {
+		if d.Card().Rights != "self" || d.HereOnly {
 			t.Fatalf("%s is not for everybody, and was run: %s", name, answer)
 		}
 	}

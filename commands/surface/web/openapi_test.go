@@ -55,7 +55,7 @@ func TestOpenAPI(t *testing.T) {
 	doc := described(t)
 	for _, d := range surfacetest.Catalogue().All() {
 		item := doc.Paths.Value(commandsPath + d.Name)
-		if !d.Remote() {
+		if d.HereOnly {
 			if item != nil {
 				t.Errorf("%s is described, and cannot be run over HTTP", d.Name)
 			}

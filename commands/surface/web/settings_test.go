@@ -117,7 +117,7 @@ func TestParametersOverTheNetwork(t *testing.T) {
 	suspicious := regexp.MustCompile(`(?i)\b(file|folder|path|root|command|address|url|host|transports?|network|png|exec|webhook)\b`)
 	var refused []string
 	for _, d := range append(surfacetest.Catalogue().All(), signal.Definitions()...) {
-		if !d.Remote() {
+		if d.HereOnly {
 			continue
 		}
 		for _, p := range d.Params() {
