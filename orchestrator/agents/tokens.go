@@ -44,9 +44,7 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 	if lifetime < 0 || lifetime > maxTokenLife {
 		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "expires: %s is out of bounds: 1 second to %s", orchestrator.FormatDuration(lifetime), orchestrator.FormatDuration(maxTokenLife))
 	}
-	var random [32]byte
-	rand.Read(random[:]) // never fails; see crypto/rand
-	secret = tokenPrefix + base64.RawURLEncoding.EncodeToString(random[:])
+	secret = NewToken(tokenPrefix)
 	hash := HashToken(secret)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf := t.Config()
@@ -67,6 +65,13 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 			hash, agent, admin, token.CreatedAt, token.ExpiresAt)
 	})
 	return secret, token, err
+}
+
+// NewToken makes a credential of 256 random bits behind a prefix.
+func NewToken(prefix string) string {
+	var random [32]byte
+	rand.Read(random[:]) // never fails; see crypto/rand
+	return prefix + base64.RawURLEncoding.EncodeToString(random[:])
 }
 
 // HashToken returns what is stored of a credential.

@@ -151,7 +151,7 @@ func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
 		if q.ReadAt != "" {
 			return nil
 		}
-		if _, err := t.Exec(`UPDATE signal_questions SET read_at = ? WHERE question_id = ?`, t.Now, q.ID); err != nil {
+		if err := t.Run(`UPDATE signal_questions SET read_at = ? WHERE question_id = ?`, t.Now, q.ID); err != nil {
 			return err
 		}
 		return noteSignal(t, q.ID, tracing.Read, string(q.Status), string(q.Status), "")
@@ -167,7 +167,7 @@ func RefuseAnswer(ctx context.Context, l *ledger.Ledger, id, answer, why string)
 		if err != nil || q.Status != Answered || q.Answer != answer || q.ReadAt != "" || q.ReturnedAt != "" {
 			return err
 		}
-		if _, err := t.Exec(`UPDATE signal_questions SET status = 'pending', ended_at = '', answer = '', answered_by = '' WHERE question_id = ?`, id); err != nil {
+		if err := t.Run(`UPDATE signal_questions SET status = 'pending', ended_at = '', answer = '', answered_by = '' WHERE question_id = ?`, id); err != nil {
 			return err
 		}
 		if err := noteSignal(t, id, tracing.Refused, string(q.Status), string(Pending), why); err != nil {
@@ -217,7 +217,7 @@ func withdrawQuestions(t *ledger.Tx, name string) error {
 		return err
 	}
 	for _, id := range answered {
-		if _, err := t.Exec(`UPDATE signal_questions SET status = 'cancelled', answer = '' WHERE question_id = ?`, id); err != nil {
+		if err := t.Run(`UPDATE signal_questions SET status = 'cancelled', answer = '' WHERE question_id = ?`, id); err != nil {
 			return err
 		}
 		if err := noteSignal(t, id, tracing.Cancelled, string(Answered), string(Cancelled), "the agent "+name+" was removed before it read the answer"); err != nil {

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/base64"
 	"encoding/hex"
 	"net/url"
 	"slices"
@@ -146,8 +145,7 @@ func seen(ctx context.Context, l *ledger.Ledger, device string) error {
 	defer cancel()
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		t.Quiet = true
-		_, err := t.Exec(`UPDATE signal_devices SET seen_at = ? WHERE device_id = ?`, t.Now, device)
-		return err
+		return t.Run(`UPDATE signal_devices SET seen_at = ? WHERE device_id = ?`, t.Now, device)
 	})
 }
 
@@ -179,7 +177,7 @@ func ActivateDevice(ctx context.Context, l *ledger.Ledger, id, recipient string)
 		if d.Recipient != recipient {
 			return orchestrator.Errorf(orchestrator.Conflict, "the device %s has another key than the one to be approved", id)
 		}
-		if _, err := t.Exec(`UPDATE signal_devices SET state = 'active', approved_at = CASE WHEN state = 'active' THEN approved_at ELSE ? END
+		if err := t.Run(`UPDATE signal_devices SET state = 'active', approved_at = CASE WHEN state = 'active' THEN approved_at ELSE ? END
 			WHERE device_id = ?`, t.Now, id); err != nil {
 			return err
 		}
@@ -194,7 +192,7 @@ func RevokeDevice(ctx context.Context, l *ledger.Ledger, id string) (Device, err
 		if err := dropPushes(t, id, "the device was revoked"); err != nil {
 			return err
 		}
-		if _, err := t.Exec(`DELETE FROM signal_subscriptions WHERE device_id = ?`, id); err != nil {
+		if err := t.Run(`DELETE FROM signal_subscriptions WHERE device_id = ?`, id); err != nil {
 			return err
 		}
 		_, err := t.Exec(`UPDATE signal_devices SET state = 'revoked', revoked_at = CASE WHEN revoked_at = '' THEN ? ELSE revoked_at END,
@@ -250,12 +248,11 @@ func Subscribe(ctx context.Context, l *ledger.Ledger, device string, s Subscript
 		if d.State == DeviceRevoked {
 			return orchestrator.Errorf(orchestrator.PermissionDenied, "the device %s was revoked", device)
 		}
-		if _, err := t.Exec(`UPDATE signal_subscriptions SET endpoint = ?, p256dh = ?, auth = ? WHERE device_id = ?`,
+		if err := t.Run(`UPDATE signal_subscriptions SET endpoint = ?, p256dh = ?, auth = ? WHERE device_id = ?`,
 			s.Endpoint, s.P256dh, s.Auth, device); err != nil {
 			return err
 		}
-		_, err := t.Exec(`UPDATE signal_devices SET push_host = ?, push_problem = '' WHERE device_id = ?`, host, device)
-		return err
+		return t.Run(`UPDATE signal_devices SET push_host = ?, push_problem = '' WHERE device_id = ?`, host, device)
 	})
 	return err
 }
@@ -266,24 +263,16 @@ func Unsubscribe(ctx context.Context, l *ledger.Ledger, device string) error {
 		if err := dropPushes(t, device, "the device has unsubscribed"); err != nil {
 			return err
 		}
-		if _, err := t.Exec(`UPDATE signal_subscriptions SET endpoint = '', p256dh = '', auth = '' WHERE device_id = ?`, device); err != nil {
+		if err := t.Run(`UPDATE signal_subscriptions SET endpoint = '', p256dh = '', auth = '' WHERE device_id = ?`, device); err != nil {
 			return err
 		}
-		_, err := t.Exec(`UPDATE signal_devices SET push_host = '', push_problem = '' WHERE device_id = ?`, device)
-		return err
+		return t.Run(`UPDATE signal_devices SET push_host = '', push_problem = '' WHERE device_id = ?`, device)
 	})
 	return err
 }
 
 // deviceTokenPrefix begins every token of a device, so that scanners for secrets can find one that leaked.
 const deviceTokenPrefix = "mailroom_device_"
-
-// newDeviceToken makes a token of 256 bits.
-func newDeviceToken() string {
-	var random [32]byte
-	rand.Read(random[:]) // never fails; see crypto/rand
-	return deviceTokenPrefix + base64.RawURLEncoding.EncodeToString(random[:])
-}
 
 // NtfyConfig says which topic of an ntfy server to push to.
 type NtfyConfig struct {
@@ -311,13 +300,13 @@ func SetNtfy(ctx context.Context, l *ledger.Ledger, n NtfyConfig) (d Device, err
 	var key [32]byte
 	rand.Read(key[:]) // never fails; see crypto/rand
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		if _, err := t.Exec(`
+		if err := t.Run(`
 			INSERT INTO signal_devices (device_id, name, kind, state, created_at, approved_at, push_host) VALUES (?1, ?2, ?3, 'active', ?4, ?4, ?2)
 			ON CONFLICT (device_id) DO UPDATE SET name = ?2, state = 'active', approved_at = ?4, revoked_at = '', push_host = ?2, push_problem = ''`,
 			ntfyDevice, u.Host, DeviceNtfy, t.Now); err != nil {
 			return err
 		}
-		if _, err := t.Exec(`
+		if err := t.Run(`
 			INSERT INTO signal_subscriptions (device_id, endpoint, p256dh, auth) VALUES (?1, ?2, ?3, ?4)
 			ON CONFLICT (device_id) DO UPDATE SET token_hash = '', endpoint = ?2, p256dh = ?3, auth = ?4`,
 			ntfyDevice, n.URL, hex.EncodeToString(key[:]), n.Token); err != nil {

@@ -44,14 +44,13 @@ func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string
 			return orchestrator.Errorf(orchestrator.Unavailable, "the address to which a phone is led comes from this database, which is not trusted: %s", conf.Untrusted).
 				WithHint("%s", ledger.NotTrustedHint)
 		}
-		if _, err := t.Exec(`DELETE FROM signal_pairings WHERE expires_at <= ? OR expires_at > ?`, t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife))); err != nil {
+		if err := t.Run(`DELETE FROM signal_pairings WHERE expires_at <= ? OR expires_at > ?`, t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife))); err != nil {
 			return err
 		}
 		expiresAt = orchestrator.Stamp(t.Clock.Add(pairingLife))
-		_, err = t.Exec(`INSERT INTO signal_pairings (selector, secret_hash, created_at, expires_at) VALUES (?1, ?2, ?3, ?4)
+		return t.Run(`INSERT INTO signal_pairings (selector, secret_hash, created_at, expires_at) VALUES (?1, ?2, ?3, ?4)
 			ON CONFLICT (selector) DO UPDATE SET secret_hash = ?2, created_at = ?3, expires_at = ?4, tries = 0`,
 			plain[:pairingSelector], agents.HashToken(plain), t.Now, expiresAt)
-		return err
 	})
 	return code, expiresAt, err
 }
@@ -74,7 +73,7 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 	if len(plain) != pairingLength {
 		return d, "", refused
 	}
-	token = newDeviceToken()
+	token = agents.NewToken(deviceTokenPrefix)
 	id, err := NewSignalID(l, "d-")
 	if err != nil {
 		return d, "", err
@@ -133,16 +132,15 @@ func addDevice(t *ledger.Tx, id string, p *PairRequest, token string) error {
 		`DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices WHERE state = 'waiting' AND created_at < ?)`,
 		`DELETE FROM signal_devices WHERE state = 'waiting' AND created_at < ?`,
 	} {
-		if _, err := t.Exec(forget, old); err != nil {
+		if err := t.Run(forget, old); err != nil {
 			return err
 		}
 	}
-	if _, err := t.Exec(`INSERT INTO signal_devices (device_id, name, recipient, created_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?4)`,
+	if err := t.Run(`INSERT INTO signal_devices (device_id, name, recipient, created_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?4)`,
 		id, p.Name, p.Recipient, t.Now); err != nil {
 		return err
 	}
-	_, err := t.Exec(`INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?)`, id, agents.HashToken(token))
-	return err
+	return t.Run(`INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?)`, id, agents.HashToken(token))
 }
 
 // VAPIDPublicKey returns the key by which push services know this database: base64url of an uncompressed point of P-256. The
@@ -176,7 +174,7 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 	}
 	public = base64.RawURLEncoding.EncodeToString(pair.PublicKey().Bytes())
 	private = base64.RawURLEncoding.EncodeToString(pair.Bytes())
-	_, err = t.Exec(`
+	err = t.Run(`
 		INSERT INTO signal_keys (name, public_key, private_key, created_at) VALUES ('vapid', ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET public_key = excluded.public_key, private_key = excluded.private_key, created_at = excluded.created_at`,
 		public, private, t.Now)

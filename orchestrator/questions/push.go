@@ -160,7 +160,7 @@ func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err e
 	if err != nil || secret != tried {
 		return false, err
 	}
-	if _, err := t.Exec(`UPDATE signal_devices SET push_problem = ? WHERE device_id = ?`, t.Now+" "+reason, device); err != nil {
+	if err := t.Run(`UPDATE signal_devices SET push_problem = ? WHERE device_id = ?`, t.Now+" "+reason, device); err != nil {
 		return false, err
 	}
 	t.AfterCommit(func() {
@@ -202,8 +202,7 @@ func dropPushes(t *ledger.Tx, device, why string) error {
 
 // pushedTo notes what came of the last attempt at a device.
 func pushedTo(t *ledger.Tx, recipient, outcome string) error {
-	_, err := t.Exec(`UPDATE signal_devices SET pushed_at = ?, push_outcome = ? WHERE device_id = ?`, t.Now, outcome, recipient[len(push.DevicePrefix):])
-	return err
+	return t.Run(`UPDATE signal_devices SET pushed_at = ?, push_outcome = ? WHERE device_id = ?`, t.Now, outcome, recipient[len(push.DevicePrefix):])
 }
 
 // PushesOf returns the push messages about a question or an alert, oldest first.

@@ -122,7 +122,7 @@ func reply(t *ledger.Tx, back *UserReply, draft *orchestrator.Draft) (failure, e
 
 // answerReturned notes that an answer went back, or why it never will.
 func answerReturned(t *ledger.Tx, q *Question, failure error) error {
-	if _, err := t.Exec(`UPDATE signal_questions SET returned_at = ? WHERE question_id = ?`, t.Now, q.ID); err != nil {
+	if err := t.Run(`UPDATE signal_questions SET returned_at = ? WHERE question_id = ?`, t.Now, q.ID); err != nil {
 		return err
 	}
 	if failure != nil {

@@ -124,7 +124,7 @@ func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked 
 			failures = run.Failures
 		}
 	}
-	if _, err := t.Exec(`
+	if err := t.Run(`
 		INSERT INTO agent_runs (agent, state, started_at, instance, failures, through, starts) VALUES (?, 'running', ?, ?, ?, ?, ?)
 		ON CONFLICT (agent) DO UPDATE SET state = 'running', started_at = excluded.started_at, ended_at = '', instance = excluded.instance,
 		    pid = 0, outcome = '', failures = excluded.failures, next_at = '', through = excluded.through, starts = excluded.starts`,
@@ -167,7 +167,7 @@ func runLost(t *ledger.Tx, agent string, run *Run, output string) error {
 	if err := span.Save(t, t.Clock, t.Actor, run.Outcome); err != nil {
 		return err
 	}
-	if _, err := t.Exec(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ? WHERE agent = ?`,
+	if err := t.Run(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ? WHERE agent = ?`,
 		string(run.State), t.Now, run.Outcome, agent); err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func sessionEnded(t *ledger.Tx, agent, outcome string) error {
 func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
 	b.span.Set("pid", pid)
 	return s.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		if _, err := t.Exec(`UPDATE agent_runs SET pid = ?, host = ? WHERE agent = ? AND starts = ? AND state = 'running'`,
+		if err := t.Run(`UPDATE agent_runs SET pid = ?, host = ? WHERE agent = ? AND starts = ? AND state = 'running'`,
 			pid, process.Of(pid).Host(), b.Agent.Name, b.starts); err != nil {
 			return err
 		}
@@ -273,7 +273,7 @@ func storeEnd(t *ledger.Tx, b *Begun, e RunEnd) error {
 			state, next = Failed, orchestrator.Stamp(t.Clock.Add(waits[max(failures, 1)-1]))
 		}
 	}
-	if _, err := t.Exec(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?`,
+	if err := t.Run(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?`,
 		string(state), t.Now, e.Outcome, failures, next, b.Agent.Name); err != nil {
 		return err
 	}
@@ -291,12 +291,10 @@ func startChanged(t *ledger.Tx, before, after *ledger.Agent) error {
 	if before.StartCommand == after.StartCommand && before.Folder == after.Folder {
 		return nil
 	}
-	_, err := t.Exec(`UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ? AND state IN ('failed','given_up')`, after.Name)
-	return err
+	return t.Run(`UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ? AND state IN ('failed','given_up')`, after.Name)
 }
 
 // forgetRuns forgets what is known of the session of an agent that is removed.
 func forgetRuns(t *ledger.Tx, agent string) error {
-	_, err := t.Exec(`DELETE FROM agent_runs WHERE agent = ?`, agent)
-	return err
+	return t.Run(`DELETE FROM agent_runs WHERE agent = ?`, agent)
 }

@@ -21,7 +21,6 @@ func Part() *ledger.Part {
 // void returns a function that ends the open requests in which this column names an agent.
 func void(column string) func(t *ledger.Tx, agent string) error {
 	return func(t *ledger.Tx, agent string) error {
-		_, err := t.Exec(`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND `+column+` = ?`, agent)
-		return err
+		return t.Run(`UPDATE team_requests SET status = 'void' WHERE status = 'open' AND `+column+` = ?`, agent)
 	}
 }

@@ -130,14 +130,13 @@ func ask(t *ledger.Tx, q Request) (sent Sent, refusal, err error) {
 
 // reopenRequest opens a void request whose message is sent again.
 func reopenRequest(t *ledger.Tx, messageID string) error {
-	_, err := t.Exec(`UPDATE team_requests SET status = 'open' WHERE status = 'void' AND message_id = ?`, messageID)
-	return err
+	return t.Run(`UPDATE team_requests SET status = 'open' WHERE status = 'void' AND message_id = ?`, messageID)
 }
 
 // mayAsk refuses a request that is open already, and one that asks a stopped agent to stop.
 func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) error {
 	// What became void is noted here, so that it is not looked at with every request.
-	if _, err := t.Exec(`UPDATE team_requests AS q SET status = 'void' WHERE q.responder = ? AND q.status = 'open' AND `+reachedNobody, d.Recipient); err != nil {
+	if err := t.Run(`UPDATE team_requests AS q SET status = 'void' WHERE q.responder = ? AND q.status = 'open' AND `+reachedNobody, d.Recipient); err != nil {
 		return err
 	}
 	open, err := openRequests(t.Conn, d.SessionID, d.Recipient)
@@ -307,7 +306,7 @@ func decide(t *ledger.Tx, q *requestOf, approve bool, sent *orchestrator.Sent) e
 	if approve {
 		status = requestApproved
 	}
-	if _, err := t.Exec(`UPDATE team_requests SET status = ?, answer_id = ?, answered_at = ? WHERE request_id = ?`,
+	if err := t.Run(`UPDATE team_requests SET status = ?, answer_id = ?, answered_at = ? WHERE request_id = ?`,
 		status, sent.MessageID, t.Now, q.id); err != nil || !approve {
 		return err
 	}

@@ -158,7 +158,7 @@ func Rename(ctx context.Context, l *ledger.Ledger, c Change, name string, notice
 			return nil
 		}
 		t.KeepSpan()
-		if _, err := t.Exec(`UPDATE threads SET name = ? WHERE thread_id = ?`, name, th.ID); err != nil {
+		if err := t.Run(`UPDATE threads SET name = ? WHERE thread_id = ?`, name, th.ID); err != nil {
 			return err
 		}
 		if err := postNotice(t, &th, &notice, nil); err != nil {

@@ -22,12 +22,11 @@ func Part() *ledger.Part {
 // leaveThreads ends the part that an agent which is removed takes in threads. One that nobody takes part in any more is
 // closed: nobody else could, and its posts would never age.
 func leaveThreads(t *ledger.Tx, agent string) error {
-	if _, err := t.Exec(`
+	if err := t.Run(`
 		UPDATE threads SET status = 'closed', summary = 'its last participant was removed', closed_at = ?2
 		WHERE status = 'open' AND thread_id IN (SELECT thread_id FROM thread_participants WHERE agent = ?1)
 		  AND NOT EXISTS (SELECT 1 FROM thread_participants p WHERE p.thread_id = threads.thread_id AND p.agent <> ?1)`, agent, t.Now); err != nil {
 		return err
 	}
-	_, err := t.Exec(`DELETE FROM thread_participants WHERE agent = ?`, agent)
-	return err
+	return t.Run(`DELETE FROM thread_participants WHERE agent = ?`, agent)
 }

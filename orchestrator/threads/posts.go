@@ -276,7 +276,7 @@ func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, h
 		return "", err
 	}
 	// Retention goes by the time at which a row ended. A post goes by the end of its thread.
-	if _, err := t.Exec(`UPDATE agent_message SET ended_at = '' WHERE seq = ?`, row.Seq); err != nil {
+	if err := t.Run(`UPDATE agent_message SET ended_at = '' WHERE seq = ?`, row.Seq); err != nil {
 		return "", err
 	}
 	if span := tracing.FromContext(t.Ctx); span != nil {

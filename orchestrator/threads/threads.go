@@ -101,7 +101,7 @@ func createThread(t *ledger.Tx, d *Draft, participants []string) (th Thread, err
 		return th, err
 	}
 	t.KeepSpan()
-	if _, err := t.Exec(`INSERT INTO threads (thread_id, session_id, name, creator, created_at) VALUES (?, ?, ?, ?, ?)`,
+	if err := t.Run(`INSERT INTO threads (thread_id, session_id, name, creator, created_at) VALUES (?, ?, ?, ?, ?)`,
 		id, d.Session, d.Name, d.Creator, t.Now); err != nil {
 		return th, err
 	}
@@ -164,8 +164,7 @@ func AddParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent strin
 }
 
 func addParticipant(t *ledger.Tx, thread, agent string) error {
-	_, err := t.Exec(`INSERT INTO thread_participants (thread_id, agent, joined_at) VALUES (?, ?, ?)`, thread, agent, t.Now)
-	return err
+	return t.Run(`INSERT INTO thread_participants (thread_id, agent, joined_at) VALUES (?, ?, ?)`, thread, agent, t.Now)
 }
 
 // RemoveParticipant ends an agent's part in a thread. What was sent to it stays. Errors: as AddParticipant; not_found also for
@@ -182,7 +181,7 @@ func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent st
 			return orchestrator.Errorf(orchestrator.NotFound, "%s takes no part in %s", agent, th.ID).WithHint("%s", orchestrator.DidYouMean(agent, th.Names()))
 		}
 		t.KeepSpan()
-		if _, err := t.Exec(`DELETE FROM thread_participants WHERE thread_id = ? AND agent = ?`, th.ID, agent); err != nil {
+		if err := t.Run(`DELETE FROM thread_participants WHERE thread_id = ? AND agent = ?`, th.ID, agent); err != nil {
 			return err
 		}
 		th, _, err = thread(t.Conn, th.ID)
@@ -215,7 +214,7 @@ func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thr
 			return err
 		}
 		t.KeepSpan()
-		if _, err := t.Exec(`UPDATE threads SET status = 'closed', summary = ?, closed_at = ? WHERE thread_id = ?`,
+		if err := t.Run(`UPDATE threads SET status = 'closed', summary = ?, closed_at = ? WHERE thread_id = ?`,
 			end.Summary, t.Now, th.ID); err != nil {
 			return err
 		}

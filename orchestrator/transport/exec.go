@@ -95,23 +95,20 @@ func (Exec) Slot(database, recipient string, limit int) (orchestrator.Slot, erro
 func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
 	var input bytes.Buffer
-	var handed []int
+	var handed []*orchestrator.Message
 	for i := range a.Messages {
 		if errs[i] = writeLine(&input, &a.Messages[i]); errs[i] == nil {
-			handed = append(handed, i)
+			handed = append(handed, &a.Messages[i])
 		}
 	}
 	if len(handed) == 0 {
 		return errs
 	}
-	messages := make([]*orchestrator.Message, len(handed))
-	for i, at := range handed {
-		messages[i] = &a.Messages[at]
-	}
-	err := e.run(ctx, &a, messages, input.Bytes())
-	for _, at := range handed {
-		if errs[at] = err; errors.Is(err, program.ErrStopped) && a.Messages[at].Type == orchestrator.ShutdownRequest {
-			errs[at] = nil // it was approved, which is why the command was ended
+	err := e.run(ctx, &a, handed, input.Bytes())
+	for i := range errs {
+		approved := errors.Is(err, program.ErrStopped) && a.Messages[i].Type == orchestrator.ShutdownRequest // which is why it was ended
+		if errs[i] == nil && !approved {
+			errs[i] = err
 		}
 	}
 	return errs
