@@ -236,7 +236,7 @@ func TestUnreadAfterAReadingLease(t *testing.T) {
 	ask[any](h.fixture, "wait", `{"recipient":"builder","timeout":0,"lease":60}`)
 	left := []string{before[2], before[3]} // the architect's
 	wantSame(t, "under the lease", h.audit("unread"), left)
-	h.clock.advance(time.Hour)
+	h.clock.Advance(time.Hour)
 	rows := h.audit("unread")
 	names := make([]string, len(rows))
 	for i, row := range rows {
@@ -261,7 +261,7 @@ func TestAuditsAfterADeliveryRun(t *testing.T) {
 func TestAuditsAfterRetention(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
-	h.clock.advance(8 * 24 * time.Hour)
+	h.clock.Advance(8 * 24 * time.Hour)
 	ask[any](h.fixture, "clear_old", `{}`)
 	wantSame(t, "retries_by_recipient", h.audit("retries_by_recipient", "240"), []string{
 		" | 5 | 3 | the folder DIR/late does not exist; make it, and the next attempt gets through",

@@ -21,13 +21,13 @@ func TestClearTraces(t *testing.T) {
 		}
 		return err == nil
 	}
-	h.clock.advance(8 * days)
+	h.clock.Advance(8 * days)
 	ask[any](h.fixture, "clear_old", `{}`) // deletes m5-given-up, archives m1-read
-	h.clock.advance(89 * days)
+	h.clock.Advance(89 * days)
 	if r := ask[ClearTracesResult](h.fixture, "clear_traces", `{}`); r.MessageTraces != 0 || !known("m5-given-up") {
 		t.Errorf("%+v after 89 days", r)
 	}
-	h.clock.advance(2 * days)
+	h.clock.Advance(2 * days)
 	// m5: created, claimed and attempt_failed twice, failed, deleted. m9 and m0: created, deleted. m7: created, claimed
 	// three times, failed twice, delivered, adopted as cancelled, deleted. m11: created, claimed, failed once, expired,
 	// deleted.
@@ -40,7 +40,7 @@ func TestClearTraces(t *testing.T) {
 		}
 	}
 	ask[any](h.fixture, "clear_old", `{}`) // deletes m1-read from the archive
-	h.clock.advance(91 * days)
+	h.clock.Advance(91 * days)
 	ask[any](h.fixture, "clear_traces", `{}`)
 	if known("m1-read") {
 		t.Error("the trace of m1-read outlived its archive by 91 days")

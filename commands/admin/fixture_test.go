@@ -3,13 +3,10 @@ package admin
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"testing"
-	"time"
 
 	_ "github.com/mattn/go-sqlite3"
 
@@ -18,35 +15,10 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
-	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
-	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
-
-// clock is a clock that only moves when it is told to.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) set(at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
 
 // gate is a transport whose deliveries wait until they are let through. It tells when one has begun.
 type gate struct {
@@ -77,13 +49,13 @@ func (g *gate) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 type fixture struct {
 	t         *testing.T
 	path      string
-	clock     *clock // nil: real time
+	clock     *enginetest.Clock // nil: real time
 	catalogue *commands.Catalogue
 	router    *delivery.Engine
 }
 
 // newFixture makes one. c may be nil, for real time; more are transports besides the real ones.
-func newFixture(t *testing.T, c *clock, more map[string]orchestrator.Transport) *fixture {
+func newFixture(t *testing.T, c *enginetest.Clock, more map[string]orchestrator.Transport) *fixture {
 	t.Helper()
 	f := &fixture{
 		t: t, path: filepath.Join(t.TempDir(), "mailroom.db"), clock: c,
@@ -100,22 +72,11 @@ func (f *fixture) open(instance string, more map[string]orchestrator.Transport) 
 	for scheme, t := range more {
 		transports[scheme] = t
 	}
-	o := ledger.Options{
-		Path: f.path, Instance: instance, Transports: transports, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell(),
-	}
+	o := ledger.Options{Path: f.path, Instance: instance, Transports: transports, Bell: store.NewLocalBell()}
 	if f.clock != nil {
-		o.Now = f.clock.now
+		o.Now = f.clock.Now
 	}
-	r, err := router.Open(f.t.Context(), o)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			f.t.Errorf("closing: %v", err)
-		}
-	})
-	return r
+	return enginetest.OpenWith(f.t, o)
 }
 
 // try runs a command on a router as the administrator.
@@ -160,21 +121,10 @@ func (f *fixture) send(sender, recipient, kind, more string) string {
 	return ask[route.SendResult](f, "send", params).MessageID
 }
 
-// plain opens the database the way a program does that only knows SQLite.
-func (f *fixture) plain() *sql.DB {
-	f.t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+f.path+"?_busy_timeout=10000")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { db.Close() })
-	return db
-}
-
 // byHand changes the database the way another program does.
 func (f *fixture) byHand(statement string, args ...any) {
 	f.t.Helper()
-	if _, err := f.plain().Exec(statement, args...); err != nil {
+	if _, err := enginetest.Plain(f.t, f.path).Exec(statement, args...); err != nil {
 		f.t.Fatalf("%s: %v", statement, err)
 	}
 }

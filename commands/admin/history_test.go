@@ -8,6 +8,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // history is two days in the life of a database. Everything in it happened through commands, real files and a clock of
@@ -24,7 +25,7 @@ func (h *history) at(hms string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.clock.set(at)
+	h.clock.Set(at)
 }
 
 // label names a message.
@@ -47,8 +48,9 @@ func (h *history) deliver() { h.t.Helper(); ask[any](h.fixture, "deliver_all", `
 
 // knownHistory lives through it, and ends at 12:00 on the second day.
 func knownHistory(t *testing.T) *history {
-	c := &clock{at: time.Date(2025, 12, 31, 12, 0, 0, 0, time.UTC)}
-	open, shut := newGate(func() { c.advance(2 * time.Second) }), newGate(func() {})
+	c := enginetest.NewClock()
+	c.Set(time.Date(2025, 12, 31, 12, 0, 0, 0, time.UTC))
+	open, shut := newGate(func() { c.Advance(2 * time.Second) }), newGate(func() {})
 	close(open.through)
 	h := &history{fixture: newFixture(t, c, map[string]orchestrator.Transport{"gate": open})}
 	stuck := h.open("stuck", map[string]orchestrator.Transport{"gate": shut}) // a process that gets caught in its deliveries

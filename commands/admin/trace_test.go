@@ -84,7 +84,7 @@ func TestTraceAsATree(t *testing.T) {
 func TestTraceOutlivesItsMessage(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
-	h.clock.advance(8 * 24 * time.Hour)
+	h.clock.Advance(8 * 24 * time.Hour)
 	ask[any](h.fixture, "clear_old", `{}`)
 	got := h.tell("m5-given-up")
 	for _, want := range []string{"deleted by retention; its trace is left\n", "retry → failed", "└─ clear_old by first", "└─ deleted "} {
@@ -101,7 +101,7 @@ func TestDeletedMessageIsTold(t *testing.T) {
 	h := knownHistory(t)
 	asked := `{"message_id":"` + h.id("m5-given-up") + `"}`
 	const failure = "late does not exist; make it, and the next attempt gets through\n" // of the folder
-	h.clock.advance(8 * 24 * time.Hour)
+	h.clock.Advance(8 * 24 * time.Hour)
 	ask[any](h.fixture, "clear_old", `{}`)
 	shown, explained := h.tell("m5-given-up"), text(ask[WhyResult](h.fixture, "why", asked))
 	for what, want := range map[string]string{

@@ -12,6 +12,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/orchestratortest"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // TestReadOnlyRoot: a root where nothing can be written is refused.
@@ -21,7 +22,7 @@ func TestReadOnlyRoot(t *testing.T) {
 	o.root = orchestratortest.SmallDisk(t, 1)
 	must(t, unix.Mount("", o.root, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	_, err := bridge.Once(t.Context(), o.Engine, o.options())
-	want(t, "code", orchestrator.CodeOf(err), orchestrator.InvalidParams)
+	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.InvalidParams)
 }
 
 // TestRootTurnsReadOnly: while nothing can be written below the root, messages are still taken in, each once, and a file
@@ -49,8 +50,8 @@ func TestRootTurnsReadOnly(t *testing.T) {
 	o.wantRows(`SELECT problem FROM bridge_problems`, "it was taken in, and cannot be removed: read-only file system")
 	must(t, unix.Mount("", o.root, "", unix.MS_BIND|unix.MS_REMOUNT, ""))
 	w.until(func() bool { return !o.exists("qa", "m2.json") && o.count(`SELECT count(*) FROM bridge_problems`) == 0 })
-	want(t, "taken in", w.stop().TakenIn, 2)
-	want(t, "the delivery is there", o.exists("developer", "m1.json"), true)
+	want.Equal(t, "taken in", w.stop().TakenIn, 2)
+	want.Equal(t, "the delivery is there", o.exists("developer", "m1.json"), true)
 	o.checkOnce()
 }
 
@@ -60,8 +61,8 @@ func TestFullDatabase(t *testing.T) {
 	disk := orchestratortest.SmallDisk(t, 4)
 	o := newOffice(t)
 	must(t, o.Close())
-	o.db = filepath.Join(disk, "mailroom.db")
-	o.Engine = open(t, o.db, o.log)
+	o.Path = filepath.Join(disk, "mailroom.db")
+	o.Engine = open(t, o.Path, o.log)
 	for _, agent := range []string{"pm", "developer:", "qa"} {
 		o.add(agent)
 	}
@@ -80,7 +81,7 @@ func TestFullDatabase(t *testing.T) {
 	if counts, err := bridge.Once(t.Context(), o.Engine, o.options()); err == nil {
 		t.Errorf("on a full disk: %+v", counts)
 	}
-	want(t, "files that wait", o.exists("developer", "m1.json") && o.exists("qa", "m2.json"), true)
+	want.Equal(t, "files that wait", o.exists("developer", "m1.json") && o.exists("qa", "m2.json"), true)
 	must(t, os.Remove(filler.Name()))
-	want(t, "counts", o.once(), bridge.Counts{TakenIn: 2, Delivered: 1})
+	want.Equal(t, "counts", o.once(), bridge.Counts{TakenIn: 2, Delivered: 1})
 }

@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
-	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 )
@@ -26,13 +26,6 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func want[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v; want %v", what, got, want)
 	}
 }
 
@@ -73,9 +66,7 @@ func (b *logbook) told(text string) (n int) {
 
 // office is a database and a root of inbox folders.
 type office struct {
-	*delivery.Engine
-	t    *testing.T
-	db   string
+	*enginetest.Fixture
 	root string
 	log  *logbook
 }
@@ -95,8 +86,8 @@ func newOffice(t *testing.T, agents ...string) *office {
 	t.Helper()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	o := &office{t: t, db: filepath.Join(folder, "mailroom.db"), root: filepath.Join(folder, "messages"), log: newLogbook()}
-	o.Engine = open(t, o.db, o.log)
+	o := &office{Fixture: &enginetest.Fixture{T: t, Path: filepath.Join(folder, "mailroom.db")}, root: filepath.Join(folder, "messages"), log: newLogbook()}
+	o.Engine = open(t, o.Path, o.log)
 	t.Cleanup(func() { must(t, o.Close()) })
 	for _, name := range agents {
 		o.add(name)
@@ -105,15 +96,15 @@ func newOffice(t *testing.T, agents ...string) *office {
 }
 
 func (o *office) add(agent string) {
-	o.t.Helper()
+	o.T.Helper()
 	u := agents.Update{Name: strings.TrimSuffix(agent, ":")}
 	deliver := "inbox"
 	if strings.HasSuffix(agent, ":") {
 		deliver = "dir:" + o.root
 	}
 	u.Deliver = &deliver
-	_, _, err := agents.Add(o.t.Context(), o.Ledger, u)
-	must(o.t, err)
+	_, _, err := agents.Add(o.T.Context(), o.Ledger, u)
+	must(o.T, err)
 }
 
 func (o *office) options() bridge.Options {
@@ -122,27 +113,16 @@ func (o *office) options() bridge.Options {
 
 // once makes one pass.
 func (o *office) once() bridge.Counts {
-	o.t.Helper()
-	counts, err := bridge.Once(o.t.Context(), o.Engine, o.options())
-	must(o.t, err)
+	o.T.Helper()
+	counts, err := bridge.Once(o.T.Context(), o.Engine, o.options())
+	must(o.T, err)
 	return counts
 }
 
-// rows runs a query; columns are separated by spaces.
-func (o *office) rows(query string, params ...any) (rows []string) {
-	o.t.Helper()
-	table, err := o.Query(o.t.Context(), query, 1_000_000, params...)
-	must(o.t, err)
-	for _, row := range table.Rows {
-		rows = append(rows, strings.TrimSuffix(fmt.Sprintln(row.Values...), "\n"))
-	}
-	return rows
-}
-
 func (o *office) wantRows(query string, want ...string) {
-	o.t.Helper()
-	if got := o.rows(query); !slices.Equal(got, want) {
-		o.t.Errorf("%s: got %q; want %q", query, got, want)
+	o.T.Helper()
+	if got := o.Rows(query); !slices.Equal(got, want) {
+		o.T.Errorf("%s: got %q; want %q", query, got, want)
 	}
 }
 
@@ -152,18 +132,18 @@ func (o *office) path(names ...string) string {
 
 // write writes a file as a finished one: its time is an hour ago.
 func (o *office) write(text string, names ...string) {
-	o.t.Helper()
+	o.T.Helper()
 	path := o.path(names...)
-	must(o.t, os.MkdirAll(filepath.Dir(path), 0o700))
-	must(o.t, os.WriteFile(path, []byte(text), 0o600))
+	must(o.T, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(o.T, os.WriteFile(path, []byte(text), 0o600))
 	o.age(path)
 }
 
 // age makes a file look as if nobody had written to it for an hour.
 func (o *office) age(path string) {
-	o.t.Helper()
+	o.T.Helper()
 	at := time.Now().Add(-time.Hour)
-	must(o.t, os.Chtimes(path, at, at))
+	must(o.T, os.Chtimes(path, at, at))
 }
 
 func (o *office) exists(names ...string) bool {

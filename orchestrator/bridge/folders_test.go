@@ -16,6 +16,7 @@ import (
 	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // examples are document 002's messages, as its agents write them.
@@ -126,12 +127,12 @@ func TestExamplesPassUnchanged(t *testing.T) {
 	options.Name = "guard" // so that the status update is a message like any other
 	got, err := bridge.Once(t.Context(), o.Engine, options)
 	must(t, err)
-	want(t, "counts", got, bridge.Counts{TakenIn: len(files), Delivered: len(files)})
+	want.Equal(t, "counts", got, bridge.Counts{TakenIn: len(files), Delivered: len(files)})
 	for path, text := range files {
 		arrived, err := os.ReadFile(filepath.Join(other, path))
 		must(t, err)
-		want(t, path, string(arrived), text)
-		want(t, path+" is still in the first root", o.exists(path), false)
+		want.Equal(t, path, string(arrived), text)
+		want.Equal(t, path+" is still in the first root", o.exists(path), false)
 	}
 }
 
@@ -150,17 +151,17 @@ func TestDeliveredFilesAreKnown(t *testing.T) {
 		_, err := messages.Send(t.Context(), o.Ledger, d)
 		must(t, err)
 	}
-	want(t, "counts", o.once(), bridge.Counts{Delivered: 3})
+	want.Equal(t, "counts", o.once(), bridge.Counts{Delivered: 3})
 	entries, err := os.ReadDir(o.path("developer"))
 	must(t, err)
-	want(t, "files", len(entries), 3)
+	want.Equal(t, "files", len(entries), 3)
 	for _, e := range entries {
 		o.age(o.path("developer", e.Name()))
 	}
-	want(t, "counts of the next", o.once(), bridge.Counts{})
+	want.Equal(t, "counts of the next", o.once(), bridge.Counts{})
 	for i, e := range entries {
 		must(t, os.Remove(o.path("developer", e.Name())))
-		want(t, fmt.Sprint("counts after removal ", i), o.once(), bridge.Counts{Acknowledged: 1})
+		want.Equal(t, fmt.Sprint("counts after removal ", i), o.once(), bridge.Counts{Acknowledged: 1})
 	}
 	o.wantRows(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> '' AND read_at <> ''`, "3")
 }
@@ -184,12 +185,12 @@ func TestOnlyWhatWasDeliveredIsAcknowledged(t *testing.T) {
 	_, _, err := agents.Add(t.Context(), o.Ledger, agents.Update{Name: "developer", Deliver: &lines})
 	must(t, err)
 	send("developer")
-	want(t, "delivered as a line", o.once().Delivered, 1)
+	want.Equal(t, "delivered as a line", o.once().Delivered, 1)
 	o.add("developer:")
 	pending := send("developer")
-	want(t, "acknowledged", o.once().Acknowledged, 0)
+	want.Equal(t, "acknowledged", o.once().Acknowledged, 0)
 	must(t, os.Remove(o.path("developer", pending+".json")))
-	want(t, "acknowledged", o.once().Acknowledged, 1)
+	want.Equal(t, "acknowledged", o.once().Acknowledged, 1)
 	o.wantRows(`SELECT message_id FROM agent_message WHERE acknowledged_at <> ''`, pending)
 }
 
@@ -200,11 +201,11 @@ func TestAnswersKeepWhatTheyAnswer(t *testing.T) {
 	o.write(note("q1", "pm", "developer"), "developer", "q1.json")
 	o.write(strings.Replace(note("a1", "developer", "pm"), `"replyTo": null`, `"replyTo": "q1"`, 1), "pm", "a1.json")
 	o.write(strings.Replace(note("a2", "developer", "pm"), `"replyTo": null`, `"replyTo": "unheard-of"`, 1), "pm", "a2.json")
-	want(t, "taken in", o.once().TakenIn, 3)
+	want.Equal(t, "taken in", o.once().TakenIn, 3)
 	o.wantRows(`SELECT message_id, reply_to, hops FROM agent_message WHERE recipient = 'pm' ORDER BY message_id`, "a1 q1 1", "a2 <nil> 0")
 	ms, err := messages.Find(t.Context(), o.Ledger, "a2")
 	must(t, err)
-	want(t, "replyTo as it leaves", letter.Of(&ms[0]).ReplyTo, "unheard-of")
+	want.Equal(t, "replyTo as it leaves", letter.Of(&ms[0]).ReplyTo, "unheard-of")
 }
 
 // TestStatusUpdates: the watch deals with those that are for it, whatever its transport; they say what their sender does.
@@ -224,19 +225,19 @@ func TestStatusUpdates(t *testing.T) {
 			_, _, err := agents.Add(t.Context(), o.Ledger, agents.Update{Name: "developer", SilentAfter: new(time.Minute)})
 			must(t, err)
 			for _, status := range []string{"working", "idle", "working"} {
-				id := fmt.Sprintf("%s-%d", status, len(o.rows(`SELECT 1 FROM agent_message`)))
+				id := fmt.Sprintf("%s-%d", status, len(o.Rows(`SELECT 1 FROM agent_message`)))
 				update(id, status)
-				want(t, "counts", o.once(), bridge.Counts{TakenIn: 1, Acknowledged: 1})
+				want.Equal(t, "counts", o.once(), bridge.Counts{TakenIn: 1, Acknowledged: 1})
 				o.wantRows(`SELECT session_id, agent, status FROM presence`, "default developer "+status)
-				want(t, "the file is there", o.exists("watchdog", id+".json"), false)
+				want.Equal(t, "the file is there", o.exists("watchdog", id+".json"), false)
 				o.wantRows(`SELECT agent, silent_at <> '' FROM heartbeats`, fmt.Sprint("developer ", map[string]int{"working": 1}[status]))
 			}
 			o.wantRows(`SELECT DISTINCT status, acknowledged_at <> '' FROM agent_message`, "delivered 1")
 			o.wantRows(`SELECT group_concat(event, ' ') FROM (SELECT event FROM message_trace WHERE message_id = 'working-0' ORDER BY id)`,
 				"created delivered read acknowledged")
 			update("working-0", "working") // once more, as after a kill before the file was removed
-			want(t, "counts of a repeat", o.once(), bridge.Counts{})
-			want(t, "the file is there", o.exists("watchdog", "working-0.json"), false)
+			want.Equal(t, "counts of a repeat", o.once(), bridge.Counts{})
+			want.Equal(t, "the file is there", o.exists("watchdog", "working-0.json"), false)
 		})
 	}
 }
@@ -249,12 +250,12 @@ func TestStatusUpdatesByTheTable(t *testing.T) {
 	_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
 		Payload: []byte(`{"agent":"developer","status":"idle"}`)})
 	must(t, err)
-	want(t, "delivered", o.once().Delivered, 1)
-	want(t, "problems", o.once().Problems, 0)
+	want.Equal(t, "delivered", o.once().Delivered, 1)
+	want.Equal(t, "problems", o.once().Problems, 0)
 	o.wantRows(`SELECT status, acknowledged_at <> '' FROM agent_message`, "delivered 1")
 	entries, err := os.ReadDir(o.path("watchdog"))
 	must(t, err)
-	want(t, "files", len(entries), 0)
+	want.Equal(t, "files", len(entries), 0)
 }
 
 // TestStrictRoutes: where the setting wants it, a file that does not go the way of its type is a problem.
@@ -264,7 +265,7 @@ func TestStrictRoutes(t *testing.T) {
 	_, err := o.SetSetting(t.Context(), "ralph.strict_routes", "on")
 	must(t, err)
 	o.write(`{"id":"q1","from":"pm","to":"developer","type":"question","payload":{"taskId":"f","question":"?"}}`, "developer", "q1.json")
-	want(t, "counts", o.once(), bridge.Counts{Problems: 1})
+	want.Equal(t, "counts", o.once(), bridge.Counts{Problems: 1})
 }
 
 // TestHardLinks: two names of one file are one message.
@@ -275,11 +276,11 @@ func TestHardLinks(t *testing.T) {
 	must(t, os.Link(o.path("developer", "one.json"), o.path("developer", "two.json")))
 	o.write(note("m2", "pm", "qa"), "qa", "one.json")
 	must(t, os.Link(o.path("qa", "one.json"), o.path("qa", "two.json")))
-	want(t, "counts", o.once(), bridge.Counts{TakenIn: 2, Delivered: 1})
-	want(t, "counts", o.once(), bridge.Counts{})
+	want.Equal(t, "counts", o.once(), bridge.Counts{TakenIn: 2, Delivered: 1})
+	want.Equal(t, "counts", o.once(), bridge.Counts{})
 	entries, err := os.ReadDir(o.path("qa"))
 	must(t, err)
-	want(t, "files of qa", len(entries), 0)
+	want.Equal(t, "files of qa", len(entries), 0)
 }
 
 // TestAFolderThatIsGone: what was delivered into a folder that was removed, or made anew, is not acknowledged. That is
@@ -293,31 +294,31 @@ func TestAFolderThatIsGone(t *testing.T) {
 			id := fmt.Sprintf("m%d-%d", round, i)
 			o.write(note(id, "pm", "developer"), "developer", id+".json")
 		}
-		want(t, "taken in", o.once().TakenIn, 3)
+		want.Equal(t, "taken in", o.once().TakenIn, 3)
 		must(t, os.RemoveAll(folder))
 		if round == 2 {
 			must(t, os.Mkdir(folder, 0o700))
 		}
 		for range 2 {
 			got := o.once()
-			want(t, "acknowledged", got.Acknowledged, 0)
-			want(t, "problems", got.Problems, 1)
+			want.Equal(t, "acknowledged", got.Acknowledged, 0)
+			want.Equal(t, "problems", got.Problems, 1)
 		}
-		want(t, "warnings", o.log.told(folder), round)
+		want.Equal(t, "warnings", o.log.told(folder), round)
 	}
-	problem := o.rows(`SELECT path, problem FROM bridge_problems`)
+	problem := o.Rows(`SELECT path, problem FROM bridge_problems`)
 	if len(problem) != 1 || !strings.Contains(problem[0], "into which 6 of its messages") {
 		t.Errorf("got %q", problem)
 	}
 	o.write(note("m3", "pm", "developer"), "developer", "m3.json")
-	want(t, "taken in", o.once().TakenIn, 1)
+	want.Equal(t, "taken in", o.once().TakenIn, 1)
 	must(t, os.Remove(o.path("developer", "m3.json")))
-	want(t, "acknowledged", o.once().Acknowledged, 1)
-	for _, id := range o.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = ''`) {
+	want.Equal(t, "acknowledged", o.once().Acknowledged, 1)
+	for _, id := range o.Rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = ''`) {
 		_, err := messages.Acknowledge(t.Context(), o.Ledger, id, "developer")
 		must(t, err)
 	}
-	want(t, "problems once all is dealt with", o.once().Problems, 0)
+	want.Equal(t, "problems once all is dealt with", o.once().Problems, 0)
 	o.wantRows(`SELECT path FROM bridge_problems`)
 }
 
@@ -334,7 +335,7 @@ func TestOrderOfWriting(t *testing.T) {
 		later(t, path, i)
 		order = append(order, id)
 	}
-	want(t, "delivered", o.once().Delivered, 20)
+	want.Equal(t, "delivered", o.once().Delivered, 20)
 	o.wantRows(`SELECT message_id FROM agent_message ORDER BY seq`, order...)
 }
 
@@ -389,17 +390,17 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 	written("a message")
 	text, err := bridge.Read(in, "m.json", func() {})
 	must(t, err)
-	want(t, "text", string(text), "a message")
+	want.Equal(t, "text", string(text), "a message")
 	// another text in the same file of the same length and time is another message all the same
 	if err := bridge.Remove(root, "developer", "m.json", "a message", func() { written("A MESSAGE") }); !errors.Is(err, bridge.ErrMoved) {
 		t.Errorf("removing what was written over: %v", err)
 	}
 	text, err = os.ReadFile(path)
 	must(t, err)
-	want(t, "text", string(text), "A MESSAGE")
+	want.Equal(t, "text", string(text), "A MESSAGE")
 	must(t, bridge.Remove(root, "developer", "m.json", "A MESSAGE", func() {}))
-	want(t, "files", len(readNames(t, folder)), 1) // the link's
-	want(t, "files on their way out", len(readNames(t, filepath.Join(top, ".mailroom"))), 0)
+	want.Equal(t, "files", len(readNames(t, folder)), 1) // the link's
+	want.Equal(t, "files on their way out", len(readNames(t, filepath.Join(top, ".mailroom"))), 0)
 }
 
 func readNames(t *testing.T, folder string) (names []string) {

@@ -12,18 +12,19 @@ import (
 	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 func (o *office) sendTo(recipient string, n int) {
-	o.t.Helper()
+	o.T.Helper()
 	for range n {
-		_, err := messages.Send(o.t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
-		must(o.t, err)
+		_, err := messages.Send(o.T.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
+		must(o.T, err)
 	}
 }
 
 func (o *office) unacknowledged() int {
-	o.t.Helper()
+	o.T.Helper()
 	return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered' AND acknowledged_at = ''`)
 }
 
@@ -35,25 +36,25 @@ func TestMovedRoot(t *testing.T) {
 	o.sendTo("qa", 2)
 	o.once()
 	o.write(note("m1", "pm", "qa"), "qa", "m1.json")
-	want(t, "taken in", o.once().TakenIn, 1)
+	want.Equal(t, "taken in", o.once().TakenIn, 1)
 	old := o.root
 	o.root += "-moved"
 	must(t, os.Rename(old, o.root))
-	want(t, "problems while qa reads elsewhere", o.once().Problems, 3)
-	want(t, "files", len(readNames(t, o.path("qa"))), 3)
+	want.Equal(t, "problems while qa reads elsewhere", o.once().Problems, 3)
+	want.Equal(t, "files", len(readNames(t, o.path("qa"))), 3)
 	o.add("qa:")
 	got := o.once()
-	want(t, "problems", got.Problems, 0)
-	want(t, "acknowledged", got.Acknowledged, 0)
-	want(t, "files", len(readNames(t, o.path("qa"))), 3)
-	want(t, "unacknowledged", o.unacknowledged(), 3)
+	want.Equal(t, "problems", got.Problems, 0)
+	want.Equal(t, "acknowledged", got.Acknowledged, 0)
+	want.Equal(t, "files", len(readNames(t, o.path("qa"))), 3)
+	want.Equal(t, "unacknowledged", o.unacknowledged(), 3)
 	in, err := letters.Read(t.Context(), o.Ledger, letters.Request{Agent: "qa", Target: "dir:" + o.root, Limit: 10})
 	must(t, err)
-	want(t, "in the inbox", len(in.Messages), 3)
+	want.Equal(t, "in the inbox", len(in.Messages), 3)
 	for _, name := range readNames(t, o.path("qa")) {
 		must(t, os.Remove(o.path("qa", name)))
 	}
-	want(t, "acknowledged in the end", o.once().Acknowledged, 3)
+	want.Equal(t, "acknowledged in the end", o.once().Acknowledged, 3)
 }
 
 // TestCopiedFolder: a folder that was made anew and has its files is not gone, be they copies or the files themselves.
@@ -62,8 +63,8 @@ func TestCopiedFolder(t *testing.T) {
 	for how, back := range map[string]func(o *office) error{
 		"copied": func(o *office) error { return exec.Command("cp", "-a", o.path("kept")+"/.", o.path("qa")).Run() },
 		"moved": func(o *office) error {
-			for _, name := range readNames(o.t, o.path("kept")) {
-				must(o.t, os.Rename(o.path("kept", name), o.path("qa", name)))
+			for _, name := range readNames(o.T, o.path("kept")) {
+				must(o.T, os.Rename(o.path("kept", name), o.path("qa", name)))
 			}
 			return nil
 		},
@@ -79,7 +80,7 @@ func TestCopiedFolder(t *testing.T) {
 			must(t, back(o)) // the watch has made the folder
 			must(t, os.RemoveAll(o.path("kept")))
 			w.until(func() bool { return o.count(`SELECT count(*) FROM bridge_problems`) == 0 })
-			want(t, "unacknowledged", o.unacknowledged(), 3)
+			want.Equal(t, "unacknowledged", o.unacknowledged(), 3)
 			for _, name := range readNames(t, o.path("qa")) {
 				must(t, os.Remove(o.path("qa", name)))
 			}
@@ -93,11 +94,11 @@ func TestRenamedInPlace(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
 	o.write(note("m1", "pm", "qa"), "qa", "tmp.json")
-	want(t, "taken in", o.once().TakenIn, 1)
+	want.Equal(t, "taken in", o.once().TakenIn, 1)
 	must(t, os.Rename(o.path("qa", "tmp.json"), o.path("qa", "m1.json")))
-	want(t, "acknowledged", o.once().Acknowledged, 0)
+	want.Equal(t, "acknowledged", o.once().Acknowledged, 0)
 	must(t, os.Remove(o.path("qa", "m1.json")))
-	want(t, "acknowledged", o.once().Acknowledged, 1)
+	want.Equal(t, "acknowledged", o.once().Acknowledged, 1)
 }
 
 // TestMendedElsewhere: what kept a file from being taken in need not be in the file, and a watch that runs notices that it is
@@ -142,7 +143,7 @@ func TestStatusUpdateToAnybody(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm:", "developer")
 	o.write(`{"id":"m1","from":"developer","to":"pm","type":"status_update","payload":{"agent":"developer","status":"idle"}}`, "pm", "m1.json")
-	want(t, "acknowledged", o.once().Acknowledged, 0)
+	want.Equal(t, "acknowledged", o.once().Acknowledged, 0)
 	o.wantRows(`SELECT agent, status FROM presence`, "developer idle")
 }
 
@@ -174,5 +175,5 @@ func TestSwappedFolder(t *testing.T) {
 	}
 	_, err := bridge.Run(ctx, o.Engine, options)
 	must(t, err)
-	want(t, "unacknowledged", o.unacknowledged(), 0)
+	want.Equal(t, "unacknowledged", o.unacknowledged(), 0)
 }

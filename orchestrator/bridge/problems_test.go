@@ -16,6 +16,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/bridge/letters"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // problem is something that stands where a message could, and what is said of it.
@@ -44,13 +45,13 @@ func problems(outside string) map[string]problem {
 		"too large":   {text(note("l1", "pm", "developer") + strings.Repeat(" ", 5<<20)), "too large"},
 		"large payload": {text(`{"id":"l2","from":"pm","to":"developer","type":"note","payload":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`),
 			"payload has 1048584 bytes"},
-		"link out": {func(o *office, path string) { must(o.t, os.Symlink(filepath.Join(outside, "secret.json"), path)) }, "it is a symbolic link"},
+		"link out": {func(o *office, path string) { must(o.T, os.Symlink(filepath.Join(outside, "secret.json"), path)) }, "it is a symbolic link"},
 		"link in": {func(o *office, path string) {
 			o.write(note("li", "pm", "developer"), "elsewhere.txt")
-			must(o.t, os.Symlink("../elsewhere.txt", path))
+			must(o.T, os.Symlink("../elsewhere.txt", path))
 		}, "it is a symbolic link"},
-		"folder":         {func(o *office, path string) { must(o.t, os.Mkdir(path, 0o700)) }, "it is a folder"},
-		"pipe":           {func(o *office, path string) { must(o.t, syscall.Mkfifo(path, 0o600)) }, "it is a pipe"},
+		"folder":         {func(o *office, path string) { must(o.T, os.Mkdir(path, 0o700)) }, "it is a folder"},
+		"pipe":           {func(o *office, path string) { must(o.T, syscall.Mkfifo(path, 0o600)) }, "it is a pipe"},
 		"unknown sender": {text(note("u1", "nobody", "developer")), `nobody is known as "nobody"`},
 		"id taken":       {text(note("taken", "developer", "developer")), "another message has the id taken"},
 	}
@@ -70,25 +71,25 @@ func TestProblemsAreReportedOnce(t *testing.T) {
 			o.once()
 			path := o.path("developer", "x.json")
 			c.make(o, path)
-			want(t, "problems", o.once().Problems, 1)
-			want(t, "problems, by another watch", o.once().Problems, 1)
+			want.Equal(t, "problems", o.once().Problems, 1)
+			want.Equal(t, "problems, by another watch", o.once().Problems, 1)
 			found, err := letters.Problems(t.Context(), o.Ledger)
 			must(t, err)
 			if len(found) != 1 || found[0].Path != path || !strings.Contains(found[0].Problem, c.says) {
 				t.Fatalf("got %+v; want %q", found, c.says)
 			}
-			want(t, "warnings", o.log.told(path), 1)
-			want(t, "messages", len(o.rows(`SELECT message_id FROM agent_message`)), 1)
-			want(t, "it is there", o.exists("developer", "x.json"), true)
+			want.Equal(t, "warnings", o.log.told(path), 1)
+			want.Equal(t, "messages", len(o.Rows(`SELECT message_id FROM agent_message`)), 1)
+			want.Equal(t, "it is there", o.exists("developer", "x.json"), true)
 
 			must(t, os.RemoveAll(path))
 			o.write("still wrong", "developer", "x.json")
-			want(t, "problems after a change", o.once().Problems, 1)
-			want(t, "warnings", o.log.told(path), 2)
+			want.Equal(t, "problems after a change", o.once().Problems, 1)
+			want.Equal(t, "warnings", o.log.told(path), 2)
 			o.write(note("right", "pm", "developer"), "developer", "x.json")
 			got := o.once()
-			want(t, "problems of what is right now", got.Problems, 0)
-			want(t, "taken in", got.TakenIn, 1)
+			want.Equal(t, "problems of what is right now", got.Problems, 0)
+			want.Equal(t, "taken in", got.TakenIn, 1)
 			o.wantRows(`SELECT path FROM bridge_problems`)
 		})
 	}
@@ -96,7 +97,7 @@ func TestProblemsAreReportedOnce(t *testing.T) {
 
 func text(s string) func(*office, string) {
 	return func(o *office, path string) {
-		must(o.t, os.WriteFile(path, []byte(s), 0o600))
+		must(o.T, os.WriteFile(path, []byte(s), 0o600))
 		o.age(path)
 	}
 }
@@ -107,17 +108,17 @@ func TestAForgottenProblemIsNew(t *testing.T) {
 	o := newOffice(t, "developer:")
 	for round := 1; round <= 2; round++ {
 		o.write("no message", "developer", "x.json")
-		want(t, "problems", o.once().Problems, 1)
-		want(t, "warnings", o.log.told("x.json"), round)
+		want.Equal(t, "problems", o.once().Problems, 1)
+		want.Equal(t, "warnings", o.log.told("x.json"), round)
 		must(t, os.Remove(o.path("developer", "x.json")))
-		want(t, "problems without the file", o.once().Problems, 0)
+		want.Equal(t, "problems without the file", o.once().Problems, 0)
 		o.wantRows(`SELECT path FROM bridge_problems`)
 	}
 	must(t, os.Mkdir(o.path("gone"), 0o700))
 	o.write("no message", "gone", "y.json")
-	want(t, "problems", o.once().Problems, 1)
+	want.Equal(t, "problems", o.once().Problems, 1)
 	must(t, os.RemoveAll(o.path("gone")))
-	want(t, "problems without the folder", o.once().Problems, 0)
+	want.Equal(t, "problems without the folder", o.once().Problems, 0)
 	o.wantRows(`SELECT path FROM bridge_problems`)
 }
 
@@ -129,15 +130,15 @@ func TestUnfinishedFilesAreLeftAlone(t *testing.T) {
 	whole := note("m1", "pm", "developer")
 	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	must(t, os.WriteFile(path, []byte(whole[:100]), 0o600))
-	want(t, "problems of half a file", o.once().Problems, 0)
+	want.Equal(t, "problems of half a file", o.once().Problems, 0)
 	must(t, os.WriteFile(path, []byte(whole), 0o600))
-	want(t, "taken in", o.once().TakenIn, 1)
+	want.Equal(t, "taken in", o.once().TakenIn, 1)
 	o.wantRows(`SELECT path FROM bridge_problems`)
 
 	must(t, os.WriteFile(path, []byte("nonsense"), 0o600))
 	later := time.Now().Add(time.Hour) // whoever sets a file's time has finished writing it
 	must(t, os.Chtimes(path, later, later))
-	want(t, "problems of a finished file", o.once().Problems, 1)
+	want.Equal(t, "problems of a finished file", o.once().Problems, 1)
 }
 
 // TestUnknownAgents: a file from or to an agent that nobody knows waits, and is taken in once the agent is added.
@@ -146,17 +147,17 @@ func TestUnknownAgents(t *testing.T) {
 	o := newOffice(t, "pm")
 	o.write(note("m1", "developer", "pm"), "pm", "m1.json")
 	o.write(note("m2", "pm", "developer"), "developer", "m2.json")
-	want(t, "problems", o.once().Problems, 2)
-	for _, problem := range o.rows(`SELECT problem FROM bridge_problems`) {
+	want.Equal(t, "problems", o.once().Problems, 2)
+	for _, problem := range o.Rows(`SELECT problem FROM bridge_problems`) {
 		if !strings.Contains(problem, "mailroom agent add developer") {
 			t.Errorf("the problem %q does not say what to do", problem)
 		}
 	}
 	o.add("developer:")
 	got := o.once()
-	want(t, "taken in", got.TakenIn, 2)
-	want(t, "problems", got.Problems, 0)
-	want(t, "warnings", o.log.told("needs somebody's attention"), 2)
+	want.Equal(t, "taken in", got.TakenIn, 2)
+	want.Equal(t, "problems", got.Problems, 0)
+	want.Equal(t, "warnings", o.log.told("needs somebody's attention"), 2)
 	o.wantRows(`SELECT path FROM bridge_problems`)
 }
 
@@ -175,13 +176,13 @@ func TestAFullInboxTakesNoMore(t *testing.T) {
 	o.write(note("m1", "pm", "developer"), "developer", "m1.json")
 	o.write(note("m2", "pm", "developer"), "developer", "m2.json")
 	got := o.once()
-	want(t, "taken in", got.TakenIn, 1)
-	want(t, "problems", got.Problems, 1)
+	want.Equal(t, "taken in", got.TakenIn, 1)
+	want.Equal(t, "problems", got.Problems, 1)
 	_, err = o.SetSetting(t.Context(), "backlog.limit", "0")
 	must(t, err)
 	got = o.once()
-	want(t, "taken in", got.TakenIn, 1)
-	want(t, "problems", got.Problems, 0)
+	want.Equal(t, "taken in", got.TakenIn, 1)
+	want.Equal(t, "problems", got.Problems, 0)
 }
 
 // TestHostileNames: names of files that a shell, a terminal or a table could stumble over.
@@ -201,22 +202,22 @@ func TestHostileNames(t *testing.T) {
 		o.write("not looked at", "developer", ignored)
 	}
 	visible := len(names) - 3 // those that begin with a dot are hidden
-	want(t, "taken in", o.once().TakenIn, 2*visible)
+	want.Equal(t, "taken in", o.once().TakenIn, 2*visible)
 	o.wantRows(`SELECT path FROM bridge_problems`)
 	for i, name := range names {
 		if !strings.HasPrefix(name, ".") {
-			want(t, "delivery "+strconv.Quote(name), o.exists("developer", name), true)
-			want(t, "file of qa "+strconv.Quote(name), o.exists("qa", name), false)
+			want.Equal(t, "delivery "+strconv.Quote(name), o.exists("developer", name), true)
+			want.Equal(t, "file of qa "+strconv.Quote(name), o.exists("qa", name), false)
 			must(t, os.Remove(o.path("developer", name)))
-			want(t, fmt.Sprintf("acknowledged %d", i), o.once().Acknowledged, 1)
+			want.Equal(t, fmt.Sprintf("acknowledged %d", i), o.once().Acknowledged, 1)
 		}
 	}
 	for _, name := range names {
 		o.write("no message", "developer", name)
 	}
-	want(t, "problems", o.once().Problems, visible)
-	want(t, "warnings", o.log.told("needs somebody's attention"), visible)
-	for _, path := range o.rows(`SELECT path FROM bridge_problems`) {
+	want.Equal(t, "problems", o.once().Problems, visible)
+	want.Equal(t, "warnings", o.log.told("needs somebody's attention"), visible)
+	for _, path := range o.Rows(`SELECT path FROM bridge_problems`) {
 		if strings.ContainsAny(path, "\n\x1b") || !utf8.ValidString(path) {
 			t.Errorf("the path %q is shown as it is", path)
 		}
@@ -241,12 +242,12 @@ func TestFoldersThatAreNone(t *testing.T) {
 	o.write("nothing", "package.json")
 	o.write(note("m2", "pm", "developer"), "pm", "m2.json")
 	o.write(note("m2", "pm", "developer"), "lost.json")
-	want(t, "problems", o.once().Problems, 5)
+	want.Equal(t, "problems", o.once().Problems, 5)
 	for path, problem := range map[string]string{
 		o.path("qa"): "symbolic link", o.path("inside"): "symbolic link", o.path("Developer", "m2.json"): "cannot be the inbox folder of an agent",
 		o.path("pm", "m2.json"): "it is to developer, and stands in the folder pm", o.path("lost.json"): "stands in no inbox folder",
 	} {
-		got := o.rows(`SELECT problem FROM bridge_problems WHERE path = ?1`, path)
+		got := o.Rows(`SELECT problem FROM bridge_problems WHERE path = ?1`, path)
 		if len(got) != 1 || !strings.Contains(got[0], problem) {
 			t.Errorf("%s: got %q; want %q", path, got, problem)
 		}
@@ -260,7 +261,7 @@ func TestFoldersThatAreNone(t *testing.T) {
 	must(t, os.RemoveAll(o.path("Developer")))
 	must(t, os.Remove(o.path("pm", "m2.json")))
 	must(t, os.Remove(o.path("lost.json")))
-	want(t, "problems", o.once().Problems, 0)
+	want.Equal(t, "problems", o.once().Problems, 0)
 }
 
 // TestUnreadable: a file and a folder that may not be read are problems; the rest goes on.
@@ -279,13 +280,13 @@ func runUnreadable(t *testing.T, args []string) {
 	must(t, os.Mkdir(o.path("qa"), 0))
 	must(t, os.Chmod(o.path("arch"), 0o644)) // it can be listed, and not entered
 	got := o.once()
-	want(t, "taken in", got.TakenIn, 1)
-	want(t, "problems", got.Problems, 3)
+	want.Equal(t, "taken in", got.TakenIn, 1)
+	want.Equal(t, "problems", got.Problems, 3)
 	must(t, os.Chmod(o.path("qa"), 0o700))
 	must(t, os.Chmod(o.path("arch"), 0o700))
 	got = o.once()
-	want(t, "taken in", got.TakenIn, 1)
-	want(t, "problems", got.Problems, 1)
+	want.Equal(t, "taken in", got.TakenIn, 1)
+	want.Equal(t, "problems", got.Problems, 1)
 }
 
 // TestReadOnlyFolder: what was taken in and cannot be removed is not taken in again.
@@ -299,11 +300,11 @@ func runReadOnlyFolder(t *testing.T, args []string) {
 	o := newOffice(t, "pm", "qa")
 	o.write(note("m1", "pm", "qa"), "qa", "m1.json")
 	must(t, os.Chmod(o.path("qa"), 0o500))
-	want(t, "problems", o.once().Problems, 1)
-	want(t, "problems", o.once().Problems, 1)
+	want.Equal(t, "problems", o.once().Problems, 1)
+	want.Equal(t, "problems", o.once().Problems, 1)
 	o.wantRows(`SELECT message_id FROM agent_message`, "m1")
 	must(t, os.Chmod(o.path("qa"), 0o700))
-	want(t, "problems", o.once().Problems, 0)
+	want.Equal(t, "problems", o.once().Problems, 0)
 	if _, err := os.Lstat(o.path("qa", "m1.json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("it was not removed")
 	}
@@ -328,10 +329,10 @@ func TestAnotherRoot(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
 	o.once()
-	want(t, "told of the root that is read", o.log.told("no agent reads below this root"), 0)
+	want.Equal(t, "told of the root that is read", o.log.told("no agent reads below this root"), 0)
 	options := o.options()
 	options.Root = t.TempDir()
 	_, err := bridge.Once(t.Context(), o.Engine, options)
 	must(t, err)
-	want(t, "told", o.log.told("elsewhere=qa reads below "+o.root), 1)
+	want.Equal(t, "told", o.log.told("elsewhere=qa reads below "+o.root), 1)
 }

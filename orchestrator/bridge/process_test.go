@@ -196,9 +196,9 @@ type watching struct {
 
 // watch starts a watch. One that rescans every hour looks only when it hears something.
 func (o *office) watch(rescan time.Duration) *watching {
-	o.t.Helper()
-	ctx, cancel := context.WithCancel(o.t.Context())
-	w := &watching{t: o.t, looked: make(chan struct{}, 1)}
+	o.T.Helper()
+	ctx, cancel := context.WithCancel(o.T.Context())
+	w := &watching{t: o.T, looked: make(chan struct{}, 1)}
 	options := o.options()
 	options.Rescan = rescan
 	options.Looked = func() {
@@ -211,7 +211,7 @@ func (o *office) watch(rescan time.Duration) *watching {
 	go func() {
 		counts, err := bridge.Run(ctx, o.Engine, options)
 		if err != nil {
-			o.t.Errorf("the watch: %v", err)
+			o.T.Errorf("the watch: %v", err)
 		}
 		result <- counts
 	}()
@@ -221,7 +221,7 @@ func (o *office) watch(rescan time.Duration) *watching {
 		cancel()
 		return <-result
 	}
-	o.t.Cleanup(func() {
+	o.T.Cleanup(func() {
 		if !stopped {
 			w.stop()
 		}

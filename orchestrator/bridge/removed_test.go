@@ -12,6 +12,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // TestRemovedFolderAcknowledgesNothing: whoever removes a folder removes its files first, and a watch may look in between.
@@ -41,10 +42,10 @@ func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	}
 	counts, err := bridge.Run(ctx, o.Engine, options)
 	must(t, err)
-	want(t, "acknowledged", counts.Acknowledged, 0)
+	want.Equal(t, "acknowledged", counts.Acknowledged, 0)
 	o.wantRows(`SELECT count(*) FROM agent_message WHERE acknowledged_at = ''`, "5")
 	must(t, os.RemoveAll(o.path("qa")))
-	want(t, "acknowledged by the next", o.once().Acknowledged, 0)
+	want.Equal(t, "acknowledged by the next", o.once().Acknowledged, 0)
 }
 
 // TestEmptiedFolderAcknowledgesAll: a recipient that takes everything at one stroke has taken it.
@@ -59,7 +60,7 @@ func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	for _, name := range readNames(t, o.path("qa")) {
 		must(t, os.Remove(o.path("qa", name)))
 	}
-	want(t, "acknowledged", o.once().Acknowledged, 5)
+	want.Equal(t, "acknowledged", o.once().Acknowledged, 5)
 }
 
 // TestWhatWasOnItsWayOutIsFound: a watch that was killed while it removed files leaves them in a folder of its own; the next
@@ -73,11 +74,11 @@ func TestWhatWasOnItsWayOutIsFound(t *testing.T) {
 	o.write(note("m3", "pm", "developer"), ".mailroom", "taken.developer.B", "m3.json") // killed while it was put back
 	must(t, os.Link(o.path(".mailroom", "taken.developer.B", "m3.json"), o.path("developer", "m3.json")))
 	must(t, os.Mkdir(o.path(".mailroom", "taken.qa.C"), 0o700))
-	want(t, "taken in", o.once().TakenIn, 3)
+	want.Equal(t, "taken in", o.once().TakenIn, 3)
 	o.wantRows(`SELECT message_id FROM agent_message ORDER BY message_id`, "m1", "m2", "m3")
-	want(t, "files of qa", len(readNames(t, o.path("qa"))), 0)
-	want(t, "files of developer", strings.Join(readNames(t, o.path("developer")), " "), "m3.json")
-	want(t, "left", strings.Join(readNames(t, o.path(".mailroom")), " "), "")
+	want.Equal(t, "files of qa", len(readNames(t, o.path("qa"))), 0)
+	want.Equal(t, "files of developer", strings.Join(readNames(t, o.path("developer")), " "), "m3.json")
+	want.Equal(t, "left", strings.Join(readNames(t, o.path(".mailroom")), " "), "")
 }
 
 // TestFreedNamesLoseNothing: writers give messages names that they use again and again, one as soon as the name is free, the
@@ -112,12 +113,12 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 	watches[0].until(func() bool {
 		return len(readNames(t, o.path("qa")))+len(readNames(t, o.path("dev"))) == 0 && o.count(`SELECT count(*) FROM agent_message`) >= 2*messages
 	})
-	want(t, "messages", o.count(`SELECT count(*) FROM agent_message`), 2*messages)
+	want.Equal(t, "messages", o.count(`SELECT count(*) FROM agent_message`), 2*messages)
 	taken := 0
 	for _, w := range watches {
 		taken += w.stop().TakenIn
 	}
-	want(t, "taken in", taken, 2*messages)
+	want.Equal(t, "taken in", taken, 2*messages)
 }
 
 // TestSpanOfALook: what is taken in belongs to the look that found it, not to the whole run of the watch.

@@ -17,13 +17,14 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // count runs a query that counts.
 func (o *office) count(query string) (n int) {
-	o.t.Helper()
-	_, err := fmt.Sscan(o.rows(query)[0], &n)
-	must(o.t, err)
+	o.T.Helper()
+	_, err := fmt.Sscan(o.Rows(query)[0], &n)
+	must(o.T, err)
 	return n
 }
 
@@ -45,7 +46,7 @@ func TestHearsOfChanges(t *testing.T) {
 	acknowledged := func(id string) {
 		t.Helper()
 		w.until(func() bool {
-			return len(o.rows(`SELECT 1 FROM agent_message WHERE acknowledged_at <> '' AND message_id = ?1`, id)) == 1
+			return len(o.Rows(`SELECT 1 FROM agent_message WHERE acknowledged_at <> '' AND message_id = ?1`, id)) == 1
 		})
 	}
 	arrives("developer", "rename")
@@ -75,10 +76,10 @@ func TestHearsOfChanges(t *testing.T) {
 	}
 	beating, err := daemons.List(t.Context(), o.Ledger)
 	must(t, err)
-	want(t, "daemons", len(beating), 1)
+	want.Equal(t, "daemons", len(beating), 1)
 	counts := w.stop()
-	want(t, "taken in", counts.TakenIn, taken)
-	want(t, "acknowledged", counts.Acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`))
+	want.Equal(t, "taken in", counts.TakenIn, taken)
+	want.Equal(t, "acknowledged", counts.Acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`))
 	if beating, err = daemons.List(t.Context(), o.Ledger); err != nil || len(beating) != 0 {
 		t.Errorf("daemons after the end: %v, %v", beating, err)
 	}
@@ -94,7 +95,7 @@ func TestDeliversBesideIt(t *testing.T) {
 		must(t, err)
 	}
 	w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 10 })
-	want(t, "delivered", w.stop().Delivered, 10)
+	want.Equal(t, "delivered", w.stop().Delivered, 10)
 }
 
 // TestStatusUpdateUnderWay: a file that is the watch's own to deal with, and whose delivery is not settled yet, is dealt
@@ -110,14 +111,14 @@ func TestStatusUpdateUnderWay(t *testing.T) {
 	text, err := letter.Of(&ms[0]).Encode()
 	must(t, err)
 	o.write(string(text), "watchdog", sent.MessageID+".json")
-	db, err := sql.Open("sqlite3", "file:"+o.db+"?_busy_timeout=10000")
+	db, err := sql.Open("sqlite3", "file:"+o.Path+"?_busy_timeout=10000")
 	must(t, err)
 	defer db.Close()
 	_, err = db.Exec(`UPDATE agent_message SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+20 seconds')`)
 	must(t, err)
 	w := o.watch(50 * time.Millisecond)
 	<-w.looked
-	want(t, "the file is there", o.exists("watchdog", sent.MessageID+".json"), true)
+	want.Equal(t, "the file is there", o.exists("watchdog", sent.MessageID+".json"), true)
 	_, err = db.Exec(`UPDATE agent_message SET next_attempt_at = ''`)
 	must(t, err)
 	w.until(func() bool { return !o.exists("watchdog", sent.MessageID+".json") })
@@ -132,7 +133,7 @@ func TestReportsInTime(t *testing.T) {
 	w := o.watch(time.Hour)
 	must(t, os.WriteFile(o.path("developer", "half.json"), []byte(`{"id":`), 0o600))
 	w.until(func() bool { return o.log.told("half.json") == 1 })
-	want(t, "problems", w.stop().Problems, 1)
+	want.Equal(t, "problems", w.stop().Problems, 1)
 }
 
 // TestAThousandFilesAtOnce: programs drop a thousand files into inboxes, renamed into place and written bit by bit, while
@@ -146,7 +147,7 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 			must(t, os.MkdirAll(o.path("qa"), 0o700))
 			var helpers []*helper
 			for range watches {
-				helpers = append(helpers, startHelper(t, "watch", o.db, o.root))
+				helpers = append(helpers, startHelper(t, "watch", o.Path, o.root))
 			}
 			for _, h := range helpers {
 				h.until("looked")
@@ -156,11 +157,11 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 				helpers[0].until("looked")
 			}
 			o.checkOnce()
-			want(t, "messages", o.count(`SELECT count(*) FROM agent_message`), files+sends)
-			want(t, "in the inbox", o.count(`SELECT count(*) FROM agent_inbox`), o.count(`SELECT count(*) FROM agent_message WHERE recipient = 'qa'`))
+			want.Equal(t, "messages", o.count(`SELECT count(*) FROM agent_message`), files+sends)
+			want.Equal(t, "in the inbox", o.count(`SELECT count(*) FROM agent_inbox`), o.count(`SELECT count(*) FROM agent_message WHERE recipient = 'qa'`))
 			for _, agent := range []string{"developer", "pm"} {
 				names := o.files(agent)
-				want(t, "files of "+agent, len(names), o.count(`SELECT count(*) FROM agent_message WHERE recipient = '`+agent+`'`))
+				want.Equal(t, "files of "+agent, len(names), o.count(`SELECT count(*) FROM agent_message WHERE recipient = '`+agent+`'`))
 				for _, name := range names {
 					must(t, os.Remove(o.path(agent, name)))
 				}
@@ -173,8 +174,8 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 				c := h.counts()
 				taken, acknowledged = taken+c.TakenIn, acknowledged+c.Acknowledged
 			}
-			want(t, "taken in, by all", taken, files)
-			want(t, "acknowledged, by all", acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE recipient <> 'qa'`))
+			want.Equal(t, "taken in, by all", taken, files)
+			want.Equal(t, "acknowledged, by all", acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE recipient <> 'qa'`))
 			o.wantRows(`SELECT path FROM bridge_problems`)
 		})
 	}
@@ -182,21 +183,21 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 
 // thousand has other processes drop files while this one sends and delivers, and says how many of each there are.
 func (o *office) thousand() (files, sends int) {
-	o.t.Helper()
+	o.T.Helper()
 	const droppers, each = 4, 250
 	var dropping []*helper
 	for i := range droppers {
-		dropping = append(dropping, startHelper(o.t, "drop", o.root, fmt.Sprint("d", i), fmt.Sprint(each), []string{"rename", "write"}[i%2],
+		dropping = append(dropping, startHelper(o.T, "drop", o.root, fmt.Sprint("d", i), fmt.Sprint(each), []string{"rename", "write"}[i%2],
 			"developer", "qa", "pm"))
 	}
 	for sends = range 200 {
-		_, err := messages.Send(o.t.Context(), o.Ledger, orchestrator.Draft{
+		_, err := messages.Send(o.T.Context(), o.Ledger, orchestrator.Draft{
 			Sender: "qa", Recipient: []string{"developer", "pm", "qa"}[sends%3], Type: "note", Payload: []byte(`{}`),
 		})
-		must(o.t, err)
+		must(o.T, err)
 		if sends%50 == 0 {
-			_, err := o.DeliverAll(o.t.Context(), delivery.Options{Background: true})
-			must(o.t, err)
+			_, err := o.DeliverAll(o.T.Context(), delivery.Options{Background: true})
+			must(o.T, err)
 		}
 	}
 	for _, d := range dropping {
@@ -222,9 +223,9 @@ func (h *helper) counts() (c bridge.Counts) {
 
 // files lists what stands in an agent's folder.
 func (o *office) files(agent string) (names []string) {
-	o.t.Helper()
+	o.T.Helper()
 	entries, err := os.ReadDir(o.path(agent))
-	must(o.t, err)
+	must(o.T, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -233,7 +234,7 @@ func (o *office) files(agent string) (names []string) {
 
 // checkOnce holds the trace to what must be true of it: each message was created, delivered and acknowledged once at most.
 func (o *office) checkOnce() {
-	o.t.Helper()
+	o.T.Helper()
 	o.wantRows(`SELECT message_id, event, count(*) FROM message_trace WHERE event IN ('created', 'delivered', 'read', 'acknowledged')
 		GROUP BY 1, 2 HAVING count(*) > 1`)
 	o.wantRows(`SELECT message_id FROM agent_message m WHERE NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id AND event = 'created')`)
@@ -256,7 +257,7 @@ func TestKilledWatches(t *testing.T) {
 		if round%20 == 0 {
 			t.Logf("round %d of %d", round, rounds) // a sign of life
 		}
-		h := startHelper(t, "watch", o.db, o.root)
+		h := startHelper(t, "watch", o.Path, o.root)
 		if round%3 > 0 {
 			h.until("looked") // otherwise it finds the files when it starts
 		}
@@ -264,7 +265,7 @@ func TestKilledWatches(t *testing.T) {
 			if other != nil {
 				other.kill()
 			}
-			other = startHelper(t, "watch", o.db, o.root)
+			other = startHelper(t, "watch", o.Path, o.root)
 		}
 		for i := range 6 {
 			dropped++
@@ -274,7 +275,7 @@ func TestKilledWatches(t *testing.T) {
 		}
 		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
-		for _, id := range o.rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer' AND status = 'delivered' AND acknowledged_at = ''
+		for _, id := range o.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer' AND status = 'delivered' AND acknowledged_at = ''
 				ORDER BY random() LIMIT 3`) {
 			if !removed[id] {
 				must(t, os.Remove(o.path("developer", id+".json")))
@@ -292,11 +293,11 @@ func TestKilledWatches(t *testing.T) {
 	o.once()
 	o.once() // what the last of the killed had leased is free now
 	o.checkOnce()
-	want(t, "messages", o.count(`SELECT count(*) FROM agent_message`), dropped+rounds)
-	want(t, "delivered", o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`), dropped+rounds)
-	want(t, "files of qa", len(o.files("qa")), 0)
-	want(t, "acknowledged", o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`), len(removed))
-	for _, id := range o.rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer'`) {
+	want.Equal(t, "messages", o.count(`SELECT count(*) FROM agent_message`), dropped+rounds)
+	want.Equal(t, "delivered", o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`), dropped+rounds)
+	want.Equal(t, "files of qa", len(o.files("qa")), 0)
+	want.Equal(t, "acknowledged", o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`), len(removed))
+	for _, id := range o.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer'`) {
 		if o.exists("developer", id+".json") == removed[id] {
 			t.Errorf("%s: removed %v, and its file is there: %v", id, removed[id], !removed[id])
 		}

@@ -8,6 +8,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
@@ -27,7 +28,7 @@ func TestApprovedWithoutKeptAlerts(t *testing.T) {
 	}
 	p := o.pair()
 	_, err = person.Approve(t.Context(), o.Ledger, p.fingerprint())
-	if wantCode(t, err, orchestrator.PermissionDenied); !strings.Contains(err.Error(), "device "+p.id+" is active, but the alerts") {
+	if want.Code(t, err, orchestrator.PermissionDenied); !strings.Contains(err.Error(), "device "+p.id+" is active, but the alerts") {
 		t.Error(err)
 	}
 	if asked := o.ask(); asked.Devices != 1 {

@@ -14,6 +14,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
@@ -41,14 +42,14 @@ func TestNoDevice(t *testing.T) {
 	}
 	for _, encrypted := range []bool{true, false} {
 		_, err := ask(encrypted)
-		wantCode(t, err, orchestrator.Unavailable)
+		want.Code(t, err, orchestrator.Unavailable)
 		if !strings.Contains(err.Error(), "mailroom signal pair") {
 			t.Errorf("the error is %v", err)
 		}
 	}
 	p := o.pair()
 	_, err := ask(true)
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 	if !strings.Contains(err.Error(), "waits for approval") {
 		t.Errorf("the error is %v", err)
 	}
@@ -59,7 +60,7 @@ func TestNoDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = ask(true)
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 	if asked, err := ask(false); err != nil || asked.Devices != 1 || asked.Pushed != 1 {
 		t.Errorf("in clear, by ntfy: %+v, %v", asked, err)
 	}
@@ -99,7 +100,7 @@ func TestDeviceOfTheTable(t *testing.T) {
 	o.exec(`DELETE FROM signal_devices WHERE name = 'thief'`)
 	o.exec(`UPDATE signal_devices SET recipient = ?`, thief.Recipient().String())
 	_, err = person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true})
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 	if !strings.Contains(err.Error(), p.id) {
 		t.Errorf("the error is %v", err)
 	}
@@ -123,13 +124,13 @@ func TestApprove(t *testing.T) {
 	}
 	o.exec(`INSERT INTO signal_devices (device_id, name, recipient, created_at) SELECT 'd-copy00000000', 'copy', recipient, created_at FROM signal_devices`)
 	_, err := person.Approve(t.Context(), o.Ledger, p.fingerprint())
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	o.exec(`DELETE FROM signal_devices WHERE name = 'copy'`)
 	if _, err := person.Revoke(t.Context(), o.Ledger, p.id); err != nil {
 		t.Fatal(err)
 	}
 	_, err = person.Approve(t.Context(), o.Ledger, p.fingerprint())
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 }
 
 // TestApprovedWhileRevoked: of an approval and a revocation at the same time no pin stays.
@@ -192,9 +193,9 @@ func TestRevoked(t *testing.T) {
 		t.Errorf("the lost phone reads it: %v; not used: %v", err, again.Unused)
 	}
 	_, err := person.Revoke(t.Context(), o.Ledger, "d-0000000000")
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 	_, err = person.Revoke(t.Context(), o.Ledger, "../devices/"+kept.id)
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 	o.ask()
 }
 
@@ -242,7 +243,7 @@ func TestKeyFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true})
-			wantCode(t, err, orchestrator.PermissionDenied)
+			want.Code(t, err, orchestrator.PermissionDenied)
 			findings := person.Doctor(t.Context(), o.Ledger, false)
 			if !slices.ContainsFunc(findings, func(f overview.Finding) bool {
 				return f.Level == "problem" && strings.Contains(f.Says, folder) && f.Do != ""
@@ -298,7 +299,7 @@ func TestInvalid(t *testing.T) {
 		for _, q := range questions {
 			q.Asker, q.Encrypted = "builder", true
 			_, err := person.Ask(t.Context(), o.Ledger, q)
-			wantCode(t, err, orchestrator.InvalidParams)
+			want.Code(t, err, orchestrator.InvalidParams)
 			if strings.Contains(err.Error(), canary) || !strings.HasPrefix(err.Error(), parameter+": ") {
 				t.Errorf("the error is %v", err)
 			}
@@ -313,7 +314,7 @@ func TestInvalid(t *testing.T) {
 		for _, a := range alerts {
 			a.Sender, a.Encrypted = "builder", true
 			_, err := person.Tell(t.Context(), o.Ledger, a)
-			wantCode(t, err, orchestrator.InvalidParams)
+			want.Code(t, err, orchestrator.InvalidParams)
 			if strings.Contains(err.Error(), canary) || !strings.HasPrefix(err.Error(), parameter+": ") {
 				t.Errorf("the error is %v", err)
 			}

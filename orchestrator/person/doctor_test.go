@@ -62,7 +62,7 @@ func TestDoctorAddress(t *testing.T) {
 	o.finds("address", "note", "from this machine only")
 	o.finds("app", "ok", server.URL)
 	o.finds("clock", "ok", "")
-	real := o.at
+	real := o.clock.Now()
 	answer = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", real.Add(time.Hour).Format(http.TimeFormat))
 		http.ServeFileFS(w, r, app.Files(), r.URL.Path[1:])

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,12 +18,11 @@ import (
 
 	"filippo.io/age"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
-	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 )
 
@@ -34,31 +32,26 @@ type office struct {
 	t    *testing.T
 	path string
 
+	clock *enginetest.Clock
 	mu    sync.Mutex
-	at    time.Time
 	asked func()
 }
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	o := &office{t: t, path: filepath.Join(t.TempDir(), "mailroom.db"), at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	r, err := router.Open(t.Context(), ledger.Options{Path: o.path, Now: o.now, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()})
-	if err != nil {
+	o := &office{t: t, path: filepath.Join(t.TempDir(), "mailroom.db"), clock: enginetest.NewClock()}
+	o.Engine = enginetest.OpenWith(t, ledger.Options{Path: o.path, Now: o.now, Bell: store.NewLocalBell()})
+	if _, err := o.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.Close() })
-	if _, err := r.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	o.Engine = r
 	return o
 }
 
 func (o *office) now() time.Time {
 	o.mu.Lock()
 	asked := o.asked
-	at := o.at
 	o.mu.Unlock()
+	at := o.clock.Now()
 	if asked != nil {
 		asked()
 	}
@@ -70,12 +63,6 @@ func (o *office) whenAsked(do func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked = do
-}
-
-func (o *office) advance(d time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.at = o.at.Add(d)
 }
 
 // phone is a device that does what the app does.
@@ -252,13 +239,6 @@ func (o *office) rename(from, to string) {
 	replies := filepath.Join(o.path+"-signal", "replies")
 	if err := os.Rename(filepath.Join(replies, from), filepath.Join(replies, to)); err != nil {
 		o.t.Fatal(err)
-	}
-}
-
-func wantCode(t *testing.T, err error, code orchestrator.Code) {
-	t.Helper()
-	if err == nil || orchestrator.CodeOf(err) != code {
-		t.Fatalf("the error is %v; want %s", err, code)
 	}
 }
 

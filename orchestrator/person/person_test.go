@@ -12,6 +12,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
@@ -167,7 +168,7 @@ func TestTableIsNotTrusted(t *testing.T) {
 	o.exec(`UPDATE signal_questions SET encrypted = 0, body = '{"options":["Yes","No"]}' WHERE question_id = ?`, again.ID)
 	o.forge(again.ID, `{"option":0}`)
 	_, err := o.get(again.ID)
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 }
 
 // put2 stores a true answer past the checks on what is answered when.
@@ -180,10 +181,10 @@ func TestOnlyTheAskerReads(t *testing.T) {
 	p := o.phone()
 	asked := o.ask("Yes", "No")
 	_, err := person.Read(t.Context(), o.Ledger, asked.ID, "other", 0)
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 	o.put(asked.ID, p.id, p.answer(asked.Question, 0).seal())
 	_, err = person.Read(t.Context(), o.Ledger, asked.ID, "other", 0)
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 	if r, err := person.Read(t.Context(), o.Ledger, asked.ID, "", 0); err != nil || r.Text != "Yes" {
 		t.Fatalf("the administrator reads %+v, %v", r, err)
 	}
@@ -191,9 +192,9 @@ func TestOnlyTheAskerReads(t *testing.T) {
 		t.Errorf("it counts as read at %s by its asker", q.ReadAt)
 	}
 	_, err = o.get("q-00000000000000000000000000")
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 	_, err = o.get("../../etc/passwd")
-	wantCode(t, err, orchestrator.NotFound)
+	want.Code(t, err, orchestrator.NotFound)
 }
 
 // TestReadAgain: an answer can be read for ten minutes after it was read first, and not after that.
@@ -203,13 +204,13 @@ func TestReadAgain(t *testing.T) {
 	p := o.phone()
 	asked := o.ask("Yes", "No")
 	o.put(asked.ID, p.id, p.answer(asked.Question, 0).seal())
-	o.advance(24 * time.Hour)
+	o.clock.Advance(24 * time.Hour)
 	o.answered(asked.ID, "Yes")
-	o.advance(10*time.Minute - time.Second)
+	o.clock.Advance(10*time.Minute - time.Second)
 	o.answered(asked.ID, "Yes")
-	o.advance(time.Second)
+	o.clock.Advance(time.Second)
 	_, err := o.get(asked.ID)
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	if !strings.Contains(err.Error(), "2026-01-03T03:04:05.000Z") || len(o.files("replies")) != 0 {
 		t.Errorf("%v; left is %v", err, o.files("replies"))
 	}
@@ -221,7 +222,7 @@ func TestReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = o.get(elsewhere.ID)
-	wantCode(t, err, orchestrator.Unavailable)
+	want.Code(t, err, orchestrator.Unavailable)
 }
 
 // TestNotEncrypted: what was asked in clear is answered in clear, and can be read for as long as it is there.
@@ -239,7 +240,7 @@ func TestNotEncrypted(t *testing.T) {
 	}
 	o.put(asked.ID, p.id, `{"option":1}`)
 	o.answered(asked.ID, "No")
-	o.advance(24 * time.Hour)
+	o.clock.Advance(24 * time.Hour)
 	o.answered(asked.ID, "No")
 	if keys := o.files("replies"); len(keys) != 0 {
 		t.Errorf("what was asked in clear has the keys %v", keys)
@@ -261,7 +262,7 @@ func TestEndedQuestions(t *testing.T) {
 	if r, err := o.get(cancelled.ID); err != nil || r.Answered || r.Status != questions.Cancelled {
 		t.Errorf("%+v, %v", r, err)
 	}
-	o.advance(person.DefaultTTL)
+	o.clock.Advance(person.DefaultTTL)
 	if r, err := o.get(expired.ID); err != nil || r.Answered || r.Status != questions.Expired {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -287,14 +288,14 @@ func TestOrphans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o.advance(time.Hour - time.Second)
+	o.clock.Advance(time.Hour - time.Second)
 	if _, err := o.get(kept.ID); err != nil {
 		t.Fatal(err)
 	}
 	if left := o.files("replies"); len(left) != 3 {
 		t.Fatalf("left is %v", left)
 	}
-	o.advance(time.Second)
+	o.clock.Advance(time.Second)
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(filepath.Join(replies, ".new-TORN"), old, old); err != nil {
 		t.Fatal(err)
@@ -337,7 +338,7 @@ func TestFailedAskLeavesNothing(t *testing.T) {
 	o := newOffice(t)
 	o.phone()
 	_, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "nobody", Question: "Deploy?", Encrypted: true})
-	wantCode(t, err, orchestrator.UnknownSender)
+	want.Code(t, err, orchestrator.UnknownSender)
 	if left := o.files("replies"); len(left) != 0 {
 		t.Errorf("left is %v", left)
 	}
@@ -385,9 +386,9 @@ func TestSentBackToWhoAsked(t *testing.T) {
 	}
 	for _, written := range []string{`message_id = 'msg-2'`, `message_id = ''`, `message_id = 'msg-1', asker = 'thief'`} {
 		o.exec(`UPDATE signal_questions SET `+written+` WHERE question_id = ?`, asked.ID)
-		wantCode(t, look(asked.ID), orchestrator.PermissionDenied)
+		want.Code(t, look(asked.ID), orchestrator.PermissionDenied)
 	}
 	o.exec(`UPDATE signal_questions SET message_id = 'msg-2' WHERE question_id = ?`, command.ID)
-	wantCode(t, look(command.ID), orchestrator.PermissionDenied)
+	want.Code(t, look(command.ID), orchestrator.PermissionDenied)
 	o.answered(command.ID, "yes")
 }

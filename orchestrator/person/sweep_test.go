@@ -9,6 +9,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
@@ -29,7 +30,7 @@ func TestSweep(t *testing.T) {
 	if len(o.files("replies")) != 2 || len(o.files("devices")) != 2 {
 		t.Fatalf("%v, %v", o.files("replies"), o.files("devices"))
 	}
-	o.advance(8 * 24 * time.Hour)
+	o.clock.Advance(8 * 24 * time.Hour)
 	if _, err := questions.Get(t.Context(), o.Ledger, open.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func TestSweepOfClearQuestions(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids = append(ids, asked.ID)
-		o.advance(time.Millisecond) // ids sort by it
+		o.clock.Advance(time.Millisecond) // ids sort by it
 	}
 	for _, id := range []string{ids[0], ids[1], ids[3]} {
 		o.exec(`DELETE FROM signal_questions WHERE question_id = ?`, id)
@@ -90,7 +91,7 @@ func TestSweepOfClearQuestions(t *testing.T) {
 		if err := person.Sweep(t.Context(), o.Ledger); err != nil || !slices.Equal(o.files("clear"), want) {
 			t.Errorf("sweep %d leaves %v, %v; want %v", at, o.files("clear"), err, want)
 		}
-		o.advance(10 * time.Minute)
+		o.clock.Advance(10 * time.Minute)
 	}
 }
 
@@ -105,7 +106,7 @@ func TestKeyUntilItWentBack(t *testing.T) {
 	}
 	o.put(asked.ID, p.id, p.answer(asked.Question, "yes").seal())
 	o.answered(asked.ID, "yes")
-	o.advance(time.Hour)
+	o.clock.Advance(time.Hour)
 	sweep := func(left int) {
 		t.Helper()
 		if err := person.Sweep(t.Context(), o.Ledger); err != nil || len(o.files("replies")) != left {
@@ -117,16 +118,16 @@ func TestKeyUntilItWentBack(t *testing.T) {
 	if err := questions.ReplyAsUser(t.Context(), o.Ledger, questions.UserReply{Question: asked.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: []byte(`"yes"`)}}); err != nil {
 		t.Fatal(err)
 	}
-	o.advance(10*time.Minute - time.Second)
+	o.clock.Advance(10*time.Minute - time.Second)
 	sweep(1)
 	o.answered(asked.ID, "yes")
-	o.advance(time.Second)
+	o.clock.Advance(time.Second)
 	sweep(0)
 	_, err = o.get(asked.ID)
-	wantCode(t, err, orchestrator.Conflict)
+	want.Code(t, err, orchestrator.Conflict)
 	o.exec(`UPDATE signal_questions SET read_at = '' WHERE question_id = ?`, asked.ID)
 	_, err = o.get(asked.ID)
-	if wantCode(t, err, orchestrator.Conflict); !strings.Contains(err.Error(), "went back as a message") {
+	if want.Code(t, err, orchestrator.Conflict); !strings.Contains(err.Error(), "went back as a message") {
 		t.Error(err)
 	}
 }

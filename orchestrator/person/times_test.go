@@ -27,10 +27,10 @@ func TestOldAndLateAnswers(t *testing.T) {
 	}
 	asked := o.ask("Yes", "No").Question
 	first := at(asked, 0, o.now())
-	o.advance(time.Minute)
+	o.clock.Advance(time.Minute)
 	o.forge(asked.ID, "garbage")
 	refused(asked, "it is not base64")
-	o.advance(time.Minute)
+	o.clock.Advance(time.Minute)
 	second := at(asked, 1, o.now())
 	o.forge(asked.ID, first)
 	refused(asked, "it was given before another one was refused")
@@ -40,12 +40,12 @@ func TestOldAndLateAnswers(t *testing.T) {
 	asked = o.ask("Yes", "No").Question
 	o.exec(`UPDATE signal_questions SET expires_at = '2027-01-01T00:00:00.000Z' WHERE question_id = ?`, asked.ID)
 	ends := o.now().Add(person.DefaultTTL)
-	o.advance(30 * 24 * time.Hour)
+	o.clock.Advance(30 * 24 * time.Hour)
 	o.forge(asked.ID, at(asked, 0, ends.Add(11*time.Minute)))
 	refused(asked, "it was given after the question had expired")
 	asked = o.ask("Yes", "No").Question
 	ends = o.now().Add(person.DefaultTTL)
-	o.advance(30 * 24 * time.Hour)
+	o.clock.Advance(30 * 24 * time.Hour)
 	o.forge(asked.ID, at(asked, 0, ends)) // read long after it was given
 	o.answered(asked.ID, "Yes")
 }

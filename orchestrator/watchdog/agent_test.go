@@ -174,15 +174,15 @@ type actor struct {
 
 // next waits for the next session to be started.
 func (f *fixture) next() *actor {
-	f.t.Helper()
+	f.T.Helper()
 	line, err := f.control.Accept()
 	if err != nil {
-		f.t.Fatalf("no session was started: %v", err)
+		f.T.Fatalf("no session was started: %v", err)
 	}
-	f.t.Cleanup(func() { line.Close() })
-	a := &actor{t: f.t, line: line, says: bufio.NewScanner(line)}
+	f.T.Cleanup(func() { line.Close() })
+	a := &actor{t: f.T, line: line, says: bufio.NewScanner(line)}
 	if _, err := fmt.Sscan(a.hear(), &a.pid, &a.agent, &a.id, &a.unread, &a.input, &a.folder, &a.parent); err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return a
 }

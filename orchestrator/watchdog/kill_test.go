@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/program"
 	"mailroom/orchestrator/sessions"
 )
@@ -25,7 +26,7 @@ func TestASessionOutlivesItsWatchdog(t *testing.T) {
 			cmd := f.startWatchdog()
 			return func() {
 				if err := cmd.Process.Kill(); err != nil {
-					f.t.Fatal(err)
+					f.T.Fatal(err)
 				}
 				cmd.Wait()
 			}
@@ -34,10 +35,10 @@ func TestASessionOutlivesItsWatchdog(t *testing.T) {
 			cmd := f.startWatchdog()
 			return func() {
 				if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
-					f.t.Fatal(err)
+					f.T.Fatal(err)
 				}
 				if err := cmd.Wait(); err != nil {
-					f.t.Fatal(err)
+					f.T.Fatal(err)
 				}
 			}
 		},
@@ -48,23 +49,23 @@ func TestASessionOutlivesItsWatchdog(t *testing.T) {
 			f.addActor("builder")
 			f.addActor("zebra")
 			stop := start(f)
-			f.send("builder")
+			f.task("builder")
 			a := f.next()
 			f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs WHERE agent = 'builder'`)
 			stop()
 			a.do("print", "still here")
 			a.do("read")
 			f.watch()
-			id := f.send("builder")
-			f.send("zebra")
-			want(t, "who is started beside it", f.next().agent, "zebra")
+			id := f.task("builder")
+			f.task("zebra")
+			want.Equal(t, "who is started beside it", f.next().agent, "zebra")
 			a.do("print", "still here")
 			a.end("exit", 0)
 			next := f.next()
-			want(t, "message", next.id, id)
-			want(t, "starts", f.run("builder").Starts, int64(2))
-			want(t, "starts by its own notes", f.starts("builder"), 2)
-			want(t, "ends that were not seen", fmt.Sprintf("%q", f.rows(`SELECT json_extract(attributes, '$.outcome'), json_extract(attributes, '$.output')
+			want.Equal(t, "message", next.id, id)
+			want.Equal(t, "starts", f.run("builder").Starts, int64(2))
+			want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
+			want.Equal(t, "ends that were not seen", fmt.Sprintf("%q", f.Rows(`SELECT json_extract(attributes, '$.outcome'), json_extract(attributes, '$.output')
 				FROM command_trace WHERE name = 'start builder' AND status = 'ERROR'`)),
 				`["unknown: the process that watched it died I am builder\nstill here\nstill here\n"]`)
 		})
@@ -77,15 +78,15 @@ func TestASessionOutlivesTheWatchInItsProcess(t *testing.T) {
 	f := newFixture(t, nil)
 	f.addActor("builder")
 	stop := f.watch()
-	f.send("builder")
+	f.task("builder")
 	a := f.next()
 	stop()
-	want(t, "read", a.do("read"), "1")
+	want.Equal(t, "read", a.do("read"), "1")
 	f.watch()
-	f.send("builder")
+	f.task("builder")
 	a.end("exit", 0)
-	want(t, "unread", f.next().unread, 1)
-	want(t, "starts by its own notes", f.starts("builder"), 2)
+	want.Equal(t, "unread", f.next().unread, 1)
+	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
 	f.until("1", `SELECT count(*) FROM command_trace WHERE name = 'start builder' AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
 }
 
@@ -95,7 +96,7 @@ func TestShutdownEndsASessionWhoseWatchdogDied(t *testing.T) {
 	f := newFixture(t, nil)
 	f.addActor("builder")
 	cmd := f.startWatchdog()
-	f.send("builder")
+	f.task("builder")
 	a := f.next()
 	f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs WHERE agent = 'builder'`)
 	if err := cmd.Process.Kill(); err != nil {
@@ -116,7 +117,7 @@ func TestWhatASessionOfAKilledWatchdogLeavesRunning(t *testing.T) {
 	f := newFixture(t, nil)
 	f.addActor("builder")
 	cmd := f.startWatchdog()
-	f.send("builder")
+	f.task("builder")
 	a := f.next()
 	left := a.do("fork")
 	t.Cleanup(func() { killPID(t, left) })
@@ -127,10 +128,10 @@ func TestWhatASessionOfAKilledWatchdogLeavesRunning(t *testing.T) {
 	}
 	cmd.Wait()
 	f.watch()
-	f.send("builder")
+	f.task("builder")
 	a.end("exit", 0)
 	f.next().do("read")
-	want(t, "starts by its own notes", f.starts("builder"), 2)
+	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
 }
 
 // What a session prints whose watchdog was killed does not fill the disk either: the next one sees to it.
@@ -139,7 +140,7 @@ func TestTheLogOfAnotherSession(t *testing.T) {
 	f := newFixture(t, nil)
 	f.addActor("builder")
 	cmd := f.startWatchdog()
-	f.send("builder")
+	f.task("builder")
 	a := f.next()
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestTheLogOfAnotherSession(t *testing.T) {
 		}
 		size = info.Size()
 	}
-	want(t, "read", a.do("read"), "1")
+	want.Equal(t, "read", a.do("read"), "1")
 	a.end("exit", 0)
 }
 
@@ -184,7 +185,7 @@ func TestWatchdogsAreKilled(t *testing.T) {
 	sent := 0
 	for i := range kills {
 		for _, agent := range agents {
-			f.send(agent)
+			f.task(agent)
 			sent++
 		}
 		// Kill it somewhere between the message and the end of its session: when the table shows a random step.
@@ -195,7 +196,7 @@ func TestWatchdogsAreKilled(t *testing.T) {
 			`SELECT count(*) = 0 FROM agent_inbox WHERE recipient <> 'boss' AND read_at = ''`,
 			`SELECT count(*) > 0 FROM agent_runs WHERE state = 'ended'`,
 		}[rand.IntN(5)]
-		for n := 0; f.rows(step)[0] != "1" && n < 100; n++ {
+		for n := 0; f.Rows(step)[0] != "1" && n < 100; n++ {
 		}
 		dog := dogs[i%len(dogs)]
 		if err := dog.Process.Kill(); err != nil {
@@ -214,7 +215,7 @@ func TestWatchdogsAreKilled(t *testing.T) {
 		}
 		t.Logf("%s: %d starts noted in the table, %d that it noted itself, %s", agent, run.Starts, noted, run.State)
 	}
-	if strings.Count(fmt.Sprint(f.rows(`SELECT message_type FROM agent_message WHERE sender = 'system'`)), "agent_failed") > 0 {
+	if strings.Count(fmt.Sprint(f.Rows(`SELECT message_type FROM agent_message WHERE sender = 'system'`)), "agent_failed") > 0 {
 		t.Error("a session was given up")
 	}
 }

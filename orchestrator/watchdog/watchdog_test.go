@@ -19,6 +19,8 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/program"
 	"mailroom/orchestrator/reading"
@@ -37,32 +39,32 @@ func TestASessionIsStartedForItsMessage(t *testing.T) {
 	f := newFixture(t, nil)
 	f.addActor("builder")
 	f.watch()
-	id := f.send("builder")
+	id := f.task("builder")
 	a := f.next()
-	want(t, "agent", a.agent, "builder")
-	want(t, "message", a.id, id)
-	want(t, "unread", a.unread, 1)
-	want(t, "bytes of standard input", a.input, 0)
+	want.Equal(t, "agent", a.agent, "builder")
+	want.Equal(t, "message", a.id, id)
+	want.Equal(t, "unread", a.unread, 1)
+	want.Equal(t, "bytes of standard input", a.input, 0)
 	here, err := filepath.EvalSymlinks(f.folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "folder", a.folder, here)
+	want.Equal(t, "folder", a.folder, here)
 	f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs WHERE agent = 'builder' AND state = 'running'`)
 	f.until("working", presenceOf, "builder")
-	want(t, "messages that it reads", a.do("read"), "1")
+	want.Equal(t, "messages that it reads", a.do("read"), "1")
 	a.do("print", "all done")
 	a.end("exit", 0)
 	run := f.untilRun("builder", sessions.Ended)
-	want(t, "outcome", run.Outcome, "exit status 0")
-	want(t, "starts", run.Starts, int64(1))
-	want(t, "starts by its own notes", f.starts("builder"), 1)
+	want.Equal(t, "outcome", run.Outcome, "exit status 0")
+	want.Equal(t, "starts", run.Starts, int64(1))
+	want.Equal(t, "starts by its own notes", f.starts("builder"), 1)
 	f.until("idle", presenceOf, "builder")
 
-	spans := f.rows(`SELECT name, status, '00-' || trace_id || '-' || span_id || '-01', attributes FROM command_trace WHERE name LIKE 'start %'`)
-	want(t, "spans", len(spans), 1)
+	spans := f.Rows(`SELECT name, status, '00-' || trace_id || '-' || span_id || '-01', attributes FROM command_trace WHERE name LIKE 'start %'`)
+	want.Equal(t, "spans", len(spans), 1)
 	head, attributes, _ := strings.Cut(spans[0], " {")
-	want(t, "span", head, "start builder OK "+a.parent)
+	want.Equal(t, "span", head, "start builder OK "+a.parent)
 	var said struct {
 		Agent, Outcome, Output string
 		PID                    int
@@ -70,10 +72,10 @@ func TestASessionIsStartedForItsMessage(t *testing.T) {
 	if err := json.Unmarshal([]byte("{"+attributes), &said); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "output", said.Output, "I am builder\nall done\n")
-	want(t, "agent in the span", said.Agent, "builder")
-	want(t, "outcome in the span", said.Outcome, "exit status 0")
-	want(t, "pid in the span", said.PID, a.pid)
+	want.Equal(t, "output", said.Output, "I am builder\nall done\n")
+	want.Equal(t, "agent in the span", said.Agent, "builder")
+	want.Equal(t, "outcome in the span", said.Outcome, "exit status 0")
+	want.Equal(t, "pid in the span", said.PID, a.pid)
 }
 
 // What comes while a session runs starts the next one when it has ended; one that has read it all is the last.
@@ -82,23 +84,23 @@ func TestWhatComesMeanwhileStartsTheNext(t *testing.T) {
 	f := newFixture(t, nil)
 	f.addActor("builder")
 	f.watch()
-	f.send("builder")
+	f.task("builder")
 	first := f.next()
 	first.do("read")
-	second := f.send("builder")
-	f.send("builder")
+	second := f.task("builder")
+	f.task("builder")
 	first.end("exit", 0)
 	next := f.next()
-	want(t, "message", next.id, second)
-	want(t, "unread", next.unread, 2)
-	want(t, "read", next.do("read"), "2")
+	want.Equal(t, "message", next.id, second)
+	want.Equal(t, "unread", next.unread, 2)
+	want.Equal(t, "read", next.do("read"), "2")
 	next.end("exit", 0)
 	f.untilRun("builder", sessions.Ended)
 	f.addActor("zebra") // is looked at behind builder
-	f.send("zebra")
-	want(t, "who is next", f.next().agent, "zebra")
-	want(t, "starts", f.run("builder").Starts, int64(2))
-	want(t, "starts by its own notes", f.starts("builder"), 2)
+	f.task("zebra")
+	want.Equal(t, "who is next", f.next().agent, "zebra")
+	want.Equal(t, "starts", f.run("builder").Starts, int64(2))
+	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
 }
 
 // A session that ends well and has read some of its messages is followed by another for the rest.
@@ -106,19 +108,19 @@ func TestWhatIsLeftStartsTheNext(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.addActor("builder")
-	f.send("builder")
-	f.send("builder")
-	f.send("builder")
+	f.task("builder")
+	f.task("builder")
+	f.task("builder")
 	f.watch()
 	for left := 3; left > 0; left-- {
 		a := f.next()
-		want(t, "unread", a.unread, left)
-		want(t, "read", a.do("read-one"), "1")
+		want.Equal(t, "unread", a.unread, left)
+		want.Equal(t, "read", a.do("read-one"), "1")
 		a.end("exit", 0)
 	}
 	run := f.untilRun("builder", sessions.Ended)
-	want(t, "starts", run.Starts, int64(3))
-	want(t, "failures", run.Failures, int64(0))
+	want.Equal(t, "starts", run.Starts, int64(3))
+	want.Equal(t, "failures", run.Failures, int64(0))
 }
 
 // Sessions that fail are started again on the ladder, to the millisecond, then given up until there is a new message.
@@ -132,47 +134,47 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, new(clock))
+			f := newFixture(t, enginetest.NewClock())
 			f.addActor("builder")
 			f.addActor("zebra")
 			f.watch()
-			id := f.send("builder")
+			id := f.task("builder")
 			for i, wait := range []time.Duration{0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute} {
 				if wait > 0 {
-					f.clock.advance(wait - time.Millisecond)
-					f.send("zebra")
+					f.Clock.Advance(wait - time.Millisecond)
+					f.task("zebra")
 					early := f.next()
-					want(t, "who starts a millisecond early", early.agent, "zebra") // builder was looked at before
+					want.Equal(t, "who starts a millisecond early", early.agent, "zebra") // builder was looked at before
 					early.do("read")
 					early.end("exit", 0)
 					f.untilRun("zebra", sessions.Ended)
-					f.clock.advance(time.Millisecond)
+					f.Clock.Advance(time.Millisecond)
 				}
 				a := f.next()
-				want(t, "who starts", a.agent, "builder")
+				want.Equal(t, "who starts", a.agent, "builder")
 				fail(a)
 				f.until(fmt.Sprint(i+1), `SELECT failures FROM agent_runs WHERE agent = 'builder' AND state <> 'running'`)
-				want(t, "outcome", f.run("builder").Outcome, name+"; it said last: I am builder")
+				want.Equal(t, "outcome", f.run("builder").Outcome, name+"; it said last: I am builder")
 			}
-			want(t, "state", f.run("builder").State, sessions.GivenUp)
-			f.clock.advance(24 * time.Hour)
-			f.send("zebra")
-			want(t, "who starts a day later", f.next().agent, "zebra")
-			want(t, "notes", fmt.Sprint(f.rows(`SELECT recipient, priority, json_extract(payload, '$.agent'), json_extract(payload, '$.failures')
+			want.Equal(t, "state", f.run("builder").State, sessions.GivenUp)
+			f.Clock.Advance(24 * time.Hour)
+			f.task("zebra")
+			want.Equal(t, "who starts a day later", f.next().agent, "zebra")
+			want.Equal(t, "notes", fmt.Sprint(f.Rows(`SELECT recipient, priority, json_extract(payload, '$.agent'), json_extract(payload, '$.failures')
 				FROM agent_message WHERE message_type = 'agent_failed'`)), "[pm 2 builder 5]")
 			reasons, err := overview.Why(t.Context(), f.Ledger, id)
 			if err != nil || !strings.Contains(reasons[0].Rule, "was given up after 5 failures ("+name+"; it said last: I am builder)") {
 				t.Errorf("why says %+v, %v", reasons, err)
 			}
-			f.send("builder")
+			f.task("builder")
 			a := f.next()
-			want(t, "unread after a new message", a.unread, 2)
+			want.Equal(t, "unread after a new message", a.unread, 2)
 			a.do("read")
 			a.end("exit", 0)
 			run := f.untilRun("builder", sessions.Ended)
-			want(t, "failures after success", run.Failures, int64(0))
-			want(t, "starts", run.Starts, int64(6))
-			want(t, "starts by its own notes", f.starts("builder"), 6)
+			want.Equal(t, "failures after success", run.Failures, int64(0))
+			want.Equal(t, "starts", run.Starts, int64(6))
+			want.Equal(t, "starts by its own notes", f.starts("builder"), 6)
 			noZombies(t)
 		})
 	}
@@ -181,7 +183,7 @@ func TestSessionsThatFailClimbTheLadder(t *testing.T) {
 // A session that cannot be started at all has failed, and another command starts it at once.
 func TestSessionsThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, new(clock))
+	f := newFixture(t, enginetest.NewClock())
 	gone := filepath.Join(f.folder, "gone")
 	if err := os.Mkdir(gone, 0o700); err != nil {
 		t.Fatal(err)
@@ -191,7 +193,7 @@ func TestSessionsThatCannotBeStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.watch()
-	f.send("builder")
+	f.task("builder")
 	run := f.untilRun("builder", sessions.Failed)
 	if !strings.Contains(run.Outcome, "does not exist") || run.PID != 0 {
 		t.Errorf("the run is %+v", run)
@@ -200,40 +202,40 @@ func TestSessionsThatCannotBeStarted(t *testing.T) {
 	a := f.next()
 	a.do("read")
 	a.end("exit", 0)
-	want(t, "starts", f.untilRun("builder", sessions.Ended).Starts, int64(2))
+	want.Equal(t, "starts", f.untilRun("builder", sessions.Ended).Starts, int64(2))
 }
 
 // An agent whose messages go elsewhere is started when something was delivered there. Nobody knows what it reads: its word
 // that it ended well is taken, and after a failure it is started again.
 func TestSessionsBesideAnotherTransport(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, new(clock))
+	f := newFixture(t, enginetest.NewClock())
 	target := "jsonl:" + filepath.Join(f.folder, "mail.jsonl")
 	f.addActor("builder", func(u *agents.Update) { u.Deliver = &target })
 	f.addActor("zebra")
 	f.watch()
-	id := f.send("builder")
+	id := f.task("builder")
 	a := f.next()
-	want(t, "message", a.id, id)
-	f.send("builder")
+	want.Equal(t, "message", a.id, id)
+	f.task("builder")
 	a.end("exit", 0)
 	a = f.next()
-	want(t, "unread", a.unread, 1)
+	want.Equal(t, "unread", a.unread, 1)
 	for _, rung := range []time.Duration{5 * time.Second, 30 * time.Second} {
 		a.end("exit", 1)
 		f.untilRun("builder", sessions.Failed)
-		f.clock.advance(rung)
+		f.Clock.Advance(rung)
 		a = f.next()
-		want(t, "who starts again", a.agent, "builder")
+		want.Equal(t, "who starts again", a.agent, "builder")
 	}
 	a.end("exit", 0)
 	f.untilRun("builder", sessions.Ended)
-	f.clock.advance(time.Hour)
-	f.send("zebra")
-	want(t, "who starts an hour later", f.next().agent, "zebra")
-	f.send("builder")
-	want(t, "who starts after another message", f.next().agent, "builder")
-	want(t, "starts by its own notes", f.starts("builder"), 5)
+	f.Clock.Advance(time.Hour)
+	f.task("zebra")
+	want.Equal(t, "who starts an hour later", f.next().agent, "zebra")
+	f.task("builder")
+	want.Equal(t, "who starts after another message", f.next().agent, "builder")
+	want.Equal(t, "starts by its own notes", f.starts("builder"), 5)
 }
 
 // Messages that try a transport start nobody, and neither do messages for an agent that has stopped; why says so.
@@ -250,10 +252,10 @@ func TestWhatStartsNoSession(t *testing.T) {
 	if _, err := delivery.TryTransports(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
-	id := f.send("drawer")
-	f.send("zebra")
-	want(t, "who is started", f.next().agent, "zebra")
-	want(t, "runs", fmt.Sprint(f.rows(`SELECT agent FROM agent_runs`)), "[zebra]")
+	id := f.task("drawer")
+	f.task("zebra")
+	want.Equal(t, "who is started", f.next().agent, "zebra")
+	want.Equal(t, "runs", fmt.Sprint(f.Rows(`SELECT agent FROM agent_runs`)), "[zebra]")
 	reasons, err := overview.Why(t.Context(), f.Ledger, id)
 	if err != nil || !strings.Contains(reasons[0].Rule, "is not started, since the agent has stopped") {
 		t.Errorf("why says %+v, %v", reasons, err)
@@ -261,25 +263,25 @@ func TestWhatStartsNoSession(t *testing.T) {
 	if _, err := agents.Join(t.Context(), f.Ledger, agents.Joining{Session: "default", Agent: "drawer"}); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "who is started once it works again", f.next().agent, "drawer")
+	want.Equal(t, "who is started once it works again", f.next().agent, "drawer")
 }
 
 // stop approves that an agent shuts down.
 func (f *fixture) stop(agent string) {
-	f.t.Helper()
+	f.T.Helper()
 	d := orchestrator.Draft{Sender: "boss", Recipient: agent, Type: orchestrator.ShutdownRequest, SessionID: "default"}
-	asked, err := teams.Ask(f.t.Context(), f.Ledger, teams.Request{Kind: orchestrator.Shutdown, Draft: d, Payload: func(string) (json.RawMessage, error) {
+	asked, err := teams.Ask(f.T.Context(), f.Ledger, teams.Request{Kind: orchestrator.Shutdown, Draft: d, Payload: func(string) (json.RawMessage, error) {
 		return json.RawMessage(`{}`), nil
 	}})
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
-	if _, _, err := reading.Wait(f.t.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: 100}); err != nil {
-		f.t.Fatal(err)
+	if _, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: 100}); err != nil {
+		f.T.Fatal(err)
 	}
 	d = orchestrator.Draft{Sender: agent, Recipient: "boss", Type: orchestrator.ShutdownResponse, SessionID: "default", Payload: json.RawMessage(`{}`)}
-	if _, err := teams.Answer(f.t.Context(), f.Ledger, teams.Reply{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true, Draft: d}); err != nil {
-		f.t.Fatal(err)
+	if _, err := teams.Answer(f.T.Context(), f.Ledger, teams.Reply{Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true, Draft: d}); err != nil {
+		f.T.Fatal(err)
 	}
 }
 
@@ -300,21 +302,21 @@ func TestShutdownEndsTheSession(t *testing.T) {
 			f := newFixture(t, nil)
 			f.addActor("builder")
 			f.watch(func(w *watchdog.Watchdog) { w.Grace = c.grace })
-			f.send("builder")
+			f.task("builder")
 			a := f.next()
 			if c.deaf {
 				a.do("deaf")
 			}
-			command, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Key: program.KeyOf(f.Path(), "builder"), Grace: time.Hour})
+			command, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Key: program.KeyOf(f.Path, "builder"), Grace: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}
 			f.stop("builder")
 			a.ended()
 			run := f.untilRun("builder", sessions.Ended)
-			want(t, "outcome", run.Outcome, c.outcome)
-			want(t, "failures", run.Failures, int64(0))
-			want(t, "how the other command ended", command.Wait().Ended, program.ErrStopped)
+			want.Equal(t, "outcome", run.Outcome, c.outcome)
+			want.Equal(t, "failures", run.Failures, int64(0))
+			want.Equal(t, "how the other command ended", command.Wait().Ended, program.ErrStopped)
 			f.until("stopped", presenceOf, "builder")
 			noZombies(t)
 		})
@@ -328,13 +330,13 @@ func TestWhatBeganAfterTheShutdown(t *testing.T) {
 	f.addActor("builder")
 	f.addActor("zebra")
 	f.stop("builder")
-	command, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Key: program.KeyOf(f.path, "builder"), Grace: time.Hour})
+	command, err := program.Start(t.Context(), program.Command{Text: "exec sleep 1000", Key: program.KeyOf(f.Path, "builder"), Grace: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.watch()
-	f.send("zebra")
-	want(t, "who is started", f.next().agent, "zebra")
+	f.task("zebra")
+	want.Equal(t, "who is started", f.next().agent, "zebra")
 	command.End(nil)
 	if ended := command.Wait().Ended; ended != nil {
 		t.Errorf("it was ended: %v", ended)
@@ -347,16 +349,16 @@ func TestWhatASessionLeavesRunning(t *testing.T) {
 	f := newFixture(t, nil)
 	f.addActor("builder")
 	f.watch()
-	f.send("builder")
+	f.task("builder")
 	a := f.next()
 	left := a.do("fork")
 	t.Cleanup(func() { killPID(t, left) })
 	a.do("read")
 	a.end("exit", 0)
 	f.untilRun("builder", sessions.Ended)
-	f.send("builder")
+	f.task("builder")
 	f.next().do("read")
-	want(t, "starts by its own notes", f.starts("builder"), 2)
+	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
 }
 
 // The end of a session is noted as soon as the database can be written again, and nobody starts the next one before.
@@ -364,7 +366,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	impatient, err := router.Open(t.Context(), ledger.Options{
-		Path: f.path, Log: slog.New(slog.DiscardHandler), BusyTimeout: 20 * time.Millisecond,
+		Path: f.Path, Log: slog.New(slog.DiscardHandler), BusyTimeout: 20 * time.Millisecond,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 	})
 	if err != nil {
@@ -373,12 +375,12 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	defer impatient.Close()
 	f.addActor("builder")
 	f.watch(func(w *watchdog.Watchdog) { w.Router = impatient.Ledger })
-	f.send("builder")
+	f.task("builder")
 	a := f.next()
 	f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs`)
 	a.do("read")
-	f.send("builder")
-	plain, err := sql.Open("sqlite3", f.path)
+	f.task("builder")
+	plain, err := sql.Open("sqlite3", f.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,41 +398,41 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 			t.Fatalf("%v; want busy", err)
 		}
 	}
-	want(t, "state", f.run("builder").State, sessions.Running)
-	want(t, "starts by its own notes", f.starts("builder"), 1)
+	want.Equal(t, "state", f.run("builder").State, sessions.Running)
+	want.Equal(t, "starts by its own notes", f.starts("builder"), 1)
 	if _, err := lock.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "unread", f.next().unread, 1)
-	want(t, "starts by its own notes", f.starts("builder"), 2)
+	want.Equal(t, "unread", f.next().unread, 1)
+	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
 	f.until("1", `SELECT count(*) FROM command_trace WHERE name = 'start builder' AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
 }
 
 // A session that is silent past its limit goes on, and the manager is told once.
 func TestASilentSessionGoesOn(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, new(clock))
+	f := newFixture(t, enginetest.NewClock())
 	f.addActor("builder", func(u *agents.Update) { u.SilentAfter = new(time.Minute) })
 	f.watch()
-	f.send("builder")
+	f.task("builder")
 	a := f.next()
 	for range 3 {
-		f.clock.advance(time.Minute)
-		f.send("boss")
+		f.Clock.Advance(time.Minute)
+		f.task("boss")
 	}
-	want(t, "notes", fmt.Sprint(f.rows(`SELECT recipient, json_extract(payload, '$.agent'), json_extract(payload, '$.status')
+	want.Equal(t, "notes", fmt.Sprint(f.Rows(`SELECT recipient, json_extract(payload, '$.agent'), json_extract(payload, '$.status')
 		FROM agent_message WHERE message_type = 'agent_timeout'`)), "[pm builder working]")
 	standing, err := overview.StandingOf(t.Context(), f.Ledger, "builder")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "status", standing.Status, overview.Silent)
-	want(t, "what it reads afterwards", a.do("read"), "1")
+	want.Equal(t, "status", standing.Status, overview.Silent)
+	want.Equal(t, "what it reads afterwards", a.do("read"), "1")
 	a.end("exit", 0)
-	want(t, "outcome", f.untilRun("builder", sessions.Ended).Outcome, "exit status 0")
-	f.clock.advance(time.Hour)
-	f.send("boss")
-	want(t, "notes when it is idle", len(f.rows(`SELECT 1 FROM agent_message WHERE message_type = 'agent_timeout'`)), 1)
+	want.Equal(t, "outcome", f.untilRun("builder", sessions.Ended).Outcome, "exit status 0")
+	f.Clock.Advance(time.Hour)
+	f.task("boss")
+	want.Equal(t, "notes when it is idle", len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'agent_timeout'`)), 1)
 }
 
 // killPID ends a process that a session has left behind.

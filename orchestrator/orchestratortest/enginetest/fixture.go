@@ -70,14 +70,23 @@ func (f *Fixture) OpenAll(n int) (engines []*delivery.Engine) {
 // open opens the file with the fixture's clock, until the test ends.
 func (f *Fixture) open(o ledger.Options) *delivery.Engine {
 	f.T.Helper()
-	o.Path, o.Now, o.Log = f.Path, f.Clock.Now, slog.New(slog.DiscardHandler)
-	e, err := router.Open(f.T.Context(), o)
-	if err != nil {
-		f.T.Fatal(err)
+	o.Path, o.Now = f.Path, f.Clock.Now
+	return OpenWith(f.T, o)
+}
+
+// OpenWith opens a file until the test ends. Without a log of the test's own nothing is logged.
+func OpenWith(t testing.TB, o ledger.Options) *delivery.Engine {
+	t.Helper()
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	f.T.Cleanup(func() {
+	e, err := router.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
-			f.T.Errorf("closing: %v", err)
+			t.Errorf("closing: %v", err)
 		}
 	})
 	return e
