@@ -213,18 +213,14 @@ func (p *Program) argument(ctx context.Context, param *commands.Param, words []s
 // list turns words into a list. Names may stand in one word with commas or spaces between them, since no name holds one; mentions
 // with commas only, since a display name may hold spaces.
 func list(param *commands.Param, words []string) (json.RawMessage, error) {
-	switch param.NameOf {
-	case "":
-	case "mention":
-		names := []string{}
-		for name := range strings.SplitSeq(strings.Join(words, ","), ",") {
-			if name = strings.TrimSpace(name); name != "" {
-				names = append(names, name)
+	if param.NameOf != "" {
+		parts := strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool { return r == ',' || r == ' ' && param.NameOf != "mention" })
+		words = parts[:0]
+		for _, part := range parts {
+			if part = strings.TrimSpace(part); part != "" {
+				words = append(words, part)
 			}
 		}
-		words = names
-	default:
-		words = strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool { return r == ',' || r == ' ' })
 	}
 	for _, word := range words {
 		if !utf8.ValidString(word) {

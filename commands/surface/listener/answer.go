@@ -35,6 +35,9 @@ func WriteFailure(rw http.ResponseWriter, status int, err error) {
 	if merr != nil {
 		body = []byte(`{"success":false,"error":"internal"}`)
 	}
+	if status == http.StatusUnauthorized {
+		rw.Header().Set("WWW-Authenticate", `Bearer realm="mailroom"`)
+	}
 	WriteJSON(rw, status, body)
 }
 

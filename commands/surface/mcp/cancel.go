@@ -1,10 +1,8 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -25,9 +23,7 @@ type callID struct{ token, query, id string }
 
 // enter takes note of a request until exit is called. leave is what cancels it. If the request is itself the notification that
 // cancels others, enter cancels them.
-func (u *underway) enter(r *http.Request, leave context.CancelFunc) (exit func()) {
-	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
+func (u *underway) enter(r *http.Request, body []byte, leave context.CancelFunc) (exit func()) {
 	var message struct {
 		Method string          `json:"method"`
 		ID     json.RawMessage `json:"id"`
@@ -35,7 +31,7 @@ func (u *underway) enter(r *http.Request, leave context.CancelFunc) (exit func()
 			RequestID json.RawMessage `json:"requestId"`
 		} `json:"params"`
 	}
-	if err != nil || json.Unmarshal(body, &message) != nil {
+	if json.Unmarshal(body, &message) != nil {
 		return func() {} // the handler says what is wrong with it
 	}
 	id := callID{r.Header.Get("Authorization"), r.URL.RawQuery, string(message.ID)}

@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"sync"
 
@@ -45,11 +47,13 @@ func (s *Server) handlerOf(server func(*http.Request) *sdk.Server) http.Handler 
 		gone, leave := context.WithCancel(r.Context())
 		defer leave()
 		x := &exchange{caller: web.CallerOf(r.Context()), gone: gone, mayHave: web.MayHave}
-		answers := answerRefusals(&watchedWriter{rw, x}, r)
+		body, _ := io.ReadAll(r.Body) // from memory: package web has read it
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		answers := answerRefusals(&watchedWriter{rw, x}, r, body)
 		if answers == nil {
 			return
 		}
-		defer under.enter(r, leave)()
+		defer under.enter(r, body, leave)()
 		handler.ServeHTTP(answers, r.WithContext(withExchange(r.Context(), x)))
 		x.end()
 	})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -55,11 +54,9 @@ type spokenRefusals struct {
 }
 
 // answerRefusals refuses a request that is no message of JSON-RPC, and returns nil then. Otherwise it returns the writer for the
-// answer, and the body can still be read.
-func answerRefusals(rw http.ResponseWriter, r *http.Request) http.ResponseWriter {
-	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	if err != nil || r.Method != http.MethodPost {
+// answer.
+func answerRefusals(rw http.ResponseWriter, r *http.Request, body []byte) http.ResponseWriter {
+	if r.Method != http.MethodPost {
 		return rw
 	}
 	id, code, why := judge(body)

@@ -70,8 +70,6 @@ func (p *Phone) authenticate(rw http.ResponseWriter, r *http.Request) (d questio
 	switch {
 	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated && !p.strangers.Allow():
 		return d, listener.TooMany(rw, "too many requests without a valid token")
-	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated:
-		rw.Header().Set("WWW-Authenticate", `Bearer realm="mailroom"`)
 	case err == nil && !p.devices.Allow(d.ID):
 		return d, listener.TooMany(rw, "too many requests of this device")
 	}

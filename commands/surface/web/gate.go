@@ -141,14 +141,11 @@ func (w *Server) authenticated(next http.Handler) http.Handler {
 			listener.TooMany(rw, "too many requests under way with this token")
 			return
 		}
+		defer w.rates.Leave(a.token)
 		select {
 		case w.slots <- struct{}{}:
-			defer func() {
-				w.rates.Leave(a.token)
-				<-w.slots
-			}()
+			defer func() { <-w.slots }()
 		default:
-			w.rates.Leave(a.token)
 			listener.Full(rw, fmt.Sprintf("%d requests are under way, which is the limit", cap(w.slots)))
 			return
 		}
@@ -172,11 +169,8 @@ func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker,
 		token, err = agents.Authenticate(r.Context(), a.ledger, a.secret)
 	}
 	switch {
-	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated:
-		if !w.failures.Allow() {
-			return a, listener.TooMany(rw, "too many requests without a valid token")
-		}
-		rw.Header().Set("WWW-Authenticate", `Bearer realm="mailroom"`)
+	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated && !w.failures.Allow():
+		return a, listener.TooMany(rw, "too many requests without a valid token")
 	case err == nil && !w.rates.Allow(token.ID):
 		return a, listener.TooMany(rw, "too many requests with this token")
 	case err == nil:
