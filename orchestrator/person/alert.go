@@ -121,7 +121,11 @@ func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 		return nil, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = k.makeKept(); err == nil {
+		var made *age.X25519Identity
+		if made, err = age.GenerateX25519Identity(); err == nil {
+			err = k.create(".", keptFile, keptKey{made.String()})
+		}
+		if err == nil {
 			err = k.read(".", keptFile, &stored)
 		}
 	}
@@ -134,14 +138,6 @@ func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 			WithHint("Remove it: another is made. Alerts that were sealed to it are lost")
 	}
 	return identity, nil
-}
-
-func (k *keys) makeKept() error {
-	identity, err := age.GenerateX25519Identity()
-	if err != nil {
-		return err
-	}
-	return k.create(".", keptFile, keptKey{identity.String()})
 }
 
 // keptAlerts is how many of the newest alerts a device shows, and so how many are sealed anew for one.

@@ -32,12 +32,9 @@ type keys struct {
 	root *os.Root // nil: the folder is not there, and nothing is in it
 }
 
-// keyFolder is where the keys of a database are.
-func keyFolder(l *ledger.Ledger) string { return l.Path() + "-signal" }
-
 // openKeys opens the folder. With create it is made when it is missing. Close it.
 func openKeys(l *ledger.Ledger, create bool) (*keys, error) {
-	k := &keys{path: keyFolder(l)}
+	k := &keys{path: l.Path() + "-signal"}
 	if create {
 		if err := makeFolders(k.path); err != nil {
 			return nil, k.failed("making", "", err)

@@ -87,10 +87,6 @@ func look(ctx context.Context, l *ledger.Ledger, id, caller string, wait time.Du
 	return k.answered(ctx, l, q, caller)
 }
 
-func notAsker(id string) error {
-	return orchestrator.Errorf(orchestrator.PermissionDenied, "question %s was asked by another agent, who alone may read its answer", id)
-}
-
 // answered opens the answer to a question.
 func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Question, caller string) (Response, error) {
 	secret, err := k.reply(q.ID)
@@ -101,7 +97,7 @@ func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Quest
 		return Response{}, err
 	}
 	if caller != "" && caller != secret.Asker { // the table says otherwise, but this file is what the asker left
-		return Response{}, notAsker(q.ID)
+		return Response{}, orchestrator.Errorf(orchestrator.PermissionDenied, "question %s was asked by another agent, who alone may read its answer", q.ID)
 	}
 	text, err := secret.open(q.ID, q.Answer)
 	if err != nil {

@@ -63,7 +63,8 @@ type PairRequest struct {
 }
 
 // Pair uses up a pairing code and makes whoever has it a device, which waits for approval. token is what the device
-// authenticates with from now on. Errors: permission_denied for a code that is wrong, used or too old, without saying which; invalid_params.
+// authenticates with from now on. Errors: permission_denied for a code that is wrong, used or too old, without saying which;
+// invalid_params.
 func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token string, err error) {
 	if p.Name = strings.TrimSpace(p.Name); p.Name == "" || utf8.RuneCountInString(p.Name) > maxDeviceName || strings.ContainsFunc(p.Name, unicode.IsControl) {
 		return d, "", orchestrator.Errorf(orchestrator.InvalidParams, "name: it has 1 to %d characters, and no control characters", maxDeviceName)
@@ -79,17 +80,6 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 		return d, "", err
 	}
 	right := false
-	// Who guesses at random takes no write lock.
-	err = l.Read(ctx, func(c *store.Conn) error {
-		n, err := c.Number(`SELECT count(*) FROM signal_pairings WHERE selector = ?`, plain[:pairingSelector])
-		if err == nil && n == 0 {
-			err = refused
-		}
-		return err
-	})
-	if err != nil {
-		return d, "", err
-	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
 		if right, err = usePairing(t, plain); err != nil || !right {
 			return err // the try counts

@@ -65,11 +65,6 @@ func writeLine(b *bytes.Buffer, m *orchestrator.Message) error {
 	return nil
 }
 
-// startOfLine is how the line of a message begins.
-func startOfLine(id string) []byte {
-	return append([]byte(`{"message_id":`), orchestrator.JSONString(id)...)
-}
-
 // block is the lines of an attempt, ready to be written at once.
 type block struct {
 	text []byte // begins with a newline, for the end of a torn line before it

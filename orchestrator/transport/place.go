@@ -81,7 +81,7 @@ func (p place) conclusive(now place, first []byte) bool {
 	if p.Size > 0 || now.Modified == p.Modified {
 		return true
 	}
-	start := startOfLine(p.First)
+	start := append([]byte(`{"message_id":`), orchestrator.JSONString(p.First)...) // as writeLine does
 	return len(first) > 0 && (bytes.HasPrefix(first, start) || bytes.HasPrefix(start, first))
 }
 

@@ -224,7 +224,6 @@ SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'released' A
 SELECT count(*) FROM reading_lease l CROSS JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> '' LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient WHERE coalesce(m.read_at, '') = '' AND l.until > ? AND l.recipient = ?;
 SELECT count(*) FROM settings;
 SELECT count(*) FROM signal_alerts WHERE created_at > ? AND sender = ?;
-SELECT count(*) FROM signal_pairings WHERE selector = ?;
 SELECT count(*) FROM signal_questions WHERE asker = ? AND status = 'pending';
 SELECT count(*) FROM sqlite_schema;
 SELECT count(*) FROM sqlite_schema WHERE lower(name) = 'agent_message';
