@@ -82,7 +82,8 @@ func (p *Param) defaultJSON() json.RawMessage {
 	return json.RawMessage(p.Default)
 }
 
-// objectOf splits a JSON object into its keys.
+// objectOf returns the members of a JSON object under the names of the parameters. Error: invalid_params for a key that is no
+// parameter or is given twice, and for what is no object.
 func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, nil

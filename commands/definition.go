@@ -55,7 +55,7 @@ type Caller struct {
 	Remote  bool   // asks over the network: names no files and no programs of this machine (overnetwork.go)
 	Shell   bool   // asks in a shell, or on standard input, of this machine: without a name it sends and reads as the operator
 	Since   string // when the agent was added for which the asking program was started; "": it was not started for one
-	Process int    // whose end means that the caller has gone, with what it took; 0: there is none such
+	Process int    // id of a process: once it has ended, what the caller took under a lease is unread again; 0: none tells that
 }
 
 // Vocabulary is a family of commands with cards of their own and one way of writing keys.

@@ -107,31 +107,6 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-func TestCatalogueRefusesClashes(t *testing.T) {
-	t.Parallel()
-	try := Define(vocabularyOf("try", goodCard), "try", nothing[struct{}]).Definition
-	same := Define(vocabularyOf("TRY", goodCard), "TRY", nothing[struct{}]).Definition
-	if got := panicOf(func() { NewCatalogue([]*Definition{try}, []*Definition{same}) }); !strings.Contains(got, "two commands have the name TRY") {
-		t.Errorf("panics with %q", got)
-	}
-	v := vocabularyOf("add", goodCard)
-	v.TopLevel = false
-	add := Define(v, "add", nothing[struct{}]).Definition
-	place := Define(vocabularyOf("test_add", goodCard), "test add", nothing[struct{}]).Definition
-	if got := panicOf(func() { NewCatalogue([]*Definition{add, place}) }); !strings.Contains(got, "add and test_add are both called as mailroom test add") {
-		t.Errorf("panics with %q", got)
-	}
-}
-
-func TestCatalogueRefusesACommandThatIsAGroup(t *testing.T) {
-	t.Parallel()
-	agent := Define(vocabularyOf("agent", strings.Replace(goodCard, "orchestrator.try", "orchestrator.agent", 1)), "agent", nothing[struct{}]).Definition
-	add := Define(vocabularyOf("agent_add", strings.Replace(goodCard, "orchestrator.try", "orchestrator.agent add", 1)), "agent add", nothing[struct{}]).Definition
-	if got := panicOf(func() { NewCatalogue([]*Definition{add, agent}) }); !strings.Contains(got, "mailroom agent add hides the command agent") {
-		t.Errorf("panics with %q", got)
-	}
-}
-
 func TestLookup(t *testing.T) {
 	t.Parallel()
 	named := func(name string) *Definition {

@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// Lease is the lease under which a caller takes messages with a command; none for no seconds. It ends with the caller's
-// process, too, if that shows that the caller has gone.
+// Lease returns the lease under which a command takes messages for a caller. With 0 seconds there is none, and they are read at
+// once. It ends before its time when the caller's process has ended.
 func Lease(caller Caller, command string, seconds Seconds) messages.ReadingLease {
 	return messages.ReadingLease{For: seconds.Duration(), Holder: command, PID: caller.Process}
 }

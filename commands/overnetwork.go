@@ -20,8 +20,8 @@ func OnlyHere(parameter, subject, commandLine string) error {
 	return e
 }
 
-// onlyHere refuses, of a caller over the network, what the tag remote of a parameter does not list. params is the struct of
-// the command's parameters.
+// onlyHere refuses a caller over the network the values that the tag remote of a parameter does not list. params is the struct
+// of the command's parameters.
 func (d *Definition) onlyHere(caller Caller, params any) error {
 	if !caller.Remote {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Replied is what the result of a send says of an answer besides; its zero value says nothing.
+// Replied are the keys that the result of a send has besides if the message answers another; the zero value adds none.
 type Replied struct {
 	JoinedThread  string `json:"joined_thread,omitempty"`  // the thread of the message answered, in which the answer now stands
 	OutsideThread string `json:"outside_thread,omitempty"` // why it does not stand there, and went to its recipient alone
@@ -37,7 +37,7 @@ func (r Replied) Text(w *Text) {
 	}
 }
 
-// NoteOf is what keeps a message from being delivered soon, in the words of the vocabularies that say it in a note.
+// NoteOf says what keeps a message from being delivered soon, for the key note of a result; "" is nothing.
 func NoteOf(sent *orchestrator.Sent) string {
 	switch {
 	case len(sent.Withheld) > 0:

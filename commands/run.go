@@ -165,7 +165,7 @@ func Bug(err error, traceID string) error {
 	}
 }
 
-// decodedBatch runs the params that a batch decoder has decoded.
+// decodedBatch runs a command on parameters that were decoded before.
 type decodedBatch func(ctx context.Context, env Env, atomic bool) ([]Answer, []error)
 
 // WithBatch gives the command a second handler for many params at once, in one transaction where that can be. Results

@@ -321,6 +321,29 @@ func TestWholeProgramIsDescribed(t *testing.T) {
 	}
 }
 
+// TestCommandsDoNotClash: each has a name of its own, whatever its case, and a place on the command line at which no other
+// stands or has its group.
+func TestCommandsDoNotClash(t *testing.T) {
+	t.Parallel()
+	taken, groups := map[string]string{}, map[string]string{}
+	for _, d := range config().Catalogue.All() {
+		for _, key := range []string{strings.ToLower(strings.ReplaceAll(d.Name, "-", "_")), strings.ToLower(d.CommandLine())} {
+			if other, twice := taken[key]; twice {
+				t.Errorf("%s and %s are both %s", other, d.Name, key)
+			}
+			taken[key] = d.Name
+		}
+		for i := 1; i < len(d.Path); i++ {
+			groups[strings.ToLower("mailroom "+strings.Join(d.Path[:i], " "))] = d.Name
+		}
+	}
+	for place, name := range groups {
+		if other, hides := taken[place]; hides {
+			t.Errorf("%s stands in the group %s, which is the command %s", name, place, other)
+		}
+	}
+}
+
 // TestCards reads every card in full.
 func TestCards(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ type AgentAddParams struct {
 type AgentResult struct {
 	Agent   ledger.Agent `json:"agent"`
 	Created bool         `json:"created"`
-	Note    string       `json:"note,omitempty"` // what it was hardly meant to be
+	Note    string       `json:"note,omitempty"` // that nobody hears of its silence or its failing sessions, if so
 }
 
 var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)

@@ -182,7 +182,7 @@ func message(sender, recipient, kind, payload string) map[string]any {
 	return map[string]any{"sender": sender, "recipient": recipient, "message_type": kind, "payload": json.RawMessage(payload)}
 }
 
-// delivery is what the demo reads in an answer of deliver_all.
+// delivered is what the demo reads in an answer of deliver_all.
 type delivered struct {
 	Delivered int                      `json:"messages_delivered"`
 	Summary   []delivery.Count         `json:"delivery_summary"`

@@ -21,7 +21,7 @@ func scheduleList(ctx context.Context, env commands.Env, _ struct{}) (ScheduleLi
 	return ScheduleListResult{Schedules: list}, err
 }
 
-// schedules lists the schedules, and says of one that no daemon can run why that is.
+// listSchedules lists the schedules, and says of one that no daemon can run why that is.
 func listSchedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedule, error) {
 	list, err := schedules.List(ctx, env.Ledger)
 	if err != nil {

@@ -60,16 +60,10 @@ func writeStory(w *commands.Text, s *overview.Story) {
 	runs := groupByRun(s)
 	sessions := sessionsOf(s)
 	for i, run := range runs {
-		branch, trunk := "├─", "│  "
-		if i == len(runs)-1 && len(sessions) == 0 {
-			branch, trunk = "└─", "   "
-		}
+		branch, trunk := branches(i == len(runs)-1 && len(sessions) == 0)
 		w.Printf("%s %s\n", branch, run.title(w, start))
 		for j, e := range run.events {
-			leaf := "├─"
-			if j == len(run.events)-1 {
-				leaf = "└─"
-			}
+			leaf, _ := branches(j == len(run.events)-1)
 			w.Printf("%s%s %s\n", trunk, leaf, eventLine(w, &e, start))
 			if e.Event != string(tracing.Deleted) { // its detail stands above
 				writePrinted(w, trunk, e.Detail)
@@ -77,15 +71,20 @@ func writeStory(w *commands.Text, s *overview.Story) {
 		}
 	}
 	for i, session := range sessions {
-		branch, trunk := "├─", "│  "
-		if i == len(sessions)-1 {
-			branch, trunk = "└─", "   "
-		}
+		branch, trunk := branches(i == len(sessions)-1)
 		writeSession(w, session, start, branch, trunk)
 	}
 	for _, receipt := range s.Receipts {
 		w.Printf("   %s %s (%s)\n", w.Paint(commands.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At, receipt.Evidence)
 	}
+}
+
+// branches returns what stands before an entry of a tree, and before the lines below it.
+func branches(last bool) (branch, trunk string) {
+	if last {
+		return "└─", "   "
+	}
+	return "├─", "│  "
 }
 
 // run is a command's part in a story.

@@ -78,7 +78,7 @@ func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Li
 	return r, nil
 }
 
-// maxExcerpt is how many characters of a text stand where it is not the matter.
+// maxExcerpt is how many characters of a message a list shows.
 const maxExcerpt = 200
 
 // Text shows a line for each thread.

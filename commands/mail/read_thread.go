@@ -58,7 +58,7 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 	return r, nil
 }
 
-// place reads where to continue.
+// place reads the parameter continue, the number of a row that an earlier answer gave; 0 if it is left out.
 func place(text string) (int64, error) {
 	if text == "" {
 		return 0, nil

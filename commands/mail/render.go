@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Message is a message of any vocabulary in a form of none: what it says, and all that its columns have.
+// Message is a message of any vocabulary: what it says, apart from the form that its vocabulary gave that, and its columns.
 type Message struct {
 	MessageID   string          `json:"message_id"`
 	Sender      string          `json:"sender"`

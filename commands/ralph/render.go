@@ -26,7 +26,7 @@ type Message struct {
 	MulticastTarget string `json:"multicast_target,omitempty"` // group or team that the sender addressed
 }
 
-// Received is a message, what else other vocabularies have to say, and what else its file said.
+// Received is a message with keys that the document lacks: those of other vocabularies, and those that only its file had.
 type Received struct {
 	Message
 	Summary   string `json:"summary,omitempty"`

@@ -30,8 +30,8 @@ type SendParams struct {
 	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"refuse a message that does not go the way of its type, as the setting ralph.strict_routes does"`
 }
 
-// SendResult is the message. A group's is the one that its sender wrote, under the id that all messages of it share, which
-// are messages.
+// SendResult is the message as it was sent. One to a group has the id that its copies share; messages lists these, one for each
+// member.
 type SendResult struct {
 	Message
 	Messages   []Message `json:"messages,omitempty"`
@@ -42,7 +42,7 @@ type SendResult struct {
 
 var sendCommand = commands.Define(vocabulary, "send", send).With(commands.Traits{Kind: tracing.Producer})
 
-// send is durable when it returns, and so is what a status_update says.
+// send is durable when it returns, and so is the presence that a status_update reports.
 func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, error) {
 	draft, err := p.draft(env.Caller)
 	if err == nil {

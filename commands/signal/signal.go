@@ -33,7 +33,8 @@ func Definitions() []*commands.Definition {
 	}
 }
 
-// noteOf says what is off about a question or an alert that was stored; "" when nothing is. With no device, nobody says so.
+// noteOf says what is off about a question or an alert that was stored; "" when nothing is. nobody is
+// what it says if there is no device.
 func noteOf(ctx context.Context, env commands.Env, unused []string, devices, pushed int, nobody string) string {
 	var notes []string
 	if devices == 0 && nobody != "" {

@@ -67,9 +67,10 @@ const (
 	maxContext = 500
 )
 
-// verdicts are the options of a request of a team.
+// verdicts are the options under which a team's request is shown.
 var verdicts = []string{approval: "Approve", "Reject"}
 
+// approval is the place of the option that approves.
 const approval = 0
 
 // questionOf is what a message asks. What is too long for a phone is cut, saying where the whole is. Error: ErrRefused for

@@ -20,7 +20,7 @@ type Arrivals struct {
 	commands.Taken
 }
 
-// arrivals takes an agent's unread messages. If the command fails afterwards, it owes Unwritten.
+// arrivals takes an agent's unread messages. A command that fails afterwards must call Unwritten.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	var a Arrivals
 	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals})
@@ -44,8 +44,8 @@ func arrivalsAfter(ctx context.Context, env commands.Env, agent string) Arrivals
 	return a
 }
 
-// attend is arrivals for a command that only reads: the agent takes part in the session, and one that was idle is working
-// again if something came for it.
+// attend takes the unread messages for a command that does nothing else. An agent that was idle is working again if something
+// came for it.
 func attend(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	a, err := arrivals(ctx, env, agent)
 	if err != nil || len(a.Messages) == 0 {

@@ -25,7 +25,7 @@ func Definitions() []*commands.Definition {
 	}
 }
 
-// member returns who asks: a teammate, or who in a shell has no name, the operator, whom teammates can write to.
+// member returns who asks: an agent or, in a shell without a name, the operator, to whom teammates can write.
 func member(env commands.Env) (string, error) {
 	if env.Caller.Name == "" && env.Caller.Shell {
 		return orchestrator.Operator, nil
@@ -33,7 +33,7 @@ func member(env commands.Env) (string, error) {
 	return teammate(env)
 }
 
-// teammate returns who asks for what only a teammate can do. It acts for itself only, and registers itself by acting.
+// teammate returns who asks for what only an agent can do, such as ending its turn.
 func teammate(env commands.Env) (string, error) {
 	if env.Caller.Name == "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "it is not said which teammate asks").
