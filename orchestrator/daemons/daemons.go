@@ -4,6 +4,7 @@ package daemons
 import (
 	"context"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -75,29 +76,16 @@ func Leave(ctx context.Context, l *ledger.Ledger) error {
 }
 
 // List lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
-func List(ctx context.Context, l *ledger.Ledger) (list []Daemon, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		list, err = ListIn(c, l.Now())
-		return err
-	})
-	return list, err
+func List(ctx context.Context, l *ledger.Ledger) ([]Daemon, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Daemon, error) { return ListIn(c, l.Now()) })
 }
 
 // ListIn lists the daemons that were heard of lately.
 func ListIn(c *store.Conn, now time.Time) ([]Daemon, error) {
 	host, _ := os.Hostname()
-	list := []Daemon{}
-	err := c.Query(`SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at`,
-		func(row store.Row) error {
-			d := Daemon{
-				Instance: row.Text(0), Host: row.Text(1), PID: int(row.Int(2)), StartedAt: row.Text(3),
-				SeenAt: row.Text(4), Listening: row.Text(5),
-			}
-			if d.Host == host && syscall.Kill(d.PID, 0) == syscall.ESRCH {
-				return nil
-			}
-			list = append(list, d)
-			return nil
-		}, orchestrator.Stamp(now.Add(-3*Heartbeat)))
-	return list, err
+	list, err := store.List(c, func(row store.Row) Daemon {
+		return Daemon{row.Text(0), row.Text(1), int(row.Int(2)), row.Text(3), row.Text(4), row.Text(5)}
+	}, `SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at`,
+		orchestrator.Stamp(now.Add(-3*Heartbeat)))
+	return slices.DeleteFunc(list, func(d Daemon) bool { return d.Host == host && syscall.Kill(d.PID, 0) == syscall.ESRCH }), err
 }

@@ -91,10 +91,14 @@ func (d *doctor) content(ctx context.Context) {
 				return err
 			}
 		}
-		if err := d.trust(c); err != nil {
+		conf, err := d.ledger.Config.Load(c)
+		if err != nil {
 			return err
 		}
-		return d.messages(c)
+		if err := d.trust(c, conf); err != nil {
+			return err
+		}
+		return d.messages(c, conf)
 	})
 	var own *orchestrator.Error
 	if ok && errors.As(err, &own) {
@@ -122,13 +126,9 @@ func (d *doctor) failed(check, says string, err error) {
 }
 
 // trust says whether the database may act outside of itself, and whether that makes a difference.
-func (d *doctor) trust(c *store.Conn) error {
+func (d *doctor) trust(c *store.Conn, conf *ledger.Config) error {
 	if d.ledger.Trust == nil {
 		return nil
-	}
-	conf, err := d.ledger.Config.Load(c)
-	if err != nil {
-		return err
 	}
 	if conf.Untrusted == "" {
 		d.add("trust", "ok", "made or trusted on this machine", "")
@@ -158,12 +158,8 @@ func (d *doctor) daemons(c *store.Conn) error {
 }
 
 // messages looks for what an operator should know about the rows.
-func (d *doctor) messages(c *store.Conn) error {
+func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 	now := orchestrator.Stamp(d.ledger.Now())
-	conf, err := d.ledger.Config.Load(c)
-	if err != nil {
-		return err
-	}
 	overdue := orchestrator.Stamp(d.ledger.Now().Add(-conf.Settings.OverdueAfter))
 	if err := d.daemons(c); err != nil {
 		return err
@@ -255,11 +251,7 @@ func (d *doctor) agents(c *store.Conn, conf *ledger.Config) error {
 	if err := d.builtInNames(c, conf); err != nil {
 		return err
 	}
-	var views int64
-	err := c.Query(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`, func(row store.Row) error {
-		views = row.Int(0)
-		return nil
-	})
+	views, err := c.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`)
 	if err == nil && bad == 0 {
 		d.add("agents", "ok", fmt.Sprintf("%s, %d inbox views", orchestrator.Plural(len(conf.Names), "agent"), views), "")
 	}

@@ -15,15 +15,14 @@ import (
 // signalNamed returns the question or alert that an id names, in the form in which stories tell of messages, and behind it
 // its pushes; nothing when there is none.
 func signalNamed(c *store.Conn, id string) (ms []orchestrator.Message, err error) {
-	err = c.Query(`
-		SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FROM signal_questions WHERE question_id = ?1
-		UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts WHERE alert_id = ?1`, func(row store.Row) error {
-		ms = append(ms, orchestrator.Message{
+	ms, err = store.List(c, func(row store.Row) orchestrator.Message {
+		return orchestrator.Message{
 			ID: id, Sender: row.Text(0), Recipient: orchestrator.User, Type: row.Text(1), Status: orchestrator.Status(row.Text(2)), Priority: int(row.Int(3)),
 			CreatedAt: row.Text(4), ExpiresAt: row.Text(5), TraceID: row.Text(6),
-		})
-		return nil
-	}, id)
+		}
+	}, `
+		SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts WHERE alert_id = ?1`, id)
 	if err != nil || len(ms) == 0 {
 		return nil, err
 	}
@@ -32,20 +31,16 @@ func signalNamed(c *store.Conn, id string) (ms []orchestrator.Message, err error
 }
 
 // signalReceipts are what is known to have happened to a question or an alert.
-func signalReceipts(c *store.Conn, id string) (list []messages.Receipt, err error) {
-	list = []messages.Receipt{}
-	err = c.Query(`
+func signalReceipts(c *store.Conn, id string) ([]messages.Receipt, error) {
+	list, err := store.List(c, func(row store.Row) messages.Receipt {
+		return messages.Receipt{What: row.Text(0), At: row.Text(1), Evidence: row.Text(2)}
+	}, `
 		SELECT 'created', created_at, 'signal_questions.created_at' FROM signal_questions WHERE question_id = ?1
 		UNION ALL SELECT status, ended_at, 'signal_questions.ended_at' FROM signal_questions WHERE question_id = ?1
 		UNION ALL SELECT 'read', read_at, 'signal_questions.read_at' FROM signal_questions WHERE question_id = ?1
 		UNION ALL SELECT 'returned', returned_at, 'signal_questions.returned_at' FROM signal_questions WHERE question_id = ?1
-		UNION ALL SELECT 'created', created_at, 'signal_alerts.created_at' FROM signal_alerts WHERE alert_id = ?1`, func(row store.Row) error {
-		if at := row.Text(1); at != "" {
-			list = append(list, messages.Receipt{What: row.Text(0), At: at, Evidence: row.Text(2)})
-		}
-		return nil
-	}, id)
-	return list, err
+		UNION ALL SELECT 'created', created_at, 'signal_alerts.created_at' FROM signal_alerts WHERE alert_id = ?1`, id)
+	return slices.DeleteFunc(list, func(r messages.Receipt) bool { return r.At == "" }), err
 }
 
 // madeOf is the id of the question or alert that a message to the user was made.

@@ -33,11 +33,7 @@ func Standings(ctx context.Context, l *ledger.Ledger) (list []Standing, err erro
 	if err != nil {
 		return nil, err
 	}
-	err = l.Read(ctx, func(c *store.Conn) error {
-		list, err = standings(c, l, known)
-		return err
-	})
-	if err != nil {
+	if list, err = standings(ctx, l, known...); err != nil {
 		return nil, err
 	}
 	others, err := agents.BuiltIns(ctx, l)
@@ -49,45 +45,42 @@ func Standings(ctx context.Context, l *ledger.Ledger) (list []Standing, err erro
 
 // StandingOf returns the standing of an agent, or of the operator or the user. Error: not_found, whose hint names the most
 // similar agents.
-func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (s Standing, err error) {
+func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (Standing, error) {
 	a, err := agents.Get(ctx, l, name)
 	if err != nil || a.BuiltIn {
 		return Standing{Agent: a}, err
 	}
-	err = l.Read(ctx, func(c *store.Conn) error {
-		list, err := standings(c, l, []ledger.Agent{a})
-		if err == nil {
-			s = list[0]
-		}
-		return err
-	})
-	return s, err
+	list, err := standings(ctx, l, a)
+	if err != nil {
+		return Standing{}, err
+	}
+	return list[0], nil
 }
 
-func standings(c *store.Conn, l *ledger.Ledger, known []ledger.Agent) ([]Standing, error) {
-	conf, err := l.Config.Load(c)
-	if err != nil {
-		return nil, err
-	}
+// standings returns the standings of these agents, in their order.
+func standings(ctx context.Context, l *ledger.Ledger, known ...ledger.Agent) (list []Standing, err error) {
 	now := orchestrator.Stamp(l.Now())
-	list := make([]Standing, len(known))
-	for i, a := range known {
-		s := Standing{Agent: a}
-		if s.Status, s.StatusSince, err = agents.LatestStatus(c, a.Name); err != nil {
-			return nil, err
+	list = make([]Standing, len(known))
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) (err error) {
+		for i, a := range known {
+			s := &list[i]
+			*s = Standing{Agent: a}
+			if s.Status, s.StatusSince, err = agents.LatestStatus(c, a.Name); err != nil {
+				return err
+			}
+			if err := addSilence(c, s, conf, now); err != nil {
+				return err
+			}
+			if s.Run, err = sessions.LastRun(c, a.Name); err != nil {
+				return err
+			}
+			if s.Run != nil {
+				s.Run.Output = sessions.Output(l, a.Name)
+			}
 		}
-		if err := addSilence(c, &s, conf, now); err != nil {
-			return nil, err
-		}
-		if s.Run, err = sessions.LastRun(c, a.Name); err != nil {
-			return nil, err
-		}
-		if s.Run != nil {
-			s.Run.Output = sessions.Output(l, a.Name)
-		}
-		list[i] = s
-	}
-	return list, nil
+		return nil
+	})
+	return list, err
 }
 
 // addSilence corrects what an agent says of itself by when it was last heard of.
@@ -106,16 +99,13 @@ func addSilence(c *store.Conn, s *Standing, conf *ledger.Config, now string) err
 }
 
 // RemovedAgents returns the agents that were removed and not added again, with the roles that they had.
-func RemovedAgents(ctx context.Context, l *ledger.Ledger) (list []Standing, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		list = nil
-		return c.Query(`SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`, func(row store.Row) error {
-			list = append(list, Standing{
+func RemovedAgents(ctx context.Context, l *ledger.Ledger) ([]Standing, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Standing, error) {
+		return store.List(c, func(row store.Row) Standing {
+			return Standing{
 				Agent: ledger.Agent{Name: row.Text(0), Role: row.Text(1), Groups: []string{}}, Status: Removed, StatusSince: row.Text(2),
 				RemovedBy: row.Text(3),
-			})
-			return nil
-		})
+			}
+		}, `SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`)
 	})
-	return list, err
 }

@@ -121,31 +121,29 @@ func OwnTrace(ctx context.Context, l *ledger.Ledger, id, agent string) ([]Story,
 }
 
 func story(c *store.Conn, m orchestrator.Message) (Story, error) {
-	s := Story{Message: m, Receipts: []messages.Receipt{}, Events: []StoryEvent{}, Commands: []CommandSpan{}}
-	err := c.Query(`
-		SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error, detail
-		FROM message_trace WHERE message_id = ? ORDER BY id`, func(row store.Row) error {
-		s.Events = append(s.Events, StoryEvent{
+	s := Story{Message: m}
+	var err error
+	s.Events, err = store.List(c, func(row store.Row) StoryEvent {
+		return StoryEvent{
 			ID: row.Int(0), At: row.Text(1), Event: row.Text(2), OldStatus: row.Text(3), NewStatus: row.Text(4),
 			Attempt: row.Int(5), Actor: row.Text(6), SpanID: row.Text(7), Error: row.Text(8), Detail: row.Text(9),
-		})
-		return nil
-	}, m.ID)
+		}
+	}, `SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error, detail
+		FROM message_trace WHERE message_id = ? ORDER BY id`, m.ID)
 	if err != nil {
 		return s, err
 	}
-	err = c.Query(`
-		SELECT trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes
-		FROM command_trace WHERE span_id IN (SELECT span_id FROM message_trace WHERE message_id = ?1 AND span_id <> '')
-		   OR trace_id = ?2 AND name LIKE '`+sessions.StartSpan+`%' AND json_extract(attributes, '$."`+tracing.AttrMessageID+`"') = ?1
-		ORDER BY id`, func(row store.Row) error {
-		s.Commands = append(s.Commands, CommandSpan{
+	s.Commands, err = store.List(c, func(row store.Row) CommandSpan {
+		return CommandSpan{
 			TraceID: row.Text(0), SpanID: row.Text(1), ParentSpanID: row.Text(2), Name: row.Text(3), Kind: row.Text(4),
 			StartedAt: row.Text(5), EndedAt: row.Text(6), Status: row.Text(7), StatusMessage: row.Text(8),
 			Actor: row.Text(9), Caller: row.Text(10), Attributes: json.RawMessage(row.Text(11)),
-		})
-		return nil
-	}, m.ID, m.TraceID)
+		}
+	}, `
+		SELECT trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes
+		FROM command_trace WHERE span_id IN (SELECT span_id FROM message_trace WHERE message_id = ?1 AND span_id <> '')
+		   OR trace_id = ?2 AND name LIKE '`+sessions.StartSpan+`%' AND json_extract(attributes, '$."`+tracing.AttrMessageID+`"') = ?1
+		ORDER BY id`, m.ID, m.TraceID)
 	if err != nil {
 		return s, err
 	}

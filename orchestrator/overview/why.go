@@ -37,12 +37,8 @@ type Reason struct {
 // Why explains where a message is, which rule keeps it there, when the next attempt is, and what would free it. It returns one
 // Reason for each message that the id stands for: several for a send to a group. Error: not_found.
 func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		reasons = nil
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
 		daemons, err := daemons.ListIn(c, l.Now())
 		if err != nil {
 			return err
@@ -75,16 +71,37 @@ func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, er
 	return reasons, err
 }
 
+// explainDeleted explains a message of which only the trace is left. Error: not_found.
+func explainDeleted(c *store.Conn, id string) ([]Reason, error) {
+	m, at, err := messages.Deleted(c, id)
+	if err != nil {
+		return nil, err
+	}
+	if at == "" {
+		return nil, messages.NoMessage(id)
+	}
+	why := Reason{
+		MessageID: id, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, Gone: true, LastError: m.Error,
+		Where: "nowhere: it was deleted at " + at, Rule: "retention deletes what has ended for long enough",
+		Fix: "Nothing; `mailroom trace " + id + "` tells its story",
+	}
+	if why.Attempts, err = failedAttempts(c, id); err == nil {
+		why.Receipts, err = messages.ReceiptsOf(c, &m)
+	}
+	return []Reason{why}, err
+}
+
+// explain explains one message that there is, archived or not.
 func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int) (Reason, error) {
 	m.Sender, m.Recipient = adoption.Name(m.Sender), adoption.Name(m.Recipient)
 	why := Reason{
 		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, NextAttemptAt: m.NextAttemptAt, LastError: m.Error,
 	}
-	n, err := c.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, m.ID)
+	n, err := failedAttempts(c, m.ID)
 	if err != nil {
 		return why, err
 	}
-	why.Attempts = int(n)
+	why.Attempts = n
 	why.LastReport, _, err = c.Text(`SELECT detail FROM message_trace WHERE message_id = ? AND detail <> '' ORDER BY id DESC LIMIT 1`, m.ID)
 	if err != nil {
 		return why, err
@@ -119,28 +136,10 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 	return why, nil
 }
 
-// explainFailed says why a message failed for good, and what to do about it. tried tells whether it was attempted at all.
-func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why *Reason) {
-	why.Where = "among the dead letters"
-	why.Rule = fmt.Sprintf("it failed for good after %s", orchestrator.Plural(why.Attempts, "attempt"))
-	switch {
-	case strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": "), strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": "):
-		why.Rule = "it was refused when it was sent"
-	case !tried:
-		why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
-	}
-	why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
-	switch {
-	case messages.LacksSender(conf, m) && orchestrator.CanBeAgent(m.Sender):
-		why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " + m.ID + "`"
-	case messages.LacksSender(conf, m):
-		why.Fix = orchestrator.NoAgentsName + ": send it anew from another, if it is still wanted"
-	case conf.Agents[m.Recipient] != nil:
-	case orchestrator.CanBeAgent(m.Recipient):
-		why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " + m.ID + "`"
-	default:
-		why.Fix = orchestrator.NoAgentsName + ": send it anew to another, if it is still wanted"
-	}
+// failedAttempts counts the attempts at a message that failed.
+func failedAttempts(c *store.Conn, id string) (int, error) {
+	n, err := c.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id)
+	return int(n), err
 }
 
 // explainDelivered says where a message is that was delivered, and how much is known of that.
@@ -150,17 +149,17 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 		why.Rule = "a post is delivered with its writing, and stays as long as its thread is open"
 		return nil
 	}
-	through, whose, err := tookIt(c, conf.Agents[m.Recipient], m)
+	place, stands, err := c.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
+	if err != nil {
+		return err
+	}
+	through, whose, err := tookIt(c, conf.Agents[m.Recipient], m, stands)
 	if err != nil {
 		return err
 	}
 	if through == "" {
 		explainByHand(l, m, why)
 		return nil
-	}
-	place, stands, err := c.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
-	if err != nil {
-		return err
 	}
 	where, rule, fix, err := whereTaken(c, m, through, whose, stands)
 	if err != nil {
@@ -195,6 +194,44 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 		}
 	}
 	return nil
+}
+
+// tookIt returns the transport that took a message to an agent, nil for one that was removed: its fallback if the trace says so,
+// its inbox if the message stands there (inInbox), and else the agent's own. whose is what to say of a fallback. through is "" if
+// none has taken the message: somebody wrote by hand that it is delivered.
+func tookIt(c *store.Conn, agent *ledger.Agent, m *orchestrator.Message, inInbox bool) (through, whose string, err error) {
+	how, delivered, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1`, m.ID)
+	if err != nil {
+		return "", "", err
+	}
+	if fallback, found := strings.CutPrefix(how, delivery.ByFallback); found {
+		return strings.TrimSuffix(fallback, ": "+delivery.FoundEarlier), ", the fallback of " + m.Recipient, nil
+	}
+	if strings.HasPrefix(m.Recipient, push.DevicePrefix) { // it may be gone
+		return "push", "", nil
+	}
+	switch {
+	case !inInbox && !delivered:
+		return "", "", nil
+	case inInbox || agent == nil:
+		return "inbox", "", nil
+	}
+	return agent.Deliver, "", nil
+}
+
+// explainByHand explains a message that is delivered only by what somebody wrote.
+func explainByHand(l *ledger.Ledger, m *orchestrator.Message, why *Reason) {
+	why.Where, why.Rule = "in "+ledger.Table(m)+" only", "nothing has delivered it: somebody wrote its status by hand"
+	if m.DeliveredAt != "" {
+		why.Attempts-- // there was none at that time
+	}
+	switch {
+	case m.ReadAt != "" || m.AcknowledgedAt != "":
+	case m.ArchivedAt != "":
+		why.Fix = "Send it anew, if it is still wanted"
+	default:
+		why.Fix = fmt.Sprintf("Have it delivered: `sqlite3 %s \"UPDATE agent_message SET status = 'pending' WHERE seq = %d\"`", orchestrator.ShellWord(l.Path()), m.Seq)
+	}
 }
 
 // whereTaken says where a message is that a transport took, and what is known of it and what to do as long as nothing has been
@@ -237,64 +274,26 @@ func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, i
 	return where, rule, fix, nil
 }
 
-// explainByHand explains a message that is delivered only by what somebody wrote.
-func explainByHand(l *ledger.Ledger, m *orchestrator.Message, why *Reason) {
-	why.Where, why.Rule = "in "+ledger.Table(m)+" only", "nothing has delivered it: somebody wrote its status by hand"
-	if m.DeliveredAt != "" {
-		why.Attempts-- // there was none at that time
-	}
+// explainFailed says why a message failed for good, and what to do about it. tried tells whether it was attempted at all.
+func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why *Reason) {
+	why.Where = "among the dead letters"
+	why.Rule = fmt.Sprintf("it failed for good after %s", orchestrator.Plural(why.Attempts, "attempt"))
 	switch {
-	case m.ReadAt != "" || m.AcknowledgedAt != "":
-	case m.ArchivedAt != "":
-		why.Fix = "Send it anew, if it is still wanted"
+	case strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": "), strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": "):
+		why.Rule = "it was refused when it was sent"
+	case !tried:
+		why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
+	}
+	why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
+	switch {
+	case messages.LacksSender(conf, m) && orchestrator.CanBeAgent(m.Sender):
+		why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " + m.ID + "`"
+	case messages.LacksSender(conf, m):
+		why.Fix = orchestrator.NoAgentsName + ": send it anew from another, if it is still wanted"
+	case conf.Agents[m.Recipient] != nil:
+	case orchestrator.CanBeAgent(m.Recipient):
+		why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " + m.ID + "`"
 	default:
-		why.Fix = fmt.Sprintf("Have it delivered: `sqlite3 %s \"UPDATE agent_message SET status = 'pending' WHERE seq = %d\"`", orchestrator.ShellWord(l.Path()), m.Seq)
+		why.Fix = orchestrator.NoAgentsName + ": send it anew to another, if it is still wanted"
 	}
-}
-
-// tookIt returns the transport that took a message of an agent, which may have been removed: its fallback if the trace
-// says so, its inbox if it stands there, and else the agent's own. whose tells a fallback from that. through is "" for a message
-// that none has taken: somebody wrote by hand that it is delivered.
-func tookIt(c *store.Conn, agent *ledger.Agent, m *orchestrator.Message) (through, whose string, err error) {
-	how, delivered, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1`, m.ID)
-	if err != nil {
-		return "", "", err
-	}
-	if fallback, found := strings.CutPrefix(how, delivery.ByFallback); found {
-		return strings.TrimSuffix(fallback, ": "+delivery.FoundEarlier), ", the fallback of " + m.Recipient, nil
-	}
-	if strings.HasPrefix(m.Recipient, push.DevicePrefix) { // it may be gone
-		return "push", "", nil
-	}
-	stands, err := c.Number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
-	switch {
-	case err != nil:
-		return "", "", err
-	case stands == 0 && !delivered:
-		return "", "", nil
-	case stands > 0 || agent == nil:
-		return "inbox", "", nil
-	}
-	return agent.Deliver, "", nil
-}
-
-// explainDeleted explains a message of which only the trace is left. Error: not_found.
-func explainDeleted(c *store.Conn, id string) ([]Reason, error) {
-	m, at, err := messages.Deleted(c, id)
-	if err != nil {
-		return nil, err
-	}
-	if at == "" {
-		return nil, messages.NoMessage(id)
-	}
-	why := Reason{
-		MessageID: id, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, Gone: true, LastError: m.Error,
-		Where: "nowhere: it was deleted at " + at, Rule: "retention deletes what has ended for long enough",
-		Fix: "Nothing; `mailroom trace " + id + "` tells its story",
-	}
-	n, err := c.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id)
-	if why.Attempts = int(n); err == nil {
-		why.Receipts, err = messages.ReceiptsOf(c, &m)
-	}
-	return []Reason{why}, err
 }

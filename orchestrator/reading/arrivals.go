@@ -77,15 +77,12 @@ type unread struct {
 	newest int64 // seq: the order of commits, which ids do not have
 }
 
-func unreadOf(ctx context.Context, l *ledger.Ledger, recipient string) (u unread, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		return c.Query(`
+func unreadOf(ctx context.Context, l *ledger.Ledger, recipient string) (unread, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (unread, error) {
+		u, _, err := store.First(c, func(row store.Row) unread { return unread{row.Int(0), row.Int(1)} }, `
 			SELECT count(*), coalesce(max(seq), 0) FROM (
 			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2 AND i.read_at = ''
-			    UNION ALL SELECT seq FROM agent_message m WHERE `+ledger.Takeable+`) AS u`, func(row store.Row) error {
-			u = unread{row.Int(0), row.Int(1)}
-			return nil
-		}, orchestrator.Stamp(l.Now()), recipient)
+			    UNION ALL SELECT seq FROM agent_message m WHERE `+ledger.Takeable+`) AS u`, orchestrator.Stamp(l.Now()), recipient)
+		return u, err
 	})
-	return u, err
 }

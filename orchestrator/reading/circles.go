@@ -47,10 +47,8 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (
 	if o.ReplyTo == "" {
 		return names, nil
 	}
-	var ms []orchestrator.Message
-	err = l.Read(ctx, func(c *store.Conn) error {
-		ms, err = messages.FindOwn(c, conf, o.ReplyTo, waiter)
-		return err
+	ms, err := ledger.Ask(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) {
+		return messages.FindOwn(c, conf, o.ReplyTo, waiter)
 	})
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more b
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
 		    UNION ALL
 		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`) AS m`+ledger.ReadingOrder+` LIMIT +?2`, o.Limit, ledger.MaxRead,
-		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
+		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority, o.Filter.MaxPriority,
 		o.Filter.Sender)
 }
 
@@ -102,14 +102,6 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 		return cmp.Or(interruptsFirst(&a)-interruptsFirst(&b), b.Priority-a.Priority, cmp.Compare(a.Seq, b.Seq))
 	})
 	return ms, more || others, nil
-}
-
-// optional is the SQL NULL for a number that is not given.
-func optional(n *int) any {
-	if n == nil {
-		return nil
-	}
-	return *n
 }
 
 // notWritten is why a message that was handed out is unread again, though nobody gave it back.

@@ -241,7 +241,7 @@ func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error
 		return c.Query(`SELECT seq FROM agent_message m WHERE `+ledger.Takeable+selected+ledger.ReadingOrder+` LIMIT +?8`, func(row store.Row) error {
 			first = append(first, row.Int(0))
 			return nil
-		}, orchestrator.Stamp(l.Now()), o.Recipient, o.Filter.Type, o.Filter.Target, optional(o.Filter.MinPriority), optional(o.Filter.MaxPriority),
+		}, orchestrator.Stamp(l.Now()), o.Recipient, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority, o.Filter.MaxPriority,
 			o.Filter.Sender, o.Limit+1)
 	})
 	return first, err

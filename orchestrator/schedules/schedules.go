@@ -15,29 +15,21 @@ import (
 )
 
 // List returns the schedules, sorted by name.
-func List(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		list, err = schedules(c)
-		return err
-	})
-	return list, err
+func List(ctx context.Context, l *ledger.Ledger) ([]orchestrator.Schedule, error) {
+	return ledger.Ask(ctx, l, schedules)
 }
 
 func schedules(c *store.Conn) ([]orchestrator.Schedule, error) {
-	list := []orchestrator.Schedule{}
-	err := c.Query(`SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`,
-		func(row store.Row) error {
-			s := orchestrator.Schedule{
-				Name: row.Text(0), Spec: row.Text(1), Command: row.Text(2), Params: json.RawMessage(row.Text(3)),
-				Enabled: row.Int(4) != 0, LastRunAt: row.Text(5), CreatedAt: row.Text(6),
-			}
-			if !json.Valid(s.Params) || !utf8.Valid(s.Params) { // shown as a text: they would make a list of schedules no JSON
-				s.Params, s.Problem = orchestrator.JSONString(string(s.Params)), "it does not run: its params are not JSON"
-			}
-			list = append(list, s)
-			return nil
-		})
-	return list, err
+	return store.List(c, func(row store.Row) orchestrator.Schedule {
+		s := orchestrator.Schedule{
+			Name: row.Text(0), Spec: row.Text(1), Command: row.Text(2), Params: json.RawMessage(row.Text(3)),
+			Enabled: row.Int(4) != 0, LastRunAt: row.Text(5), CreatedAt: row.Text(6),
+		}
+		if !json.Valid(s.Params) || !utf8.Valid(s.Params) { // shown as a text: they would make a list of schedules no JSON
+			s.Params, s.Problem = orchestrator.JSONString(string(s.Params)), "it does not run: its params are not JSON"
+		}
+		return s
+	}, `SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`)
 }
 
 // Add stores a schedule, and replaces one with the same name. The caller must have checked its spec, command and params.
@@ -94,10 +86,9 @@ func ClaimRun(ctx context.Context, l *ledger.Ledger, name string, at time.Time) 
 
 // ConfigVersion returns a text that changes whenever agents, groups, settings or schedules change. Compare it with the one
 // before to see whether to read them again.
-func ConfigVersion(ctx context.Context, l *ledger.Ledger) (version string, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		version, _, err = c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`)
-		return err
+func ConfigVersion(ctx context.Context, l *ledger.Ledger) (string, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (string, error) {
+		version, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`)
+		return version, err
 	})
-	return version, err
 }

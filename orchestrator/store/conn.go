@@ -11,7 +11,7 @@ import (
 // Conn is one connection to the database, for statements that are written once for every database. It is not safe for
 // concurrent use.
 //
-// Arguments are nil, bool, int, int64, *int64, float64, string, []byte or Status. A time.Time is never one: each driver would
+// Arguments are nil, bool, int, int64, *int, *int64, float64, string, []byte or Status. A time.Time is never one: each driver would
 // write it its own way.
 type Conn struct {
 	Driver Driver
@@ -44,6 +44,10 @@ func (c *Conn) Bind(args []any) []driver.NamedValue {
 			a = int64(v)
 		case orchestrator.Status:
 			a = string(v)
+		case *int:
+			if a = nil; v != nil {
+				a = int64(*v)
+			}
 		case *int64:
 			if a = nil; v != nil {
 				a = *v

@@ -16,15 +16,11 @@ type Problem struct {
 }
 
 // Problems returns the problems that are recorded, sorted by path.
-func Problems(ctx context.Context, l *ledger.Ledger) (list []Problem, err error) {
-	err = l.Look(ctx, func(c *store.Conn) error {
-		list = []Problem{}
-		return c.Query(`SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path`, func(row store.Row) error {
-			list = append(list, Problem{row.Text(0), row.Text(1), row.Text(2), row.Text(3)})
-			return nil
-		})
+func Problems(ctx context.Context, l *ledger.Ledger) ([]Problem, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Problem, error) {
+		return store.List(c, func(row store.Row) Problem { return Problem{row.Text(0), row.Text(1), row.Text(2), row.Text(3)} },
+			`SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path`)
 	})
-	return list, err
 }
 
 // NoteProblem records a problem, and reports whether it is new. Several processes may find the same one; the one for
