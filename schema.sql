@@ -1,6 +1,6 @@
 -- Mailroom's tables. Read this file first: who has understood it has understood the program.
 --
--- One row of agent_message is one message to one recipient, from `send` to its end. Agents put rows in, the router
+-- One row of agent_message is one message to one recipient, from `send` to its end. Agents put rows in, the engine
 -- takes them out to wherever each recipient looks, and every step leaves a row in message_trace in the same
 -- transaction, so that plain SQL can tell the whole story.
 --
@@ -20,7 +20,7 @@
 --     INSERT INTO agent_message (message_id, sender, recipient, payload)
 --     VALUES ('m1', 'architect', 'code_developer', '{"n":1}');
 --
--- It is pending and due now; the next delivery takes it. Nothing here refuses what such a writer may write: the router
+-- It is pending and due now; the next delivery takes it. Nothing here refuses what such a writer may write: the engine
 -- tidies it up ("adopts" it) before it acts on it, and a row that makes no sense fails alone.
 --
 --     status      means                                                   leaves it
@@ -32,8 +32,8 @@
 --     expired     its time passed undelivered or unread (a dead letter)   deleted by clear_old
 --     cancelled   taken back by its sender before it was delivered        deleted by clear_old
 CREATE TABLE agent_message (
-    message_id        TEXT NOT NULL UNIQUE,            -- msg- and a ULID when the router makes it; yours is kept
-    sender            TEXT NOT NULL,                   -- agent that sent it; 'system' is the router itself
+    message_id        TEXT NOT NULL UNIQUE,            -- msg- and a ULID when the engine makes it; yours is kept
+    sender            TEXT NOT NULL,                   -- agent that sent it; 'system' is the engine itself
     recipient         TEXT NOT NULL,                   -- agent that gets it
     message_type      TEXT,                            -- task_assignment, error_report, ...: any word
     payload           TEXT,                            -- any JSON value, as text: numbers stay as they were written
@@ -44,11 +44,11 @@ CREATE TABLE agent_message (
     max_retries       INTEGER DEFAULT 3,
     error_message     TEXT,                            -- of the last failed attempt; NULL when none failed
 
-    -- From here on the router's own columns. A writer may leave all of them out.
+    -- From here on the engine's own columns. A writer may leave all of them out.
     seq               INTEGER PRIMARY KEY AUTOINCREMENT, -- the order of sending; never used twice
     traced_status     TEXT NOT NULL DEFAULT '',        -- the status that message_trace knows; differs: changed by hand
     next_attempt_at   TEXT NOT NULL DEFAULT '',        -- when a retry is due, or what was put off; '' is now
-    review_at         TEXT NOT NULL DEFAULT '',        -- when the router next looks whether it is overdue or expired
+    review_at         TEXT NOT NULL DEFAULT '',        -- when the engine next looks whether it is overdue or expired
     expires_at        TEXT NOT NULL DEFAULT '',        -- when it expires undelivered (and unread, if it has a ttl)
     ended_at          TEXT NOT NULL DEFAULT '',        -- when it was delivered, failed, expired or cancelled
     ttl_seconds       INTEGER,                         -- the sender's own ttl; NULL: the settings decide
@@ -60,7 +60,7 @@ CREATE TABLE agent_message (
     thread_id         TEXT,
     session_id        TEXT,
     reply_to          TEXT,                            -- message_id that this one answers
-    hops              INTEGER NOT NULL DEFAULT 0,      -- answers to answers; the router refuses more than 64
+    hops              INTEGER NOT NULL DEFAULT 0,      -- answers to answers; the engine refuses more than 64
     multicast_id      TEXT,                            -- shared by the rows of one send to a group
     multicast_target  TEXT,                            -- the group that the sender named
     idempotency_key   TEXT,
@@ -177,7 +177,7 @@ CREATE INDEX agent_message_archive_placed ON agent_message_archive (recipient)
     WHERE status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> '';
 
 
--- dead_letter: what the router gave up on. Replay with `mailroom dead_letters replay ID`.
+-- dead_letter: what the engine gave up on. Replay with `mailroom dead_letters replay ID`.
 CREATE VIEW dead_letter AS
     SELECT message_id, sender, recipient, message_type, payload, status, created_at, ended_at, retry_count, max_retries,
            error_message, multicast_id, trace_id

@@ -96,10 +96,6 @@ type Slot interface{ Release() }
 // ErrNoSlot is what Slotted.Slot returns when as many attempts are under way as the agent allows.
 var ErrNoSlot = errors.New("as many attempts are under way as the agent allows")
 
-// SlotFolder returns the folder beside a database that holds the locks of running commands and what sessions print. The locks
-// must not be removed while a command runs.
-func SlotFolder(database string) string { return database + "-slots" }
-
 // Lingerer is a Transport whose Deliver may need longer than others to return once its context has ended.
 type Lingerer interface {
 	// Linger is how long Deliver may take then. It is 2 s for other transports, and at most 20 s: the lease lasts 30 s

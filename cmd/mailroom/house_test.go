@@ -23,7 +23,7 @@ import (
 var engine = []string{
 	"orchestrator", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/ledger", "orchestrator/messages", "orchestrator/nearest",
 	"orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
-	"orchestrator/schedules", "orchestrator/store", "tracing", "orchestrator/RECORD",
+	"orchestrator/schedules", "orchestrator/sessions", "orchestrator/store", "tracing", "orchestrator/RECORD",
 }
 
 // rows are the packages below every kind of record: what changes a row, and what is sent.
@@ -66,6 +66,7 @@ var mayImport = map[string][]string{
 	"orchestrator/reading":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
 	"orchestrator/schedules": rows,
 	"orchestrator/RECORD":    rows,
+	"orchestrator/sessions":  and(rows, "orchestrator/program"),
 	"orchestrator/questions": and(rows, "orchestrator/teams"),
 
 	"orchestrator/removal":        and(rows, "orchestrator/adoption", "orchestrator/delivery"),
@@ -75,7 +76,7 @@ var mayImport = map[string][]string{
 	"orchestrator/bridge/letters": and(rows, "orchestrator/delivery"),
 	"orchestrator/watchdog":       and(rows, "orchestrator/delivery", "orchestrator/program", "orchestrator/sessions"),
 	"orchestrator/person":         and(rows, "orchestrator/confusables", "orchestrator/delivery", "orchestrator/overview", "orchestrator/questions"),
-	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/questions", "orchestrator/reading", "orchestrator/store/sqlite", "orchestrator/RECORD"),
+	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/questions", "orchestrator/reading", "orchestrator/sessions", "orchestrator/store/sqlite", "orchestrator/RECORD"),
 
 	"commands":                  engine,
 	"commands/VOCABULARY":       and(engine, "commands"),

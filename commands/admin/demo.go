@@ -42,25 +42,25 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 	if err != nil {
 		return DemoResult{}, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "no temporary folder can be made", Err: err}
 	}
-	router, err := env.Engine.Beside(ctx, filepath.Join(folder, "mailroom.db"))
+	engine, err := env.Engine.Beside(ctx, filepath.Join(folder, "mailroom.db"))
 	if err != nil {
 		return DemoResult{}, err
 	}
 	watcher := env.Narrator // the commands that it runs have none: it tells itself what they do
-	env.Ledger, env.Engine, env.Narrator = router.Ledger, router, nil
+	env.Ledger, env.Engine, env.Narrator = engine.Ledger, engine, nil
 	quiet, stop := context.WithCancelCause(tracing.WithParent(context.Background(), tracing.FromContext(ctx).Traceparent()))
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
 	d := &demonstration{ctx: ctx, quiet: quiet, env: env, watcher: watcher, late: filepath.Join(folder, "late")}
 	d.types, d.attempts = map[string]string{}, map[string]int{}
-	d.result.Database, d.result.File = router.Path(), filepath.Join(d.late, "project_manager.jsonl")
+	d.result.Database, d.result.File = engine.Path(), filepath.Join(d.late, "project_manager.jsonl")
 	for _, step := range []func() error{d.agents, d.sends, d.ladder, d.deadLetter, d.reading, d.story} {
 		if err := step(); err != nil {
-			router.Close()
+			engine.Close()
 			return d.result, err
 		}
 	}
-	return d.result, router.Close()
+	return d.result, engine.Close()
 }
 
 // demonstration is a running demo. It runs commands of the catalogue on its own database, as anybody could.

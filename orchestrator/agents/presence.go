@@ -143,8 +143,8 @@ func TakePresence(t *ledger.Tx, session, agent string, status orchestrator.Prese
 	return p, StorePresence(t, &p)
 }
 
-// SaidPresence stores what the sender of a draft says that it is doing; see orchestrator.Draft.Presence.
-func SaidPresence(t *ledger.Tx, d *orchestrator.Draft) error {
+// NotePresence stores what the sender of a draft says that it is doing; see orchestrator.Draft.Presence.
+func NotePresence(t *ledger.Tx, d *orchestrator.Draft) error {
 	if d.Presence == "" {
 		return nil
 	}

@@ -194,7 +194,7 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 			return ledger.Agent{}, false, err
 		}
 	}
-	if err := StoreAgent(t, &a); err != nil {
+	if err := Store(t, &a); err != nil {
 		return ledger.Agent{}, false, err
 	}
 	if err := watchChanged(t, known, &a); err != nil {
@@ -338,8 +338,8 @@ func set[T any](field, value *T) {
 	}
 }
 
-// StoreAgent writes the row of an agent, and replaces the one that is there.
-func StoreAgent(t *ledger.Tx, a *ledger.Agent) error {
+// Store writes the row of an agent, and replaces the one that is there.
+func Store(t *ledger.Tx, a *ledger.Agent) error {
 	return t.Run(`
 		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET role = excluded.role, deliver = excluded.deliver, fallback = excluded.fallback,

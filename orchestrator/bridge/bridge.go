@@ -49,7 +49,7 @@ const rescan = 10 * time.Second
 
 // watch is one run over one root.
 type watch struct {
-	router *delivery.Engine
+	engine *delivery.Engine
 	o      Options
 	log    *slog.Logger
 	root   string // absolute, links resolved
@@ -77,16 +77,16 @@ type watch struct {
 
 // Once takes in what is there, acknowledges what was removed and delivers what is due, and returns when that is done.
 // Errors: invalid_params for a root that cannot be one; those of the database.
-func Once(ctx context.Context, router *delivery.Engine, o Options) (Counts, error) {
+func Once(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error) {
 	ctx = ledger.WithIdentity(ctx, "") // what letters say, no caller has proved
-	w, err := begin(ctx, router, o)
+	w, err := begin(ctx, engine, o)
 	if err != nil {
 		return Counts{}, err
 	}
 	if err := w.lookAtAll(ctx); err != nil {
 		return w.result(), err
 	}
-	delivery, err := router.DeliverAll(ctx, delivery.Options{})
+	delivery, err := engine.DeliverAll(ctx, delivery.Options{})
 	w.count(Counts{Delivered: delivery.Delivered})
 	if err == nil && len(w.gone) > 0 {
 		err = w.lookAgain(ctx)
@@ -108,15 +108,15 @@ func (w *watch) lookAgain(ctx context.Context) error {
 
 // Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a daemon.
 // Errors: those of the start, as of Once; one with ErrOutdated when a newer program takes the database over.
-func Run(ctx context.Context, router *delivery.Engine, o Options) (Counts, error) {
+func Run(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error) {
 	ctx = ledger.WithIdentity(ctx, "")
-	w, err := begin(ctx, router, o)
+	w, err := begin(ctx, engine, o)
 	if err != nil {
 		return Counts{}, err
 	}
 	ctx, w.end = context.WithCancelCause(ctx)
 	defer w.end(nil)
-	wakeups, stop, err := delivery.Wakeups(ctx, router.Ledger)
+	wakeups, stop, err := delivery.Wakeups(ctx, engine.Ledger)
 	if err != nil {
 		return Counts{}, err
 	}
@@ -126,7 +126,7 @@ func Run(ctx context.Context, router *delivery.Engine, o Options) (Counts, error
 	var beside sync.WaitGroup
 	for name, f := range map[string]func(){
 		"deliveries": func() { w.deliverAlways(ctx, wakeups) },
-		"heartbeat":  func() { daemons.Attend(ctx, router.Ledger, "")() },
+		"heartbeat":  func() { daemons.Attend(ctx, engine.Ledger, "")() },
 		"beside":     func() { w.beside(ctx) },
 	} {
 		beside.Add(1)
@@ -137,13 +137,13 @@ func Run(ctx context.Context, router *delivery.Engine, o Options) (Counts, error
 	}
 	w.lookAlways(ctx)
 	beside.Wait()
-	router.Drain()
+	engine.Drain()
 	for range cap(w.waiting) { // so that the deliveries that were waited for are counted
 		w.waiting <- struct{}{}
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemons.Heartbeat)
 	defer cancel()
-	if err := daemons.Leave(ending, router.Ledger); err != nil {
+	if err := daemons.Leave(ending, engine.Ledger); err != nil {
 		w.log.Warn("the watch could not be signed off", "error", err)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, store.ErrOutdated) {
@@ -162,9 +162,9 @@ func (w *watch) trouble(ctx context.Context, says string, err error) {
 }
 
 // begin checks the root, and makes sure that the watch's own agent is known.
-func begin(ctx context.Context, router *delivery.Engine, o Options) (*watch, error) {
+func begin(ctx context.Context, engine *delivery.Engine, o Options) (*watch, error) {
 	w := &watch{
-		router: router, o: o, log: o.Log, waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1),
+		engine: engine, o: o, log: o.Log, waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1),
 		seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{}, places: map[string]letter.Identity{},
 	}
 	if w.log == nil {
@@ -173,17 +173,17 @@ func begin(ctx context.Context, router *delivery.Engine, o Options) (*watch, err
 	if w.o.Rescan == 0 {
 		w.o.Rescan = rescan
 	}
-	if _, err := router.Create(ctx); err != nil {
+	if _, err := engine.Create(ctx); err != nil {
 		return nil, err
 	}
 	var err error
-	if w.target, err = agents.CheckDeliver(router.Ledger, "address", scheme+o.Root, ""); err != nil {
+	if w.target, err = agents.CheckDeliver(engine.Ledger, "address", scheme+o.Root, ""); err != nil {
 		return nil, err
 	}
 	w.root = w.target[len(scheme):]
-	_, err = agents.Get(ctx, router.Ledger, o.Name)
+	_, err = agents.Get(ctx, engine.Ledger, o.Name)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
-		_, _, err = agents.Add(ctx, router.Ledger, agents.Update{Name: o.Name, By: o.Name})
+		_, _, err = agents.Add(ctx, engine.Ledger, agents.Update{Name: o.Name, By: o.Name})
 	}
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func begin(ctx context.Context, router *delivery.Engine, o Options) (*watch, err
 
 // checkReaders says so when nobody reads below the root, and somebody below another: that may be the one that was meant.
 func (w *watch) checkReaders(ctx context.Context) error {
-	agents, err := agents.List(ctx, w.router.Ledger)
+	agents, err := agents.List(ctx, w.engine.Ledger)
 	other := ""
 	for _, a := range agents {
 		if a.Deliver == w.target {
@@ -230,7 +230,7 @@ func (w *watch) lookAlways(ctx context.Context) {
 		case event := <-w.ear.events():
 			w.ear.heard(w.root, event)
 		case <-w.stirred:
-			agents, err := agents.List(ctx, w.router.Ledger)
+			agents, err := agents.List(ctx, w.engine.Ledger)
 			if err != nil || reflect.DeepEqual(agents, w.agents) {
 				continue
 			}
@@ -293,7 +293,7 @@ func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
 // beside it, to count what they deliver.
 func (w *watch) deliver(ctx context.Context) {
 	run := func(background bool) {
-		delivery, err := w.router.DeliverAll(ctx, delivery.Options{Background: background})
+		delivery, err := w.engine.DeliverAll(ctx, delivery.Options{Background: background})
 		if err != nil {
 			w.trouble(ctx, "a delivery failed", err)
 		}

@@ -239,7 +239,7 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 	if l.Payload[0] != '{' {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object").WithHint(`Write {"key": ...}`)
 	}
-	if at, err := time.Parse(time.RFC3339, l.ExpiresAt); err == nil && !at.After(p.router.Now()) { // a delivery whose row is gone, say
+	if at, err := time.Parse(time.RFC3339, l.ExpiresAt); err == nil && !at.After(p.engine.Now()) { // a delivery whose row is gone, say
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "expires_at: it expired at %s", l.ExpiresAt).WithHint("Remove it")
 	}
 	from, to := p.agents[sender], p.agents[strings.ToLower(l.To)]
@@ -257,7 +257,7 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	if message.Mark, err = noteOf(in, f.name); err != nil {
 		return err
 	}
-	got, err := letters.TakeIn(ctx, p.router.Ledger, message)
+	got, err := letters.TakeIn(ctx, p.engine.Ledger, message)
 	var refused *orchestrator.Error
 	switch code := orchestrator.CodeOf(err); {
 	case err == nil:
@@ -315,7 +315,7 @@ func (p *pass) follow(ctx context.Context, in *os.Root, f file, id, mark string)
 	if err != nil {
 		return err
 	}
-	return letters.MovePlaced(ctx, p.router.Ledger, id, p.target, mark, note)
+	return letters.MovePlaced(ctx, p.engine.Ledger, id, p.target, mark, note)
 }
 
 // wait reports a problem that may go away although the file stays as it is.

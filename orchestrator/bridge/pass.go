@@ -43,7 +43,7 @@ var errMoved = errors.New("something was moved meanwhile")
 
 // lookAtAll looks at every folder of the root, and forgets the problems that are gone.
 func (w *watch) lookAtAll(ctx context.Context) error {
-	before, err := letters.Problems(ctx, w.router.Ledger) // before the look: what others find meanwhile is not to be forgotten
+	before, err := letters.Problems(ctx, w.engine.Ledger) // before the look: what others find meanwhile is not to be forgotten
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (w *watch) lookAtAll(ctx context.Context) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return letters.ForgetProblems(ctx, w.router.Ledger, gone)
+	return letters.ForgetProblems(ctx, w.engine.Ledger, gone)
 }
 
 // aLook gives a look a span of its own: what is taken in belongs to that, and not to the whole run of the watch.
@@ -102,11 +102,11 @@ func aLook(ctx context.Context) context.Context {
 // pass begins a look. It makes the folders of those who read below the root, but not the root, which could be on a disk
 // that is not mounted: nil and no error is a root that is gone.
 func (w *watch) pass(ctx context.Context) (*pass, error) {
-	list, err := agents.List(ctx, w.router.Ledger)
+	list, err := agents.List(ctx, w.engine.Ledger)
 	if err != nil {
 		return nil, err
 	}
-	strict, err := w.router.Setting(ctx, "ralph.strict_routes")
+	strict, err := w.engine.Setting(ctx, "ralph.strict_routes")
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (p *pass) rootGone(ctx context.Context) error {
 	problem := letters.Problem{Path: p.path("", ""), Fingerprint: "gone",
 		Problem: "the root of the inbox folders is gone; mount its disk, or make it again with mkdir"}
 	p.soon = true
-	news, err := letters.NoteProblem(ctx, p.router.Ledger, problem)
+	news, err := letters.NoteProblem(ctx, p.engine.Ledger, problem)
 	if news {
 		p.log.Warn("the root needs somebody's attention", "path", problem.Path, "problem", problem.Problem)
 	}
@@ -279,7 +279,7 @@ func (p *pass) folder(ctx context.Context, name string) error {
 		}
 	}
 	if len(gone) > 0 {
-		if err := letters.ForgetProblems(ctx, p.router.Ledger, gone); err != nil {
+		if err := letters.ForgetProblems(ctx, p.engine.Ledger, gone); err != nil {
 			return err
 		}
 	}
@@ -333,7 +333,7 @@ func (p *pass) tell(ctx context.Context, folder, name string, before, now map[st
 		return nil
 	}
 	path := p.path(folder, name)
-	news, err := letters.NoteProblem(ctx, p.router.Ledger, letters.Problem{Path: path, Fingerprint: s.print, Problem: s.problem})
+	news, err := letters.NoteProblem(ctx, p.engine.Ledger, letters.Problem{Path: path, Fingerprint: s.print, Problem: s.problem})
 	if news {
 		p.log.Warn("something below the root needs somebody's attention", "path", path, "problem", s.problem)
 	}

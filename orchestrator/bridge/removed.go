@@ -31,7 +31,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 	}
 	lost, last := 0, ""
 	missed, at := map[string]time.Time{}, time.Now()
-	err := letters.EachPlaced(ctx, p.router.Ledger, folder, p.target, func(page []letters.Placed) error {
+	err := letters.EachPlaced(ctx, p.engine.Ledger, folder, p.target, func(page []letters.Placed) error {
 		var gone []letters.Placed
 		for _, m := range page {
 			there, name, err := parseNote(m.ID, m.Mark)
@@ -56,7 +56,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 		if len(gone) == 0 {
 			return nil
 		}
-		n, err := letters.AcknowledgeRemoved(ctx, p.router.Ledger, gone)
+		n, err := letters.AcknowledgeRemoved(ctx, p.engine.Ledger, gone)
 		p.count(Counts{Acknowledged: n})
 		return err
 	})
@@ -78,12 +78,12 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 // isDelivered reports whether a file is a delivery of ours as it was made. Not all that goes out could come in: a row that
 // was written by hand may have any id, and a payload may be larger with its indentation.
 func (p *pass) isDelivered(ctx context.Context, folder string, f file, text []byte) (found bool, err error) {
-	err = letters.EachPlaced(ctx, p.router.Ledger, folder, p.target, func(page []letters.Placed) error {
+	err = letters.EachPlaced(ctx, p.engine.Ledger, folder, p.target, func(page []letters.Placed) error {
 		for _, m := range page {
 			if _, name, err := parseNote(m.ID, m.Mark); err != nil || name != f.name || found {
 				continue
 			}
-			rows, err := messages.Find(ctx, p.router.Ledger, m.ID)
+			rows, err := messages.Find(ctx, p.engine.Ledger, m.ID)
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 	}
 	a := *agent
 	a.Disabled, a.UpdatedAt = t.Now+" "+reason, t.Now
-	if err := agents.StoreAgent(t, &a); err != nil {
+	if err := agents.Store(t, &a); err != nil {
 		return "", err
 	}
 	if err := t.ConfigChanged(); err != nil {

@@ -71,7 +71,7 @@ var settingList = []Setting{
 	span("retention.archive", "90d", 0, 3650*orchestrator.Day, "archived messages are deleted after this", func(s *Settings) *time.Duration { return &s.KeepArchived }),
 	span("retention.trace", "90d", 0, 3650*orchestrator.Day, "the trace of a message is deleted this long after the message", func(s *Settings) *time.Duration { return &s.KeepTraces }),
 	integer("backlog.limit", "0", 0, math.MaxInt32, "undelivered messages of one recipient at which sends to it are refused; 0: no limit", func(s *Settings) *int { return &s.BacklogLimit }),
-	integer("hops.limit", "64", 1, 10000, "answers to answers before the router calls it a loop", func(s *Settings) *int { return &s.MaxHops }),
+	integer("hops.limit", "64", 1, 10000, "answers to answers before Mailroom calls it a loop", func(s *Settings) *int { return &s.MaxHops }),
 	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired", func(s *Settings) *bool { return &s.Bounce }),
 	onOff("ralph.strict_routes", "off", "ralph messages may only take the routes that their document has for their type", func(s *Settings) *bool { return &s.strictRoutes }),
 	{Key: "ralph.pm", Default: "pm", Bounds: "the name of an agent, or - for nobody", About: "agent that is told when another is silent past its limit, or its session cannot be started",

@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// MessageEvent is one event in the life of a message: a row of message_trace, with the message's sender, recipient and thread.
-type MessageEvent struct {
+// Event is one event in the life of a message: a row of message_trace, with the message's sender, recipient and thread.
+type Event struct {
 	ID        int64  `json:"id"`
 	MessageID string `json:"message_id"`
 	At        string `json:"at"`
@@ -33,7 +33,7 @@ type Cursor struct {
 func (c Cursor) String() string { return strconv.FormatInt(c.id, 10) }
 
 // Cursor returns the place behind an event.
-func (e *MessageEvent) Cursor() Cursor { return Cursor{e.ID} }
+func (e *Event) Cursor() Cursor { return Cursor{e.ID} }
 
 // CursorOf returns the place that a text names. Error: invalid_params for a text that is none, and for one of another database.
 func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error) {
@@ -61,7 +61,7 @@ func LastEvent(ctx context.Context, l *ledger.Ledger) (Cursor, error) {
 // Events returns what happened to messages after a place in the stream, oldest first. It looks at no more than limit events, of
 // which concerning leaves those of messages that this agent sent or got; "" leaves all. next is the place after them; more says
 // that there may be events behind it already.
-func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning string, limit int) (list []MessageEvent, next Cursor, more bool, err error) {
+func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning string, limit int) (list []Event, next Cursor, more bool, err error) {
 	seen := 0
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		list, next, seen = nil, after, 0
@@ -73,7 +73,7 @@ func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning stri
 			LEFT JOIN agent_message m ON m.message_id = t.message_id
 			LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id
 			WHERE t.id > ? ORDER BY t.id LIMIT +?`, func(row store.Row) error {
-			e := MessageEvent{
+			e := Event{
 				ID: row.Int(0), MessageID: row.Text(1), At: row.Text(2), Event: row.Text(3), OldStatus: row.Text(4),
 				NewStatus: row.Text(5), Attempt: row.Int(6), Error: row.Text(7), Sender: row.Text(8),
 				Recipient: row.Text(9), ThreadID: row.Text(10),

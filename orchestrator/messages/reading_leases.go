@@ -24,10 +24,9 @@ const (
 // shown, but not read, and no other reader gets them; if the time ends first, they are unread again. The zero value means no
 // lease: what is handed out is read at once.
 type ReadingLease struct {
-	For     time.Duration // MinReadingLease to MaxReadingLease
-	Holder  string        // what takes them: a command
-	Session string        // of the agent's host; may be ""
-	PID     int           // process of this machine whose end ends the lease as well; 0: nothing but time does
+	For    time.Duration // MinReadingLease to MaxReadingLease
+	Holder string        // what takes them: a command
+	PID    int           // process of this machine whose end ends the lease as well; 0: nothing but time does
 
 	Reader process.ID // PID's
 	Host   string     // where it has that number
@@ -41,10 +40,10 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 		return err
 	}
 	if _, err := t.Exec(`
-		INSERT INTO reading_lease (message_id, recipient, holder, session, host, pid, born, shown_at, until)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, session = ?4, host = ?5, pid = ?6, born = ?7, shown_at = ?8, until = ?9`,
-		m.ID, m.Recipient, l.Holder, l.Session, l.Host, l.Reader.PID, l.Reader.Born, m.ShownAt, m.ShownUntil); err != nil {
+		INSERT INTO reading_lease (message_id, recipient, holder, host, pid, born, shown_at, until)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8`,
+		m.ID, m.Recipient, l.Holder, l.Host, l.Reader.PID, l.Reader.Born, m.ShownAt, m.ShownUntil); err != nil {
 		return err
 	}
 	return t.NoteOf(m, tracing.Shown, "to "+l.Holder+", until "+m.ShownUntil+" unless it is acknowledged")
@@ -52,9 +51,9 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 
 // Lease is a row of reading_lease.
 type Lease struct {
-	id, recipient, holder, session string
-	pid                            int
-	born, At, Until                string
+	id, recipient, holder string
+	pid                   int
+	born, At, Until       string
 }
 
 // String says who has the message.
@@ -62,9 +61,6 @@ func (s *Lease) String() string {
 	who := s.holder
 	if who == "" {
 		who = "a reader"
-	}
-	if s.session != "" {
-		who += " in the session " + s.session
 	}
 	if s.pid > 0 {
 		who += fmt.Sprintf(" (process %d)", s.pid)
@@ -75,8 +71,8 @@ func (s *Lease) String() string {
 // leases lists rows of reading_lease.
 func leases(c *store.Conn, where string, args ...any) ([]Lease, error) {
 	return store.List(c, func(row store.Row) Lease {
-		return Lease{row.Text(0), row.Text(1), row.Text(2), row.Text(3), int(row.Int(4)), row.Text(5), row.Text(6), row.Text(7)}
-	}, `SELECT message_id, recipient, holder, session, pid, born, shown_at, until FROM reading_lease WHERE `+where, args...)
+		return Lease{row.Text(0), row.Text(1), row.Text(2), int(row.Int(3)), row.Text(4), row.Text(5), row.Text(6)}
+	}, `SELECT message_id, recipient, holder, pid, born, shown_at, until FROM reading_lease WHERE `+where, args...)
 }
 
 // LeaseOf returns the reading lease on a message, nil if there is none. A row about a message that was read, or that is unread

@@ -186,7 +186,7 @@ func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients
 		err = acknowledgeAnswered(t, d)
 	}
 	if err == nil {
-		err = agents.SaidPresence(t, d)
+		err = agents.NotePresence(t, d)
 	}
 	if err == nil && d.IdempotencyKey != "" {
 		err = t.KeepResult(d, sent)

@@ -21,7 +21,7 @@ import (
 
 func TestSlot(t *testing.T) {
 	t.Parallel()
-	folder := orchestrator.SlotFolder(filepath.Join(t.TempDir(), "mailroom.db"))
+	folder := program.SlotFolder(filepath.Join(t.TempDir(), "mailroom.db"))
 	first, err := program.TakeSlot(folder, "builder.0")
 	must(t, err)
 	if _, err := program.TakeSlot(folder, "builder.0"); !errors.Is(err, orchestrator.ErrNoSlot) {

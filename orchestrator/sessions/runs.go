@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/program"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -44,7 +45,7 @@ type Run struct {
 
 // Output returns the path of the file that gets what an agent's session prints.
 func Output(l *ledger.Ledger, agent string) string {
-	return filepath.Join(orchestrator.SlotFolder(l.Path()), agent+".session.log")
+	return filepath.Join(program.SlotFolder(l.Path()), agent+".session.log")
 }
 
 // LastRun returns the last run of an agent's start command; nil if there was none.

@@ -79,7 +79,7 @@ func (e Exec) Linger() time.Duration { return e.grace() + 2*time.Second }
 // Slot takes a lock that the command inherits, one of limit many for the recipient; see program.Slot.
 func (Exec) Slot(database, recipient string, limit int) (orchestrator.Slot, error) {
 	for i := range max(limit, 1) {
-		slot, err := program.TakeSlot(orchestrator.SlotFolder(database), recipient+"."+strconv.Itoa(i))
+		slot, err := program.TakeSlot(program.SlotFolder(database), recipient+"."+strconv.Itoa(i))
 		if err == nil {
 			return slot, nil
 		}

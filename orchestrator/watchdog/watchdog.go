@@ -30,7 +30,7 @@ const (
 
 // Watchdog looks after the sessions of a database.
 type Watchdog struct {
-	Router *ledger.Ledger
+	Ledger *ledger.Ledger
 	Log    *slog.Logger
 	// Grace is the time from SIGTERM to SIGKILL for a session whose agent has stopped. 0: 10 s.
 	Grace time.Duration
@@ -49,7 +49,7 @@ type Watchdog struct {
 // Run starts the sessions of agents until ctx ends. Then it returns at once: sessions go on, and the next watchdog, in
 // this process or another, does not start a second one beside them. Error: that of delivery.Wakeups.
 func Run(ctx context.Context, l *ledger.Ledger, log *slog.Logger) error {
-	return (&Watchdog{Router: l, Log: log}).Run(ledger.WithIdentity(ctx, ""))
+	return (&Watchdog{Ledger: l, Log: log}).Run(ledger.WithIdentity(ctx, ""))
 }
 
 // Start runs a watchdog in the background, until ctx ends or stop is called, which returns when it has ended.
@@ -73,10 +73,10 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	if w.Grace == 0 {
 		w.Grace = usualGrace
 	}
-	w.sessions, w.kick = sessions.New(w.Router), make(chan struct{}, 1)
+	w.sessions, w.kick = sessions.New(w.Ledger), make(chan struct{}, 1)
 	w.stopped, w.said = map[string]string{}, map[string]string{}
 	w.asked, w.running = map[string]time.Time{}, map[string]*program.Running{}
-	wakeups, stop, err := delivery.Wakeups(ctx, w.Router)
+	wakeups, stop, err := delivery.Wakeups(ctx, w.Ledger)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 			continue // its end will kick
 		}
 		if s.Command { // it may be another's, or what is left of one that has ended
-			_, _ = program.BoundLog(sessions.Output(w.Router, s.Agent)) // tried again at each look
+			_, _ = program.BoundLog(sessions.Output(w.Ledger, s.Agent)) // tried again at each look
 		}
 		if s.Running || s.Wanted {
 			switch err := w.start(ctx, s); {
@@ -136,7 +136,7 @@ func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 			continue
 		}
 		if !s.NextAt.IsZero() {
-			soon(max(min(s.NextAt.Sub(w.Router.Now()), planPoll), time.Millisecond))
+			soon(max(min(s.NextAt.Sub(w.Ledger.Now()), planPoll), time.Millisecond))
 		}
 	}
 	w.looked = true
@@ -188,19 +188,19 @@ func (w *Watchdog) endStopped(s *sessions.Session) {
 	}
 }
 
-func (w *Watchdog) key(agent string) string { return program.KeyOf(w.Router.Path(), agent) }
+func (w *Watchdog) key(agent string) string { return program.KeyOf(w.Ledger.Path(), agent) }
 
 // start starts a session, unless another process runs it, which is orchestrator.ErrNoSlot, or it is not to be started
 // after all. Of one whose process has died it notes that it ended.
 func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
-	slot, err := program.TakeSlot(orchestrator.SlotFolder(w.Router.Path()), s.Agent+".session")
+	slot, err := program.TakeSlot(program.SlotFolder(w.Ledger.Path()), s.Agent+".session")
 	if err != nil {
 		return err
 	}
 	delete(w.asked, s.Agent)
 	lost := ""
 	if s.Running {
-		lost, _ = program.ReadLog(sessions.Output(w.Router, s.Agent)) // there is none when it was not started
+		lost, _ = program.ReadLog(sessions.Output(w.Ledger, s.Agent)) // there is none when it was not started
 	}
 	begun, err := w.sessions.Begin(ctx, s.Agent, lost)
 	if err != nil || begun == nil {
@@ -222,7 +222,7 @@ func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 
 func (w *Watchdog) command(b *sessions.Begun, slot *program.Slot) program.Command {
 	return program.Command{
-		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: sessions.Output(w.Router, b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
-		Env: environment(b, w.Router.Path()),
+		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: sessions.Output(w.Ledger, b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
+		Env: environment(b, w.Ledger.Path()),
 	}
 }

@@ -374,7 +374,7 @@ func TestASessionEndsWhileTheDatabaseIsLocked(t *testing.T) {
 	}
 	defer impatient.Close()
 	f.addActor("builder")
-	f.watch(func(w *watchdog.Watchdog) { w.Router = impatient.Ledger })
+	f.watch(func(w *watchdog.Watchdog) { w.Ledger = impatient.Ledger })
 	f.task("builder")
 	a := f.next()
 	f.until(fmt.Sprint(a.pid), `SELECT pid FROM agent_runs`)

@@ -110,7 +110,7 @@ type eventWriter struct {
 	err     error
 }
 
-func (o *eventWriter) event(e *messages.MessageEvent) {
+func (o *eventWriter) event(e *messages.Event) {
 	body, err := orchestrator.JSON(e)
 	if err != nil {
 		o.err = err

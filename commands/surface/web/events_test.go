@@ -66,7 +66,7 @@ func (s *eventStream) comment(t *testing.T) {
 // streamed is one event as it came.
 type streamed struct {
 	id, name string
-	messages.MessageEvent
+	messages.Event
 }
 
 // next reads one event; ok is false when the stream has ended.
@@ -79,7 +79,7 @@ func (s *eventStream) next() (e streamed, ok bool) {
 		case "event":
 			e.name = value
 		case "data":
-			ok = json.Unmarshal([]byte(value), &e.MessageEvent) == nil
+			ok = json.Unmarshal([]byte(value), &e.Event) == nil
 		case "":
 			if ok {
 				return e, true
@@ -114,7 +114,7 @@ func TestEventsConcern(t *testing.T) {
 	for who, ids := range want {
 		for _, id := range ids {
 			e, ok := streams[who].next()
-			if !ok || e.MessageID != id || e.Event != "created" || e.name != "created" || e.id != strconv.FormatInt(e.ID, 10) {
+			if !ok || e.MessageID != id || e.Event.Event != "created" || e.name != "created" || e.id != strconv.FormatInt(e.ID, 10) {
 				t.Errorf("%s sees %+v (%t); want created of %s", who, e, ok, id)
 			}
 		}
@@ -161,7 +161,7 @@ func TestEventsResume(t *testing.T) {
 				t.Fatal("the stream ended")
 			}
 			seen = append(seen, e.id)
-			if e.Event == "created" {
+			if e.Event.Event == "created" {
 				created = append(created, e.MessageID)
 			}
 			if len(created) == letters/2 {

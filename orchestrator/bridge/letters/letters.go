@@ -162,7 +162,7 @@ func storeTakenIn(t *ledger.Tx, conf *ledger.Config, in *TakenIn, placed bool) e
 	if err := t.Insert(&row); err != nil {
 		return err
 	}
-	if err := agents.SaidPresence(t, &in.Draft); err != nil {
+	if err := agents.NotePresence(t, &in.Draft); err != nil {
 		return err
 	}
 	t.Heartbeat(in.Sender)
