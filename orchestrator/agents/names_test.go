@@ -175,7 +175,7 @@ func TestMalformedNames(t *testing.T) {
 	t.Parallel()
 	desk := newNameDesk(t)
 	corpus.Target{
-		Name: "FuzzName", Package: "mailroom/orchestrator", Seeds: nameSeeds,
+		Name: "FuzzName", Package: "mailroom/orchestrator/agents", Seeds: nameSeeds,
 		Tokens: []string{" ", "'", `"`, ";", "\x00", "\n", "/", "..", "%", "\xff", "\u212a", "\u0130", "\u0307", "\u200b", "ä", ".", "@", strings.Repeat("n", 50)},
 		Check:  desk.check,
 	}.Replay(t, 2500)

@@ -1,4 +1,4 @@
-package agents_test
+package removal_test
 
 import (
 	"encoding/json"
