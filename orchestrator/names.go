@@ -56,7 +56,7 @@ func FoldName(name string) string {
 	}, name)
 }
 
-// CheckNewName is CheckName for a name that is about to be given.
+// CheckNewName checks a name as CheckName does, and that an agent or a group may be given it: some names are reserved.
 func CheckNewName(kind, name string) (string, error) {
 	folded, err := CheckName(kind, name)
 	if err != nil {

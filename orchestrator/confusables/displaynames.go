@@ -116,7 +116,7 @@ func within(list, family []string) bool {
 	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(family, s) })
 }
 
-// scriptOf is the script that a character belongs to; "" for one of none or of several, such as digits.
+// scriptOf returns the script to which a character belongs; "" if that is none or several, as for digits.
 func scriptOf(r rune) string {
 	for name, table := range unicode.Scripts {
 		if name != "Common" && name != "Inherited" && unicode.Is(table, r) {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Identity is by what a file or a folder with messages is known again, wherever it stands by then.
+// Identity tells files and folders apart, wherever they were moved.
 type Identity struct {
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
@@ -23,8 +23,8 @@ func Identify(file *os.File) (id Identity, err error) {
 	return Identity{Device: uint64(s.Dev), Inode: s.Ino, Born: born(file)}, nil
 }
 
-// Same reports whether two are of one file. The number of a device may change when the machine starts anew; inode and
-// birth together say enough.
+// Same reports whether two identities are of one file. The number of a device may change when the machine starts anew, so it
+// counts only if the time of birth is not known.
 func (id Identity) Same(now Identity) bool {
 	return now.Inode == id.Inode && now.Born == id.Born && (id.Born != 0 || now.Device == id.Device)
 }

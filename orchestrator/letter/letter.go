@@ -86,7 +86,7 @@ func Of(m *orchestrator.Message) Letter {
 	return l
 }
 
-// created is the time of a row as the document writes it; a foreign text stays what it is.
+// created returns when a row was made, as the document writes times. A text that is no time is returned as it is.
 func created(m *orchestrator.Message) string {
 	at, err := time.Parse(time.RFC3339Nano, m.CreatedAt)
 	if err != nil {
@@ -108,7 +108,7 @@ func (l Letter) Origin() string {
 	return string(marshal(o))
 }
 
-// Draft is the letter as a message to send. Its ReplyTo may name a message that the engine does not know.
+// Draft returns the letter as a message to send. Its ReplyTo may name a message that the engine does not know.
 func (l Letter) Draft() orchestrator.Draft {
 	return orchestrator.Draft{
 		Sender: l.From, Recipient: l.To, Type: l.Type, Payload: l.Payload, Priority: orchestrator.PriorityOf(l.Priority),

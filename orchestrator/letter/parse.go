@@ -64,8 +64,8 @@ func parse(text []byte) (l Letter, err error) {
 	return l, l.check()
 }
 
-// means reports whether a key that the document does not have means here what it means in the other vocabularies. If not,
-// it is one more unknown key.
+// means reports whether a key that the document does not have, such as summary, has a value that the other vocabularies allow.
+// If not, it is kept as one more unknown key.
 func means(m Member) bool {
 	text, err := textOf(m)
 	return err == nil && text != "" && (m.Key != "action" || text == "queue" || text == "interrupt")
@@ -163,7 +163,7 @@ func notJSON(err error) error {
 	return fault("", "the file is not JSON: %v", err)
 }
 
-// fault is what is wrong at a path of the file, "" for all of it.
+// fault returns the error for what is wrong at a path of the file; "" is the whole file.
 func fault(path, format string, args ...any) error {
 	if path != "" {
 		path += ": "

@@ -59,10 +59,10 @@ func resolved(s *jsonschema.Schema) *jsonschema.Resolved {
 	return r
 }
 
-// Check holds the payload of a message to the schema of its type, and a status_update to its sender's name, and returns
-// what a status_update says that its sender does, "" for any other message. A type that is none of Types passes. It is
-// safe for concurrent use. Error: invalid_params, whose message begins with the path of the fault, such as
-// `payload.bugs[0].line: ...`, which stands under parameter in its details, too.
+// Check checks the payload of a message against the schema of its type, and that a status_update names its sender. It returns
+// what a status_update says that its sender does, "" for any other message. A type that is none of Types passes. It is safe for
+// concurrent use. Error: invalid_params, whose message begins with the path of the fault, such as `payload.bugs[0].line: ...`,
+// which stands under parameter in its details, too.
 func Check(kind, sender string, payload json.RawMessage) (says orchestrator.PresenceStatus, err error) {
 	schema, known := schemas[kind]
 	if !known {
@@ -97,7 +97,8 @@ func Misspelt(kind string) string {
 	return fmt.Sprintf("%s is a type of your own, so its payload was not checked. Did you mean %s?", orchestrator.Clip(kind), strings.Join(near, " or "))
 }
 
-// numbered makes of a JSON value what package jsonschema takes: for it a json.Number is a text. Only the checks see it.
+// numbered replaces each json.Number in a value by a float64, since package jsonschema takes the former for a text. The result
+// is for checks only.
 func numbered(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -162,14 +163,15 @@ func complaint(s *jsonschema.Schema, value any) string {
 	return "it is empty"
 }
 
-// misfit is what is wrong with the payload of a message of some type, or with the ends of its way.
+// misfit returns the error for what is wrong with the payload of a message of some type, or with its sender or recipient.
 func misfit(kind, path, format string, args ...any) error {
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", path, fmt.Sprintf(format, args...))
 	e.Details = map[string]any{"parameter": path}
 	return e.WithHint("`mailroom commands ralph_send` says what %s holds", kind)
 }
 
-// routes are the ends of each type's way; "" is anybody. Source: document 002, "Message Types".
+// routes holds the role that the sender and the recipient of each type must have; "" is any. Source: document 002, "Message
+// Types".
 var routes = map[string]struct{ from, to string }{
 	"task_assign":             {"pm", "developer"},
 	"implementation_complete": {"developer", "qa"},
@@ -183,9 +185,9 @@ var routes = map[string]struct{ from, to string }{
 // Party is one end of a route: an agent's name and its role.
 type Party struct{ Name, Role string }
 
-// CheckRoute holds a message to the way that document 002 has for its type. An agent is what the document calls pm,
-// developer, qa or watchdog by its name or by its role. A type that is none of Types may go any way. Error:
-// invalid_params, whose message begins with from or to.
+// CheckRoute checks that sender and recipient of a message have the roles that document 002 wants for its type. An agent is
+// what the document calls pm, developer, qa or watchdog by its name or by its role. A type that is none of Types may go any
+// way. Error: invalid_params, whose message begins with from or to.
 func CheckRoute(kind string, from, to Party) error {
 	route := routes[kind]
 	for _, end := range []struct {

@@ -33,7 +33,7 @@ func Nearest(name string, known []string) []string {
 	return names
 }
 
-// editDistance is the Levenshtein distance in bytes.
+// editDistance returns the Levenshtein distance of two texts, in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -76,7 +76,8 @@ func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
 	return Told{stored, to.shown(a.Encrypted), to.told(pushed), to.unused}, err
 }
 
-// body is what stands in the table of an alert.
+// body returns what the table holds of an alert: JSON, or what is encrypted for those who can read it. If nobody can, it is
+// encrypted for the key that is kept until there is a device.
 func body(content sealedAlert, encrypted bool, to readers, k *keys) (string, error) {
 	if !encrypted {
 		plain, err := orchestrator.JSON(content)
@@ -112,8 +113,8 @@ type keptKey struct {
 	Identity string `json:"identity"`
 }
 
-// kept is the identity of this machine to which alerts are sealed while there is no device; nil when there is none yet and
-// create is false. Two processes that make it at the same time agree on one.
+// kept returns the key of this machine for which alerts are encrypted while there is no device; nil if there is none yet and
+// create is false. Two processes that make one at the same time agree on one.
 func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 	var stored keptKey
 	err := k.read(".", keptFile, &stored)

@@ -204,7 +204,7 @@ type readers struct {
 	waiting    bool            // some wait for approval
 }
 
-// shown is how many devices can show something.
+// shown returns how many devices can show something.
 func (to *readers) shown(encrypted bool) int {
 	if to.ntfy && !encrypted {
 		return len(to.ids) + 1
@@ -212,7 +212,7 @@ func (to *readers) shown(encrypted bool) int {
 	return len(to.ids)
 }
 
-// told is to how many something is pushed, of which so many are devices that can show it.
+// told returns to how many something is pushed, given the number of devices that can show it.
 func (to *readers) told(pushed int) int {
 	if to.ntfy {
 		return pushed + 1
@@ -259,7 +259,7 @@ func (k *keys) readers(ctx context.Context, l *ledger.Ledger) (to readers, err e
 	return to, err
 }
 
-// nobody is the error of a question that no device could show.
+// nobody returns the error for a question that no device could show.
 func (to *readers) nobody() error {
 	e := orchestrator.Errorf(orchestrator.Unavailable, "no device is there that could show it")
 	switch {
@@ -273,7 +273,7 @@ func (to *readers) nobody() error {
 	return e.WithHint("Pair a phone with `mailroom signal pair`")
 }
 
-// pinned is the recipient that was approved for a device; nil when none was, or another than the table has.
+// pinned returns the recipient that was approved for a device; nil if none was, or if the table has another one now.
 func (k *keys) pinned(d *questions.Device) (age.Recipient, error) {
 	if !plainID(d.ID) {
 		return nil, nil // approved devices have ids of ours

@@ -114,7 +114,7 @@ func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
 	return nil
 }
 
-// failed is an error of the folder. Those of check say it all.
+// failed returns an error of the folder with what was being done; errors of check say that themselves.
 func (k *keys) failed(doing, name string, err error) error {
 	var own *orchestrator.Error
 	if errors.As(err, &own) {
@@ -123,8 +123,8 @@ func (k *keys) failed(doing, name string, err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: fmt.Sprintf("%s %s", doing, filepath.Join(k.path, name)), Err: err}
 }
 
-// plainID is the form of ids: what stands in the table may have been written by anybody, and becomes the name of a file.
-// It is a lower-case letter, a dash, and 8 to 64 letters and digits.
+// plainID reports whether an id has the form of ours: a lower-case letter, a dash, and 8 to 64 letters and digits. Ids become
+// names of files, and anybody may have written one into the table.
 func plainID(id string) bool {
 	if len(id) < 2+8 || len(id) > 2+64 || id[0] < 'a' || id[0] > 'z' || id[1] != '-' {
 		return false
@@ -137,7 +137,7 @@ func plainID(id string) bool {
 	return true
 }
 
-// file is the name of the file of an id in a folder. Error: invalid_params for an id that none of ours is like.
+// file returns the name of the file of an id in a folder. Error: invalid_params for what is no id of ours.
 func file(folder, id string) (string, error) {
 	if !plainID(id) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of a question or a device", orchestrator.Clip(id))
@@ -151,7 +151,7 @@ func (k *keys) write(folder, id string, value any) error {
 	return k.store(folder, id, value, func(draft, name string) error { return k.root.Rename(draft, name) })
 }
 
-// create is write where the first that stores something wins.
+// create stores a value as write does, but leaves a file that is there already as it is.
 func (k *keys) create(folder, id string, value any) error {
 	return k.store(folder, id, value, func(draft, name string) error {
 		err := k.root.Link(draft, name)

@@ -50,9 +50,10 @@ func Read(ctx context.Context, l *ledger.Ledger, id, caller string, wait time.Du
 	return response, nil
 }
 
-// Look is Read for who sends an answer back to the message that asked, without waiting and without noting that it was read.
-// Of an answer that it returns, Asker and MessageID are those that the question was asked with, whatever the table says
-// since. Error: permission_denied when the table says something else, so that the answer would go to somebody else.
+// Look returns the answer to a question as Read does, for whoever sends it back to the message that asked. It does not wait,
+// and does not note that the answer was read. Of an answer that it returns, Asker and MessageID are those that the question was
+// asked with, whatever the table says since. Error: permission_denied when the table says something else, so that the answer
+// would go to somebody else.
 func Look(ctx context.Context, l *ledger.Ledger, id string) (Response, error) {
 	response, err := look(ctx, l, id, "", 0)
 	if err != nil || !response.Answered {
@@ -124,8 +125,9 @@ func (k *keys) keyMissing(q *questions.Question) error {
 	return e
 }
 
-// reply is what is kept of a question. Error: fs.ErrNotExist when that is nothing. That one was not encrypted stands here,
-// and not in the table alone: who writes that could end a question, so that its key goes, and answer it in clear.
+// reply reads what the asker left beside the table for a question. Error: fs.ErrNotExist if there is nothing. That a question
+// was not encrypted is noted there, too: by the table alone, whoever writes it could end a question, so that its key is
+// removed, and then answer it in clear.
 func (k *keys) reply(id string) (secret reply, err error) {
 	if err = k.read(repliesFolder, id, &secret); errors.Is(err, fs.ErrNotExist) {
 		err = k.read(clearFolder, id, &secret)
@@ -133,8 +135,8 @@ func (k *keys) reply(id string) (secret reply, err error) {
 	return secret, err
 }
 
-// refuse opens a question again whose answer is none. That an answer was refused is kept first, so that none counts that was
-// given before. The time of that is one at which the refused answer still stood there: what was given after it came later.
+// refuse opens a question again whose answer is not genuine. First it keeps when that was, so that no answer counts which was
+// given before: the time is taken while the refused answer still stands there.
 func (k *keys) refuse(ctx context.Context, l *ledger.Ledger, q questions.Question, secret reply, why string) (Response, error) {
 	at := l.Now().UTC().Format(tracing.Layout)
 	now, err := questions.Get(ctx, l, q.ID)

@@ -110,7 +110,7 @@ type reply struct {
 	RefusedAt string   `json:"refusedAt,omitempty"` // when an answer was refused last
 }
 
-// folder is where it is kept.
+// folder returns the folder in which it is kept.
 func (k *reply) folder() string {
 	if k.Identity == "" {
 		return clearFolder
@@ -211,7 +211,7 @@ func (k *reply) inTime(a *answer) error {
 	return nil
 }
 
-// sum is the HMAC of what the answer says.
+// sum returns the HMAC of what the answer says.
 func (a *answer) sum(key []byte) []byte {
 	said := ""
 	switch {

@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// gate keeps a command that has a process from doing anything until it is noted in the slot which process that is. If we
-// are killed before, it ends: no command runs of which a slot says nothing.
+// gate makes a command with a slot wait until its process is noted in the slot. If we are killed before, the command ends: so
+// none runs that a slot does not tell of.
 type gate struct {
 	slot         *os.File
 	ours, theirs *os.File // of a pipe; the command waits for a line from it

@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// holders are the processes by which a slot is taken. They stand in its file.
+// holders are the processes that have taken a slot, as its file names them.
 type holders struct {
 	Owner   process.ID `json:"owner"`   // that took it
 	Command process.ID `json:"command"` // that it started last

@@ -168,7 +168,7 @@ func checkFolder(folder string) error {
 	return nil
 }
 
-// environment is ours without what belongs to a message, and the given variables.
+// environment returns our own environment without what belongs to a message, and with the given variables.
 func environment(ours, given []string) (env []string) {
 	for _, variable := range ours {
 		if strings.HasPrefix(variable, "MAILROOM_") || strings.HasPrefix(variable, "TRACEPARENT=") || strings.HasPrefix(variable, "TRACESTATE=") {
@@ -183,7 +183,7 @@ func environment(ours, given []string) (env []string) {
 	return env
 }
 
-// storable is a text as the value of a variable.
+// storable returns a text in a form that the value of a variable can have.
 func storable(value string) string {
 	value = strings.ReplaceAll(value, "\x00", "\uFFFD")
 	if len(value) > MaxValue {

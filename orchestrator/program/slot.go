@@ -112,8 +112,8 @@ func leftOver(file *os.File) bool {
 	return h != nil && !h.Owner.Alive() && !h.Command.Alive()
 }
 
-// closedByCommand reports whether the command that ran with a slot last, and whose process has died, runs still: it has
-// closed what it inherited, as sudo(8) does, and the lock with it.
+// closedByCommand reports whether the command that ran with a slot last, and whose own process has died, still runs without the
+// lock: it has closed what it inherited, as sudo(8) does.
 func closedByCommand(file *os.File) bool {
 	h := holdersIn(file)
 	return h != nil && h.Command.Born != "" && h.Command.Here()

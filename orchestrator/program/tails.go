@@ -60,7 +60,7 @@ func readable(text string) string {
 // ReadLog returns what Tails keeps of a file that is the Log of a command, running or ended.
 func ReadLog(path string) (string, error) { return readLog(path, 0) }
 
-// readLog is ReadLog for one that has been cut by so many bytes.
+// readLog returns what Tails keeps of a log from which so many bytes were cut already.
 func readLog(path string, cut int64) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -39,8 +39,9 @@ func Host(u *url.URL, added []string) (known, byHand bool) {
 	return known, known
 }
 
-// canonicalHost is the host of a URL, with a port that is not the scheme's own, in lower case, an IP address in its
-// shortest form; "" when it is none. A name that ends in a full stop or has an empty label is none: no list has it.
+// canonicalHost returns the host of a URL in lower case, an IP address in its shortest form, with the port unless it is the
+// usual one of the scheme. It returns "" for what is no host: a name that ends in a full stop or has an empty label is none,
+// since no list has it.
 func canonicalHost(u *url.URL) string {
 	host := u.Hostname()
 	ip, err := netip.ParseAddr(host)

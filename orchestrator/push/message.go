@@ -1,4 +1,4 @@
-// Package push is what is said to the devices of the user, and which hosts may carry it.
+// Package push holds the messages to the devices of the user, and says which hosts may carry them.
 package push
 
 import (
@@ -78,8 +78,9 @@ func CheckKeys(p256dh, auth string) error {
 	return nil
 }
 
-// NtfyToken is the token with which a button of a notification answers a question: whoever has the key of the topic makes it.
-// It is good while the question is open, and so once, but for an answer that was refused: then again. It has 32 hex digits.
+// NtfyToken returns the token with which a button of a notification answers a question; whoever has the key of the topic can
+// make it. It is good while the question is open, so usually once; if the answer is refused, it is good again. It has 32 hex
+// digits.
 func NtfyToken(key, question string, option int) string {
 	secret, _ := hex.DecodeString(key) // "" has no buttons
 	mac := hmac.New(sha256.New, secret)

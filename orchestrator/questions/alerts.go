@@ -99,7 +99,8 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 	return a, pushed, nil
 }
 
-// mayTell refuses an alert too many: what comes in a loop must not ring a phone without end.
+// mayTell returns an error if an agent has sent too many alerts within an hour: an agent in a loop must not ring a phone
+// without end.
 func mayTell(t *ledger.Tx, sender string) error {
 	n, err := t.Number(`SELECT count(*) FROM signal_alerts WHERE created_at > ? AND sender = ?`, orchestrator.Stamp(t.Clock.Add(-time.Hour)), sender)
 	if err != nil || n < maxAlerts {
@@ -190,7 +191,7 @@ func SignalsFor(ctx context.Context, l *ledger.Ledger, d Device) (questions []Qu
 	return questions, alerts, err
 }
 
-// alertsFor are the newest alerts that a device can read: those in clear, and those that were sealed since its approval.
+// alertsFor returns the newest alerts that a device can read: those in clear, and those that were sealed since its approval.
 func alertsFor(c *store.Conn, approvedAt string) ([]Alert, error) {
 	clear, err := alerts(c, shownAlerts, `encrypted = 0 AND created_at >= ?2 ORDER BY created_at DESC`, "")
 	if err != nil {

@@ -46,7 +46,7 @@ func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q
 	return q, err
 }
 
-// notPending is the error for a question that has ended.
+// notPending returns the error for a question that has ended.
 func notPending(q *Question) error {
 	e := orchestrator.Errorf(orchestrator.Conflict, "the question was %s at %s", q.Status, q.EndedAt)
 	e.Details = map[string]any{"status": string(q.Status)}

@@ -27,7 +27,7 @@ func readDevices(c *store.Conn) (list []*ledger.Agent, err error) {
 	}, `SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host <> '' AND push_problem = '' ORDER BY device_id`)
 }
 
-// pushSecret is the Secret of an attempt at a device.
+// pushSecret returns what an attempt at a device needs to know, as JSON: its Attempt.Secret.
 func pushSecret(t *ledger.Tx, recipient string) (string, error) {
 	var kind, endpoint, key, auth string
 	err := t.Query(`SELECT d.kind, s.endpoint, s.p256dh, s.auth FROM signal_devices d JOIN signal_subscriptions s USING (device_id)
@@ -99,8 +99,8 @@ func pushTo(t *ledger.Tx, recipient string, p push.Message, priority int, life t
 // endedLife is for how long it is worth telling a device that a question needs no answer any more.
 const endedLife = 24 * time.Hour
 
-// endPushes tells the devices that were told of a question what became of it, but for the one that answered; those that
-// were not yet are not told of it any more.
+// endPushes tells the devices that were told of a question what became of it, but not the one that answered. Pushes that were
+// not sent yet are cancelled.
 func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 	if err := t.TraceCreated(); err != nil {
 		return err
@@ -176,8 +176,8 @@ func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err e
 	return true, t.ConfigChanged()
 }
 
-// pushIsOver says that the question of a push has ended: its device is told, or will be, what became of it, and nothing else
-// after that. "" is that it has not, and of other pushes.
+// pushIsOver returns why a push need not be sent any more: its question has ended, of which the device is told in another push.
+// It returns "" if the question is open, and for pushes of other kinds.
 func pushIsOver(t *ledger.Tx, m *orchestrator.Message) (why string, err error) {
 	var p push.Message
 	if json.Unmarshal(m.Payload, &p) != nil || p.Kind != push.Question {
@@ -211,8 +211,8 @@ func PushesOf(c *store.Conn, id string) ([]orchestrator.Message, error) {
 		AND sender = '`+orchestrator.SystemSender+`' ORDER BY seq`, id)
 }
 
-// subscriber is whom push services are told to ask in case of trouble: the app's address, if it has a public one.
-// Source: RFC 8292, part 2.1.
+// subscriber returns whom push services may ask in case of trouble: the address of the app, if it is a public one. Source: RFC
+// 8292, part 2.1.
 func subscriber(signalURL string) string {
 	if strings.HasPrefix(signalURL, "https://") {
 		return signalURL

@@ -201,7 +201,8 @@ func noteSignal(t *ledger.Tx, id string, name tracing.EventName, before, after, 
 	return tracing.Record(t, e)
 }
 
-// ofMessage is the condition for what a message asked or told. SQLite uses a partial index only where its condition stands.
+// ofMessage is the condition that selects what became of a message to the user, by its id. SQLite uses the partial index only
+// if its own condition stands in the statement, too.
 const ofMessage = `message_id = ? AND message_id <> ''`
 
 // questionBy finds a question by a condition that names one.
@@ -214,7 +215,7 @@ func questionsBy(c *store.Conn, where string, args ...any) ([]Question, error) {
 	return store.List(c, scanQuestion, `SELECT `+questionColumns+` FROM signal_questions WHERE `+where, args...)
 }
 
-// mustQuestion returns a question as it is now: one whose time has passed has expired, be it written or not.
+// mustQuestion returns a question as it is now. If its time is over, it first writes that the question has expired.
 func mustQuestion(t *ledger.Tx, id string) (Question, error) {
 	q, err := readQuestion(t.Conn, id)
 	if err == nil && q.Status == Pending && q.ExpiresAt <= t.ClockText {
@@ -231,13 +232,13 @@ func readQuestion(c *store.Conn, id string) (Question, error) {
 	return q, err
 }
 
-// noQuestion is the error for an id that names no question, or none that whoever asks may know of.
+// noQuestion returns the error for an id that names no question, or none that the caller may know of.
 func noQuestion(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no question %q", orchestrator.Clip(id)).WithHint("`mailroom signal list` shows them; they are kept for the time of the setting retention.ended")
 }
 
-// asked reports whether an agent has asked a question, and not a removed one that had its name. "" is the administrator, who may
-// do with it what its asker may.
+// asked reports whether an agent has asked a question itself; a removed agent of the same name does not count. "" is the
+// administrator, who may do all that the asker may.
 func asked(conf *ledger.Config, q *Question, by string) bool {
 	return by == "" || by == q.Asker && q.CreatedAt >= conf.Since(by)
 }
@@ -258,7 +259,8 @@ func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err erro
 	return q, err
 }
 
-// Own is Get for the agent by, which sees its own questions only; "" is the administrator, who sees all. Error: not_found.
+// Own returns a question by its id, as Get does, to the agent by, which sees only its own; "" is the administrator, who sees
+// all. Error: not_found.
 func Own(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err error) {
 	if q, err = Get(ctx, l, id); err != nil {
 		return q, err
@@ -312,7 +314,7 @@ func List(ctx context.Context, l *ledger.Ledger, f Filter) (list []Question, err
 	return list, err
 }
 
-// query is the statement of a filter. Each has its index. since is when the asker was added.
+// query returns the statement of a filter; an index fits each. since is when the asker was added.
 func (f *Filter) query(now, since string) (query string, args []any) {
 	where := ` WHERE TRUE`
 	if f.Asker != "" {

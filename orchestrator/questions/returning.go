@@ -24,10 +24,10 @@ func Unreturned(ctx context.Context, l *ledger.Ledger, after string) (list []Que
 	return list, err
 }
 
-// unreturned is the condition for answers that have to go back to the senders of messages.
+// unreturned selects the answered questions of messages whose senders have not been sent the answer yet.
 const unreturned = `status = 'answered' AND message_id <> '' AND returned_at = ''`
 
-// anyUnreturned reports whether there are such.
+// anyUnreturned reports whether an answer waits to be sent back.
 func anyUnreturned(c *store.Conn) (bool, error) {
 	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM signal_questions WHERE ` + unreturned + `)`)
 	return n != 0, err

@@ -83,7 +83,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	return list, err
 }
 
-// lookAt is Look for one agent; last is when something was delivered last.
+// lookAt describes the session of one agent. last is when something was delivered to anybody last.
 func (s *Sessions) lookAt(c *store.Conn, conf *ledger.Config, a *ledger.Agent, last string) (one Session, err error) {
 	one = Session{Agent: a.Name, Command: a.StartCommand != ""}
 	status, since, err := agents.LatestStatus(c, a.Name)
@@ -203,7 +203,7 @@ func deliveredSince(a *ledger.Agent, run *Run, looked string) []any {
 	return []any{a.Name, max(looked, run.StartedAt), run.StartedAt, run.Through}
 }
 
-// firstDelivered is when the first of deliveredMail was delivered.
+// firstDelivered selects when the first of deliveredMail was delivered.
 const firstDelivered = `SELECT m.ended_at ` + deliveredMail + ` ORDER BY m.ended_at LIMIT 1`
 
 // unsettled reports whether a message that was delivered is not known to have been dealt with.

@@ -71,7 +71,7 @@ func openRequests(c *store.Conn, session, responder string) ([]requestOf, error)
 	return slices.DeleteFunc(list, func(q requestOf) bool { return q.void }), err
 }
 
-// requestBy returns the request that a column of team_requests names.
+// requestBy finds a request by one of its columns that names one.
 func requestBy(c *store.Conn, column, id string) (q requestOf, found bool, err error) {
 	return store.First(c, scanRequest, `SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, id)
 }
@@ -179,7 +179,7 @@ func Answer(ctx context.Context, l *ledger.Ledger, a Reply) (sent Sent, err erro
 	})
 }
 
-// AnswerIn is Answer within a transaction.
+// AnswerIn does what Answer does, within a transaction. The draft must have been checked with CheckProtocol.
 func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 	d := a.Draft
 	q, err := answerable(t, &a)
@@ -254,8 +254,9 @@ func hintOpen(responder string, open []requestOf) string {
 	return "Open to " + responder + ": " + strings.Join(list, ", ")
 }
 
-// answerByReply makes a draft that answers a team's request what a teammate would have sent. What says nothing of approval decides
-// nothing, unless its sender is asked to decide.
+// answerByReply turns a plain answer to a message that carries a request into the answer that a teammate would have sent, if
+// its sender says whether it approves. An answer that says nothing of it stays as it is, unless its sender is the one asked:
+// that is an error.
 func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 	d := &re.Draft
 	if d.Verdict == nil {
@@ -282,7 +283,7 @@ func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 	return nil
 }
 
-// refuses is why an agent cannot answer the request with a message to another; nil if it can.
+// refuses returns why an agent cannot answer the request with a message to another; nil if it can.
 func (q *requestOf) refuses(sender, recipient string) error {
 	switch {
 	case q.responder != sender:
@@ -299,7 +300,8 @@ func (q *requestOf) refuses(sender, recipient string) error {
 	return nil
 }
 
-// decide notes how a request was answered, by the message that was just sent, and does what was asked.
+// decide stores how a request was answered by the message that was just sent, and does what was asked: it ends plan mode, or
+// notes that the agent has stopped.
 func decide(t *ledger.Tx, q *requestOf, approve bool, sent *orchestrator.Sent) error {
 	sent.RequestID, sent.Type = q.id, response(q.kind)
 	status := requestRejected

@@ -112,7 +112,8 @@ func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (Sent, er
 	return writeToTeam(ctx, l, func(t *ledger.Tx) (Sent, error, error) { return sendToTeam(t, &d) })
 }
 
-// writeToTeam runs a send whose refusal left a dead letter behind, which must be committed.
+// writeToTeam runs a send in a transaction. A send that is refused may leave a dead letter behind, so refusal, unlike err, does
+// not undo the transaction.
 func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) (sent Sent, refusal, err error)) (sent Sent, err error) {
 	var refusal error
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
@@ -128,7 +129,8 @@ func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) 
 	return sent, nil
 }
 
-// checkInTeam is check for a draft that may go to all teammates.
+// checkInTeam checks a draft that may go to all teammates or to those of a role, and returns it in the form in which it is
+// stored.
 func checkInTeam(d orchestrator.Draft) (_ orchestrator.Draft, err error) {
 	if d.Recipient != Teammates {
 		if d.Recipient, err = orchestrator.CheckRecipient("recipient", d.Recipient); err != nil {
@@ -147,12 +149,12 @@ func checkInTeam(d orchestrator.Draft) (_ orchestrator.Draft, err error) {
 	return d, nil
 }
 
-// toSeveralInTeam tells that a draft goes to all teammates, or to those of a role.
+// toSeveralInTeam reports whether a draft goes to all teammates, or to those of a role.
 func toSeveralInTeam(d *orchestrator.Draft) bool {
 	return d.Recipient == Teammates || strings.HasPrefix(d.Recipient, orchestrator.RolePrefix)
 }
 
-// checkFromTeam is checkInTeam without the recipient.
+// checkFromTeam checks all of a draft but its recipient, and returns it in the form in which it is stored.
 func checkFromTeam(d orchestrator.Draft) (orchestrator.Draft, error) {
 	session, err := orchestrator.CheckName("session", d.SessionID)
 	if err != nil {
@@ -225,7 +227,7 @@ func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, sto
 	return sent, stopped, err
 }
 
-// stopped returns the agent if it has stopped in a session.
+// stopped returns a list of the agent if it has stopped in a session, and an empty one if it has not.
 func stopped(c *store.Conn, session, agent string) ([]string, error) {
 	p, _, err := agents.PresenceOf(c, session, agent)
 	if err != nil || p.Status != orchestrator.Stopped {

@@ -74,7 +74,7 @@ func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status
 	return answer.StatusCode, t.judge(answer)
 }
 
-// unanswered is the error of a request that no answer came to. The receiver may have read it all the same.
+// unanswered returns the error for a request without an answer. The receiver may have read the request all the same.
 func (t *terms) unanswered(ctx context.Context, host string, err error) error {
 	var refused *orchestrator.Error
 	if errors.As(err, &refused) && refused.Code == orchestrator.PermissionDenied {
@@ -133,7 +133,7 @@ func (t *terms) judge(answer *http.Response) error {
 	return err
 }
 
-// hide is a text of the receiver's without the secrets.
+// hide returns a text of the receiver without the secrets.
 func (t *terms) hide(text string) string {
 	for _, secret := range t.secrets {
 		if secret != "" {
@@ -167,7 +167,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(until.Sub(now), 0), longestWait)
 }
 
-// printable is a text of the receiver's without what could not be stored or would move the cursor of a terminal.
+// printable returns a text of the receiver without characters that cannot be stored, or that would move the cursor of a
+// terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
@@ -177,12 +178,12 @@ func printable(text string) string {
 	}, strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
-// quote is the start of a text of the receiver's, on one line, of at most n bytes.
+// quote returns the start of a text of the receiver, on one line, of at most n bytes.
 func quote(text string, n int) string {
 	return cut(strings.Join(strings.Fields(printable(text)), " "), n)
 }
 
-// cut is the start of a text, of at most n bytes, and three full stops where something is missing.
+// cut returns the start of a text, of at most n bytes, with three full stops if something is missing.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -37,8 +37,8 @@ const (
 	idleTimeout = 4 * time.Second
 )
 
-// connections are those to the receivers of one transport. The zero value is ready for use, and must not be copied after
-// the first.
+// connections holds the connections to the receivers of one transport. The zero value is ready for use, and must not be copied
+// after the first use.
 type connections struct {
 	mu      sync.Mutex
 	public  *http.Transport // made when they are first needed

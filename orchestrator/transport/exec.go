@@ -48,10 +48,11 @@ const (
 	lastRefusal  = 69
 )
 
-// Check is CheckIn for the present folder.
+// Check checks a command that runs in the present folder; see CheckIn.
 func (e Exec) Check(address string) (string, error) { return e.CheckIn("", address) }
 
-// CheckIn takes a command that the shell can read and whose program is found, as far as can be told; see program.Check.
+// CheckIn checks that the shell can read a command and finds its program from a folder, as far as that can be told without
+// running it; see program.Check.
 func (Exec) CheckIn(folder, address string) (string, error) {
 	command := strings.TrimSpace(address)
 	if command == "" {
@@ -170,7 +171,7 @@ func verdict(r *program.Result, messages int) error {
 	return errors.New(how)
 }
 
-// variables is what the environment of the command tells of its messages.
+// variables returns what the environment of the command tells of its messages.
 func variables(a *orchestrator.Attempt, database string, ms []*orchestrator.Message) []string {
 	ids := make([]string, len(ms))
 	for i, m := range ms {

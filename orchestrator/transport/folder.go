@@ -163,8 +163,8 @@ func (f folder) touch(name string, to time.Time) error {
 	return f.at("setting the time of", name, err)
 }
 
-// renameChecked is renameNew where the system cannot make sure that it replaces nothing: what gets the name in between is
-// replaced. (A link and the removal of the old name would leave a crash between them undecidable.)
+// renameChecked does what renameNew does where the system cannot make sure that nothing is replaced: a file that gets the name
+// in between is replaced. (A link and the removal of the old name would leave a crash between them undecidable.)
 func renameChecked(from folder, old string, to folder, name string) error {
 	if taken, err := to.has(name); err != nil {
 		return err

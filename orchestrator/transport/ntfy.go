@@ -129,7 +129,7 @@ func (n *Ntfy) send(ctx context.Context, what notification, topic *url.URL, toke
 	return n.connections.do(ctx, r, t)
 }
 
-// waiting is what is shown of a push without its content.
+// waiting returns the notification that a push is there, without its content.
 func waiting(p *push.Message, s *push.NtfySecret, priority int) notification {
 	n := notification{
 		Title: "Mailroom", Priority: min(max(priority, -1), 1) + 3, Click: s.SignalURL,
@@ -160,7 +160,7 @@ type clearText struct {
 	AlertType string   `json:"alertType"`
 }
 
-// inClear is what is shown of a question or an alert with its content.
+// inClear returns a notification with the content of a question or an alert.
 func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification, error) {
 	var text clearText
 	if json.Unmarshal([]byte(p.Body), &text) != nil {
@@ -200,8 +200,8 @@ func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification,
 	return n, nil
 }
 
-// uncontrolled is a text without control characters and separators, but for the ends of lines: each would take six bytes of
-// JSON.
+// uncontrolled returns a text without control characters and separators, each of which would take six bytes of JSON; ends of
+// lines stay.
 func uncontrolled(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029') {

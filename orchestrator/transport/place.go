@@ -49,7 +49,7 @@ func fingerprint(file *os.File, end int64) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// note is the place as text, for Attempt.Mark.
+// note returns the place as the text that Attempt.Mark stores.
 func (p place) note() (string, error) {
 	text, err := json.Marshal(p)
 	return string(text), err

@@ -97,14 +97,14 @@ func (p *Push) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 	return err
 }
 
-// topicOf is under what an id is known to push services and ntfy, 32 letters, digits, - and _: what comes later for the same
-// id takes the place of what was there.
+// topicOf returns the name of an id at push services and ntfy, 32 letters, digits, - and _. What comes later under the same
+// name takes the place of what was there.
 func topicOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(sum[:24])
 }
 
-// pushTerms are those of a request to a push service or an ntfy server.
+// pushTerms returns the terms of a request to a push service or an ntfy server.
 func pushTerms(a *orchestrator.Attempt, address *url.URL, allowPrivate bool) *terms {
 	return &terms{
 		allowPrivate: allowPrivate, allow: "If that is meant: mailroom setting set signal.allow_private on", timeout: pushTime,
@@ -124,7 +124,7 @@ func (p *Push) send(ctx context.Context, payload []byte, s *push.Secret, o *webp
 	return p.connections.do(ctx, made.request, t)
 }
 
-// unsent takes the request that webpush makes, which is for us to send: its own client would follow redirects.
+// unsent takes the request that webpush makes, so that we send it ourselves: the client of webpush would follow redirects.
 type unsent struct{ request *http.Request }
 
 func (u *unsent) Do(r *http.Request) (*http.Response, error) {
@@ -223,7 +223,7 @@ func encodePush(p *push.Message) (full, short []byte, err error) {
 	return full, short, err
 }
 
-// urgency is how much of a device's battery a message is worth.
+// urgency tells a push service whether a message of this priority is worth waking a phone that saves its battery.
 func urgency(priority int) webpush.Urgency {
 	switch {
 	case priority < 0:
@@ -234,8 +234,8 @@ func urgency(priority int) webpush.Urgency {
 	return webpush.UrgencyNormal
 }
 
-// secretParts are those parts of a URL by which somebody could send to it: what follows the host, whole and in pieces, but
-// for short pieces, which are words.
+// secretParts returns those parts of a URL with which anybody could push to the device: what follows the host, as a whole and
+// in pieces. Short pieces are words, and left out.
 func secretParts(u *url.URL) (parts []string) {
 	all := append([]string{u.RequestURI(), u.EscapedPath(), u.RawQuery}, strings.Split(u.Path, "/")...)
 	for _, values := range u.Query() {

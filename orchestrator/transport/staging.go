@@ -92,19 +92,20 @@ func (d *drop) begin(a orchestrator.Attempt) (err error) {
 	return err
 }
 
-// mark is a fingerprint that can stand in a file name.
+// mark returns a fingerprint of a text that can be part of a file name.
 func mark(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
-// ownerOf is the fingerprint of a database and one of its recipients.
+// ownerOf returns the fingerprint of a database and one of its recipients.
 func ownerOf(database, recipient string) string { return mark(database + "\x00" + recipient) }
 
-// staged is the name of a message's staged file.
+// staged returns the name of the staged file of a message.
 func (n *dirNote) staged(id string) string { return n.Owner + "-" + mark(id) + "-" + n.Token }
 
-// sentinel identifies the staging folder by the file in it that nobody but us has a reason to touch.
+// sentinel returns the identity of a file in the staging folder that nobody but us has a reason to touch: if it is another one
+// later, the folder was emptied or replaced.
 func (d *drop) sentinel(make bool) (id letter.Identity, err error) {
 	file, err := d.staging.open(sentinel, unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) && make {
