@@ -16,9 +16,9 @@ import (
 // take a tenth of the time that a send takes.
 type command struct {
 	name       string
-	group      []string             // what may come next
-	definition *commands.Definition // of the catalogue
-	own        func(*Program) *urfave.Command
+	definition *commands.Definition           // nil unless the catalogue has it
+	own        func(*Program) *urfave.Command // nil unless it is one of the program's own
+	group      []string                       // names of what a group holds
 }
 
 // below returns what can stand behind the words of path on a command line, in the order of the help.
@@ -66,7 +66,7 @@ func ownCommands() []command {
 	}
 }
 
-// called returns what the flag parser and the help need to know of a command.
+// called describes a command for the flag parser and for the help.
 func (p *Program) called(c command) *urfave.Command {
 	switch d := c.definition; {
 	case d != nil:
