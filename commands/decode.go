@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"mailroom/orchestrator"
@@ -287,45 +286,15 @@ func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
 }
 
 // text reads a JSON string. One that is no Unicode text, since half of a surrogate pair stands alone in it, is refused:
-// the standard decoder would put another character in its place.
+// the standard decoder puts U+FFFD in its place, of which there are more in the text then than the JSON has.
 func (p *Param) text(value json.RawMessage) (s string, err error) {
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
 		return "", p.wrongType(value, "a text")
 	}
-	if strings.ContainsRune(s, utf8.RuneError) && loneSurrogate(value) {
+	if n := strings.Count(s, "\uFFFD"); n > 0 && n > bytes.Count(value, []byte("\uFFFD"))+bytes.Count(bytes.ToLower(value), []byte(`\ufffd`)) {
 		return "", p.invalid("it holds half of a surrogate pair, which is no character")
 	}
 	return s, nil
-}
-
-// loneSurrogate reports whether a valid JSON string holds an escape such as \ud800 without its other half.
-func loneSurrogate(value []byte) bool {
-	for i := 0; i < len(value); i++ {
-		if value[i] != '\\' {
-			continue
-		}
-		i++ // the escaped character; for \uXXXX four digits follow
-		if value[i] != 'u' {
-			continue
-		}
-		first := escaped(value[i+1:])
-		i += 4
-		if !utf16.IsSurrogate(first) {
-			continue
-		}
-		rest := value[i+1:]
-		if !bytes.HasPrefix(rest, []byte(`\u`)) || utf16.DecodeRune(first, escaped(rest[2:])) == utf8.RuneError {
-			return true
-		}
-		i += 6
-	}
-	return false
-}
-
-// escaped reads the four hex digits of an escape.
-func escaped(digits []byte) rune {
-	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // valid JSON
-	return rune(n)
 }
 
 // notAnObject refuses another value. Programs that write calls like to put an object into a text.

@@ -168,25 +168,31 @@ func Bug(err error, traceID string) error {
 // decodedBatch runs a command on parameters that were decoded before.
 type decodedBatch func(ctx context.Context, env Env, atomic bool) ([]Answer, []error)
 
-// WithBatch gives the command a second handler for many params at once, in one transaction where that can be. Results
-// and errors have one element per params.
-func (t Typed[P, R]) WithBatch(run func(ctx context.Context, env Env, ps []P, atomic bool) ([]R, []error)) Typed[P, R] {
+// WithBatch gives a command a second handler for many calls at once, in one transaction where that can be. prepare makes what it
+// takes of the parameters of a call. Results and errors have one element per call.
+func WithBatch[P, R, D any](t Typed[P, R], prepare func(*P, Caller) (D, error), run func(ctx context.Context, env Env, calls []D, atomic bool) ([]R, []error)) Typed[P, R] {
 	t.batch = func(lines []json.RawMessage) decodedBatch {
-		errs := make([]error, len(lines))
-		var ps []P
-		var places []int
+		ps, errs := make([]P, len(lines)), make([]error, len(lines))
 		for i, raw := range lines {
-			p, err := decodeAs[P](t.Definition, raw)
-			if errs[i] = err; err == nil {
-				ps, places = append(ps, p), append(places, i)
-			}
+			ps[i], errs[i] = decodeAs[P](t.Definition, raw)
 		}
 		return func(ctx context.Context, env Env, atomic bool) ([]Answer, []error) {
-			answers := make([]Answer, len(errs))
-			if len(ps) == 0 || (atomic && len(ps) < len(errs)) {
+			answers := make([]Answer, len(ps))
+			var calls []D
+			var places []int
+			for i := range ps {
+				if errs[i] != nil {
+					continue
+				}
+				call, err := prepare(&ps[i], env.Caller)
+				if errs[i] = err; err == nil {
+					calls, places = append(calls, call), append(places, i)
+				}
+			}
+			if len(calls) == 0 || (atomic && len(calls) < len(ps)) {
 				return answers, errs
 			}
-			results, failures := run(ctx, env, ps, atomic)
+			results, failures := run(ctx, env, calls, atomic)
 			for j, i := range places {
 				if errs[i] = failures[j]; errs[i] == nil {
 					answers[i] = Answer{Action: t.Name, Result: results[j]}

@@ -76,7 +76,8 @@ func TestRunAsksForTheRight(t *testing.T) {
 		{"self", Caller{Name: "a"}, false},
 	} {
 		card := strings.Replace(goodCard, "rights: self", "rights: "+test.rights, 1)
-		d := Define(vocabularyOf("try", card), "try", nothing[struct{}]).WithBatch(
+		d := WithBatch(Define(vocabularyOf("try", card), "try", nothing[struct{}]),
+			func(p *struct{}, _ Caller) (struct{}, error) { return *p, nil },
 			func(_ context.Context, _ Env, ps []struct{}, _ bool) ([]struct{}, []error) {
 				return ps, make([]error, len(ps))
 			})
@@ -94,9 +95,10 @@ func TestRunAsksForTheRight(t *testing.T) {
 
 // batchOf is a command whose batch fails for the name "bad" and panics for "panic".
 func batchOf() *Definition {
-	return Define(vocabularyOf("try", goodCard), "try", func(_ context.Context, _ Env, p needy) (greeting, error) {
+	one := Define(vocabularyOf("try", goodCard), "try", func(_ context.Context, _ Env, p needy) (greeting, error) {
 		return greeting{Text: p.Name}, nil
-	}).WithBatch(func(_ context.Context, _ Env, ps []needy, atomic bool) ([]greeting, []error) {
+	})
+	return WithBatch(one, func(p *needy, _ Caller) (needy, error) { return *p, nil }, func(_ context.Context, _ Env, ps []needy, atomic bool) ([]greeting, []error) {
 		results, errs := make([]greeting, len(ps)), make([]error, len(ps))
 		for i, p := range ps {
 			results[i].Text = p.Name

@@ -55,7 +55,8 @@ type SendResult struct {
 	noDaemon bool
 }
 
-var sendCommand = commands.Define(vocabulary, "send", send).WithBatch(sendBatch).With(commands.Traits{Kind: tracing.Producer})
+var sendCommand = commands.WithBatch(commands.Define(vocabulary, "send", send).With(commands.Traits{Kind: tracing.Producer}),
+	(*SendParams).draft, sendBatch)
 
 // send is durable when it returns: a kill or power loss afterwards loses nothing.
 func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, error) {
@@ -108,28 +109,11 @@ func (r SendResult) Text(w *commands.Text) {
 }
 
 // sendBatch sends many messages in one transaction.
-func sendBatch(ctx context.Context, env commands.Env, ps []SendParams, atomic bool) ([]SendResult, []error) {
-	drafts := make([]orchestrator.Draft, len(ps))
-	results, errs := make([]SendResult, len(ps)), make([]error, len(ps))
-	var places []int
-	for i := range ps {
-		draft, err := ps[i].draft(env.Caller)
-		if err != nil {
-			errs[i] = err
-			continue
-		}
-		drafts[len(places)] = draft
-		places = append(places, i)
-	}
-	if atomic && len(places) < len(ps) {
-		return results, errs
-	}
-	drafts = drafts[:len(places)]
-	sent, failures := messages.SendBatch(ctx, env.Ledger, drafts, atomic)
-	for j, i := range places {
-		if errs[i] = failures[j]; errs[i] == nil {
-			results[i] = sendResult(&drafts[j], &sent[j])
-		}
+func sendBatch(ctx context.Context, env commands.Env, drafts []orchestrator.Draft, atomic bool) ([]SendResult, []error) {
+	sent, errs := messages.SendBatch(ctx, env.Ledger, drafts, atomic)
+	results := make([]SendResult, len(drafts))
+	for i := range sent {
+		results[i] = sendResult(&drafts[i], &sent[i])
 	}
 	return results, errs
 }

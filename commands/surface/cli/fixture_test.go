@@ -75,16 +75,18 @@ func newProgram(in string) *program {
 		}
 		return lineResult{text, &t.back}, nil
 	}
-	lines := commands.Define(surfacetest.Vocabulary("many_lines", "many lines"), "many lines", func(_ context.Context, _ commands.Env, p lineParams) (lineResult, error) {
+	one := commands.Define(surfacetest.Vocabulary("many_lines", "many lines"), "many lines", func(_ context.Context, _ commands.Env, p lineParams) (lineResult, error) {
 		return line(p.Text)
-	}).WithBatch(func(_ context.Context, _ commands.Env, ps []lineParams, _ bool) ([]lineResult, []error) {
+	}).With(commands.Traits{NoDatabase: true})
+	asItIs := func(p *lineParams, _ commands.Caller) (lineParams, error) { return *p, nil }
+	lines := commands.WithBatch(one, asItIs, func(_ context.Context, _ commands.Env, ps []lineParams, _ bool) ([]lineResult, []error) {
 		t.batches = append(t.batches, len(ps))
 		results, errs := make([]lineResult, len(ps)), make([]error, len(ps))
 		for i, p := range ps {
 			results[i], errs[i] = line(p.Text)
 		}
 		return results, errs
-	}).With(commands.Traits{NoDatabase: true})
+	})
 	t.Program = &Program{
 		Config: Config{Catalogue: commands.NewCatalogue([]*commands.Definition{try.Definition, lines.Definition}), Version: "v1"},
 		In:     strings.NewReader(in), Out: t.out, Err: t.err, Getenv: func(string) string { return "" },
