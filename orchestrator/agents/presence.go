@@ -99,7 +99,7 @@ func Acting(t *ledger.Tx, name string) (*ledger.Config, error) {
 	return t.Config(), nil
 }
 
-// join is Join for names that were checked and an agent that is known.
+// join adds a known agent to a session, or updates how it takes part. The names must have been checked.
 func join(t *ledger.Tx, j Joining) (Presence, error) {
 	p, found, err := PresenceOf(t.Conn, j.Session, j.Agent)
 	if err != nil {
@@ -190,7 +190,7 @@ func Presences(ctx context.Context, l *ledger.Ledger, session string) ([]Presenc
 	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Presence, error) { return PresencesIn(c, session) })
 }
 
-// PresencesIn is Presences within a transaction, for a name that was checked.
+// PresencesIn returns who takes part in a session, within a transaction. The name must have been checked.
 func PresencesIn(c *store.Conn, session string) ([]Presence, error) {
 	return store.List(c, scanPresence, `SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, session)
 }

@@ -140,7 +140,7 @@ func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64,
 	return n, err
 }
 
-// RevokeTokensIn is RevokeTokens within a transaction, for any name.
+// RevokeTokensIn revokes all tokens of an agent, within a transaction, and returns how many were valid. Any name will do.
 func RevokeTokensIn(t *ledger.Tx, agent string) (int64, error) {
 	t.KeepSpan()
 	return t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.Now, agent)

@@ -167,7 +167,7 @@ func schemes(l *ledger.Ledger) []string {
 	return names
 }
 
-// AddIn is Add within a transaction, for an update that was checked.
+// AddIn adds or changes an agent, within a transaction, as Add does. The update must have been checked.
 func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 	conf := t.Config()
 	if _, isGroup := conf.Groups[u.Name]; isGroup {

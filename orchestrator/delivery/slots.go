@@ -19,7 +19,7 @@ func takeSlot(ctx context.Context, l *ledger.Ledger, recipient string) (orchestr
 	return slotFor(l, conf.Agents[recipient])
 }
 
-// slotFor is takeSlot for an agent that is known to have the name.
+// slotFor takes a slot for a worker of an agent, as takeSlot does.
 func slotFor(l *ledger.Ledger, agent *ledger.Agent) (orchestrator.Slot, error) {
 	transport, _ := l.TransportOf(agent.Deliver)
 	slotted, ok := transport.(orchestrator.Slotted)

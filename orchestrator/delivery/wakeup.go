@@ -13,16 +13,22 @@ import (
 // Wakeups returns a channel that gets a value whenever there may be something to deliver: somebody has sent, or a retry, a
 // review or the end of a lease is due. One value may stand for several. Call stop to end it.
 func Wakeups(ctx context.Context, l *ledger.Ledger) (wakes <-chan struct{}, stop func(), err error) {
+	return Listen(ctx, l, "", func(ctx context.Context, rings <-chan bool, out chan struct{}) { wakeups(ctx, l, rings, out) })
+}
+
+// Listen runs a function in the background that hears the bell ring for an agent, or for everybody if the name is "", and may put
+// a value into the channel that Listen returns. Its context ends when stop is called, which waits for it to return.
+func Listen(ctx context.Context, l *ledger.Ledger, agent string, run func(ctx context.Context, rings <-chan bool, out chan struct{})) (<-chan struct{}, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
-	rings, stopRings, err := l.Store.Bell().Listen(ctx, "")
+	rings, stopRings, err := l.Store.Bell().Listen(ctx, agent)
 	if err != nil {
 		cancel()
 		return nil, nil, err
 	}
 	out, done := make(chan struct{}, 1), make(chan struct{})
-	orchestrator.GoSafe("wake-ups", l.Log, func() {
+	orchestrator.GoSafe("listening for "+agent, l.Log, func() {
 		defer close(done)
-		wakeups(ctx, l, rings, out)
+		run(ctx, rings, out)
 	})
 	return out, func() {
 		cancel()

@@ -10,7 +10,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// FindIn is Find within a transaction; it returns no messages and no error if there are none.
+// FindIn returns the messages that an id stands for, within a transaction, as Find does; none, and no error, if there are none.
 func FindIn(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`, id)
 	if err != nil || len(ms) > 0 && !ms[0].IsPost() {

@@ -50,22 +50,9 @@ func repliedTo(t *ledger.Tx, conf *ledger.Config, re *ledger.Reply) (m orchestra
 	return m, err
 }
 
-// ParentOf returns of a message that is to be answered who sent and got it, when, and where it stands. Errors: not_found;
-// conflict for a loop.
-func ParentOf(t *ledger.Tx, conf *ledger.Config, id string) (m orchestrator.Message, err error) {
-	found := false
-	err = t.Query(`
-		SELECT hops, thread_id, multicast_target, multicast_id, sender, recipient, seq, ended_at FROM agent_message WHERE message_id = ?1
-		UNION ALL SELECT hops, thread_id, multicast_target, multicast_id, sender, recipient, seq, ended_at
-		FROM agent_message_archive WHERE message_id = ?1`,
-		func(row store.Row) error {
-			found = true
-			m = orchestrator.Message{
-				ID: id, Hops: int(row.Int(0)), ThreadID: row.Text(1), Group: row.Text(2), MulticastID: row.Text(3),
-				Sender: row.Text(4), Recipient: row.Text(5), Seq: row.Int(6), EndedAt: row.Text(7),
-			}
-			return nil
-		}, id)
+// ParentOf returns the message that an answer names. Errors: not_found; conflict for a loop.
+func ParentOf(t *ledger.Tx, conf *ledger.Config, id string) (orchestrator.Message, error) {
+	m, found, err := ledger.MessageWithID(t.Conn, id)
 	if err == nil && !found {
 		err = orchestrator.Errorf(orchestrator.NotFound, "reply_to: there is no message %q", id)
 	}

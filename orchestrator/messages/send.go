@@ -58,7 +58,7 @@ func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draf
 	if err == nil {
 		return sent, errs
 	}
-	if atomic && firstError(errs) != nil {
+	if atomic && errors.Join(errs...) != nil {
 		return sent, withheld(errs)
 	}
 	for i := range errs {
@@ -79,15 +79,6 @@ func Undone(err error) error {
 	plain := *e
 	plain.MessageID, plain.Hint = "", ""
 	return &plain
-}
-
-func firstError(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // withheld gives every message without an error of its own the reason why it was not sent either.

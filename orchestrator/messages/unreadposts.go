@@ -18,13 +18,13 @@ const UnreadPosts = ` FROM thread_participants p CROSS JOIN agent_message m ON m
 	  AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)
 	  AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1)`
 
-// HasUnreadPosts is AnyUnreadPosts within a transaction.
+// HasUnreadPosts reports whether there are posts in the threads of an agent that it has not read.
 func HasUnreadPosts(c *store.Conn, agent string) (bool, error) {
 	n, err := c.Number(`SELECT EXISTS (SELECT 1`+UnreadPosts+`)`, agent)
 	return n != 0, err
 }
 
-// AnyUnreadPosts reports whether there are posts in the threads of an agent that it has not read.
+// AnyUnreadPosts reports the same as HasUnreadPosts, outside of a transaction.
 func AnyUnreadPosts(ctx context.Context, l *ledger.Ledger, agent string) (there bool, err error) {
 	err = l.Look(ctx, func(c *store.Conn) error {
 		there, err = HasUnreadPosts(c, agent)

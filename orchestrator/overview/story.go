@@ -96,8 +96,8 @@ func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, e
 	return stories, err
 }
 
-// OwnTrace is Trace for an agent, which sees only messages that it has sent or got. Error: not_found, also for the messages of
-// others.
+// OwnTrace returns those of the stories which Trace returns that are of messages which an agent has sent or got. Error: not_found,
+// also for the messages of others.
 func OwnTrace(ctx context.Context, l *ledger.Ledger, id, agent string) ([]Story, error) {
 	stories, err := Trace(ctx, l, id)
 	if err != nil {

@@ -18,28 +18,13 @@ func Arrivals(ctx context.Context, l *ledger.Ledger, recipient string) (news <-c
 	if recipient, err = orchestrator.CheckName("recipient", recipient); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	rings, stopRings, err := l.Store.Bell().Listen(ctx, recipient)
-	if err != nil {
-		cancel()
-		return nil, nil, err
-	}
 	seen, err := unreadOf(ctx, l, recipient)
 	if err != nil {
-		cancel()
-		stopRings()
 		return nil, nil, err
 	}
-	out, done := make(chan struct{}, 1), make(chan struct{})
-	orchestrator.GoSafe("arrivals", l.Log, func() {
-		defer close(done)
+	return delivery.Listen(ctx, l, recipient, func(ctx context.Context, rings <-chan bool, out chan struct{}) {
 		arrivals(ctx, l, recipient, seen, rings, out)
 	})
-	return out, func() {
-		cancel()
-		<-done
-		stopRings()
-	}, nil
 }
 
 func arrivals(ctx context.Context, l *ledger.Ledger, recipient string, seen unread, rings <-chan bool, out chan struct{}) {

@@ -160,7 +160,8 @@ func register(ctx context.Context, l *ledger.Ledger, name string) error {
 	})
 }
 
-// lookAndTake is take behind a look with a reader: an idle waiter never takes the write lock.
+// lookAndTake takes what there is, but first looks, without the write lock, whether there is anything: a waiter with nothing to
+// read delays no writer.
 func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	there, held, err := anythingFor(ctx, l, o.Recipient)
 	if err == nil && held {
