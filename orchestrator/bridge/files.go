@@ -44,7 +44,7 @@ func (f file) print() string {
 
 // isYoung reports whether a file was changed so lately that it may not be whole yet.
 func (p *pass) isYoung(f file) bool {
-	age := p.now().Sub(f.info.ModTime())
+	age := p.clock().Sub(f.info.ModTime())
 	return age < grace && age > -grace // who sets a time in the future has finished writing
 }
 
@@ -89,11 +89,11 @@ func (p *pass) list(in *os.Root) (files []file, err error) {
 }
 
 // files looks at those files that are new or have changed.
-func (p *pass) files(ctx context.Context, in *os.Root, folder string, files []file, before, now map[string]sight) error {
+func (p *pass) files(ctx context.Context, in *os.Root, folder string, files []file) error {
 	var fresh []file
 	for _, f := range files {
-		if old := before[f.name]; old.settled && old.print == f.print() {
-			now[f.name] = old
+		if old := p.before[f.name]; old.settled && old.print == f.print() {
+			p.now[f.name] = old
 		} else {
 			fresh = append(fresh, f)
 		}
@@ -104,7 +104,7 @@ func (p *pass) files(ctx context.Context, in *os.Root, folder string, files []fi
 		}
 	}
 	for _, f := range fresh {
-		if err := p.file(ctx, in, folder, f, before, now); err != nil {
+		if err := p.file(ctx, in, folder, f); err != nil {
 			return err
 		}
 	}
@@ -128,21 +128,21 @@ func syncFolder(in *os.Root) error {
 }
 
 // file takes in one file, if it can be.
-func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file, before, now map[string]sight) error {
-	now[f.name] = sight{print: f.print()} // to be looked at again, unless something else is found
+func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file) error {
+	p.now[f.name] = sight{print: f.print()} // to be looked at again, unless something else is found
 	if kind := kindOf(f.info.Mode()); kind != "" {
-		return p.report(ctx, folder, f, before, now, errors.New("it is "+kind+", and a message is a regular file"))
+		return p.report(ctx, folder, f, errors.New("it is "+kind+", and a message is a regular file"))
 	}
 	text, err := f.read(in, p.isInbox(folder))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		delete(now, f.name)
+		delete(p.now, f.name)
 		return nil
 	case errors.Is(err, errMoved):
 		p.soon = true
 		return nil
 	case errors.Is(err, fs.ErrPermission):
-		return p.report(ctx, folder, f, before, now, errors.New("it cannot be read: "+reason(err)))
+		return p.report(ctx, folder, f, errors.New("it cannot be read: "+reason(err)))
 	case err != nil && !errors.Is(err, errLarge):
 		return err
 	}
@@ -151,17 +151,17 @@ func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file, bef
 		message, err = p.message(folder, f.name, text)
 	}
 	if err == nil {
-		return p.takeIn(ctx, in, folder, f, text, message, before, now)
+		return p.takeIn(ctx, in, folder, f, text, message)
 	}
 	if p.isYoung(f) {
 		p.soon = true
 		return nil
 	}
 	if ours, failure := p.isDelivered(ctx, folder, f, text); ours || failure != nil {
-		now[f.name] = sight{print: f.print(), settled: true}
+		p.now[f.name] = sight{print: f.print(), settled: true}
 		return failure
 	}
-	return p.report(ctx, folder, f, before, now, err)
+	return p.report(ctx, folder, f, err)
 }
 
 // kindOf names what is not a regular file.
@@ -252,7 +252,7 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 }
 
 // takeIn stores the message of a file, and removes the file unless it is the delivery itself.
-func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, text []byte, message letters.TakenIn, before, now map[string]sight) error {
+func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, text []byte, message letters.TakenIn) error {
 	var err error
 	if message.Mark, err = noteOf(in, f.name); err != nil {
 		return err
@@ -262,11 +262,11 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	switch code := orchestrator.CodeOf(err); {
 	case err == nil:
 	case code == orchestrator.InvalidParams || code == orchestrator.Conflict:
-		return p.report(ctx, folder, f, before, now, err)
+		return p.report(ctx, folder, f, err)
 	case code == orchestrator.UnknownSender || code == orchestrator.UnknownRecipient:
-		return p.report(ctx, folder, f, before, now, fmt.Errorf("%w; --deliver %s is for one that reads below this root", err, p.target))
+		return p.report(ctx, folder, f, fmt.Errorf("%w; --deliver %s is for one that reads below this root", err, p.target))
 	case code == orchestrator.Unavailable && errors.As(err, &refused) && refused.Recipient != "":
-		return p.wait(ctx, folder, f, before, now, err)
+		return p.wait(ctx, folder, f, err)
 	default:
 		return err
 	}
@@ -283,18 +283,18 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 		}
 	}
 	if got.Placed {
-		now[f.name] = sight{print: f.print(), settled: !message.Done}
+		p.now[f.name] = sight{print: f.print(), settled: !message.Done}
 		return nil
 	}
 	switch err := p.remove(folder, f, text); {
 	case err == nil:
-		delete(now, f.name)
+		delete(p.now, f.name)
 		return nil
 	case errors.Is(err, errMoved):
 		p.soon = true
 		return nil
 	default:
-		return p.wait(ctx, folder, f, before, now, errors.New("it was taken in, and cannot be removed: "+reason(err)))
+		return p.wait(ctx, folder, f, errors.New("it was taken in, and cannot be removed: "+reason(err)))
 	}
 }
 
@@ -319,7 +319,7 @@ func (p *pass) follow(ctx context.Context, in *os.Root, f file, id, mark string)
 }
 
 // wait reports a problem that may go away although the file stays as it is.
-func (p *pass) wait(ctx context.Context, folder string, f file, before, now map[string]sight, problem error) error {
-	now[f.name] = sight{print: f.print(), problem: problem.Error()}
-	return p.tell(ctx, folder, f.name, before, now)
+func (p *pass) wait(ctx context.Context, folder string, f file, problem error) error {
+	p.now[f.name] = sight{print: f.print(), problem: problem.Error()}
+	return p.tell(ctx, folder, f.name)
 }

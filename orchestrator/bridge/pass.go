@@ -35,7 +35,10 @@ type pass struct {
 	bin    string // of the folder that is looked at; "" until something is removed from it
 	agents map[string]*ledger.Agent
 	strict bool             // messages must go the ways of their types
-	now    func() time.Time // by the clock of the file system
+	clock  func() time.Time // of the file system
+
+	before map[string]sight // what the last look found in the folder that is looked at
+	now    map[string]sight // what this one has found until now
 }
 
 // errMoved ends a look during which somebody moved what was looked at. The next one comes soon.
@@ -128,7 +131,7 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 		return nil, err
 	}
 	w.ear.heed(w.root, info)
-	p.now = sync.OnceValue(func() time.Time { return clockOf(p.root) })
+	p.clock = sync.OnceValue(func() time.Time { return clockOf(p.root) })
 	for i := range list {
 		a := &list[i]
 		p.agents[a.Name] = a
@@ -196,29 +199,29 @@ func (p *pass) folders() (names []string, err error) {
 // strays reports messages that stand in the root itself, where nobody looks for them. What is no message there is none of
 // our business.
 func (p *pass) strays(ctx context.Context) error {
-	before, now := p.seen[""], map[string]sight{}
+	p.before, p.now = p.seen[""], map[string]sight{}
 	files, err := p.list(p.root)
 	if err != nil {
 		return err
 	}
 	for _, f := range files {
-		if old := before[f.name]; old.print == f.print() {
-			now[f.name] = old
+		if old := p.before[f.name]; old.print == f.print() {
+			p.now[f.name] = old
 			continue
 		}
-		now[f.name] = sight{print: f.print(), settled: true}
+		p.now[f.name] = sight{print: f.print(), settled: true}
 		if !f.info.Mode().IsRegular() {
 			continue
 		}
 		text, err := f.read(p.root, false)
 		if l, perr := letter.Parse(text); err == nil && perr == nil {
 			problem := fmt.Errorf("it is a message to %s, and stands in no inbox folder. Move it to the folder of its recipient", orchestrator.Clip(l.To))
-			if err := p.report(ctx, "", f, before, now, problem); err != nil {
+			if err := p.report(ctx, "", f, problem); err != nil {
 				return err
 			}
 		}
 	}
-	p.seen[""] = now
+	p.seen[""] = p.now
 	return nil
 }
 
@@ -247,8 +250,8 @@ func (p *pass) folder(ctx context.Context, name string) error {
 	if strings.HasPrefix(name, ".") {
 		return nil
 	}
-	before, now := p.seen[name], map[string]sight{}
-	in, err := p.open(ctx, name, before, now)
+	p.before, p.now = p.seen[name], map[string]sight{}
+	in, err := p.open(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -258,23 +261,23 @@ func (p *pass) folder(ctx context.Context, name string) error {
 		if here, err := identify(in); err != nil {
 			return err
 		} else if p.places[name] != here {
-			unsettle(before) // the files may be the same ones, and stand in another folder
+			unsettle(p.before) // the files may be the same ones, and stand in another folder
 			p.places[name] = here
 		}
 		files, err := p.list(in)
 		if err != nil {
 			return err
 		}
-		if err := p.files(ctx, in, name, files, before, now); err != nil {
+		if err := p.files(ctx, in, name, files); err != nil {
 			return err
 		}
 	}
-	if err := p.removed(ctx, in, name, before, now); err != nil {
+	if err := p.removed(ctx, in, name); err != nil {
 		return err
 	}
 	var gone []string
-	for file, s := range before {
-		if s.problem != "" && now[file].problem == "" {
+	for file, s := range p.before {
+		if s.problem != "" && p.now[file].problem == "" {
 			gone = append(gone, p.path(name, file))
 		}
 	}
@@ -283,12 +286,12 @@ func (p *pass) folder(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	p.seen[name] = now
+	p.seen[name] = p.now
 	return nil
 }
 
 // open opens an inbox folder. nil is one that is not there, or that is not to be entered, which is then a problem.
-func (p *pass) open(ctx context.Context, name string, before, now map[string]sight) (*os.Root, error) {
+func (p *pass) open(ctx context.Context, name string) (*os.Root, error) {
 	info, err := p.root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -296,7 +299,7 @@ func (p *pass) open(ctx context.Context, name string, before, now map[string]sig
 	case err != nil:
 		return nil, err
 	case info.Mode().Type() == fs.ModeSymlink:
-		return nil, p.report(ctx, name, file{info: info}, before, now, errors.New("it is a symbolic link, and an inbox folder is a folder; nothing is taken from it"))
+		return nil, p.report(ctx, name, file{info: info}, errors.New("it is a symbolic link, and an inbox folder is a folder; nothing is taken from it"))
 	case !info.IsDir():
 		return nil, nil
 	}
@@ -309,7 +312,7 @@ func (p *pass) open(ctx context.Context, name string, before, now map[string]sig
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, p.report(ctx, name, file{info: info}, before, now, errors.New("the folder cannot be read: "+reason(err)))
+		return nil, p.report(ctx, name, file{info: info}, errors.New("the folder cannot be read: "+reason(err)))
 	case err != nil:
 		return nil, err
 	case !os.SameFile(opened, info):
@@ -321,14 +324,14 @@ func (p *pass) open(ctx context.Context, name string, before, now map[string]sig
 }
 
 // report records a problem. It is said once, and looked at again when the file has changed.
-func (p *pass) report(ctx context.Context, folder string, f file, before, now map[string]sight, problem error) error {
-	now[f.name] = sight{print: f.print(), problem: problem.Error(), settled: true}
-	return p.tell(ctx, folder, f.name, before, now)
+func (p *pass) report(ctx context.Context, folder string, f file, problem error) error {
+	p.now[f.name] = sight{print: f.print(), problem: problem.Error(), settled: true}
+	return p.tell(ctx, folder, f.name)
 }
 
-// tell records the problem that now has at a name, unless it is what before has.
-func (p *pass) tell(ctx context.Context, folder, name string, before, now map[string]sight) error {
-	s, old := now[name], before[name]
+// tell records the problem that this look has found at a name, unless the last one found the same.
+func (p *pass) tell(ctx context.Context, folder, name string) error {
+	s, old := p.now[name], p.before[name]
 	if s.problem == old.problem && s.print == old.print {
 		return nil
 	}

@@ -18,8 +18,8 @@ import (
 // have been missed for a while in which the folder stayed. What was delivered into a folder that is gone, or that another
 // has taken the place of, may have been lost unread with it: that is reported, once for each such folder. in is nil when
 // there is no folder.
-func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, now map[string]sight) error {
-	if !p.isInbox(folder) || now[""].problem != "" {
+func (p *pass) removed(ctx context.Context, in *os.Root, folder string) error {
+	if !p.isInbox(folder) || p.now[""].problem != "" {
 		return nil
 	}
 	var here letter.Identity
@@ -39,7 +39,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 			case err != nil: // written by hand: it says nothing
 			case in == nil || !there.Same(here):
 				lost, last = lost+1, there.String()
-			case now[name].print != "": // it was there a moment ago
+			case p.now[name].print != "": // it was there a moment ago
 			default:
 				if _, err := in.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 					continue
@@ -69,10 +69,10 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string, before, 
 	if lost == 0 {
 		return nil
 	}
-	now[""] = sight{print: last, problem: fmt.Sprintf(
+	p.now[""] = sight{print: last, problem: fmt.Sprintf(
 		"the folder into which %d of its messages were delivered is gone. Whether %s has dealt with them cannot be known:"+
 			" `mailroom ralph inbox --agent %[2]s` shows them, and `mailroom ralph ack ID` says that one was dealt with", lost, folder), settled: true}
-	return p.tell(ctx, folder, "", before, now)
+	return p.tell(ctx, folder, "")
 }
 
 // isDelivered reports whether a file is a delivery of ours as it was made. Not all that goes out could come in: a row that

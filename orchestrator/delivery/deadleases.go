@@ -25,7 +25,7 @@ func (e *Engine) deadDue() bool {
 	return true
 }
 
-// endDeadLeases lets the leases run out whose holders are known to be dead, so that tidy takes their rows back, and ends
+// endDeadLeases lets the leases run out whose holders are known to be dead, so that Tidy takes their rows back, and ends
 // those of readers whose process has ended.
 func (e *Engine) endDeadLeases(ctx context.Context) error {
 	if !e.deadDue() {

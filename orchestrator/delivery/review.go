@@ -31,7 +31,7 @@ func untidyQuery(l *ledger.Ledger) string {
 	return text
 }
 
-// untidy looks whether tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
+// untidy looks whether Tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
 // time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
 func untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Time) (bool, error) {
 	ahead := func(longest time.Duration) string { return orchestrator.Stamp(clock.Add(longest)) }

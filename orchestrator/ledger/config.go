@@ -22,7 +22,7 @@ type Config struct {
 	Names      []string            // of agents, in order
 	Groups     map[string][]string // members in order of joining
 	Taken      map[string][]string // by built-in name: what else has it in the tables, and is not used
-	formers    map[string]int64    // by name that was removed and added again: see former
+	formers    map[string]int64    // by name that was removed and added again: see Former
 
 	Untrusted string // why the database must not act outside of itself; "" is that it may, see trust.go
 

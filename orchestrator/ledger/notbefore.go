@@ -7,7 +7,7 @@ import (
 )
 
 // WantedLater is the condition for live rows that their sender wants delivered later: until then next_attempt_at says the same
-// as not_before. They hold back nobody, and are no rungs. It must stand to the letter, like live.
+// as not_before. They hold back nobody, and are no rungs. It must stand to the letter, like Live.
 const WantedLater = Live + " AND not_before <> '' AND next_attempt_at = not_before"
 
 // DueAt returns when a draft is to be delivered at the earliest. The zero time means at once.

@@ -21,15 +21,15 @@ const Due = Live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0
 
 // Foreign is the condition for rows that adoption brings into our form: somebody else wrote them or changed their status, or
 // one of the columns by which rows are found and told apart is a BLOB, whatever else they say. A BLOB equals no text that looks
-// like it, and is greater than any. It must stand to the letter, like live.
+// like it, and is greater than any. It must stand to the letter, like Live.
 const Foreign = "traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x''"
 
 // Later is the condition for live rows that are due later than their sender wanted: those on the ladder, and those that were put
-// off. It must stand to the letter, like live.
+// off. It must stand to the letter, like Live.
 const Later = Live + " AND next_attempt_at <> '' AND next_attempt_at <> not_before"
 
 // Leased is the condition for rows under a lease: one on a row that is not live counts for nothing. It must stand to the
-// letter, like live.
+// letter, like Live.
 const Leased = Live + " AND lease_token <> ''"
 
 // Unowned is the condition, of leases, for those that the engine did not write, and that no process holds: they name none, or

@@ -40,11 +40,8 @@ type Reception struct {
 func TakeIn(ctx context.Context, l *ledger.Ledger, in TakenIn) (got Reception, err error) {
 	in.Sender, in.Recipient, in.Payload = orchestrator.FoldName(in.Sender), orchestrator.FoldName(in.Recipient), orchestrator.Compacted(in.Payload)
 	known := false
-	err = l.Read(ctx, func(c *store.Conn) error { // most files of a folder were taken in long ago
-		conf, err := l.Config.Load(c)
-		if err == nil {
-			got, known, err = takenIn(c, conf, &in)
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error { // most files of a folder were taken in long ago
+		got, known, err = takenIn(c, conf, &in)
 		return err
 	})
 	if err != nil || known && !in.Done {

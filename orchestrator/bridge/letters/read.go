@@ -37,11 +37,8 @@ type Inbox struct {
 // Read returns letters that an agent has not acknowledged. It returns the same ones again until they are. Errors: those of the
 // database.
 func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error) {
-	err = l.Look(ctx, func(c *store.Conn) error {
-		conf, err := l.Config.Load(c)
-		if err == nil {
-			in, err = r.find(c, conf)
-		}
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		in, err = r.find(c, conf)
 		return err
 	})
 	if err != nil || len(in.Messages) == 0 || !r.Mark {
