@@ -17,7 +17,6 @@ import (
 	"mailroom/orchestrator/orchestratortest/corpus"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/removal"
-	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 )
 
@@ -40,15 +39,11 @@ type nameDesk struct {
 func newNameDesk(t testing.TB) *nameDesk {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	router, err := router.Open(t.Context(), ledger.Options{Path: path, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
-	if err != nil {
+	e := enginetest.OpenWith(t, ledger.Options{Path: path, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
+	if _, _, err := agents.Add(t.Context(), e.Ledger, agents.Update{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { router.Close() })
-	if _, _, err := agents.Add(t.Context(), router.Ledger, agents.Update{Name: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	d := &nameDesk{Engine: router, plain: enginetest.Plain(t, path)}
+	d := &nameDesk{Engine: e, plain: enginetest.Plain(t, path)}
 	d.plain.SetMaxOpenConns(1) // data_version is about the one connection that is asked
 	return d
 }

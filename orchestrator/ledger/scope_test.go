@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/store"
 )
 
@@ -13,11 +13,7 @@ import (
 // and what its first run did is undone.
 func TestConfigurationIsChangedAlone(t *testing.T) {
 	t.Parallel()
-	e, err := router.Open(t.Context(), ledger.Options{Path: filepath.Join(t.TempDir(), "mail.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
+	e := enginetest.OpenWith(t, ledger.Options{Path: filepath.Join(t.TempDir(), "mail.db")})
 	for _, c := range []struct {
 		name  string
 		scope store.Scope

@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/questions"
-	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/schedules"
 	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/store"
@@ -28,15 +26,10 @@ import (
 // openWith opens a file as a program of a user does, who keeps what is trusted in a folder.
 func openWith(t *testing.T, path, folder string) *delivery.Engine {
 	t.Helper()
-	r, err := router.Open(t.Context(), ledger.Options{
-		Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell(), Trust: &ledger.Trust{Folder: folder},
+	return enginetest.OpenWith(t, ledger.Options{
+		Path: path, Bell: store.NewLocalBell(), Trust: &ledger.Trust{Folder: folder},
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	return r
 }
 
 // made makes a database, with whatever one has on the machine where it is made.

@@ -3,8 +3,6 @@ package questions_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,13 +11,10 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/retention"
-	"mailroom/orchestrator/router"
-	"mailroom/orchestrator/store"
 )
 
 // events are what the trace has of an id.
@@ -178,14 +173,8 @@ func TestRefusedAnswer(t *testing.T) {
 func TestWaitQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, err := router.Open(t.Context(), ledger.Options{
-			Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: store.NewLocalBell(), Log: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		f := &enginetest.Fixture{Engine: r, T: t}
+		f := enginetest.NewBubble(t)
+		defer f.Close()
 		f.Add(agents.Update{Name: "builder"})
 		d, _ := f.Pair("phone")
 		if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil {
@@ -234,7 +223,7 @@ func TestWaitQuestion(t *testing.T) {
 		if _, err := questions.Wait(ctx, f.Ledger, f.Question(nil).ID, time.Hour); err == nil {
 			t.Error("a wait outlived its context")
 		}
-		_, err = questions.Wait(t.Context(), f.Ledger, "q-nothing", time.Hour)
+		_, err := questions.Wait(t.Context(), f.Ledger, "q-nothing", time.Hour)
 		want.Code(t, err, orchestrator.NotFound)
 	})
 }

@@ -1,14 +1,12 @@
 package reading_test
 
 import (
-	"log/slog"
 	"testing"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/reading"
-	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
@@ -19,13 +17,9 @@ func TestArrivals(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	bell := store.NewLocalBell() // which nobody rings but this test
-	r, err := router.Open(t.Context(), ledger.Options{
-		Path: f.Path, Now: f.Clock.Now, Log: slog.New(slog.DiscardHandler), Bell: bell, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+	r := enginetest.OpenWith(t, ledger.Options{
+		Path: f.Path, Now: f.Clock.Now, Bell: bell, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
 	send := func(id string) { f.Send("b", "a", func(d *orchestrator.Draft) { d.ID = id }) }
 	send("msg-2")
 	arrivals, stop, err := reading.Arrivals(t.Context(), r.Ledger, "a")

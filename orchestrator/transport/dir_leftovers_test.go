@@ -3,7 +3,6 @@ package transport_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,9 +13,9 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/retention"
-	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
@@ -57,14 +56,11 @@ type leftovers struct {
 
 func newLeftovers(t *testing.T) *leftovers {
 	l := &leftovers{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), root: realTempDir(t)}
-	var err error
-	l.Engine, err = router.Open(t.Context(), ledger.Options{
-		Path: filepath.Join(t.TempDir(), "m.db"), Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell(),
+	l.Engine = enginetest.OpenWith(t, ledger.Options{
+		Path: filepath.Join(t.TempDir(), "m.db"), Bell: store.NewLocalBell(),
 		Now:        func() time.Time { return l.now },
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "dir": &l.dir},
 	})
-	must(t, err)
-	t.Cleanup(func() { l.Close() })
 	l.add("architect", "inbox")
 	l.add("builder", "dir:"+l.root)
 	return l

@@ -3,7 +3,6 @@ package transport_test
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -15,8 +14,8 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/questions"
-	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
@@ -40,16 +39,13 @@ func newPhoneOffice(t *testing.T) *phoneOffice {
 		w.Header().Set("Retry-After", "77")
 		w.WriteHeader(int(o.status.Load()))
 	})
-	var err error
-	o.Engine, err = router.Open(t.Context(), ledger.Options{
-		Path: filepath.Join(t.TempDir(), "m.db"), Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell(),
+	o.Engine = enginetest.OpenWith(t, ledger.Options{
+		Path: filepath.Join(t.TempDir(), "m.db"), Bell: store.NewLocalBell(),
 		Now: func() time.Time { return time.Date(2025, 10, 26, 10, 30, 0, 0, time.UTC) },
 		Transports: map[string]orchestrator.Transport{
 			"inbox": transport.Inbox{}, "push": o.phone.push(transport.Surroundings{}), "ntfy": o.topic.ntfy(transport.Surroundings{}),
 		},
 	})
-	must(t, err)
-	t.Cleanup(func() { o.Close() })
 	for key, value := range map[string]string{
 		"signal.url": "https://phone.example.com", "signal.push_hosts": o.phone.secret.Hosts[0] + "," + o.topic.secret.Hosts[0], "signal.allow_private": "on",
 	} {

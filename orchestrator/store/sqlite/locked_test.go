@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,7 +19,6 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
-	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -31,13 +29,7 @@ const shortBusy = 100 * time.Millisecond
 // lockable opens a database with the agents a and b of which another program takes the write lock when lock is called.
 func lockable(t *testing.T, bell orchestrator.Bell) (r *delivery.Engine, lock func()) {
 	t.Helper()
-	r, err := router.Open(t.Context(), ledger.Options{
-		Path: filepath.Join(t.TempDir(), "a.db"), Bell: bell, BusyTimeout: shortBusy, Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
+	r = enginetest.OpenWith(t, ledger.Options{Path: filepath.Join(t.TempDir(), "a.db"), Bell: bell, BusyTimeout: shortBusy})
 	for _, name := range []string{"a", "b"} {
 		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 			t.Fatal(err)
