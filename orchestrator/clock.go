@@ -24,10 +24,8 @@ const ClearPause = 2 * time.Millisecond
 
 // Pause waits for d, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

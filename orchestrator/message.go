@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"mailroom/tracing"
@@ -113,10 +114,8 @@ var Priorities = []string{"low", "normal", "high", "urgent"}
 
 // PriorityOf returns the number of a priority's word; 0 for any text that is not in Priorities.
 func PriorityOf(word string) int {
-	for i, p := range Priorities {
-		if p == word {
-			return i - 1
-		}
+	if i := slices.Index(Priorities, word); i >= 0 {
+		return i - 1
 	}
 	return 0
 }

@@ -103,17 +103,15 @@ func CheckScripts(name string) error {
 			if s := scriptOf(r); s != "" && !slices.Contains(scripts, s) {
 				scripts = append(scripts, s)
 			}
-			if len(scripts) > 1 && !slices.ContainsFunc(mixedScripts, func(family []string) bool { return within(scripts, family) }) {
+			if len(scripts) > 1 && !slices.ContainsFunc(mixedScripts, func(family []string) bool {
+				return !slices.ContainsFunc(scripts, func(s string) bool { return !slices.Contains(family, s) })
+			}) {
 				return orchestrator.Errorf(orchestrator.InvalidParams, "the display name mixes scripts: %q has letters of %s, such as U+%04X", word, strings.Join(scripts, " and "), r).
 					WithHint("Write each word in one script")
 			}
 		}
 	}
 	return nil
-}
-
-func within(list, family []string) bool {
-	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(family, s) })
 }
 
 // scriptOf returns the script to which a character belongs; "" if that is none or several, as for digits.

@@ -59,15 +59,13 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()
 	done := make(chan struct{})
 	orchestrator.GoSafe("keys", log, func() {
 		defer close(done)
-		ticker := time.NewTicker(sweepEvery)
-		defer ticker.Stop()
 		var trouble orchestrator.Trouble
 		for {
 			if err := Sweep(ctx, l); ctx.Err() == nil && trouble.Changed(err) && err != nil {
 				log.Warn("what is over could not be removed from the folder of keys, or kept alerts not be sealed for the devices", "error", err)
 			}
 			select {
-			case <-ticker.C:
+			case <-time.After(sweepEvery):
 			case <-ctx.Done():
 				return
 			}

@@ -19,18 +19,15 @@ type gate struct {
 // gated is what the shell runs for a command behind a gate.
 const gated = `read -r MAILROOM_GO <&4 && exec 4<&- && exec /bin/sh -c "$1"`
 
-func newGate(slot *os.File) (*gate, error) {
+// newGate puts a command `sh -c TEXT` behind a gate.
+func newGate(slot *os.File, cmd *exec.Cmd) (*gate, error) {
 	theirs, ours, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("preparing the command: %w", err)
 	}
-	return &gate{slot: slot, ours: ours, theirs: theirs}, nil
-}
-
-// wait puts a command `sh -c TEXT` behind the gate.
-func (g *gate) wait(cmd *exec.Cmd) {
 	cmd.Args = []string{cmd.Args[0], "-c", gated, "sh", cmd.Args[2]}
-	cmd.ExtraFiles = []*os.File{g.slot, g.theirs} // 3 and 4
+	cmd.ExtraFiles = []*os.File{slot, theirs} // 3 and 4
+	return &gate{slot: slot, ours: ours, theirs: theirs}, nil
 }
 
 // open notes the process of the command and lets it go. After an error, and without this, it ends when the gate is closed.

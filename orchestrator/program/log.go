@@ -60,13 +60,11 @@ func cutLog(path string, limit, keep int64) (removed int64, err error) {
 
 // boundUntil keeps the log of a command bounded until it has ended, and returns by how many bytes it was cut.
 func boundUntil(ended <-chan struct{}, path string) (removed int64) {
-	tick := time.NewTicker(logPoll)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ended:
 			return removed
-		case <-tick.C:
+		case <-time.After(logPoll):
 			n, _ := BoundLog(path) // one that cannot be cut now is tried again
 			removed += n
 		}

@@ -218,8 +218,6 @@ func (r *Running) await(out *wiring) {
 // awaitGroup returns when nobody is left in the group of a command that was to end, or SIGKILL was sent. The shell may
 // be gone while the program that it ran still tidies up.
 func (r *Running) awaitGroup() {
-	tick := time.NewTicker(groupPoll)
-	defer tick.Stop()
 	for {
 		r.mu.Lock()
 		gone := r.result.Killed || errors.Is(unix.Kill(-r.cmd.Process.Pid, 0), unix.ESRCH)
@@ -231,7 +229,7 @@ func (r *Running) awaitGroup() {
 		if gone {
 			return
 		}
-		<-tick.C
+		<-time.After(groupPoll)
 	}
 }
 

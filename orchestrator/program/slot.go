@@ -133,18 +133,16 @@ func Holder(folder, name string) int {
 	return 0
 }
 
+// lock locks a file without waiting. orchestrator.ErrNoSlot says that somebody else has it.
 func lock(file *os.File) error {
-	for {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EWOULDBLOCK):
-			return orchestrator.ErrNoSlot
-		case !errors.Is(err, unix.EINTR):
-			return fmt.Errorf("locking %s: %w", file.Name(), err)
-		}
+	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return orchestrator.ErrNoSlot
 	}
+	if err != nil {
+		return fmt.Errorf("locking %s: %w", file.Name(), err)
+	}
+	return nil
 }
 
 // standsAt reports whether path is still the name of an open file.
@@ -182,12 +180,11 @@ func (s *Slot) hold(cmd *exec.Cmd) (*gate, error) {
 	if s.released {
 		return nil, errors.New("the slot of the command was given up before it started")
 	}
-	g, err := newGate(s.file)
+	g, err := newGate(s.file, cmd)
 	if err != nil {
 		return nil, err
 	}
 	s.users++
-	g.wait(cmd)
 	return g, nil
 }
 

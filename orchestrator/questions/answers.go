@@ -126,15 +126,12 @@ func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duratio
 		if expires := orchestrator.ParseStamp(q.ExpiresAt).Sub(l.Now()); expires < left {
 			left = max(expires, time.Millisecond)
 		}
-		timer := time.NewTimer(min(left, orchestrator.SlowPoll))
 		select {
 		case <-rings:
-		case <-timer.C:
+		case <-time.After(min(left, orchestrator.SlowPoll)):
 		case <-ctx.Done():
-			timer.Stop()
 			return q, context.Cause(ctx)
 		}
-		timer.Stop()
 	}
 }
 

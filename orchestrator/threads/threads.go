@@ -88,29 +88,23 @@ func Create(ctx context.Context, l *ledger.Ledger, d Draft) (th Thread, err erro
 				return agents.Unknown(t.Conn, orchestrator.NotFound, "participant: ", name, conf)
 			}
 		}
-		th, err = createThread(t, &d, names)
+		id, err := t.NewID("thread-")
+		if err != nil {
+			return err
+		}
+		t.KeepSpan()
+		if err := t.Run(`INSERT INTO threads (thread_id, session_id, name, creator, created_at) VALUES (?, ?, ?, ?, ?)`,
+			id, d.Session, d.Name, d.Creator, t.Now); err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := addParticipant(t, id, name); err != nil {
+				return err
+			}
+		}
+		th, _, err = thread(t.Conn, id)
 		return err
 	})
-	return th, err
-}
-
-// createThread stores a thread whose names were checked. The first of participants is the creator.
-func createThread(t *ledger.Tx, d *Draft, participants []string) (th Thread, err error) {
-	id, err := t.NewID("thread-")
-	if err != nil {
-		return th, err
-	}
-	t.KeepSpan()
-	if err := t.Run(`INSERT INTO threads (thread_id, session_id, name, creator, created_at) VALUES (?, ?, ?, ?, ?)`,
-		id, d.Session, d.Name, d.Creator, t.Now); err != nil {
-		return th, err
-	}
-	for _, name := range participants {
-		if err := addParticipant(t, id, name); err != nil {
-			return th, err
-		}
-	}
-	th, _, err = thread(t.Conn, id)
 	return th, err
 }
 

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +68,7 @@ func (Exec) MaxBatch() int { return maxCommandBatch }
 // UsualBatch is one: a command for each message.
 func (Exec) UsualBatch() int { return 1 }
 
-func (e Exec) grace() time.Duration {
-	if e.Grace > 0 {
-		return e.Grace
-	}
-	return killGrace
-}
+func (e Exec) grace() time.Duration { return cmp.Or(e.Grace, killGrace) }
 
 // Linger is the time until SIGKILL, and a little for the end that it brings.
 func (e Exec) Linger() time.Duration { return e.grace() + 2*time.Second }

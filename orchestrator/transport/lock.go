@@ -23,8 +23,6 @@ const lockPoll = 5 * time.Millisecond
 // time out. A flock belongs to the open file, so that two attempts of one process exclude each other too, and it goes
 // with its process, however that ends.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	ticker := time.NewTicker(lockPoll)
-	defer ticker.Stop()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -46,7 +44,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 			return nil, fmt.Errorf("locking %s: %w", side.Name(), err)
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(lockPoll):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%s is held by another program: %w", side.Name(), context.Cause(ctx))
 		}
