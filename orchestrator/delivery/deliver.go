@@ -220,15 +220,6 @@ func nextRecipient(c *store.Conn, from string) (string, bool, error) {
 	return c.Text(`SELECT recipient FROM agent_message WHERE `+ledger.Live+` AND recipient >= ? AND recipient < x'' ORDER BY recipient LIMIT 1`, from)
 }
 
-// dueRecipients lists who has something that may be taken now.
-func dueRecipients(ctx context.Context, c *store.Conn, conf *ledger.Config, now string) (names []string, err error) {
-	err = eachDue(ctx, c, conf, now, func(recipient string) bool {
-		names = append(names, recipient)
-		return true
-	})
-	return names, err
-}
-
 // TidyAll calls Tidy, in one transaction after the other, until there is nothing more to do.
 func TidyAll(ctx context.Context, l *ledger.Ledger) error {
 	for more := true; more; {

@@ -79,8 +79,12 @@ func (b *InboxBatch) run(only string) error {
 	}
 	names := []string{only}
 	if only == "" {
-		var err error
-		if names, err = dueRecipients(b.Ctx, b.Conn, conf, b.ClockText); err != nil {
+		names = nil
+		err := eachDue(b.Ctx, b.Conn, conf, b.ClockText, func(recipient string) bool {
+			names = append(names, recipient)
+			return true
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,6 @@
 package messages
 
 import (
-	"context"
-
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
@@ -22,15 +20,6 @@ const UnreadPosts = ` FROM thread_participants p CROSS JOIN agent_message m ON m
 func HasUnreadPosts(c *store.Conn, agent string) (bool, error) {
 	n, err := c.Number(`SELECT EXISTS (SELECT 1`+UnreadPosts+`)`, agent)
 	return n != 0, err
-}
-
-// AnyUnreadPosts reports the same as HasUnreadPosts, outside of a transaction.
-func AnyUnreadPosts(ctx context.Context, l *ledger.Ledger, agent string) (there bool, err error) {
-	err = l.Look(ctx, func(c *store.Conn) error {
-		there, err = HasUnreadPosts(c, agent)
-		return err
-	})
-	return there, err
 }
 
 // MarkPostsRead moves an agent's cursors in the threads behind the posts, and notes in each post where the cursor was, for

@@ -170,7 +170,7 @@ func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orches
 		there = there || ended
 	}
 	if err == nil && !there && o.Posts {
-		there, err = messages.AnyUnreadPosts(ctx, l, o.Recipient)
+		there, err = ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) { return messages.HasUnreadPosts(c, o.Recipient) })
 	}
 	if err != nil || !there {
 		return nil, false, err

@@ -68,7 +68,7 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()
 	}
 }
 
-// Run is the function Run for a Watchdog, which must not be used again.
+// Run does what the function Run does, with the settings of a Watchdog, which must not be used again.
 func (w *Watchdog) Run(ctx context.Context) error {
 	if w.Grace == 0 {
 		w.Grace = usualGrace
