@@ -152,7 +152,7 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 		times.notBefore, CanHold(conf, Name(f.Recipient)))
 }
 
-// timesAdopted are the times of a row that somebody else wrote, in our form; see the columns of agent_message.
+// adoptedTimes are the times of a row that somebody else wrote, in our form; see the columns of agent_message.
 type adoptedTimes struct {
 	delivered                               any // NULL unless it was
 	ended, next, review, expires, notBefore string
@@ -285,7 +285,7 @@ func adoptedTime(s string, clock time.Time, now string) string {
 	return now
 }
 
-// ForeignMessagesTo selects what others wrote and may mean for ?1, beside what a look-up of its live rows finds.
+// foreignTo selects the rows that others wrote, perhaps to the agent ?1, and that a look-up of its live rows does not find.
 const foreignTo = `SELECT seq, recipient, status, traced_status FROM agent_message
 	WHERE (` + ledger.Foreign + `) AND (` + ledger.Live + ` AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient), ?1) > 0`
 
@@ -308,8 +308,8 @@ const Order = `CASE WHEN traced_status IS status THEN created_at ELSE coalesce(s
 // Name is the name that somebody meant who wrote it by hand.
 func Name(s string) string { return orchestrator.FoldName(strings.TrimSpace(s)) }
 
-// AsAdopted brings what a listing shows of a row that will be live, whose columns are MessageColumns, into the form that
-// adoption will give it. traced is its traced_status.
+// AsAdopted gives a message, as a listing shows it, the form that its row will have once it is adopted and live. row has its
+// MessageColumns, traced its traced_status.
 func AsAdopted(m *orchestrator.Message, row store.Row, traced string, conf *ledger.Config, clock time.Time) {
 	f := ForeignRow{Status: row.Text(6), Traced: traced, ttl: row[35]}
 	m.Status, _ = f.Meaning()

@@ -47,7 +47,7 @@ type Counts struct {
 // rescan is how often everything is looked at, for what was not heard: another file system, a full queue of the kernel.
 const rescan = 10 * time.Second
 
-// watch is one run over one root.
+// watch is what one call of Once or Run knows of its root.
 type watch struct {
 	engine *delivery.Engine
 	o      Options
@@ -328,7 +328,7 @@ func (w *watch) count(more Counts) {
 	w.counts.Acknowledged += more.Acknowledged
 }
 
-// result is what was done, and what was found in the way.
+// result counts what was done, and the problems that stand.
 func (w *watch) result() Counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,7 +28,7 @@ type sight struct {
 	settled bool   // there is nothing to do until it changes
 }
 
-// pass is one look at the root and at some of its folders.
+// pass is one look at the root and at some, or all, of its folders.
 type pass struct {
 	*watch
 	root   *os.Root
@@ -343,7 +343,7 @@ func (p *pass) tell(ctx context.Context, folder, name string) error {
 	return err
 }
 
-// path is how a file is called in reports; a name that is not fit to be shown is quoted.
+// path returns the path of a file as reports show it; one with characters that are not fit to be shown is quoted.
 func (w *watch) path(folder, name string) string {
 	path := filepath.Join(w.root, folder, name)
 	if quoted := strconv.Quote(path); quoted != `"`+path+`"` {
@@ -360,7 +360,7 @@ func (w *watch) isBelow(path string) bool {
 	return path == w.root || strings.HasPrefix(path, w.root+string(filepath.Separator))
 }
 
-// reason is why a file cannot be had, without saying once more which.
+// reason returns what an error says, without the path of the file that it concerns.
 func reason(err error) string {
 	var at *fs.PathError
 	if errors.As(err, &at) {

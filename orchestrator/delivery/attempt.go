@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// newAttempt is an attempt at a claim, without its callbacks.
+// newAttempt returns the Attempt for a claim, without Mark and Report.
 func newAttempt(l *ledger.Ledger, c *claim, address string) orchestrator.Attempt {
 	return orchestrator.Attempt{
 		Recipient: c.agent.Name, Since: c.agent.CreatedAt, Address: address, Messages: c.messages, Database: l.Path(), At: l.Now(),

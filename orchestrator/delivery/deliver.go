@@ -68,41 +68,41 @@ type run struct {
 }
 
 // add counts what became of messages to one recipient.
-func (y *run) add(recipient string, s *settlement) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
+func (r *run) add(recipient string, s *settlement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if s.delivered+len(s.failed) > 0 {
-		c := y.counts[recipient]
-		y.counts[recipient] = Count{recipient, c.Delivered + s.delivered, c.Failed + len(s.failed)}
+		c := r.counts[recipient]
+		r.counts[recipient] = Count{recipient, c.Delivered + s.delivered, c.Failed + len(s.failed)}
 	}
-	y.did.PutOff += s.putOff
-	y.did.Errors = append(y.did.Errors, s.failed[:min(len(s.failed), maxErrors-len(y.did.Errors))]...)
+	r.did.PutOff += s.putOff
+	r.did.Errors = append(r.did.Errors, s.failed[:min(len(s.failed), maxErrors-len(r.did.Errors))]...)
 	if s.disabled != "" {
-		y.did.Disabled = append(y.did.Disabled, s.disabled)
+		r.did.Disabled = append(r.did.Disabled, s.disabled)
 	}
 }
 
 // fail notes a failure of the database.
-func (y *run) fail(err error) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if y.fault == nil {
-		y.fault = err
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fault == nil {
+		r.fault = err
 	}
 }
 
 // result returns what was done until now, and the error of the run: err, or else the first failure of a worker.
-func (y *run) result(err error) (Delivery, error) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	d := y.did
+func (r *run) result(err error) (Delivery, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.did
 	d.Summary, d.Errors, d.Disabled = []Count{}, slices.Clone(d.Errors), slices.Sorted(slices.Values(d.Disabled))
-	for _, name := range slices.Sorted(maps.Keys(y.counts)) {
-		c := y.counts[name]
+	for _, name := range slices.Sorted(maps.Keys(r.counts)) {
+		c := r.counts[name]
 		d.Summary, d.Delivered, d.Failed = append(d.Summary, c), d.Delivered+c.Delivered, d.Failed+c.Failed
 	}
 	if err == nil {
-		err = y.fault
+		err = r.fault
 	}
 	return d, err
 }
@@ -121,10 +121,10 @@ func (e *Engine) DeliverAll(ctx context.Context, o Options) (Delivery, error) {
 	if err := e.endDeadLeases(ctx); err != nil {
 		return Delivery{}, err
 	}
-	y := &run{counts: map[string]Count{}}
+	r := &run{counts: map[string]Count{}}
 	work, untrusted, err := AnythingDue(ctx, e.Ledger)
-	if y.did.Untrusted = untrusted; err != nil || !work {
-		return y.result(err)
+	if r.did.Untrusted = untrusted; err != nil || !work {
+		return r.result(err)
 	}
 	if err := TidyAll(ctx, e.Ledger); err != nil {
 		return Delivery{}, err
@@ -132,15 +132,15 @@ func (e *Engine) DeliverAll(ctx context.Context, o Options) (Delivery, error) {
 	if o.Recipient == "" {
 		doErrands(ctx, e.Ledger)
 	}
-	start := func(recipient string) { e.startWorker(ctx, recipient, o, y) }
-	if err := deliverInboxes(ctx, e.Ledger, o, y, start); err != nil || o.Background {
-		return y.result(err)
+	start := func(recipient string) { e.startWorker(ctx, recipient, o, r) }
+	if err := deliverInboxes(ctx, e.Ledger, o, r, start); err != nil || o.Background {
+		return r.result(err)
 	}
-	y.workers.Wait()
-	if y.started.Load() && o.Recipient == "" { // what failed on the way may have sent reports to inboxes
-		err = deliverInboxes(ctx, e.Ledger, o, y, func(string) {})
+	r.workers.Wait()
+	if r.started.Load() && o.Recipient == "" { // what failed on the way may have sent reports to inboxes
+		err = deliverInboxes(ctx, e.Ledger, o, r, func(string) {})
 	}
-	return y.result(err)
+	return r.result(err)
 }
 
 // AnythingDue reports whether a delivery run would have anything to do. It only reads, and takes microseconds, so that it can
@@ -240,7 +240,7 @@ func TidyAll(ctx context.Context, l *ledger.Ledger) error {
 
 // startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of this
 // process are at it already. A worker that has claimed something starts the next, if more may be claimed.
-func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, y *run) {
+func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, r *run) {
 	allowed, seats := e.workersOf(ctx, recipient)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -248,11 +248,11 @@ func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, y
 		return
 	}
 	e.delivering[recipient]++
-	y.started.Store(true)
-	y.workers.Add(1)
+	r.started.Store(true)
+	r.workers.Add(1)
 	e.workers.Add(1)
 	orchestrator.GoSafe("delivery to "+recipient, e.Log, func() {
-		defer y.workers.Done()
+		defer r.workers.Done()
 		defer e.workers.Done()
 		if seats != nil {
 			seats <- struct{}{}
@@ -265,16 +265,16 @@ func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, y
 			}
 			e.mu.Unlock()
 		}()
-		if err := e.deliverTo(ctx, recipient, o, y); err != nil && !errors.Is(err, context.Canceled) {
+		if err := e.deliverTo(ctx, recipient, o, r); err != nil && !errors.Is(err, context.Canceled) {
 			e.Log.Error("delivery stopped; the next run goes on", "recipient", recipient, "error", err)
-			y.fail(err)
+			r.fail(err)
 		}
 	})
 }
 
 // callHelp starts another worker for a recipient whose transport makes several attempts at a time, if there is something
 // for it.
-func (e *Engine) callHelp(ctx context.Context, recipient string, o Options, y *run) error {
+func (e *Engine) callHelp(ctx context.Context, recipient string, o Options, r *run) error {
 	allowed, _ := e.workersOf(ctx, recipient)
 	e.mu.Lock()
 	enough := e.delivering[recipient] >= allowed
@@ -284,7 +284,7 @@ func (e *Engine) callHelp(ctx context.Context, recipient string, o Options, y *r
 	}
 	more, err := claimable(ctx, e.Ledger, recipient)
 	if err == nil && more {
-		e.startWorker(ctx, recipient, o, y)
+		e.startWorker(ctx, recipient, o, r)
 	}
 	return err
 }

@@ -18,8 +18,9 @@ import (
 // Waits reports whether an agent's messages cannot be delivered for now, because its transport is disabled or withheld.
 func Waits(a *ledger.Agent) bool { return a.Withheld() || a.Disabled != "" && a.Fallback == "" }
 
-// goesSomewhere is the condition for rows whose recipient is none that waits, and staysInside is what it is in a database
-// that is not trusted. What carries a transport's mark has to be asked for outside.
+// goesSomewhere is the condition for rows that a delivery run can do something about: their recipient is no agent that Waits.
+// staysInside is the same condition in a database that is not trusted, where only inboxes are delivered to, and no transport is
+// asked what became of a message that carries its mark.
 const staysInside = `delivery_marks = '' AND recipient IN (SELECT name FROM agents WHERE deliver = 'inbox' OR deliver LIKE 'inbox:%')`
 const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '' AND name IS NOT NULL)`
 

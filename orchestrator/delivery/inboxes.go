@@ -17,7 +17,7 @@ import (
 // other recipients that have something due, as soon as it meets them. Rows of recipients that nobody knows fail their
 // attempt here. Each transaction goes on behind the recipient that the one before ended with, so that one with a long
 // backlog holds back nobody.
-func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, y *run, others func(recipient string)) error {
+func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, r *run, others func(recipient string)) error {
 	last, idle := "", 0
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -33,10 +33,10 @@ func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, y *run, ot
 			return err
 		}
 		for recipient, n := range batch.Delivered {
-			y.add(recipient, &settlement{delivered: n})
+			r.add(recipient, &settlement{delivered: n})
 		}
 		for i := range batch.failed {
-			y.add(batch.failed[i].Recipient, &settlement{failed: batch.failed[i : i+1]})
+			r.add(batch.failed[i].Recipient, &settlement{failed: batch.failed[i : i+1]})
 		}
 		for _, recipient := range batch.others {
 			others(recipient)
@@ -196,7 +196,7 @@ func (b *InboxBatch) count(delivered map[string]int) {
 	}
 }
 
-// setRow is a row of a set that is halved.
+// setRow is a row of a set which could not be delivered as a whole.
 type setRow struct {
 	seq       int64
 	recipient string

@@ -13,7 +13,7 @@ import (
 	"mailroom/tracing"
 )
 
-// untidyQuery is the statement of untidy.
+// untidyQuery returns the statement that untidy runs.
 func untidyQuery(l *ledger.Ledger) string {
 	text := `
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Foreign + `)

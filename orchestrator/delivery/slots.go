@@ -38,7 +38,7 @@ func SlotsTaken(l *ledger.Ledger, agent *ledger.Agent) bool {
 	return errors.Is(err, orchestrator.ErrNoSlot)
 }
 
-// workersOf is how many workers may deliver to a recipient at the same time, and what bounds those of its transport. More
+// workersOf returns how many workers may deliver to a recipient at the same time, and what bounds those of its transport. More
 // than one are of use only where a transport says how many attempts it makes at a time.
 func (e *Engine) workersOf(ctx context.Context, recipient string) (allowed int, seats chan struct{}) {
 	conf, err := e.Configuration(ctx)

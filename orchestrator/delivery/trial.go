@@ -17,10 +17,10 @@ import (
 	"mailroom/tracing"
 )
 
-// testPayload is what stands in it.
+// testPayload is the payload of a test message to an agent.
 var testPayload = json.RawMessage(`{"message":"A test of the way to you, sent by mailroom doctor. There is nothing to do about it.","test":true}`)
 
-// testRemark says in the trace what it is.
+// testRemark tells a test message in the trace from others.
 const testRemark = "a test message of mailroom doctor"
 
 // trialTimeout bounds the attempt with a test message; an agent's own timeout may be shorter.
@@ -210,7 +210,7 @@ func testFailed(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 	return err
 }
 
-// testPush is what a device is sent to try it.
+// testPush returns the type and the payload of a test message to a device.
 func testPush(id string) (kind string, payload json.RawMessage, err error) {
 	payload, err = json.Marshal(push.Message{Kind: push.Test, ID: id})
 	return push.Type, payload, err

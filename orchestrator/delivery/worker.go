@@ -21,7 +21,7 @@ import (
 // which `mailroom serve` exits.
 const shutdownGrace = 6 * time.Second
 
-// stallGrace is the usual lingering of a transport.
+// stallGrace is how long a transport that is no Lingerer may take to return once its context has ended.
 const stallGrace = 2 * time.Second
 
 // deliverTo delivers to one recipient until nothing is due: claim in a short transaction, deliver outside any, settle in
@@ -30,7 +30,7 @@ const stallGrace = 2 * time.Second
 // Where the transport bounds the attempts of its recipient, the worker has one of its slots all the while, and does
 // nothing when there is none: whoever holds it delivers, too. So it looks once more when it has given its slot back: what
 // was sent after its last claim may have found the slot taken.
-func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, y *run) error {
+func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, r *run) error {
 	for looked := false; ; looked = true {
 		slot, err := takeSlot(ctx, e.Ledger, recipient)
 		if errors.Is(err, orchestrator.ErrNoSlot) {
@@ -40,7 +40,7 @@ func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, y *
 			return fmt.Errorf("no slot for the commands of %s can be had: %w", recipient, err)
 		}
 		o.slot = slot
-		claims, err := e.deliverClaims(ctx, recipient, o, y)
+		claims, err := e.deliverClaims(ctx, recipient, o, r)
 		if slot == nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func claimable(ctx context.Context, l *ledger.Ledger, recipient string) (bool, e
 }
 
 // deliverClaims delivers to one recipient until nothing is due, and returns how many claims it took.
-func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options, y *run) (claims int, err error) {
+func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options, r *run) (claims int, err error) {
 	var held *claim
 	var outcomes []outcome
 	for ; ; claims++ {
@@ -71,11 +71,11 @@ func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options,
 		if err != nil {
 			return claims, err
 		}
-		y.add(recipient, &report)
+		r.add(recipient, &report)
 		if next == nil {
 			return claims, nil
 		}
-		if err := e.callHelp(ctx, recipient, o, y); err != nil {
+		if err := e.callHelp(ctx, recipient, o, r); err != nil {
 			e.Log.Warn("no look for more could be taken", "recipient", recipient, "error", err)
 		}
 		held, outcomes = next, attempt(ctx, e.Ledger, next)

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// oneSearchStep is how many rows of each index, or of the table, one transaction of a search walks over, and searchSteps how many
-// such transactions one search has.
+// searchStep is how many rows of each index, or of the table, one transaction of a search walks over; searchSteps is how many such
+// transactions one search has.
 const searchStep, searchSteps = 2000, 25
 
 // Search says which messages SearchOwn looks for, among those that an agent sent or got and the posts in its threads.
@@ -121,7 +121,7 @@ func (s *Search) sources() []searchSource {
 	return []searchSource{{`agent_message m NOT INDEXED`, `true`}, {archive("sender"), `sender = ?1`}, {archive("recipient"), `recipient = ?1`}}
 }
 
-// oneSearchStep looks at what is older than a seq: oneSearchStep rows of each source, or fewer if their payloads are large.
+// oneSearchStep looks at what is older than a seq: searchStep rows of each source, or fewer if their payloads are large.
 func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) (step searched, err error) {
 	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.Former(s.Agent), conf.Since(s.Agent)}
 	sources := s.sources()

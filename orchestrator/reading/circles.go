@@ -150,13 +150,13 @@ func endDeadWaits(t *ledger.Tx) (removed int64, err error) {
 	return removed, err
 }
 
-// hop is one agent of a circle.
+// hop is one agent on the way along a circle of waits.
 type hop struct {
 	agent string
 	since string // when it began to wait
 }
 
-// edges are what ends the waits of one agent.
+// edges say whom one agent waits for, and what else would end its waits.
 type edges struct {
 	names    []string // agents that it waits for
 	since    string   // when the first of them began
@@ -250,7 +250,7 @@ func hasMail(t *ledger.Tx, name, sender string) (bool, error) {
 	return n != 0, err
 }
 
-// closesCircle is the error of a wait that is refused.
+// closesCircle returns the error for a wait that would close a circle.
 func closesCircle(chain []hop) error {
 	var names, others []string
 	for i, h := range chain {

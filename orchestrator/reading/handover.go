@@ -51,7 +51,7 @@ func handOver(t *ledger.Tx, recipient string, limit int) ([]orchestrator.Message
 	return ms, nil
 }
 
-// interruptsFirst is the first column of ReadingOrder; the others the messages have already.
+// interruptsFirst sorts messages whose action is an interrupt before others, as ReadingOrder does.
 func interruptsFirst(m *orchestrator.Message) int {
 	if m.Action == "interrupt" {
 		return 0
