@@ -60,7 +60,9 @@ type InboxBatch struct {
 	Delivered map[string]int
 	failed    []FailedAttempt
 	others    []string
-	taken     map[string]int // rows in temp.batch by recipient
+
+	set   orchestrator.SetTransport // of the rows in temp.batch
+	taken map[string]int            // these by recipient
 }
 
 // minShare is how many rows of one recipient are taken at least while others wait too. A transaction is shared out among
@@ -102,8 +104,8 @@ func (b *InboxBatch) run(only string) error {
 		var err error
 		if agent := conf.Agents[recipient]; agent == nil {
 			err = b.failUnknown(recipient)
-		} else if b.Ledger.SetTransport(agent) != nil {
-			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))))
+		} else if set := b.Ledger.SetTransport(agent); set != nil {
+			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))), set)
 		} else {
 			b.others = append(b.others, recipient)
 		}
@@ -121,7 +123,14 @@ func (b *InboxBatch) Empty() error {
 }
 
 // TakeShare puts what is due to one recipient into the set, at most limit rows: the highest priority first, then the oldest.
-func (b *InboxBatch) TakeShare(recipient string, limit int) error {
+// If what is in the set goes through another transport, it is delivered before.
+func (b *InboxBatch) TakeShare(recipient string, limit int, set orchestrator.SetTransport) error {
+	if b.set != nil && b.set != set {
+		if err := b.Deliver(); err != nil {
+			return err
+		}
+	}
+	b.set = set
 	n, err := b.Exec(`
 		INSERT INTO temp.batch (seq)
 		SELECT seq FROM agent_message m
@@ -147,7 +156,8 @@ func (b *InboxBatch) TakeShare(recipient string, limit int) error {
 }
 
 // TakeThese puts those of some rows of one recipient into the set that may still be taken.
-func (b *InboxBatch) TakeThese(recipient string, seqs []int64) error {
+func (b *InboxBatch) TakeThese(recipient string, seqs []int64, set orchestrator.SetTransport) error {
+	b.set = set
 	if err := b.SetBatch(seqs...); err != nil {
 		return err
 	}
@@ -205,7 +215,7 @@ type setRow struct {
 // deliverSet delivers the rows of temp.batch and settles them, or does nothing. fault is a failure that lies in the rows.
 func (b *InboxBatch) deliverSet() (fault, err error) {
 	return b.ChangeRows(func() error {
-		if err := b.Ledger.Inbox().DeliverSet(b.Run, b.Now); err != nil {
+		if err := b.set.DeliverSet(b.Run, b.Now); err != nil {
 			return err
 		}
 		_, err := b.ChangeStatus(ledger.InBatch, ledger.Change{To: orchestrator.Delivered, Attempted: true, Event: tracing.Delivered})
@@ -308,9 +318,9 @@ func (b *InboxBatch) failUnknown(recipient string) error {
 	return nil
 }
 
-// HandOne delivers one message into its recipient's inbox, as read, and brings m up to date.
-func HandOne(t *ledger.Tx, m *orchestrator.Message) error {
-	if err := t.Ledger.Inbox().DeliverRead(t.Run, m.Seq, t.Now); err != nil {
+// HandOne delivers one message through a table, as read, and brings m up to date.
+func HandOne(t *ledger.Tx, m *orchestrator.Message, set orchestrator.SetTransport) error {
+	if err := set.DeliverRead(t.Run, m.Seq, t.Now); err != nil {
 		return err
 	}
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Delivered, Attempted: true, Read: true, Event: tracing.Delivered}); err != nil {

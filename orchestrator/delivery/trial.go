@@ -156,8 +156,8 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		return nil, err
 	}
 	trial.MessageID = m.ID
-	if t.Ledger.SetTransport(agent) != nil {
-		fault, err := t.ChangeRows(func() error { return HandOne(t, m) })
+	if set := t.Ledger.SetTransport(agent); set != nil {
+		fault, err := t.ChangeRows(func() error { return HandOne(t, m, set) })
 		if trial.Delivered = fault == nil; fault != nil {
 			trial.Says = fault.Error()
 			_, err = attemptFailed(t, m, &outcome{reason: trial.Says})

@@ -17,7 +17,8 @@ const maxHandOver = 8
 // more is due than may be read at once, by count and by size. A row that cannot be delivered is left to deliverForReading,
 // too.
 func handOver(t *ledger.Tx, recipient string, limit int) ([]orchestrator.Message, error) {
-	if t.Ledger.Inbox() == nil || t.Config().Agents[recipient] == nil {
+	inbox := t.Ledger.Inbox()
+	if inbox == nil || t.Config().Agents[recipient] == nil {
 		return nil, nil
 	}
 	limit = min(limit, maxHandOver)
@@ -38,7 +39,7 @@ func handOver(t *ledger.Tx, recipient string, limit int) ([]orchestrator.Message
 	}
 	fault, err := t.ChangeRows(func() error {
 		for i := range ms {
-			if err := delivery.HandOne(t, &ms[i]); err != nil {
+			if err := delivery.HandOne(t, &ms[i], inbox); err != nil {
 				return err
 			}
 		}

@@ -290,7 +290,8 @@ func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there
 // deliverForReading puts what is due to a recipient into its inbox, whatever its transport is: it has come to read. It
 // takes the usual share, and behind says that more may be due; or, unless first is nil, the rows that first names.
 func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bool, err error) {
-	if t.Ledger.Inbox() == nil {
+	inbox := t.Ledger.Inbox()
+	if inbox == nil {
 		return false, nil
 	}
 	conf := t.Config()
@@ -302,9 +303,9 @@ func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bo
 		return false, err
 	}
 	if first != nil {
-		err = batch.TakeThese(recipient, first)
+		err = batch.TakeThese(recipient, first, inbox)
 	} else {
-		err = batch.TakeShare(recipient, batch.Left)
+		err = batch.TakeShare(recipient, batch.Left, inbox)
 	}
 	if err != nil {
 		return false, err
