@@ -291,10 +291,15 @@ func (p *Param) text(value json.RawMessage) (s string, err error) {
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
 		return "", p.wrongType(value, "a text")
 	}
-	if n := strings.Count(s, "\uFFFD"); n > 0 && n > bytes.Count(value, []byte("\uFFFD"))+bytes.Count(bytes.ToLower(value), []byte(`\ufffd`)) {
+	if n := strings.Count(s, "\uFFFD"); n > 0 && n > bytes.Count(value, []byte("\uFFFD"))+escapedReplacements(value) {
 		return "", p.invalid("it holds half of a surrogate pair, which is no character")
 	}
 	return s, nil
+}
+
+// escapedReplacements counts how often U+FFFD is written as an escape in a JSON string. What follows an escaped backslash is none.
+func escapedReplacements(value []byte) int {
+	return bytes.Count(bytes.ToLower(bytes.ReplaceAll(value, []byte(`\\`), nil)), []byte(`\ufffd`))
 }
 
 // notAnObject refuses another value. Programs that write calls like to put an object into a text.

@@ -69,6 +69,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a NUL byte", "{\"text\":\"a\x00\"}", "NUL"},
 		{"an escaped NUL", `{"text":"a\u0000b"}`, "text: it holds a NUL"},
 		{"half a surrogate pair", `{"text":"a\ud800"}`, "text: it holds half"},
+		{"half a surrogate pair behind what looks like an escape", `{"text":"\\ufffd \ud800"}`, "text: it holds half"},
 		{"the other half first", `{"text":"\ude00\ud83d"}`, "text: it holds half"},
 		{"a number for a text", `{"text":1}`, "text: 1 is not a text"},
 		{"a text for a number", `{"count":"1"}`, `count: "1" is not a whole number`},

@@ -38,7 +38,7 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 		adopted := 0
 		for i := range rows {
 			f := &rows[i]
-			failed, err := t.Alone("adopting it", f.id, func() error { return adoptRow(t, f) })
+			failed, err := t.RowApart("adopting it", f.id, func() error { return adoptRow(t, f) })
 			if err != nil {
 				return false, last, err
 			}
@@ -134,13 +134,10 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	if f.maxRetries == nil || maxRetries < 0 {
 		maxRetries = int64(conf.Settings.MaxRetries)
 	}
-	if f.Traced == "" {
-		t.Heartbeat(Name(f.sender))
-	}
 	if status == orchestrator.Pending || status == orchestrator.Retry {
 		t.WakeAll()
 	}
-	return t.Run(`
+	err := t.Run(`
 		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,
 		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
@@ -150,6 +147,10 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 		adoptedText(f.messageType), Payload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
 		ledger.CountOf(f.retryCount), min(maxRetries, ledger.MaxCount), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, ledger.MaxCount)),
 		times.notBefore, CanHold(conf, Name(f.Recipient)))
+	if err == nil && f.Traced == "" {
+		t.Heartbeat(Name(f.sender))
+	}
+	return err
 }
 
 // adoptedTimes are the times of a row that somebody else wrote, in our form; see the columns of agent_message.

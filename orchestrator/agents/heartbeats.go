@@ -121,7 +121,7 @@ func ReportSilent(t *ledger.Tx) (more bool, err error) {
 	}
 	told := 0
 	for _, name := range names {
-		failed, err := t.Alone("reporting the silence of "+name, "", func() error { return reportSilence(t, name) })
+		failed, err := t.RowApart("reporting the silence of "+name, "", func() error { return reportSilence(t, name) })
 		if err != nil {
 			return false, err
 		}

@@ -36,15 +36,6 @@ func timeouts(f *enginetest.Fixture) []string {
 		FROM agent_message WHERE message_type = 'agent_timeout' ORDER BY seq`)
 }
 
-func standing(f *enginetest.Fixture, agent string) overview.Standing {
-	f.T.Helper()
-	s, err := overview.StandingOf(f.T.Context(), f.Ledger, agent)
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	return s
-}
-
 // Whatever an agent does counts as a sign of it, and nothing else does. Its silence is counted from its last act.
 func TestWhatIsHeardOfAnAgent(t *testing.T) {
 	t.Parallel()

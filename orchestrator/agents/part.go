@@ -5,8 +5,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part returns what agents add. Heartbeats are stored here. Retention deletes presences in sessions that are over, and tokens that are no longer valid; a
-// restore brings back no token that has been revoked, or went with its agent.
+// Part returns what agents add. Heartbeats are stored here. Retention deletes presences in sessions that are over, and tokens
+// that are no longer valid; a restore brings back no token that has been revoked, or went with its agent.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:  "agents",

@@ -37,7 +37,7 @@ func Join(ctx context.Context, l *ledger.Ledger, j Joining) (p Presence, err err
 	if j, err = j.Check(); err != nil {
 		return p, err
 	}
-	err = l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		p, err = admitted(t, j)
 		return err
 	})

@@ -24,7 +24,7 @@ func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, r *run, ot
 			return err
 		}
 		var batch *InboxBatch
-		err := l.Write(ctx, store.Shared, func(t *ledger.Tx) (err error) {
+		err := l.Write(ctx, store.OfEach.In(store.Adopting), func(t *ledger.Tx) (err error) {
 			t.Quiet = true
 			batch = &InboxBatch{Tx: t, Delivered: map[string]int{}, Left: o.ClaimSize, last: last}
 			return batch.run(o.Recipient)
@@ -274,7 +274,7 @@ func (b *InboxBatch) failAlone(seq int64, agent *ledger.Agent, cause error) erro
 // failOne ends an attempt at a message that failed.
 func (b *InboxBatch) failOne(m *orchestrator.Message, reason string) error {
 	retryAt := ""
-	stuck, err := b.Alone("failing its attempt", m.ID, func() (err error) {
+	stuck, err := b.RowApart("failing its attempt", m.ID, func() (err error) {
 		retryAt, err = attemptFailed(b.Tx, m, &outcome{reason: reason})
 		return err
 	})

@@ -26,7 +26,7 @@ func Listen(ctx context.Context, l *ledger.Ledger, agent string, run func(ctx co
 		return nil, nil, err
 	}
 	out, done := make(chan struct{}, 1), make(chan struct{})
-	orchestrator.GoSafe("listening for "+agent, l.Log, func() {
+	orchestrator.GoSafe("bell", l.Log, func() {
 		defer close(done)
 		run(ctx, rings, out)
 	})

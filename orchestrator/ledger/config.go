@@ -250,6 +250,9 @@ func (t *Tx) ConfigChanged() error {
 	if err := t.StoreSetting(store.ConfigVersion, id); err != nil {
 		return err
 	}
-	t.conf, err = t.Ledger.Config.Load(t.Conn)
+	conf, err := t.Ledger.Config.Load(t.Conn)
+	if err == nil {
+		t.conf = conf
+	}
 	return err
 }

@@ -18,7 +18,7 @@ func TestConfigurationIsChangedAlone(t *testing.T) {
 		name  string
 		scope store.Scope
 		runs  int64
-	}{{"alone", store.Alone, 1}, {"shared", store.Shared, 2}, {"of", store.Of("worker"), 2}, {"in", store.In(store.Tidying), 2}} {
+	}{{"alone", store.Alone, 1}, {"shared", store.Shared, 2}, {"of", store.Of("worker"), 2}, {"in", store.OfEach.In(store.Tidying), 2}} {
 		runs := int64(0)
 		if err := e.Write(t.Context(), c.scope, func(tx *ledger.Tx) error {
 			runs++

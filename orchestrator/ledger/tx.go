@@ -126,16 +126,16 @@ type request struct {
 // what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
 // outcome is awaited. An error of fn is returned as it is.
 //
-// The scope says what nobody else changes while fn runs. If fn changes the configuration, which needs store.Alone, it is run again
-// with that.
+// The scope says what nobody else changes while fn runs. If fn changes the configuration, which needs store.Alone, all that it did is
+// undone, whatever it returned, and it is run again with that: so does the first act of an agent that nobody knew.
 func (l *Ledger) Write(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
 	return l.submit(ctx, scope, fn, false)
 }
 
 // WriteSends is Write for a request that only sends messages. The first events of all sends of a transaction are then written with
 // one statement.
-func (l *Ledger) WriteSends(ctx context.Context, fn func(*Tx) error) error {
-	return l.submit(ctx, store.Shared, fn, true)
+func (l *Ledger) WriteSends(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
+	return l.submit(ctx, scope, fn, true)
 }
 
 // errNotAlone ends a request that changes the configuration and is not alone.
@@ -331,9 +331,10 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 
 // Apart runs fn so that a failure of fn undoes only what fn has done. With err, the whole request must end.
 func (t *Tx) Apart(fn func() error) (failure, err error) {
-	untraced, conf := t.created, t.conf
+	untraced, conf, heartbeats, after := t.created, t.conf, t.heartbeats, t.after
 	if failure, err = t.Transaction.Apart(fn); failure != nil {
 		t.conf, t.created = conf, untraced // fn may have changed the one and written the events of the other
+		t.heartbeats, t.after = heartbeats, after
 	}
 	return failure, err
 }
@@ -341,9 +342,9 @@ func (t *Tx) Apart(fn func() error) (failure, err error) {
 // Ended returns an error if nobody waits for the request any more, so that it need not go on.
 func (t *Tx) Ended() error { return context.Cause(t.Ctx) }
 
-// Alone runs fn, which changes the row of one message. If it fails because of that row (a trigger aborts, a value is too big),
+// RowApart runs fn, which changes the row of one message. If it fails because of that row (a trigger aborts, a value is too big),
 // what fn did is undone and logged, and failed is true: other rows must not wait for it.
-func (t *Tx) Alone(what, id string, fn func() error) (failed bool, err error) {
+func (t *Tx) RowApart(what, id string, fn func() error) (failed bool, err error) {
 	cause, err := t.ChangeRows(fn)
 	if err != nil || cause == nil {
 		return false, err

@@ -31,9 +31,11 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 		return done, err
 	}
 	return done, l.Write(ctx, store.Alone, func(t *Tx) error {
-		err := t.ConfigChanged()
+		if err := t.ConfigChanged(); err != nil {
+			return err
+		}
 		done.Untrusted = t.Config().Untrusted
-		return err
+		return nil
 	})
 }
 

@@ -24,8 +24,8 @@ type Event struct {
 	ThreadID  string `json:"thread_id,omitempty"`
 }
 
-// Cursor is a place in the stream of events: behind one event and before the next. The zero value stands before the first. Its text
-// means something to the database that made it, and to nobody else: no sum can be done with it.
+// Cursor is a place in the stream of events: behind one event and before the next. The zero value stands before the first. Only the
+// database that gave out its text knows what that means: clients hand it back as it is.
 type Cursor struct {
 	id int64 // of the event before it
 }
@@ -35,7 +35,8 @@ func (c Cursor) String() string { return strconv.FormatInt(c.id, 10) }
 // Cursor returns the place behind an event.
 func (e *Event) Cursor() Cursor { return Cursor{e.ID} }
 
-// CursorOf returns the place that a text names. Error: invalid_params for a text that is none, and for one of another database.
+// CursorOf returns the place that a text names. Error: invalid_params for a text that is none, or names an event that is yet to
+// come, as that of another database may.
 func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {

@@ -115,7 +115,7 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 	for i := range list {
 		s := &list[i]
 		why := fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until)
-		failed, err := t.Alone("giving it back to its recipient", s.id, func() error { return endReadingLease(t, s, why) })
+		failed, err := t.RowApart("giving it back to its recipient", s.id, func() error { return endReadingLease(t, s, why) })
 		if err != nil {
 			return false, err
 		}

@@ -11,6 +11,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
 
@@ -23,6 +24,17 @@ import (
 func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (orchestrator.Sent, error) {
 	sent, errs := SendBatch(ctx, l, []orchestrator.Draft{d}, false)
 	return sent[0], errs[0]
+}
+
+// scopeOf returns the scope of sends. A send by itself only adds rows; one that answers a message acknowledges that, and may
+// decide a request or join a thread.
+func scopeOf(drafts []orchestrator.Draft) store.Scope {
+	for i := range drafts {
+		if drafts[i].ReplyTo != "" || drafts[i].ThreadID != "" {
+			return store.Alone
+		}
+	}
+	return store.Shared
 }
 
 // SendBatch sends several messages in one transaction, in order. Both results have one element per draft. Without atomic, each
@@ -39,7 +51,7 @@ func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draf
 		return sent, withheld(errs)
 	}
 	invalid := append([]error(nil), errs...)
-	err := l.WriteSends(ctx, func(t *ledger.Tx) error {
+	err := l.WriteSends(ctx, scopeOf(drafts), func(t *ledger.Tx) error {
 		copy(errs, invalid)
 		for i := range checked {
 			if errs[i] != nil {

@@ -148,7 +148,8 @@ func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
 		if q.ReadAt != "" {
 			return nil
 		}
-		if err := t.Run(`UPDATE signal_questions SET read_at = ? WHERE question_id = ?`, t.Now, q.ID); err != nil {
+		n, err := t.Exec(`UPDATE signal_questions SET read_at = ? WHERE question_id = ? AND read_at = ''`, t.Now, q.ID)
+		if err != nil || n == 0 {
 			return err
 		}
 		return noteSignal(t, q.ID, tracing.Read, string(q.Status), string(q.Status), "")

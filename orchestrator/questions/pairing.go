@@ -79,6 +79,16 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 	if err != nil {
 		return d, "", err
 	}
+	// Who guesses at random takes no write lock.
+	known, err := ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
+		return c.Number(`SELECT count(*) FROM signal_pairings WHERE selector = ?`, plain[:pairingSelector])
+	})
+	if err == nil && known == 0 {
+		err = refused
+	}
+	if err != nil {
+		return d, "", err
+	}
 	right := false
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
 		if right, err = usePairing(t, plain); err != nil || !right {

@@ -108,8 +108,8 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 const notWritten = "the answer could not be written; unread again"
 
 // Unread makes messages unread again that Wait, or that of package letters, has returned and the caller cannot use: its own
-// reader is gone, for instance. The next reader gets them. A message that was acknowledged meanwhile, or read again, has reached somebody and
-// stays read.
+// reader is gone, for instance. The next reader gets them. A message that was acknowledged meanwhile, or read again, has reached
+// somebody and stays read.
 func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) error {
 	if len(ms) == 0 {
 		return nil

@@ -43,7 +43,7 @@ func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string
 		}
 		last = rows[len(rows)-1]
 		var deleted int64
-		err = l.Write(ctx, store.In(store.Clearing), func(t *ledger.Tx) (err error) {
+		err = l.Write(ctx, store.Shared.In(store.Clearing), func(t *ledger.Tx) (err error) {
 			if err := t.SetBatch(rows...); err != nil {
 				return err
 			}

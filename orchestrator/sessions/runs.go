@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -83,7 +84,7 @@ type Begun struct {
 // The caller must hold the lock under which the agent's sessions run, so that none runs now. If the tables say that one does,
 // it was lost with the process that watched it; Begin ends it, and keeps lost as its last output.
 func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun, err error) {
-	err = s.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error {
+	err = s.ledger.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		begun = nil
 		conf := t.Config()
 		a := conf.Agents[agent]
@@ -126,10 +127,10 @@ func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked 
 		}
 	}
 	if err := t.Run(`
-		INSERT INTO agent_runs (agent, state, started_at, instance, failures, through, starts) VALUES (?, 'running', ?, ?, ?, ?, ?)
+		INSERT INTO agent_runs (agent, state, started_at, instance, host, failures, through, starts) VALUES (?, 'running', ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (agent) DO UPDATE SET state = 'running', started_at = excluded.started_at, ended_at = '', instance = excluded.instance,
-		    pid = 0, outcome = '', failures = excluded.failures, next_at = '', through = excluded.through, starts = excluded.starts`,
-		a.Name, t.Now, t.Actor, failures, m.through, b.starts); err != nil {
+		    host = excluded.host, pid = 0, outcome = '', failures = excluded.failures, next_at = '', through = excluded.through, starts = excluded.starts`,
+		a.Name, t.Now, t.Actor, process.Of(os.Getpid()).Host(), failures, m.through, b.starts); err != nil {
 		return nil, err
 	}
 	if _, err := agents.TakePresence(t, orchestrator.DefaultSession, a.Name, orchestrator.Working); err != nil {
@@ -188,13 +189,12 @@ func sessionEnded(t *ledger.Tx, agent, outcome string) error {
 	return nil
 }
 
-// Started notes the process id of a run, which is on this machine. If it was not called, and the process that watches the run is lost, the run counts as
+// Started notes the process id of a run. If it was not called, and the process that watches the run is lost, the run counts as
 // one that never started.
 func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
 	b.span.Set("pid", pid)
 	return s.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		if err := t.Run(`UPDATE agent_runs SET pid = ?, host = ? WHERE agent = ? AND starts = ? AND state = 'running'`,
-			pid, process.Of(pid).Host(), b.Agent.Name, b.starts); err != nil {
+		if err := t.Run(`UPDATE agent_runs SET pid = ? WHERE agent = ? AND starts = ? AND state = 'running'`, pid, b.Agent.Name, b.starts); err != nil {
 			return err
 		}
 		return b.span.Save(t, t.Clock, t.Actor, "")
@@ -214,7 +214,7 @@ type RunEnd struct {
 // last wait there, it is given up until there is a new message, and the manager is told. The agent is idle from then on, unless
 // it has said itself what it is.
 func (s *Sessions) End(ctx context.Context, b *Begun, e RunEnd) error {
-	return s.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error { return endRun(t, b, e) })
+	return s.ledger.Write(ctx, store.Alone, func(t *ledger.Tx) error { return endRun(t, b, e) })
 }
 
 func endRun(t *ledger.Tx, b *Begun, e RunEnd) error {

@@ -26,7 +26,7 @@ func Problems(ctx context.Context, l *ledger.Ledger) ([]Problem, error) {
 // NoteProblem records a problem, and reports whether it is new. Several processes may find the same one; the one for
 // which it is new tells of it.
 func NoteProblem(ctx context.Context, l *ledger.Ledger, p Problem) (news bool, err error) {
-	err = l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		before, found, err := t.Text(`SELECT fingerprint FROM bridge_problems WHERE path = ?`, p.Path)
 		if err != nil {
 			return err

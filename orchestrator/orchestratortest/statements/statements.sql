@@ -60,7 +60,7 @@ INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at, read_at) 
 INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries, traced_status, review_at, expires_at, priority, trace_id, span_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13);
 INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries, traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, origin, not_before, next_attempt_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30);
 INSERT INTO agent_message_archive (message_id, sender, recipient, message_type, payload, status, created_at, delivered_at, retry_count, max_retries, error_message, seq, traced_status, next_attempt_at, review_at, expires_at, ended_at, ttl_seconds, priority, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes, delivery_marks, trace_id, span_id, origin, not_before, archived_at) SELECT message_id, sender, recipient, message_type, payload, status, created_at, delivered_at, retry_count, max_retries, error_message, seq, traced_status, next_attempt_at, review_at, expires_at, ended_at, ttl_seconds, priority, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes, delivery_marks, trace_id, span_id, origin, not_before, ?1 FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND status = 'delivered';
-INSERT INTO agent_runs (agent, state, started_at, instance, failures, through, starts) VALUES (?, 'running', ?, ?, ?, ?, ?) ON CONFLICT (agent) DO UPDATE SET state = 'running', started_at = excluded.started_at, ended_at = '', instance = excluded.instance, pid = 0, outcome = '', failures = excluded.failures, next_at = '', through = excluded.through, starts = excluded.starts;
+INSERT INTO agent_runs (agent, state, started_at, instance, host, failures, through, starts) VALUES (?, 'running', ?, ?, ?, ?, ?, ?) ON CONFLICT (agent) DO UPDATE SET state = 'running', started_at = excluded.started_at, ended_at = '', instance = excluded.instance, host = excluded.host, pid = 0, outcome = '', failures = excluded.failures, next_at = '', through = excluded.through, starts = excluded.starts;
 INSERT INTO agent_secrets (agent, secret, created_at) VALUES (?, ?, ?) ON CONFLICT (agent) DO UPDATE SET secret = excluded.secret, created_at = excluded.created_at;
 INSERT INTO agents (name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds, plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET role = excluded.role, deliver = excluded.deliver, fallback = excluded.fallback, timeout_seconds = excluded.timeout_seconds, start_command = excluded.start_command, silent_after_seconds = excluded.silent_after_seconds, plan_mode_required = excluded.plan_mode_required, updated_at = excluded.updated_at, batch = excluded.batch, concurrency = excluded.concurrency, allow_private = excluded.allow_private, folder = excluded.folder, disabled = excluded.disabled;
 INSERT INTO bridge_problems (path, fingerprint, problem, found_at) VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET fingerprint = excluded.fingerprint, problem = excluded.problem, found_at = excluded.found_at;
@@ -220,6 +220,7 @@ SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'released' A
 SELECT count(*) FROM reading_lease l CROSS JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> '' LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient WHERE coalesce(m.read_at, '') = '' AND l.until > ? AND l.recipient = ?;
 SELECT count(*) FROM settings;
 SELECT count(*) FROM signal_alerts WHERE created_at > ? AND sender = ?;
+SELECT count(*) FROM signal_pairings WHERE selector = ?;
 SELECT count(*) FROM signal_questions WHERE asker = ? AND status = 'pending';
 SELECT count(*) FROM sqlite_schema;
 SELECT count(*) FROM sqlite_schema WHERE lower(name) = 'agent_message';
@@ -441,7 +442,7 @@ UPDATE agent_message SET status = ?3, traced_status = ?3, lease_token = '', leas
 UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6, created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12, retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17, not_before = ?18, held = CASE WHEN held <> 0 AND ?19 THEN 1 ELSE 0 END, lease_token = '', lease_until = '', lease_owner = '' WHERE seq = ?1;
 UPDATE agent_message_archive SET acknowledged_at = ? WHERE message_id = ? AND recipient = ?;
 UPDATE agent_message_archive SET read_at = ?1, review_at = CASE WHEN ?1 <> '' OR ttl_seconds IS NULL THEN '' ELSE expires_at END WHERE message_id = ?2 AND recipient = ?3;
-UPDATE agent_runs SET pid = ?, host = ? WHERE agent = ? AND starts = ? AND state = 'running';
+UPDATE agent_runs SET pid = ? WHERE agent = ? AND starts = ? AND state = 'running';
 UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ? AND state IN ('failed','given_up');
 UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ? WHERE agent = ?;
 UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?;
@@ -465,7 +466,7 @@ UPDATE signal_devices SET state = 'revoked', revoked_at = ?1, push_host = '', pu
 UPDATE signal_devices SET state = 'revoked', revoked_at = CASE WHEN revoked_at = '' THEN ? ELSE revoked_at END, push_host = '', push_problem = '' WHERE device_id = ?;
 UPDATE signal_pairings SET tries = tries + 1 WHERE selector = ?;
 UPDATE signal_questions SET expires_at = ?1 WHERE status = 'pending' AND expires_at > ?1;
-UPDATE signal_questions SET read_at = ? WHERE question_id = ?;
+UPDATE signal_questions SET read_at = ? WHERE question_id = ? AND read_at = '';
 UPDATE signal_questions SET returned_at = ? WHERE question_id = ?;
 UPDATE signal_questions SET status = 'cancelled', answer = '' WHERE question_id = ?;
 UPDATE signal_questions SET status = 'cancelled', ended_at = ?1 WHERE question_id = ?2;

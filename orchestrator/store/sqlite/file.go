@@ -22,9 +22,9 @@ type dbFile struct {
 
 	found atomic.Bool // there was a database at path, and no empty file: where it is gone, none is made
 
-	mu   sync.Mutex
-	file fileID   // that was opened last
-	wal  *walFile // that the writer opened last, see keepWAL
+	fileMu sync.Mutex
+	file   fileID   // that was opened last
+	wal    *walFile // that the writer opened last, see keepWAL
 }
 
 // Path returns the absolute path of the file.

@@ -108,7 +108,7 @@ func checkRoom(c *conn, version int) error {
 	return nil
 }
 
-// makes matches the name of what a statement of our scripts makes().
+// makes matches the name of what a statement of our scripts makes.
 var makes = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER) (\w+)`)
 })
@@ -226,7 +226,8 @@ func migrateLocked(c *conn, made func(id string)) error {
 }
 
 // noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version of the
-// configuration changes with that, since it is what every process looks at before it reads or writes: see configCache.admit of package ledger.
+// configuration changes with that, since it is what every process looks at before it reads or writes: see Config.Load of
+// package ledger.
 func noteVersion(c *conn) error {
 	now := orchestrator.Stamp(time.Now())
 	for key, value := range map[string]string{schemaOldest: fmt.Sprintf("%d: %d", schemaVersion, oldestVersion), store.ConfigVersion: rand.Text()} {

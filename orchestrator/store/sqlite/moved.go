@@ -51,10 +51,10 @@ func (d *dbFile) openFile(dsn string) (*conn, error) {
 	if c.file == (fileID{}) {
 		return c, nil
 	}
-	d.mu.Lock()
+	d.fileMu.Lock()
 	before := d.file
 	d.file = c.file
-	d.mu.Unlock()
+	d.fileMu.Unlock()
 	if before != (fileID{}) && before != c.file {
 		d.log.Warn("the database was removed or replaced while it was open; from now on the file that is there now is used", "path", d.path)
 	}
@@ -64,8 +64,8 @@ func (d *dbFile) openFile(dsn string) (*conn, error) {
 // anothersWAL refuses a database that was put in the place of another whose -wal still stands there: SQLite cannot tell
 // that it belongs to another, and would mix the two.
 func (d *dbFile) anothersWAL() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.fileMu.Lock()
+	defer d.fileMu.Unlock()
 	if d.wal == nil || !d.wal.at.fileMoved() || d.wal.at.walMoved() || !walExists(d.path) || orphanedWAL(d.path) {
 		return nil
 	}
@@ -79,10 +79,10 @@ func (d *dbFile) keepWAL(f *walFile) {
 	if f != nil {
 		f.users.Add(1)
 	}
-	d.mu.Lock()
+	d.fileMu.Lock()
 	before := d.wal
 	d.wal = f
-	d.mu.Unlock()
+	d.fileMu.Unlock()
 	if before != nil {
 		before.release()
 	}
