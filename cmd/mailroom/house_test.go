@@ -113,7 +113,7 @@ var mayImport = map[string][]string{
 // mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.
 var mayReach = map[string][]string{
 	"github.com/mattn/go-sqlite3": {"orchestrator/store/sqlite"},
-	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
+	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
 		"orchestrator/transport", "commands/surface/listener", "commands/surface/web"},
 }
 

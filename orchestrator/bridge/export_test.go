@@ -22,7 +22,7 @@ func Remove(root *os.Root, folder, name, text string, meanwhile func()) error {
 	meanwhile()
 	p := &pass{watch: &watch{}, root: root}
 	defer p.closeBin()
-	return p.remove(folder, file{name, info}, []byte(text))
+	return p.remove(in, folder, file{name, info}, []byte(text))
 }
 
 // Read reads a file that was listed before something else happened.

@@ -286,7 +286,7 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 		p.now[f.name] = sight{print: f.print(), settled: !message.Done}
 		return nil
 	}
-	switch err := p.remove(folder, f, text); {
+	switch err := p.remove(in, folder, f, text); {
 	case err == nil:
 		delete(p.now, f.name)
 		return nil

@@ -403,6 +403,34 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 	want.Equal(t, "files on their way out", len(readNames(t, filepath.Join(top, ".mailroom"))), 0)
 }
 
+// TestFolderThatIsSwappedMeanwhile: what is removed is removed from the folder that was looked at, whatever has its name by now.
+func TestFolderThatIsSwappedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, swap := range map[string]func(top string) error{
+		"another folder": func(top string) error { return os.Rename(filepath.Join(top, "other"), filepath.Join(top, "developer")) },
+		"a link":         func(top string) error { return os.Symlink("other", filepath.Join(top, "developer")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			top := t.TempDir()
+			for _, folder := range []string{"developer", "other"} {
+				must(t, os.Mkdir(filepath.Join(top, folder), 0o700))
+			}
+			must(t, os.WriteFile(filepath.Join(top, "developer", "m.json"), []byte("a message"), 0o600))
+			must(t, os.Link(filepath.Join(top, "developer", "m.json"), filepath.Join(top, "other", "m.json"))) // as like as can be
+			root, err := os.OpenRoot(top)
+			must(t, err)
+			defer root.Close()
+			must(t, bridge.Remove(root, "developer", "m.json", "a message", func() {
+				must(t, os.Rename(filepath.Join(top, "developer"), filepath.Join(top, "kept")))
+				must(t, swap(top))
+			}))
+			want.Equal(t, "files of the folder that was looked at", len(readNames(t, filepath.Join(top, "kept"))), 0)
+			want.Equal(t, "files of the other", len(readNames(t, filepath.Join(top, "developer"))), 1)
+		})
+	}
+}
+
 func readNames(t *testing.T, folder string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)

@@ -32,7 +32,7 @@ type sight struct {
 type pass struct {
 	*watch
 	root   *os.Root
-	bin    string // of the folder that is looked at; "" until something is removed from it
+	bin    *bin // of the folder that is looked at; nil until something is removed from it
 	agents map[string]*ledger.Agent
 	strict bool             // messages must go the ways of their types
 	clock  func() time.Time // of the file system
