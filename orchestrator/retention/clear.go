@@ -67,12 +67,7 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	if err != nil {
 		return cleared, err
 	}
-	var removed map[orchestrator.Status]int64
-	err = inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
-		n, removed, err = clearEnded(t, cutoff)
-		return n, err
-	}, func(n int64) { done(n, removed) })
-	if err != nil {
+	if err := clearMessages(ctx, l, cutoff, done); err != nil {
 		return cleared, err
 	}
 	archived := orchestrator.Stamp(l.Now().Add(-conf.Settings.KeepArchived))
@@ -96,12 +91,7 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	return cleared, nil
 }
 
-// closedPosts are the posts, as m, of threads that were closed before ?1. CROSS, since SQLite would walk all posts there are.
-const closedPosts = ` FROM threads h CROSS JOIN agent_message m ON m.thread_id = h.thread_id
-	WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = '` + orchestrator.ThreadPrefix + `' || h.thread_id
-	  AND m.status = 'delivered' AND m.ended_at = ''`
-
-// countEnded returns how many rows clearEnded will remove.
+// countEnded returns how many rows clearMessages will remove.
 func countEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (int64, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
 		return c.Number(`SELECT (SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?1)
@@ -132,14 +122,21 @@ func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (i
 	}
 }
 
-// clearEnded removes one batch of rows that ended before cutoff, and counts them by status. Posts have no end of their own: they
-// end with their thread.
-func clearEnded(t *ledger.Tx, cutoff string) (n int64, removed map[orchestrator.Status]int64, err error) {
-	err = t.Run(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT m.seq`+closedPosts+` LIMIT +?2)`,
-		cutoff, clearBatch)
+// clearMessages removes what ended before cutoff, and the posts of threads that were closed by then.
+func clearMessages(ctx context.Context, l *ledger.Ledger, cutoff string, done func(n int64, removed map[orchestrator.Status]int64)) error {
+	var removed map[orchestrator.Status]int64
+	err := inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
+		n, removed, err = clearEnded(t, cutoff)
+		return n, err
+	}, func(n int64) { done(n, removed) })
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
+	return clearPosts(ctx, l, cutoff, done)
+}
+
+// clearEnded removes one batch of rows that ended before cutoff, and counts them by status.
+func clearEnded(t *ledger.Tx, cutoff string) (n int64, removed map[orchestrator.Status]int64, err error) {
 	if err := t.SetBatch(); err != nil {
 		return 0, nil, err
 	}

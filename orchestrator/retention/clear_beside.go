@@ -9,6 +9,47 @@ import (
 	"mailroom/orchestrator/store"
 )
 
+// closedPosts are the posts, as m, of threads that were closed before ?1. CROSS, since SQLite would walk all posts there are.
+const closedPosts = ` FROM threads h CROSS JOIN agent_message m ON m.thread_id = h.thread_id
+	WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = '` + orchestrator.ThreadPrefix + `' || h.thread_id
+	  AND m.status = 'delivered' AND m.ended_at = ''`
+
+// clearPosts archives the posts of threads that were closed before cutoff: they have no end of their own. They are looked for
+// without the write lock.
+func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string, done func(n int64, removed map[orchestrator.Status]int64)) error {
+	for ; ; orchestrator.Pause(ctx, orchestrator.ClearPause) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		seqs, err := numbers(ctx, l, `SELECT m.seq`+closedPosts+` LIMIT +?2`, cutoff, clearBatch)
+		if err != nil || len(seqs) == 0 {
+			return err
+		}
+		var removed map[orchestrator.Status]int64
+		err = l.Write(ctx, store.Shared.In(store.Clearing), func(t *ledger.Tx) (err error) {
+			if err := t.SetBatch(seqs...); err != nil {
+				return err
+			}
+			if err := t.Run(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT seq FROM temp.batch)`); err != nil {
+				return err
+			}
+			removed, err = clearOneBatch(t)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		done(removed[orchestrator.Delivered], removed)
+	}
+}
+
+// numbers runs a query of one column of numbers, without the write lock.
+func numbers(ctx context.Context, l *ledger.Ledger, query string, params ...any) ([]int64, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]int64, error) {
+		return store.List(c, func(row store.Row) int64 { return row.Int(0) }, query, params...)
+	})
+}
+
 // clearBeside deletes what is beside the messages and was over before cutoff, and returns how many rows that was.
 func clearBeside(ctx context.Context, l *ledger.Ledger, cutoff, idle string) (n int64, err error) {
 	for _, p := range l.Parts {
@@ -34,10 +75,7 @@ func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string
 		if ctx.Err() != nil {
 			return n, context.Cause(ctx)
 		}
-		rows, err := ledger.Ask(ctx, l, func(c *store.Conn) ([]int64, error) {
-			return store.List(c, func(row store.Row) int64 { return row.Int(0) },
-				`SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+` ORDER BY rowid LIMIT +?3`, cutoff, last, clearBatch)
-		})
+		rows, err := numbers(ctx, l, `SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+` ORDER BY rowid LIMIT +?3`, cutoff, last, clearBatch)
 		if err != nil || len(rows) == 0 {
 			return n, err
 		}

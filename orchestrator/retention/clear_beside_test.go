@@ -43,6 +43,21 @@ func TestClosingChangesOneRow(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT DISTINCT thread_id FROM agent_message`), open.ID)
 }
 
+// A post that somebody wrote by hand, without a time, goes with its thread like any other.
+func TestPostsWithoutATimeGo(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	th := f.Thread("a", "b")
+	f.MustPost(th.ID, "a")
+	f.SQL(`UPDATE agent_message SET created_at = '', delivered_at = ''`)
+	f.CloseThread(th.ID)
+	f.Clock.Advance(week + time.Millisecond)
+	var total int64
+	want.Equal(t, "cleared", f.Clear(retention.ClearOptions{Progress: func(_, of int64) { total = of }}).Deleted, 1)
+	want.Equal(t, "announced", total, 1)
+	want.Equal(t, "posts", f.Count("agent_message"), "0")
+}
+
 // A closed thread goes with its last post, and those who took part in it; an open one stays.
 func TestThreadsGoWithTheirPosts(t *testing.T) {
 	t.Parallel()

@@ -265,6 +265,7 @@ SELECT m.ended_at FROM agent_message m WHERE m.ended_at <> '' AND m.ended_at >= 
 SELECT m.message_id FROM agent_message m JOIN agent_inbox i ON i.message_id = m.message_id AND i.recipient = m.recipient WHERE m.recipient = ?1 AND m.status = 'delivered' AND m.acknowledged_at = '' AND i.read_at <> '' UNION ALL SELECT message_id FROM reading_lease l WHERE recipient = ?1 AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = l.message_id);
 SELECT m.message_id, m.trace_id, m.span_id FROM agent_message m WHERE m.ended_at <> '' AND m.ended_at >= ?2 AND m.ended_at >= ?3 AND NOT (m.ended_at = ?3 AND m.seq <= ?4) AND m.recipient = ?1 AND m.status = 'delivered' AND m.read_at = '' AND m.acknowledged_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test') ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +1000;
 SELECT m.message_id, m.trace_id, m.span_id FROM agent_message m WHERE m.seq = ?1 ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +1000;
+SELECT m.seq FROM threads h CROSS JOIN agent_message m ON m.thread_id = h.thread_id WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = 'thread:' || h.thread_id AND m.status = 'delivered' AND m.ended_at = '' LIMIT +?2;
 SELECT max(coalesce((SELECT max(id) FROM command_trace), 0), coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'command_trace'), 0));
 SELECT max(coalesce((SELECT max(id) FROM message_trace), 0), coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'message_trace'), 0));
 SELECT max(coalesce((SELECT max(seq) FROM agent_message), 0), coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'agent_message'), 0));
@@ -408,7 +409,7 @@ UPDATE agent_message SET delivery_marks = '' WHERE seq = ?;
 UPDATE agent_message SET delivery_marks = ? WHERE message_id = ?;
 UPDATE agent_message SET delivery_marks = ? WHERE seq = ?;
 UPDATE agent_message SET ended_at = '' WHERE seq = ?;
-UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT m.seq FROM threads h CROSS JOIN agent_message m ON m.thread_id = h.thread_id WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = 'thread:' || h.thread_id AND m.status = 'delivered' AND m.ended_at = '' LIMIT +?2);
+UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT seq FROM temp.batch);
 UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?;
 UPDATE agent_message SET held = 0 WHERE status IN ('pending','retry') AND held <> 0 AND recipient = ?1;
 UPDATE agent_message SET held = 1, next_attempt_at = '', lease_token = '', lease_until = '', lease_owner = '' WHERE seq = ?1;
