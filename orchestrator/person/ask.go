@@ -92,11 +92,13 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Question) (Asked, error) {
 		return Asked{}, err
 	}
 	stored, pushed, err := questions.Ask(ctx, l, draft)
-	if err == nil {
-		if stored.ID != draft.ID { // its message has asked meanwhile
-			err = k.remove(folder, draft.ID)
-		}
+	if err == nil && stored.ID == draft.ID {
+		// A sweep removes a key whose row has not come after 10 minutes, as after a pause of this machine.
+		err := k.create(folder, draft.ID, secret)
 		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, err
+	}
+	if err == nil { // its message has asked meanwhile
+		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, k.remove(folder, draft.ID)
 	}
 	if _, gone := questions.Get(context.WithoutCancel(ctx), l, draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
 		err = errors.Join(err, k.remove(folder, draft.ID))

@@ -1,6 +1,8 @@
 package person_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -47,5 +49,28 @@ func TestOldAndLateAnswers(t *testing.T) {
 	ends = o.now().Add(person.DefaultTTL)
 	o.clock.Advance(30 * 24 * time.Hour)
 	o.forge(asked.ID, at(asked, 0, ends)) // read long after it was given
+	o.answered(asked.ID, "Yes")
+}
+
+// TestKeyIsSweptTooEarly: a key that somebody removes before its question is in the table is written again.
+func TestKeyIsSweptTooEarly(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	gone := 0
+	o.whenAsked(func() {
+		for _, name := range o.files("replies") { // the row comes after this
+			if err := os.Remove(filepath.Join(o.path+"-signal", "replies", name)); err != nil {
+				t.Error(err)
+			}
+			gone++
+		}
+	})
+	asked := o.ask("Yes", "No")
+	o.whenAsked(nil)
+	if gone != 1 {
+		t.Fatalf("%d keys were removed", gone)
+	}
+	o.put(asked.ID, p.id, p.answer(asked.Question, 0).seal())
 	o.answered(asked.ID, "Yes")
 }

@@ -9,6 +9,9 @@ import (
 	"mailroom/orchestrator/process"
 )
 
+// WithoutName is withoutName, for systems that have no files in memory.
+var WithoutName = withoutName
+
 // Reused is the text of a slot's file when other processes have the numbers of those that held it; "" where the system
 // does not tell.
 func Reused(t *testing.T) string {

@@ -86,14 +86,23 @@ func TestInputOfAnySize(t *testing.T) {
 	}
 }
 
-// The file that holds the standard input leaves nothing behind.
-func TestInputFile(t *testing.T) {
+// Where there are no files in memory, one without a name does, and leaves nothing behind.
+func TestWithoutName(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	if got := run(t, program.Command{Text: `cat; ls "$TMPDIR"`, Input: []byte("text")}); got.Output != "text" {
-		t.Errorf("%+v", got)
+	file, err := program.WithoutName()
+	must(t, err)
+	defer file.Close()
+	_, err = file.WriteString("text")
+	must(t, err)
+	text := make([]byte, 9)
+	if n, _ := file.ReadAt(text, 0); string(text[:n]) != "text" { // the error is that it ends
+		t.Errorf("%q", text[:n])
+	}
+	if list, err := os.ReadDir(os.TempDir()); len(list) > 0 || err != nil {
+		t.Errorf("%v, %v", list, err)
 	}
 	t.Setenv("TMPDIR", filepath.Join(os.TempDir(), "missing"))
-	if _, err := program.Run(t.Context(), program.Command{Text: "cat", Input: []byte("text")}); err == nil {
+	if _, err := program.WithoutName(); err == nil {
 		t.Error("a file was made in a folder that is not there")
 	}
 }

@@ -46,15 +46,34 @@ func (r *Running) wire() (w *wiring, err error) {
 	return w, nil
 }
 
-// inputFile returns an open file that holds a text, to be read from its start: a temporary one, which loses its name at once. A
-// pipe would not do: when we are killed while we write, the command would take a part of the text for the whole.
+// inputFile is an open file that holds a text, to be read from its start. A pipe would not do: when we are killed while we
+// write, the command would take a part of it for the whole.
 func inputFile(text []byte) (*os.File, error) {
+	file, err := inMemory()
+	if err != nil { // or forbidden, as it is on some machines
+		file, err = withoutName()
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.Write(text)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// withoutName is a file in the folder for temporary files that loses its name at once.
+func withoutName() (*os.File, error) {
 	file, err := os.CreateTemp("", "mailroom-input-*")
 	if err != nil {
 		return nil, err
 	}
-	_, err = file.WriteAt(text, 0) // which leaves the place to read from at the start
-	if err = errors.Join(err, os.Remove(file.Name())); err != nil {
+	if err := os.Remove(file.Name()); err != nil {
 		file.Close()
 		return nil, err
 	}

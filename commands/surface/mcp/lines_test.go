@@ -60,16 +60,17 @@ func TestBadRequestsOverHTTP(t *testing.T) {
 	token := e.Token("a", false)
 	message := `{"jsonrpc":"2.0","id":%s,"method":"zork/list"}`
 	for body, want := range map[string]string{
-		fmt.Sprintf(message, `7`):                      `200 "id":7 "code":-32601`,
-		fmt.Sprintf(message, `"x"`):                    `200 "id":"x" "code":-32601`,
-		fmt.Sprintf(message, `7.5`):                    `400 "id":7.5 "code":-32600`,
-		fmt.Sprintf(message, `1e999`):                  `400 "id":1e999 "code":-32600`,
-		fmt.Sprintf(message, `9007199254740993`):       `400 "id":9007199254740993 "code":-32600`,
-		fmt.Sprintf(message, `null`):                   `400 "id":null "code":-32600`,
-		fmt.Sprintf(message, `[1]`):                    `400 "id":null "code":-32600`,
-		`[{"jsonrpc":"2.0","id":7.5,"method":"ping"}]`: `400 "id":null "code":-32600`,
-		`[{"jsonrpc":"2.0","id":7,"method":"ping"}]`:   `400 "id":null "code":-32600`,
-		`{"jsonrpc":"2.0","id":7.5,"method":"ping"} x`: `400 "id":null "code":-32700`,
+		fmt.Sprintf(message, `7`):                           `200 "id":7 "code":-32601`,
+		fmt.Sprintf(message, `"x"`):                         `200 "id":"x" "code":-32601`,
+		fmt.Sprintf(message, `7.5`):                         `400 "id":7.5 "code":-32600`,
+		fmt.Sprintf(message, `1e999`):                       `400 "id":1e999 "code":-32600`,
+		fmt.Sprintf(message, `9007199254740993`):            `400 "id":9007199254740993 "code":-32600`,
+		fmt.Sprintf(message, `null`):                        `400 "id":null "code":-32600`,
+		fmt.Sprintf(message, `[1]`):                         `400 "id":null "code":-32600`,
+		`[{"jsonrpc":"2.0","id":7.5,"method":"ping"}]`:      `400 "id":null "code":-32600`,
+		`[{"jsonrpc":"2.0","id":7,"method":"ping"}]`:        `400 "id":null "code":-32600`,
+		`{"jsonrpc":"2.0","id":7.5,"method":"ping","ID":8}`: `400 "id":7.5 "code":-32600`,
+		`{"jsonrpc":"2.0","id":7.5,"method":"ping"} x`:      `400 "id":null "code":-32700`,
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", e.Address+"/mcp", strings.NewReader(body))
 		if err != nil {

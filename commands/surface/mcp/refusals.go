@@ -26,15 +26,14 @@ func judge(message []byte) (id json.RawMessage, code int, why string) {
 	if !json.Valid(message) {
 		return id, jsonrpc.CodeParseError, "the message is not JSON"
 	}
-	var m struct {
-		ID json.RawMessage `json:"id"`
-	}
-	if json.Unmarshal(message, &m) == nil && m.ID != nil {
-		text := m.ID[0] == '"'
-		if text || strings.Trim(string(m.ID[:1]), "-0123456789") == "" {
-			id = m.ID
+	var m map[string]json.RawMessage // a struct would take the value of ID, too
+	if json.Unmarshal(message, &m) == nil && m["id"] != nil {
+		given := m["id"]
+		text := given[0] == '"'
+		if text || strings.Trim(string(given[:1]), "-0123456789") == "" {
+			id = given
 		}
-		n, err := strconv.ParseFloat(string(m.ID), 64) // the SDK makes whole numbers of all
+		n, err := strconv.ParseFloat(string(given), 64) // the SDK makes whole numbers of all
 		if !text && (err != nil || n != math.Trunc(n) || math.Abs(n) >= 1<<53) {
 			return id, jsonrpc.CodeInvalidRequest, "the id is no whole number below 2^53, and no text"
 		}

@@ -15,6 +15,9 @@ import (
 // inboxURI is what the address of every inbox begins with.
 const inboxURI = "mailroom://inbox/"
 
+// maxSubscriptions bounds what one client subscribes to: an agent has one inbox, and an administrator few that it watches.
+const maxSubscriptions = 32
+
 // subscriptions are those of one client to inboxes: it is told when a message arrives in one of them. That takes a session that
 // lasts, as there is on standard input and output. Over HTTP each request stands alone, so that there is nobody to tell. It is
 // safe for concurrent use.
@@ -45,6 +48,9 @@ func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest
 	defer s.mu.Unlock()
 	if s.ends[uri] != nil {
 		return nil
+	}
+	if len(s.ends) >= maxSubscriptions {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "there are %d subscriptions already", maxSubscriptions).WithHint("End one first")
 	}
 	ctx, done, err := x.begin(context.WithoutCancel(ctx)) // ends with the client, not with this request
 	if err != nil {
