@@ -39,41 +39,53 @@ type GroupChange struct {
 // SetGroup creates a group, or replaces the members of an existing one. With an empty list the group has no members. Errors:
 // invalid_params; not_found for an unknown member; conflict when an agent has the group's name.
 func SetGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
-	return changeGroup(ctx, l, name, members, func(conf *ledger.Config, g *GroupChange, named []string) error {
+	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, g *GroupChange, named []string) error {
+		conf := t.Config()
 		if conf.Agents[g.Name] != nil {
 			return orchestrator.Errorf(orchestrator.Conflict, "%s is the name of an agent", g.Name).WithHint("Choose another name for the group")
 		}
-		g.Members = named
-		return areAgents(conf, named)
+		if err := areAgents(conf, named); err != nil {
+			return err
+		}
+		if err := t.Run(`INSERT INTO groups (name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING`, g.Name, t.Now); err != nil {
+			return err
+		}
+		if err := t.Run(`DELETE FROM group_members WHERE group_name = ?`, g.Name); err != nil {
+			return err
+		}
+		g.Members = []string{}
+		return addMembers(t, g, named)
 	})
 }
 
 // AddToGroup adds agents at the end of a group's list of members. Members that are in the group already keep their place.
 // Errors: invalid_params; not_found for an unknown member or group.
 func AddToGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
-	return changeGroup(ctx, l, name, members, func(conf *ledger.Config, g *GroupChange, named []string) error {
+	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, g *GroupChange, named []string) error {
+		conf := t.Config()
 		if g.Before == nil {
 			return noGroup(conf, g.Name)
 		}
-		for _, m := range named {
-			if !slices.Contains(g.Members, m) {
-				g.Members = append(g.Members, m)
-			}
+		if err := areAgents(conf, named); err != nil {
+			return err
 		}
-		return areAgents(conf, named)
+		return addMembers(t, g, named)
 	})
 }
 
 // RemoveFromGroup removes members from a group. If one of them is not in it, none is removed. Errors: invalid_params; not_found
 // for an unknown group, and for an agent that is not in it.
 func RemoveFromGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
-	return changeGroup(ctx, l, name, members, func(conf *ledger.Config, g *GroupChange, named []string) error {
+	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, g *GroupChange, named []string) error {
 		if g.Before == nil {
-			return noGroup(conf, g.Name)
+			return noGroup(t.Config(), g.Name)
 		}
 		for _, m := range named {
 			if !slices.Contains(g.Before, m) {
 				return orchestrator.Errorf(orchestrator.NotFound, "%s is not in the group %s", m, g.Name).WithHint("%s", orchestrator.DidYouMean(m, g.Before))
+			}
+			if err := t.Run(`DELETE FROM group_members WHERE group_name = ? AND agent = ?`, g.Name, m); err != nil {
+				return err
 			}
 		}
 		g.Members = slices.DeleteFunc(g.Members, func(have string) bool { return slices.Contains(named, have) })
@@ -81,10 +93,24 @@ func RemoveFromGroup(ctx context.Context, l *ledger.Ledger, name string, members
 	})
 }
 
-// changeGroup stores what change makes of the members of a group. The names in the request were checked and folded, and none of
-// them comes twice.
+// addMembers adds those agents that are not in a group at its end.
+func addMembers(t *ledger.Tx, g *GroupChange, named []string) error {
+	for _, m := range named {
+		if slices.Contains(g.Members, m) {
+			continue
+		}
+		if err := addMember(t, g.Name, m); err != nil {
+			return err
+		}
+		g.Members = append(g.Members, m)
+	}
+	return nil
+}
+
+// changeGroup runs a change of a group. The names that it gets were checked and folded, and none of them comes twice. A change
+// leaves alone the rows of members that the configuration passes over, unless it replaces them all: the doctor names them.
 func changeGroup(ctx context.Context, l *ledger.Ledger, name string, members []string,
-	change func(conf *ledger.Config, g *GroupChange, named []string) error,
+	change func(t *ledger.Tx, g *GroupChange, named []string) error,
 ) (g GroupChange, err error) {
 	if name, err = orchestrator.CheckNewName("group", name); err != nil {
 		return g, err
@@ -104,22 +130,11 @@ func changeGroup(ctx context.Context, l *ledger.Ledger, name string, members []s
 		if known {
 			g.Before = append([]string{}, before...)
 		}
-		if err := change(t.Config(), &g, named); err != nil {
+		if err := change(t, &g, named); err != nil {
 			return err
 		}
 		if known && slices.Equal(g.Members, g.Before) {
 			return nil
-		}
-		if err := t.Run(`INSERT INTO groups (name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING`, name, t.Now); err != nil {
-			return err
-		}
-		if err := t.Run(`DELETE FROM group_members WHERE group_name = ?`, name); err != nil {
-			return err
-		}
-		for _, m := range g.Members {
-			if err := addMember(t, name, m); err != nil {
-				return err
-			}
 		}
 		return t.ConfigChanged()
 	})

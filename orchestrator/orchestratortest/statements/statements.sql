@@ -19,6 +19,7 @@ DELETE FROM daemons WHERE instance = ?;
 DELETE FROM daemons WHERE seen_at < ?;
 DELETE FROM group_members WHERE agent = ?;
 DELETE FROM group_members WHERE group_name = ?;
+DELETE FROM group_members WHERE group_name = ? AND agent = ?;
 DELETE FROM groups WHERE name = ?;
 DELETE FROM heartbeats WHERE agent = ?;
 DELETE FROM idempotency WHERE sender = ?;
