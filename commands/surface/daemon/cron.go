@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -172,7 +171,10 @@ func (j *job) missed(now time.Time) bool {
 	if _, every := j.plan.(cron.ConstantDelaySchedule); every {
 		return false
 	}
-	last, err := time.Parse(time.RFC3339, cmp.Or(j.schedule.LastRunAt, j.schedule.CreatedAt))
+	last, err := time.Parse(time.RFC3339, j.schedule.LastRunAt)
+	if err != nil { // it has not run yet, or somebody wrote something else there
+		last, err = time.Parse(time.RFC3339, j.schedule.CreatedAt)
+	}
 	return err == nil && !j.plan.Next(last.Local()).After(now)
 }
 

@@ -221,6 +221,33 @@ func TestSchedulesAreReadAgain(t *testing.T) {
 	}
 }
 
+func TestMissed(t *testing.T) {
+	t.Parallel()
+	plan, err := cron.ParseStandard("0 3 * * *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 5, 3, 12, 0, 0, 0, time.Local)
+	stamp := func(ago time.Duration) string { return orchestrator.Stamp(now.Add(-ago)) }
+	for _, c := range []struct {
+		last, created string
+		want          bool
+	}{
+		{stamp(time.Hour), stamp(48 * time.Hour), false},
+		{stamp(24 * time.Hour), stamp(48 * time.Hour), true},
+		{"", stamp(48 * time.Hour), true},
+		{"", stamp(time.Hour), false},
+		{"yesterday", stamp(48 * time.Hour), true},
+		{"yesterday", stamp(time.Hour), false},
+		{"yesterday", "last week", false},
+	} {
+		j := &job{plan: plan, schedule: orchestrator.Schedule{LastRunAt: c.last, CreatedAt: c.created}}
+		if got := j.missed(now); got != c.want {
+			t.Errorf("last run at %q, created at %q: missed %v; want %v", c.last, c.created, got, c.want)
+		}
+	}
+}
+
 func TestLatestSlot(t *testing.T) {
 	t.Parallel()
 	r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
