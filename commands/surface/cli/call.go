@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,13 +64,13 @@ func (p *Program) call(c *urfave.Context, d *commands.Definition, raw json.RawMe
 		if err != nil {
 			return err
 		}
-		return p.hand(ctx, env, answer)
+		return p.hand(ctx, env, p.Out, answer)
 	})
 }
 
-// hand writes an answer. If that fails it undoes what the command marked for its reader, such as messages as read.
-func (p *Program) hand(ctx context.Context, env commands.Env, answer commands.Answer) error {
-	err := p.answer(answer)
+// hand writes an answer to out. If that fails it undoes what the command marked for its reader, such as messages as read.
+func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, answer commands.Answer) error {
+	err := p.answer(out, answer)
 	if err != nil {
 		surface.TakeBack(ctx, env, answer)
 	}
@@ -149,7 +150,7 @@ func sayWhere(err error, path string) {
 
 // fail writes the answer of a command that failed, in document 004's form, and returns the exit status.
 func (p *Program) fail(err error) int {
-	p.failure(err)
+	p.failure(p.Out, err)
 	return commands.ExitStatus(err)
 }
 

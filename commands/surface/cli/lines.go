@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -165,33 +164,39 @@ func nextBatch(ctx context.Context, lines <-chan numbered, ending <-chan struct{
 type lineBatch struct {
 	lines   []numbered
 	decoded *commands.Batch
+	places  []int // in lines, of those that could be read
 	answers []commands.Answer
 	errs    []error
 }
 
-// decode decodes lines. One that could not be read stands for what is no JSON: it is not run, nor is anything of an atomic run.
+// decode decodes the lines that could be read.
 func (r *lineRun) decode(lines []numbered) *lineBatch {
-	raws := make([]json.RawMessage, len(lines))
+	b := &lineBatch{lines: lines, answers: make([]commands.Answer, len(lines)), errs: make([]error, len(lines))}
+	var raws []json.RawMessage
 	for i, line := range lines {
-		if raws[i] = line.raw; line.err != nil {
-			raws[i] = json.RawMessage("?")
+		if b.errs[i] = line.err; line.err == nil {
+			raws, b.places = append(raws, line.raw), append(b.places, i)
 		}
 	}
-	return &lineBatch{lines: lines, decoded: r.d.DecodeBatch(raws), errs: make([]error, len(lines))}
+	b.decoded = r.d.DecodeBatch(raws)
+	return b
 }
 
-// run runs what was decoded; with atomic all of it or nothing.
+// run runs what was decoded; with atomic all of it or nothing, and nothing if a line could not be read.
 func (b *lineBatch) run(ctx context.Context, env commands.Env, atomic bool) {
-	b.answers, b.errs = b.decoded.Run(ctx, env, atomic)
-	b.refuse(nil)
+	if len(b.places) == 0 || (atomic && len(b.places) < len(b.lines)) {
+		return
+	}
+	answers, errs := b.decoded.Run(ctx, env, atomic)
+	for j, i := range b.places {
+		b.answers[i], b.errs[i] = answers[j], errs[j]
+	}
 }
 
-// refuse answers lines with an error: those that could not be read with their own, the others with err, unless it is nil.
+// refuse answers each line that could be read with an error.
 func (b *lineBatch) refuse(err error) {
-	for i, line := range b.lines {
-		if line.err != nil || err != nil {
-			b.errs[i] = cmp.Or(line.err, err)
-		}
+	for _, i := range b.places {
+		b.errs[i] = err
 	}
 }
 
@@ -236,17 +241,14 @@ type lineRun struct {
 // answer writes the answers of a batch.
 func (r *lineRun) answer(b *lineBatch) error {
 	var held bytes.Buffer // one write for all of them
-	out := r.p.Out
-	r.p.Out = &held
-	defer func() { r.p.Out = out }()
 	for i, line := range b.lines {
 		if b.errs[i] != nil {
-			r.report(line.number, b.errs[i])
-		} else if err := r.good(b.answers[i]); err != nil {
+			r.report(&held, line.number, b.errs[i])
+		} else if err := r.good(&held, b.answers[i]); err != nil {
 			return err
 		}
 	}
-	if _, err := held.WriteTo(out); err != nil {
+	if _, err := held.WriteTo(r.p.Out); err != nil {
 		return notWritten(err)
 	}
 	r.done += int64(len(b.lines))
@@ -272,31 +274,31 @@ func (r *lineRun) atomic(lines <-chan numbered) error {
 	b.run(r.ctx, r.env, true)
 	for i := range all {
 		if b.errs[i] != nil {
-			r.report(all[i].number, b.errs[i])
+			r.report(r.p.Out, all[i].number, b.errs[i])
 		}
 	}
 	if r.bad > 0 {
 		return r.end()
 	}
 	for i := range all {
-		if err := r.good(b.answers[i]); err != nil {
+		if err := r.good(r.p.Out, b.answers[i]); err != nil {
 			return err
 		}
 	}
 	return r.end()
 }
 
-// good writes the answer of a line that went well. People get one sentence at the end for all of them.
-func (r *lineRun) good(answer commands.Answer) error {
+// good writes the answer of a line that went well to out. People get one sentence at the end for all of them.
+func (r *lineRun) good(out io.Writer, answer commands.Answer) error {
 	r.well++
 	if r.p.text() {
 		return nil
 	}
-	return r.p.hand(r.ctx, r.env, answer)
+	return r.p.hand(r.ctx, r.env, out, answer)
 }
 
-// report writes the answer of a line that was refused, with its number.
-func (r *lineRun) report(number int, err error) {
+// report writes the answer of a line that was refused, with its number: JSON to out, or text for people to standard error.
+func (r *lineRun) report(out io.Writer, number int, err error) {
 	r.bad++
 	if r.worst == nil && noLinesFault(err) {
 		r.worst = err
@@ -313,7 +315,7 @@ func (r *lineRun) report(number int, err error) {
 	if r.p.text() {
 		at.Message = fmt.Sprintf("line %d: ", number) + at.Message
 	}
-	r.p.failure(&at)
+	r.p.failure(out, &at)
 }
 
 func (r *lineRun) end() error {

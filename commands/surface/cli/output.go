@@ -26,12 +26,12 @@ func (p *Program) people(w io.Writer, terminal bool) *commands.Text {
 	return &commands.Text{Out: w, Color: terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb", Width: p.Width}
 }
 
-// answer writes the answer of a command that succeeded.
-func (p *Program) answer(a commands.Answer) error {
+// answer writes the answer of a command that succeeded to out.
+func (p *Program) answer(out io.Writer, a commands.Answer) error {
 	if !p.text() {
-		return p.line(a)
+		return writeLine(out, a)
 	}
-	w := p.people(p.Out, p.OutTerminal)
+	w := p.people(out, p.OutTerminal)
 	if texter, ok := a.Result.(commands.Texter); ok {
 		texter.Text(w)
 	} else {
@@ -40,10 +40,10 @@ func (p *Program) answer(a commands.Answer) error {
 	return w.Err()
 }
 
-// failure writes the answer of a command that failed: JSON to standard output, or a sentence to standard error.
-func (p *Program) failure(err error) {
+// failure writes the answer of a command that failed: JSON to out, or a sentence to standard error.
+func (p *Program) failure(out io.Writer, err error) {
 	if !p.text() {
-		if werr := p.line(commands.Failure{Err: err}); werr != nil {
+		if werr := writeLine(out, commands.Failure{Err: err}); werr != nil {
 			fmt.Fprintln(p.Err, "mailroom:", commands.Inline(err.Error()))
 		}
 		return
@@ -62,11 +62,11 @@ func (p *Program) failure(err error) {
 	}
 }
 
-// line writes a value as one line of JSON.
-func (p *Program) line(v any) error {
+// writeLine writes a value as one line of JSON.
+func writeLine(out io.Writer, v any) error {
 	b, err := orchestrator.JSON(v)
 	if err == nil {
-		_, err = p.Out.Write(append(b, '\n'))
+		_, err = out.Write(append(b, '\n'))
 	}
 	return err
 }

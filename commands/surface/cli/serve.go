@@ -60,7 +60,7 @@ func (p *Program) serve(c *urfave.Context) error {
 // hello writes the first line of a daemon.
 func (p *Program) hello(h daemon.Hello) error {
 	if !p.text() {
-		return p.line(h)
+		return writeLine(p.Out, h)
 	}
 	w := p.people(p.Out, p.OutTerminal)
 	w.Printf("Serving %s as %s. Stop with Ctrl-C.\n", h.Database, h.Instance)
