@@ -95,8 +95,12 @@ func Ask[T any](ctx context.Context, l *Ledger, fn func(c *store.Conn) (T, error
 }
 
 // Configuration returns the agents, groups and settings as they are now. The result is shared: do not change it.
-func (l *Ledger) Configuration(ctx context.Context) (*Config, error) {
-	return Ask(ctx, l, l.Config.Load)
+func (l *Ledger) Configuration(ctx context.Context) (conf *Config, err error) {
+	err = l.View(ctx, func(_ *store.Conn, now *Config) error {
+		conf = now
+		return nil
+	})
+	return conf, err
 }
 
 // Load returns the configuration as a connection sees it.

@@ -57,13 +57,11 @@ func (l *Ledger) CheckSuccession(ctx context.Context, agent, since string) error
 	if since == "" {
 		return nil
 	}
-	return l.Read(ctx, func(c *store.Conn) error {
-		conf, err := l.Config.Load(c)
-		if err == nil && conf.Since(agent) > since {
-			err = orchestrator.Errorf(orchestrator.PermissionDenied, "this program was started for an agent %s that was removed; another has its name", agent)
-		}
-		return err
-	})
+	conf, err := l.Configuration(ctx)
+	if err == nil && conf.Since(agent) > since {
+		err = orchestrator.Errorf(orchestrator.PermissionDenied, "this program was started for an agent %s that was removed; another has its name", agent)
+	}
+	return err
 }
 
 // isLater reports whether a message was sent when no removed agent had the name any more. One of which only the trace is left has

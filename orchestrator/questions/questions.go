@@ -295,12 +295,8 @@ type Filter struct {
 // List returns the questions that a filter selects, newest first.
 func List(ctx context.Context, l *ledger.Ledger, f Filter) (list []Question, err error) {
 	now := orchestrator.Stamp(l.Now())
-	err = l.Read(ctx, func(c *store.Conn) error {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		list = []Question{}
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
 		query, args := f.query(now, conf.Since(f.Asker))
 		return c.Query(query, func(row store.Row) error {
 			q := scanQuestion(row)

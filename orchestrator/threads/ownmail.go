@@ -30,12 +30,8 @@ type MessageCopy struct {
 // id is taken.
 func OwnMessage(ctx context.Context, l *ledger.Ledger, id, agent string) (view MessageView, err error) {
 	agent = orchestrator.FoldName(agent)
-	err = l.Read(ctx, func(c *store.Conn) error {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		view = MessageView{}
-		conf, err := l.Config.Load(c)
-		if err != nil {
-			return err
-		}
 		ms, err := messages.FindOwn(c, conf, id, "")
 		if err != nil {
 			return err
